@@ -24,7 +24,7 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
   SweepOptions& sweep = options.sweep;
   command
       .add_option("--stats", options.statistics,
-                  "statistics file (tare stats --out) for rules with +static; one per model, in the same order")
+                  "statistics file (tare stats --out) for rules with +static; one per MODEL, in the same order")
       ->allow_extra_args(false);
   command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", separated by commas")->required();
   command.add_option("--cache", options.cache,

@@ -23,6 +23,14 @@ struct InspectArguments {
   MachineOptions machine;
 };
 
+// "int4+full/group32", as integer kernels read another tool's codes; null where they are dequantized.
+Json ExecutedAs(const ForeignMatrix& m) {
+  if (!HasPackedForm({.out = m.out(), .in = m.in(), .foreign = &m})) return nullptr;
+  const IntegerForm form = *m.integers();
+  const std::string of_scale = form.group == m.in() ? "channel" : Formatted("group{}", form.group);
+  return Formatted("{}/{}", Info(form.format).name, of_scale);
+}
+
 // The tensors by type, and those in codes one by one.
 struct Stored {
   std::map<std::string, uint64_t> by_type;
@@ -49,7 +57,8 @@ Stored StoredIn(const Model& model) {
       all.foreign.push_back({{"tensor", name},
                              {"scheme", m->scheme()},
                              {"bytes", m->bytes()},
-                             {"bits_per_weight", 8.0 * static_cast<double>(m->bytes()) / static_cast<double>(values)}});
+                             {"bits_per_weight", 8.0 * static_cast<double>(m->bytes()) / static_cast<double>(values)},
+                             {"executed_as", ExecutedAs(*m)}});
       continue;
     }
     const TensorView& tensor = *model.files().Find(name);
@@ -150,10 +159,25 @@ void PrintNote(std::string_view note) {
   }
 }
 
+// "; executed as int4+full/group32", with numbers where a scheme's matrices differ.
+std::string ExecutedText(const Json& foreign, const std::string& scheme) {
+  std::map<std::string, int64_t> count;
+  for (const Json& m : foreign) {
+    if (m["scheme"] == scheme) ++count[m["executed_as"].is_null() ? "" : m["executed_as"].get<std::string>()];
+  }
+  std::string text;
+  for (const auto& [form, matrices] : count) {
+    const std::string how = form.empty() ? "dequantized to be executed" : "executed as " + form;
+    text += count.size() == 1 ? "; " + how : Formatted("; {} {}", matrices, how);
+  }
+  return text;
+}
+
 void PrintForeign(const Json& j) {
   for (const auto& [scheme, totals] : j["schemes"].items())
-    PrintNote(Formatted("quantized as {}: {}, {:.2f} bits per weight", scheme,
-                        Counted(totals["matrices"].get<int64_t>(), "tensor"), totals["bits_per_weight"].get<double>()));
+    PrintNote(Formatted("quantized as {}: {}, {:.2f} bits per weight{}", scheme,
+                        Counted(totals["matrices"].get<int64_t>(), "tensor"), totals["bits_per_weight"].get<double>(),
+                        ExecutedText(j["foreign"], scheme)));
   for (const Json& note : j["notes"]) PrintNote(note.get<std::string>());
   PrintLine("  quantized weights together: {:.2f} bits per weight", j["bits_per_weight"].get<double>());
   PrintLine("  {:<42} {:<18} {:>10} {:>5}", "matrix", "scheme", "bytes", "bits");

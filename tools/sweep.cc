@@ -65,7 +65,7 @@ struct SweepArguments : CellsCommand {
   std::string source;
 };
 
-// The source is the first of the models, and the versions run as stored unless plans are given.
+// The source is the first of the models. The versions run as stored, too, unless plans are given.
 void AddSource(const CLI::App& command, SweepArguments& options) {
   if (options.source.empty()) return;
   options.sweep.source = options.source;
@@ -135,10 +135,10 @@ void AddSweep(CLI::App& app) {
   auto options = std::make_shared<SweepArguments>();
   CLI::App* command = app.add_subcommand(
       "sweep", "measure accuracy against bits: models x granularity x bits x tasks; resumes where it stopped");
-  command->add_option("MODEL", options->models, "checkpoint folders")->required();
+  command->add_option("MODEL", options->models, "checkpoint folders, quantized checkpoints or GGUF files")->required();
   command->add_option("--source", options->source,
                       "checkpoint of which the MODELs are versions, quantized by any tool: changes and divergences are "
-                      "from it, differences from the first MODEL; without plans they run as stored");
+                      "from it, differences from the first MODEL; it runs as stored, and so do they without plans");
   AddSweepOptions(*command, *options);
   options->numbers.AddTo(*command);
   command->footer(

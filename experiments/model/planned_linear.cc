@@ -25,6 +25,13 @@ Ends EndsOfMatrix(int64_t out, int64_t in, const ReadRow& read, Format format) {
 
 }  // namespace
 
+bool HasPackedForm(const WeightMatrix& weight) {
+  if (weight.foreign == nullptr) return false;
+  const std::optional<IntegerForm> form = weight.foreign->integers();
+  return form &&
+         PackedMatrix::Takes({.format = form->format, .out = weight.out, .in = weight.in, .group = form->group});
+}
+
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read) {
   const float absmax = IsTwoLevel(Info(rule.format).scale) ? EndsOfMatrix(out, in, read, rule.format).high : 0.0f;
   return {rule.format, out, in, GroupOf(rule.granularity, in), absmax};
@@ -60,14 +67,21 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
   const Rule* weight_rule = weight.quantized == nullptr ? plan.RuleAt(weight_key) : nullptr;
   const bool executed = plan.carrying() == Carrying::kExecuted;
   const Rule* input_rule = executed ? plan.RuleAt(input_key) : nullptr;
-  if (weight_rule == nullptr && input_rule == nullptr && !(executed && weight.quantized != nullptr)) return nullptr;
+  const bool packs = executed && !IsOfExperts(weight_key.site);  // experts' products are in floating point
+  const bool stored = weight_rule == nullptr && (weight.quantized != nullptr || HasPackedForm(weight));
+  if (weight_rule == nullptr && input_rule == nullptr && !(packs && stored)) return nullptr;
+  TARE_CHECK(weight_rule != nullptr || stored);
   QuantizedMatrixBuffer buffer;
-  if (weight_rule != nullptr) buffer = QuantizeByRule(weight, *weight_rule, TextOf(weight_key));
-  TARE_CHECK(weight_rule != nullptr || weight.quantized != nullptr);
-  const QuantizedMatrix& quantized = weight_rule == nullptr ? *weight.quantized : buffer.view();
+  if (weight_rule != nullptr) {
+    buffer = QuantizeByRule(weight, *weight_rule, TextOf(weight_key));
+  } else if (weight.quantized == nullptr) {
+    buffer = IntegersOf(*weight.foreign);
+    weight.foreign->Release();
+  }
+  const QuantizedMatrix& quantized = weight.quantized != nullptr ? *weight.quantized : buffer.view();
   auto planned = weight_rule != nullptr && input_rule == nullptr ? Dequantized(quantized, math, TextOf(weight_key))
                                                                  : std::make_unique<PlannedLinear>();
-  if (executed && (input_rule != nullptr || PackedMatrix::Takes(quantized))) planned->packed.emplace(quantized);
+  if (packs && (input_rule != nullptr || PackedMatrix::Takes(quantized))) planned->packed.emplace(quantized);
   if (input_rule == nullptr) return planned;
   planned->activation = {.format = input_rule->format};
   if (input_rule->options.static_scale) planned->activation->clip = plan.ClipAt(input_key).front();

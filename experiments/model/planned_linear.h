@@ -21,14 +21,18 @@ struct PlannedLinear {
   AlignedBuffer<char> memory;             // of dequantized
   WeightMatrix dequantized;               // used for more rows, or without packed; without data: the layer's own weight
 
-  // Null if the plan changes nothing. When executed, weights that are quantized (by the plan or in the checkpoint) and
-  // have a rule for their inputs run on the integer kernels; so does a single row without such a rule (one_token.h), if
-  // codes and groups can be packed. Everything else computes in floating point (math) with the values of the codes.
+  // Null if the plan changes nothing. When executed, weights that are quantized (by the plan or in the checkpoint, also
+  // by another tool where integers stand for its codes) and have a rule for their inputs run on the integer kernels; so
+  // does a single row without such a rule (one_token.h), if codes and groups can be packed. Everything else computes in
+  // floating point (math) with the values of the codes.
   static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const SiteKey& weight_key,
                                            const SiteKey& input_key, const ResolvedPlan& plan, Math math);
   // The values of the codes, in f32 or bf16.
   static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math, const std::string& where);
 };
+
+// Whether integers stand for another tool's codes (quant/interchange/integer_form.h) and the kernels take their groups.
+bool HasPackedForm(const WeightMatrix& weight);
 
 // Reads one row of a matrix.
 using ReadRow = std::function<void(int64_t row, float* values)>;

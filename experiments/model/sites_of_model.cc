@@ -78,9 +78,16 @@ ModelSites ModelSitesOf(const Model& model) {
   const auto add = [&](const SiteKey& key, const WeightMatrix& weight) {
     StoredWeight& stored = sites.weights[key];
     stored.in = weight.in;
-    if (weight.quantized == nullptr) return;
-    stored.format = weight.quantized->format;
-    stored.group = weight.quantized->group;
+    if (weight.quantized != nullptr) {
+      stored.format = weight.quantized->format;
+      stored.group = weight.quantized->group;
+    }
+    if (weight.foreign == nullptr || !weight.foreign->HasCodes()) return;
+    stored.scheme = weight.foreign->scheme();
+    if (const std::optional<IntegerForm> form = weight.foreign->integers()) {
+      stored.format = form->format;
+      stored.group = form->group;
+    }
   };
   for (int layer = 0; layer < sites.layers; ++layer) {
     const LayerWeights& weights = model.layers()[static_cast<size_t>(layer)];

@@ -16,8 +16,11 @@ namespace tare {
 
 struct StoredWeight {
   int64_t in = 0;                // input channels
-  std::optional<Format> format;  // of codes; empty: floating point
+  std::optional<Format> format;  // of codes that kernels read; empty: floating point
   int64_t group = 0;             // with codes: values of a row that share a scale
+  // Another tool's name for how it is stored, or empty. Rules for weights round its values once more, whatever its
+  // codes.
+  std::string scheme = {};
 };
 
 struct ModelSites {

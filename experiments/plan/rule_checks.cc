@@ -102,8 +102,12 @@ void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, cons
   if (group == stored.in || group % PackedMatrix::kRecord == 0) return;
   const std::string expected = Formatted("multiples of {} or one scale per channel", PackedMatrix::kRecord);
   const std::string got = Formatted("groups of {} in {}", group, TextOf(key));
-  if (stored.format || rule == nullptr) RefuseRule(input, got, expected, "simulating it");
+  if (rule == nullptr || (stored.format && stored.scheme.empty())) RefuseRule(input, got, expected, "simulating it");
   RefuseRule(*rule, got, expected, GroupThatFits(*rule, plan, model, key));
+}
+
+std::string StoredText(const StoredWeight& stored) {
+  return stored.scheme.empty() ? "floating point" : stored.scheme + ", whose codes are no integers in equal groups";
 }
 
 // One dynamic scale per token, or one static scale.
@@ -187,7 +191,7 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
     if (stored.in % group != 0 && Info(rule->format).block == 0)
       RefuseRule(*rule, Formatted("{} for rows of {} weights of {}", Name(rule->granularity), stored.in, TextOf(key)),
                  "a divisor", GroupThatFits(*rule, plan, model, key));
-    if (stored.format && (stored.format != rule->format || stored.group != group))
+    if (stored.format && stored.scheme.empty() && (stored.format != rule->format || stored.group != group))
       RefuseRule(
           *rule,
           Formatted("{} that is already {} in groups of {}", TextOf(key), Info(*stored.format).name, stored.group),
@@ -234,7 +238,7 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
       CheckExecutedInput(*input);
       const auto stored = model.weights.find(key);
       if (plan.RuleAt(key) == nullptr && stored != model.weights.end() && !stored->second.format)
-        RefuseRule(*input, TextOf(key) + " in floating point", "weights in integers with it",
+        RefuseRule(*input, TextOf(key) + " in " + StoredText(stored->second), "weights in integers with it",
                    "it with weights=int8/channel, or simulating it");
       if (stored != model.weights.end()) CheckExecutedWeight(plan, model, key, stored->second, *input);
     }

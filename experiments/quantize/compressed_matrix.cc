@@ -14,13 +14,18 @@
 namespace tare {
 namespace {
 
+// What makes codes from 0 signed: 2^(bits - 1); 0 of signed ones.
+int Middle(const QuantizedMatrix& m) { return HasOffset(m.format) ? 1 << (Info(m.format).bits - 1) : 0; }
+
 // What a row of codes is stored as: a byte per value, of integers two's complement.
 void StoredRow(const QuantizedMatrix& m, int64_t row, std::vector<float>& values, uint8_t* codes) {
   values.resize(static_cast<size_t>(m.in));
   Unpack<float>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, values);
   const FormatInfo& info = Info(m.format);
+  const int middle = Middle(m);
   for (size_t i = 0; i < values.size(); ++i)
-    codes[i] = IsInteger(m.format) ? static_cast<uint8_t>(static_cast<int8_t>(values[i])) : StoredCode(values[i], info);
+    codes[i] =
+        IsInteger(m.format) ? static_cast<uint8_t>(static_cast<int>(values[i]) - middle) : StoredCode(values[i], info);
 }
 
 // Calls body(row, codes of the row) from several threads.
@@ -83,6 +88,29 @@ void AddScales(NewModule& module, const QuantizedMatrix& m, const CompressedSche
   }
 }
 
+// Of packed integers, as their codes but along the rows.
+void AddPackedZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
+  const int bits = Info(m.format).bits, per_word = 32 / bits;
+  const int64_t words = (m.out + per_word - 1) / per_word, groups = m.Groups();
+  std::byte* const packed = memory.Add(module, "weight_zero_point", DType::kI32, {words, groups});
+  for (int64_t w = 0; w < words; ++w) {
+    for (int64_t g = 0; g < groups; ++g) {
+      uint32_t word = 0;
+      for (int64_t row = w * per_word; row < std::min((w + 1) * per_word, m.out); ++row)
+        word |= uint32_t{m.zeros[row * groups + g]} << (row % per_word * bits);
+      std::memcpy(packed + (w * groups + g) * 4, &word, sizeof word);
+    }
+  }
+}
+
+// Beside bytes: one for each scale.
+void AddByteZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
+  const std::vector<int64_t> shape = module.tensors.back().shape;  // of the scales
+  std::byte* const zeros = memory.Add(module, "weight_zero_point", DType::kI8, shape);
+  for (int64_t i = 0; i < static_cast<int64_t>(*ByteCount(DType::kI8, shape)); ++i)
+    zeros[i] = static_cast<std::byte>(m.zeros[i] - Middle(m));
+}
+
 }  // namespace
 
 std::byte* ModuleMemory::Add(NewModule& module, const std::string& part, DType dtype, std::vector<int64_t> shape) {
@@ -137,6 +165,12 @@ NewModule ModuleOf(const std::string& name, const QuantizedMatrix& m, const Comp
       break;
   }
   AddScales(module, m, scheme, memory);
+  if (m.zeros == nullptr) return module;
+  if (scheme.layout == CompressedLayout::kPackedIntegers) {
+    AddPackedZeros(module, m, memory);
+  } else {
+    AddByteZeros(module, m, memory);
+  }
   return module;
 }
 

@@ -3,7 +3,8 @@
 // are those of the codes, bit for bit: scales are written as they are, in f32 where Tare has f32. NVFP4 alone has its
 // second scale as a divisor; the f32 nearest to its inverse makes values that may be 2^-22 of them away.
 //
-// Asymmetric schemes would add X.weight_zero_point here: packed along rows beside packed integers, int8 beside bytes.
+// Asymmetric schemes (+zero) add X.weight_zero_point: packed along rows beside packed integers, int8 beside bytes.
+// Codes and zero points from 0 are stored less 2^(bits - 1), as signed ones are.
 #pragma once
 
 #include <cstddef>

@@ -16,8 +16,10 @@ using Kind = Granularity::Kind;
   RefuseRule(rule, "what --format compressed-tensors does not write", expected, attempt);
 }
 
-// The format whatever its rule for scales and ties; those differ in which codes they make, not in what codes mean.
+// The format whatever its rule for scales and ties, and its range of codes; those differ in which codes they make, not
+// in what codes mean, but for a zero point.
 Format Base(Format format) {
+  format = WithoutRange(format);
   if (static_cast<size_t>(format) >= kFormats.size()) return format;
   const std::string_view name = Info(format).name;
   const Format base = *ParseFormat(name.substr(0, name.find(':')));
@@ -48,13 +50,17 @@ Json Blocks(const Format format, bool dynamic) {
 }
 
 Json ByGranularity(const Rule& rule, Format format) {
-  if (rule.granularity.kind == Kind::kGroup) return Grouped(format, "group", rule.granularity.n, false);
-  return Numbers(format, rule.granularity.kind == Kind::kTensor ? "tensor" : "channel", false);
+  const bool grouped = rule.granularity.kind == Kind::kGroup;
+  Json numbers = grouped ? Grouped(format, "group", rule.granularity.n, false)
+                         : Numbers(format, rule.granularity.kind == Kind::kTensor ? "tensor" : "channel", false);
+  if (HasOffset(rule.format)) numbers["symmetric"] = false;
+  return numbers;
 }
 
 CompressedScheme OfWeights(const Rule& rule) {
   const Format format = Base(rule.format);
   const Kind kind = rule.granularity.kind;
+  if (Info(rule.format).range == CodeRange::kMin) NoScheme(rule, "a zero point that is a code", "+zero");
   switch (format) {
     case Format::kInt4:
       if (kind == Kind::kTensor) NoScheme(rule, "int4 per channel or group<N>", "int4/channel");
@@ -102,6 +108,7 @@ CompressedScheme SchemeOf(const Rule& weights, const Rule* inputs) {
     scheme.inputs = Blocks(of_inputs, true);
     return scheme;
   }
+  if (HasOffset(weights.format)) NoScheme(weights, "symmetric weights where inputs are rounded", "int8/channel+full");
   if (weights.granularity.kind == Kind::kGroup)
     NoScheme(weights, "weights per tensor or channel where inputs are rounded", "int8/channel");
   if (of_inputs == Format::kInt8) scheme.layout = CompressedLayout::kIntegers, scheme.format = "int-quantized";

@@ -3,15 +3,16 @@
 // layouts are in quant/interchange/folders/compressed_tensors.h, which reads them.
 //
 //   weights                        inputs                                format
-//   int4 int8 /channel /group<N>   f32                                   pack-quantized
-//   int8 /tensor                   f32                                   int-quantized
+//   int4 int8 /channel /group<N>   f32                                   pack-quantized, also +full and +zero
+//   int8 /tensor                   f32                                   int-quantized, likewise
 //   int8 /channel /tensor          int8/token, int8/tensor+static        int-quantized
 //   fp8e4m3 /channel /tensor       f32, fp8e4m3/token, /tensor+static    float-quantized
 //   mxfp8e4m3                      f32, mxfp8e4m3                        mxfp8-quantized
 //   nvfp4                          f32                                   nvfp4-pack-quantized
 //   mxfp4                          f32, mxfp4                            mxfp4-pack-quantized
 //
-// Another rule for the scale or ties of a format (mxfp4:rceil) makes other codes of the same scheme. All is symmetric.
+// Another rule for the scale or ties of a format (mxfp4:rceil) makes other codes of the same scheme, and so does +full
+// (of int8 with inputs, too). With +zero a scheme is asymmetric; all others are symmetric.
 #pragma once
 
 #include <optional>

@@ -43,17 +43,15 @@ void CheckShape(const QuantizedMatrix& m, const std::string& where) {
 }
 
 // Weights near the end of f32 are rounded up to a scale whose largest code is infinite. With a minimum a group's values
-// rise with the code, so its last is the largest.
+// rise or fall with the code, so the first and the last are its ends.
 void CheckScales(const QuantizedMatrix& m, int64_t row, const std::string& where) {
   const FormatInfo& info = Info(m.format);
   const float largest = info.LargestCode();
   for (int64_t g = 0; g < m.Groups(); ++g) {
     const float scale = m.ScaleOf(row, g), minimum = m.MinimumOf(row, g);
-    if (!(scale >= 0 && std::isfinite(scale * largest)))
-      Fail(
-          "{}: row {}, group {}: got scale {}, expected 0 or more, and at most f32's largest value by code {}; try "
-          "smaller weights",
-          where, row, g, scale, largest);
+    if (!std::isfinite(scale * largest))
+      Fail("{}: row {}, group {}: got scale {}, expected at most f32's largest value by code {}; try smaller weights",
+           where, row, g, scale, largest);
     if (m.ZeroOf(row, g) > largest)
       Fail("{}: row {}, group {}: got zero point {}, expected a code of {}, 0 to {}; try making the file again", where,
            row, g, m.ZeroOf(row, g), info.name, info.max_code);

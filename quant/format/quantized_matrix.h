@@ -45,8 +45,9 @@ int64_t GroupOf(Granularity granularity, int64_t in);
 // Throws Error unless format, sizes and group fit together. Does not read codes or scales.
 void CheckShape(const QuantizedMatrix& matrix, const std::string& where);
 
-// Throws Error, naming `where`, row and group, for a scale that is negative or NaN, or overflows f32 times the format's
-// largest value, for a zero point that is no code, and for a minimum from which a value overflows.
+// Throws Error, naming `where`, row and group, for a scale that is NaN, or overflows f32 times the format's largest
+// value, for a zero point that is no code, and for a minimum from which a value overflows. Scales of Tare's own
+// quantizers are 0 or more; other tools have negative ones, and all that reads codes takes them.
 void CheckScales(const QuantizedMatrix& matrix, int64_t row, const std::string& where);
 
 // Row `row` as f32: y holds `in` values, all finite. Throws Error as CheckScales does, and for a code that the format

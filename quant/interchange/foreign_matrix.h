@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A weight matrix W [out, in] as another tool quantized it, in that tool's own layout, or whose values are stored in
-// another order. It gives rows of f32 and nothing
-// else: what the scheme's own reference computes, with scales taken to f32 first. What holds it keeps the file mapped.
+// another order. It gives rows of f32: what the scheme's own reference computes, with scales taken to f32 first. Where
+// the scheme allows, it gives the same values as integer codes, too. What holds it keeps the file mapped.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+
+#include "quant/format/quantized_matrix.h"
+#include "quant/interchange/integer_form.h"
 
 namespace tare {
 
@@ -27,6 +31,10 @@ class ForeignMatrix {
   virtual std::string scheme() const = 0;
   // False where its values are stored as they are, of the type that scheme() names.
   virtual bool HasCodes() const { return true; }
+  // How integer codes stand for these values; empty if none do.
+  virtual std::optional<IntegerForm> integers() const { return std::nullopt; }
+  // One row of them. Only where integers() is not empty; else as Row.
+  virtual void Integers(int64_t row, const IntegerRow& to) const;
   // As stored: codes, scales, zero points.
   virtual int64_t bytes() const = 0;
   // Gives back the memory under it; touching it reads it again.
@@ -35,6 +43,9 @@ class ForeignMatrix {
  private:
   int64_t out_, in_;
 };
+
+// All rows as integer codes, in memory. Only where integers() is not empty. Throws Error as Row does.
+QuantizedMatrixBuffer IntegersOf(const ForeignMatrix& matrix);
 
 // Matrices of one scheme.
 struct SchemeTotals {

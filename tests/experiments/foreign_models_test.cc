@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Llamas that other tools quantized: vocabulary logits within 2e-5 of what transformers computes from the dequantized
 // weights, the effect of reordered f32 sums, and the same whether dequantized weights are kept or made for each call.
+// On the integer kernels they differ from that as Tare's own files do (plan_run_test.cc).
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "experiments/model/plan_run.h"
+#include "experiments/model/sites_of_model.h"
 #include "tests/support/compare.h"
 #include "tests/support/foreign_folder.h"
 #include "tests/support/logits.h"
@@ -39,6 +44,55 @@ TEST(ForeignModels, LogitsAreThoseOfTheDequantizedWeights) {
     EXPECT_TRUE(AllNear(logits, expected, 2e-5)) << name;
     EXPECT_EQ(LogitsOf(made, BatchOf(file)), logits) << name;
   }
+}
+
+double Distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - b[i], 2);
+  return std::sqrt(sum);
+}
+
+std::vector<float> Under(Model& model, const TokenBatch& batch, const char* plan, Carrying carrying) {
+  PlanRun run(Plan::Parse(plan), carrying, ModelSitesOf(model));
+  return LogitsOf(model, batch, run.Begin(model));
+}
+
+constexpr const char* kInputs = "linear_in=int8/token";
+
+// Every scheme but those of floats, and a GGUF file of several types. Of one row the inputs are rounded to 15 bits, 128
+// times finer than to 8; an eighth leaves room for the few values of one row.
+TEST(ForeignModels, IntegerKernelsTakeTheirCodes) {
+  std::vector<std::filesystem::path> paths{std::filesystem::path(TARE_SOURCE_DIR) /
+                                           "tests/data/gguf/llama-q4_k_m.gguf"};
+  for (const std::string name : kModels) {
+    if (!name.ends_with("fp8") && !name.ends_with("nf4") && name != "llama-gptq") paths.push_back(ForeignFolder(name));
+  }
+  TokenBatch batch, row;
+  batch.Add(0, std::vector<int32_t>{1, 5, 9, 20, 33, 2, 7, 40, 11, 3, 8, 21});
+  row.Add(0, std::vector<int32_t>{5});
+  for (const std::filesystem::path& path : paths) {
+    for (const int64_t most_kept : {Weights::kMostKept, int64_t{0}}) {
+      Model model(path, Math::kF32, most_kept);
+      const std::vector<float> f32 = Under(model, batch, "", Carrying::kSimulated),
+                               simulated = Under(model, batch, kInputs, Carrying::kSimulated),
+                               executed = Under(model, batch, kInputs, Carrying::kExecuted);
+      const double effect = Distance(simulated, f32);
+      EXPECT_GT(effect, 0) << path;
+      EXPECT_GT(Distance(executed, simulated), 0) << path << ": not the simulation run twice";
+      EXPECT_LT(Distance(executed, simulated), effect) << path;
+      const std::vector<float> of_row = Under(model, row, "", Carrying::kSimulated);
+      const double apart = Distance(Under(model, row, "", Carrying::kExecuted), of_row);
+      EXPECT_GT(apart, 0) << path << ": codes of weights are not read";
+      EXPECT_LT(apart, Distance(Under(model, row, kInputs, Carrying::kSimulated), of_row) / 8) << path;
+    }
+  }
+}
+
+TEST(ForeignModels, CodesThatAreNoIntegersAreRefusedByName) {
+  const Model model(ForeignFolder("llama-nf4"));
+  EXPECT_THAT([&] { PlanRun(Plan::Parse(kInputs), Carrying::kExecuted, ModelSitesOf(model)); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "got layer 0, q_proj.w in bitsandbytes nf4/block64, whose codes are no integers in equal groups")));
 }
 
 }  // namespace

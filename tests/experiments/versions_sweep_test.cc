@@ -7,6 +7,7 @@
 
 #include "experiments/quantize/quantize.h"
 #include "experiments/studies/sweep/table.h"
+#include "quant/base/error.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
@@ -72,6 +73,36 @@ TEST(VersionsSweep, AQuantizedFileIsComparedWithItsSource) {
   const auto of_b =
       std::ranges::find_if(figures, [&](const SweepFigure& f) { return f.cell == &cells[4] && f.change != nullptr; });
   EXPECT_EQ(of_b->change->value, cells[4].figures.list[0].value - cells[0].figures.list[0].value);
+}
+
+// Whatever the versions' plans, so that statistics are the versions' alone.
+TEST(VersionsSweep, TheSourceRunsAsStoredAlone) {
+  const TemporaryFolder folder;
+  const std::filesystem::path source = GoldenFolder("llama-mha");
+  Quantize({source, Plan::Parse("weights=int4/channel"), folder / "a.h5"}, {});
+  PutManyIds(folder / "ids.safetensors", 2, 30);
+  SweepOptions options{.models = {source, folder / "a.h5"},
+                       .source = source,
+                       .question = {.plans = {"q=int4/token", "f32"}},
+                       .tasks = ParseTasks("perplexity=" + (folder / "ids.safetensors").string()),
+                       .folder = folder / "out"};
+  EXPECT_THAT(ListCells(options), testing::ElementsAre("llama-mha f32 perplexity:ids",
+                                                       "a.h5 q=int4/token perplexity:ids", "a.h5 f32 perplexity:ids"));
+  options.only = {1, 2};  // numbers of the list
+  std::vector<std::string> started;
+  const auto starting = [&](const std::string& what, const Work& work) {
+    started.push_back(what);
+    EXPECT_GT(work.here, 0);
+    return Progress();
+  };
+  EXPECT_EQ(RunSweep(options, starting).size(), 2u);
+  options.only.reset();
+  EXPECT_EQ(RunSweep(options, starting).size(), 3u);
+  EXPECT_THAT(started, testing::ElementsAre("a.h5 q=int4/token perplexity:ids", "a.h5 f32 perplexity:ids",
+                                            "llama-mha f32 perplexity:ids"));
+  options.statistics = {"of-source.h5", "of-a.h5"};
+  EXPECT_THAT([&] { RunSweep(options, starting); },
+              testing::ThrowsMessage<Error>(HasSubstr("--stats: got 2 files, expected one per version")));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ inline QuantizedMatrixBuffer RandomQuantized(Format format, int64_t out, int64_t
     for (float& c : codes) c = static_cast<float>(code(random));
     Pack<float>(format, codes, {matrix.Codes(n), matrix.view().RowBytes()});
     for (int64_t g = 0; g < in / group; ++g) {
-      matrix.Scales(n)[g] = scale(random);
+      matrix.Scales(n)[g] = g % 3 == 2 ? -scale(random) : scale(random);  // other tools have negative ones
       if (matrix.view().zeros != nullptr) matrix.Zeros(n)[g] = static_cast<uint8_t>(code(random));
       if (matrix.view().minima != nullptr) matrix.Minima(n)[g] = 5.0f - 100 * scale(random);
     }

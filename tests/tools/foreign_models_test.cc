@@ -26,11 +26,14 @@ TEST(ForeignModelsCommand, InspectNamesSchemeAndPlan) {
   const std::string w8a8 = OutOf({"inspect", ForeignFolder("llama-compressed-w8a8")});
   EXPECT_THAT(w8a8, HasSubstr("  quantized as compressed-tensors int8/channel: 14 tensors, 8."));
   EXPECT_THAT(w8a8, HasSubstr("  inputs were meant to be rounded as well: --plan linear_in=int8/token\n"));
+  EXPECT_THAT(w8a8, HasSubstr("executed as int8+full/channel"));
+  EXPECT_THAT(OutOf({"inspect", ForeignFolder("llama-compressed-fp8")}), HasSubstr("dequantized to be executed"));
   const std::string wrong = OutOf({"inspect", ForeignFolder("llama-gptq-named-wrong")});
   EXPECT_THAT(wrong, HasSubstr("  quantized as GPTQ int4/group32: 14 tensors, "));
   EXPECT_THAT(wrong, HasSubstr("  zero points are stored as they are, as their values show;"));
   const auto json = nlohmann::json::parse(OutOf({"inspect", ForeignFolder("llama-awq"), "--json", "-"}));
   EXPECT_NEAR(json["bits_per_weight"].get<double>(), 4 + 20.0 / 32, 1e-9);  // a scale and a zero point for 32
+  EXPECT_EQ(json["foreign"][0]["executed_as"], "int4+zero/group32");
   for (const std::string& out : {w8a8, wrong}) {
     for (size_t begin = 0, end; (end = out.find('\n', begin)) != out.npos; begin = end + 1)
       EXPECT_LE(end - begin, 80u) << out.substr(begin, end - begin);
@@ -43,7 +46,7 @@ TEST(ForeignModelsCommand, EveryCommandTakesThem) {
   const std::string ids = ForeignFolder("llama-gptq") / "expected.safetensors";
   OutOf({"eval", gptq, "--tasks", "perplexity=" + ids, "--json", "-"});
   OutOf({"eval", ForeignFolder("llama-compressed-w8a8"), "--plan", "linear_in=int8/token", "--tasks",
-         "perplexity=" + ids});
+         "perplexity=" + ids, "--executed"});
   OutOf({"stats", gptq, "--input", ids, "--out", folder / "s.h5"});
   OutOf({"sweep", gptq, "--bits", "16,4", "--tasks", "perplexity=" + ids, "--out", folder / "sweep"});
   OutOf({"compare", gptq, awq, "--bits", "4", "--tasks", "perplexity=" + ids, "--attribute", "none", "--out",

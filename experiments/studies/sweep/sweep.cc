@@ -54,22 +54,23 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
   return key;
 }
 
-// Of every model, in their order.
+// Of every model, in their order. The source of versions runs as stored, so it has no statistics.
 std::vector<Seen> ReadSeen(const SweepOptions& options) {
   std::vector<Seen> seen(options.models.size());
   if (options.statistics.empty()) return seen;
-  if (options.statistics.size() != options.models.size())
-    FailUsage("--stats: got {} files, expected one per model, in the order of the {} models; try --stats once for each",
-              options.statistics.size(), options.models.size());
-  for (size_t i = 0; i < seen.size(); ++i) {
+  const size_t first = options.source.empty() ? 0 : 1, models = options.models.size() - first;
+  if (options.statistics.size() != models)
+    FailUsage("--stats: got {} files, expected one per {}, in the order of the {} {}s; try --stats once for each",
+              options.statistics.size(), first == 0 ? "model" : "version", models, first == 0 ? "model" : "version");
+  for (size_t i = 0; i < models; ++i) {
     const std::filesystem::path& file = options.statistics[i];
-    seen[i] = {StaticSourceOf(file, Checkpoint(options.models[i])), Sha256OfFile(file)};
+    seen[first + i] = {StaticSourceOf(file, Checkpoint(options.models[first + i])), Sha256OfFile(file)};
   }
   return seen;
 }
 
 // Refuses what can be refused before hours of work; returns the contents of the models' statistics files.
-std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<Plan>& plans) {
+std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<std::vector<Plan>>& plans) {
   std::vector<Seen> seen = ReadSeen(options);
   if (!options.source.empty()) {
     const std::string hash = Checkpoint(options.source).ContentHash();
@@ -81,7 +82,7 @@ std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<Pl
     const Model model(folder);  // whose rows a plan's groups must divide
     if (!names.insert(ModelName(folder)).second)
       Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
-    for (const Plan& plan : plans)
+    for (const Plan& plan : plans[i])
       CheckCache(options.tasks,
                  PlanRun(plan, options.carrying, ModelSitesOf(model), seen[i].source, options.cache).cache());
   }
@@ -183,7 +184,7 @@ struct PlannedCell {
 // All cells of this model, in the order of the list.
 std::vector<PlannedCell> CellsOfModel(const Model& model, const std::vector<Plan>& plans, const Seen& seen,
                                       const SweepOptions& options) {
-  const std::string weights_hash = model.files().ContentHash();
+  const std::string weights_hash = model.folder() == options.source ? seen.of_source : model.files().ContentHash();
   std::vector<PlannedCell> cells;
   for (Task& read : ReadTasks(
            options.tasks, model,
@@ -225,19 +226,20 @@ void CheckOnly(const SweepOptions& options, size_t cells) {
 // The cells of one model of a sweep, run in its log.
 class ModelSweep {
  public:
-  ModelSweep(const SweepOptions& options, const std::vector<Plan>& plans, const Seen& seen, size_t index, CellLog& log)
+  // plans: of each model; first: the number of the model's first cell in the list.
+  ModelSweep(const SweepOptions& options, const std::vector<std::vector<Plan>>& plans, const Seen& seen, size_t index,
+             size_t first, CellLog& log)
       : options_(options),
         seen_(seen),
         log_(log),
         model_(options.models[index], options.math),
-        cells_(CellsOfModel(model_, plans, seen, options)),
-        first_(index * cells_.size()) {
+        cells_(CellsOfModel(model_, plans[index], seen, options)) {
     std::vector<double> sizes(cells_.size());
     for (const auto& together : InRunOrder(cells_))
       sizes[static_cast<size_t>(together.back() - cells_.data())] = WorkOf(*together.back());
-    later_ = LaterWork(sizes);
+    later_ = LaterWork(sizes, plans, index, first);
     for (size_t i = cells_.size(); i-- > 0;) {
-      if (!IsAsked(options, first_ + i)) cells_.erase(cells_.begin() + static_cast<ptrdiff_t>(i));
+      if (!IsAsked(options, first + i)) cells_.erase(cells_.begin() + static_cast<ptrdiff_t>(i));
     }
   }
 
@@ -270,15 +272,22 @@ class ModelSweep {
 
   // Of the models after this one, as if theirs were of the same sizes. Their keys are not known yet (they need hashes
   // of weights), so what is finished is told by names.
-  double LaterWork(const std::vector<double>& sizes) const {
+  double LaterWork(const std::vector<double>& sizes, const std::vector<std::vector<Plan>>& plans, size_t index,
+                   size_t first) const {
     std::set<std::string> finished;
     for (const Json& key : log_.keys()) finished.insert(CellText(key));
     double work = 0;
-    for (size_t n = first_ + sizes.size(); n < options_.models.size() * sizes.size(); ++n) {
-      const PlannedCell& like = cells_[n % sizes.size()];
-      const std::string model = ModelName(options_.models[n / sizes.size()]),
-                        name = Formatted("{} {} {}", model, like.plan->canonical(), like.task->spec.Name());
-      work += IsAsked(options_, n) && !finished.contains(name) ? sizes[n % sizes.size()] : 0;
+    size_t number = first + sizes.size();
+    for (size_t later = index + 1; later < options_.models.size(); ++later) {
+      for (size_t task = 0; task < options_.tasks.size(); ++task) {
+        for (size_t plan = 0; plan < plans[later].size(); ++plan, ++number) {
+          const std::string name = Formatted("{} {} {}", ModelName(options_.models[later]),
+                                             plans[later][plan].canonical(), options_.tasks[task].Name());
+          const size_t own = plans[index].size();
+          if (IsAsked(options_, number) && !finished.contains(name))
+            work += sizes[task * own + std::min(plan, own - 1)];
+        }
+      }
     }
     return work;
   }
@@ -298,12 +307,12 @@ class ModelSweep {
   CellLog& log_;
   Model model_;
   std::vector<PlannedCell> cells_;
-  size_t first_;      // number of the model's first cell in the list
   double later_ = 0;  // tokens of later models' cells
 };
 
-// Where each site is a plan, a group stands for those of its sites that all models have.
-std::vector<Plan> PlansFor(const SweepOptions& options) {
+// Of each model. Where each site is a plan, a group stands for those of its sites that all models have. The source of
+// versions runs as stored.
+std::vector<std::vector<Plan>> PlansFor(const SweepOptions& options) {
   SweepQuestion question = options.question;
   if (question.sites == SweepSites::kEach) {
     for (const std::filesystem::path& model : options.models) {
@@ -315,32 +324,42 @@ std::vector<Plan> PlansFor(const SweepOptions& options) {
       }
     }
   }
-  return PlansOf(question);
+  std::vector<std::vector<Plan>> plans(options.models.size(), PlansOf(question));
+  if (!options.source.empty()) plans.front() = {Plan::Parse("f32")};
+  return plans;
+}
+
+size_t CountOf(const std::vector<std::vector<Plan>>& plans) {
+  size_t count = 0;
+  for (const std::vector<Plan>& of_model : plans) count += of_model.size();
+  return count;
 }
 
 }  // namespace
 
 std::vector<std::string> ListCells(const SweepOptions& options) {
-  const std::vector<Plan> plans = PlansFor(options);
+  const std::vector<std::vector<Plan>> plans = PlansFor(options);
   std::vector<std::string> list;
-  for (const std::filesystem::path& model : options.models) {
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const std::string model = ModelName(options.models[i]);
     for (const TaskSpec& task : options.tasks) {
-      for (const Plan& plan : plans)
-        std::ranges::replace(list.emplace_back(Formatted("{} {} {}", ModelName(model), plan.canonical(), task.Name())),
-                             '\n', ' ');
+      for (const Plan& plan : plans[i])
+        std::ranges::replace(list.emplace_back(Formatted("{} {} {}", model, plan.canonical(), task.Name())), '\n', ' ');
     }
   }
   return list;
 }
 
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
-  const std::vector<Plan> plans = PlansFor(options);
+  const std::vector<std::vector<Plan>> plans = PlansFor(options);
   const std::vector<Seen> seen = CheckOptions(options, plans);
-  CheckOnly(options, options.models.size() * options.tasks.size() * plans.size());
+  CheckOnly(options, options.tasks.size() * CountOf(plans));
   CellLog log(options.folder, {options.study, options.tasks});
   std::vector<SweepCell> cells;
+  size_t first = 0;
   for (size_t i = 0; i < options.models.size(); ++i) {
-    ModelSweep sweep(options, plans, seen[i], i, log);
+    ModelSweep sweep(options, plans, seen[i], i, first, log);
+    first += options.tasks.size() * plans[i].size();
     sweep.RunMissing(starting);
     std::ranges::copy(sweep.Finished(), std::back_inserter(cells));
   }
@@ -349,13 +368,13 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
 }
 
 void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::path>& parts) {
-  const std::vector<Plan> plans = PlansFor(options);
+  const std::vector<std::vector<Plan>> plans = PlansFor(options);
   const std::vector<Seen> seen = CheckOptions(options, plans);
   const Parts finished = ReadParts(parts, {options.study, options.tasks});
   std::vector<Json> asked, in_run_order;
   for (size_t i = 0; i < options.models.size(); ++i) {
     const Model model(options.models[i], options.math);
-    const std::vector<PlannedCell> planned = CellsOfModel(model, plans, seen[i], options);
+    const std::vector<PlannedCell> planned = CellsOfModel(model, plans[i], seen[i], options);
     for (const PlannedCell& cell : planned) asked.push_back(cell.key);
     for (const auto& together : InRunOrder(planned)) {
       for (const PlannedCell* cell : together) in_run_order.push_back(cell->key);

@@ -29,9 +29,10 @@ namespace tare {
 struct SweepOptions {
   std::vector<std::filesystem::path> models;
   // If not empty, the first of the models, of which the others are versions that some tool quantized: changes from 16
-  // bits and divergences are from this one, as stored, instead of from each model's own.
+  // bits and divergences are from this one, instead of from each model's own. It runs as stored alone.
   std::filesystem::path source;
-  std::vector<std::filesystem::path> statistics;  // for rules with +static: one file per model, in their order; or none
+  // For rules with +static: one file per model but the source, in their order; or none.
+  std::vector<std::filesystem::path> statistics;
   SweepQuestion question;
   Carrying carrying = Carrying::kSimulated;
   std::vector<TaskSpec> tasks;

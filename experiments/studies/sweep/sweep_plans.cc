@@ -88,6 +88,16 @@ std::string FormatOfBits(const std::string& site, int bits) {
   return std::string(Info(*format).name);
 }
 
+// "int4/group32+zero" of int4+zero and group32: a range of codes stands before the granularity's own options.
+std::string WithScale(const std::string& name, const std::string& granularity) {
+  const std::optional<Format> format = ParseMatrixFormat(name);
+  const bool has_range = format && WithoutRange(*format) != *format;
+  const size_t range = has_range ? Info(WithoutRange(*format)).name.size() : name.size();
+  const size_t options = std::min(granularity.find('+'), granularity.size());
+  return name.substr(0, range) + "/" + granularity.substr(0, options) + name.substr(range) +
+         granularity.substr(options);
+}
+
 // format_of(site): a format's name. A format with its own blocks takes no granularity.
 template <typename FormatOf>
 std::string PlanText(const SweepQuestion& question, const std::vector<std::string>& sites,
@@ -95,11 +105,11 @@ std::string PlanText(const SweepQuestion& question, const std::vector<std::strin
   std::string plan = question.base;
   for (const std::string& site : sites) {
     const std::string name = format_of(site);
-    const std::optional<Format> format = ParseFormat(name);
+    const std::optional<Format> format = ParseMatrixFormat(name);
     const bool alone = question.sites == SweepSites::kTogether && sites.size() == 1;
-    plan += Formatted("{}{}={}", plan.empty() ? "" : ",", site, name);
-    if (!format || (HasCodes(*format) && Info(*format).block == 0))
-      plan += "/" + (alone ? granularity : NearestGranularity(site, granularity));
+    const bool scaled = !format || (HasCodes(*format) && Info(*format).block == 0);
+    plan += Formatted("{}{}={}", plan.empty() ? "" : ",", site,
+                      scaled ? WithScale(name, alone ? granularity : NearestGranularity(site, granularity)) : name);
   }
   return plan;
 }

@@ -8,6 +8,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/interchange/folders/grouped_integers.h"
 
 namespace tare {
 namespace {
@@ -87,6 +88,7 @@ GroupedMatrix::GroupedMatrix(GroupedParts parts, const CheckpointFiles& files)
   most *= LargestOf(parts_.scales, parts_.where);
   if (parts_.added) most += LargestOf(*parts_.added, parts_.where);
   always_finite_ = std::isfinite(most);
+  integers_ = IntegersIn(parts_);
 }
 
 void GroupedMatrix::Row(int64_t row, float* y) const {
@@ -116,6 +118,22 @@ void GroupedMatrix::Row(int64_t row, float* y) const {
       Fail("{}, row {}, column {}: code {} makes {}; expected finite weights; try the checkpoint's source",
            parts_.where, row, c, codes[c], y[c]);
   }
+}
+
+std::optional<IntegerForm> GroupedMatrix::integers() const {
+  if (!integers_) return std::nullopt;
+  return integers_->form;
+}
+
+void GroupedMatrix::Integers(int64_t row, const IntegerRow& to) const {
+  thread_local std::vector<uint8_t> codes;
+  codes.resize(static_cast<size_t>(in()));
+  parts_.codes.Row(row, in(), codes.data());
+  for (int64_t c = 0; c < in(); ++c) to.codes[c] = integers_->codes[codes[c]];
+  for (int64_t g = 0; g < parts_.groups; ++g) to.scales[g] = parts_.scales.At(row, g) * integers_->step;
+  for (int64_t g = 0; g < parts_.groups && to.zeros != nullptr; ++g)
+    to.zeros[g] = static_cast<uint8_t>(parts_.zero_values[parts_.zeros->At(row, g)] + integers_->raised);
+  for (int64_t g = 0; g < parts_.groups && to.minima != nullptr; ++g) to.minima[g] = parts_.added->At(row, g);
 }
 
 int64_t GroupedMatrix::bytes() const {

@@ -47,12 +47,21 @@ struct GroupedParts {
   std::vector<const TensorView*> tensors;  // all that it consists of
 };
 
+// Integer codes of the same values (grouped_integers.h).
+struct GroupedIntegers {
+  IntegerForm form;
+  float step = 1, raised = 0;
+  std::array<float, 256> codes{};  // of each stored code
+};
+
 class GroupedMatrix : public ForeignMatrix {
  public:
   // Throws Error where a scale is NaN or infinite, or what it is stored as has no value. `files` outlives the matrix.
   GroupedMatrix(GroupedParts parts, const CheckpointFiles& files);
 
   void Row(int64_t row, float* y) const override;
+  std::optional<IntegerForm> integers() const override;
+  void Integers(int64_t row, const IntegerRow& to) const override;
   std::string scheme() const override { return parts_.scheme; }
   int64_t bytes() const override;
   void Release() const override;
@@ -61,6 +70,7 @@ class GroupedMatrix : public ForeignMatrix {
   GroupedParts parts_;
   const CheckpointFiles& files_;
   bool always_finite_ = false;  // by the largest scale and value
+  std::optional<GroupedIntegers> integers_;
 };
 
 // Values of unsigned codes less `offset`, of two's complement, of E4M3 and of E2M1.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Each type reads a block into integers, scales and minima; both its values and its integer codes are made of these.
 #include "quant/interchange/gguf/blocks.h"
 
 #include <cstring>
@@ -14,84 +15,146 @@ using Bytes = const uint8_t*;
 constexpr int kHalf = 16, kBlock = 32, kSuper = 256;
 constexpr std::array<int8_t, 16> kIq4Nl{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-float F16At(Bytes b) { return FloatFromF16(static_cast<uint16_t>(b[0] | b[1] << 8)); }
-
-void F32(Bytes b, float* y) { std::memcpy(y, b, sizeof(float)); }
-void F16(Bytes b, float* y) { *y = F16At(b); }
-void BF16(Bytes b, float* y) { *y = FloatFromBf16(static_cast<uint16_t>(b[0] | b[1] << 8)); }
-
-void Q8_0(Bytes b, float* y) {
-  const float d = F16At(b);
-  for (int i = 0; i < kBlock; ++i) y[i] = static_cast<float>(static_cast<int8_t>(b[2 + i])) * d;
+// FloatFromF16 without a call, which would take longer than the rest of a small block: exponents of f32 are 112 more,
+// and a product by a power of two is exact, of subnormal ones too.
+float F16At(Bytes b) {
+  const uint32_t bits = b[0] | static_cast<uint32_t>(b[1]) << 8, sign = (bits & 0x8000) << 16;
+  if ((bits & 0x7c00) == 0x7c00) return FloatFromF16(static_cast<uint16_t>(bits));
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(std::bit_cast<float>((bits & 0x7fff) << 13) * 0x1p112f) | sign);
 }
 
-// value(q) of the low and the high halves of 16 bytes.
-template <typename Value>
-void Halves(Bytes q, float* y, Value value) {
-  for (int i = 0; i < kHalf; ++i) {
-    y[i] = value(q[i] & 15);
-    y[i + kHalf] = value(q[i] >> 4);
+// Values i and i + 16 of the low and the high halves of 16 bytes; code: of a nibble.
+template <typename Code>
+void Halves(Bytes __restrict q, int8_t* __restrict codes, Code code) {
+  for (int i = 0; i < kHalf; ++i) codes[i] = static_cast<int8_t>(code(q[i] & 15));
+  for (int i = 0; i < kHalf; ++i) codes[i + kHalf] = static_cast<int8_t>(code(q[i] >> 4));
+}
+
+constexpr uint64_t kEachByte = 0x0101010101010101;
+
+// A 16 in byte i where bit i is set. Bit i alone, plus 127, has bit 7 unless it is 0.
+uint64_t SixteenWhereSet(uint8_t bits) {
+  const uint64_t alone = bits * kEachByte & 0x8040201008040201;
+  return ((alone + 0x7f * kEachByte) & 0x80 * kEachByte) >> 3;
+}
+
+// The same with a fifth bit, of value i bit i of `fifth`.
+void FiveBits(Bytes __restrict fifth, int8_t* __restrict codes) {
+  Halves(fifth + 4, codes, [](int q) { return q; });
+  for (int byte = 0; byte < kBlock / 8; ++byte) {
+    uint64_t eight;
+    std::memcpy(&eight, codes + 8 * byte, sizeof eight);
+    eight |= SixteenWhereSet(fifth[byte]);
+    std::memcpy(codes + 8 * byte, &eight, sizeof eight);
   }
 }
 
-void Q4_0(Bytes b, float* y) {
-  Halves(b + 2, y, [d = F16At(b)](int q) { return d * static_cast<float>(q - 8); });
+template <int kCount>
+void Subtract(int middle, int8_t* codes) {
+  for (int i = 0; i < kCount; ++i) codes[i] = static_cast<int8_t>(codes[i] - middle);
 }
 
-void Q4_1(Bytes b, float* y) {
-  Halves(b + 4, y, [d = F16At(b), m = F16At(b + 2)](int q) { return d * static_cast<float>(q) + m; });
-}
+template <int kValuesOf, int kGroupOf, Format kFormatOf>
+struct Layout {
+  static constexpr int kValues = kValuesOf, kGroup = kGroupOf, kGroups = kValues / kGroup;
+  static constexpr Format kFormat = kFormatOf;
+  static constexpr bool kHasMinima = Info(kFormat).range == CodeRange::kMin;
+};
+constexpr Format Full(Format base) { return WithRange(base, CodeRange::kFull); }
+constexpr Format Min(Format base) { return WithRange(base, CodeRange::kMin); }
 
-void Iq4Nl(Bytes b, float* y) {
-  Halves(b + 2, y, [d = F16At(b)](int q) { return d * static_cast<float>(kIq4Nl[static_cast<size_t>(q)]); });
-}
-
-void Mxfp4(Bytes b, float* y) {
-  Halves(b + 1, y,
-         [d = HalfOfE8M0(b[0])](int q) { return d * static_cast<float>(kTwiceE2M1[static_cast<size_t>(q)]); });
-}
-
-// The same with a fifth bit: value i has bit i of `fifth`.
-template <typename Value>
-void FiveBits(Bytes fifth, float* y, Value value) {
-  uint32_t high;
-  std::memcpy(&high, fifth, 4);
-  const Bytes low = fifth + 4;
-  for (int i = 0; i < kHalf; ++i) {
-    y[i] = value((low[i] & 15) | static_cast<int>((high >> i & 1) << 4));
-    y[i + kHalf] = value(low[i] >> 4 | static_cast<int>((high >> (i + kHalf) & 1) << 4));
+struct Q8_0 : Layout<32, 32, Full(Format::kInt8)> {
+  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    to.scales[0] = F16At(b);
+    std::memcpy(to.codes.data(), b + 2, kBlock);
   }
-}
-
-void Q5_0(Bytes b, float* y) {
-  FiveBits(b + 2, y, [d = F16At(b)](int q) { return d * static_cast<float>(q - 16); });
-}
-
-void Q5_1(Bytes b, float* y) {
-  FiveBits(b + 4, y, [d = F16At(b), m = F16At(b + 2)](int q) { return d * static_cast<float>(q) + m; });
-}
-
-// Sixteen neighbouring codes: the same bits of each byte.
-struct Codes {
-  Bytes bytes;
-  int shift, mask;
-  int operator[](int i) const { return bytes[i] >> shift & mask; }
 };
 
-constexpr int kGroup = 16;  // values; kSuper has 16 groups
+struct Q4_0 : Layout<32, 32, Full(Format::kInt4)> {
+  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    to.scales[0] = F16At(b);
+    Halves(b + 2, to.codes.data(), [](int q) { return q - 8; });
+  }
+};
+
+struct Q4_1 : Layout<32, 32, Min(Format::kInt4)> {
+  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    to.scales[0] = F16At(b);
+    to.minima[0] = F16At(b + 2);
+    Halves(b + 4, to.codes.data(), [](int q) { return q; });
+  }
+};
+
+// A table of codes' integers.
+struct IQ4_NL : Layout<32, 32, Format::kInt8> {
+  static constexpr const std::array<int8_t, 16>& kTable = kIq4Nl;
+  static float Scale(Bytes b) { return F16At(b); }
+  static Bytes Nibbles(Bytes b) { return b + 2; }
+  static void Read(Bytes b, BlockIntegers& to) {
+    to.scales[0] = Scale(b);
+    Halves(Nibbles(b), to.codes.data(), [](int q) { return kTable[static_cast<size_t>(q)]; });
+  }
+};
+
+struct MXFP4 : Layout<32, 32, Format::kInt6> {
+  static constexpr const std::array<int8_t, 16>& kTable = kTwiceE2M1;
+  static float Scale(Bytes b) { return HalfOfE8M0(b[0]); }
+  static Bytes Nibbles(Bytes b) { return b + 1; }
+  static void Read(Bytes b, BlockIntegers& to) {
+    to.scales[0] = Scale(b);
+    Halves(Nibbles(b), to.codes.data(), [](int q) { return kTable[static_cast<size_t>(q)]; });
+  }
+};
+
+struct Q5_0 : Layout<32, 32, Format::kInt6> {
+  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    to.scales[0] = F16At(b);
+    FiveBits(b + 2, to.codes.data());
+    Subtract<kBlock>(16, to.codes.data());
+  }
+};
+
+struct Q5_1 : Layout<32, 32, Min(Format::kInt6)> {
+  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    to.scales[0] = F16At(b);
+    to.minima[0] = F16At(b + 2);
+    FiveBits(b + 4, to.codes.data());
+  }
+};
+
+constexpr int kGroup16 = 16;  // values; a block of 256 has 16 such groups
+
+// Sixteen neighbouring codes, a byte each.
+struct Sixteen {
+  std::array<uint64_t, 2> words;
+
+  // The same bits of each of sixteen bytes; what a shift brings from the next byte is masked out.
+  Sixteen(Bytes bytes, int shift, uint64_t mask) {
+    std::memcpy(words.data(), bytes, sizeof words);
+    for (uint64_t& word : words) word = word >> shift & mask * kEachByte;
+  }
+  Sixteen With(const Sixteen& high, int bits) const {
+    Sixteen both = *this;
+    for (size_t i = 0; i < words.size(); ++i) both.words[i] |= high.words[i] << bits;
+    return both;
+  }
+  void Store(int8_t* codes) const { std::memcpy(codes, words.data(), sizeof words); }
+};
 
 // Group g of two-bit codes: 32 bytes hold four times 32 values, the first in the lowest bits.
-Codes TwoBits(Bytes q, int g) { return {q + g / 8 * 32 + g % 2 * kGroup, g % 8 / 2 * 2, 3}; }
+Sixteen TwoBits(Bytes q, int g) { return {q + g / 8 * 32 + g % 2 * kGroup16, g % 8 / 2 * 2, 3}; }
 
-void Q2_K(Bytes b, float* y) {
-  const Bytes scales = b, codes = b + 16;
-  const float d = F16At(b + 80), dmin = F16At(b + 82);
-  for (int g = 0; g < kSuper / kGroup; ++g) {
-    const float scale = d * static_cast<float>(scales[g] & 15), least = dmin * static_cast<float>(scales[g] >> 4);
-    const Codes q = TwoBits(codes, g);
-    for (int i = 0; i < kGroup; ++i) y[kGroup * g + i] = scale * static_cast<float>(q[i]) - least;
+struct Q2_K : Layout<kSuper, kGroup16, Min(Format::kInt4)> {
+  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    const Bytes scales = b, codes = b + 16;
+    const float d = F16At(b + 80), dmin = F16At(b + 82);
+    for (int g = 0; g < kGroups; ++g) {
+      to.scales[g] = d * static_cast<float>(scales[g] & 15);
+      to.minima[g] = -(dmin * static_cast<float>(scales[g] >> 4));
+      TwoBits(codes, g).Store(to.codes.data() + kGroup * g);
+    }
   }
-}
+};
 
 // Group g: four low bits in a half of byte g % 8, two high bits in byte 8 + g % 4.
 int ScaleOfQ3(Bytes s, int g) {
@@ -100,15 +163,17 @@ int ScaleOfQ3(Bytes s, int g) {
 }
 
 // The third bit is stored inverted: where it is 0, 4 is subtracted. Values i, i + 32, ... have those of byte i.
-void Q3_K(Bytes b, float* y) {
-  const Bytes codes = b + 32, scales = b + 96;
-  const float d = F16At(b + 108);
-  for (int g = 0; g < kSuper / kGroup; ++g) {
-    const float scale = d * static_cast<float>(ScaleOfQ3(scales, g));
-    const Codes q = TwoBits(codes, g), third{b + g % 2 * kGroup, g / 2, 1};
-    for (int i = 0; i < kGroup; ++i) y[kGroup * g + i] = scale * static_cast<float>(q[i] + 4 * third[i] - 4);
+struct Q3_K : Layout<kSuper, kGroup16, Format::kInt4> {
+  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    const Bytes codes = b + 32, scales = b + 96;
+    const float d = F16At(b + 108);
+    for (int g = 0; g < kGroups; ++g) {
+      to.scales[g] = d * static_cast<float>(ScaleOfQ3(scales, g));
+      TwoBits(codes, g).With({b + g % 2 * kGroup, g / 2, 1}, 2).Store(to.codes.data() + kGroup * g);
+    }
+    Subtract<kSuper>(4, to.codes.data());
   }
-}
+};
 
 struct ScaleAndLeast {
   int scale, least;
@@ -120,72 +185,134 @@ ScaleAndLeast ScalesOfQ4(Bytes s, int g) {
   return {(s[g + 4] & 15) | s[g - 4] >> 6 << 4, s[g + 4] >> 4 | s[g] >> 6 << 4};
 }
 
-// code(g, i): of value i of group g of 32.
-template <typename Code>
-void FourOrFive(Bytes b, float* y, Code code) {
+// Of Q4_K and Q5_K, whose blocks begin alike.
+void ReadScales(Bytes __restrict b, BlockIntegers& __restrict to) {
   const float d = F16At(b), dmin = F16At(b + 2);
   for (int g = 0; g < kSuper / kBlock; ++g) {
-    const auto [s, m] = ScalesOfQ4(b + 4, g);
-    const float scale = d * static_cast<float>(s), least = dmin * static_cast<float>(m);
-    for (int i = 0; i < kBlock; ++i) y[kBlock * g + i] = scale * static_cast<float>(code(g, i)) - least;
+    const auto [scale, least] = ScalesOfQ4(b + 4, g);
+    to.scales[g] = d * static_cast<float>(scale);
+    to.minima[g] = -(dmin * static_cast<float>(least));
   }
 }
 
 // 32 bytes hold two groups.
-void Q4_K(Bytes b, float* y) {
-  FourOrFive(b, y, [codes = b + 16](int g, int i) { return codes[g / 2 * 32 + i] >> (g % 2 * 4) & 15; });
-}
+struct Q4_K : Layout<kSuper, kBlock, Min(Format::kInt4)> {
+  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    ReadScales(b, to);
+    for (int g = 0; g < kGroups; ++g) {
+      for (int half = 0; half < kGroup; half += kGroup16)
+        Sixteen(b + 16 + g / 2 * 32 + half, g % 2 * 4, 15).Store(to.codes.data() + kGroup * g + half);
+    }
+  }
+};
 
 // Group g has bit g of the bytes of fifth bits.
-void Q5_K(Bytes b, float* y) {
-  FourOrFive(b, y, [fifth = b + 16, codes = b + 48](int g, int i) {
-    return (codes[g / 2 * 32 + i] >> (g % 2 * 4) & 15) | (fifth[i] >> g & 1) << 4;
-  });
-}
+struct Q5_K : Layout<kSuper, kBlock, Min(Format::kInt6)> {
+  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    ReadScales(b, to);
+    for (int g = 0; g < kGroups; ++g) {
+      for (int half = 0; half < kGroup; half += kGroup16) {
+        Sixteen(b + 48 + g / 2 * 32 + half, g % 2 * 4, 15)
+            .With({b + 16 + half, g, 1}, 4)
+            .Store(to.codes.data() + kGroup * g + half);
+      }
+    }
+  }
+};
 
 // 64 bytes of low bits hold 128 values: the first 64 in their low halves; their two high bits are laid out as TwoBits.
-void Q6_K(Bytes b, float* y) {
-  const Bytes low = b, high = b + 128, scales = b + 192;
-  const float d = F16At(b + 208);
-  for (int g = 0; g < kSuper / kGroup; ++g) {
-    const float scale = d * static_cast<float>(static_cast<int8_t>(scales[g]));
-    const Codes four{low + g / 8 * 64 + g % 4 * kGroup, g % 8 / 4 * 4, 15}, two = TwoBits(high, g);
-    for (int i = 0; i < kGroup; ++i) y[kGroup * g + i] = scale * static_cast<float>((four[i] | two[i] << 4) - 32);
+struct Q6_K : Layout<kSuper, kGroup16, Full(Format::kInt6)> {
+  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    const Bytes low = b, high = b + 128, scales = b + 192;
+    const float d = F16At(b + 208);
+    for (int g = 0; g < kGroups; ++g) {
+      to.scales[g] = d * static_cast<float>(static_cast<int8_t>(scales[g]));
+      Sixteen(low + g / 8 * 64 + g % 4 * kGroup, g % 8 / 4 * 4, 15)
+          .With(TwoBits(high, g), 4)
+          .Store(to.codes.data() + kGroup * g);
+    }
+    Subtract<kSuper>(32, to.codes.data());
+  }
+};
+
+template <typename Type>
+void Values(Bytes b, int64_t bytes, int64_t blocks, float* y) {
+  BlockIntegers block;
+  for (; blocks > 0; --blocks, b += bytes) {
+    Type::Read(b, block);
+    for (int g = 0; g < Type::kGroups; ++g, y += Type::kGroup) {
+      const int8_t* const codes = block.codes.data() + g * Type::kGroup;
+      const float scale = block.scales[g], least = Type::kHasMinima ? block.minima[g] : 0.0f;
+      for (int i = 0; i < Type::kGroup; ++i) {
+        const float value = static_cast<float>(codes[i]) * scale;
+        y[i] = Type::kHasMinima ? value + least : value;
+      }
+    }
   }
 }
 
-auto Dequantizer(TensorType type) -> void (*)(Bytes, float*) {
-  switch (type) {
-    case TensorType::kQ8_0:
-      return Q8_0;
-    case TensorType::kQ4_0:
-      return Q4_0;
-    case TensorType::kQ4_1:
-      return Q4_1;
-    case TensorType::kQ5_0:
-      return Q5_0;
-    case TensorType::kQ5_1:
-      return Q5_1;
-    case TensorType::kQ2_K:
-      return Q2_K;
-    case TensorType::kQ3_K:
-      return Q3_K;
-    case TensorType::kQ4_K:
-      return Q4_K;
-    case TensorType::kQ5_K:
-      return Q5_K;
-    case TensorType::kQ6_K:
-      return Q6_K;
-    case TensorType::kIQ4_NL:
-      return Iq4Nl;
-    case TensorType::kMXFP4:
-      return Mxfp4;
-    case TensorType::kF32:
-      return F32;
-    case TensorType::kF16:
-      return F16;
-    case TensorType::kBF16:
-      return BF16;
+// A product for each of the sixteen codes, instead of each value.
+template <typename Type>
+void TableValues(Bytes b, int64_t bytes, int64_t blocks, float* y) {
+  for (; blocks > 0; --blocks, b += bytes, y += kBlock) {
+    const float scale = Type::Scale(b);
+    std::array<float, 16> values;
+    for (size_t code = 0; code < values.size(); ++code) values[code] = static_cast<float>(Type::kTable[code]) * scale;
+    const Bytes nibbles = Type::Nibbles(b);
+    for (int i = 0; i < kHalf; ++i) {
+      y[i] = values[nibbles[i] & 15];
+      y[i + kHalf] = values[nibbles[i] >> 4];
+    }
+  }
+}
+
+template <float (*kValue)(Bytes b)>
+void Floats(Bytes b, int64_t bytes, int64_t values, float* y) {
+  for (int64_t i = 0; i < values; ++i) y[i] = kValue(b + i * bytes);
+}
+
+float F32At(Bytes b) {
+  float value;
+  std::memcpy(&value, b, sizeof value);
+  return value;
+}
+float BF16At(Bytes b) { return FloatFromBf16(static_cast<uint16_t>(b[0] | b[1] << 8)); }
+
+struct TypeReader {
+  TensorType type;
+  void (*values)(Bytes b, int64_t bytes, int64_t blocks, float* y);  // bytes: of a block
+  void (*read)(Bytes b, BlockIntegers& to);                          // null: floats
+  IntegerForm form;
+};
+
+template <typename Type>
+constexpr TypeReader Reader(TensorType type) {
+  if constexpr (requires { Type::kTable; }) {
+    return {type, TableValues<Type>, Type::Read, {Type::kFormat, Type::kGroup}};
+  } else {
+    return {type, Values<Type>, Type::Read, {Type::kFormat, Type::kGroup}};
+  }
+}
+
+constexpr TypeReader kReaders[]{Reader<Q8_0>(TensorType::kQ8_0),
+                                Reader<Q4_0>(TensorType::kQ4_0),
+                                Reader<Q4_1>(TensorType::kQ4_1),
+                                Reader<Q5_0>(TensorType::kQ5_0),
+                                Reader<Q5_1>(TensorType::kQ5_1),
+                                Reader<Q2_K>(TensorType::kQ2_K),
+                                Reader<Q3_K>(TensorType::kQ3_K),
+                                Reader<Q4_K>(TensorType::kQ4_K),
+                                Reader<Q5_K>(TensorType::kQ5_K),
+                                Reader<Q6_K>(TensorType::kQ6_K),
+                                Reader<IQ4_NL>(TensorType::kIQ4_NL),
+                                Reader<MXFP4>(TensorType::kMXFP4),
+                                {TensorType::kF32, Floats<F32At>, nullptr, {}},
+                                {TensorType::kF16, Floats<F16At>, nullptr, {}},
+                                {TensorType::kBF16, Floats<BF16At>, nullptr, {}}};
+
+const TypeReader& ReaderOf(TensorType type) {
+  for (const TypeReader& reader : kReaders) {
+    if (reader.type == type) return reader;
   }
   TARE_CHECK(false);
 }
@@ -193,9 +320,13 @@ auto Dequantizer(TensorType type) -> void (*)(Bytes, float*) {
 }  // namespace
 
 void DequantizeBlocks(TensorType type, const std::byte* data, int64_t blocks, float* y) {
-  const TypeInfo& info = *FindType(static_cast<uint32_t>(type));
-  const auto dequantize = Dequantizer(type);
-  for (int64_t i = 0; i < blocks; ++i) dequantize(reinterpret_cast<Bytes>(data) + i * info.bytes, y + i * info.values);
+  ReaderOf(type).values(reinterpret_cast<Bytes>(data), FindType(static_cast<uint32_t>(type))->bytes, blocks, y);
+}
+
+IntegerForm IntegersOfType(TensorType type) { return ReaderOf(type).form; }
+
+void ReadIntegers(TensorType type, const std::byte* block, BlockIntegers& to) {
+  ReaderOf(type).read(reinterpret_cast<Bytes>(block), to);
 }
 
 }  // namespace tare::gguf

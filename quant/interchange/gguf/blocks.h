@@ -15,6 +15,9 @@
 //   Q4_K    d, dmin, 12 bytes, 128 bytes         (d s) q - dmin m, s and m of 6 bits per 32 values
 //   Q5_K    d, dmin, 12, 32 + 128 bytes          the same with 5 bits
 //   Q6_K    128 + 64 bytes, 16 int8, d           (d s) (q - 32), s of 8 bits per 16 values
+//
+// Each is an integer times a scale, and a minimum perhaps, for 16 or 32 neighbours: d s and dmin m are exact in f32,
+// and so are all codes in int8, int6 or int4 (IntegersOfType).
 #pragma once
 
 #include <array>
@@ -23,6 +26,7 @@
 #include <cstdint>
 
 #include "quant/interchange/gguf/tensor_type.h"
+#include "quant/interchange/integer_form.h"
 
 namespace tare::gguf {
 
@@ -31,6 +35,15 @@ inline constexpr std::array<int8_t, 16> kTwiceE2M1{0, 1, 2, 3, 4, 6, 8, 12, 0, -
 constexpr float HalfOfE8M0(uint8_t e) {
   return std::bit_cast<float>(e < 2 ? uint32_t{0x00200000} << e : static_cast<uint32_t>(e - 1) << 23);
 }
+
+// A block of a quantized type: value i of group g is codes[i] * scales[g] (+ minima[g], where the format is +min).
+struct BlockIntegers {
+  std::array<int8_t, 256> codes;
+  std::array<float, 16> scales, minima;
+};
+// Of a quantized type.
+IntegerForm IntegersOfType(TensorType type);
+void ReadIntegers(TensorType type, const std::byte* block, BlockIntegers& to);
 
 // y holds `blocks` blocks of values; of F32, F16 and BF16 a block is one value.
 void DequantizeBlocks(TensorType type, const std::byte* data, int64_t blocks, float* y);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GGUF file as a checkpoint: what quant/file/checkpoint.h declares for it.
-#include <cmath>
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <deque>
+#include <span>
 
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
@@ -26,22 +28,42 @@ class GgufMatrix : public ForeignMatrix {
         where_(std::move(where)) {}
 
   void Row(int64_t row, float* y) const override {
-    const gguf::TypeInfo& type = *mapped_.tensor->type;
-    const int64_t blocks = in() / type.values;
-    const std::byte* const data = mapped_.tensor->bytes.data() + mapped_.FileRow(row) * blocks * type.bytes;
-    gguf::DequantizeBlocks(type.type, data, blocks, y);
-    bool finite = true;
-    for (int64_t i = 0; i < in(); ++i) finite &= std::isfinite(y[i]);
-    if (!finite)
-      Fail(
-          "{}: tensor '{}', row {}: NaN or infinity from its scales; expected finite weights; try downloading it again",
-          where_, mapped_.tensor->name, mapped_.FileRow(row));
+    gguf::DequantizeBlocks(type().type, Block(row, 0), in() / type().values, y);
+    RequireFinite({y, static_cast<size_t>(in())}, row);
+  }
+  std::optional<IntegerForm> integers() const override { return gguf::IntegersOfType(type().type); }
+  void Integers(int64_t row, const IntegerRow& to) const override {
+    const int64_t values = type().values, groups = values / gguf::IntegersOfType(type().type).group;
+    gguf::BlockIntegers block;
+    for (int64_t b = 0; b < in() / values; ++b) {
+      gguf::ReadIntegers(type().type, Block(row, b), block);
+      std::copy_n(block.codes.data(), values, to.codes + b * values);
+      std::copy_n(block.scales.data(), groups, to.scales + b * groups);
+      RequireFinite({to.scales + b * groups, static_cast<size_t>(groups)}, row);
+      if (to.minima == nullptr) continue;
+      std::copy_n(block.minima.data(), groups, to.minima + b * groups);
+      RequireFinite({to.minima + b * groups, static_cast<size_t>(groups)}, row);
+    }
   }
   std::string scheme() const override { return "GGUF " + std::string(mapped_.tensor->type->name); }
   int64_t bytes() const override { return static_cast<int64_t>(mapped_.tensor->bytes.size()); }
   void Release() const override { parts_.Release(mapped_.tensor->bytes); }
 
  private:
+  const gguf::TypeInfo& type() const { return *mapped_.tensor->type; }
+  const std::byte* Block(int64_t row, int64_t block) const {
+    return mapped_.tensor->bytes.data() + (mapped_.FileRow(row) * (in() / type().values) + block) * type().bytes;
+  }
+  void RequireFinite(std::span<const float> values, int64_t row) const {
+    constexpr uint32_t kExponent = 0x7f800000;  // all set in infinities and NaNs
+    bool bad = false;
+    for (const float value : values) bad |= (std::bit_cast<uint32_t>(value) & kExponent) == kExponent;
+    if (bad)
+      Fail(
+          "{}: tensor '{}', row {}: NaN or infinity from its scales; expected finite weights; try downloading it again",
+          where_, mapped_.tensor->name, mapped_.FileRow(row));
+  }
+
   gguf::MappedTensor mapped_;
   const gguf::Parts& parts_;
   std::string where_;

@@ -68,6 +68,7 @@ TEST_F(CompressedExport, IsReadBackToTheSameBits) {
        {"weights=int4/group16", "weights=int4/channel", "weights=int8/channel", "weights=int8/tensor",
         "weights=int8/group32", "weights=int8/channel,linear_in=int8/token", "weights=fp8e4m3/channel",
         "weights=fp8e4m3/tensor,linear_in=fp8e4m3/token", "weights=mxfp8e4m3", "weights=mxfp4",
+        "weights=int4/group16+zero,down_proj.w=int8/tensor+zero", "weights=int8/channel+full,linear_in=int8/token",
         "weights=mxfp4,down_proj.w=int4/group16,lm_head.w=int8/channel", "weights[l1]=int4/group16"}) {
     Write(plan);
     EXPECT_EQ(Difference(), 0) << plan;

@@ -51,6 +51,26 @@ TEST(CompressedMatrix, Int4IsEightCodesInAWordFromTheLowest) {
   EXPECT_THAT(As<float>(module.tensors[2]), ElementsAre(1));
 }
 
+// Codes from 0 as they are, and zero points of ten rows in two words of each group.
+TEST(CompressedMatrix, ZeroPointsArePackedAlongRows) {
+  QuantizedMatrixBuffer m(*ParseMatrixFormat("int4+zero"), 10, 32, 16);
+  for (int64_t row = 0; row < 10; ++row) {
+    Pack<uint8_t>(m.view().format, std::vector<uint8_t>(32, static_cast<uint8_t>(row)),
+                  {m.Codes(row), m.view().RowBytes()});
+    for (int64_t g = 0; g < 2; ++g) {
+      m.Scales(row)[g] = 1;
+      m.Zeros(row)[g] = static_cast<uint8_t>(g == 0 ? row : 15 - row);
+    }
+  }
+  ModuleMemory memory;
+  const NewModule module = ModuleOf("x", m.view(), Of("weights=int4/group16+zero"), memory, "here");
+  ASSERT_EQ(module.tensors.size(), 4u);
+  EXPECT_EQ(As<uint32_t>(module.tensors[0])[4 * 3], 0x33333333u);
+  EXPECT_EQ(module.tensors[3].name, "x.weight_zero_point");
+  EXPECT_THAT(module.tensors[3].shape, ElementsAre(2, 2));
+  EXPECT_THAT(As<uint32_t>(module.tensors[3]), ElementsAre(0x76543210u, 0x89abcdefu, 0x98u, 0x67u));
+}
+
 TEST(CompressedMatrix, Mxfp4IsNeighboursInAByteTheFirstLow) {
   ModuleMemory memory;
   std::vector<float> values(32, 0.0f);

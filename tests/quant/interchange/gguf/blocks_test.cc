@@ -34,6 +34,31 @@ TEST(GgufBlocks, AreBitEqualToTheReferences) {
   EXPECT_EQ(types, 12u);
 }
 
+// Every code is one of the format, and code * scale (+ minimum) is the value, bit for bit but for the sign of a zero.
+TEST(GgufBlocks, IntegersAreTheValues) {
+  const MappedFile file(std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/gguf/blocks.gguf");
+  for (const Tensor& tensor : Parse(file.bytes(), "blocks.gguf").tensors) {
+    const TypeInfo& type = *tensor.type;
+    if (type.IsFloat()) continue;
+    const IntegerForm form = IntegersOfType(type.type);
+    const FormatInfo& format = Info(form.format);
+    BlockIntegers block;
+    std::vector<float> values(static_cast<size_t>(type.values));
+    for (int64_t b = 0; b < std::ssize(tensor.bytes) / type.bytes; ++b) {
+      const std::byte* const bytes = tensor.bytes.data() + b * type.bytes;
+      DequantizeBlocks(type.type, bytes, 1, values.data());
+      ReadIntegers(type.type, bytes, block);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const size_t g = i / static_cast<size_t>(form.group);
+        ASSERT_GE(block.codes[i], format.min_code) << type.name;
+        ASSERT_LE(block.codes[i], format.max_code) << type.name;
+        const float product = static_cast<float>(block.codes[i]) * block.scales[g];
+        ASSERT_EQ(HasOffset(form.format) ? product + block.minima[g] : product, values[i]) << type.name << " " << i;
+      }
+    }
+  }
+}
+
 // By hand: d = 2, q = 3 and 12.
 TEST(GgufBlocks, OfQ4_0HoldNeighboursSixteenApart) {
   std::array<uint8_t, 18> block{0x00, 0x40};

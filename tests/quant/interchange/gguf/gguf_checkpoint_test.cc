@@ -75,6 +75,23 @@ TEST(GgufCheckpoint, ScalesThatAreNotFiniteAreRefusedWhereTheyAreUsed) {
   std::vector<float> row(64);
   EXPECT_THAT(Call([&] { files.FindForeign("model.layers.0.self_attn.q_proj.weight")->Row(1, row.data()); }),
               ThrowsMessage<Error>(HasSubstr("q.gguf: tensor 'blk.0.attn_q.weight', row 2: NaN or infinity")));
+  EXPECT_THAT(Call([&] { IntegersOf(*files.FindForeign("model.layers.0.self_attn.q_proj.weight")); }),
+              ThrowsMessage<Error>(HasSubstr("q.gguf: tensor 'blk.0.attn_q.weight', row 0: NaN or infinity")));
+}
+
+TEST(GgufCheckpoint, IntegersAreTheRows) {
+  const Checkpoint files(Golden("llama-q4_k_m.gguf"));
+  for (const std::string& name : files.names()) {
+    const ForeignMatrix* matrix = files.FindForeign(name);
+    if (matrix == nullptr) continue;
+    const QuantizedMatrixBuffer integers = IntegersOf(*matrix);
+    std::vector<float> row(static_cast<size_t>(matrix->in())), expected(row);
+    for (int64_t r = 0; r < matrix->out(); ++r) {
+      DequantizeRow(integers.view(), r, row.data());
+      matrix->Row(r, expected.data());
+      ASSERT_EQ(row, expected) << name << " row " << r;
+    }
+  }
 }
 
 TEST(GgufCheckpoint, MayHaveAnyName) {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/folders/grouped_integers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+namespace tare {
+namespace {
+
+// Of what a matrix's codes stand for, or its zero points.
+struct Extent {
+  float least = std::numeric_limits<float>::infinity(), most = -std::numeric_limits<float>::infinity();
+
+  void Add(float value) {
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+};
+
+// Columns that share a scale; 0 where groups are no neighbours of the same number.
+int64_t GroupColumns(const GroupedParts& parts) {
+  for (size_t c = 0; c < parts.group_of.size(); ++c) {
+    if (parts.group_of[c] != static_cast<int64_t>(c) / parts.columns) return 0;
+  }
+  if (parts.groups == 1) return parts.in;
+  return parts.in % parts.columns == 0 ? parts.columns : 0;
+}
+
+std::span<const float> ValuesOfCodes(const GroupedParts& parts) {
+  return std::span(parts.values).first(size_t{1} << parts.codes.bits);
+}
+
+bool AreMultiples(std::span<const float> values, float step) {
+  return std::ranges::all_of(values, [step](float v) { return std::isfinite(v) && std::trunc(v / step) == v / step; });
+}
+
+bool ScalesCanBeHalved(const GroupedParts& parts) {
+  for (int64_t row = 0; row < parts.out; row += parts.scales.rows) {
+    for (int64_t g = 0; g < parts.groups; ++g) {
+      const float scale = parts.scales.At(row, g);
+      if (scale / 2 * 2 != scale) return false;
+    }
+  }
+  return true;
+}
+
+Extent ZerosOf(const GroupedParts& parts) {
+  Extent zeros;
+  for (int64_t row = 0; row < parts.out; ++row) {
+    for (int64_t g = 0; g < parts.groups; ++g) zeros.Add(parts.zero_values[parts.zeros->At(row, g)]);
+  }
+  return zeros;
+}
+
+GroupedIntegers Made(const GroupedParts& parts, Format format, int64_t group, float step, float raised) {
+  GroupedIntegers made{.form = {format, group}, .step = step, .raised = raised};
+  for (size_t code = 0; code < ValuesOfCodes(parts).size(); ++code)
+    made.codes[code] = parts.values[code] / step + raised;
+  return made;
+}
+
+}  // namespace
+
+std::optional<GroupedIntegers> IntegersIn(const GroupedParts& parts) {
+  const int64_t group = GroupColumns(parts);
+  const std::span<const float> values = ValuesOfCodes(parts);
+  const float step = AreMultiples(values, 1.0f) ? 1.0f : 0.5f;
+  if (group == 0 || !AreMultiples(values, step) || (step != 1.0f && !ScalesCanBeHalved(parts))) return std::nullopt;
+  Extent codes;
+  for (const float value : values) codes.Add(value / step);
+  const auto made = [&](std::optional<Format> format, float raised) -> std::optional<GroupedIntegers> {
+    if (!format) return std::nullopt;
+    return Made(parts, *format, group, step, raised);
+  };
+  if (parts.added) {
+    if (parts.zeros || codes.least < 0) return std::nullopt;
+    return made(RangedFormat(codes.most, CodeRange::kMin), 0.0f);
+  }
+  if (!parts.zeros) return made(SignedFormat(codes.least, codes.most), 0.0f);
+  if (step != 1.0f) return std::nullopt;
+  const Extent zeros = ZerosOf(parts);
+  if (zeros.least == zeros.most) {  // symmetric
+    if (const auto format = SignedFormat(codes.least - zeros.least, codes.most - zeros.least))
+      return made(format, -zeros.least);
+  }
+  const float lowest = std::min(codes.least, zeros.least);
+  return made(RangedFormat(std::max(codes.most, zeros.most) - lowest, CodeRange::kZero), -lowest);
+}
+
+}  // namespace tare

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/foreign_matrix.h"
+
+#include <vector>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/pack.h"
+
+namespace tare {
+
+void ForeignMatrix::Integers(int64_t, const IntegerRow&) const { TARE_CHECK(false); }
+
+QuantizedMatrixBuffer IntegersOf(const ForeignMatrix& matrix) {
+  const std::optional<IntegerForm> form = matrix.integers();
+  TARE_CHECK(form.has_value());
+  QuantizedMatrixBuffer made(form->format, matrix.out(), matrix.in(), form->group);
+  const QuantizedMatrix& view = made.view();
+  ParallelFor(static_cast<size_t>(matrix.out()), [&](size_t r, int) {
+    const auto row = static_cast<int64_t>(r);
+    thread_local std::vector<float> codes;
+    codes.resize(static_cast<size_t>(matrix.in()));
+    matrix.Integers(row, {.codes = codes.data(),
+                          .scales = made.Scales(row),
+                          .zeros = view.zeros == nullptr ? nullptr : made.Zeros(row),
+                          .minima = view.minima == nullptr ? nullptr : made.Minima(row)});
+    Pack<float>(view.format, codes, {made.Codes(row), view.RowBytes()});
+  });
+  return made;
+}
+
+}  // namespace tare
