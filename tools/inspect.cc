@@ -67,6 +67,13 @@ Stored StoredIn(const Model& model) {
   return all;
 }
 
+std::vector<size_t> UnrotatedLayers(const ModelConfig& c) {
+  std::vector<size_t> layers;
+  for (size_t layer = 0; layer < c.unrotated.size(); ++layer)
+    if (c.unrotated[layer]) layers.push_back(layer);
+  return layers;
+}
+
 Json Describe(const Model& model) {
   const ModelConfig& c = model.config();
   const Stored stored = StoredIn(model);
@@ -93,6 +100,9 @@ Json Describe(const Model& model) {
   if (c.scan_channels > 0)
     json["scan"] = {
         {"channels", c.scan_channels}, {"states", c.scan_states}, {"rank", c.scan_rank}, {"taps", c.scan_taps}};
+  if (const RotaryConfig& r = c.rotary; c.rotates && (r.type != RotaryConfig::Type::kDefault || r.share != 1))
+    json["rotary"] = {{"type", Name(r.type)}, {"share", r.share}};
+  for (const size_t layer : UnrotatedLayers(c)) json["unrotated"].push_back(layer);
   if (c.sinks) json["sinks"] = true;
   if (c.experts > 0) json["experts"] = {{"count", c.experts}, {"chosen", c.chosen_experts}};
   if (c.qk_norm) json["qk_norm"] = true;
@@ -198,6 +208,12 @@ void PrintAttention(const ModelConfig& c) {
     PrintLine("  scans of {} channels with {} states, rank {}, {} taps", c.scan_channels, c.scan_states, c.scan_rank,
               c.scan_taps);
   }
+  if (c.rotates && c.rotary.type != RotaryConfig::Type::kDefault)
+    PrintLine("  rotary positions scaled by {}", Name(c.rotary.type));
+  if (c.rotates && c.rotary.share != 1)
+    PrintLine("  rotary positions of {} of the {} channels of a head", c.rotary.Channels(c.head_dim), c.head_dim);
+  if (const std::vector<size_t> layers = UnrotatedLayers(c); !layers.empty())
+    PrintLine("  no rotary positions in layers {}", RangesText(layers));
   if (c.sinks) PrintLine("  a learned sink for each query head");
   if (c.experts > 0) PrintLine("  {} of {} experts for each token", c.chosen_experts, c.experts);
   if (c.qk_norm) PrintLine("  norms on queries and keys");

@@ -3,6 +3,7 @@
 // continue it. Sequences with caches continue after the tokens in their caches.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -38,6 +39,14 @@ struct TokenBatch {
     sequences.back().branches.push_back(static_cast<int64_t>(branch.size()));
     tokens.insert(tokens.end(), branch.begin(), branch.end());
     return first;
+  }
+  // Tokens of a sequence: what it has in its cache and gets here, with its longest branch, or more that it is known to
+  // get.
+  int64_t Length(size_t sequence) const {
+    const AttentionSequence& s = sequences[sequence];
+    const int64_t branch = s.branches.empty() ? 0 : *std::ranges::max_element(s.branches);
+    const int64_t all = s.past + s.prefix + branch;
+    return caches.empty() ? all : std::max(all, caches[sequence]->expected());
   }
   int64_t Rows() const { return static_cast<int64_t>(tokens.size()); }
 };

@@ -23,10 +23,19 @@ void CheckHeads(const ModelConfig& c, const std::string& where) {
   if (c.noise_heads == 0 && c.heads % c.kv_heads != 0) {
     Fail("{}: num_attention_heads: got {}, expected a multiple of num_key_value_heads {}", where, c.heads, c.kv_heads);
   }
-  if (c.rotates && c.head_dim % 2 != 0)
-    Fail("{}: head_dim: got {}, expected an even number: rotary embedding rotates pairs", where, c.head_dim);
   for (const int64_t width : {int64_t{c.heads} * c.head_dim, int64_t{c.kv_heads} * c.head_dim}) {
     if (width > std::numeric_limits<int32_t>::max()) Fail("{}: heads x head_dim: got {}, too large", where, width);
+  }
+}
+
+void CheckPositions(const ModelConfig& c, const std::string& where) {
+  if (!c.rotates) return;
+  for (const RotaryConfig* rotary : {&c.rotary, c.window_rotary ? &*c.window_rotary : nullptr}) {
+    if (rotary == nullptr) continue;
+    if (rotary->share != 1 && !FamilyOf(c).rotates_parts)
+      Fail("{}: partial_rotary_factor: got {}, expected 1 of a {} model (others are not supported)", where,
+           rotary->share, c.family);
+    CheckRotary(*rotary, c.head_dim, where);
   }
 }
 
@@ -86,6 +95,7 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   keys.Refuse("quantization_config");
   family.read(keys, c);
   CheckHeads(c, where);
+  CheckPositions(c, where);
   if (keys.Has("rotary_layout")) c.rotary.layout = ReadRotaryLayout(keys);
   if (c.bos && *c.bos >= c.vocabulary)
     Fail("{}: bos_token_id: got {}, expected less than vocab_size {}", where, *c.bos, c.vocabulary);

@@ -10,24 +10,9 @@
 #include <string_view>
 #include <vector>
 
-namespace tare {
+#include "experiments/model/rotary_scaling.h"
 
-struct RotaryConfig {
-  enum class Type { kDefault, kLinear, kLlama3, kYarn };
-  // Which channels of a head rotate together: i and i + d/2, or 2i and 2i + 1.
-  enum class Layout { kHalfSplit, kInterleaved };
-  Type type = Type::kDefault;
-  Layout layout = Layout::kHalfSplit;
-  double theta = 10000.0;
-  double factor = 1.0;                 // linear, llama3, yarn
-  double low_frequency_factor = 1.0;   // llama3
-  double high_frequency_factor = 4.0;  // llama3
-  double original_positions = 8192;    // llama3, yarn
-  double fast_rotations = 32;          // yarn: beta_fast, turns within original_positions from which nothing changes
-  double slow_rotations = 1;           // yarn: beta_slow, turns below which the factor divides wholly
-  bool truncate = true;                // yarn: whether the channels between which it ramps are whole numbers
-  double attention_factor = 1.0;       // yarn: of cosines and sines, of queries and of keys
-};
+namespace tare {
 
 // What mixes tokens in a layer.
 enum class LayerKind {
@@ -70,10 +55,13 @@ struct ModelConfig {
   int chosen_experts = 0;                     // of them for each token
   bool qk_norm = false;                       // norms of queries and keys, before rotary positions
   OutputGate gate = OutputGate::kNone;
-  std::optional<float> query_scalar;  // attention logits are divided by its root; empty: by that of head_dim
+  std::optional<float> attention_scale;  // of attention logits; empty: 1 / sqrt(head_dim)
   float embedding_scale = 1;
+  float residual_scale = 1;        // of what attention and feed-forward add to the stream
+  float logit_divisor = 1;         // of vocabulary logits, before a cap
   std::optional<float> logit_cap;  // c: vocabulary logits x become c tanh(x / c)
   bool rotates = true;             // whether queries and keys have rotary positions
+  std::vector<bool> unrotated;     // per layer, whether it has none although others have; or empty
   // For models whose layers are not all attention.
   std::vector<LayerKind> kinds;  // per layer; empty: all kAttention
   int scan_channels = 0;         // C
@@ -96,6 +84,8 @@ struct ModelConfig {
   // The layer whose keys and values this layer reads; -1 if it has no attention.
   int KeysLayer(int layer) const;
   int Window(int layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }
+  bool Rotates(int layer) const { return rotates && (unrotated.empty() || !unrotated[static_cast<size_t>(layer)]); }
+  const RotaryConfig& Rotary(int layer) const { return Window(layer) > 0 && window_rotary ? *window_rotary : rotary; }
 };
 
 // "mamba", "window", "full", "shared" or "memory unit": what mixes tokens in a layer.

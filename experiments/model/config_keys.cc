@@ -4,63 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
 
 namespace tare {
-namespace {
-
-RotaryConfig::Type ParseRotaryType(const ConfigKeys& keys) {
-  const char* key = keys.Has("rope_type") ? "rope_type" : "type";  // `type`: before transformers 4.43
-  const std::string type = keys.Has(key) ? keys.Text(key) : "default";
-  if (type == "default") return RotaryConfig::Type::kDefault;
-  if (type == "linear") return RotaryConfig::Type::kLinear;
-  if (type == "llama3") return RotaryConfig::Type::kLlama3;
-  if (type == "yarn") return RotaryConfig::Type::kYarn;
-  Fail("{}: {}: got '{}', expected default, linear, llama3 or yarn (others are not supported)", keys.where(), key,
-       type);
-}
-
-void ReadYarn(const ConfigKeys& keys, RotaryConfig& rotary) {
-  if (rotary.factor < 1) Fail("{}: factor: got {}, expected at least 1", keys.where(), rotary.factor);
-  rotary.original_positions = keys.Positive("original_max_position_embeddings");
-  rotary.fast_rotations = keys.Positive("beta_fast", rotary.fast_rotations);
-  rotary.slow_rotations = keys.Positive("beta_slow", rotary.slow_rotations);
-  if (rotary.fast_rotations <= rotary.slow_rotations)
-    Fail("{}: beta_fast: got {}, expected more than beta_slow {}", keys.where(), rotary.fast_rotations,
-         rotary.slow_rotations);
-  if (!(rotary.original_positions > rotary.slow_rotations * 2 * std::numbers::pi))
-    Fail("{}: original_max_position_embeddings: got {}, expected more than beta_slow {} turns of 2 pi", keys.where(),
-         rotary.original_positions, rotary.slow_rotations);
-  if (rotary.theta <= 1) Fail("{}: rope_theta: got {}, expected more than 1 for yarn", keys.where(), rotary.theta);
-  rotary.truncate = keys.Flag("truncate", true);
-  const bool both = keys.Has("mscale") && keys.Has("mscale_all_dim");
-  const double usual = both ? YarnAttentionFactor(rotary.factor, keys.Positive("mscale")) /
-                                  YarnAttentionFactor(rotary.factor, keys.Positive("mscale_all_dim"))
-                            : YarnAttentionFactor(rotary.factor);
-  rotary.attention_factor = keys.Positive("attention_factor", usual);
-}
-
-void ReadScaling(const ConfigKeys& keys, int max_positions, RotaryConfig& rotary) {
-  rotary.type = ParseRotaryType(keys);
-  keys.Refuse("partial_rotary_factor", {"1", "1.0"});
-  if (rotary.type == RotaryConfig::Type::kDefault) return;
-  rotary.factor = keys.Positive("factor");
-  if (rotary.type == RotaryConfig::Type::kLinear) return;
-  if (rotary.type == RotaryConfig::Type::kYarn) return ReadYarn(keys, rotary);
-  rotary.low_frequency_factor = keys.Positive("low_freq_factor");
-  rotary.high_frequency_factor = keys.Positive("high_freq_factor");
-  rotary.original_positions = keys.Positive("original_max_position_embeddings", max_positions);
-  if (rotary.high_frequency_factor <= rotary.low_frequency_factor) {
-    Fail("{}: high_freq_factor: got {}, expected more than low_freq_factor {}", keys.where(),
-         rotary.high_frequency_factor, rotary.low_frequency_factor);
-  }
-}
-
-}  // namespace
-
 bool ConfigKeys::Has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
 
 bool ConfigKeys::IsNull(const char* key) const { return object_.contains(key) && object_[key].is_null(); }
@@ -80,6 +28,16 @@ double ConfigKeys::Positive(const char* key) const {
   if (!value.is_number() || !(value.get<double>() > 0) || !std::isfinite(value.get<double>()))
     Wrong(key, "a positive number");
   return value.get<double>();
+}
+
+std::vector<double> ConfigKeys::Positives(const char* key) const {
+  std::vector<double> numbers;
+  if (!Get(key).is_array()) Wrong(key, "a list of positive numbers");
+  for (const nlohmann::json& one : object_[key]) {
+    const nlohmann::json item{{key, one}};
+    numbers.push_back(ConfigKeys(item, where_).Positive(key));
+  }
+  return numbers;
 }
 
 bool ConfigKeys::Flag(const char* key, bool otherwise) const {
@@ -138,31 +96,6 @@ const nlohmann::json& ConfigKeys::Get(const char* key) const {
 
 void ConfigKeys::Wrong(const char* key, const char* expected) const {
   Fail("{}: {}: got {}, expected {}", where_, key, object_[key].dump(), expected);
-}
-
-double YarnAttentionFactor(double factor, double m) { return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1.0; }
-
-RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions) {
-  RotaryConfig rotary;
-  rotary.theta = keys.Positive("rope_theta", rotary.theta);
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {  // new and old name, as transformers reads both
-    if (keys.Has(key)) return ReadRotaryObject(keys.Object(key), max_positions, rotary.theta);
-  }
-  return rotary;
-}
-
-RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, double theta) {
-  for (const char* by_layer : {"full_attention", "sliding_attention"}) parameters.Refuse(by_layer);
-  RotaryConfig rotary{.theta = parameters.Positive("rope_theta", theta)};
-  ReadScaling(parameters, max_positions, rotary);
-  return rotary;
-}
-
-RotaryConfig::Layout ReadRotaryLayout(const ConfigKeys& keys) {
-  const std::string layout = keys.Text("rotary_layout");
-  if (layout == "half-split") return RotaryConfig::Layout::kHalfSplit;
-  if (layout == "interleaved") return RotaryConfig::Layout::kInterleaved;
-  Fail("{}: rotary_layout: got '{}', expected half-split or interleaved", keys.where(), layout);
 }
 
 int ReadWindow(const ConfigKeys& keys, int otherwise) {

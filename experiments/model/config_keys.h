@@ -27,6 +27,7 @@ class ConfigKeys {
   }
   double Positive(const char* key) const;
   double Positive(const char* key, double otherwise) const { return Has(key) ? Positive(key) : otherwise; }
+  std::vector<double> Positives(const char* key) const;  // a list of them
   bool Flag(const char* key, bool otherwise) const;
   std::string Text(const char* key) const;
   std::vector<std::string> Texts(const char* key) const;
@@ -47,17 +48,6 @@ class ConfigKeys {
   const nlohmann::json& object_;
   std::string where_;
 };
-
-// Accepts both spellings of the rotary parameters.
-RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions);
-// One object of rotary parameters. Throws Error for one that holds others by type of layer.
-RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, double theta);
-
-// 0.1 m ln(factor) + 1, and 1 up to a factor of 1: of cosines and sines where a configuration does not say it.
-double YarnAttentionFactor(double factor, double m = 1);
-
-// rotary_layout: which channels rotate together.
-RotaryConfig::Layout ReadRotaryLayout(const ConfigKeys& keys);
 
 // sliding_window: keys that a query sees; `otherwise` if the key is missing, 0 if it is null.
 int ReadWindow(const ConfigKeys& keys, int otherwise);

@@ -96,11 +96,14 @@ void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
   for (AlignedBuffer<float>* buffer : {&gate, &up}) GrowRows(*buffer, rows, c.ffn);
   scan.Prepare(rows, c);
   positions.clear();
-  for (const AttentionSequence& s : batch.sequences) {
+  lengths.clear();
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    const AttentionSequence& s = batch.sequences[i];
     for (int64_t p = 0; p < s.prefix; ++p) positions.push_back(s.past + p);
     for (const int64_t tokens : s.branches) {
       for (int64_t p = 0; p < tokens; ++p) positions.push_back(s.past + s.prefix + p);
     }
+    lengths.resize(positions.size(), batch.Length(i));
   }
 }
 
@@ -166,14 +169,14 @@ LambdaView ProjectLambda(const LayerCall& call) {
 }
 
 void RotateQk(const LayerCall& call) {
-  const int d = call.config.head_dim;
+  if (!call.config.Rotates(call.layer)) return;
+  const int d = call.config.head_dim, channels = call.rotary.channels();
   const bool halves = call.config.rotary.layout == RotaryConfig::Layout::kHalfSplit;
   const auto rotate = [&](AlignedBuffer<float>& buffer, int64_t row, int heads) {
-    const int64_t position = call.a.positions[row];
-    for (int h = 0; h < heads; ++h) {
-      (halves ? RotateHalf : RotateInterleaved)(buffer.data() + (row * heads + h) * d, call.rotary.Cosine(position),
-                                                call.rotary.Sine(position), d);
-    }
+    const int64_t position = call.a.positions[row], tokens = call.a.lengths[row];
+    const float *const cosine = call.rotary.Cosine(position, tokens), *const sine = call.rotary.Sine(position, tokens);
+    for (int h = 0; h < heads; ++h)
+      (halves ? RotateHalf : RotateInterleaved)(buffer.data() + (row * heads + h) * d, cosine, sine, channels);
   };
   ForRows(call, [&](int64_t row) {
     rotate(call.a.q, row, call.config.heads);
@@ -201,7 +204,7 @@ void Attend(const LayerCall& call, LambdaView lambda) {
                                  .heads = table,
                                  .lambda = lambda,
                                  .mask = call.weights.mask,
-                                 .scale = 1.0f / std::sqrt(c.query_scalar.value_or(static_cast<float>(c.head_dim))),
+                                 .scale = c.attention_scale.value_or(1.0f / std::sqrt(static_cast<float>(c.head_dim))),
                                  .sinks = call.weights.sinks,
                                  .out = out};
   if (!call.batch.caches.empty()) {
@@ -266,7 +269,12 @@ void NormDelta(const LayerCall& call, const std::vector<float>& weight) {
 
 void AddDelta(const LayerCall& call) {
   const int64_t E = call.config.hidden;
-  ForRows(call, [&](int64_t row) { AddTo(call.a.x.data() + row * E, call.a.delta.data() + row * E, E); });
+  const float scale = call.config.residual_scale;
+  ForRows(call, [&](int64_t row) {
+    float* const delta = call.a.delta.data() + row * E;
+    if (scale != 1) ScaleInto(delta, scale, E, delta);
+    AddTo(call.a.x.data() + row * E, delta, E);
+  });
 }
 
 }  // namespace tare

@@ -108,6 +108,7 @@ struct Activations {
   QuantizedLinear quantized;                       // for executed linear layers
   OneTokenProjector one_token;                     // for quantized weights with f32 inputs, one row at a time
   std::vector<int64_t> positions;                  // [R] in the sequence
+  std::vector<int64_t> lengths;                    // [R] tokens of the sequence (TokenBatch::Length)
 
   void Prepare(const TokenBatch& batch, const ModelConfig& config);
 };
@@ -131,7 +132,7 @@ void TakeRows(const LayerCall& call);    // normed = x
 void ProjectQkv(const LayerCall& call);  // q, k, v = W normed + b; the gate, if any
 // q = norm(q) * q_weight, and likewise k: per head if the weight has a head's width, else over all heads of a token.
 void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std::vector<float>& k_weight);
-void RotateQk(const LayerCall& call);             // rotary embedding of q and k
+void RotateQk(const LayerCall& call);             // rotary embedding of q and k, in layers that have it
 LambdaView ProjectLambda(const LayerCall& call);  // sigmoid(W normed + b), of each token and output head
 // attended = the head table's attention; lambda: for heads with two maps.
 void Attend(const LayerCall& call, LambdaView lambda = {});
@@ -144,6 +145,6 @@ void FeedForward(const LayerCall& call, const GatedUnit& unit = SwiGlu);
 using Activation = void (*)(float* row, size_t n);
 void FeedForwardUngated(const LayerCall& call, Activation f);
 void NormDelta(const LayerCall& call, const std::vector<float>& weight);  // delta = norm(delta) * weight
-void AddDelta(const LayerCall& call);                                     // x += delta
+void AddDelta(const LayerCall& call);                                     // x += residual_scale delta
 
 }  // namespace tare

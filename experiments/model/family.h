@@ -96,6 +96,8 @@ struct Family {
   // Changes the configuration where config.json and the tensors may differ and the tensors decide; null: never.
   void (*fit)(const Checkpoint&, ModelConfig&) = nullptr;
   float norm_offset = 0;  // 1 if norms multiply by 1 + w: added to `vectors` and the final norm at loading
+  bool rotates_parts =
+      false;  // whether its code rotates a part of a head's channels where partial_rotary_factor says so
 };
 
 // Families, AddFamily and FamilyNamed are defined in families/table.cc, which knows all families.

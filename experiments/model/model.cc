@@ -38,12 +38,15 @@ void ProjectInParts(Projector& projector, const WeightMatrix& weight, const floa
 }
 
 void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
-  for (const AttentionSequence& s : batch.sequences) {
-    const int64_t branch = s.branches.empty() ? 0 : *std::ranges::max_element(s.branches);
-    if (s.past + s.prefix + branch > config.max_positions) {
-      Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index,
-           s.past + s.prefix + branch, config.max_positions);
-    }
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    const AttentionSequence& s = batch.sequences[i];
+    const int64_t tokens = batch.Length(i);
+    if (tokens > config.max_positions)
+      Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index, tokens,
+           config.max_positions);
+    if (!batch.caches.empty() && batch.caches[i]->Outgrows(s.past + s.prefix))
+      Fail("sequence {}: got token {} after keys that longrope turned for at most {}; try a cache that expects it",
+           s.index, s.past + s.prefix, config.rotary.original_positions);
   }
 }
 
@@ -210,6 +213,7 @@ void Model::LogitsOf(std::span<const float* const> states,
     ProjectHead(static_cast<int64_t>(count));
     ParallelFor(count, [&](size_t i, int thread) {
       float* const logits = logits_.data() + i * V;
+      if (config_.logit_divisor != 1) ScaleInto(logits, 1 / config_.logit_divisor, V, logits);
       if (config_.logit_cap) SoftCap(logits, *config_.logit_cap, V);
       body(begin + i, logits, thread);
     });

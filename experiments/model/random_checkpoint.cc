@@ -141,6 +141,7 @@ std::string ConfigText(const ModelConfig& c) {
             {"mlp_bias", c.mlp_bias},
             {"hidden_act", FamilyOf(c).activation},
             {"rope_theta", c.rotary.theta}};
+  if (c.rotary.share != 1) json["partial_rotary_factor"] = c.rotary.share;
   if (c.projection > 0) json["projection_dim"] = c.projection;
   if (c.SeesImages()) json.update({{"image_size", c.image_size}, {"patch_size", c.patch_size}});
   if (c.gate == OutputGate::kPerHead) json["headwise_attn_output_gate"] = true;

@@ -1,35 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding: angle(position, i) = position * frequency_i, frequency_i = theta^(-2i/d), changed by the
-// checkpoint's scaling (linear: all divided by the factor; llama3, yarn: low ones divided, high ones kept, a ramp
-// between; yarn scales cosines and sines by its attention factor). Computed in f32 in the order of transformers'
-// modeling_rope_utils, because rounding matters at distant positions.
+// Cosines and sines of rotary positions, by the frequencies of rotary_scaling.h.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "experiments/model/config.h"
+#include "experiments/model/rotary_scaling.h"
 
 namespace tare {
 
-// Returns d/2 frequencies.
-std::vector<float> RotaryFrequencies(const RotaryConfig& config, int head_dim);
-
-// Cosines and sines of positions [0, size), d/2 per row; grows on demand.
+// Of positions [0, size), r/2 per row; grows on demand.
 class RotaryTable {
  public:
-  RotaryTable(const RotaryConfig& config, int head_dim)
-      : frequencies_(RotaryFrequencies(config, head_dim)), factor_(static_cast<float>(config.attention_factor)) {}
+  RotaryTable(const RotaryConfig& rotary, int head_dim);
 
+  // Channels of a head that rotate, its first ones: r.
+  int channels() const { return 2 * static_cast<int>(angles_.Half()); }
   void Reserve(int64_t positions);
-  const float* Cosine(int64_t position) const { return cosine_.data() + position * Half(); }
-  const float* Sine(int64_t position) const { return sine_.data() + position * Half(); }
+  // In a sequence of so many tokens.
+  const float* Cosine(int64_t position, int64_t tokens = 1) const {
+    return For(tokens).At(For(tokens).cosine, position);
+  }
+  const float* Sine(int64_t position, int64_t tokens = 1) const { return For(tokens).At(For(tokens).sine, position); }
 
  private:
-  int64_t Half() const { return static_cast<int64_t>(frequencies_.size()); }
+  struct Angles {
+    std::vector<float> frequencies, cosine, sine;
+    int64_t Half() const { return static_cast<int64_t>(frequencies.size()); }
+    const float* At(const std::vector<float>& rows, int64_t position) const { return rows.data() + position * Half(); }
+    void Reserve(int64_t positions, float factor);
+  };
+  const Angles& For(int64_t tokens) const { return rotary_.IsLong(tokens) ? long_angles_ : angles_; }
 
-  std::vector<float> frequencies_;
-  float factor_;
-  std::vector<float> cosine_, sine_;
+  RotaryConfig rotary_;
+  Angles angles_, long_angles_;  // the second of long sequences, if these differ
 };
 
 }  // namespace tare

@@ -52,15 +52,18 @@ KeepRule InKeys(const ModelConfig& config, const CachePlan& plan) {
 }
 
 std::shared_ptr<const KeyRotary> RotaryOf(const ModelConfig& config, int layer) {
-  const bool window = config.Window(layer) > 0 && config.window_rotary;
+  std::vector<float> frequencies;  // none leave keys as they are
+  if (config.Rotates(layer)) frequencies = RotaryFrequencies(config.Rotary(layer), config.head_dim);
   return std::make_shared<const KeyRotary>(
-      RotaryFrequencies(window ? *config.window_rotary : config.rotary, config.head_dim),
-      config.rotary.layout == RotaryConfig::Layout::kHalfSplit ? RotaryPairs::kHalves : RotaryPairs::kNeighbours);
+      std::move(frequencies),
+      config.rotary.layout == RotaryConfig::Layout::kHalfSplit ? RotaryPairs::kHalves : RotaryPairs::kNeighbours,
+      config.head_dim);
 }
 
 }  // namespace
 
-SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan) : skip_(plan.policy.skip) {
+SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
+    : skip_(plan.policy.skip), rotary_(config.rotary) {
   const CacheShape shape = ShapeOf(config);
   const KeepRule keep = InKeys(config, plan);
   const bool shares = std::ranges::contains(config.kinds, LayerKind::kSharedAttention);
@@ -84,9 +87,8 @@ SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan) :
     if (turned && !config.rotates)
       Fail("cache {}: got +prerotary for a {} model, which has no rotary positions; try without it", Name(plan),
            config.family);
-    if (turned && config.rotary.attention_factor != 1)
-      Fail("cache {}: got +prerotary for rotary positions with an attention factor of {}, expected 1; try without it",
-           Name(plan), config.rotary.attention_factor);
+    if (turned && config.rotary.type == RotaryConfig::Type::kLongRope)
+      Fail("cache {}: got +prerotary for longrope, whose keys turn by the text's length; try without it", Name(plan));
     layers_.push_back({KvCache(shape, rules, turned ? RotaryOf(config, layer) : nullptr), KeptTokens(keep, rules)});
   }
 }

@@ -3,6 +3,7 @@
 // them too, and the state of each scan. A copy is a fork (kv_cache.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -37,8 +38,14 @@ class SequenceCache {
   void Count(const ValuePages& values) { values_.all += values.all, values_.skipped += values.skipped; }
   const ValuePages& values() const { return values_; }
 
-  // The first `tokens` are a prompt; keep=snapkv drops keys when it ends.
-  void ExpectPrompt(int64_t tokens) { prompt_ = tokens; }
+  // The first `tokens` are a prompt, and `more` are known to follow. keep=snapkv drops keys when a prompt ends;
+  // longrope turns keys by the length of the whole.
+  void ExpectPrompt(int64_t tokens, int64_t more = 0) { prompt_ = tokens, expected_ = tokens + more; }
+  int64_t expected() const { return expected_; }
+  // Whether a sequence of so many tokens would have other keys than those that are here.
+  bool Outgrows(int64_t tokens) const {
+    return this->tokens() > 0 && rotary_.IsLong(tokens) && !rotary_.IsLong(std::max(expected_, this->tokens()));
+  }
   // How many tokens may join in one pass so that every query still sees the cache as it is when its own token comes: up
   // to the end of a page, if scales are per channel and fixed there, or to the next drop of keys; one if the last
   // tokens stay in f32, because those change with every token, or if pages are skipped, because a pass skips only pages
@@ -61,7 +68,8 @@ class SequenceCache {
   std::map<int, ScanState> scans_;
   float skip_;
   ValuePages values_;
-  int64_t prompt_ = 0;
+  RotaryConfig rotary_;
+  int64_t prompt_ = 0, expected_ = 0;
 };
 
 // Throws Error, with the bytes, if a cache of this many tokens would exceed the machine's memory.

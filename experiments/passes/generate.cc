@@ -154,28 +154,37 @@ void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prom
   const int64_t length = std::ssize(prompt);
   Check(model, length, options);
   Sampler sampler(options.sampling);
+  std::vector<int32_t> text(prompt.begin(), prompt.end());
   SequenceCache cache(model.config(), options.cache);
-  cache.ExpectPrompt(length);
   done = {.weight_bytes = WeightBytes(model)};
   const auto pass = [&](std::span<const int32_t> tokens) {
     TokenBatch batch;
     batch.AddAfter(cache, 0, tokens);
     model.Forward(batch, visitors);
   };
+  const auto fill = [&] {  // an empty cache, with all but the last token
+    const int64_t before = std::ssize(text) - 1;
+    cache.ExpectPrompt(length, before + 1 - length);
+    for (int64_t first = 0; first < before;) {
+      const int64_t count = std::min(PromptTokens(cache, options.cache), before - first);
+      pass(std::span(text).subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
+      first += count;
+      Report(progress, first, before, "tokens of the prompt");
+    }
+  };
   auto begin = std::chrono::steady_clock::now();
-  for (int64_t first = 0; first + 1 < length;) {
-    const int64_t count = std::min(PromptTokens(cache, options.cache), length - 1 - first);
-    pass(prompt.subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
-    first += count;
-    Report(progress, first, length - 1, "tokens of the prompt");
-  }
+  fill();
   done.prompt_seconds = Seconds(begin);
   begin = std::chrono::steady_clock::now();
-  int32_t last = prompt.back();
   double cache_bytes = 0;
   while (std::ssize(done.tokens) < options.tokens) {
-    pass({&last, 1});
-    last = PickAt(model, 0, sampler);
+    if (cache.Outgrows(std::ssize(text))) {
+      cache = SequenceCache(model.config(), options.cache);
+      fill();
+    }
+    pass({&text.back(), 1});
+    const int32_t last = PickAt(model, 0, sampler);
+    text.push_back(last);
     done.tokens.push_back(last);
     cache_bytes += static_cast<double>(cache.Bytes());
     done.cache_bytes = cache_bytes / static_cast<double>(done.tokens.size());

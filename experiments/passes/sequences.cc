@@ -119,7 +119,7 @@ void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& wh
   std::vector<Piece> prefixes, branches;
   for (const AttentionSequence& s : whole.sequences) {
     SequenceCache& cache = caches.emplace_back(model.config(), plan);
-    cache.ExpectPrompt(s.prefix);
+    cache.ExpectPrompt(s.prefix, s.branches.empty() ? 0 : *std::ranges::max_element(s.branches));
     prefixes.push_back({&cache, s.index, s.first_row, s.first_row + s.prefix});
   }
   RunPieces(model, visitors, whole, prefixes, body);

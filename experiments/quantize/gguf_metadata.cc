@@ -22,6 +22,9 @@ void CheckRotary(const RotaryConfig& rotary, const std::string& where) {
   if (rotary.layout != RotaryConfig::Layout::kHalfSplit)
     CannotHold(where, "rotary positions of neighbouring channels",
                "those of halves; try tare convert to the model's own family first");
+  using Type = RotaryConfig::Type;
+  if (rotary.type != Type::kDefault && rotary.type != Type::kLinear && rotary.type != Type::kLlama3)
+    CannotHold(where, Formatted("rotary positions of type {}", Name(rotary.type)), "default, linear or llama3");
 }
 
 void CheckGemma(const ModelConfig& c, const std::string& where) {
@@ -31,9 +34,11 @@ void CheckGemma(const ModelConfig& c, const std::string& where) {
                  "every sixth layer to see all keys and the others a window");
   }
   constexpr int kLayersOf27B = 62;
-  const float scalar = static_cast<float>(c.layers == kLayersOf27B ? c.hidden / c.heads : c.head_dim);
-  if (c.query_scalar.value_or(scalar) != scalar)
-    CannotHold(where, Formatted("query_pre_attn_scalar {}", *c.query_scalar), Formatted("{}", scalar));
+  const int scalar = c.layers == kLayersOf27B ? c.hidden / c.heads : c.head_dim;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(scalar));
+  if (c.attention_scale.value_or(scale) != scale)
+    CannotHold(where, Formatted("attention logits times {}", *c.attention_scale),
+               Formatted("{}, of query_pre_attn_scalar {}", scale, scalar));
   if (c.window_rotary && c.window_rotary->type != RotaryConfig::Type::kDefault)
     CannotHold(where, "scaled rotary positions in layers with a window", "unscaled ones");
   CheckRotary(*c.window_rotary, where);
@@ -57,7 +62,7 @@ const gguf::Architecture& GgufArchitectureOf(const ModelConfig& c, const std::st
   if (c.gate != OutputGate::kNone) CannotHold(where, "gates of attention's output", "none");
   if (!is_gemma && std::ranges::any_of(c.windows, [](int window) { return window > 0; }))
     CannotHold(where, "layers that see a window of keys", "layers that see all");
-  if (!is_gemma && c.query_scalar) CannotHold(where, "another scale of attention logits", "the head's width");
+  if (!is_gemma && c.attention_scale) CannotHold(where, "another scale of attention logits", "the head's width");
   CheckRotary(c.rotary, where);
   if (is_gemma) CheckGemma(c, where);
   return *known;

@@ -248,6 +248,11 @@ ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::strin
   FamilyNamed(to, "--to");
   const Model model(path);  // whole, of the shapes that config.json says, and finite, or refused
   RefuseCodes(model.files(), path);
+  const bool fused = !std::ranges::all_of(FamilyOf(model.config()).linear,
+                                          [](const LinearPlace& place) { return place.fused.empty(); });
+  if (fused && model.config().kinds.empty())
+    Fail("{}: to {}: got {} model, expected a family that stores each projection alone", path.string(), to,
+         WithArticle(model.config().family));
   if (!model.config().kinds.empty() || model.config().experts > 0)
     Fail("{}: to {}: got {} model, expected a family whose layers are alike; that layout cannot express it",
          path.string(), to, WithArticle(model.config().family));

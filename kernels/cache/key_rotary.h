@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding of one key (arXiv 2104.09864): channel pairs rotated by position times their frequency,
-// forward and back. Pairs are (i, i + width / 2), or neighbours (2i, 2i + 1).
+// Rotary position embedding of one key (arXiv 2104.09864): pairs of its first r channels rotated by position times
+// their frequency, forward and back. Pairs are (i, i + r / 2), or neighbours (2i, 2i + 1).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,10 +14,13 @@ enum class RotaryPairs { kHalves, kNeighbours };
 
 class KeyRotary {
  public:
-  // frequencies [width / 2], radians per position.
-  KeyRotary(std::vector<float> frequencies, RotaryPairs pairs) : frequencies_(std::move(frequencies)), pairs_(pairs) {}
+  // frequencies [r / 2], radians per position. width: channels of a key; r if it is not given.
+  KeyRotary(std::vector<float> frequencies, RotaryPairs pairs, std::optional<int> width = {})
+      : frequencies_(std::move(frequencies)),
+        pairs_(pairs),
+        width_(width.value_or(2 * static_cast<int>(frequencies_.size()))) {}
 
-  int width() const { return 2 * static_cast<int>(frequencies_.size()); }
+  int width() const { return width_; }
   // key [width], in place.
   void Turn(float* key, int64_t position) const { TurnBy(key, static_cast<float>(position)); }
   void TurnBack(float* key, int64_t position) const { TurnBy(key, -static_cast<float>(position)); }
@@ -26,6 +30,7 @@ class KeyRotary {
 
   std::vector<float> frequencies_;
   RotaryPairs pairs_;
+  int width_;
 };
 
 }  // namespace tare

@@ -7,6 +7,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/row_range.h"
 #include "quant/file/sha256.h"
 #include "quant/file/tensor_names.h"
 #include "quant/file/transposed_stack.h"
@@ -143,7 +144,8 @@ const TensorView* Checkpoint::Find(std::string_view name) const {
 
 const ForeignMatrix* Checkpoint::FindForeign(std::string_view name) const {
   const auto found = stacked_.find(std::string(name));
-  return found != stacked_.end() ? found->second.get() : source_->FindForeign(name);
+  if (found != stacked_.end()) return found->second.get();
+  return split_.contains(std::string(name)) ? nullptr : source_->FindForeign(name);
 }
 
 std::vector<std::string> Checkpoint::names() const {
@@ -184,24 +186,33 @@ SchemesInUse Checkpoint::schemes() const {
 
 void Checkpoint::Split(const std::string& name, const std::vector<Rows>& parts) {
   const TensorView* const whole = Find(name);
-  if (whole == nullptr) return;
+  const ForeignMatrix* const codes = whole == nullptr ? FindForeign(name) : nullptr;
+  if (whole == nullptr && codes == nullptr) return;
+  const std::vector<int64_t> shape = whole != nullptr ? whole->shape : std::vector{codes->out(), codes->in()};
   int64_t rows = 0;
-  for (const Rows& part : parts) rows += part.count;
-  if (whole->shape.empty() || whole->shape[0] != rows || rows == 0)
-    Fail("{}: tensor '{}': got shape {}, expected {} rows from config.json", path_.string(), name,
-         ShapeText(whole->shape), rows);
-  const size_t row_bytes = whole->bytes.size() / static_cast<size_t>(rows);
-  size_t begin = 0;
   for (const Rows& part : parts) {
     if (Has(part.name)) Fail("{}: got tensors '{}' and '{}', expected one of them", path_.string(), name, part.name);
-    TensorView view = *whole;
-    view.name = part.name;
-    view.shape[0] = part.count;
-    view.bytes = whole->bytes.subspan(begin, static_cast<size_t>(part.count) * row_bytes);
-    begin += view.bytes.size();
-    parts_.emplace(part.name, Part{std::move(view), name});
+    rows += part.count;
+  }
+  if (shape.empty() || shape[0] != rows || rows == 0)
+    Fail("{}: tensor '{}': got shape {}, expected {} rows from config.json", path_.string(), name, ShapeText(shape),
+         rows);
+  int64_t begin = 0;
+  for (const Rows& part : parts) {
+    if (whole != nullptr) parts_.emplace(part.name, PartOf(*whole, begin, part));
+    if (codes != nullptr) stacked_.emplace(part.name, std::make_unique<RowRange>(*codes, begin, part.count));
+    begin += part.count;
   }
   split_.insert(name);
+}
+
+Checkpoint::Part Checkpoint::PartOf(const TensorView& whole, int64_t first, const Rows& rows) {
+  const size_t row_bytes = whole.bytes.size() / static_cast<size_t>(whole.shape[0]);
+  TensorView view = whole;
+  view.name = rows.name;
+  view.shape[0] = rows.count;
+  view.bytes = whole.bytes.subspan(static_cast<size_t>(first) * row_bytes, static_cast<size_t>(rows.count) * row_bytes);
+  return {std::move(view), whole.name};
 }
 
 void Checkpoint::StackMatrix(const std::string& stored, const std::string& name, const Experts& shape) {

@@ -58,8 +58,8 @@ class Checkpoint {
   // What was decided about them, and what the user may want to do, a sentence each.
   std::vector<std::string> notes() const { return source_->notes(); }
 
-  // Shows rows of a tensor as tensors of their own, one after another, instead of it. Throws Error unless they are all
-  // of its rows. Nothing happens if there is no such tensor.
+  // Shows rows of a tensor, or of another tool's matrix, one after another, as tensors of their own instead of it.
+  // Throws Error unless they are all of its rows. Nothing happens if there is no such tensor.
   struct Rows {
     std::string name;
     int64_t count = 0;
@@ -92,9 +92,10 @@ class Checkpoint {
     TensorView view;
     std::string whole;
   };
+  static Part PartOf(const TensorView& whole, int64_t first, const Rows& rows);
   std::map<std::string, Part> parts_;  // of tensors that were split
   std::set<std::string> split_;        // those tensors' names, and those of the matrices
-  std::map<std::string, std::unique_ptr<const ForeignMatrix>> stacked_;
+  std::map<std::string, std::unique_ptr<const ForeignMatrix>> stacked_;  // and rows of those that were split
 };
 
 // Files of a tokenizer as Hugging Face libraries save them. Whatever is made from a checkpoint keeps those that it has,

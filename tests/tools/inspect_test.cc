@@ -11,6 +11,7 @@ namespace tare {
 namespace {
 
 using Json = nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(InspectTest, DescribesAModelForPeople) {
@@ -20,6 +21,16 @@ TEST(InspectTest, DescribesAModelForPeople) {
   for (const char* part : {"diffllama-gqa: diffllama", "BF16", "layers 3, hidden 64, FFN 96, vocabulary 131 (tied)",
                            "key/value heads 4", "4 differential heads", "lambda_init"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
+}
+
+TEST(InspectTest, TellsWhatRotates) {
+  EXPECT_THAT(RunTare({"inspect", GoldenFolder("phi3")}).out,
+              AllOf(HasSubstr("rotary positions scaled by longrope"), HasSubstr("of 6 of the 8 channels of a head")));
+  EXPECT_THAT(RunTare({"inspect", GoldenFolder("smollm3")}).out,
+              AllOf(HasSubstr("scaled by yarn"), HasSubstr("no rotary positions in layers 1\n")));
+  const Json json = Json::parse(RunTare({"inspect", GoldenFolder("smollm3"), "--json", "-"}).out);
+  EXPECT_EQ(json["rotary"]["type"], "yarn");
+  EXPECT_EQ(json["unrotated"], Json::array({1}));
 }
 
 TEST(InspectTest, JsonOnStandardOutputStandsAlone) {

@@ -24,13 +24,13 @@ void ReadPositions(const ConfigKeys& keys, ModelConfig& c) {
   if (keys.Has("rope_parameters")) {
     const ConfigKeys by_type = keys.Object("rope_parameters");
     const auto read = [&](const char* type, RotaryConfig& rotary) {
-      if (by_type.Has(type)) rotary = ReadRotaryObject(by_type.Object(type), c.max_positions, rotary.theta);
+      if (by_type.Has(type)) rotary = ReadRotaryObject(by_type.Object(type), c.max_positions, rotary);
     };
     for (const char* flat : {"rope_type", "rope_theta", "factor"}) by_type.Refuse(flat);
     read("full_attention", c.rotary);
     read("sliding_attention", *c.window_rotary);
   } else if (keys.Has("rope_scaling")) {
-    c.rotary = ReadRotaryObject(keys.Object("rope_scaling"), c.max_positions, c.rotary.theta);
+    c.rotary = ReadRotaryObject(keys.Object("rope_scaling"), c.max_positions, c.rotary);
   }
 }
 
@@ -52,12 +52,11 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
          keys.Text("hidden_activation"), gelu);
   keys.Refuse("attn_logit_softcapping");  // transformers reads the key and does not do it
   keys.Refuse("use_bidirectional_attention");
-  keys.Refuse("partial_rotary_factor", {"1", "1.0"});
   if (!keys.Has("head_dim")) c.head_dim = 256;
   c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps", 1e-6));
   c.attention_bias = keys.Flag("attention_bias", false);
   c.tied_embeddings = keys.Flag("tie_word_embeddings", true);
-  c.query_scalar = static_cast<float>(keys.Positive("query_pre_attn_scalar", 256));
+  c.attention_scale = 1.0f / std::sqrt(static_cast<float>(keys.Positive("query_pre_attn_scalar", 256)));
   if (keys.Has("final_logit_softcapping")) c.logit_cap = static_cast<float>(keys.Positive("final_logit_softcapping"));
   c.embedding_scale = std::sqrt(static_cast<float>(c.hidden));
   c.qk_norm = true;

@@ -21,7 +21,7 @@ RotaryConfig ReadPositions(const ConfigKeys& keys, int max_positions) {
   constexpr double kTheta = 150000;
   const double theta = keys.Positive("rope_theta", kTheta);
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    if (keys.Has(key)) return ReadRotaryObject(keys.Object(key), max_positions, theta);
+    if (keys.Has(key)) return ReadRotaryObject(keys.Object(key), max_positions, {.theta = theta});
   }
   RotaryConfig yarn{.type = RotaryConfig::Type::kYarn, .theta = theta, .factor = 32};  // of transformers' class
   yarn.original_positions = 4096;
@@ -46,7 +46,6 @@ void ReadExperts(const ConfigKeys& keys, ModelConfig& c) {
 
 void ReadGptOss(const ConfigKeys& keys, ModelConfig& c) {
   CheckActivation(keys, c);
-  keys.Refuse("partial_rotary_factor", {"1", "1.0"});
   if (!keys.Has("head_dim")) c.head_dim = 64;
   if (!keys.Has("max_position_embeddings")) c.max_positions = 131072;
   c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps", 1e-5));

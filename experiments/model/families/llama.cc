@@ -31,12 +31,11 @@ void CheckActivation(const ConfigKeys& keys, const ModelConfig& c) {
 
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& c) {
   CheckActivation(keys, c);
-  keys.Refuse("partial_rotary_factor", {"1", "1.0"});
   keys.Refuse("pretraining_tp", {"1"});
   c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps"));
   c.attention_bias = keys.Flag("attention_bias", false);
   c.mlp_bias = keys.Flag("mlp_bias", false);
-  c.rotary = ReadRotary(keys, c.max_positions);
+  c.rotary = ReadRotary(keys, c.max_positions, c.rotary);
 }
 
 void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& c) {

@@ -40,7 +40,8 @@ inline constexpr Site kLlamaSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::
 
 // Refuses an activation other than the family's.
 void CheckActivation(const ConfigKeys& keys, const ModelConfig& config);
-// Norms, biases and rotary positions; refuses other activations and features that no layer of these families has.
+// Norms, biases and rotary positions, those in config where keys are missing; refuses other activations and features
+// that no layer of these families has.
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& config);
 // The same, and refuses a window.
 void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& config);

@@ -1,20 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // OLMo 2: norms follow the blocks, and those of queries and keys cover all heads of a token.
 //   x += norm(W_o softmax(rope(norm(Q)) rope(norm(K))^T / sqrt(d)) V),  Q, K, V of x;   x += norm(FFN(x))
+// OLMo 3: the same with a window of keys in three layers of four, or where layer_types says so. Rotary positions of
+// layers with a window are not scaled, as in transformers 4.57 and in the training of the published models;
+// transformers 5.12 scales them in all layers.
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
+#include "quant/base/error.h"
 
 namespace tare {
 namespace {
 
 constexpr std::string_view kPostFeedForwardNorm = "post_feedforward_layernorm.weight";
 
-void Read(const ConfigKeys& keys, ModelConfig& c) {
-  ReadLlamaConfig(keys, c);
+void ReadOlmo(const ConfigKeys& keys, ModelConfig& c) {
+  ReadDecoderConfig(keys, c);
   keys.Refuse("clip_qkv");
-  keys.Refuse("layer_types");
   c.mlp_bias = false;
   c.qk_norm = true;
+}
+
+void ReadOlmo2(const ConfigKeys& keys, ModelConfig& c) {
+  ReadOlmo(keys, c);
+  for (const char* key : {"sliding_window", "layer_types"}) keys.Refuse(key);
+}
+
+void ReadOlmo3(const ConfigKeys& keys, ModelConfig& c) {
+  ReadOlmo(keys, c);
+  const int window = ReadWindow(keys, 4096);
+  if (window == 0 && !keys.Has("layer_types"))
+    Fail("{}: sliding_window: got null, expected a number of keys, as three layers of four have a window",
+         keys.where());
+  c.windows = ReadWindows(keys, c.layers, window, [](int layer) { return (layer + 1) % 4 != 0; });
+  c.window_rotary = RotaryConfig{.theta = c.rotary.theta};
 }
 
 void Forward(const LayerCall& call) {
@@ -47,16 +65,20 @@ constexpr VectorPlace kVectors[]{{kQNorm, QueriesShape, 1, 0},
 
 constexpr Site kSmoothed[]{Site::kDownProjIn, Site::kOProjIn};
 
+constexpr Family Olmo(std::string_view name, void (*read)(const ConfigKeys&, ModelConfig&)) {
+  return Changed(kLlama, [&](Family& f) {
+    f.name = name;
+    f.read = read;
+    f.linear = kLinear;
+    f.vectors = kVectors;
+    f.forward = Forward;
+    f.rotation = Rotation::kNone;
+    f.smoothed = kSmoothed;
+  });
+}
+
 }  // namespace
 
-constinit const Family kOlmo2 = Changed(kLlama, [](Family& f) {
-  f.name = "olmo2";
-  f.read = Read;
-  f.linear = kLinear;
-  f.vectors = kVectors;
-  f.forward = Forward;
-  f.rotation = Rotation::kNone;
-  f.smoothed = kSmoothed;
-});
+constinit const Family kOlmo2 = Olmo("olmo2", ReadOlmo2), kOlmo3 = Olmo("olmo3", ReadOlmo3);
 
 }  // namespace tare

@@ -8,7 +8,7 @@
 namespace tare {
 
 // Hugging Face transformers, modeling_NAME.py.
-extern const Family kDiffLlama, kQwen2, kMistral, kOlmo2;
+extern const Family kDiffLlama, kQwen2, kMistral, kMinistral, kOlmo2, kOlmo3, kSmolLm3, kGranite, kPhi3;
 extern const Family kGemma3;  // gemma3_text: the text models, not those with a vision tower
 extern const Family
     kQwen3;  // and its authors' gate on attention's output: arXiv 2505.06708, github.com/qiuzh20/gated_attention

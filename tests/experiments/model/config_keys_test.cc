@@ -56,7 +56,6 @@ TEST(ConfigKeys, ListsOfStrings) {
   EXPECT_FALSE(keys.IsNull("absent") || keys.IsNull("types"));
 }
 
-// One set of parameters for all layers would be wrong where each type of layer has its own.
 TEST(ConfigKeys, ListsOfIntegersOrNulls) {
   const nlohmann::json json = {{"list", {3, nullptr, 5}}, {"bad", {3, "x"}}, {"small", {1, 0}}, {"n", 3}, {"t", "x"}};
   const ConfigKeys keys(json, "here");
@@ -67,10 +66,13 @@ TEST(ConfigKeys, ListsOfIntegersOrNulls) {
   EXPECT_THAT(Call([&] { keys.Integers("n", 1); }), ThrowsMessage<Error>(HasSubstr("expected a list of integers")));
 }
 
-TEST(ConfigKeys, RotaryParametersByLayerTypeAreNotThoseOfAll) {
-  const nlohmann::json json = {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}};
-  EXPECT_THAT(Call([&] { ReadRotary(ConfigKeys(json, "here"), 64); }),
-              ThrowsMessage<Error>(HasSubstr("here: rope_parameters: full_attention: ")));
+TEST(ConfigKeys, ListsOfPositiveNumbers) {
+  const nlohmann::json json = {{"list", {1, 2.5}}, {"bad", {1, 0}}, {"n", 3}};
+  const ConfigKeys keys(json, "here");
+  EXPECT_THAT(keys.Positives("list"), testing::ElementsAre(1, 2.5));
+  EXPECT_THAT(Call([&] { keys.Positives("bad"); }),
+              ThrowsMessage<Error>(HasSubstr("here: bad: got 0, expected a positive number")));
+  EXPECT_THAT(Call([&] { keys.Positives("n"); }), ThrowsMessage<Error>(HasSubstr("expected a list of positive")));
 }
 
 }  // namespace

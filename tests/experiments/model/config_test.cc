@@ -149,7 +149,7 @@ TEST(ConfigTest, UnsupportedFeaturesAreRefusedByName) {
   Refuses(With(Smallest(), "partial_rotary_factor", 0.5), "partial_rotary_factor", "0.5");
   Refuses(With(Smallest(), "rope_parameters", {{"partial_rotary_factor", 0.25}}), "partial_rotary_factor", "0.25");
   Refuses(With(Smallest(), "pretraining_tp", 2), "pretraining_tp", "2");
-  for (const char* type : {"dynamic", "longrope", "su", ""}) {
+  for (const char* type : {"dynamic", "proportional", ""}) {
     Refuses(With(Smallest(), "rope_parameters", {{"rope_type", type}, {"factor", 2}}), "rope_type",
             std::string("'") + type + "'");
     Refuses(With(Smallest(), "rope_scaling", {{"type", type}, {"factor", 2}}), "rope_scaling: type",

@@ -17,6 +17,7 @@ namespace {
 // Vocabulary logits of the tokens, each chunk after those before it.
 std::vector<float> Decoded(Model& model, SequenceCache& cache, std::span<const int32_t> tokens, size_t chunk) {
   std::vector<float> all;
+  cache.ExpectPrompt(cache.tokens() + std::ssize(tokens));
   for (size_t first = 0; first < tokens.size(); first += chunk) {
     TokenBatch batch;
     batch.AddAfter(cache, 0, tokens.subspan(first, std::min(chunk, tokens.size() - first)));

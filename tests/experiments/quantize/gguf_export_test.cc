@@ -170,7 +170,7 @@ TEST_F(GgufExport, WhatAFileCannotHoldIsRefused) {
   EditedCheckpoint gemma(folder_ / "six");
   gemma.config["query_pre_attn_scalar"] = 20;
   gemma.Write(folder_ / "g");
-  Refuses(folder_ / "g", "got query_pre_attn_scalar 20, expected 16");
+  Refuses(folder_ / "g", "got attention logits times 0.2236068, expected 0.25, of query_pre_attn_scalar 16");
   EditedCheckpoint large(GoldenFolder("llama-gqa"));
   large.tensors.at("model.layers.0.mlp.up_proj.weight").SetBits(0, Bf16FromFloat(1e6f));
   large.Write(folder_ / "l");

@@ -37,7 +37,7 @@ TEST(GgufMetadata, ConfigurationsAreReadBack) {
     EXPECT_EQ(a.rotary.factor, b.rotary.factor) << name;
     EXPECT_EQ(a.rotary.original_positions, b.rotary.original_positions) << name;
     EXPECT_EQ(a.windows, b.windows) << name;
-    EXPECT_EQ(a.query_scalar, b.query_scalar) << name;
+    EXPECT_EQ(a.attention_scale, b.attention_scale) << name;
     EXPECT_EQ(a.logit_cap, b.logit_cap) << name;
     EXPECT_EQ(a.window_rotary.has_value(), b.window_rotary.has_value()) << name;
     if (!a.window_rotary) continue;
@@ -54,7 +54,7 @@ TEST(GgufMetadata, WhatLlamaCppComputesOtherwiseIsRefused) {
   refuses(
       "llama-gqa", [](ModelConfig& c) { c.rotary.layout = RotaryConfig::Layout::kInterleaved; },
       "m: to gguf: got rotary positions of neighbouring channels, expected those of halves");
-  refuses("llama-gqa", [](ModelConfig& c) { c.query_scalar = 3.0f; }, "got another scale of attention logits");
+  refuses("llama-gqa", [](ModelConfig& c) { c.attention_scale = 3.0f; }, "got another scale of attention logits");
   refuses("qwen2", [](ModelConfig& c) { c.windows = {0, 7}; }, "got layers that see a window of keys");
   refuses("motif", [](ModelConfig&) {}, "got a motif model, expected one of llama.cpp's architectures");
   ModelConfig mistral = LoadConfig(GoldenFolder("mistral"));

@@ -19,7 +19,7 @@ TEST(Gemma3Test, DefaultsAreTransformers) {
   EXPECT_EQ(c.head_dim, 256);
   EXPECT_EQ(c.norm_eps, 1e-6f);
   EXPECT_TRUE(c.tied_embeddings);
-  EXPECT_EQ(c.query_scalar, 256);
+  EXPECT_EQ(c.attention_scale, 0.0625f);
   EXPECT_FALSE(c.logit_cap);
   EXPECT_FLOAT_EQ(c.embedding_scale * c.embedding_scale, 48);
   EXPECT_THAT(c.windows, ElementsAre(4096, 4096, 4096, 4096, 4096, 0, 4096));

@@ -20,6 +20,17 @@ TEST(MistralTest, AMissingWindowIsTransformersDefaultAndNullIsNone) {
   ExpectConfigRefused(With(SmallConfig("mistral"), "sliding_window", "9"), "sliding_window", "expected an integer");
 }
 
+TEST(MistralTest, MinistralsWindowsAreByLayer) {
+  const nlohmann::json types = {"full_attention", "sliding_attention", "full_attention", "sliding_attention"},
+                       ministral = With(SmallConfig("ministral"), "sliding_window", 9);
+  EXPECT_THAT(Parsed(With(ministral, "layer_types", types)).windows, testing::ElementsAre(0, 9, 0, 9));
+  EXPECT_THAT(Parsed(ministral).windows, AllOf(SizeIs(4), Each(9)));
+  EXPECT_THAT(Parsed(With(ministral, "sliding_window", nullptr)).windows, IsEmpty());
+  ExpectConfigRefused(With(With(ministral, "sliding_window", nullptr), "layer_types", types), "layer_types",
+                      "no sliding_window is in use");
+  ExpectConfigRefused(With(SmallConfig("mistral"), "layer_types", types), "layer_types", "not supported");
+}
+
 TEST(MistralTest, HasNoBiasesWhateverTheKeysSay) {
   EXPECT_FALSE(Parsed(With(SmallConfig("mistral"), "attention_bias", true)).attention_bias);
 }

@@ -23,6 +23,19 @@ TEST(Olmo2Test, NormsOfQueriesAndKeysAreAsWideAsAllHeads) {
   EXPECT_THAT(kOlmo2.vectors[1].shape(c), testing::ElementsAre(24));
 }
 
+TEST(Olmo2Test, WindowsOfOlmo3AndTheirUnscaledPositions) {
+  const nlohmann::json yarn = {
+      {"rope_type", "yarn"}, {"factor", 8}, {"original_max_position_embeddings", 256}, {"rope_theta", 5e5}};
+  const ModelConfig c = Parsed(With(SmallConfig("olmo3"), "rope_parameters", yarn));
+  EXPECT_THAT(c.windows, testing::ElementsAre(4096, 4096, 4096, 0));
+  EXPECT_EQ(c.Rotary(3).type, RotaryConfig::Type::kYarn);
+  EXPECT_EQ(c.Rotary(0).type, RotaryConfig::Type::kDefault);
+  EXPECT_EQ(c.Rotary(0).theta, 5e5);
+  EXPECT_EQ(c.Rotary(0).attention_factor, 1);
+  ExpectConfigRefused(With(SmallConfig("olmo3"), "sliding_window", nullptr), "sliding_window", "got null");
+  ExpectConfigRefused(With(SmallConfig("olmo3"), "clip_qkv", 8), "clip_qkv", "not supported");
+}
+
 TEST(Olmo2Test, UnsupportedFeaturesAreRefused) {
   ExpectConfigRefused(With(SmallConfig("olmo2"), "clip_qkv", 8), "clip_qkv", "not supported");
   ExpectConfigRefused(With(SmallConfig("olmo2"), "sliding_window", 8), "sliding_window", "not supported");

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary positions of every family: what config.json says, and the frequencies that follow. A head's first r channels
+// are pairs that turn by position * f_i, i < r / 2. Unscaled f_i = theta^(-2i/r); scaled, a divisor of each:
+//
+//   linear    the factor
+//   llama3    1 for waves shorter than original / high, the factor for those longer than original / low; between them a
+//             ramp over turns per token
+//   yarn      1 for pairs that turn often within the original positions, the factor for those that turn seldom; between
+//             them a ramp over pairs (Peng et al. 2023, arXiv 2309.00071)
+//   longrope  a list, another one in sequences longer than the original positions (Ding et al. 2024, arXiv 2402.13753)
+//
+// The last two multiply cosines and sines by an attention factor. Computed in f32 in the order of transformers'
+// modeling_rope_utils, because rounding matters at distant positions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tare {
+
+class ConfigKeys;
+
+struct RotaryConfig {
+  enum class Type { kDefault, kLinear, kLlama3, kYarn, kLongRope };
+  // Which channels of a head rotate together: i and i + r/2, or 2i and 2i + 1.
+  enum class Layout { kHalfSplit, kInterleaved };
+  Type type = Type::kDefault;
+  Layout layout = Layout::kHalfSplit;
+  double theta = 10000.0;
+  double factor = 1.0;                 // linear, llama3, yarn
+  double low_frequency_factor = 1.0;   // llama3
+  double high_frequency_factor = 4.0;  // llama3
+  double original_positions = 0;       // llama3, yarn, longrope; 0: not known
+  double fast_rotations = 32;          // yarn: beta_fast, turns within original_positions from which nothing changes
+  double slow_rotations = 1;           // yarn: beta_slow, turns below which the factor divides wholly
+  bool truncate = true;                // yarn: whether the channels between which it ramps are whole numbers
+  double attention_factor = 1.0;       // yarn, longrope: of cosines and sines, of queries and of keys
+  double share = 1.0;                  // of a head's channels that rotate
+  std::vector<double> short_divisors, long_divisors;  // longrope: of each pair's frequency
+
+  // r, of a head of d channels.
+  int Channels(int head_dim) const { return static_cast<int>(head_dim * share); }
+  // Whether the keys of a sequence of so many tokens turn by the long divisors.
+  bool IsLong(int64_t tokens) const {
+    return type == Type::kLongRope && static_cast<double>(tokens) > original_positions;
+  }
+};
+
+std::string_view Name(RotaryConfig::Type type);  // as rope_type has it
+
+// Accepts both spellings of the rotary parameters. `usual` stands in for keys that are missing.
+RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions, const RotaryConfig& usual = {});
+// One object of rotary parameters, within a configuration that says what `around` has. Throws Error for one that holds
+// others by type of layer.
+RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, const RotaryConfig& around);
+// rotary_layout: which channels rotate together.
+RotaryConfig::Layout ReadRotaryLayout(const ConfigKeys& keys);
+// Throws Error unless whole pairs of a head's channels rotate, each with its divisors.
+void CheckRotary(const RotaryConfig& rotary, int head_dim, const std::string& where);
+
+// 0.1 m ln(factor) + 1, and 1 up to a factor of 1: of cosines and sines where a configuration does not say it.
+double YarnAttentionFactor(double factor, double m = 1);
+
+// r/2 frequencies, in a sequence of so many tokens.
+std::vector<float> RotaryFrequencies(const RotaryConfig& rotary, int head_dim, int64_t tokens = 1);
+
+}  // namespace tare

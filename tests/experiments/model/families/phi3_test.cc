@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fused projections and their files, rotary positions of a part of each head, and what longrope does at the original
+// length; parity_test.cc compares the forward pass with transformers.
+#include "experiments/model/families/table.h"
+
+#include "experiments/model/model.h"
+#include "experiments/model/plan_run.h"
+#include "experiments/passes/generate.h"
+#include "experiments/quantize/export.h"
+#include "experiments/quantize/layout.h"
+#include "experiments/quantize/quantize.h"
+#include "tests/support/call.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/compare.h"
+#include "tests/support/family_config.h"
+#include "tests/support/golden.h"
+#include "tests/support/logits.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::SizeIs;
+using testing::ThrowsMessage;
+
+constexpr const char* kName = "phi3";
+
+nlohmann::json Small() { return SmallConfig(kName); }
+
+TEST(Phi3Test, WhatKeysSay) {
+  const ModelConfig c = Parsed(Small());
+  EXPECT_EQ(c.max_positions, 4096);
+  EXPECT_EQ(c.rotary.Channels(c.head_dim), 12);
+  EXPECT_TRUE(c.windows.empty());
+  EXPECT_THAT(Parsed(With(Small(), "sliding_window", 2047)).windows, AllOf(SizeIs(4), Each(2047)));
+  EXPECT_TRUE(Parsed(With(Small(), "sliding_window", 262144)).windows.empty()) << "hides nothing";
+  nlohmann::json published = Small();  // keys of Phi-4-mini
+  published.update(
+      {{"partial_rotary_factor", 0.5},
+       {"original_max_position_embeddings", 4096},
+       {"max_position_embeddings", 131072},
+       {"attention_bias", false},
+       {"full_attn_mod", 1},
+       {"interpolate_factor", 1},
+       {"lm_head_bias", false},
+       {"mlp_bias", false},
+       {"rope_theta", 10000.0},
+       {"sliding_window", 262144},
+       {"tie_word_embeddings", true},
+       {"rope_scaling", {{"type", "longrope"}, {"short_factor", {1, 1, 1}}, {"long_factor", {1, 1.118, 47.77}}}}});
+  const ModelConfig phi4 = Parsed(published);
+  EXPECT_EQ(phi4.rotary.Channels(phi4.head_dim), 6);
+  EXPECT_EQ(phi4.rotary.original_positions, 4096);
+  EXPECT_DOUBLE_EQ(phi4.rotary.attention_factor, 1.1902380714238083);
+  published.erase("original_max_position_embeddings");
+  EXPECT_EQ(Parsed(published).rotary.original_positions, 4096);
+}
+
+TEST(Phi3Test, RefusesWhatItDoesNotCompute) {
+  ExpectConfigRefused(With(Small(), "attention_bias", true), "attention_bias", "not supported");
+  ExpectConfigRefused(With(Small(), "full_attn_mod", 2), "full_attn_mod", "2 is not supported");
+  ExpectConfigRefused(With(Small(), "partial_rotary_factor", 0.3), "partial_rotary_factor",
+                      "is 3 of the 12 channels of a head, expected an even number");
+  ExpectConfigRefused(With(Small(), "partial_rotary_factor", 0), "partial_rotary_factor", "a positive number");
+  ExpectConfigRefused(With(Small(), "rope_scaling", {{"type", "linear"}, {"factor", 2}}), "rope_type", "got 'linear'");
+  ExpectConfigRefused(
+      With(Small(), "rope_scaling", {{"type", "longrope"}, {"short_factor", {1, 1}}, {"long_factor", {1, 1}}}),
+      "short_factor", "got 2 numbers, expected 6");
+}
+
+TEST(Phi3Test, FusedTensorsOfAnotherHeightAreNamed) {
+  const TemporaryFolder folder;
+  const auto refused = [&](auto change, const std::string& says) {
+    EditedCheckpoint checkpoint(GoldenFolder(kName));
+    change(checkpoint);
+    checkpoint.Write(folder / "m");
+    EXPECT_THAT(Call([&] { Model(folder / "m"); }), ThrowsMessage<Error>(HasSubstr(says)));
+  };
+  refused([](EditedCheckpoint& c) { c.config["num_key_value_heads"] = 4; },
+          "tensor 'model.layers.0.self_attn.qkv_proj.weight': got shape [64, 32], expected 96 rows from config.json");
+  refused([](EditedCheckpoint& c) { c.config["intermediate_size"] = 40; },
+          "tensor 'model.layers.0.mlp.gate_up_proj.weight': got shape [96, 32], expected 80 rows from config.json");
+  refused([](EditedCheckpoint& c) { c.tensors.erase("model.layers.1.self_attn.qkv_proj.weight"); },
+          "tensor 'model.layers.1.self_attn.qkv_proj.q.weight': missing");
+  refused(
+      [](EditedCheckpoint& c) {
+        c.tensors["model.layers.1.self_attn.qkv_proj.q.weight"] =
+            c.tensors.at("model.layers.1.self_attn.qkv_proj.weight");
+      },
+      "got tensors 'model.layers.1.self_attn.qkv_proj.weight' and 'model.layers.1.self_attn.qkv_proj.q.weight'");
+}
+
+// tests/data/golden/phi3: logits of 17 tokens by the long factors, logits_short of 9 by the short ones.
+TEST(Phi3Test, AShortSequenceTurnsByTheShortFactors) {
+  Model model(GoldenFolder(kName));
+  const Safetensors expected(GoldenFolder(kName) / "expected.safetensors");
+  TokenBatch batch;
+  for (const std::vector<int32_t>& row : GoldenRows(kName))
+    batch.Add(std::ssize(batch.sequences), std::span(row).first(9));
+  EXPECT_TRUE(AllNear(LogitsOf(model, batch), ValuesOf<float>(expected, "logits_short"), 2e-5));
+  batch.Add(2, GoldenRows(kName)[0]);  // a long one beside them changes nothing
+  std::vector<float> all = LogitsOf(model, batch);
+  const auto short_values = static_cast<ptrdiff_t>(expected.Find("logits_short")->elements());
+  const std::vector<float> both(all.begin() + short_values, all.end());
+  all.resize(static_cast<size_t>(short_values));
+  EXPECT_TRUE(AllNear(all, ValuesOf<float>(expected, "logits_short"), 2e-5));
+  const auto whole = ValuesOf<float>(expected, "logits");
+  EXPECT_TRUE(AllNear(both, std::span(whole).first(both.size()), 2e-5));
+}
+
+TEST(Phi3Test, ACacheIsOfOneKindOfLength) {
+  Model model(GoldenFolder(kName));
+  const std::vector<int32_t> tokens = GoldenRows(kName).front();
+  SequenceCache cache(model.config(), {});
+  const auto add = [&](size_t first, size_t count) {
+    TokenBatch batch;
+    batch.AddAfter(cache, 0, std::span(tokens).subspan(first, count));
+    return LogitsOf(model, batch);
+  };
+  add(0, 9);
+  EXPECT_FALSE(cache.Outgrows(12));
+  EXPECT_TRUE(cache.Outgrows(13));
+  EXPECT_THAT(Call([&] { add(9, 4); }),
+              ThrowsMessage<Error>(HasSubstr("got token 13 after keys that longrope turned for at most 12")));
+  EXPECT_EQ(cache.tokens(), 9);
+  EXPECT_THAT(Call([&] { SequenceCache(model.config(), ParseCachePlan("cache_k=int8/token+prerotary")); }),
+              ThrowsMessage<Error>(HasSubstr("got +prerotary for longrope")));
+}
+
+std::vector<float> Under(Model& model, const std::string& plan) {
+  PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
+  const SiteVisitors visitors = run.Begin(model);
+  return LogitsOf(model, GoldenBatch(kName), visitors);
+}
+
+// Parts have rules and codes of their own; what is exported has the stored tensors again.
+TEST(Phi3Test, QuantizedFilesHoldThePartsAndFoldersTheWhole) {
+  const TemporaryFolder folder;
+  const std::string plan = "weights=int4/group16,k_proj.w=int8/channel";
+  Quantize({GoldenFolder(kName), Plan::Parse(plan), folder / "q.h5"}, {});
+  Model stored(GoldenFolder(kName)), quantized(folder / "q.h5");
+  EXPECT_EQ(LogitsOf(quantized, GoldenBatch(kName)), Under(stored, plan));
+  const Checkpoint files(folder / "q.h5");
+  EXPECT_EQ(files.FindQuantized("model.layers.2.self_attn.qkv_proj.k.weight")->format, Format::kInt8);
+  EXPECT_EQ(files.FindQuantized("model.layers.2.mlp.gate_up_proj.up.weight")->format, Format::kInt4);
+  ExportDequantized(folder / "q.h5", GoldenFolder(kName), folder / "m");
+  EXPECT_EQ(CheckpointFiles(folder / "m").names(), CheckpointFiles(GoldenFolder(kName)).names());
+  EXPECT_THAT(Call([&] { ConvertLayout(GoldenFolder(kName), "phi3", folder / "c"); }),
+              ThrowsMessage<Error>(HasSubstr("expected a family that stores each projection alone")));
+}
+
+}  // namespace
+}  // namespace tare
