@@ -150,8 +150,10 @@ PageLayout::PageLayout(const CacheShape& shape, const CacheRule& k, const CacheR
     : shape_(shape),
       k_(k),
       v_(v),
-      key_bytes_(PanelBytes(k.format, KeyInputs()) + ScaleBytes(k, KeyInputs())),
-      value_bytes_(ValuePanels() * PanelBytes(v.format, kPageTokens) + ScaleBytes(v, ValuePanels() * kPanelLanes)) {}
+      key_scale_bytes_(ScaleBytes(k, KeyInputs())),
+      value_scale_bytes_(ScaleBytes(v, ValuePanels() * kPanelLanes)),
+      key_bytes_(PanelBytes(k.format, KeyInputs()) + key_scale_bytes_),
+      value_bytes_(ValuePanels() * PanelBytes(v.format, kPageTokens) + value_scale_bytes_) {}
 
 void PageLayout::WriteKey(std::byte* k, int token, int head, const float* key) const {
   TARE_CHECK(!k_.ByChannel());

@@ -14,9 +14,11 @@
 //   int6    768 bytes   16    low four bits of u as two records of int4; byte 512 + 4 l + r % 4 has the high two bits
 //                             of inputs r % 4, + 4, + 8, + 12 in bits 0, 2, 4, 6
 //
-// Codes have scales in f32 after the head's panels: of tokens [64], or of channels [inputs of keys, or lanes of
-// values]. Keys of all heads are one piece of memory, and values another: decoding reads the keys of many pages, then
-// their values (measured: NOTEBOOK.md).
+// Codes have scales in f32 beside the head's panels: of tokens [64], or of channels [inputs of keys, or lanes of
+// values]. Scales of values, and of keys' channels, go into what the panels are multiplied by, so they lie before them;
+// scales of keys' tokens are factors of the products and lie after them. Keys of all heads are one piece of memory, and
+// values another: decoding reads the keys of many pages, then their values, all of it straight on (measured:
+// NOTEBOOK.md).
 #pragma once
 
 #include <cstddef>
@@ -74,11 +76,13 @@ class PageLayout {
   int KeyInputs() const { return (shape_.k_width + 15) / 16 * 16; }
   int ValuePanels() const { return (shape_.v_width + kPanelLanes - 1) / kPanelLanes; }
 
-  int64_t Key(int head) const { return head * key_bytes_; }
-  int64_t KeyScales(int head) const { return Key(head) + PanelBytes(k_.format, KeyInputs()); }
+  int64_t Key(int head) const { return head * key_bytes_ + (k_.ByChannel() ? key_scale_bytes_ : 0); }
+  int64_t KeyScales(int head) const {
+    return (head + 1) * key_bytes_ - (k_.ByChannel() ? key_bytes_ : key_scale_bytes_);
+  }
   int64_t KeyBytes() const { return shape_.k_heads * key_bytes_; }  // of all heads, scales among them
-  int64_t Value(int head) const { return head * value_bytes_; }
-  int64_t ValueScales(int head) const { return Value(head) + ValuePanels() * PanelBytes(v_.format, kPageTokens); }
+  int64_t ValueScales(int head) const { return head * value_bytes_; }
+  int64_t Value(int head) const { return ValueScales(head) + value_scale_bytes_; }
   int64_t ValueBytes() const { return shape_.v_heads * value_bytes_; }
   int64_t Bytes() const { return KeyBytes() + ValueBytes(); }
 
@@ -109,7 +113,8 @@ class PageLayout {
 
   CacheShape shape_;
   CacheRule k_, v_;
-  int64_t key_bytes_, value_bytes_;  // of a head
+  int64_t key_scale_bytes_, value_scale_bytes_;  // of a head
+  int64_t key_bytes_, value_bytes_;              // of a head, scales among them
 };
 
 }  // namespace tare

@@ -140,10 +140,28 @@ TEST(PageLayout, KeysAndValuesLieApart) {
   EXPECT_EQ(v1.Key(0), 0);
   EXPECT_EQ(v1.Key(3), 3 * kKey);
   EXPECT_EQ(v1.KeyBytes(), 4 * kKey);
-  EXPECT_EQ(v1.Value(0), 0);
-  EXPECT_EQ(v1.Value(1), kValue);
+  EXPECT_EQ(v1.ValueScales(0), 0);
+  EXPECT_EQ(v1.ValueScales(1), kValue);
   EXPECT_EQ(v1.ValueBytes(), 2 * kValue);
   EXPECT_EQ(v1.Bytes(), 4 * kKey + 2 * kValue);
+}
+
+// In the order in which decoding reads them.
+TEST(PageLayout, ScalesLieWhereTheyAreRead) {
+  constexpr CacheRule kToken{Format::kInt8}, kChannel{Format::kInt8, {Granularity::Kind::kChannel}};
+  constexpr CacheShape kShape{.k_heads = 2, .k_width = 40, .v_heads = 2, .v_width = 65};
+  constexpr int64_t kKeyPanel = 48 * 64, kValuePanels = 2 * 64 * 64;
+  const PageLayout token(kShape, kToken, kToken), channel(kShape, kChannel, kChannel);
+  EXPECT_EQ(token.Key(1), kKeyPanel + 64 * 4);
+  EXPECT_EQ(token.KeyScales(1), token.Key(1) + kKeyPanel);
+  EXPECT_EQ(token.KeyBytes(), token.KeyScales(1) + 64 * 4);
+  EXPECT_EQ(channel.KeyScales(1), kKeyPanel + 48 * 4);
+  EXPECT_EQ(channel.Key(1), channel.KeyScales(1) + 48 * 4);
+  EXPECT_EQ(channel.KeyBytes(), channel.Key(1) + kKeyPanel);
+  EXPECT_EQ(token.Value(1), token.ValueScales(1) + 64 * 4);
+  EXPECT_EQ(token.ValueBytes(), token.Value(1) + kValuePanels);
+  EXPECT_EQ(channel.Value(1), channel.ValueScales(1) + 128 * 4);
+  EXPECT_EQ(channel.ValueBytes(), channel.Value(1) + kValuePanels);
 }
 
 }  // namespace
