@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Reads CSV for the scripts of tables: of("NAME") is this line's field in the column that the header calls NAME. A field
-# with an odd number of quotes continues after the comma.
+# with an odd number of quotes continues after the comma. Lines of a .jsonl file are left to the script.
 function cut(line, to,    pieces, piece, i, n, open) {
   pieces = split(line, piece, ",")
   for (i = 1; i <= pieces; i++) {
@@ -30,9 +30,9 @@ function measured(value, error, decimals,    digits, shown) {
   if (digits < decimals) digits = decimals
   return sprintf("%.*f +/- %.*f", digits, value, digits, error)
 }
-FNR == 1 {
+FNR == 1 && FILENAME !~ /[.]jsonl$/ {
   for (name in column) delete column[name]
   for (i = cut($0, header); i > 0; i--) column[header[i]] = i
   next
 }
-{ cut($0, field) }
+FILENAME !~ /[.]jsonl$/ { cut($0, field) }

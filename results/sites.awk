@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # The divergence of each plan in 10^-3 nats, models side by side, and the second's over the first's, text by text: from
-# the table of `tare sweep`.
-of("figure") == "kld" && of("bits") != 16 {
-  seen("plan", of("plan"))
+# the tables of `tare sweep`. A list of values is shown as grid(...). An argument and=CACHE before a file names what its
+# sweep had beside every plan.
+of("figure") == "kld" && (of("bits") != 16 || and != "") {
+  plan = of("plan") == "f32" ? and : of("plan") (and == "" ? "" : "," and)
+  gsub(/grid[(][^)]*[)]/, "grid(...)", plan)
+  seen("plan", plan)
   seen("model", model())
   seen("text", text())
-  value[of("plan"), model(), text()] = of("change")
-  error[of("plan"), model(), text()] = of("change_stderr")
+  value[plan, model(), text()] = of("value")
+  error[plan, model(), text()] = of("stderr")
 }
 function shown(plan, which, on) {
   return measured(1e3 * value[plan, which, on], 1e3 * error[plan, which, on], 1)
