@@ -102,6 +102,7 @@ struct Activations {
   ScanActivations scan;                            // of layers with a scan
   ExpertActivations experts;                       // of layers with experts
   AlignedBuffer<float> seen;                       // [R, E or I] a copy of a projection's input, for its visitors
+  AlignedBuffer<float> ordered;                    // [R, E or I] the same in the order of a matrix's codes
   std::array<AlignedBuffer<char>, 3> dequantized;  // weights of one input of which only codes are kept: at most q, k, v
   AlignedBuffer<std::byte> workspace;              // for executed attention
   DecodeScratch decode;                            // for attention over caches

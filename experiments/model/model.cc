@@ -181,8 +181,9 @@ void Model::ProjectHead(int64_t rows) {
   const PlannedLinear* planned = head_.planned.get();
   if (planned != nullptr && planned->packed && (planned->activation || rows == 1)) {
     const QuantizedProjection projection{&*planned->packed, nullptr, logits_.data()};
-    if (!planned->activation) return activations_.one_token.Project(gathered_.data(), {&projection, 1});
-    activations_.quantized.Project(gathered_.data(), rows, *planned->activation, {&projection, 1});
+    const float* const x = planned->InOrder(gathered_.data(), rows, activations_.ordered);
+    if (!planned->activation) return activations_.one_token.Project(x, {&projection, 1});
+    activations_.quantized.Project(x, rows, *planned->activation, {&projection, 1});
   } else if (head_.Float().data == nullptr) {
     ProjectInParts(projector_, head_.Float(), gathered_.data(), rows, logits_.data());
   } else {

@@ -82,10 +82,26 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
   auto planned = weight_rule != nullptr && input_rule == nullptr ? Dequantized(quantized, math, TextOf(weight_key))
                                                                  : std::make_unique<PlannedLinear>();
   if (packs && (input_rule != nullptr || PackedMatrix::Takes(quantized))) planned->packed.emplace(quantized);
+  if (weight_rule == nullptr && weight.foreign != nullptr) {
+    const std::span<const int32_t> order = weight.foreign->order();
+    planned->order.assign(order.begin(), order.end());
+  }
   if (input_rule == nullptr) return planned;
   planned->activation = {.format = input_rule->format};
   if (input_rule->options.static_scale) planned->activation->clip = plan.ClipAt(input_key).front();
   return planned;
+}
+
+const float* PlannedLinear::InOrder(const float* x, int64_t rows, AlignedBuffer<float>& ordered) const {
+  if (order.empty()) return x;
+  const size_t columns = order.size();
+  ordered.Reserve(static_cast<size_t>(rows) * columns);
+  ParallelFor(static_cast<size_t>(rows), [&](size_t row, int) {
+    const float* const from = x + row * columns;
+    float* const to = ordered.data() + row * columns;
+    for (size_t i = 0; i < columns; ++i) to[i] = from[order[i]];
+  });
+  return ordered.data();
 }
 
 std::unique_ptr<PlannedLinear> PlannedLinear::Dequantized(const QuantizedMatrix& matrix, Math math,

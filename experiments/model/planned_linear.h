@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiments/model/weights.h"
 #include "experiments/plan/resolved_plan.h"
@@ -17,6 +18,7 @@ namespace tare {
 
 struct PlannedLinear {
   std::optional<PackedMatrix> packed;     // for integer kernels
+  std::vector<int32_t> order;             // which input each column of packed multiplies; empty: the same
   std::optional<TokenFormat> activation;  // format of its inputs; empty: only for single rows, whose inputs stay in f32
   AlignedBuffer<char> memory;             // of dequantized
   WeightMatrix dequantized;               // used for more rows, or without packed; without data: the layer's own weight
@@ -27,6 +29,9 @@ struct PlannedLinear {
   // floating point (math) with the values of the codes.
   static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const SiteKey& weight_key,
                                            const SiteKey& input_key, const ResolvedPlan& plan, Math math);
+  // What packed multiplies: x [rows, in], or its columns in their order, in the memory.
+  const float* InOrder(const float* x, int64_t rows, AlignedBuffer<float>& memory) const;
+
   // The values of the codes, in f32 or bf16.
   static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math, const std::string& where);
 };

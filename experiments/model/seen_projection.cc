@@ -17,6 +17,18 @@ WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, Aligned
   return InFloat(weight, call.projector.math(), memory, Formatted("layer {}: weights of {}", call.layer, Name(p.site)));
 }
 
+// Of codes whose groups are no neighbours: with inputs of their own, one by one.
+void ProjectOrdered(const LayerCall& call, const PlannedLinear& planned, const float* x,
+                    const QuantizedProjection& projection) {
+  const int64_t rows = call.batch.Rows();
+  const float* const ordered = planned.InOrder(x, rows, call.a.ordered);
+  if (planned.activation) {
+    call.a.quantized.Project(ordered, rows, *planned.activation, {&projection, 1});
+  } else {
+    call.a.one_token.Project(ordered, {&projection, 1});
+  }
+}
+
 void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProjection* const> all) {
   const int64_t rows = call.batch.Rows();
   std::vector<Projection> in_float;
@@ -25,9 +37,12 @@ void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProje
   for (const SeenProjection* p : all) {
     const PlannedLinear* planned = p->linear.planned.get();
     const float* bias = p->linear.bias.empty() ? nullptr : p->linear.bias.data();
-    if (planned != nullptr && planned->activation) {
+    const bool packed = planned != nullptr && planned->packed && (planned->activation || rows == 1);
+    if (packed && !planned->order.empty()) {
+      ProjectOrdered(call, *planned, x, {&*planned->packed, bias, p->y});
+    } else if (packed && planned->activation) {
       in_integers[*planned->activation].push_back({&*planned->packed, bias, p->y});
-    } else if (planned != nullptr && planned->packed && rows == 1) {
+    } else if (packed) {
       weights_alone.push_back({&*planned->packed, bias, p->y});
     } else {
       in_float.push_back({FloatWeight(call, *p, call.a.dequantized.at(in_float.size())), bias, p->y});

@@ -84,6 +84,7 @@ ModelSites ModelSitesOf(const Model& model) {
     }
     if (weight.foreign == nullptr || !weight.foreign->HasCodes()) return;
     stored.scheme = weight.foreign->scheme();
+    stored.input_scale = weight.foreign->input_scale();
     if (const std::optional<IntegerForm> form = weight.foreign->integers()) {
       stored.format = form->format;
       stored.group = form->group;

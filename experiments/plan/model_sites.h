@@ -21,6 +21,7 @@ struct StoredWeight {
   // Another tool's name for how it is stored, or empty. Rules for weights round its values once more, whatever its
   // codes.
   std::string scheme = {};
+  std::optional<float> input_scale = {};  // by which that tool rounds its inputs, one for all
 };
 
 struct ModelSites {

@@ -17,6 +17,16 @@ bool IsByRow(const Rule& rule) {
          rule.options.static_scale;
 }
 
+// The magnitude that becomes the largest code by the scale that another tool's file has for these inputs.
+std::optional<float> StoredClip(const Rule& rule, const SiteKey& key, const ModelSites& model) {
+  const std::optional<Site> weight = WeightOf(key.site);
+  if (!weight || rule.granularity.kind != Kind::kTensor || rule.options.percentile || rule.options.mse)
+    return std::nullopt;
+  const auto stored = model.weights.find({*weight, key.layer});
+  if (stored == model.weights.end() || !stored->second.input_scale) return std::nullopt;
+  return *stored->second.input_scale * Info(rule.format).Largest();
+}
+
 }  // namespace
 
 bool NeedsSurvey(const Rule& rule) {
@@ -48,6 +58,10 @@ ResolvedPlan::ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying
     for (const SiteKey& key : model.Keys(info.site)) {
       const Rule* rule = RuleAt(key);
       if (rule == nullptr || !rule->options.static_scale) continue;
+      if (const std::optional<float> clip = statics ? std::nullopt : StoredClip(*rule, key, model)) {
+        clips_[key] = {*clip};
+        continue;
+      }
       if (!statics)
         RefuseRule(*rule, "+static without statistics", "a statistics file of this model", "--stats FILE.h5");
       clips_[key] = statics(*rule, key);

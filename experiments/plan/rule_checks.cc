@@ -142,6 +142,13 @@ Site InputOf(Site weight) {
   TARE_CHECK(false);
 }
 
+std::optional<Site> WeightOf(Site input) {
+  for (const LinearSites& linear : AllLinearSites()) {
+    if (linear.input == input) return linear.weight;
+  }
+  return std::nullopt;
+}
+
 void RefuseRule(const Rule& rule, std::string_view got, std::string_view expected, std::string_view attempt) {
   FailUsage("plan rule '{}': got {}, expected {}; try {}", rule.text, got, expected, attempt);
 }

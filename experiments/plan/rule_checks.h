@@ -2,6 +2,7 @@
 // Refusals of a ResolvedPlan, all in one form.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,8 @@ void CheckDecodes(const ResolvedPlan& plan);
 // Whether integer kernels support the site; for weights, the site that a linear layer multiplies by them.
 bool HasKernel(Site site);
 Site InputOf(Site weight);
+// The weights that an input is multiplied by; empty for other sites.
+std::optional<Site> WeightOf(Site input);
 
 // Refuses a selector that matches nothing in the model at this site; `where` starts the message.
 void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where);

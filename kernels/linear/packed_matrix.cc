@@ -142,13 +142,20 @@ void PackedMatrix::PackPanel(const QuantizedMatrix& m, int64_t panel) {
   float* offsets = offsets_.size() == 0 ? nullptr : offsets_.data() + panel * groups_ * kPanel;
   if (offsets != nullptr) std::fill_n(offsets, groups_ * kPanel, 0.0f);
   const int lowest = offsets == nullptr ? 0 : 1 << (bits_ - 1);  // what makes codes signed
+  const float steps = 1 / step_;                                 // exact: steps are powers of two
+  std::vector<int8_t> signed_row(static_cast<size_t>(PaddedIn()));
   for (int64_t n = 0; n < std::min(kPanel, out_ - first); ++n) {
     Unpack<float>(m.format, {m.codes + static_cast<size_t>(first + n) * m.RowBytes(), m.RowBytes()}, row);
-    for (int64_t i = 0; i < in_; ++i) {
-      const auto code = static_cast<int8_t>(static_cast<int>(row[i] / step_) - lowest);
-      codes[(i / 4 * kPanel + n) * 4 + i % 4] = code;
-      sums[i / m.group * kPanel + n] += code;
+    for (int64_t g = 0; g < groups_; ++g) {
+      int32_t sum = 0;
+      for (int64_t i = g * m.group; i < (g + 1) * m.group; ++i) {
+        const int code = static_cast<int>(row[i] * steps) - lowest;
+        signed_row[i] = static_cast<int8_t>(code);
+        sum += code;
+      }
+      sums[g * kPanel + n] = sum;
     }
+    for (int64_t i = 0; i < groups_of_four; ++i) std::memcpy(&codes[(i * kPanel + n) * 4], &signed_row[4 * i], 4);
     CheckScales(m, first + n, "packed weights");
     for (int64_t g = 0; g < groups_; ++g) {
       const float scale = m.ScaleOf(first + n, g);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/format/pack.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <type_traits>
@@ -40,6 +41,38 @@ int Shown(const FormatInfo& info, uint8_t u) {
   Fail("pack {}: got code {} at {}, expected {} to {}", info.name, Shown(info, u), index, info.min_code, info.max_code);
 }
 
+// What is added to an integer's code to make its u; two's complement of 8 bits needs nothing.
+int OffsetOf(const FormatInfo& info) { return info.min_code == 0 || info.bits == 8 ? 0 : 1 << (info.bits - 1); }
+
+// u of integers, without branches, so that compilers make vectors of it. False where one is no code of the format.
+template <typename Code>
+bool StoreIntegers(const FormatInfo& info, std::span<const Code> codes, uint8_t* u) {
+  const int offset = OffsetOf(info), least = info.min_code, most = info.max_code;
+  const Code* const from = codes.data();
+  int bad = 0;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const auto code = static_cast<int>(from[i]);
+    bad |= static_cast<int>(static_cast<Code>(code) != from[i]) | (code < least) | (code > most);
+    u[i] = static_cast<uint8_t>(code + offset);
+  }
+  return bad == 0;
+}
+
+// The inverse.
+template <typename Code>
+bool LoadIntegers(const FormatInfo& info, const uint8_t* u, std::span<Code> codes) {
+  const int offset = OffsetOf(info), sign = info.min_code < 0 && info.bits == 8 ? 128 : 0;
+  const int least = info.min_code, most = info.max_code;
+  Code* const to = codes.data();
+  int bad = 0;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const int code = (u[i] ^ sign) - sign - offset;
+    bad |= (code < least) | (code > most);
+    to[i] = static_cast<Code>(code);
+  }
+  return bad == 0;
+}
+
 // In a list without 0, the code of the value nearest to 0.
 uint8_t CodeOfZero(const FormatInfo& info) {
   return StoredCode(info.grid.levels.empty() ? 0.0f : NearestLevel(0.0f, info.grid.levels), info);
@@ -60,7 +93,8 @@ void PackGroup(int bits, const Group& u, uint8_t* out) {
 Group UnpackGroup(int bits, const uint8_t* in) {
   Group u{};
   if (bits >= 4) {
-    for (size_t i = 0; i < kPackGroup; ++i) u[i] = i < 32 ? in[i] & 15 : in[i - 32] >> 4;
+    for (size_t i = 0; i < 32; ++i) u[i] = in[i] & 15;
+    for (size_t i = 0; i < 32; ++i) u[i + 32] = in[i] >> 4;
     in += 32;
   }
   if (bits == 4) return u;
@@ -90,13 +124,18 @@ void Pack(Format format, std::span<const Code> codes, std::span<uint8_t> packed)
     return u;
   };
   if (info.bits == 8) {
+    if (IsInteger(format) && StoreIntegers(info, codes, packed.data())) return;
     for (size_t i = 0; i < codes.size(); ++i) packed[i] = stored(i);
     return;
   }
   const uint8_t zero = CodeOfZero(info);
   for (size_t first = 0; first < codes.size(); first += kPackGroup) {
     Group u;
-    for (size_t i = 0; i < kPackGroup; ++i) u[i] = first + i < codes.size() ? stored(first + i) : zero;
+    const size_t count = std::min(kPackGroup, codes.size() - first);
+    if (!IsInteger(format) || !StoreIntegers(info, codes.subspan(first, count), u.data())) {
+      for (size_t i = 0; i < count; ++i) u[i] = stored(first + i);
+    }
+    std::fill(u.begin() + static_cast<ptrdiff_t>(count), u.end(), zero);
     PackGroup(info.bits, u, packed.data() + first / kPackGroup * GroupBytes(format));
   }
 }
@@ -112,16 +151,19 @@ void Unpack(Format format, std::span<const uint8_t> packed, std::span<Code> code
     return static_cast<Code>(values[u]);
   };
   if (info.bits == 8) {
+    if (IsInteger(format) && LoadIntegers(info, packed.data(), codes)) return;
     for (size_t i = 0; i < codes.size(); ++i) codes[i] = value(packed[i], i);
     return;
   }
   const uint8_t zero = CodeOfZero(info);
   for (size_t first = 0; first < codes.size(); first += kPackGroup) {
     const Group u = UnpackGroup(info.bits, packed.data() + first / kPackGroup * GroupBytes(format));
-    for (size_t i = 0; i < kPackGroup; ++i) {
-      if (first + i < codes.size())
-        codes[first + i] = value(u[i], first + i);
-      else if (u[i] != zero)
+    const size_t count = std::min(kPackGroup, codes.size() - first);
+    if (!IsInteger(format) || !LoadIntegers(info, u.data(), codes.subspan(first, count))) {
+      for (size_t i = 0; i < count; ++i) codes[first + i] = value(u[i], first + i);
+    }
+    for (size_t i = count; i < kPackGroup; ++i) {
+      if (u[i] != zero)
         Fail("pack {}: got code {} after the last of {} codes, expected that of 0", info.name, Shown(info, u[i]),
              codes.size());
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "quant/format/quantized_matrix.h"
@@ -33,8 +34,12 @@ class ForeignMatrix {
   virtual bool HasCodes() const { return true; }
   // How integer codes stand for these values; empty if none do.
   virtual std::optional<IntegerForm> integers() const { return std::nullopt; }
+  // Which column of W each column of these codes is, where their groups are not its neighbours; empty: the same.
+  virtual std::span<const int32_t> order() const { return {}; }
   // One row of them. Only where integers() is not empty; else as Row.
   virtual void Integers(int64_t row, const IntegerRow& to) const;
+  // The scale by which the tool rounds what W multiplies, where the file has one for all of it.
+  virtual std::optional<float> input_scale() const { return std::nullopt; }
   // As stored: codes, scales, zero points.
   virtual int64_t bytes() const = 0;
   // Gives back the memory under it; touching it reads it again.

@@ -65,7 +65,7 @@ TEST(ForeignModels, IntegerKernelsTakeTheirCodes) {
   std::vector<std::filesystem::path> paths{std::filesystem::path(TARE_SOURCE_DIR) /
                                            "tests/data/gguf/llama-q4_k_m.gguf"};
   for (const std::string name : kModels) {
-    if (!name.ends_with("fp8") && !name.ends_with("nf4") && name != "llama-gptq") paths.push_back(ForeignFolder(name));
+    if (!name.ends_with("fp8") && !name.ends_with("nf4")) paths.push_back(ForeignFolder(name));
   }
   TokenBatch batch, row;
   batch.Add(0, std::vector<int32_t>{1, 5, 9, 20, 33, 2, 7, 40, 11, 3, 8, 21});

@@ -179,6 +179,20 @@ void ReadTensorNames(std::string_view bytes) {
   }
 }
 
+// Integers that stand for the codes are the same values, or are refused where their format cannot hold a scale.
+void CompareIntegers(const ForeignMatrix& matrix) {
+  if (!matrix.integers()) return;
+  const QuantizedMatrixBuffer integers = IntegersOf(matrix);
+  const std::span<const int32_t> order = matrix.order();
+  std::vector<float> row(static_cast<size_t>(matrix.in())), expected(row);
+  for (int64_t r = 0; r < matrix.out(); ++r) {
+    DequantizeRow(integers.view(), r, row.data());
+    matrix.Row(r, expected.data());
+    for (size_t c = 0; c < row.size(); ++c)
+      Require(row[c] == expected[order.empty() ? c : static_cast<size_t>(order[c])], "integers of other values");
+  }
+}
+
 // All rows of what another tool's reader takes.
 void TakeRows(const std::string& config, const CheckpointFiles& files) {
   ModuleTensors tensors(files, "folder");
@@ -190,6 +204,7 @@ void TakeRows(const std::string& config, const CheckpointFiles& files) {
       matrix->Row(r, row.data());
       Require(std::ranges::all_of(row, [](float x) { return std::isfinite(x); }), "a value that is not finite");
     }
+    CompareIntegers(*matrix);
   }
 }
 

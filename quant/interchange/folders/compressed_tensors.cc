@@ -256,10 +256,19 @@ class ModuleReader {
 
   // Of rounding that a plan says, not the file. They are no part of the weights.
   void TakeScalesOfInputs() {
+    if (const TensorView* scale = tensors_.Find(module_, "input_scale"); scale != nullptr && scale->elements() == 1)
+      ReadInputScale(tensors_.Take(module_, "input_scale", kFloats));
     for (const char* part : {"input_scale", "input_zero_point", "input_global_scale"}) {
       if (tensors_.Find(module_, part) != nullptr)
         tensors_.Take(module_, part, {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kF8E4M3});
     }
+  }
+
+  void ReadInputScale(const TensorView& tensor) {
+    const float scale = StoredScales{.tensor = &tensor}.At(0, 0);
+    if (!std::isfinite(scale) || scale <= 0)
+      Fail("{}: got {}, expected a positive number; try the checkpoint's source", tensors_.Where(tensor.name), scale);
+    parts_.input_scale = scale;
   }
 
   const std::string& module_;
@@ -269,6 +278,19 @@ class ModuleReader {
   ModuleTensors& tensors_;
   GroupedParts parts_;
 };
+
+// Caches are rounded by a plan, not by the file, whose scales of them are no part of the weights.
+void ReadCaches(const CompressedConfig& config, ModuleTensors& tensors, std::vector<std::string>& notes) {
+  if (!config.caches()) return;
+  for (const char* part : {"k_scale", "v_scale"}) {
+    for (const std::string& module : tensors.ModulesWith(part)) tensors.Take(module, part, kFloats);
+  }
+  notes.emplace_back(
+      Formatted("caches were meant to be rounded as well, to {} of {} bits; the nearest: --cache "
+                "cache_k=int{}/token,cache_v=int{}/token",
+                config.caches()->is_float ? "floats" : "integers", config.caches()->bits,
+                config.caches()->bits <= 4 ? 4 : 8, config.caches()->bits <= 4 ? 4 : 8));
+}
 
 }  // namespace
 
@@ -289,15 +311,16 @@ ForeignModel ReadCompressedTensors(SchemeKeys& keys, ModuleTensors& tensors) {
     if (group == nullptr)
       Fail("{}: got codes, but no target of {}: config_groups has '{}'", tensors.Where(module), config.where(), module);
     GroupedParts parts = ModuleReader(module, *group, config, tensors).Read();
-    if (group->inputs) inputs.Add(module, *group->inputs);
+    if (group->inputs) inputs.Add(module, *group->inputs, parts.input_scale.has_value());
     const std::string name = parts.name;
     model.matrices.emplace(name, std::make_unique<GroupedMatrix>(std::move(parts), tensors.files()));
   }
+  inputs.Describe(model.notes);
+  ReadCaches(config, tensors, model.notes);
   tensors.CheckNothingLeft({"weight_packed", "weight_scale", "weight_zero_point", "weight_shape", "weight_g_idx",
                             "weight_global_scale", "input_scale", "input_zero_point", "input_global_scale",
                             "output_scale", "output_zero_point", "k_scale", "v_scale", "q_scale", "bitmask",
                             "compressed", "row_offsets", "shape"});
-  inputs.Describe(model.notes);
   return model;
 }
 

@@ -92,7 +92,9 @@ CompressedConfig::Target CompressedConfig::ParseTarget(const std::string& text, 
 
 CompressedConfig::CompressedConfig(SchemeKeys& keys) : where_(keys.where()) {
   keys.Only("quantization_status", {"\"compressed\""});
-  for (const char* key : {"kv_cache_scheme", "sparsity_config", "transform_config"}) keys.Only(key, {"{}"});
+  for (const char* key : {"sparsity_config", "transform_config"}) keys.Only(key, {"{}"});
+  if (const Json* caches = keys.Find("kv_cache_scheme"); caches != nullptr && !caches->empty())
+    caches_ = ReadArguments(*caches, where_ + ": kv_cache_scheme");
   ReadVersion(keys);
   ReadGroups(keys);
   for (const std::string& text : keys.Texts("ignore")) ignored_.push_back(ParseTarget(text, where_ + ": ignore"));

@@ -47,6 +47,8 @@ class CompressedConfig {
   const CompressedGroup* GroupOf(const std::string& module) const;
   // Whether 3, 5, 6 and 7 bits are packed without gaps, as from 0.18 on; nullopt if the file names no version.
   std::optional<bool> dense() const { return dense_; }
+  // How caches are meant to be rounded, if they are.
+  const std::optional<CompressedArguments>& caches() const { return caches_; }
   const std::string& where() const { return where_; }
 
  private:
@@ -64,6 +66,7 @@ class CompressedConfig {
   std::vector<CompressedGroup> groups_;
   std::vector<Target> targets_, ignored_;  // targets_ in the order in which they count
   std::optional<bool> dense_;
+  std::optional<CompressedArguments> caches_;
 };
 
 // "group32", "channel", "block128x128", as schemes are shown.

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
+#include <vector>
 
 namespace tare {
 namespace {
@@ -19,13 +21,23 @@ struct Extent {
   }
 };
 
-// Columns that share a scale; 0 where groups are no neighbours of the same number.
+// Columns that share a scale; 0 where groups have different numbers of them.
 int64_t GroupColumns(const GroupedParts& parts) {
-  for (size_t c = 0; c < parts.group_of.size(); ++c) {
-    if (parts.group_of[c] != static_cast<int64_t>(c) / parts.columns) return 0;
-  }
   if (parts.groups == 1) return parts.in;
-  return parts.in % parts.columns == 0 ? parts.columns : 0;
+  if (parts.in % parts.columns != 0) return 0;
+  std::vector<int64_t> count(static_cast<size_t>(parts.groups), 0);
+  for (const int32_t group : parts.group_of) ++count[static_cast<size_t>(group)];
+  const bool equal = std::ranges::all_of(count, [&](int64_t n) { return n == parts.columns; });
+  return parts.group_of.empty() || equal ? parts.columns : 0;
+}
+
+// Columns by their groups, of a group in their own order; empty where that is their order already.
+std::vector<int32_t> OrderOf(const GroupedParts& parts) {
+  if (parts.groups == 1 || std::ranges::is_sorted(parts.group_of)) return {};
+  std::vector<int32_t> order(parts.group_of.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int32_t column) { return parts.group_of[static_cast<size_t>(column)]; });
+  return order;
 }
 
 std::span<const float> ValuesOfCodes(const GroupedParts& parts) {
@@ -55,7 +67,7 @@ Extent ZerosOf(const GroupedParts& parts) {
 }
 
 GroupedIntegers Made(const GroupedParts& parts, Format format, int64_t group, float step, float raised) {
-  GroupedIntegers made{.form = {format, group}, .step = step, .raised = raised};
+  GroupedIntegers made{.form = {format, group}, .step = step, .raised = raised, .order = OrderOf(parts)};
   for (size_t code = 0; code < ValuesOfCodes(parts).size(); ++code)
     made.codes[code] = parts.values[code] / step + raised;
   return made;

@@ -6,8 +6,9 @@
 //   zero = zero value + raised         minimum = added
 //
 // All of it is exact: values, zero points and their differences are small integers, and a scale is halved only where no
-// bit is lost. There are none where a value is no multiple of a step (FP8, NF4), where groups are no neighbours of the
-// same number (a g_idx that orders columns, a short last group), and where codes would take more than 8 bits.
+// bit is lost. Where a g_idx deals columns out to groups, codes stand in the order of their groups. There are none
+// where a value is no multiple of a step (FP8, NF4), where groups have different numbers of columns (a short last
+// group), and where codes would take more than 8 bits.
 #pragma once
 
 #include <optional>

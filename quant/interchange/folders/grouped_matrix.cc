@@ -74,6 +74,13 @@ float WidestOf(const PackedCodes& codes, const std::array<float, 256>& values) {
   return widest;
 }
 
+bool AreConsecutive(const PackedCodes& codes, const std::array<float, 256>& values) {
+  for (size_t code = 1; code < size_t{1} << codes.bits; ++code) {
+    if (values[code] != values[0] + static_cast<float>(code)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 float StoredScales::At(int64_t row, int64_t group) const {
@@ -88,7 +95,18 @@ GroupedMatrix::GroupedMatrix(GroupedParts parts, const CheckpointFiles& files)
   most *= LargestOf(parts_.scales, parts_.where);
   if (parts_.added) most += LargestOf(*parts_.added, parts_.where);
   always_finite_ = std::isfinite(most);
+  consecutive_ = AreConsecutive(parts_.codes, parts_.values);
   integers_ = IntegersIn(parts_);
+}
+
+// Of columns that share a scale. Differences of integers are exact, so those of consecutive values need no table.
+void GroupedMatrix::Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const {
+  if (consecutive_) {
+    const float first = parts_.values[0] - zero;
+    for (int64_t i = 0; i < count; ++i) y[i] = (static_cast<float>(codes[i]) + first) * scale;
+  } else {
+    for (int64_t i = 0; i < count; ++i) y[i] = (parts_.values[codes[i]] - zero) * scale;
+  }
 }
 
 void GroupedMatrix::Row(int64_t row, float* y) const {
@@ -100,18 +118,17 @@ void GroupedMatrix::Row(int64_t row, float* y) const {
     for (int64_t g = 0; g < parts_.groups; ++g) zero[g] = parts_.zero_values[parts_.zeros->At(row, g)];
   }
   if (parts_.group_of.empty()) {
-    for (int64_t g = 0, c = 0; g < parts_.groups; ++g) {
-      for (const int64_t end = std::min(in(), c + parts_.columns); c < end; ++c)
-        y[c] = (parts_.values[codes[c]] - zero[g]) * scale[g];
-    }
+    for (int64_t g = 0, c = 0; g < parts_.groups; ++g, c += parts_.columns)
+      Multiply(codes.data() + c, std::min(in() - c, parts_.columns), zero[g], scale[g], y + c);
   } else {
     for (int64_t c = 0; c < in(); ++c) {
       const auto g = static_cast<size_t>(parts_.group_of[c]);
       y[c] = (parts_.values[codes[c]] - zero[g]) * scale[g];
     }
   }
-  if (parts_.added) {
-    for (int64_t c = 0; c < in(); ++c) y[c] += parts_.added->At(row, c / parts_.columns);
+  for (int64_t g = 0; g < parts_.groups && parts_.added; ++g) {
+    const float added = parts_.added->At(row, g);
+    for (int64_t c = g * parts_.columns; c < std::min(in(), (g + 1) * parts_.columns); ++c) y[c] += added;
   }
   for (int64_t c = 0; c < in() && !always_finite_; ++c) {
     if (!std::isfinite(y[c]))
@@ -125,11 +142,17 @@ std::optional<IntegerForm> GroupedMatrix::integers() const {
   return integers_->form;
 }
 
+std::span<const int32_t> GroupedMatrix::order() const {
+  if (!integers_) return {};
+  return integers_->order;
+}
+
 void GroupedMatrix::Integers(int64_t row, const IntegerRow& to) const {
   thread_local std::vector<uint8_t> codes;
   codes.resize(static_cast<size_t>(in()));
   parts_.codes.Row(row, in(), codes.data());
-  for (int64_t c = 0; c < in(); ++c) to.codes[c] = integers_->codes[codes[c]];
+  for (int64_t c = 0; c < in(); ++c)
+    to.codes[c] = integers_->codes[codes[integers_->order.empty() ? c : integers_->order[c]]];
   for (int64_t g = 0; g < parts_.groups; ++g) to.scales[g] = parts_.scales.At(row, g) * integers_->step;
   for (int64_t g = 0; g < parts_.groups && to.zeros != nullptr; ++g)
     to.zeros[g] = static_cast<uint8_t>(parts_.zero_values[parts_.zeros->At(row, g)] + integers_->raised);

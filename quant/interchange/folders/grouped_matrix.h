@@ -44,6 +44,7 @@ struct GroupedParts {
   std::optional<StoredScales> added;  // [out, groups]
   int64_t groups = 1, columns = 1;    // columns that share a scale, unless group_of says of each column
   std::vector<int32_t> group_of;
+  std::optional<float> input_scale;        // static, of what it multiplies
   std::vector<const TensorView*> tensors;  // all that it consists of
 };
 
@@ -52,6 +53,7 @@ struct GroupedIntegers {
   IntegerForm form;
   float step = 1, raised = 0;
   std::array<float, 256> codes{};  // of each stored code
+  std::vector<int32_t> order;      // columns by their groups; empty: they are neighbours
 };
 
 class GroupedMatrix : public ForeignMatrix {
@@ -61,15 +63,20 @@ class GroupedMatrix : public ForeignMatrix {
 
   void Row(int64_t row, float* y) const override;
   std::optional<IntegerForm> integers() const override;
+  std::span<const int32_t> order() const override;
   void Integers(int64_t row, const IntegerRow& to) const override;
+  std::optional<float> input_scale() const override { return parts_.input_scale; }
   std::string scheme() const override { return parts_.scheme; }
   int64_t bytes() const override;
   void Release() const override;
 
  private:
+  void Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const;
+
   GroupedParts parts_;
   const CheckpointFiles& files_;
   bool always_finite_ = false;  // by the largest scale and value
+  bool consecutive_ = false;    // code c is the first value plus c
   std::optional<GroupedIntegers> integers_;
 };
 

@@ -26,12 +26,14 @@ std::string FormatOf(const CompressedArguments& a) {
 
 }  // namespace
 
-void InputPlan::Add(const std::string& module, const CompressedArguments& inputs) {
+void InputPlan::Add(const std::string& module, const CompressedArguments& inputs, bool has_scale) {
   if (inputs.bits >= 16) return;
   const std::string format = FormatOf(inputs), part = module.substr(module.rfind('.') + 1);
   const auto [found, is_new] = format_of_.emplace(part, format);
   differs_ = differs_ || found->second != format;
-  static_ = static_ || format.ends_with("+static");
+  const bool is_static = format.ends_with("+static");
+  static_ = static_ || is_static;
+  lacks_scales_ = lacks_scales_ || (is_static && !has_scale);
 }
 
 void InputPlan::Describe(std::vector<std::string>& notes) const {
@@ -52,7 +54,9 @@ void InputPlan::Describe(std::vector<std::string>& notes) const {
     plan += (plan.empty() ? "" : ",") + part + ".in=" + format;
   }
   notes.emplace_back("inputs were meant to be rounded as well: --plan " + plan);
-  if (static_) notes.emplace_back("their scales were static; Tare's own come from --stats");
+  if (static_)
+    notes.emplace_back(lacks_scales_ ? "their scales were static; Tare's own come from --stats"
+                                     : "their static scales are the file's, unless --stats gives others");
 }
 
 }  // namespace tare

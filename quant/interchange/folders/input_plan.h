@@ -14,13 +14,14 @@ namespace tare {
 
 class InputPlan {
  public:
-  void Add(const std::string& module, const CompressedArguments& inputs);
+  // has_scale: the file has a static scale of the module's inputs, which +static takes.
+  void Add(const std::string& module, const CompressedArguments& inputs, bool has_scale);
   // What to tell the user; nothing if no module has rounded inputs.
   void Describe(std::vector<std::string>& notes) const;
 
  private:
   std::map<std::string, std::string> format_of_;  // by the last part of a module's name; empty: no such format
-  bool static_ = false, differs_ = false;
+  bool static_ = false, lacks_scales_ = false, differs_ = false;
 };
 
 }  // namespace tare

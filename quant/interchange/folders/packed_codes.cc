@@ -5,6 +5,17 @@
 #include <cstring>
 
 namespace tare {
+namespace {
+
+// Eight codes of four bits, the lowest first, as bytes.
+uint64_t Spread(uint32_t word) {
+  uint64_t bytes = word;
+  bytes = (bytes | bytes << 16) & 0x0000ffff0000ffff;
+  bytes = (bytes | bytes << 8) & 0x00ff00ff00ff00ff;
+  return (bytes | bytes << 4) & 0x0f0f0f0f0f0f0f0f;
+}
+
+}  // namespace
 
 uint32_t PackedCodes::Word(int64_t stream, int64_t index) const {
   const std::byte* at = words + (stream * stream_step + index * word_step) * word_bytes;
@@ -33,6 +44,26 @@ uint32_t PackedCodes::At(int64_t row, int64_t column) const {
   return along_rows ? InStream(row, column) : InStream(column, row);
 }
 
+// Of a row whose codes follow each other from the lowest bits: whole words of eight codes, or bytes of one or two, and
+// no sums. Returns how many codes it took.
+int64_t PackedCodes::PlainRow(int64_t row, int64_t count, uint8_t* codes) const {
+  if (!along_rows || per_word != 0 || word_add != 0 || code_add != 0) return 0;
+  const std::byte* const first = words + row * stream_step * word_bytes;
+  if (bits == 8 && word_step == 1) {
+    std::memcpy(codes, first, static_cast<size_t>(count));
+    return count;
+  }
+  if (bits != 4 || (word_bytes != 4 && word_step != 1)) return 0;
+  const int64_t step = word_bytes == 4 ? word_step * 4 : 4;
+  for (int64_t i = 0; i < count / 8; ++i) {
+    uint32_t word;
+    std::memcpy(&word, first + i * step, sizeof word);
+    const uint64_t eight = Spread(word);
+    std::memcpy(codes + 8 * i, &eight, sizeof eight);
+  }
+  return count / 8 * 8;
+}
+
 void PackedCodes::Row(int64_t row, int64_t count, uint8_t* codes) const {
   const bool whole = per_word != 0 || (8 * word_bytes) % bits == 0;
   if (!whole) {
@@ -48,7 +79,8 @@ void PackedCodes::Row(int64_t row, int64_t count, uint8_t* codes) const {
       codes[i] = static_cast<uint8_t>(((Word(i, row / in_word) >> shift) + code_add) & mask);
     return;
   }
-  for (int64_t i = 0, word = 0; i < count; i += in_word, ++word) {  // each word is read once
+  const int64_t plain = PlainRow(row, count, codes);
+  for (int64_t i = plain, word = plain / in_word; i < count; i += in_word, ++word) {  // each word is read once
     const uint32_t value = Word(row, word);
     const auto here = static_cast<int>(std::min<int64_t>(in_word, count - i));
     for (int part = 0; part < here; ++part) {

@@ -31,6 +31,7 @@ struct PackedCodes {
  private:
   uint32_t Word(int64_t stream, int64_t index) const;
   uint32_t InStream(int64_t stream, int64_t index) const;
+  int64_t PlainRow(int64_t row, int64_t count, uint8_t* codes) const;
 };
 
 // Words that a stream of `count` codes takes.

@@ -193,6 +193,18 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
   EXPECT_EQ(Message("weights[l0]=int6/channel,q_proj.in[l0]=int8/token", model, Carrying::kExecuted), "accepted");
 }
 
+// 127 times the scale of one code; a clip of its own needs statistics.
+TEST(ResolvedPlan, AnotherToolsStaticScalesOfInputsAreTaken) {
+  ModelSites model = Sites(1);
+  for (int layer = 0; layer < model.layers; ++layer)
+    model.weights[{Site::kQProjW, layer}] = {
+        .in = 64, .format = Format::kInt8, .group = 64, .scheme = "a tool's", .input_scale = 0.5f};
+  const ResolvedPlan plan(Plan::Parse("q_proj.in=int8/tensor+static"), model, Carrying::kExecuted);
+  EXPECT_EQ(plan.ClipAt({Site::kQProjIn, 1}), std::vector<float>{63.5f});
+  for (const char* other : {"k_proj.in=int8/tensor+static", "q_proj.in=int8/tensor+static+p99"})
+    EXPECT_THAT(Message(other, model, Carrying::kSimulated), HasSubstr("+static without statistics"));
+}
+
 // A last block may be short where nothing is executed; values that are no integers times a step are refused where
 // inputs ask for a kernel, and dequantized where not.
 TEST(ResolvedPlan, StoredWeightsThatAreNotIntegers) {

@@ -104,6 +104,34 @@ TEST(CompressedTensors, EveryMissingPartIsNamed) {
   }
 }
 
+TEST(CompressedTensors, CachesAreOfferedAsThePlanTheyMean) {
+  EditedCheckpoint checkpoint = Golden("compressed-packed-0.18");
+  SchemeOf(checkpoint)["kv_cache_scheme"] = {{"num_bits", 8}, {"type", "float"}, {"strategy", "tensor"}};
+  checkpoint.tensors["x.self_attn.k_scale"] = {DType::kF32, {1}, std::vector<std::byte>(4)};
+  const TemporaryFolder folder;
+  checkpoint.Write(folder / "m");
+  const Checkpoint files(folder / "m");
+  EXPECT_THAT(files.notes(),
+              testing::Contains("caches were meant to be rounded as well, to floats of 8 bits; the nearest: --cache "
+                                "cache_k=int8/token,cache_v=int8/token"));
+  EXPECT_FALSE(files.Has("x.self_attn.k_scale"));
+}
+
+// One positive number; a damaged one is refused.
+TEST(CompressedTensors, StaticScalesOfInputsAreTheMatrixs) {
+  EditedCheckpoint checkpoint = Golden("compressed-bytes");
+  const auto with = [&](float scale) {
+    checkpoint.tensors["a.int8.input_scale"] = {DType::kF32, {1}, std::vector<std::byte>(4)};
+    std::memcpy(checkpoint.tensors.at("a.int8.input_scale").bytes.data(), &scale, 4);
+  };
+  with(0.25f);
+  const TemporaryFolder folder;
+  checkpoint.Write(folder / "m");
+  EXPECT_EQ(Checkpoint(folder / "m").FindForeign("a.int8.weight")->input_scale(), 0.25f);
+  with(-1.0f);
+  ExpectRefused(checkpoint, "tensor 'a.int8.input_scale'", "got -1, expected a positive number");
+}
+
 TEST(CompressedTensors, LeftOverPartsAreNamed) {
   for (const char* part : {"weight_zero_point", "output_scale", "k_scale", "bitmask"}) {
     EditedCheckpoint checkpoint = Golden("compressed-packed-0.18");

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "tests/support/foreign_folder.h"
@@ -24,10 +25,12 @@ std::map<std::string, std::string> FormsIn(const std::filesystem::path& path) {
     forms[name] = form ? std::string(Info(form->format).name) + "/" + std::to_string(form->group) : "";
     if (!form) continue;
     const QuantizedMatrixBuffer integers = IntegersOf(*matrix);
-    std::vector<float> row(static_cast<size_t>(matrix->in())), expected(row);
+    const std::span<const int32_t> order = matrix->order();
+    std::vector<float> row(static_cast<size_t>(matrix->in())), expected(row), values(row);
     for (int64_t r = 0; r < matrix->out(); ++r) {
       DequantizeRow(integers.view(), r, row.data());
-      matrix->Row(r, expected.data());
+      matrix->Row(r, values.data());
+      for (size_t c = 0; c < row.size(); ++c) expected[c] = values[order.empty() ? c : static_cast<size_t>(order[c])];
       EXPECT_EQ(row, expected) << name << " row " << r;  // 0 and -0 are equal
     }
   }
@@ -45,7 +48,7 @@ std::string FormsOf(const std::string& folder) {
 
 TEST(GroupedIntegers, AreTheValuesOfEveryGoldenCheckpoint) {
   const std::map<std::string, std::string> expected{
-      {"llama-gptq", "none"},  // columns are ordered by g_idx
+      {"llama-gptq", "int4+zero/32"},  // columns are ordered by g_idx
       {"llama-gptq-named-wrong", "int4+full/32"},
       {"llama-awq", "int4+zero/32"},
       {"llama-auto-round", "int4+full/32"},
@@ -55,17 +58,17 @@ TEST(GroupedIntegers, AreTheValuesOfEveryGoldenCheckpoint) {
       {"llama-compressed-nvfp4", "int6/16"},
       {"llama-mlx", "int4+min/32"},
       {"llama-nf4", "none"},
-      {"gptq", "none int8+zero/64"},
-      {"gptq-v2", "none int8+zero/64"},
+      {"gptq", "int4+zero/16 int4+zero/32 int8+zero/64"},
+      {"gptq-v2", "int4+zero/16 int4+zero/32 int8+zero/64"},
       {"awq", "int4+zero/32"},
       {"auto-round", "int4+zero/32 int8+zero/64"},
       {"auto-round-gptq", "int4+full/32 int4/32 int8+full/64"},  // 3 bits are -4 to 3
       {"auto-round-awq", "int4+full/32"},
       {"mlx", "int4+min/32 int6+min/32 int6+min/64 int8+min/64"},
       {"compressed-packed-0.12",
-       "none int4+full/32 int4+zero/16 int6+full/16 int6+zero/16 int8+full/64 int8+zero/16 int8+zero/64"},
+       "int4+full/32 int4+zero/16 int6+full/16 int6+zero/16 int8+full/64 int8+zero/16 int8+zero/64"},
       {"compressed-packed-0.18",
-       "none int4+full/32 int4+zero/16 int6+full/16 int6+zero/16 int8+full/64 int8+zero/16 int8+zero/64"},
+       "int4+full/32 int4+zero/16 int6+full/16 int6+zero/16 int8+full/64 int8+zero/16 int8+zero/64"},
       {"compressed-bytes", "none int6/16 int6/32 int8+full/64 int8+zero/64"}};
   for (const auto& [folder, forms] : expected) EXPECT_EQ(FormsOf(folder), forms) << folder;
 }
@@ -131,12 +134,21 @@ TEST(GroupedIntegers, ScalesAreHalvedWhereNoBitIsLost) {
   EXPECT_EQ(p.Form(), std::nullopt);
 }
 
-TEST(GroupedIntegers, GroupsMustBeNeighbours) {
+TEST(GroupedIntegers, GroupsMustBeOfTheSameNumber) {
   Parts p;
   p.parts.group_of.assign(32, 0);
   std::fill(p.parts.group_of.begin() + 16, p.parts.group_of.end(), 1);
   EXPECT_EQ(p.Form(), FormNamed("int4+full", 16));
+  EXPECT_TRUE(IntegersIn(p.parts)->order.empty());
   std::swap(p.parts.group_of[0], p.parts.group_of[31]);
+  EXPECT_EQ(p.Form(), FormNamed("int4+full", 16));
+  std::vector<int32_t> order(32);
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin(), order.begin() + 1, order.begin() + 16);  // 1 to 15, then 31
+  order[15] = 31, order[16] = 0;
+  for (int32_t i = 17; i < 32; ++i) order[static_cast<size_t>(i)] = i - 1;
+  EXPECT_EQ(IntegersIn(p.parts)->order, order);
+  p.parts.group_of[1] = 1;
   EXPECT_EQ(p.Form(), std::nullopt);
   p.parts.group_of.clear();
   p.parts.columns = 24;  // the last group is short

@@ -17,10 +17,11 @@ using Strategy = CompressedArguments::Strategy;
 
 constexpr const char* kLinear[] = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
 
-std::vector<std::string> NotesOf(const CompressedArguments& inputs, std::vector<std::string> also = {}) {
+std::vector<std::string> NotesOf(const CompressedArguments& inputs, std::vector<std::string> also = {},
+                                 bool has_scales = false) {
   InputPlan plan;
-  for (const char* part : kLinear) plan.Add(std::string("model.layers.0.x.") + part, inputs);
-  for (const std::string& part : also) plan.Add(part, inputs);
+  for (const char* part : kLinear) plan.Add(std::string("model.layers.0.x.") + part, inputs, has_scales);
+  for (const std::string& part : also) plan.Add(part, inputs, has_scales);
   std::vector<std::string> notes;
   plan.Describe(notes);
   return notes;
@@ -51,10 +52,11 @@ TEST(InputPlan, TheNearestPlan) {
             "linear_in=int8/token,lm_head.in=int8/token");
 }
 
-TEST(InputPlan, StaticScalesAreTares) {
+TEST(InputPlan, StaticScalesAreTheFilesOrTares) {
   const CompressedArguments inputs{.bits = 8, .strategy = Strategy::kTensor};
   EXPECT_EQ(PlanOf(inputs), "linear_in=int8/tensor+static");
-  EXPECT_THAT(NotesOf(inputs)[1], HasSubstr("--stats"));
+  EXPECT_THAT(NotesOf(inputs)[1], HasSubstr("Tare's own come from --stats"));
+  EXPECT_THAT(NotesOf(inputs, {}, true)[1], HasSubstr("are the file's"));
 }
 
 TEST(InputPlan, WhatNoPlanSays) {
@@ -62,8 +64,8 @@ TEST(InputPlan, WhatNoPlanSays) {
   EXPECT_THAT(NotesOf({.bits = 8, .symmetric = false, .dynamic = true, .strategy = Strategy::kToken}),
               ElementsAre(HasSubstr("in a way that no plan says")));
   InputPlan plan;
-  plan.Add("layers.0.up_proj", {.bits = 8, .dynamic = true, .strategy = Strategy::kToken});
-  plan.Add("layers.1.up_proj", {.bits = 4, .dynamic = true, .strategy = Strategy::kToken});
+  plan.Add("layers.0.up_proj", {.bits = 8, .dynamic = true, .strategy = Strategy::kToken}, false);
+  plan.Add("layers.1.up_proj", {.bits = 4, .dynamic = true, .strategy = Strategy::kToken}, false);
   std::vector<std::string> notes;
   plan.Describe(notes);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("in a way that no plan says")));
@@ -71,8 +73,8 @@ TEST(InputPlan, WhatNoPlanSays) {
 
 TEST(InputPlan, SomeModulesOnly) {
   InputPlan plan;
-  plan.Add("layers.0.up_proj", {.bits = 8, .dynamic = true, .strategy = Strategy::kToken});
-  plan.Add("layers.0.down_proj", {.bits = 8, .is_float = true, .dynamic = true, .strategy = Strategy::kToken});
+  plan.Add("layers.0.up_proj", {.bits = 8, .dynamic = true, .strategy = Strategy::kToken}, false);
+  plan.Add("layers.0.down_proj", {.bits = 8, .is_float = true, .dynamic = true, .strategy = Strategy::kToken}, false);
   std::vector<std::string> notes;
   plan.Describe(notes);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("--plan down_proj.in=fp8e4m3/token,up_proj.in=int8/token")));
