@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/observe/outlier_report.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "experiments/model/sites_of_model.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/table/table.h"
@@ -49,6 +52,34 @@ Json MapsJson(const OutlierFigures& outliers, std::optional<int> layer) {
   return maps;
 }
 
+// What a layer's queries see, and whether their positions show.
+std::string AttentionKind(const ModelConfig& c, int layer) {
+  const std::string kind = KindText(c, layer);
+  if (!c.rotates || c.Rotates(layer)) return kind;
+  return kind == "full" ? "no rotary" : kind + ", no rotary";
+}
+
+// The attention logits of the layers of each kind, where there are several, by the first layer of each.
+Json KindsJson(const OutlierFigures& outliers, const ModelConfig& c) {
+  std::vector<std::pair<std::string, std::vector<int>>> kinds;
+  for (int layer = 0; layer < c.layers; ++layer) {
+    if (c.KeysLayer(layer) < 0) continue;
+    const std::string kind = AttentionKind(c, layer);
+    auto found = std::ranges::find(kinds, kind, &std::pair<std::string, std::vector<int>>::first);
+    if (found == kinds.end()) found = kinds.insert(kinds.end(), {kind, {}});
+    found->second.push_back(layer);
+  }
+  Json json = Json::array();
+  if (kinds.size() < 2) return json;
+  for (const auto& [kind, layers] : kinds) {
+    OutlierStatistics all;
+    for (const int layer : layers) all.Merge(outliers.AttentionLogits(layer));
+    Json& figures = json.emplace_back(Json{{"kind", kind}, {"layers", layers}});
+    figures.update(Figures(all));
+  }
+  return json;
+}
+
 Json LayerJson(const OutlierFigures& outliers, const ModelConfig& c, int layer) {
   Json json{{"layer", layer},
             {"attn_logits", Figures(outliers.AttentionLogits(layer))},
@@ -72,6 +103,7 @@ Json SitesJson(const OutlierFigures& outliers, const ModelConfig& c, int64_t fro
   const OutlierStatistics logits = outliers.AttentionLogits(), hidden = outliers.HiddenStates();
   Json json{{"from", from}, {"attn_logits", Figures(logits)}, {"layer_out", Figures(hidden)}};
   if (Maps(c) == 2) json["maps"] = MapsJson(outliers, {});
+  if (Json kinds = KindsJson(outliers, c); !kinds.empty()) json["kinds"] = std::move(kinds);
   json["layers"] = Json::array();
   for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(outliers, c, layer));
   json["top"] = {{"attn_logits", Places(logits, "query", "key")}, {"layer_out", Places(hidden, "token", "channel")}};
@@ -165,7 +197,7 @@ std::string OutlierTable(const std::vector<Json>& models) {
     table.rows.push_back(figures);
     table.rows.back().update({{"x", x}, {"model", model["model"]}});
   };
-  // A row of the site per model, and its maps.
+  // A row of the site per model, its maps, and its kinds of layers.
   const auto rows = [&](const std::string& site, bool rest) {
     for (const Json& m : models) {
       if (rest && !m.contains("rest")) continue;
@@ -174,6 +206,8 @@ std::string OutlierTable(const std::vector<Json>& models) {
       if (site != "attn_logits") continue;
       for (const Json& map : figures.value("maps", Json::array()))
         add(Formatted("{}map {}", rest ? "    " : "  ", map["map"].get<int>()), m, map);
+      for (const Json& kind : figures.value("kinds", Json::array()))
+        add(Formatted("{}{}", rest ? "    " : "  ", kind["kind"].get<std::string>()), m, kind);
     }
   };
   for (const char* site : {"layer_out", "attn_logits"}) {

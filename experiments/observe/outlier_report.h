@@ -31,12 +31,14 @@ class OutlierFigures {
 //  "attn_logits": {"count", "absmax", "median", "top1", ..},
 //  "layer_out": {..},
 //  "maps": [..],
+//  "kinds": [{"kind": "window", "layers": [0, 2], "count", ..}],
 //  "layers": [{"layer", "attn_logits", "layer_out", "heads": [{"head", "map", ..}], "maps": [..]}],
 //  "top": {..},
 //  "rest": {"from": 1, "attn_logits", "layer_out", "maps", "layers", "top"}}
 //
 // from: the first position of a sequence that counts; without a rest, "rest" is missing. topK is the K-th largest |x|,
-// null if there were fewer values, as the other figures of none.
+// null if there were fewer values, as the other figures of none. kinds: attention logits by what the layers' queries
+// see (window, full, shared; no rotary), where layers differ.
 nlohmann::ordered_json OutlierJson(const StatisticsSet& set, const ModelConfig& config, const std::string& model,
                                    int64_t tokens);
 
@@ -53,8 +55,8 @@ std::string OutlierLine(const nlohmann::ordered_json& key, const nlohmann::order
 // Of these lines, "key" and "figures" each.
 RecordKind OutlierRecords();
 
-// The table for people, and as comma-separated values: one row per model and site, and one per map of a differential
-// model; all positions first, then from position N on. OutlierLegend says what stands in the table.
+// The table for people, and as comma-separated values: a row per model and site, per map of a differential model, and
+// in the table per kind of attention; all positions first, then from position N on. OutlierLegend explains the table.
 std::string OutlierTable(const std::vector<nlohmann::ordered_json>& models);
 std::string OutlierLegend(const std::vector<nlohmann::ordered_json>& models);
 std::string OutlierCsv(const std::vector<nlohmann::ordered_json>& models);

@@ -321,5 +321,37 @@ TEST(OutlierFiguresTest, ThreadsDoNotMatter) {
   SetThreads(0);
 }
 
+// The largest of a kind is the largest of its layers, and all values are of one kind; models of one kind have none.
+TEST(OutlierReport, KindsOfAttentionWhereLayersDiffer) {
+  const auto measured = [](const char* name) {
+    Model model(GoldenFolder(name));
+    std::vector<ScoredSequence> sequences;
+    for (const std::vector<int32_t>& row : GoldenRows(name)) sequences.push_back({.tokens = row});
+    const TokenInput input{.kind = TokenInput::Kind::kIds, .sequences = {}, .bos = {}, .path = "ids", .sha256 = "aa"};
+    return MeasureOutliers(model, input, sequences, 1, {});
+  };
+  const std::pair<const char*, std::vector<std::string>> expected[]{
+      {"olmo3", {"window", "full"}}, {"smollm3", {"full", "no rotary"}}, {"phi4flash", {"window", "full", "shared"}}};
+  for (const auto& [name, kinds] : expected) {
+    const Json json = measured(name);
+    std::vector<std::string> found;
+    int64_t count = 0;
+    for (const Json& kind : json["kinds"]) {
+      found.push_back(kind["kind"]);
+      count += kind["count"].get<int64_t>();
+      double largest = 0;
+      for (const int layer : kind["layers"])
+        largest = std::max(largest, json["layers"][static_cast<size_t>(layer)]["attn_logits"]["top1"].get<double>());
+      EXPECT_EQ(kind["top1"], largest) << name;
+      EXPECT_THAT(OutlierTable({json}), testing::HasSubstr("\n  " + found.back() + " ")) << name;
+    }
+    EXPECT_EQ(found, kinds) << name;
+    EXPECT_EQ(count, json["attn_logits"]["count"]) << name;
+    EXPECT_EQ(json["rest"]["kinds"].size(), kinds.size()) << name;
+  }
+  EXPECT_FALSE(measured("ministral")["kinds"].empty());
+  EXPECT_FALSE(measured("granite").contains("kinds"));
+}
+
 }  // namespace
 }  // namespace tare

@@ -3,6 +3,10 @@
 // length; parity_test.cc compares the forward pass with transformers.
 #include "experiments/model/families/table.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/generate.h"
@@ -133,6 +137,54 @@ std::vector<float> Under(Model& model, const std::string& plan) {
   PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
   const SiteVisitors visitors = run.Begin(model);
   return LogitsOf(model, GoldenBatch(kName), visitors);
+}
+
+// Fused tensors as int8 of compressed-tensors, with a scale per row: the parts are rows of the codes.
+TEST(Phi3Test, FusedTensorsOfAnotherToolsCodes) {
+  const TemporaryFolder folder;
+  EditedCheckpoint values(GoldenFolder(kName)), codes = values;
+  for (auto& [name, tensor] : values.tensors) {
+    if (!name.ends_with("qkv_proj.weight") && !name.ends_with("gate_up_proj.weight")) continue;
+    const auto rows = static_cast<size_t>(tensor.shape[0]), columns = static_cast<size_t>(tensor.shape[1]);
+    EditedCheckpoint::Tensor integers{DType::kI8, tensor.shape, std::vector<std::byte>(rows * columns)},
+        scales{DType::kF32, {tensor.shape[0], 1}, std::vector<std::byte>(rows * sizeof(float))},
+        floats{DType::kF32, tensor.shape, std::vector<std::byte>(rows * columns * sizeof(float))};
+    for (size_t row = 0; row < rows; ++row) {
+      const float scale = 0.01f * static_cast<float>(row % 7 + 1);
+      scales.SetBits(row, std::bit_cast<uint32_t>(scale));
+      for (size_t i = row * columns; i < (row + 1) * columns; ++i) {
+        const float code = std::clamp(std::round(tensor.Value(i) / scale), -127.0f, 127.0f);
+        integers.SetBits(i, static_cast<uint8_t>(static_cast<int8_t>(code)));
+        floats.SetBits(i, std::bit_cast<uint32_t>(code * scale));
+      }
+    }
+    tensor = floats;
+    codes.tensors[name] = integers;
+    codes.tensors[name + "_scale"] = scales;
+  }
+  codes.config["quantization_config"] = {
+      {"quant_method", "compressed-tensors"},
+      {"format", "int-quantized"},
+      {"quantization_status", "compressed"},
+      {"ignore", nlohmann::json::array()},
+      {"config_groups",
+       {{"group_0",
+         {{"targets", {"re:.*qkv_proj", "re:.*gate_up_proj"}},
+          {"weights", {{"num_bits", 8}, {"type", "int"}, {"strategy", "channel"}, {"symmetric", true}}}}}}}};
+  values.Write(folder / "values");
+  codes.Write(folder / "codes");
+  Model of_values(folder / "values"), of_codes(folder / "codes");
+  const std::vector<float> expected = LogitsOf(of_values, GoldenBatch(kName));
+  EXPECT_TRUE(AllNear(LogitsOf(of_codes, GoldenBatch(kName)), expected, 1e-6));
+  EXPECT_EQ(of_codes.files().schemes().begin()->second.matrices, 3 * 5);
+  Quantize({folder / "codes", Plan::Parse("weights=int4/group16"), folder / "q.h5"}, {});
+  Quantize({folder / "values", Plan::Parse("weights=int4/group16"), folder / "r.h5"}, {});
+  Model from_codes(folder / "q.h5"), from_values(folder / "r.h5");
+  EXPECT_EQ(LogitsOf(from_codes, GoldenBatch(kName)), LogitsOf(from_values, GoldenBatch(kName)));
+  codes.config["intermediate_size"] = 40;
+  codes.Write(folder / "other");
+  EXPECT_THAT(Call([&] { Model(folder / "other"); }),
+              ThrowsMessage<Error>(HasSubstr("mlp.gate_up_proj.weight': got shape [96, 32], expected 80 rows")));
 }
 
 // Parts have rules and codes of their own; what is exported has the stored tensors again.
