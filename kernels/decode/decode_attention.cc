@@ -34,15 +34,13 @@ struct Unit {
 
   int64_t Queries() const { return work.s.q.tokens; }
   int64_t FirstRow(const Group& group) const { return group.first_row * Queries(); }
+  int64_t RowsOf(const Group& group) const { return std::ssize(group.rows) * Queries(); }
   // The exponentials of a group's row i in a page.
   float* P(int64_t page, const Group& group, int64_t i) const {
     return work.p + ((page - first_page) * table.rows() * Queries() + FirstRow(group) + i) * kPageTokens;
   }
-  template <typename Body>
-  void ForParts(int64_t page, const Body& body) const {
-    for (const Part& part : work.s.cache->Parts(page))
-      if (part.keys.begin < part.keys.end) body(part);
-  }
+  // Of the first of a page's parts, in the work's maxima and sums.
+  int64_t FirstMap(int64_t page) const { return (page - first_page) * KvCache::kMostParts * maps; }
 };
 
 // Queries stay in memory from page to page: each group's its own.
@@ -56,25 +54,39 @@ GroupQueries QueriesOf(const Unit& u, const Group& group) {
   return {u.table, u.work.s, group, memory};
 }
 
-void KeysOfGroup(const Unit& u, const Group& group, int64_t page) {
+// at: the part's first map.
+void KeysOfGroup(const Unit& u, const Group& group, int64_t page, const Part& part, int64_t at) {
   const GroupQueries queries = QueriesOf(u, group);
-  std::fill_n(u.P(page, group, 0), queries.Rows() * kPageTokens, -std::numeric_limits<float>::infinity());
-  u.ForParts(page, [&](const Part& part) {
-    queries.Multiply(part, page);
-    for (int64_t i = 0; i < queries.Rows(); ++i) LogitsOfPage(queries.Logits(part, page, i), u.P(page, group, i));
-  });
-  const int64_t at = (page - u.first_page) * u.maps + u.FirstRow(group);
+  queries.Multiply(part, page);
+  at += u.FirstRow(group);
+  float* p = u.P(page, group, 0);
   for (int64_t i = 0; i < queries.Rows(); ++i) {
-    const SoftmaxSum of_page = ExponentialsOfPage(u.P(page, group, i));
-    u.work.max[at + i] = of_page.max;
-    u.work.sum[at + i] = of_page.sum;
+    const SoftmaxSum of_part = ExponentialsOfPart(queries.Logits(part, page, i), p + i * kPageTokens);
+    u.work.max[at + i] = of_part.max;
+    u.work.sum[at + i] = of_part.sum;
   }
+}
+
+// A part without keys.
+void NoKeys(const Unit& u, int64_t at) {
+  const int64_t begin = u.FirstRow(u.groups.front()), end = u.FirstRow(u.groups.back()) + u.RowsOf(u.groups.back());
+  std::fill(u.work.max + at + begin, u.work.max + at + end, -std::numeric_limits<float>::infinity());
+  std::fill(u.work.sum + at + begin, u.work.sum + at + end, 0.0f);
 }
 
 void PassOverKeys(const Unit& u) {
   for (const Group& group : u.groups) QueriesOf(u, group).Load();
-  for (int64_t page = u.pages.begin; page < u.pages.end; ++page)
-    for (const Group& group : u.groups) KeysOfGroup(u, group, page);
+  for (int64_t page = u.pages.begin; page < u.pages.end; ++page) {
+    int64_t at = u.FirstMap(page);
+    for (const Part& part : u.work.s.cache->Parts(page)) {
+      if (part.keys.begin == part.keys.end) {
+        NoKeys(u, at);
+      } else {
+        for (const Group& group : u.groups) KeysOfGroup(u, group, page, part, at);
+      }
+      at += u.maps;
+    }
+  }
 }
 
 // A group's differences, of the part's keys, into scratch. Returns whether any weighs more than skip.
@@ -89,8 +101,7 @@ bool LoadDifferences(const Unit& u, const Group& group, int64_t page, const Part
         const float weight = map == 0 ? 1.0f : u.work.s.lambda.At(t, difference.head);
         maps[map] = {u.P(page, group, i), weight * u.x.share[u.FirstRow(group) + i]};
       }
-      const auto begin = static_cast<int>(part.keys.begin), end = static_cast<int>(part.keys.end);
-      most = std::max(most, DifferenceOfPage(maps[0], maps[1], begin, end, d));
+      most = std::max(most, DifferenceOfPart(maps[0], maps[1], part.keys, d));
     }
   }
   return most > u.table.skip();
@@ -112,7 +123,7 @@ void LoadFactor(const Unit& u, const Part& part, int head, const float* d, float
 void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
   const PageLayout& layout = *part.layout;
   const int64_t queries = u.Queries(), width = layout.ValuePanels() * kPanelLanes;
-  const int64_t inputs = (part.keys.end + 15) / 16 * 16, panel_bytes = PanelBytes(layout.v().format, kPageTokens);
+  const int64_t inputs = (part.keys.end + 15) / 16 * 16;
   float* o = u.work.o + (u.chunk * u.table.products() + group.first_product) * queries * width;
   for (size_t i = 0, end = 0; i < group.products.size(); i = end) {
     const int head = group.products[i].v;
@@ -124,14 +135,12 @@ void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
       }
     }
     const std::span<PanelFactor> factors(u.x.values + i * queries, (end - i) * queries);
-    const std::byte* panel = part.v + layout.Value(head);
-    for (int n = 0; n < layout.ValuePanels(); ++n, panel += panel_bytes) {
-      PanelProduct(layout.v().format, panel, inputs, factors, BestReadHint());
-      for (PanelFactor& factor : factors) {
-        factor.y += kPanelLanes;
-        if (factor.lane_scales != nullptr) factor.lane_scales += kPanelLanes;
-      }
-    }
+    PanelProduct({.format = layout.v().format,
+                  .first = part.v + layout.Value(head),
+                  .inputs = inputs,
+                  .count = layout.ValuePanels(),
+                  .bytes = PanelBytes(layout.v().format, kPageTokens)},
+                 factors, BestReadHint());
   }
 }
 
@@ -144,8 +153,11 @@ ValuePages PassOverValues(const Unit& u) {
                 0.0f);
   }
   for (int64_t page = u.pages.begin; page < u.pages.end; ++page) {
-    SharesOfPage(u.work.max + (page - u.first_page) * u.maps, u.work.total_max, u.work.inverse, u.maps, u.x.share);
-    u.ForParts(page, [&](const Part& part) {
+    const float* max = u.work.max + u.FirstMap(page);
+    for (const Part& part : u.work.s.cache->Parts(page)) {
+      SharesOfPart(max, u.work.total_max, u.work.inverse, u.maps, u.x.share);
+      max += u.maps;
+      if (part.keys.begin == part.keys.end) continue;
       for (const Group& group : u.groups) {
         ++values.all;
         if (LoadDifferences(u, group, page, part)) {
@@ -154,7 +166,7 @@ ValuePages PassOverValues(const Unit& u) {
           ++values.skipped;
         }
       }
-    });
+    }
   }
   return values;
 }
@@ -230,10 +242,10 @@ void ForUnits(const DecodeHeads& table, const DecodeLayout& layout, const Worksp
   });
 }
 
-// Sinks are one more page of each map, of one key.
-void LoadSinks(const DecodeHeads& table, const DecodeWork& work, int64_t page, int64_t maps) {
+// Sinks are one more part of each map, of one key.
+void LoadSinks(const DecodeHeads& table, const DecodeWork& work, int64_t part, int64_t maps) {
   const int64_t queries = work.s.q.tokens;
-  float *max = work.max + page * maps, *sum = work.sum + page * maps;
+  float *max = work.max + part * maps, *sum = work.sum + part * maps;
   for (const Group& group : table.groups()) {
     for (size_t row = 0; row < group.rows.size(); ++row) {
       const int64_t at = (group.first_row + static_cast<int64_t>(row)) * queries;
@@ -246,7 +258,7 @@ void LoadSinks(const DecodeHeads& table, const DecodeWork& work, int64_t page, i
 void SumMaps(const DecodeHeads& table, const DecodeLayout& layout, std::span<const DecodeWork> round) {
   for (const DecodeWork& work : round) {
     const Cuts cuts(table, work.s);
-    if (!work.s.sinks.empty()) LoadSinks(table, work, cuts.end - cuts.first, layout.Maps(work.s.q.tokens));
+    if (!work.s.sinks.empty()) LoadSinks(table, work, cuts.Parts(), layout.Maps(work.s.q.tokens));
   }
   ParallelFor(round.size() * layout.blocks(), [&](size_t block, int) {
     const DecodeWork& work = round[block / layout.blocks()];
@@ -254,8 +266,8 @@ void SumMaps(const DecodeHeads& table, const DecodeLayout& layout, std::span<con
     const int64_t maps = layout.Maps(work.s.q.tokens);
     if (first >= maps) return;
     const Cuts cuts(table, work.s);
-    const int64_t pages = cuts.end - cuts.first + (work.s.sinks.empty() ? 0 : 1);
-    TotalsOfMaps(work.max + first, work.sum + first, pages, maps, work.total_max + first, work.inverse + first);
+    const int64_t parts = cuts.Parts() + (work.s.sinks.empty() ? 0 : 1);
+    TotalsOfMaps(work.max + first, work.sum + first, parts, maps, work.total_max + first, work.inverse + first);
   });
 }
 

@@ -11,7 +11,7 @@
 // Queries and differences are 15-bit integers beside codes (panel_product.h), and f32 beside f32 and bf16: the result
 // is that of exact attention over the dequantized cache within kDecodeBound of ||P1 V|| + lambda ||P2 V||.
 //
-// A page's exponentials hang on nothing but the page; values are summed in at most kMostChunks runs of pages, cut by
+// A part's exponentials hang on nothing but the part; values are summed in at most kMostChunks runs of pages, cut by
 // the cache's length alone, and those in order: the same bits on any number of threads, and over codes on any
 // instruction set.
 #pragma once

@@ -68,8 +68,8 @@ std::span<DecodeWork> DecodeLayout::TakePacked(Arena& arena) const {
     const int64_t width = page_.ValuePanels() * kPanelLanes;
     auto* p = arena.Take<float>(pages * table_.rows() * queries * kPageTokens);
     const int64_t sinks = s.sinks.empty() ? 0 : 1;
-    auto* max = arena.Take<float>((pages + sinks) * maps);
-    auto* sum = arena.Take<float>((pages + sinks) * maps);
+    auto* max = arena.Take<float>((cuts.Parts() + sinks) * maps);
+    auto* sum = arena.Take<float>((cuts.Parts() + sinks) * maps);
     auto* total_max = arena.Take<float>(maps);
     auto* inverse = arena.Take<float>(maps);
     const int64_t chunks = std::min((pages + kFewestPages - 1) / kFewestPages, kMostChunks);  // of fewer pages, too

@@ -25,6 +25,8 @@ inline constexpr int64_t kMostKeptBytes = int64_t{16} << 20;  // of a sequence's
 struct Cuts {
   Cuts(const DecodeHeads& table, const DecodeSequence& s);
 
+  int64_t Parts() const { return (end - first) * KvCache::kMostParts; }
+
   int64_t first, end;     // pages that any query sees
   int64_t pages, chunks;  // pages of each chunk
   int64_t runs;           // of groups
@@ -34,7 +36,7 @@ struct Cuts {
 struct DecodeWork {
   DecodeSequence s;
   float* p;          // [pages][rows][64]
-  float *max, *sum;  // [pages][maps]: of each page, and one more for sinks; maps: rows, up to a multiple of 16
+  float *max, *sum;  // [parts][maps]: of each page's parts, and one more for sinks; maps: rows, up to a multiple of 16
   float *total_max, *inverse;  // [maps]: M and 1 / L
   float* o;                    // [chunks][products][padded width of v]
 };
@@ -81,7 +83,7 @@ struct DecodeScratch {
                                .q_low = arena.Take<int8_t>(rows * inputs),
                                .logits = arena.Take<float>(rows * kPageTokens),
                                .panel = arena.Take<float>(l.before_rotary_ ? inputs * kPageTokens : 0)};
-  float* share = arena.Take<float>(l.maps_);                    // of a page in each map
+  float* share = arena.Take<float>(l.maps_);                    // of a part in each map
   float* d = arena.Take<float>(products * kPageTokens);         // [differences][64]
   PanelFactor* values = arena.Take<PanelFactor>(products);      // [products]
   int8_t* d_high = arena.Take<int8_t>(products * kPageTokens);  // [products][64]

@@ -10,10 +10,6 @@ namespace tare {
 
 using Part = KvCache::Part;
 
-GroupQueries::GroupQueries(const DecodeHeads& table, const DecodeSequence& s, const DecodeHeads::Group& group,
-                           const Memory& memory)
-    : table_(table), s_(s), group_(group), x_(memory), inputs_((table.shape().k_width + 15) / 16 * 16) {}
-
 void GroupQueries::Load() const {
   for (int64_t i = 0; i < Rows(); ++i) {
     float* q = x_.q + i * inputs_;
@@ -49,7 +45,7 @@ void GroupQueries::MultiplyTurned(const Part& part, int64_t page, int head,
     s_.cache->ReadKey(page * kPageTokens + token, head, key);
     for (int i = 0; i < table_.shape().k_width; ++i) x_.panel[i * kPageTokens + token] = key[i];
   }
-  PanelProduct(Format::kF32, reinterpret_cast<const std::byte*>(x_.panel), inputs_, factors, ReadHint::kNone);
+  PanelProduct({Format::kF32, reinterpret_cast<const std::byte*>(x_.panel), inputs_}, factors, ReadHint::kNone);
 }
 
 void GroupQueries::Multiply(const Part& part, int64_t page) const {
@@ -65,7 +61,7 @@ void GroupQueries::Multiply(const Part& part, int64_t page) const {
       continue;
     }
     if (layout.k().ByChannel()) WeighQueries(part.k + layout.KeyScales(head), i * queries, end * queries);
-    PanelProduct(layout.k().format, part.k + layout.Key(head), layout.KeyInputs(), factors, BestReadHint());
+    PanelProduct({layout.k().format, part.k + layout.Key(head), layout.KeyInputs()}, factors, BestReadHint());
   }
 }
 
@@ -76,16 +72,15 @@ KeyRange GroupQueries::Visible(const Part& part, int64_t page, int64_t query) co
   return {std::clamp(begin, part.keys.begin, part.keys.end), std::clamp(end, part.keys.begin, part.keys.end)};
 }
 
-PageLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const {
+PartLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const {
   const PageLayout& layout = *part.layout;
   const bool by_token = HasCodes(layout.k().format) && !layout.k().ByChannel() && !s_.cache->KeysBeforeRotary();
-  const KeyRange keys = Visible(part, page, i % s_.q.tokens);
   const std::byte* scales = part.k + layout.KeyScales(group_.rows[i / s_.q.tokens].k);
   return {.products = x_.logits + i * kPageTokens,
           .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,
           .factor = table_.scale() * kLog2E,
-          .begin = static_cast<int>(keys.begin),
-          .end = static_cast<int>(keys.end)};
+          .keys = part.keys,
+          .seen = Visible(part, page, i % s_.q.tokens)};
 }
 
 }  // namespace tare

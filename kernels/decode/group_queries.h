@@ -24,8 +24,8 @@ class GroupQueries {
     float* panel;            // [inputs][64], of keys before rotary; else not read
   };
 
-  GroupQueries(const DecodeHeads& table, const DecodeSequence& s, const DecodeHeads::Group& group,
-               const Memory& memory);
+  GroupQueries(const DecodeHeads& table, const DecodeSequence& s, const DecodeHeads::Group& group, const Memory& memory)
+      : table_(table), s_(s), group_(group), x_(memory), inputs_((table.shape().k_width + 15) / 16 * 16) {}
 
   int64_t Rows() const { return std::ssize(group_.rows) * s_.q.tokens; }
   // Queries into memory, where Multiply finds them.
@@ -33,7 +33,7 @@ class GroupQueries {
   // Their products with a part's keys.
   void Multiply(const KvCache::Part& part, int64_t page) const;
   // Row i's logits, of those of the part's keys that its query sees.
-  PageLogits Logits(const KvCache::Part& part, int64_t page, int64_t i) const;
+  PartLogits Logits(const KvCache::Part& part, int64_t page, int64_t i) const;
 
  private:
   void LoadPlanes(int64_t i, const float* weights) const;

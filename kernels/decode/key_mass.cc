@@ -53,7 +53,7 @@ class GroupMass {
         const float below = Exponentials(part, page, i).max - softmax_[i].max;
         const float share = softmax_[i].sum > 0 ? RowExp2(below) / softmax_[i].sum : 0.0f;
         float* p = p_.data() + i * kPageTokens;
-        for (int key = 0; key < kPageTokens; ++key) p[key] *= share;
+        for (int64_t key = part.keys.begin; key < part.keys.end; ++key) p[key] *= share;
       }
       for (int64_t key = part.keys.begin; key < part.keys.end; ++key)
         mass[static_cast<size_t>(page * kPageTokens + key)] += of == KeyMass::kMaps ? OfMaps(key) : OfDifference(key);
@@ -73,10 +73,7 @@ class GroupMass {
   }
   // Row i's, of the part alone.
   SoftmaxSum Exponentials(const Part& part, int64_t page, size_t i) {
-    float* p = p_.data() + i * kPageTokens;
-    std::fill_n(p, kPageTokens, -std::numeric_limits<float>::infinity());
-    LogitsOfPage(queries_.Logits(part, page, static_cast<int64_t>(i)), p);
-    return ExponentialsOfPage(p);
+    return ExponentialsOfPart(queries_.Logits(part, page, static_cast<int64_t>(i)), p_.data() + i * kPageTokens);
   }
   float P(int row, int64_t query, int64_t key) const {
     return p_.data()[(row * s_.q.tokens + query) * kPageTokens + key];

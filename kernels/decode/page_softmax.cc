@@ -22,57 +22,65 @@ using DI = hn::RebindToSigned<DF>;
 using VF = hn::Vec<DF>;
 constexpr int kLanes = HWY_MAX_LANES_D(DF);
 
-// Keys i .. i + lanes of those from begin to end.
-HWY_INLINE hn::Mask<DF> Seen(int i, int begin, int end) {
+constexpr int kVectors = kPageTokens / kLanes;
+
+// Keys i .. i + lanes of those in a range.
+HWY_INLINE hn::Mask<DF> In(const KeyRange& keys, int i) {
   const DI di;
   const auto key = hn::Iota(di, i);
-  return hn::RebindMask(DF(), hn::And(hn::Ge(key, hn::Set(di, begin)), hn::Lt(key, hn::Set(di, end))));
+  return hn::RebindMask(DF(), hn::And(hn::Ge(key, hn::Set(di, static_cast<int32_t>(keys.begin))),
+                                      hn::Lt(key, hn::Set(di, static_cast<int32_t>(keys.end)))));
 }
 
-void Logits(const PageLogits* x, float* s) {
-  const DF d;
-  const VF factor = hn::Set(d, x->factor);
-  for (int i = 0; i < kPageTokens; i += kLanes) {
-    VF y = hn::Load(d, x->products + i);
-    if (x->key_scales != nullptr) y = hn::Mul(y, hn::Load(d, x->key_scales + i));
-    hn::Store(hn::IfThenElse(Seen(i, x->begin, x->end), hn::Mul(y, factor), hn::Load(d, s + i)), d, s + i);
+// Of lanes j and j + n / 2, until one is left.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE float SumByHalves(D, V x) {
+  if constexpr (HWY_MAX_LANES_D(D) == 1) {
+    return hn::GetLane(x);
+  } else {
+    const hn::Half<D> half;
+    return SumByHalves(half, hn::Add(hn::LowerHalf(half, x), hn::UpperHalf(half, x)));
   }
 }
 
 // Sums of x[i] over i = j (mod 16), (x[j] + x[j + 16]) + (x[j + 32] + x[j + 48]), then j with j + 8, + 4, + 2, + 1: in
 // one order, whatever the vectors' width.
-template <class Value>
-HWY_INLINE float SumOf(const float* x, Value value) {
-  const DF d;
-  HWY_ALIGN float sums[16];
-  for (int j = 0; j < 16; j += kLanes) {
-    const VF a = hn::Add(value(hn::Load(d, x + j)), value(hn::Load(d, x + j + 16)));
-    const VF b = hn::Add(value(hn::Load(d, x + j + 32)), value(hn::Load(d, x + j + 48)));
-    hn::Store(hn::Add(a, b), d, sums + j);
+HWY_INLINE float SumOf(const VF (&x)[kVectors]) {
+  constexpr int kOf16 = 16 / kLanes;
+  VF sums[kOf16];
+  for (int j = 0; j < kOf16; ++j)
+    sums[j] = hn::Add(hn::Add(x[j], x[j + kOf16]), hn::Add(x[j + 2 * kOf16], x[j + 3 * kOf16]));
+  for (int n = kOf16 / 2; n > 0; n /= 2) {
+    for (int j = 0; j < n; ++j) sums[j] = hn::Add(sums[j], sums[j + n]);
   }
-  const hn::FixedTag<float, 4> d4;
-  const auto a = hn::Add(hn::Load(d4, sums), hn::Load(d4, sums + 8));
-  const auto b = hn::Add(hn::Load(d4, sums + 4), hn::Load(d4, sums + 12));
-  hn::Store(hn::Add(a, b), d4, sums);
-  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+  return SumByHalves(DF(), sums[0]);
 }
 
 // What is not seen: -inf less the largest, or less itself, which is NaN; both give 0.
-void Exponentials(float* s, SoftmaxSum* sum) {
+void Exponentials(const PartLogits* x, float* p, SoftmaxSum* sum) {
   const DF d;
-  VF largest = hn::Load(d, s);
-  for (int i = kLanes; i < kPageTokens; i += kLanes) largest = hn::Max(largest, hn::Load(d, s + i));
+  const VF factor = hn::Set(d, x->factor), none = hn::Set(d, -std::numeric_limits<float>::infinity());
+  VF s[kVectors], largest = none;
+  for (int v = 0; v < kVectors; ++v) {
+    VF y = hn::Load(d, x->products + v * kLanes);
+    if (x->key_scales != nullptr) y = hn::Mul(y, hn::Load(d, x->key_scales + v * kLanes));
+    s[v] = hn::IfThenElse(In(x->seen, v * kLanes), hn::Mul(y, factor), none);
+    largest = hn::Max(largest, s[v]);
+  }
   const VF max = hn::MaxOfLanes(d, largest);
-  for (int i = 0; i < kPageTokens; i += kLanes) hn::Store(RowExp2(d, hn::Sub(hn::Load(d, s + i), max)), d, s + i);
-  *sum = {hn::GetLane(max), SumOf(s, [](VF x) HWY_ATTR { return x; })};
+  for (int v = 0; v < kVectors; ++v) {
+    s[v] = RowExp2(d, hn::Sub(s[v], max));
+    hn::BlendedStore(s[v], In(x->keys, v * kLanes), d, p + v * kLanes);
+  }
+  *sum = {hn::GetLane(max), SumOf(s)};
 }
 
-void Totals(const float* max, const float* sum, int64_t pages, int64_t stride, float* total_max, float* inverse) {
+void Totals(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
   const DF d;
   for (int64_t j = 0; j < kMapsAtOnce; j += kLanes) {
     VF largest = hn::Set(d, -std::numeric_limits<float>::infinity()), total = hn::Zero(d);
-    for (int64_t i = 0; i < pages; ++i) largest = hn::Max(largest, hn::LoadU(d, max + i * stride + j));
-    for (int64_t i = 0; i < pages; ++i) {
+    for (int64_t i = 0; i < parts; ++i) largest = hn::Max(largest, hn::LoadU(d, max + i * stride + j));
+    for (int64_t i = 0; i < parts; ++i) {
       const VF share = RowExp2(d, hn::Sub(hn::LoadU(d, max + i * stride + j), largest));
       total = hn::Add(total, hn::Mul(share, hn::LoadU(d, sum + i * stride + j)));
     }
@@ -90,15 +98,18 @@ void Shares(const float* max, const float* total_max, const float* inverse, int6
   }
 }
 
-void Difference(const PageMap* first, const PageMap* second, int begin, int end, float* out, float* weight) {
+void Difference(const PageMap* first, const PageMap* second, const KeyRange* keys, float* out, float* weight) {
   const DF d;
   const VF a = hn::Set(d, first->weight), b = hn::Set(d, second->weight);
-  for (int i = 0; i < kPageTokens; i += kLanes) {
-    VF x = hn::Mul(hn::Load(d, first->p + i), a);
-    if (second->p != nullptr) x = hn::Sub(x, hn::Mul(hn::Load(d, second->p + i), b));
-    hn::Store(hn::IfThenElseZero(Seen(i, begin, end), x), d, out + i);
+  VF size[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    VF x = hn::Mul(hn::Load(d, first->p + v * kLanes), a);
+    if (second->p != nullptr) x = hn::Sub(x, hn::Mul(hn::Load(d, second->p + v * kLanes), b));
+    x = hn::IfThenElseZero(In(*keys, v * kLanes), x);
+    hn::Store(x, d, out + v * kLanes);
+    size[v] = hn::Abs(x);
   }
-  *weight = SumOf(out, [](VF x) HWY_ATTR { return hn::Abs(x); });
+  *weight = SumOf(size);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -108,31 +119,28 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(Logits);
 HWY_EXPORT(Exponentials);
 HWY_EXPORT(Totals);
 HWY_EXPORT(Shares);
 HWY_EXPORT(Difference);
 
-void LogitsOfPage(const PageLogits& logits, float* s) { HWY_DYNAMIC_DISPATCH(Logits)(&logits, s); }
-
-SoftmaxSum ExponentialsOfPage(float* s) {
+SoftmaxSum ExponentialsOfPart(const PartLogits& logits, float* p) {
   SoftmaxSum sum;
-  HWY_DYNAMIC_DISPATCH(Exponentials)(s, &sum);
+  HWY_DYNAMIC_DISPATCH(Exponentials)(&logits, p, &sum);
   return sum;
 }
 
-void TotalsOfMaps(const float* max, const float* sum, int64_t pages, int64_t stride, float* total_max, float* inverse) {
-  HWY_DYNAMIC_DISPATCH(Totals)(max, sum, pages, stride, total_max, inverse);
+void TotalsOfMaps(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
+  HWY_DYNAMIC_DISPATCH(Totals)(max, sum, parts, stride, total_max, inverse);
 }
 
-void SharesOfPage(const float* max, const float* total_max, const float* inverse, int64_t count, float* share) {
+void SharesOfPart(const float* max, const float* total_max, const float* inverse, int64_t count, float* share) {
   HWY_DYNAMIC_DISPATCH(Shares)(max, total_max, inverse, count, share);
 }
 
-float DifferenceOfPage(const PageMap& first, const PageMap& second, int begin, int end, float* d) {
+float DifferenceOfPart(const PageMap& first, const PageMap& second, const KeyRange& keys, float* d) {
   float weight = 0;
-  HWY_DYNAMIC_DISPATCH(Difference)(&first, &second, begin, end, d, &weight);
+  HWY_DYNAMIC_DISPATCH(Difference)(&first, &second, &keys, d, &weight);
   return weight;
 }
 

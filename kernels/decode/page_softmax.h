@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax maps over pages of 64 keys, in two passes. The first keeps, of each page by itself,
+// Softmax maps over pages of 64 keys, in two passes. The first keeps, of each part of a page (kernels/cache/kv_cache.h)
+// by itself,
 //
 //   s[i]  = products[i] (key_scales[i]) factor       octaves, log2(e) times nats; -inf for what is not seen
 //   m     = max s,   p[i] = 2^(s[i] - m),   l = sum p
 //
-// from which come the map's largest logit M = max m and its sum L = sum of l 2^(m - M) over its pages. Then a page's
+// from which come the map's largest logit M = max m and its sum L = sum of l 2^(m - M) over its parts. Then a part's
 // share of the map is 2^(m - M) / L, and the second pass takes a difference of two maps from both: no exponential is
-// computed twice, and no page waits for another. Every step rounds alike on every instruction set.
+// computed twice, and no part waits for another. Every step rounds alike on every instruction set.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/attention/heads.h"
+
 namespace tare {
 
-struct PageLogits {
+struct PartLogits {
   const float* products = nullptr;    // [64], aligned to 64 bytes
   const float* key_scales = nullptr;  // [64], likewise; null: 1
   float factor = 1;
-  int begin = 0, end = 0;  // keys seen, in 0 .. 64
+  KeyRange keys, seen;  // of the part, and those that the query sees, in 0 .. 64
 };
 
-// Of a page, or of all pages: the largest logit, -inf where no key is seen, and the sum.
+// Of a part, or of several: the largest logit, -inf where no key is seen, and the sum.
 struct SoftmaxSum {
   float max, sum;
 };
 
-// Writes s[begin .. end), which is aligned to 64 bytes; other keys stay as they were.
-void LogitsOfPage(const PageLogits& logits, float* s);
-
-// s [64] becomes p.
-SoftmaxSum ExponentialsOfPage(float* s);
+// Writes p of the part's keys, aligned to 64 bytes, 0 where they are not seen; other keys stay as they were.
+SoftmaxSum ExponentialsOfPart(const PartLogits& logits, float* p);
 
 inline constexpr int64_t kMapsAtOnce = 16;
 
-// M of 16 maps and 1 / L, of maps that see nothing 0. max, sum: of page i and map j at i * stride + j.
-void TotalsOfMaps(const float* max, const float* sum, int64_t pages, int64_t stride, float* total_max, float* inverse);
+// M of 16 maps and 1 / L, of maps that see nothing 0. max, sum: of part i and map j at i * stride + j.
+void TotalsOfMaps(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse);
 
 // share[j] = 2^(max[j] - total_max[j]) inverse[j], of count maps, a multiple of 16.
-void SharesOfPage(const float* max, const float* total_max, const float* inverse, int64_t count, float* share);
+void SharesOfPart(const float* max, const float* total_max, const float* inverse, int64_t count, float* share);
 
 // A map's p in a page, with what it is multiplied by.
 struct PageMap {
@@ -45,8 +45,8 @@ struct PageMap {
   float weight = 0;
 };
 
-// d[i] = first.weight first.p[i] - second.weight second.p[i] for begin <= i < end, else 0; d [64], aligned to 64 bytes.
+// d[i] = first.weight first.p[i] - second.weight second.p[i] of the part's keys, else 0; d [64], aligned to 64 bytes.
 // Returns the sum of |d|.
-float DifferenceOfPage(const PageMap& first, const PageMap& second, int begin, int end, float* d);
+float DifferenceOfPart(const PageMap& first, const PageMap& second, const KeyRange& keys, float* d);
 
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See panel_product.h. A vector's share of a record is loaded for all four (on AVX-512) vectors of lanes; four planes
-// keep 16 sums in registers.
+// See panel_product.h. A vector's share of a record is loaded for all four (on AVX-512) vectors of lanes; two planes of
+// two vectors keep 16 sums in registers.
 #include "kernels/decode/panel_product.h"
 
 #include <algorithm>
@@ -43,32 +43,42 @@ HWY_INLINE void Fetch(const uint8_t* w, int64_t bytes, ReadHint hint) {
   }
 }
 
+// Adds a panel's products with kCount vectors, in two planes, to y [64] of each from offset `first`.
 template <class Bits, int kCount>
-HWY_INLINE void Codes(const uint8_t* w, int64_t inputs, const PanelVector* x, int64_t lane, ReadHint hint) {
+HWY_INLINE void Codes(const uint8_t* w, int64_t inputs, const PanelFactor* x, int64_t first, ReadHint hint) {
   const DI di;
   const DF d;
-  VI sum[kCount][kVectors];
-  for (int i = 0; i < kCount; ++i) {
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Set(di, -Bits::kOffset * x[i].sum);
-  }
-  for (int64_t r = 0; r < inputs; r += 4 * Bits::kGroups, w += Bits::kRecordBytes) {
-    if (lane == 0) Fetch(w, Bits::kRecordBytes, hint);
-    for (int v = 0; v < kVectors; ++v) {
-      hn::Vec<D8> codes[Bits::kGroups];
-      Bits::Unpack(D8(), w + 4 * lane + v * kBytes, codes);
-      for (int g = 0; g < Bits::kGroups; ++g) {
-        for (int i = 0; i < kCount; ++i)
-          sum[i][v] =
-              hn::SumOfMulQuadAccumulate(di, codes[g], FourInputs<DI>::Broadcast(x[i].codes + r + 4 * g), sum[i][v]);
+  for (int64_t lane = 0; lane < kPanelLanes; lane += kVectors * kLanes) {
+    VI high[kCount][kVectors], low[kCount][kVectors];
+    for (int i = 0; i < kCount; ++i) {
+      for (int v = 0; v < kVectors; ++v) {
+        high[i][v] = hn::Set(di, -Bits::kOffset * x[i].high_sum);
+        low[i][v] = hn::Set(di, -Bits::kOffset * x[i].low_sum);
       }
     }
-  }
-  for (int i = 0; i < kCount; ++i) {
-    for (int v = 0; v < kVectors; ++v) {
-      float* y = x[i].y + lane + v * kLanes;
-      VF scale = hn::Set(d, x[i].scale);
-      if (x[i].lane_scales != nullptr) scale = hn::Mul(scale, hn::Load(d, x[i].lane_scales + lane + v * kLanes));
-      hn::Store(hn::Add(hn::Load(d, y), hn::Mul(hn::ConvertTo(d, sum[i][v]), scale)), d, y);
+    const uint8_t* record = w;
+    for (int64_t r = 0; r < inputs; r += 4 * Bits::kGroups, record += Bits::kRecordBytes) {
+      if (lane == 0) Fetch(record, Bits::kRecordBytes, hint);
+      for (int v = 0; v < kVectors; ++v) {
+        hn::Vec<D8> codes[Bits::kGroups];
+        Bits::Unpack(D8(), record + 4 * lane + v * kBytes, codes);
+        for (int g = 0; g < Bits::kGroups; ++g) {
+          for (int i = 0; i < kCount; ++i)
+            FourInputs<DI>(x[i].high + r + 4 * g, x[i].low + r + 4 * g).Accumulate(codes[g], high[i][v], low[i][v]);
+        }
+      }
+    }
+    for (int i = 0; i < kCount; ++i) {
+      for (int v = 0; v < kVectors; ++v) {
+        const int64_t at = first + lane + v * kLanes;
+        VF scale = hn::Set(d, x[i].scale), high_scale = hn::Set(d, 128 * x[i].scale);
+        if (x[i].lane_scales != nullptr) {
+          const VF of_lanes = hn::Load(d, x[i].lane_scales + at);
+          scale = hn::Mul(scale, of_lanes), high_scale = hn::Mul(high_scale, of_lanes);
+        }
+        const VF sum = hn::Add(hn::Load(d, x[i].y + at), hn::Mul(hn::ConvertTo(d, high[i][v]), high_scale));
+        hn::Store(hn::Add(sum, hn::Mul(hn::ConvertTo(d, low[i][v]), scale)), d, x[i].y + at);
+      }
     }
   }
 }
@@ -92,52 +102,62 @@ struct TwoBf16 {
 };
 
 template <class Record, int kCount>
-HWY_INLINE void Floats(const uint8_t* w, int64_t inputs, const PanelVector* x, int64_t lane, ReadHint hint) {
+HWY_INLINE void Floats(const uint8_t* w, int64_t inputs, const PanelFactor* x, int64_t first, ReadHint hint) {
   const DF d;
-  VF sum[kCount][kVectors];
-  for (int i = 0; i < kCount; ++i) {
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Load(d, x[i].y + lane + v * kLanes);
-  }
-  for (int64_t r = 0; r < inputs; r += Record::kInputs, w += kPanelGroupBytes) {
-    if (lane == 0) Fetch(w, kPanelGroupBytes, hint);
-    for (int v = 0; v < kVectors; ++v) {
-      for (int i = 0; i < kCount; ++i) Record::Step(w + 4 * lane + v * kBytes, x[i].x + r, sum[i][v]);
-    }
-  }
-  for (int i = 0; i < kCount; ++i) {
-    for (int v = 0; v < kVectors; ++v) hn::Store(sum[i][v], d, x[i].y + lane + v * kLanes);
-  }
-}
-
-template <int kCount>
-HWY_INLINE void Product(Format format, const uint8_t* w, int64_t inputs, const PanelVector* x, ReadHint hint) {
   for (int64_t lane = 0; lane < kPanelLanes; lane += kVectors * kLanes) {
-    switch (format) {
-      case Format::kF32:
-        Floats<OneFloat, kCount>(w, inputs, x, lane, hint);
-        break;
-      case Format::kBf16:
-        Floats<TwoBf16, kCount>(w, inputs, x, lane, hint);
-        break;
-      case Format::kInt8:
-        Codes<EightBits, kCount>(w, inputs, x, lane, hint);
-        break;
-      case Format::kInt6:
-        Codes<SixBits, kCount>(w, inputs, x, lane, hint);
-        break;
-      case Format::kInt4:
-        Codes<FourBits, kCount>(w, inputs, x, lane, hint);
-        break;
-      default:
-        TARE_CHECK(false);
+    VF sum[kCount][kVectors];
+    for (int i = 0; i < kCount; ++i) {
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Load(d, x[i].y + first + lane + v * kLanes);
+    }
+    const uint8_t* record = w;
+    for (int64_t r = 0; r < inputs; r += Record::kInputs, record += kPanelGroupBytes) {
+      if (lane == 0) Fetch(record, kPanelGroupBytes, hint);
+      for (int v = 0; v < kVectors; ++v) {
+        for (int i = 0; i < kCount; ++i) Record::Step(record + 4 * lane + v * kBytes, x[i].x + r, sum[i][v]);
+      }
+    }
+    for (int i = 0; i < kCount; ++i) {
+      for (int v = 0; v < kVectors; ++v) hn::Store(sum[i][v], d, x[i].y + first + lane + v * kLanes);
     }
   }
 }
 
-void Products(Format format, const uint8_t* w, int64_t inputs, const PanelVector* x, int count, ReadHint hint) {
-  if (count == 4) return Product<4>(format, w, inputs, x, hint);
-  if (count >= 2) Product<2>(format, w, inputs, x, hint);
-  if (count % 2 == 1) Product<1>(format, w, inputs, x + count - 1, hint);
+template <class Bits>
+void CodePanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
+  const auto* w = reinterpret_cast<const uint8_t*>(p.first);
+  for (int64_t n = 0; n < p.count; ++n, w += p.bytes) {
+    int64_t i = 0;
+    for (; i + 2 <= count; i += 2) Codes<Bits, 2>(w, p.inputs, x + i, n * kPanelLanes, hint);
+    if (i < count) Codes<Bits, 1>(w, p.inputs, x + i, n * kPanelLanes, hint);
+  }
+}
+
+template <class Record>
+void FloatPanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
+  const auto* w = reinterpret_cast<const uint8_t*>(p.first);
+  for (int64_t n = 0; n < p.count; ++n, w += p.bytes) {
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) Floats<Record, 4>(w, p.inputs, x + i, n * kPanelLanes, hint);
+    for (; i + 2 <= count; i += 2) Floats<Record, 2>(w, p.inputs, x + i, n * kPanelLanes, hint);
+    if (i < count) Floats<Record, 1>(w, p.inputs, x + i, n * kPanelLanes, hint);
+  }
+}
+
+void Products(const Panels* p, const PanelFactor* x, int64_t count, ReadHint hint) {
+  switch (p->format) {
+    case Format::kF32:
+      return FloatPanels<OneFloat>(*p, x, count, hint);
+    case Format::kBf16:
+      return FloatPanels<TwoBf16>(*p, x, count, hint);
+    case Format::kInt8:
+      return CodePanels<EightBits>(*p, x, count, hint);
+    case Format::kInt6:
+      return CodePanels<SixBits>(*p, x, count, hint);
+    case Format::kInt4:
+      return CodePanels<FourBits>(*p, x, count, hint);
+    default:
+      TARE_CHECK(false);
+  }
 }
 
 HWY_INLINE VF Weighted(const float* x, const float* weights, int64_t i) {
@@ -186,26 +206,9 @@ void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high,
   HWY_DYNAMIC_DISPATCH(Planes)(x, weights, count, high, low, &factor);
 }
 
-void PanelProduct(Format format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
-                  ReadHint hint) {
-  TARE_CHECK(inputs % 16 == 0);
-  constexpr int kMost = 4;
-  PanelVector x[kMost];
-  int count = 0;
-  const auto flush = [&] {
-    if (count > 0)
-      HWY_DYNAMIC_DISPATCH(Products)(format, reinterpret_cast<const uint8_t*>(panel), inputs, x, count, hint);
-    count = 0;
-  };
-  const auto add = [&](const PanelFactor& f, const int8_t* codes, int32_t sum, float scale) {
-    if (count == kMost) flush();
-    x[count++] = {.x = f.x, .codes = codes, .sum = sum, .scale = scale, .lane_scales = f.lane_scales, .y = f.y};
-  };
-  for (const PanelFactor& f : factors) {
-    add(f, f.high, f.high_sum, 128 * f.scale);
-    if (HasCodes(format)) add(f, f.low, f.low_sum, f.scale);
-  }
-  flush();
+void PanelProduct(const Panels& panels, std::span<const PanelFactor> factors, ReadHint hint) {
+  TARE_CHECK(panels.inputs % 16 == 0);
+  HWY_DYNAMIC_DISPATCH(Products)(&panels, factors.data(), std::ssize(factors), hint);
 }
 
 }  // namespace tare

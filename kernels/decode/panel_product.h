@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A panel of the cache (kernels/cache/page_layout.h) times some vectors: both of decoding's products, logits (the lanes
+// Panels of the cache (kernels/cache/page_layout.h) times some vectors: both of decoding's products, logits (the lanes
 // are keys, the inputs channels) and outputs (lanes channels, inputs keys). Codes stay packed until they are in
-// registers, and are unpacked once for four planes of vectors.
+// registers, and are unpacked once for two vectors.
 //
 //   y[lane] += sum over inputs of panel[input][lane] x[input]                               f32, bf16
 //   y[lane] += scale * lane_scales[lane] * sum over inputs of code[input][lane] (128 high[input] + low[input])
@@ -25,9 +25,18 @@ struct PanelFactor {
   const float* x = nullptr;                      // [inputs], of f32 and bf16
   const int8_t *high = nullptr, *low = nullptr;  // [inputs], of codes, with scale and the sums of both
   float scale = 0;
-  const float* lane_scales = nullptr;  // [64], aligned likewise, of codes: each lane's sum times its own; null: 1
+  const float* lane_scales = nullptr;  // [panels][64], aligned as y, of codes: each sum times its own; null: 1
   int32_t high_sum = 0, low_sum = 0;
-  float* y = nullptr;  // [64], aligned to 64 bytes
+  float* y = nullptr;  // [panels][64], aligned to 64 bytes
+};
+
+// Panels one after the other.
+struct Panels {
+  Format format;
+  const std::byte* first;
+  int64_t inputs;  // of each that count: a multiple of 16
+  int64_t count = 1;
+  int64_t bytes = 0;  // from one to the next
 };
 
 inline constexpr int kLargestPlaneCode = 127 * 128;
@@ -36,18 +45,7 @@ inline constexpr int kLargestPlaneCode = 127 * 128;
 // aligned to 64 bytes. Values are finite. Sets all but x, y and lane_scales.
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor);
 
-// inputs: a multiple of 16. hint: for what lies behind the panel.
-void PanelProduct(Format format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
-                  ReadHint hint);
-
-// What the panel is multiplied by in one go: an x of floats, or one plane of codes.
-struct PanelVector {
-  const float* x;
-  const int8_t* codes;
-  int32_t sum;
-  float scale;
-  const float* lane_scales;
-  float* y;
-};
+// hint: for what lies behind what is read.
+void PanelProduct(const Panels& panels, std::span<const PanelFactor> factors, ReadHint hint);
 
 }  // namespace tare

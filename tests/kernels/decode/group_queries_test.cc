@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products against sums in double over the keys as they are read, 128 of them at most 3 standard deviations: queries
-// off by half a 16256th of their largest value move a sum by some 5e-4. Beside int4 they are off by half a 127th.
+// off by half a 16256th of their largest value move a sum by some 5e-4.
 #include "kernels/decode/group_queries.h"
 
 #include <gtest/gtest.h>
@@ -48,11 +48,13 @@ TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
         if (part.keys.begin == part.keys.end) continue;
         queries.Multiply(part, page);
         for (int64_t i = 0; i < queries.Rows(); ++i) {
-          const PageLogits logits = queries.Logits(part, page, i);
+          const PartLogits logits = queries.Logits(part, page, i);
           const DecodeHeads::Row& row = group.rows[static_cast<size_t>(i / 3)];
-          EXPECT_EQ(logits.begin, part.keys.begin);
-          EXPECT_EQ(logits.end, std::min<int64_t>(part.keys.end, 68 + i % 3 - page * kPageTokens));
-          for (int64_t key = logits.begin; key < logits.end; ++key) {
+          EXPECT_EQ(logits.keys.begin, part.keys.begin);
+          EXPECT_EQ(logits.keys.end, part.keys.end);
+          EXPECT_EQ(logits.seen.begin, part.keys.begin);
+          EXPECT_EQ(logits.seen.end, std::min<int64_t>(part.keys.end, 68 + i % 3 - page * kPageTokens));
+          for (int64_t key = logits.seen.begin; key < logits.seen.end; ++key) {
             std::vector<float> k(24);
             c.cache.ReadKey(page * kPageTokens + key, row.k, k.data());
             double sum = 0;
@@ -76,13 +78,13 @@ TEST(GroupQueries, AWindowHidesOlderKeys) {
   const auto seen = [&](int64_t page, int64_t i) {
     const KvCache::Part part = c.cache.Parts(page)[1];
     queries.Multiply(part, page);
-    const PageLogits logits = queries.Logits(part, page, i);
-    return std::pair(logits.begin, logits.end);
+    const PartLogits logits = queries.Logits(part, page, i);
+    return std::pair(logits.seen.begin, logits.seen.end);
   };
-  EXPECT_EQ(seen(0, 0), std::pair(59, 64));  // token 98 sees 59 .. 98
-  EXPECT_EQ(seen(0, 1), std::pair(60, 64));
-  EXPECT_EQ(seen(1, 0), std::pair(0, 35));
-  EXPECT_EQ(seen(1, 1), std::pair(0, 36));
+  EXPECT_EQ(seen(0, 0), std::pair(int64_t{59}, int64_t{64}));  // token 98 sees 59 .. 98
+  EXPECT_EQ(seen(0, 1), std::pair(int64_t{60}, int64_t{64}));
+  EXPECT_EQ(seen(1, 0), std::pair(int64_t{0}, int64_t{35}));
+  EXPECT_EQ(seen(1, 1), std::pair(int64_t{0}, int64_t{36}));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -27,17 +28,16 @@ struct Pages {
     const std::vector<float> values = RandomNormal(kPages * 64 + 64, 7);
     std::copy_n(values.data(), kPages * 64, products.data());
     for (int i = 0; i < 64; ++i) scales[i] = 1 + std::abs(values[kPages * 64 + i]);
-    std::ranges::fill(p.span(), kNone);
+    std::ranges::fill(p.span(), 9.0f);
   }
   double Logit(int page, int i) const { return 2.5 * scales[i] * products[64 * page + i]; }
   SoftmaxSum Run(int page) {
-    LogitsOfPage({.products = products.data() + 64 * page,
-                  .key_scales = scales.data(),
-                  .factor = 2.5f,
-                  .begin = static_cast<int>(kSeen[page].begin),
-                  .end = static_cast<int>(kSeen[page].end)},
-                 p.data() + 64 * page);
-    return ExponentialsOfPage(p.data() + 64 * page);
+    return ExponentialsOfPart({.products = products.data() + 64 * page,
+                               .key_scales = scales.data(),
+                               .factor = 2.5f,
+                               .keys = {0, 64},
+                               .seen = kSeen[page]},
+                              p.data() + 64 * page);
   }
 };
 
@@ -59,7 +59,7 @@ TEST(PageSoftmax, PagesTogetherAreOneSoftmax) {
     TotalsOfMaps(max.data(), sum.data(), kPages, 16, total.data(), inverse.data());
     std::vector<float> bits(inverse);
     for (int page = 0; page < kPages; ++page) {
-      SharesOfPage(max.data() + page * 16, total.data(), inverse.data(), 16, share.data());
+      SharesOfPart(max.data() + page * 16, total.data(), inverse.data(), 16, share.data());
       for (int i = 0; i < 64; ++i) {
         const bool seen = i >= kSeen[page].begin && i < kSeen[page].end;
         const double expected = seen ? std::exp2(pages.Logit(page, i)) / all : 0;
@@ -75,13 +75,22 @@ TEST(PageSoftmax, PagesTogetherAreOneSoftmax) {
   });
 }
 
-// Parts of a page: each writes its own keys.
-TEST(PageSoftmax, LogitsOfOtherKeysStay) {
+// Parts of a page: each writes its own keys, and its sum is of those that are seen.
+TEST(PageSoftmax, ExponentialsOfOtherKeysStay) {
   OnEachTarget(kAllTargets, [] {
     Pages pages;
-    std::ranges::fill(pages.p.span(), 9.0f);
-    LogitsOfPage({.products = pages.products.data(), .factor = 2.0f, .begin = 17, .end = 33}, pages.p.data());
-    for (int i = 0; i < 64; ++i) EXPECT_EQ(pages.p[i], i >= 17 && i < 33 ? 2.0f * pages.products[i] : 9.0f);
+    const SoftmaxSum sum = ExponentialsOfPart(
+        {.products = pages.products.data(), .factor = 2.0f, .keys = {17, 33}, .seen = {20, 33}}, pages.p.data());
+    const float largest = 2.0f * *std::max_element(pages.products.data() + 20, pages.products.data() + 33);
+    EXPECT_EQ(sum.max, largest);
+    double all = 0;
+    for (int i = 0; i < 64; ++i) {
+      const bool seen = i >= 20 && i < 33;
+      const double expected = seen ? std::exp2(2.0 * pages.products[i] - largest) : i >= 17 && i < 33 ? 0 : 9;
+      EXPECT_NEAR(pages.p[i], expected, 1e-6) << i;
+      all += seen ? expected : 0;
+    }
+    EXPECT_NEAR(sum.sum, all, 1e-5);
   });
 }
 
@@ -106,7 +115,7 @@ TEST(PageSoftmax, DifferencesOfTheKeysAskedFor) {
     AlignedBuffer<float> d(64);
     double sum = 0;
     const PageMap one{p.data(), 0.25f}, two{p.data() + 64, 0.5f};
-    const float weight = DifferenceOfPage(one, two, 3, 50, d.data());
+    const float weight = DifferenceOfPart(one, two, {3, 50}, d.data());
     for (int i = 0; i < 64; ++i) {
       const float expected = i >= 3 && i < 50 ? 0.25f * p[i] - 0.5f * p[64 + i] : 0.0f;
       ASSERT_EQ(d[i], expected) << i;
@@ -114,7 +123,7 @@ TEST(PageSoftmax, DifferencesOfTheKeysAskedFor) {
     }
     EXPECT_NEAR(weight, sum, 1e-5);
     std::vector<float> bits{weight};
-    bits.push_back(DifferenceOfPage(one, {}, 0, 64, d.data()));
+    bits.push_back(DifferenceOfPart(one, {}, {0, 64}, d.data()));
     for (int i = 0; i < 64; ++i) ASSERT_EQ(d[i], 0.25f * p[i]);
     if (first.empty()) first = bits;
     EXPECT_EQ(bits, first);

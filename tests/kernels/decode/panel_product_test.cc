@@ -47,7 +47,7 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
           factors[f].x = x[f].data();
           factors[f].y = y.data() + 64 * f;
         }
-        PanelProduct(format, page.data(), kInputs, {factors, count}, {});
+        PanelProduct({format, page.data(), kInputs}, {factors, count}, {});
         for (size_t f = 0; f < kVectors; ++f) {
           for (int lane = 0; lane < 64; ++lane) {
             double sum = 0.5, size = 0;
@@ -81,12 +81,46 @@ TEST(PanelProduct, LanesHaveTheirOwnScales) {
     AlignedBuffer<float> plain = Aligned(std::vector<float>(64)), scaled = Aligned(std::vector<float>(64));
     factor.y = plain.data();
     factor.lane_scales = nullptr;
-    PanelProduct(Format::kInt4, page.data(), kInputs, {&factor, 1}, {});
+    PanelProduct({Format::kInt4, page.data(), kInputs}, {&factor, 1}, {});
     factor.y = scaled.data();
     factor.lane_scales = scales.data();
-    PanelProduct(Format::kInt4, page.data(), kInputs, {&factor, 1}, {});
+    PanelProduct({Format::kInt4, page.data(), kInputs}, {&factor, 1}, {});
     for (int lane = 0; lane < 64; ++lane) ASSERT_EQ(scaled[lane], plain[lane] * powers[lane]) << lane;
   });
+}
+
+// Panels one after the other, of which only the first inputs count: as each by itself, to its own lanes and by its own
+// scales.
+TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
+  constexpr int kPanels = 3, kCounted = 32;
+  for (const Format format : {Format::kF32, Format::kBf16, Format::kInt8, Format::kInt6, Format::kInt4}) {
+    const PageLayout layout({.k_heads = 1, .k_width = 1, .v_heads = 1, .v_width = 64 * kPanels}, {}, {format});
+    AlignedBuffer<std::byte> page(static_cast<size_t>(layout.ValueBytes()));
+    const std::vector<float> data = RandomNormal(64 * 64 * kPanels, 1);
+    for (int t = 0; t < 64; ++t) layout.WriteValue(page.data(), t, 0, data.data() + t * 64 * kPanels);
+    const AlignedBuffer<float> x = Aligned(RandomNormal(kCounted, 5)), scales = Aligned(RandomNormal(64 * kPanels, 6));
+    AlignedBuffer<int8_t> planes(2 * kCounted);
+    PanelFactor factor;
+    ToPlanes(x.data(), nullptr, kCounted, planes.data(), planes.data() + kCounted, factor);
+    factor.x = x.data();
+    OnEachTarget(kAllTargets, [&] {
+      AlignedBuffer<float> together = Aligned(std::vector<float>(64 * kPanels, 0.5f));
+      AlignedBuffer<float> alone = Aligned(std::vector<float>(64 * kPanels, 0.5f));
+      Panels panels{format, page.data() + layout.Value(0), kCounted, kPanels, PanelBytes(format, 64)};
+      PanelFactor all = factor;
+      all.y = together.data();
+      if (HasCodes(format)) all.lane_scales = scales.data();
+      PanelProduct(panels, {&all, 1}, {});
+      panels.count = 1;
+      for (int n = 0; n < kPanels; ++n, panels.first += panels.bytes) {
+        PanelFactor one = factor;
+        one.y = alone.data() + 64 * n;
+        if (HasCodes(format)) one.lane_scales = scales.data() + 64 * n;
+        PanelProduct(panels, {&one, 1}, {});
+      }
+      for (int i = 0; i < 64 * kPanels; ++i) ASSERT_EQ(together[i], alone[i]) << Info(format).name << " " << i;
+    });
+  }
 }
 
 TEST(PanelProduct, PlanesAreHalfAStepOff) {
@@ -127,7 +161,7 @@ TEST(PanelProduct, TheWidestHeadDoesNotOverflow) {
     AlignedBuffer<float> y = Aligned(std::vector<float>(64, 0.0f));
     PanelFactor factor{.y = y.data()};
     ToPlanes(ones.data(), nullptr, kWidth, planes.data(), planes.data() + kWidth, factor);
-    PanelProduct(Format::kInt8, page.data(), kWidth, {&factor, 1}, {});
+    PanelProduct({Format::kInt8, page.data(), kWidth}, {&factor, 1}, {});
     EXPECT_NEAR(y[0], 127.0 * 127.0 * kWidth, 127.0 * 127.0 * kWidth * 0x1p-21);
   });
 }
