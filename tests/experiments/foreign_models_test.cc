@@ -8,6 +8,7 @@
 
 #include "experiments/model/plan_run.h"
 #include "experiments/model/sites_of_model.h"
+#include "tests/support/call.h"
 #include "tests/support/compare.h"
 #include "tests/support/foreign_folder.h"
 #include "tests/support/logits.h"
@@ -90,7 +91,7 @@ TEST(ForeignModels, IntegerKernelsTakeTheirCodes) {
 
 TEST(ForeignModels, CodesThatAreNoIntegersAreRefusedByName) {
   const Model model(ForeignFolder("llama-nf4"));
-  EXPECT_THAT([&] { PlanRun(Plan::Parse(kInputs), Carrying::kExecuted, ModelSitesOf(model)); },
+  EXPECT_THAT(Call([&] { PlanRun(Plan::Parse(kInputs), Carrying::kExecuted, ModelSitesOf(model)); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr(
                   "got layer 0, q_proj.w in bitsandbytes nf4/block64, whose codes are no integers in equal groups")));
 }

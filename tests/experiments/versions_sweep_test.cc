@@ -8,6 +8,7 @@
 #include "experiments/quantize/quantize.h"
 #include "experiments/studies/sweep/table.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
@@ -101,7 +102,7 @@ TEST(VersionsSweep, TheSourceRunsAsStoredAlone) {
   EXPECT_THAT(started, testing::ElementsAre("a.h5 q=int4/token perplexity:ids", "a.h5 f32 perplexity:ids",
                                             "llama-mha f32 perplexity:ids"));
   options.statistics = {"of-source.h5", "of-a.h5"};
-  EXPECT_THAT([&] { RunSweep(options, starting); },
+  EXPECT_THAT(Call([&] { RunSweep(options, starting); }),
               testing::ThrowsMessage<Error>(HasSubstr("--stats: got 2 files, expected one per version")));
 }
 
