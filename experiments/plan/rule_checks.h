@@ -21,6 +21,9 @@ void CheckDecodes(const ResolvedPlan& plan);
 // Whether integer kernels support the site; for weights, the site that a linear layer multiplies by them.
 bool HasKernel(Site site);
 Site InputOf(Site weight);
+// The place of what a linear layer multiplies by the weights of this place: of experts.down.in, whose rules are of all
+// of a token's experts where they are executed, its first.
+SiteKey InputKeyOf(const SiteKey& weight);
 
 // Refuses a selector that matches nothing in the model at this site; `where` starts the message.
 void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where);

@@ -80,7 +80,7 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, co
 
 // Makes the checkpoint with equivalent weights; an existing one is from an earlier run of the same job.
 void Prepare(const QuantizeJob& job, const std::filesystem::path& out, const Progress& progress) {
-  const Checkpoint files(job.model);
+  const Checkpoint files = OpenSplit(job.model, LoadConfig(job.model));
   const Provenance provenance = PreparedProvenance(job, files);
   if (job.resume && std::filesystem::exists(out)) {
     const bool unties = job.method.equivalent == Equivalent::kHadamard && LoadConfig(job.model).tied_embeddings;

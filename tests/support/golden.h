@@ -18,7 +18,8 @@ inline constexpr std::array kGoldenCheckpoints = {
     "diffllama-gqa", "qwen2",       "mistral",          "qwen3",
     "olmo2",         "gemma3",      "qwen3-gate-head",  "qwen3-gate-element",
     "diff-v1-mha",   "diff-v1-gqa", "diff-v2-gqa",      "motif",
-    "motif-gda",     "phi4flash",   "gpt-oss",          "gpt-oss-mxfp4"};
+    "motif-gda",     "phi4flash",   "gpt-oss",          "gpt-oss-mxfp4",
+    "mixtral",       "qwen3-moe"};
 // Those with results under quantized attention logits.
 inline constexpr std::array kGoldenQuantized = {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha",
                                                 "diffllama-gqa"};

@@ -12,9 +12,10 @@ namespace tare {
 namespace {
 
 std::vector<const Family*>& Table() {
-  static std::vector<const Family*> table{
-      &kLlama,  &kDiffLlama, &kQwen2,     &kQwen3,  &kMistral,  &kOlmo2,      &kGemma3,       &kDiffV1,
-      &kDiffV2, &kMotif,     &kPhi4Flash, &kGptOss, &kClipText, &kClipVision, &kDiffClipText, &kDiffClipVision};
+  static std::vector<const Family*> table{&kLlama,      &kDiffLlama,    &kQwen2,         &kQwen3,    &kMistral,
+                                          &kOlmo2,      &kGemma3,       &kDiffV1,        &kDiffV2,   &kMotif,
+                                          &kPhi4Flash,  &kGptOss,       &kMixtral,       &kQwen3Moe, &kClipText,
+                                          &kClipVision, &kDiffClipText, &kDiffClipVision};
   return table;
 }
 
