@@ -148,11 +148,36 @@ std::string Short(const std::string& format) {
   return Formatted("grid of {}", std::ranges::count(format, ' ') + 1);
 }
 
+// Matrices in the order of their first, those of a layer's experts together where all else is equal: their names with *
+// for the number, their bytes added.
+Json ExpertsTogether(const Json& matrices) {
+  Json rows = Json::array();
+  std::map<std::pair<std::string, Json>, size_t> at;
+  for (const Json& m : matrices) {
+    Json row = m, rest = m;
+    std::string name = m["tensor"].get<std::string>();
+    constexpr std::string_view kExperts = ".experts.";
+    if (const size_t begin = name.find(kExperts); begin != name.npos) {
+      const size_t number = begin + kExperts.size(), end = name.find('.', number);
+      name.replace(number, end == name.npos ? end : end - number, "*");
+    }
+    row["tensor"] = name;
+    rest.erase("tensor");
+    const auto [found, added] = at.try_emplace({name, rest}, rows.size());
+    if (added) {
+      rows.push_back(row);
+    } else {
+      rows[found->second]["bytes"] = rows[found->second]["bytes"].get<uint64_t>() + m["bytes"].get<uint64_t>();
+    }
+  }
+  return rows;
+}
+
 void PrintQuantized(const Json& j) {
   PrintLine("  quantized from {}, method {}", j["source"].get<std::string>(), j["method"].get<std::string>());
   PrintLine("  plan {}", j["plan"].get<std::string>());
   PrintLine("  {:<44} {:<9} {:>6} {:>10} {:>5}", "matrix", "format", "group", "bytes", "bits");
-  for (const Json& m : j["quantized"]) {
+  for (const Json& m : ExpertsTogether(j["quantized"])) {
     PrintLine("  {:<44} {:<9} {:>6} {:>10} {:>5.2f}", m["tensor"].get<std::string>(),
               Short(m["format"].get<std::string>()), m["group"].get<int64_t>(), m["bytes"].get<uint64_t>(),
               m["bits_per_weight"].get<double>());
@@ -191,7 +216,7 @@ void PrintForeign(const Json& j) {
   for (const Json& note : j["notes"]) PrintNote(note.get<std::string>());
   PrintLine("  quantized weights together: {:.2f} bits per weight", j["bits_per_weight"].get<double>());
   PrintLine("  {:<42} {:<18} {:>10} {:>5}", "matrix", "scheme", "bytes", "bits");
-  for (const Json& m : j["foreign"]) {
+  for (const Json& m : ExpertsTogether(j["foreign"])) {
     const std::string scheme = m["scheme"].get<std::string>();  // "TOOL FORMAT"
     PrintLine("  {:<42} {:<18} {:>10} {:>5.2f}", m["tensor"].get<std::string>(), scheme.substr(scheme.find(' ') + 1),
               m["bytes"].get<int64_t>(), m["bits_per_weight"].get<double>());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare quantize: turns a checkpoint folder into a quantized checkpoint in one file.
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 
 #include "experiments/model/config.h"
@@ -8,9 +10,11 @@
 #include "experiments/quantize/compressed_scheme.h"
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_folder.h"
+#include "quant/file/json_value.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -95,6 +99,38 @@ Made MadeBy(const QuantizeJob& job, const std::string& format, const Progress& p
   return QuantizeToFolder(job, progress, WriteCompressed);
 }
 
+// "  experts: 0 to 460 calibration tokens each", and a line for each layer where no token reached some.
+std::string ReachedText(const std::vector<ReachedExperts>& layers) {
+  int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
+  std::string none;
+  for (const ReachedExperts& layer : layers) {
+    std::vector<size_t> unreached;
+    for (size_t expert = 0; expert < layer.tokens.size(); ++expert) {
+      least = std::min(least, layer.tokens[expert]);
+      most = std::max(most, layer.tokens[expert]);
+      if (layer.tokens[expert] == 0) unreached.push_back(expert);
+    }
+    constexpr size_t kNamed = 8;  // as many as a line holds; JSON names all
+    if (!unreached.empty())
+      none += Formatted(
+          "\n    layer {}: no token reached {}, rounded to nearest", layer.layer,
+          unreached.size() <= kNamed ? "expert " + RangesText(unreached) : Formatted("{} experts", unreached.size()));
+  }
+  return Formatted("  experts: {} to {} calibration tokens each{}", least, most, none);
+}
+
+Json ReachedJson(const std::vector<ReachedExperts>& layers) {
+  Json json = Json::array();
+  for (const ReachedExperts& layer : layers) {
+    Json to_nearest = Json::array();
+    for (size_t expert = 0; expert < layer.tokens.size(); ++expert) {
+      if (layer.tokens[expert] == 0) to_nearest.push_back(expert);
+    }
+    json.push_back({{"layer", layer.layer}, {"tokens", layer.tokens}, {"rounded_to_nearest", to_nearest}});
+  }
+  return json;
+}
+
 void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made& made) {
   const QuantizeSummary& s = made.summary;
   if (s.matrices == 0) {
@@ -108,6 +144,7 @@ void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made
               s.relative_error);
     PrintLine("  rounded to {}", plan.canonical());
   }
+  if (!s.experts.empty()) PrintLine("{}", ReachedText(s.experts));
   PrintLine("  {} of tensors before, {} after{}", SizeText(s.bytes_before), SizeText(s.bytes_after),
             made.written.empty() ? "" : ": " + made.written);
 }
@@ -133,15 +170,17 @@ void Run(const CLI::App& command, const QuantizeArguments& options) {
   const Made made = MadeBy(job, options.format, ProgressLine("quantize").Callback());
   const QuantizeSummary& s = made.summary;
   if (PrintsTables(options.json)) PrintSummary(options, job.plan, made);
-  WriteJson(options.json, {{"schema", "tare.quantize/1"},
-                           {"out", options.out},
-                           {"plan", job.plan.canonical()},
-                           {"method", options.method},
-                           {"matrices", s.matrices},
-                           {"bits_per_weight", s.bits_per_weight},
-                           {"relative_error", s.relative_error},
-                           {"bytes_before", s.bytes_before},
-                           {"bytes_after", s.bytes_after}});
+  Json json{{"schema", "tare.quantize/1"},
+            {"out", options.out},
+            {"plan", job.plan.canonical()},
+            {"method", options.method},
+            {"matrices", s.matrices},
+            {"bits_per_weight", s.bits_per_weight},
+            {"relative_error", s.relative_error},
+            {"bytes_before", s.bytes_before},
+            {"bytes_after", s.bytes_after}};
+  if (!s.experts.empty()) json["experts"] = ReachedJson(s.experts);
+  WriteJson(options.json, json);
 }
 
 }  // namespace

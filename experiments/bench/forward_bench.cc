@@ -37,7 +37,7 @@ double ForwardFlop(const ModelConfig& c, int64_t batch, int64_t tokens) {
   for (int i = 0; i < c.layers; ++i) {
     for (const LinearPlace& place : LinearOf(FamilyOf(c), c, i)) {
       const auto [out, in] = ShapeOf(place.weight, c);
-      linear += static_cast<double>(out) * static_cast<double>(in);
+      linear += static_cast<double>(out) * static_cast<double>(in) * (place.experts != nullptr ? c.chosen_experts : 1);
     }
   }
   for (const OutputHead& head : HeadTable(c)) attention += head.Maps() * (2.0 + 2.0 * head.VSlices()) * c.head_dim;

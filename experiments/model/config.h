@@ -53,6 +53,8 @@ struct ModelConfig {
   bool sinks = false;                         // whether each query head has a learned sink (kernels/attention/heads.h)
   int experts = 0;                            // of each layer's feed-forward; 0: one, without a router
   int chosen_experts = 0;                     // of them for each token
+  bool gate_with_up = false;                  // whether an expert's gate and up are one matrix, their rows in turns
+  bool shares_sum = true;                     // whether the shares of a token's experts sum to 1, or less
   bool qk_norm = false;                       // norms of queries and keys, before rotary positions
   OutputGate gate = OutputGate::kNone;
   std::optional<float> attention_scale;  // of attention logits; empty: 1 / sqrt(head_dim)

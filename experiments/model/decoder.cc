@@ -12,10 +12,12 @@
 namespace tare {
 namespace {
 
-LinearWeights LoadLinear(Weights& weights, const LinearPlace& place, const ModelConfig& c, int layer) {
-  const std::string name = LayerTensor(c, layer, place.tensor);
+LinearWeights LoadLinear(Weights& weights, const LinearLayer& layer, const ModelConfig& c) {
+  const LinearPlace& place = *layer.place;
+  const std::string name = layer.Tensor(c);
   const auto [out, in] = ShapeOf(place.weight, c);
-  LinearWeights linear{.weight = weights.Matrix(name + ".weight", out, in), .bias = {}, .planned = nullptr};
+  LinearWeights linear;
+  linear.weight = weights.Matrix(name + ".weight", out, in);
   if (place.bias != nullptr && c.*place.bias) linear.bias = weights.Vector(name + ".bias", {out});
   return linear;
 }
@@ -65,7 +67,10 @@ LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
       w.vectors[place.tensor] =
           Offset(weights.Vector(LayerTensor(c, layer, place.tensor), place.shape(c)), family.norm_offset);
   }
-  for (const LinearPlace& place : LinearOf(family, c, layer)) w.*place.linear = LoadLinear(weights, place, c, layer);
+  for (const LinearPlace& place : family.linear) {
+    if (place.experts != nullptr) (w.*place.experts).resize(static_cast<size_t>(c.experts));
+  }
+  for (const LinearLayer& linear : LinearLayersOf(c, layer)) WeightsOf(w, linear) = LoadLinear(weights, linear, c);
   w.heads = family.heads(c);
   if (const int window = c.Window(layer); window > 0) w.mask = {Mask::Kind::kWindow, window};
   return w;
@@ -75,10 +80,26 @@ LambdaView LambdaOf(const LayerWeights& w) {
   return {.data = w.lambda.data(), .token_stride = 0, .head_stride = w.lambda.size() > 1 ? 1 : 0};
 }
 
-void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer) {
-  for (const LinearPlace& place : LinearOf(FamilyOf(config), config, layer)) {
-    LinearWeights& linear = weights.*place.linear;
-    linear.planned = PlannedLinear::Of(linear.weight, {place.weight, layer}, {place.input, layer}, plan, math);
+LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear) {
+  if (!linear.expert) return weights.*linear.place->linear;
+  return (weights.*linear.place->experts)[static_cast<size_t>(*linear.expert)];
+}
+
+const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear) {
+  return WeightsOf(const_cast<LayerWeights&>(weights), linear);
+}
+
+void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer,
+               int64_t most_kept) {
+  const int64_t values = int64_t{config.layers} * config.experts * config.hidden * config.ffn * 3;
+  for (const LinearLayer& place : LinearLayersOf(config, layer)) {
+    LinearWeights& linear = WeightsOf(weights, place);
+    const LinearRules rules = LinearRules::Of(linear.weight, place.WeightKey(), place.InputKey(), plan);
+    const bool later = place.expert && values > most_kept && !rules.Nothing();
+    linear.planned = later ? nullptr : PlannedLinear::Of(linear.weight, rules, math);
+    std::optional<LinearRules> when_used;
+    if (later) when_used.emplace(rules);
+    linear.when_used.swap(when_used);
   }
 }
 

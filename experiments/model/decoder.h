@@ -34,17 +34,18 @@ struct LinearWeights {
   WeightMatrix weight;
   std::vector<float> bias;
   std::unique_ptr<PlannedLinear> planned;  // used instead of weight under a plan, or null
+  // What a plan says of it, where that is carried out whenever the weight is used: one of many experts, of which all
+  // together would need too much memory. Else empty.
+  std::optional<LinearRules> when_used;
 
-  // The floating-point replacement of weight, or weight itself.
-  const WeightMatrix& Float() const {
-    return planned != nullptr && planned->dequantized.data != nullptr ? planned->dequantized : weight;
-  }
+  const WeightMatrix& Float() const { return FloatOf(planned.get(), weight); }
 };
 
 struct LayerWeights {
-  LinearWeights q, k, v, o;                            // [H (d + gates), E] [G d, E] [G d, E] [E, A]
-  LinearWeights gate, up, down;                        // [I, E] [I, E] [E, I]
-  LinearWeights experts_gate_up, experts_down;         // of all experts: [experts 2 I, E] [experts E, I]
+  LinearWeights q, k, v, o;      // [H (d + gates), E] [G d, E] [G d, E] [E, A]
+  LinearWeights gate, up, down;  // [I, E] [I, E] [E, I]
+  // By expert: [2 I, E] or [I, E], with one more such matrix in experts_up; [E, I].
+  std::vector<LinearWeights> experts_gate_up, experts_up, experts_down;
   LinearWeights lambda_projection;                     // [output heads, E], for a lambda per token
   LinearWeights mixer_in, scan_x, scan_dt, mixer_out;  // of a Mamba or memory unit (experiments/model/scan_layers.h)
   ScanParameters scan;                                 // of a Mamba
@@ -56,8 +57,13 @@ struct LayerWeights {
   std::optional<float> lambda_init;
 };
 
-// Prepares the layer's weights for the plan, until the next call.
-void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer);
+LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear);
+const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear);
+
+// Prepares the layer's weights for the plan, until the next call. Experts of a model that has more than most_kept
+// values in them are prepared when they are used.
+void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer,
+               int64_t most_kept);
 
 // Loads what the family's record lists, with its head table and the layer's mask.
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);
@@ -85,7 +91,7 @@ struct ExpertActivations {
   std::vector<int32_t> chosen;    // [R, k]
   std::vector<float> shares;      // [R, k] what each adds to the sum
   AlignedBuffer<float> gathered;  // [rows of one expert, E or I]
-  AlignedBuffer<float> made;      // [rows of one expert, 2 I or E]
+  AlignedBuffer<float> made, up;  // [rows of one expert, 2 I or I or E] [.., I]
   AlignedBuffer<float> inner;     // [R, k, I] inputs of the down projections
 };
 

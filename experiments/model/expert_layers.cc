@@ -14,21 +14,26 @@ namespace tare {
 namespace {
 
 // Chooses experts of one token: of logits [experts] their numbers and shares, largest first.
-void Choose(const std::vector<float>& logits, int count, int32_t* chosen, float* shares) {
+void Choose(std::vector<float>& logits, const ModelConfig& c, int32_t* chosen, float* shares) {
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto larger = [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };
+  const int count = c.chosen_experts;
   std::partial_sort(order.begin(), order.begin() + count, order.end(), larger);
   for (int i = 0; i < count; ++i) {
     chosen[i] = order[i];
     shares[i] = logits[order[i]];
   }
-  Softmax(shares, static_cast<size_t>(count));
+  if (c.shares_sum) return Softmax(shares, static_cast<size_t>(count));
+  Softmax(logits.data(), logits.size());
+  for (int i = 0; i < count; ++i) shares[i] = logits[order[i]];
 }
 
 void Route(const LayerCall& call, const RouterNames& names) {
   const ModelConfig& c = call.config;
-  const std::vector<float>&weight = call.weights.vectors.at(names.weight), &bias = call.weights.vectors.at(names.bias);
+  const std::vector<float>& weight = call.weights.vectors.at(names.weight);
+  const std::vector<float> none(static_cast<size_t>(c.experts));
+  const std::vector<float>& bias = names.bias.empty() ? none : call.weights.vectors.at(names.bias);
   const int64_t E = c.hidden, k = c.chosen_experts, rows = call.batch.Rows();
   ExpertActivations& x = call.a.experts;
   x.chosen.resize(static_cast<size_t>(rows * k));
@@ -38,38 +43,31 @@ void Route(const LayerCall& call, const RouterNames& names) {
     std::vector<float> logits(bias);
     for (size_t e = 0; e < logits.size(); ++e)
       logits[e] += std::inner_product(normed, normed + E, weight.data() + static_cast<int64_t>(e) * E, 0.0f);
-    Choose(logits, c.chosen_experts, x.chosen.data() + row * k, x.shares.data() + row * k);
+    Choose(logits, c, x.chosen.data() + row * k, x.shares.data() + row * k);
   });
 }
 
-// An expert's rows of a matrix of all, made in the memory where only codes are kept.
-WeightMatrix WeightOf(const LayerCall& call, const LinearWeights& linear, int64_t expert, AlignedBuffer<char>& memory) {
-  const WeightMatrix& all = linear.Float();
-  const int64_t out = all.out / call.config.experts, first = expert * out;
-  if (all.data == nullptr) {
-    const WeightType type = call.projector.math() == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32;
-    return FillMatrix(memory, type, out, all.in, [&](int64_t row, float* y) { RowAsFloat(all, first + row, y); });
-  }
-  const int64_t width = all.type == WeightType::kF32 ? 4 : 2;
-  return {static_cast<const std::byte*>(all.data) + first * all.in * width, all.type, out, all.in};
-}
+// An expert's products of the rows that reach it: read(i, x) gives row i of x [rows, columns], write(i) follows them.
+struct ExpertProduct {
+  const LinearWeights& linear;
+  AlignedBuffer<float>& y;  // grows to [rows, out]
+};
 
-// One expert's projection of the rows that reach it: read(i, x) gives row i, write(i, y) takes it.
 template <typename Read, typename Write>
-void ProjectRows(const LayerCall& call, const LinearWeights& linear, int64_t expert, int64_t rows, Read read,
-                 Write write) {
-  TARE_CHECK(linear.planned == nullptr || !linear.planned->activation);  // plans with such rules are refused
-  ExpertActivations& x = call.a.experts;
-  const WeightMatrix weight = WeightOf(call, linear, expert, call.a.dequantized.front());
-  GrowRows(x.gathered, rows, weight.in);
-  GrowRows(x.made, rows, weight.out);
-  ParallelFor(static_cast<size_t>(rows),
-              [&](size_t i, int) { read(i, x.gathered.data() + static_cast<int64_t>(i) * weight.in); });
-  const float* const bias = linear.bias.empty() ? nullptr : linear.bias.data() + expert * weight.out;
-  const Projection projection{weight, bias, x.made.data()};
-  call.projector.Project(x.gathered.data(), rows, {&projection, 1});
-  ParallelFor(static_cast<size_t>(rows),
-              [&](size_t i, int) { write(i, x.made.data() + static_cast<int64_t>(i) * weight.out); });
+void ProjectExpert(const LayerCall& call, Site site, std::span<const ExpertProduct> products, int64_t rows,
+                   int64_t columns, Read read, Write write) {
+  AlignedBuffer<float>& x = call.a.experts.gathered;
+  GrowRows(x, rows, columns);
+  ParallelFor(static_cast<size_t>(rows), [&](size_t i, int) { read(i, x.data() + static_cast<int64_t>(i) * columns); });
+  std::vector<SeenProjection> seen;
+  for (const ExpertProduct& product : products) {
+    GrowRows(product.y, rows, product.linear.weight.out);
+    seen.push_back({site, product.linear, product.y.data()});
+  }
+  std::vector<const SeenProjection*> all;
+  for (const SeenProjection& one : seen) all.push_back(&one);
+  ProjectRows(call, x.data(), rows, all);
+  ParallelFor(static_cast<size_t>(rows), [&](size_t i, int) { write(static_cast<int64_t>(i)); });
 }
 
 // Of each expert, where it was chosen: row k + the place among the row's choices.
@@ -81,7 +79,7 @@ std::vector<std::vector<int64_t>> PlacesOf(const std::vector<int32_t>& chosen, i
 
 }  // namespace
 
-void ClampedSwiGlu(const float* gate_up, float* inner, size_t width) {
+void ClampedSwiGlu(const float* gate_up, const float*, float* inner, size_t width) {
   constexpr float kLimit = 7.0f, kAlpha = 1.702f;
   for (size_t i = 0; i < width; ++i) {
     const float gate = std::min(gate_up[2 * i], kLimit), up = std::clamp(gate_up[2 * i + 1], -kLimit, kLimit);
@@ -89,8 +87,14 @@ void ClampedSwiGlu(const float* gate_up, float* inner, size_t width) {
   }
 }
 
+void ExpertSwiGlu(const float* gate, const float* up, float* inner, size_t width) {
+  std::copy_n(gate, width, inner);
+  SwiGlu(inner, up, width);
+}
+
 void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit unit) {
   const ModelConfig& c = call.config;
+  const LayerWeights& w = call.weights;
   const int64_t E = c.hidden, I = c.ffn, k = c.chosen_experts, rows = call.batch.Rows();
   ExpertActivations& x = call.a.experts;
   Route(call, router);
@@ -100,23 +104,32 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit un
   for (size_t e = 0; e < places.size(); ++e) {
     const std::vector<int64_t>& at = places[e];
     if (at.empty()) continue;
-    ProjectRows(
-        call, call.weights.experts_gate_up, static_cast<int64_t>(e), std::ssize(at),
+    std::vector<ExpertProduct> widen{{w.experts_gate_up[e], x.made}};
+    if (!c.gate_with_up) widen.push_back({w.experts_up[e], x.up});
+    ProjectExpert(
+        call, Site::kExpertsGateUpIn, widen, std::ssize(at), E,
         [&](size_t i, float* row) { std::copy_n(call.a.normed.data() + at[i] / k * E, E, row); },
-        [&](size_t i, const float* row) { unit(row, x.inner.data() + at[i] * I, static_cast<size_t>(I)); });
+        [&](int64_t i) {
+          float* const inner = x.inner.data() + at[static_cast<size_t>(i)] * I;
+          if (c.gate_with_up) return unit(x.made.data() + i * 2 * I, nullptr, inner, static_cast<size_t>(I));
+          unit(x.made.data() + i * I, x.up.data() + i * I, inner, static_cast<size_t>(I));
+        });
   }
-  ShowHeads(call.visitors, Site::kExpertsDownIn, call.layer, call.batch, call.weights.heads,
+  ShowHeads(call.visitors, Site::kExpertsDownIn, call.layer, call.batch, w.heads,
             DenseHeads(x.inner.data(), rows, static_cast<int>(k), static_cast<int>(I)));
   std::fill_n(call.a.delta.data(), rows * E, 0.0f);
   for (size_t e = 0; e < places.size(); ++e) {
     const std::vector<int64_t>& at = places[e];
     if (at.empty()) continue;
-    ProjectRows(
-        call, call.weights.experts_down, static_cast<int64_t>(e), std::ssize(at),
+    const ExpertProduct narrow{w.experts_down[e], x.made};
+    ProjectExpert(
+        call, Site::kExpertsDownIn, {&narrow, 1}, std::ssize(at), I,
         [&](size_t i, float* row) { std::copy_n(x.inner.data() + at[i] * I, I, row); },
-        [&](size_t i, float* row) {  // a token chooses an expert once
-          ScaleInto(row, x.shares[static_cast<size_t>(at[i])], static_cast<size_t>(E), row);
-          AddTo(call.a.delta.data() + at[i] / k * E, row, static_cast<size_t>(E));
+        [&](int64_t i) {  // a token chooses an expert once
+          const auto place = static_cast<size_t>(i);
+          float* const row = x.made.data() + i * E;
+          ScaleInto(row, x.shares[at[place]], static_cast<size_t>(E), row);
+          AddTo(call.a.delta.data() + at[place] / k * E, row, static_cast<size_t>(E));
         });
   }
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/plan/rule_checks.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/site_class.h"
@@ -89,6 +90,24 @@ std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head)
   return first ? 1 : 2;
 }
 
+SiteKey LinearLayer::InputKey() const { return InputKeyOf({place->weight, layer}); }
+
+std::string LinearLayer::Tensor(const ModelConfig& config) const {
+  std::string name = LayerTensor(config, layer, place->tensor);
+  if (expert) name.replace(name.find("{}"), 2, Formatted("{}", *expert));
+  return name;
+}
+
+std::vector<LinearLayer> LinearLayersOf(const ModelConfig& config, int layer) {
+  std::vector<LinearLayer> all;
+  for (const LinearPlace& place : LinearOf(FamilyOf(config), config, layer)) {
+    if (place.experts == nullptr) all.push_back({&place, layer, std::nullopt});
+    for (int expert = 0; place.experts != nullptr && expert < config.experts; ++expert)
+      all.push_back({&place, layer, expert});
+  }
+  return all;
+}
+
 std::string LayerTensor(const ModelConfig& config, int layer, std::string_view tensor) {
   return Formatted("{}{}.{}", FamilyOf(config).names.layer, layer, tensor);
 }
@@ -105,8 +124,8 @@ MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
   if (weight == Site::kGateProjW || weight == Site::kUpProjW) return {c.ffn, c.hidden};
   if (weight == Site::kDownProjW) return {c.hidden, c.ffn};
   if (weight == Site::kLambdaProjW) return {std::ssize(HeadTable(c)), c.hidden};
-  if (weight == Site::kExpertsGateUpW) return {c.experts * 2 * int64_t{c.ffn}, c.hidden};
-  if (weight == Site::kExpertsDownW) return {c.experts * int64_t{c.hidden}, c.ffn};
+  if (weight == Site::kExpertsGateUpW) return {(c.gate_with_up ? 2 : 1) * int64_t{c.ffn}, c.hidden};
+  if (weight == Site::kExpertsDownW) return {c.hidden, c.ffn};
   const int64_t C = c.scan_channels;
   if (weight == Site::kMambaInProjW) return {2 * C, c.hidden};
   if (weight == Site::kMambaXProjW) return {c.scan_rank + 2 * int64_t{c.scan_states}, C};

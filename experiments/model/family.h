@@ -30,16 +30,28 @@ struct LinearWeights;
 // A linear layer inside each layer that has its sites (HasSite). Tensors are named without the layer's prefix.
 struct LinearPlace {
   Site weight, input;
-  std::string_view tensor;  // TENSOR.weight [MatrixShape], and TENSOR.bias
-  LinearWeights LayerWeights::* linear;
-  bool ModelConfig::* bias;  // whether it has a bias; null: never
-  std::string_view norm;     // the norm whose output it multiplies; empty: it multiplies something else
+  std::string_view tensor;  // TENSOR.weight [MatrixShape], and TENSOR.bias; of experts with {} for the expert's number
+  LinearWeights LayerWeights::* linear;  // null: one for each expert
+  bool ModelConfig::* bias;              // whether it has a bias; null: never
+  std::string_view norm;                 // the norm whose output it multiplies; empty: it multiplies something else
   // The stored tensor of which it is some rows, after those of the places before it; empty: it is a tensor of its own.
   // Checkpoints show the rows as TENSOR (experiments/model/fused_tensors.h).
   std::string_view fused = {};
-  // The stored tensor [experts, in, out] of all experts, with TENSOR_bias [experts, out]; empty: none. Checkpoints show
-  // it as TENSOR, an expert's rows [out, in] after those of the one before (experiments/model/fused_tensors.h).
-  std::string_view experts = {};
+  std::vector<LinearWeights> LayerWeights::* experts = nullptr;  // in the place of linear
+  // The stored tensor [experts, in, out] of all experts, with TENSOR_bias [experts, out], where the experts are not
+  // stored as tensors of their own. Checkpoints show each expert's (experiments/model/fused_tensors.h).
+  std::string_view stacked = {};
+};
+
+// A linear layer of a model: a place in a layer, of one expert where it is of experts.
+struct LinearLayer {
+  const LinearPlace* place;
+  int layer;
+  std::optional<int> expert;
+
+  SiteKey WeightKey() const { return {.site = place->weight, .layer = layer, .expert = expert}; }
+  SiteKey InputKey() const;
+  std::string Tensor(const ModelConfig& config) const;  // without ".weight"
 };
 
 // A set of kinds of layers.
@@ -59,7 +71,9 @@ struct VectorPlace {
   std::vector<int64_t> (*shape)(const ModelConfig&);
   float mean, deviation;              // initial values for random checkpoints
   bool ModelConfig::* has = nullptr;  // whether there is one; null: always
-  LayerKinds kinds = {};              // of the layers that have it
+  // The norm whose output it multiplies, as its columns, if it is a small matrix that stays as it is: a router's.
+  std::string_view norm = {};
+  LayerKinds kinds = {};  // of the layers that have it
 
   bool In(const ModelConfig& config, int layer) const {
     return (has == nullptr || config.*has) && kinds.Has(config.Kind(layer));
@@ -124,6 +138,8 @@ inline auto LinearOf(const Family& family, const ModelConfig& config, int layer)
            return HasSite(place.weight, kind);
          });
 }
+// All of a layer, each expert's too.
+std::vector<LinearLayer> LinearLayersOf(const ModelConfig& config, int layer);
 // 1 or 2 if only that map uses the site's head, else empty.
 std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head);
 
@@ -133,6 +149,6 @@ std::string_view HeadTensor(const ModelConfig& config);  // for vocabulary logit
 struct MatrixShape {
   int64_t out = 0, in = 0;
 };
-MatrixShape ShapeOf(Site weight, const ModelConfig& config);  // of a linear layer
+MatrixShape ShapeOf(Site weight, const ModelConfig& config);  // of a linear layer; of one expert's
 
 }  // namespace tare

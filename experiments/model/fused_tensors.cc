@@ -27,21 +27,31 @@ std::vector<FusedTensor> FusedTensors(const ModelConfig& config) {
   return all;
 }
 
+Checkpoint::Experts StackedTensor::Parts(std::string_view suffix) const {
+  Checkpoint::Experts parts{.names = experts, .out = shape.out, .in = shape.in};
+  for (std::string& part : parts.names) part += suffix;
+  return parts;
+}
+
+std::vector<StackedTensor> StackedTensors(const ModelConfig& config) {
+  std::vector<StackedTensor> all;
+  for (int layer = 0; config.experts > 0 && layer < config.layers; ++layer) {
+    for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
+      if (linear.place->stacked.empty()) continue;
+      if (linear.expert == 0)
+        all.push_back({LayerTensor(config, layer, linear.place->stacked), ShapeOf(linear.place->weight, config), {}});
+      all.back().experts.push_back(linear.Tensor(config));
+    }
+  }
+  return all;
+}
+
 void SplitFused(const ModelConfig& config, Checkpoint& files) {
   for (const FusedTensor& fused : FusedTensors(config)) files.Split(fused.name, fused.parts);
-  for (int layer = 0; config.experts > 0 && layer < config.layers; ++layer) {
-    for (const LinearPlace& place : FamilyOf(config).linear) {
-      if (place.experts.empty()) continue;
-      const MatrixShape all = ShapeOf(place.weight, config);
-      const Checkpoint::Experts shape{.count = config.experts, .out = all.out / config.experts, .in = all.in};
-      const std::string stored = LayerTensor(config, layer, place.experts),
-                        name = LayerTensor(config, layer, place.tensor);
-      if (const ForeignMatrix* codes = files.FindForeign(name + ".weight"); codes != nullptr && codes->out() != all.out)
-        Fail("tensor '{}': got {} rows of all experts, expected {} from config.json, of num_local_experts {}",
-             name + ".weight", codes->out(), all.out, config.experts);
-      files.StackMatrix(stored, name + ".weight", shape);
-      files.StackVector(stored + "_bias", name + ".bias", shape);
-    }
+  for (const StackedTensor& stacked : StackedTensors(config)) {
+    files.SplitMatrices(stacked.name, stacked.Parts(".weight"));
+    files.SplitMatrices(stacked.name + ".weight", stacked.Parts(".weight"));  // as MXFP4 is read
+    files.SplitVectors(stacked.name + "_bias", stacked.Parts(".bias"));
   }
 }
 

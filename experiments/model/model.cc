@@ -57,6 +57,7 @@ Model::Model(const std::filesystem::path& folder, Math math, int64_t most_kept)
       config_(LoadConfig(folder)),
       family_(FamilyOf(config_)),
       projector_(math),
+      most_kept_(most_kept),
       weights_(folder, projector_, most_kept),
       embedding_(weights_.Split(config_), config_),
       rotary_(config_.rotary, config_.head_dim),
@@ -161,19 +162,26 @@ void Model::CarryOut(const ResolvedPlan& plan) {
   if (planned == planned_) return;
   planned_.clear();
   const Math math = projector_.math();
-  for (int layer = 0; layer < config_.layers; ++layer) PlanLayer(layers_[layer], config_, plan, math, layer);
-  head_.planned = PlannedLinear::Of(head_.weight, {Site::kLmHeadW}, {Site::kLmHeadIn}, plan, math);
+  for (int layer = 0; layer < config_.layers; ++layer)
+    PlanLayer(layers_[layer], config_, plan, math, layer, most_kept_);
+  head_.planned =
+      PlannedLinear::Of(head_.weight, LinearRules::Of(head_.weight, {Site::kLmHeadW}, {Site::kLmHeadIn}, plan), math);
   if (plan.clips().empty()) planned_ = std::move(planned);  // other clips may come with the same plan
 }
 
-void Model::UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes) {
-  (layers_[layer].*place.linear).planned =
-      PlannedLinear::Dequantized(codes, projector_.math(), TextOf({place.weight, layer}));
+void Model::UseCodes(const LinearLayer& linear, const QuantizedMatrix& codes) {
+  std::unique_ptr<PlannedLinear>& planned = WeightsOf(layers_[static_cast<size_t>(linear.layer)], linear).planned;
+  if (linear.expert) {
+    planned = std::make_unique<PlannedLinear>();
+    planned->dequantized = {.out = codes.out, .in = codes.in, .quantized = &codes};
+  } else {
+    planned = PlannedLinear::Dequantized(codes, projector_.math(), TextOf(linear.WeightKey()));
+  }
   planned_ = "codes";  // of no plan
 }
 
 void Model::DropCodes(int layer) {
-  for (const LinearPlace& place : LinearOf(family_, config_, layer)) (layers_[layer].*place.linear).planned.reset();
+  for (const LinearLayer& linear : LinearLayersOf(config_, layer)) WeightsOf(layers_[layer], linear).planned.reset();
 }
 
 // logits_ of gathered_.

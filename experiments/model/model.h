@@ -43,8 +43,9 @@ class Model {
   // model; its visitor does what it simulates.
   void CarryOut(const ResolvedPlan& plan);
 
-  // Replaces one weight by the values of these codes, for methods that quantize one layer at a time.
-  void UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes);
+  // Replaces one weight by the values of these codes, for methods that quantize one layer at a time. Codes of experts
+  // must stay until DropCodes: their values are made whenever an expert is used.
+  void UseCodes(const LinearLayer& linear, const QuantizedMatrix& codes);
   // Restores the layer's stored weights and frees the replacements.
   void DropCodes(int layer);
 
@@ -56,6 +57,9 @@ class Model {
   // before the next.
   void EmbedInto(const TokenBatch& batch, Stream& stream);
   void RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors = {});
+
+  // Of the last layer that ran, by row: the experts that the token chose, the largest router logit's first.
+  std::span<const int32_t> ChosenExperts() const { return activations_.experts.chosen; }
 
   // Runs the batch up to the final norm. Visitors see every activation site of quant/plan/site.h except caches and, in
   // layers with executed attention, attn_logits, probs and difference.
@@ -89,6 +93,7 @@ class Model {
   ModelConfig config_;
   const Family& family_;
   Projector projector_;
+  int64_t most_kept_;
   Weights weights_;
   InputEmbedding embedding_;
   LinearWeights head_;                               // [V, E]; the embedding's tensor if tied

@@ -61,34 +61,41 @@ QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rul
   return matrix;
 }
 
-std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, const SiteKey& weight_key,
-                                                 const SiteKey& input_key, const ResolvedPlan& plan, Math math) {
+LinearRules LinearRules::Of(const WeightMatrix& weight, const SiteKey& weight_key, const SiteKey& input_key,
+                            const ResolvedPlan& plan) {
+  LinearRules rules{.key = weight_key, .weight = {}, .input = {}};
   // Codes that the checkpoint holds are those that the plan asks for, or it were not resolved.
-  const Rule* weight_rule = weight.quantized == nullptr ? plan.RuleAt(weight_key) : nullptr;
-  const bool executed = plan.carrying() == Carrying::kExecuted;
-  const Rule* input_rule = executed ? plan.RuleAt(input_key) : nullptr;
-  const bool packs = executed && !IsOfExperts(weight_key.site);  // experts' products are in floating point
-  const bool stored = weight_rule == nullptr && (weight.quantized != nullptr || HasPackedForm(weight));
-  if (weight_rule == nullptr && input_rule == nullptr && !(packs && stored)) return nullptr;
-  TARE_CHECK(weight_rule != nullptr || stored);
+  const Rule* const of_weight = weight.quantized == nullptr ? plan.RuleAt(weight_key) : nullptr;
+  if (of_weight != nullptr) rules.weight = *of_weight;
+  if (plan.carrying() != Carrying::kExecuted) return rules;
+  const Rule* const of_input = plan.RuleAt(input_key);
+  rules.executed =
+      of_weight != nullptr || of_input != nullptr || weight.quantized != nullptr || HasPackedForm(weight);
+  if (of_input == nullptr) return rules;
+  rules.input = {.format = of_input->format};
+  if (of_input->options.static_scale) rules.input->clip = plan.ClipAt(input_key).front();
+  return rules;
+}
+
+std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, const LinearRules& rules, Math math) {
+  if (rules.Nothing()) return nullptr;
+  TARE_CHECK(rules.weight || weight.quantized != nullptr || HasPackedForm(weight));
+  const bool foreign = !rules.weight && weight.quantized == nullptr;
   QuantizedMatrixBuffer buffer;
-  if (weight_rule != nullptr) {
-    buffer = QuantizeByRule(weight, *weight_rule, TextOf(weight_key));
-  } else if (weight.quantized == nullptr) {
+  if (rules.weight) buffer = QuantizeByRule(weight, *rules.weight, TextOf(rules.key));
+  if (foreign) {
     buffer = IntegersOf(*weight.foreign);
     weight.foreign->Release();
   }
-  const QuantizedMatrix& quantized = weight.quantized != nullptr ? *weight.quantized : buffer.view();
-  auto planned = weight_rule != nullptr && input_rule == nullptr ? Dequantized(quantized, math, TextOf(weight_key))
-                                                                 : std::make_unique<PlannedLinear>();
-  if (packs && (input_rule != nullptr || PackedMatrix::Takes(quantized))) planned->packed.emplace(quantized);
-  if (weight_rule == nullptr && weight.foreign != nullptr) {
+  const QuantizedMatrix& quantized = rules.weight || foreign ? buffer.view() : *weight.quantized;
+  auto planned = rules.weight && !rules.input ? Dequantized(quantized, math, TextOf(rules.key))
+                                              : std::make_unique<PlannedLinear>();
+  if (rules.executed && (rules.input || PackedMatrix::Takes(quantized))) planned->packed.emplace(quantized);
+  if (foreign) {
     const std::span<const int32_t> order = weight.foreign->order();
     planned->order.assign(order.begin(), order.end());
   }
-  if (input_rule == nullptr) return planned;
-  planned->activation = {.format = input_rule->format};
-  if (input_rule->options.static_scale) planned->activation->clip = plan.ClipAt(input_key).front();
+  planned->activation = rules.input;
   return planned;
 }
 

@@ -16,19 +16,30 @@
 
 namespace tare {
 
+// What a plan says of one linear layer.
+struct LinearRules {
+  SiteKey key;                       // of its weight, for messages
+  std::optional<Rule> weight;        // of weights that are no codes yet
+  std::optional<TokenFormat> input;  // of inputs for the integer kernels; empty: in f32
+  bool executed = false;
+
+  static LinearRules Of(const WeightMatrix& weight, const SiteKey& weight_key, const SiteKey& input_key,
+                        const ResolvedPlan& plan);
+  bool Nothing() const { return !weight && !executed; }
+};
+
 struct PlannedLinear {
   std::optional<PackedMatrix> packed;     // for integer kernels
   std::vector<int32_t> order;             // which input each column of packed multiplies; empty: the same
   std::optional<TokenFormat> activation;  // format of its inputs; empty: only for single rows, whose inputs stay in f32
   AlignedBuffer<char> memory;             // of dequantized
-  WeightMatrix dequantized;               // used for more rows, or without packed; without data: the layer's own weight
+  WeightMatrix dequantized;               // used for more rows, or without packed; of no rows: the layer's own weight
 
   // Null if the plan changes nothing. When executed, weights that are quantized (by the plan or in the checkpoint, also
   // by another tool where integers stand for its codes) and have a rule for their inputs run on the integer kernels; so
   // does a single row without such a rule (one_token.h), if codes and groups can be packed. Everything else computes in
   // floating point (math) with the values of the codes.
-  static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const SiteKey& weight_key,
-                                           const SiteKey& input_key, const ResolvedPlan& plan, Math math);
+  static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const LinearRules& rules, Math math);
   // What packed multiplies: x [rows, in], or its columns in their order, in the memory.
   const float* InOrder(const float* x, int64_t rows, AlignedBuffer<float>& memory) const;
 
@@ -38,6 +49,11 @@ struct PlannedLinear {
 
 // Whether integers stand for another tool's codes (quant/interchange/integer_form.h) and the kernels take their groups.
 bool HasPackedForm(const WeightMatrix& weight);
+
+// The floating-point replacement of a weight, or the weight itself; planned: may be null.
+inline const WeightMatrix& FloatOf(const PlannedLinear* planned, const WeightMatrix& weight) {
+  return planned != nullptr && planned->dequantized.out > 0 ? planned->dequantized : weight;
+}
 
 // Reads one row of a matrix.
 using ReadRow = std::function<void(int64_t row, float* values)>;

@@ -87,19 +87,23 @@ MatrixShape FusedShape(const Family& family, const ModelConfig& c, int layer, st
   return shape;
 }
 
-// all: of all experts' rows.
-void AddExperts(Tensors& tensors, const ModelConfig& c, const std::string& name, MatrixShape all) {
-  const int64_t out = all.out / c.experts;
-  tensors.Add(name, {c.experts, all.in, out}, 1.0f / std::sqrt(static_cast<float>(all.in)));
-  tensors.Add(name + "_bias", {c.experts, out}, 0.1f);
+void AddExperts(Tensors& tensors, const ModelConfig& c, int layer, const LinearPlace& place) {
+  const MatrixShape shape = ShapeOf(place.weight, c);
+  const bool has_bias = place.bias != nullptr && c.*place.bias;
+  for (int expert = 0; place.stacked.empty() && expert < c.experts; ++expert)
+    AddLinear(tensors, LinearLayer{&place, layer, expert}.Tensor(c), shape, has_bias);
+  if (place.stacked.empty()) return;
+  const std::string name = LayerTensor(c, layer, place.stacked);
+  tensors.Add(name, {c.experts, shape.in, shape.out}, 1.0f / std::sqrt(static_cast<float>(shape.in)));
+  if (has_bias) tensors.Add(name + "_bias", {c.experts, shape.out}, 0.1f);
 }
 
 void AddLayer(Tensors& tensors, const Family& family, const ModelConfig& c, int layer) {
   std::vector<std::string_view> done;  // fused tensors
   for (const LinearPlace& place : LinearOf(family, c, layer)) {
     const bool has_bias = place.bias != nullptr && c.*place.bias;
-    if (!place.experts.empty()) {
-      AddExperts(tensors, c, LayerTensor(c, layer, place.experts), ShapeOf(place.weight, c));
+    if (place.experts != nullptr) {
+      AddExperts(tensors, c, layer, place);
     } else if (place.fused.empty()) {
       AddLinear(tensors, LayerTensor(c, layer, place.tensor), ShapeOf(place.weight, c), has_bias);
     } else if (!std::ranges::contains(done, place.fused)) {

@@ -11,16 +11,16 @@ namespace tare {
 namespace {
 
 // The weight in floating point for this call, in the memory, if the model keeps only its codes.
-WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, AlignedBuffer<char>& memory) {
-  const WeightMatrix& weight = p.linear.Float();
+WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, const PlannedLinear* planned,
+                         AlignedBuffer<char>& memory) {
+  const WeightMatrix& weight = FloatOf(planned, p.linear.weight);
   if (weight.data != nullptr) return weight;
   return InFloat(weight, call.projector.math(), memory, Formatted("layer {}: weights of {}", call.layer, Name(p.site)));
 }
 
 // Of codes whose groups are no neighbours: with inputs of their own, one by one.
-void ProjectOrdered(const LayerCall& call, const PlannedLinear& planned, const float* x,
+void ProjectOrdered(const LayerCall& call, const PlannedLinear& planned, const float* x, int64_t rows,
                     const QuantizedProjection& projection) {
-  const int64_t rows = call.batch.Rows();
   const float* const ordered = planned.InOrder(x, rows, call.a.ordered);
   if (planned.activation) {
     call.a.quantized.Project(ordered, rows, *planned.activation, {&projection, 1});
@@ -29,31 +29,34 @@ void ProjectOrdered(const LayerCall& call, const PlannedLinear& planned, const f
   }
 }
 
-void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProjection* const> all) {
-  const int64_t rows = call.batch.Rows();
+}  // namespace
+
+void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<const SeenProjection* const> all) {
+  std::vector<std::unique_ptr<PlannedLinear>> made;  // for this call
   std::vector<Projection> in_float;
   std::map<TokenFormat, std::vector<QuantizedProjection>> in_integers;  // by what x becomes
   std::vector<QuantizedProjection> weights_alone;
   for (const SeenProjection* p : all) {
     const PlannedLinear* planned = p->linear.planned.get();
+    if (planned == nullptr && p->linear.when_used)
+      planned =
+          made.emplace_back(PlannedLinear::Of(p->linear.weight, *p->linear.when_used, call.projector.math())).get();
     const float* bias = p->linear.bias.empty() ? nullptr : p->linear.bias.data();
     const bool packed = planned != nullptr && planned->packed && (planned->activation || rows == 1);
     if (packed && !planned->order.empty()) {
-      ProjectOrdered(call, *planned, x, {&*planned->packed, bias, p->y});
+      ProjectOrdered(call, *planned, x, rows, {&*planned->packed, bias, p->y});
     } else if (packed && planned->activation) {
       in_integers[*planned->activation].push_back({&*planned->packed, bias, p->y});
     } else if (packed) {
       weights_alone.push_back({&*planned->packed, bias, p->y});
     } else {
-      in_float.push_back({FloatWeight(call, *p, call.a.dequantized.at(in_float.size())), bias, p->y});
+      in_float.push_back({FloatWeight(call, *p, planned, call.a.dequantized.at(in_float.size())), bias, p->y});
     }
   }
   call.projector.Project(x, rows, in_float);
   call.a.one_token.Project(x, weights_alone);
   for (const auto& [format, projections] : in_integers) call.a.quantized.Project(x, rows, format, projections);
 }
-
-}  // namespace
 
 void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::span<const SeenProjection> all) {
   const int64_t rows = call.batch.Rows();
@@ -67,9 +70,9 @@ void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::sp
     GrowRows(call.a.seen, rows, columns);
     std::copy_n(x, rows * columns, call.a.seen.data());
     ShowRows(call.visitors, p.site, call.layer, call.batch, call.a.seen.data(), columns);
-    ProjectAll(call, call.a.seen.data(), {&one, 1});
+    ProjectRows(call, call.a.seen.data(), rows, {&one, 1});
   }
-  ProjectAll(call, x, unseen);
+  ProjectRows(call, x, rows, unseen);
 }
 
 void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body) {

@@ -19,6 +19,9 @@ struct SeenProjection {
 
 void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::span<const SeenProjection> all);
 
+// The projections of x [rows, columns], by weights as stored or as a plan has them; no visitor sees x.
+void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<const SeenProjection* const> all);
+
 // body(row) for all rows of the batch, from several threads.
 void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body);
 

@@ -2,7 +2,6 @@
 #include "experiments/model/sites_of_model.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "experiments/model/family.h"
 #include "kernels/decode/decode_heads.h"
@@ -44,6 +43,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .gated_ffn = std::ranges::contains(FamilyOf(config).linear, Site::kGateProjW, &LinearPlace::weight),
                    .tied_head = config.tied_embeddings,
                    .sinks = config.sinks,
+                   .experts = config.experts,
                    .decodes = config.projection == 0,
                    .heads = {},
                    .weights = {}};
@@ -60,12 +60,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
       }
       if (std::ssize(having) < config.layers) sites.layers_of[info.site] = std::move(having);
     }
-    if (config.experts > 0) {  // instead of one feed-forward
-      std::vector<int> all(static_cast<size_t>(config.layers));
-      std::iota(all.begin(), all.end(), 0);
-      if (IsOfExperts(info.site)) sites.layers_of[info.site] = all;
-      if (IsOfDense(info.site)) sites.layers_of[info.site] = {};
-    }
+    if (config.experts > 0 && IsOfDense(info.site)) sites.layers_of[info.site] = {};
     const int heads = HeadsOf(info.site, config);
     for (int head = 0; head < heads; ++head) sites.heads[info.site].push_back(MapOf(table, info.site, head));
     if (heads > 0 && !IsOfExperts(info.site)) sites.groups[info.site] = GroupsOf(decoded, info.site, heads);
@@ -92,8 +87,8 @@ ModelSites ModelSitesOf(const Model& model) {
   };
   for (int layer = 0; layer < sites.layers; ++layer) {
     const LayerWeights& weights = model.layers()[static_cast<size_t>(layer)];
-    for (const LinearPlace& place : LinearOf(FamilyOf(model.config()), model.config(), layer))
-      add({place.weight, layer}, (weights.*place.linear).weight);
+    for (const LinearLayer& linear : LinearLayersOf(model.config(), layer))
+      add(linear.WeightKey(), WeightsOf(weights, linear).weight);
   }
   add({Site::kLmHeadW}, model.head().weight);
   return sites;

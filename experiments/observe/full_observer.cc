@@ -12,8 +12,9 @@ namespace {
 
 constexpr int64_t kWeightRows = 64;
 
-// Blocks of a weight's rows, as f32.
-void ShowMatrix(SiteVisitors visitors, Site site, std::optional<int> layer, const WeightMatrix& weight) {
+// Blocks of a weight's rows, as f32; before: rows of the site's matrices before it.
+void ShowMatrix(SiteVisitors visitors, Site site, std::optional<int> layer, const WeightMatrix& weight,
+                int64_t before) {
   const int64_t blocks = (weight.out + kWeightRows - 1) / kWeightRows;
   ParallelFor(static_cast<size_t>(blocks), [&](size_t index, int thread) {
     const int64_t first = static_cast<int64_t>(index) * kWeightRows, rows = std::min(kWeightRows, weight.out - first);
@@ -21,7 +22,7 @@ void ShowMatrix(SiteVisitors visitors, Site site, std::optional<int> layer, cons
     for (int64_t r = 0; r < rows; ++r) RowAsFloat(weight, first + r, &values[static_cast<size_t>(r * weight.in)]);
     const SiteBlock block{.site = site,
                           .layer = layer,
-                          .first_row = first,
+                          .first_row = before + first,
                           .rows = rows,
                           .first_columns = weight.in,
                           .values = values.data(),
@@ -214,29 +215,40 @@ void FullObserver::Visit(const SiteBlock& block, int thread) {
   Gather(block, measures, target);
 }
 
-void FullObserver::ObserveMatrix(Site site, std::optional<int> layer, const WeightMatrix& weight) {
+void FullObserver::ObserveMatrices(Site site, std::optional<int> layer, std::span<const WeightMatrix> weights) {
   if (!selection_.Wants(site, layer)) return;
-  SiteVisitor* const first_pass[] = {&scales_};
-  if (scales_.Wants(site, layer)) ShowMatrix(first_pass, site, layer, weight);
-  SiteVisitor* const visitors[] = {this};
-  ShowMatrix(visitors, site, layer, weight);
+  const auto show = [&](SiteVisitor* visitor) {
+    SiteVisitor* const visitors[] = {visitor};
+    int64_t before = 0;
+    for (const WeightMatrix& weight : weights) {
+      ShowMatrix(visitors, site, layer, weight, before);
+      before += weight.out;
+    }
+  };
+  if (scales_.Wants(site, layer)) show(&scales_);
+  show(this);
 }
 
 void FullObserver::ObserveWeights(const Model& model) {
   for (int layer = 0; layer < model.config().layers; ++layer) {
     const LayerWeights& w = model.layers()[static_cast<size_t>(layer)];
-    for (const LinearPlace& place : LinearOf(FamilyOf(model.config()), model.config(), layer))
-      ObserveMatrix(place.weight, layer, (w.*place.linear).weight);
+    std::map<Site, std::vector<WeightMatrix>> matrices;  // of experts many
+    for (const LinearLayer& linear : LinearLayersOf(model.config(), layer))
+      matrices[linear.place->weight].push_back(WeightsOf(w, linear).weight);
+    for (const auto& [site, of] : matrices) ObserveMatrices(site, layer, of);
   }
   const std::string name(HeadTensor(model.config()));
   if (const ForeignMatrix* matrix = model.files().FindForeign(name))
-    ObserveMatrix(Site::kLmHeadW, {}, {nullptr, WeightType::kF32, matrix->out(), matrix->in(), nullptr, matrix});
+    ObserveMatrices(
+        Site::kLmHeadW, {},
+        std::vector<WeightMatrix>{{nullptr, WeightType::kF32, matrix->out(), matrix->in(), nullptr, matrix}});
   const TensorView* head = model.files().Find(name);
   if (head == nullptr) return CloseSequences();
   const WeightType type = head->dtype == DType::kBF16  ? WeightType::kBf16
                           : head->dtype == DType::kF16 ? WeightType::kF16
                                                        : WeightType::kF32;
-  ObserveMatrix(Site::kLmHeadW, {}, {head->bytes.data(), type, head->shape[0], head->shape[1]});
+  const WeightMatrix matrix{head->bytes.data(), type, head->shape[0], head->shape[1]};
+  ObserveMatrices(Site::kLmHeadW, {}, {&matrix, 1});
   CloseSequences();
 }
 

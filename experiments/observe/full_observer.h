@@ -49,7 +49,8 @@ class FullObserver : public SiteVisitor {
   static void CountOutliers(const SiteBlock& block, const BlockMeasures& measures, Target& target, Worker& worker);
   static void Gather(const SiteBlock& block, const BlockMeasures& measures, Target& target);
   void CloseSequences();
-  void ObserveMatrix(Site site, std::optional<int> layer, const WeightMatrix& weight);
+  // All matrices of a site in a layer, measured as one, below one another.
+  void ObserveMatrices(Site site, std::optional<int> layer, std::span<const WeightMatrix> weights);
 
   const SiteSelection selection_;
   const std::vector<MeasuredFormat> formats_;

@@ -46,6 +46,9 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& mode
       if (!model.Has(site))
         FailUsage("--sites '{}': got {}, expected a site of {} model", name, Name(site), WithArticle(model.family));
       CheckSelector(rule, site, model, Formatted("--sites '{}'", name));
+      if (!rule.selector.experts.empty())
+        FailUsage("--sites '{}': got some experts, expected all, whose weights are measured together; try {}", name,
+                  Name(site));
     }
     selection.canonical_ += (selection.canonical_.empty() ? "" : ",") + name;
     selection.rules_.push_back(rule);

@@ -34,8 +34,11 @@ double BytesOf(const LinearWeights& linear) {
 double WeightBytes(const Model& model) {
   double bytes = BytesOf(model.head());
   for (int layer = 0; layer < model.config().layers; ++layer) {
-    for (const LinearPlace& place : LinearOf(FamilyOf(model.config()), model.config(), layer))
-      bytes += BytesOf(model.layers()[static_cast<size_t>(layer)].*place.linear);
+    for (const LinearLayer& linear : LinearLayersOf(model.config(), layer)) {
+      const double all = linear.expert ? model.config().experts : 1,
+                   used = linear.expert ? model.config().chosen_experts : 1;
+      bytes += BytesOf(WeightsOf(model.layers()[static_cast<size_t>(layer)], linear)) * used / all;
+    }
   }
   return bytes;
 }

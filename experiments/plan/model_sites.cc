@@ -10,7 +10,8 @@ namespace tare {
 bool ModelSites::Has(Site site) const {
   const auto some = layers_of.find(site);
   if (some != layers_of.end() && some->second.empty()) return false;
-  if (IsOfMamba(site) || IsOfMemoryUnit(site) || IsOfExperts(site)) return some != layers_of.end();
+  if (IsOfMamba(site) || IsOfMemoryUnit(site)) return some != layers_of.end();
+  if (IsOfExperts(site)) return experts > 0;
   if (site == Site::kDifference) return maps == 2;
   if (IsCache(site)) return decodes;
   if (site == Site::kGateProjW || site == Site::kGateProjIn) return gated_ffn;
@@ -42,6 +43,10 @@ std::vector<SiteKey> ModelSites::Keys(Site site) const {
   if (!ClassOf(site).dimensions.contains('l')) return {{site}};
   for (int layer = 0; layer < layers; ++layer) {
     if (!HasIn(site, layer)) continue;
+    if (ClassOf(site).dimensions.contains('e')) {
+      for (int expert = 0; expert < experts; ++expert) keys.push_back({.site = site, .layer = layer, .expert = expert});
+      continue;
+    }
     if (!heads.contains(site)) keys.push_back({site, layer});
     for (int head = 0; head < Heads(site); ++head)
       keys.push_back({site, layer, head, heads.at(site)[static_cast<size_t>(head)]});

@@ -31,6 +31,7 @@ struct ModelSites {
   bool gated_ffn = true;   // has a gate_proj beside up_proj
   bool tied_head = false;  // the head's weight is the embedding
   bool sinks = false;      // heads have learned sinks
+  int experts = 0;         // of each layer; 0: one feed-forward, without a router
   bool decodes = false;    // runs token by token, over caches
   // For each site with heads, by head: 1 or 2 if only that map uses it, else empty.
   std::map<Site, std::vector<std::optional<int>>> heads;

@@ -69,7 +69,7 @@ Json ExecutedBy(const ResolvedPlan& plan, Site site, const Holding& holding) {
   if (IsCache(site)) return "decode kernel";
   if (!IsWeight(site)) return "integer kernel";
   const std::optional<int> layer = holding.layers.empty() ? std::nullopt : std::optional(*holding.layers.begin());
-  return plan.RuleAt({InputOf(site), layer}) != nullptr ? "integer kernel" : "f32 product";
+  return plan.RuleAt(InputKeyOf({site, layer})) != nullptr ? "integer kernel" : "f32 product";
 }
 
 Json SiteJson(const Plan& plan, const ModelSites& model, Site site, const Holding& holding, const Attempt& executed) {

@@ -129,6 +129,12 @@ std::string LayersText(const std::vector<int>& layers) {
 
 }  // namespace
 
+SiteKey InputKeyOf(const SiteKey& weight) {
+  const Site input = InputOf(weight.site);
+  return {
+      .site = input, .layer = weight.layer, .head = input == Site::kExpertsDownIn ? std::optional(0) : std::nullopt};
+}
+
 bool HasKernel(Site site) {
   return IsCache(site) || std::ranges::contains(kAttentionSites, site) ||
          std::ranges::any_of(AllLinearSites(),
@@ -171,6 +177,7 @@ void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const s
               Name(site), LayersText(some->second), model.family);
   check(rule.selector.heads, 0, model.Heads(site), "head");
   check(rule.selector.maps, 1, model.maps, "map");
+  check(rule.selector.experts, 0, model.experts, "expert");
 }
 
 void CheckRule(const Rule& rule, const ModelSites& model) {
@@ -226,6 +233,8 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
       RefuseRule(rule, "+smooth", "none, as rows of heads with learned sinks do not sum to 1", "simulating it");
     if (!IsInteger(rule.format) && !IsWeight(rule.sites.front()))
       RefuseRule(rule, Info(rule.format).name, "integers, as integer kernels need", "simulating it");
+    if (rule.sites.front() == Site::kExpertsDownIn && !rule.selector.heads.empty())
+      RefuseRule(rule, "some of a token's experts", "all of them, as integer kernels take them", "simulating it");
     for (const Site site : rule.sites) {
       if (!HasKernel(site))
         RefuseRule(
@@ -237,11 +246,8 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   }
   for (const LinearSites& linear : AllLinearSites()) {
     for (const SiteKey& key : model.Keys(linear.weight)) {
-      const Rule* input = plan.RuleAt({linear.input, key.layer});
+      const Rule* input = plan.RuleAt(InputKeyOf(key));
       if (input == nullptr) continue;
-      if (IsOfExperts(linear.input))
-        RefuseRule(*input, Name(linear.input), "inputs that integer kernels take, which experts' are not",
-                   Formatted("{}=f32 after it, or simulating it", Name(linear.input)));
       CheckExecutedInput(*input);
       const auto stored = model.weights.find(key);
       if (plan.RuleAt(key) == nullptr && stored != model.weights.end() && !stored->second.format)

@@ -24,6 +24,9 @@ bool HasKernel(Site site);
 Site InputOf(Site weight);
 // The weights that an input is multiplied by; empty for other sites.
 std::optional<Site> WeightOf(Site input);
+// The place of what a linear layer multiplies by the weights of this place: of experts.down.in, whose rules are of all
+// of a token's experts where they are executed, its first.
+SiteKey InputKeyOf(const SiteKey& weight);
 
 // Refuses a selector that matches nothing in the model at this site; `where` starts the message.
 void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where);

@@ -4,40 +4,81 @@
 #include <algorithm>
 
 #include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
 namespace {
 
+CaughtInputs EmptyInputs(int64_t channels, int64_t tokens) {
+  CaughtInputs x{.values = {}, .channels = channels, .tokens = tokens, .chosen = {}};
+  x.values.Reset(static_cast<size_t>(PaddedRows(channels) * tokens));
+  std::fill_n(x.values.data(), x.values.size(), 0.0f);
+  return x;
+}
+
+// Which of a batch's inputs an expert has, by the place among all choices.
+std::vector<int64_t> ChoicesOf(const CaughtInputs& x, int expert) {
+  std::vector<int64_t> choices;
+  for (size_t i = 0; i < x.chosen.size(); ++i) {
+    if (x.chosen[i] == expert) choices.push_back(static_cast<int64_t>(i));
+  }
+  return choices;
+}
+
+// The inputs of these choices, of which each input has so many, as a batch of its own: a multiple of 64 tokens, the
+// last ones zeros, so that products of few shapes are made. 0 where the choice is -1.
+CaughtInputs OfChoices(const CaughtInputs& x, const std::vector<int64_t>& choices, int64_t per_input) {
+  CaughtInputs some = EmptyInputs(x.channels, PaddedRows(std::ssize(choices)));
+  ParallelFor(static_cast<size_t>(x.channels), [&](size_t i, int) {
+    const float* const from = x.values.data() + static_cast<int64_t>(i) * x.tokens;
+    float* const to = some.values.data() + static_cast<int64_t>(i) * some.tokens;
+    for (size_t c = 0; c < choices.size(); ++c) to[c] = choices[c] < 0 ? 0.0f : from[choices[c] / per_input];
+  });
+  return some;
+}
+
+// What the stored model made of the same tokens in the same expert.
+std::vector<int64_t> SameChoices(const CaughtInputs& exact, const std::vector<int64_t>& choices, int expert,
+                                 int64_t k) {
+  std::vector<int64_t> same;
+  for (const int64_t choice : choices) {
+    const auto first = exact.chosen.begin() + choice / k * k, found = std::find(first, first + k, expert);
+    same.push_back(found == first + k ? -1 : found - exact.chosen.begin());
+  }
+  return same;
+}
+
 // One batch's inputs at the sites of a layer, transposed to [channels, tokens] for the product X^T X.
 class InputCatcher : public SiteVisitor {
  public:
-  InputCatcher(int layer, const TokenBatch& batch) : layer_(layer), tokens_(batch.Rows()) {
+  // experts: that a token chooses.
+  InputCatcher(int layer, const TokenBatch& batch, int experts)
+      : layer_(layer), rows_(batch.Rows()), experts_(experts) {
     for (const AttentionSequence& s : batch.sequences) first_row_.push_back(s.first_row);
   }
   // Room for a site's inputs, made before the pass.
   void Expect(Site site, int64_t channels) {
     CaughtInputs& x = caught_[site];
-    x.channels = channels;
-    x.tokens = tokens_;
-    x.values.Reset(static_cast<size_t>(PaddedRows(channels) * tokens_));
-    std::fill_n(x.values.data(), x.values.size(), 0.0f);
+    x = EmptyInputs(channels, rows_ * (site == Site::kExpertsDownIn ? experts_ : 1));
   }
 
   bool Wants(Site site, std::optional<int> layer) const override { return layer == layer_ && caught_.contains(site); }
   void Visit(const SiteBlock& block, int) override {
-    float* x = caught_.at(block.site).values.data();
+    CaughtInputs& x = caught_.at(block.site);
+    const bool chosen = block.site == Site::kExpertsDownIn;
     for (int64_t r = 0; r < block.rows; ++r) {
-      const int64_t token = first_row_[block.slot] + block.first_row + r;
+      const int64_t token = first_row_[block.slot] + block.first_row + r,
+                    column = chosen ? token * experts_ + *block.head : token;
       const std::span<const float> row = block.Row(r);
-      for (size_t i = 0; i < row.size(); ++i) x[static_cast<int64_t>(i) * tokens_ + token] = row[i];
+      for (size_t i = 0; i < row.size(); ++i) x.values[static_cast<int64_t>(i) * x.tokens + column] = row[i];
     }
   }
   std::map<Site, CaughtInputs> Take() { return std::move(caught_); }
 
  private:
   int layer_;
-  int64_t tokens_;
+  int64_t rows_, experts_;
   std::vector<int64_t> first_row_;  // of each sequence in the batch
   std::map<Site, CaughtInputs> caught_;
 };
@@ -81,7 +122,7 @@ CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>
 
 std::map<Site, CaughtInputs> CalibrationPass::InputsOf(size_t batch, int layer, std::span<const Site> sites) {
   const Part& part = parts_.at(batch);
-  InputCatcher catcher(layer, part.batch);
+  InputCatcher catcher(layer, part.batch, model_.config().chosen_experts);
   std::map<Site, Site> seen_as;  // up_proj.in, where the model has no gate_proj.in
   auto linear = LinearOf(FamilyOf(model_.config()), model_.config(), layer);
   for (const Site site : sites) {
@@ -94,7 +135,10 @@ std::map<Site, CaughtInputs> CalibrationPass::InputsOf(size_t batch, int layer, 
   SiteVisitor* const visitors[] = {&catcher};
   model_.RunLayer(part.batch, layer, stream, visitors);
   std::map<Site, CaughtInputs> caught = catcher.Take(), inputs;
-  for (const auto& [site, seen] : seen_as) inputs.emplace(site, std::move(caught.at(seen)));
+  for (const auto& [site, seen] : seen_as) {
+    CaughtInputs& x = inputs.emplace(site, std::move(caught.at(seen))).first->second;
+    if (IsOfExperts(site)) x.chosen.assign(model_.ChosenExperts().begin(), model_.ChosenExperts().end());
+  }
   return inputs;
 }
 
@@ -113,6 +157,7 @@ SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass*
   for (size_t batch = 0; batch < batches(); ++batch) {
     const CaughtInputs x = std::move(InputsOf(batch, layer, {&input, 1}).at(input));
     m.in = x.channels;
+    m.tokens += x.tokens;
     AddProduct(x, x, m.values);
     if (exact == nullptr) continue;
     CaughtInputs lost = std::move(exact->InputsOf(batch, layer, {&input, 1}).at(input));
@@ -122,8 +167,46 @@ SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass*
   return m;
 }
 
-void CalibrationPass::Advance(int layer) {
-  for (Part& part : parts_) model_.RunLayer(part.batch, layer, part.stream);
+std::vector<SecondMoments> CalibrationPass::MomentsOfExperts(int layer, Site input, int first, int count,
+                                                             CalibrationPass* exact) {
+  const int64_t k = model_.config().chosen_experts, per_input = input == Site::kExpertsDownIn ? 1 : k;
+  std::vector<SecondMoments> all(static_cast<size_t>(count));
+  for (size_t batch = 0; batch < batches(); ++batch) {
+    const CaughtInputs x = std::move(InputsOf(batch, layer, {&input, 1}).at(input));
+    CaughtInputs y;
+    if (exact != nullptr) y = std::move(exact->InputsOf(batch, layer, {&input, 1}).at(input));
+    for (int i = 0; i < count; ++i) {
+      SecondMoments& m = all[static_cast<size_t>(i)];
+      m.in = x.channels;
+      const std::vector<int64_t> choices = ChoicesOf(x, first + i);
+      if (choices.empty()) continue;
+      m.tokens += std::ssize(choices);
+      const CaughtInputs reached = OfChoices(x, choices, per_input);
+      AddProduct(reached, reached, m.values);
+      if (exact == nullptr) continue;
+      const bool of_token = input == Site::kExpertsGateUpIn;  // whatever it chooses
+      const std::vector<int64_t> there = of_token ? choices : SameChoices(y, choices, first + i, k);
+      CaughtInputs lost = OfChoices(y, there, per_input);
+      for (size_t c = 0; c < choices.size(); ++c) {
+        if (there[c] < 0) continue;
+        for (int64_t channel = 0; channel < lost.channels; ++channel) {
+          const size_t at = static_cast<size_t>(channel * lost.tokens) + c;
+          lost.values[at] -= reached.values[at];
+        }
+      }
+      AddProduct(lost, reached, m.cross);
+    }
+  }
+  return all;
+}
+
+std::vector<int64_t> CalibrationPass::Advance(int layer) {
+  std::vector<int64_t> tokens(static_cast<size_t>(model_.config().experts));
+  for (Part& part : parts_) {
+    model_.RunLayer(part.batch, layer, part.stream);
+    for (const int32_t expert : model_.ChosenExperts()) ++tokens[static_cast<size_t>(expert)];
+  }
+  return tokens;
 }
 
 }  // namespace tare

@@ -17,23 +17,28 @@
 
 namespace tare {
 
-// Sums over all tokens for a linear layer's input x.
+// Sums over all tokens for a linear layer's input x; for an expert's over those that reach it.
 struct SecondMoments {
   int64_t in = 0;
+  int64_t tokens = 0;
   std::vector<float> values;  // of x x^T [in, in]
   std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact pass
 };
 
 // Inputs of linear layers, by the first site with that input: q_proj.in (for q, k, v, lambda), o_proj.in, gate_proj.in
-// (for gate, up), down_proj.in; those of a Mamba and of a memory unit each of its own. In the order of a layer.
-inline constexpr std::array kCalibratedInputs{
-    Site::kMambaInProjIn, Site::kMambaXProjIn, Site::kMambaDtProjIn, Site::kMambaOutProjIn, Site::kGmuInProjIn,
-    Site::kGmuOutProjIn,  Site::kQProjIn,      Site::kOProjIn,       Site::kGateProjIn,     Site::kDownProjIn};
+// (for gate, up), down_proj.in; those of a Mamba, a memory unit and experts each of its own. In a layer's order.
+inline constexpr std::array kCalibratedInputs{Site::kMambaInProjIn,  Site::kMambaXProjIn,    Site::kMambaDtProjIn,
+                                              Site::kMambaOutProjIn, Site::kGmuInProjIn,     Site::kGmuOutProjIn,
+                                              Site::kQProjIn,        Site::kOProjIn,         Site::kGateProjIn,
+                                              Site::kDownProjIn,     Site::kExpertsGateUpIn, Site::kExpertsDownIn};
 
 // One batch's inputs of a linear layer, by channel.
 struct CaughtInputs {
   AlignedBuffer<float> values;  // [PaddedRows(channels), tokens], padded with zeros
   int64_t channels = 0, tokens = 0;
+  // Of inputs of experts: the experts that each row of the batch chose, as Model::ChosenExperts. experts.down.in has as
+  // many tokens as there are choices.
+  std::vector<int32_t> chosen;
 };
 
 class CalibrationPass {
@@ -47,8 +52,12 @@ class CalibrationPass {
 
   // Moments of this input over all batches. exact: a pass of the same text through the stored model, or null.
   SecondMoments MomentsOf(int layer, Site input, CalibrationPass* exact = nullptr);
-  // Takes all tokens through the layer with its current weights.
-  void Advance(int layer);
+  // The same of an input of experts, for each of `count` experts from the first. Where the stored model sends a token
+  // to another expert, nothing is known of what it lost there, and its difference counts as 0.
+  std::vector<SecondMoments> MomentsOfExperts(int layer, Site input, int first, int count,
+                                              CalibrationPass* exact = nullptr);
+  // Takes all tokens through the layer with its current weights; returns how many of them reached each expert.
+  std::vector<int64_t> Advance(int layer);
 
   int64_t tokens() const { return tokens_; }
 

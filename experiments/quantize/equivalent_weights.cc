@@ -32,26 +32,43 @@ class LayerChanges {
       : changes_(weights.changes), files_(files), config_(config), layer_(layer) {}
 
   std::string Name(std::string_view tensor) const { return LayerTensor(config_, layer_, tensor); }
-  TensorChange& Of(std::string_view tensor) {
-    TensorChange& change = changes_[Name(tensor)];
-    change.source = Name(tensor);
-    return change;
+  TensorChange& Of(std::string_view tensor) { return Named(Name(tensor)); }
+  std::vector<LinearLayer> linear() const { return LinearLayersOf(config_, layer_); }
+  const LinearPlace& Place(Site weight) const {
+    return *std::ranges::find(FamilyOf(config_).linear, weight, &LinearPlace::weight);
   }
-  std::span<const LinearPlace> linear() const { return FamilyOf(config_).linear; }
-  const LinearPlace& Place(Site weight) const { return *std::ranges::find(linear(), weight, &LinearPlace::weight); }
-  TensorChange& Weight(Site weight) { return Of(std::string(Place(weight).tensor) + ".weight"); }
+  TensorChange& Weight(const LinearLayer& linear) { return Named(linear.Tensor(config_) + ".weight"); }
+  TensorChange& Weight(Site weight) { return Weight(LinearLayer{&Place(weight), layer_, std::nullopt}); }
+  // Small matrices that multiply what the norm makes, too: a router's.
+  std::vector<TensorChange*> Readers(std::string_view norm) {
+    std::vector<TensorChange*> readers;
+    for (const LinearLayer& one : linear()) {
+      if (one.place->norm == norm) readers.push_back(&Weight(one));
+    }
+    for (const VectorPlace& place : FamilyOf(config_).vectors) {
+      if (place.norm == norm && place.In(config_, layer_)) readers.push_back(&Of(place.tensor));
+    }
+    return readers;
+  }
   // What the output side of a projection does, its bias does too.
-  void AlsoBias(Site site) {
-    const std::string name = std::string(Place(site).tensor) + ".bias";
-    if (!files_.Has(Name(name))) return;
-    const TensorChange& weight = Weight(site);
-    TensorChange& bias = Of(name);
+  void AlsoBias(Site site) { AlsoBias(LinearLayer{&Place(site), layer_, std::nullopt}); }
+  void AlsoBias(const LinearLayer& linear) {
+    const std::string name = linear.Tensor(config_) + ".bias";
+    if (!files_.Has(name)) return;
+    const TensorChange& weight = Weight(linear);
+    TensorChange& bias = Named(name);
     bias.out_scale = weight.out_scale;
     bias.out = weight.out;
     bias.out_order = weight.out_order;
   }
 
  private:
+  TensorChange& Named(const std::string& name) {
+    TensorChange& change = changes_[name];
+    change.source = name;
+    return change;
+  }
+
   std::map<std::string, TensorChange>& changes_;
   const Checkpoint& files_;
   const ModelConfig& config_;
@@ -163,18 +180,27 @@ EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_
   w.changes[norm] = {.source = norm, .ones = true};
   for (int layer = 0; layer < c.layers; ++layer) {
     LayerChanges of(w, files, c, layer);
+    std::set<std::string_view> norms;
     for (const LinearPlace& place : family.linear) {
-      if (place.norm.empty()) continue;
-      TensorChange& change = of.Weight(place.weight);
-      change.in_scale = Values(*files.Find(of.Name(place.norm)));
-      change.in = stream;
-      of.Of(place.norm).ones = true;
+      if (!place.norm.empty()) norms.insert(place.norm);
+    }
+    for (const std::string_view before : norms) {
+      for (TensorChange* const change : of.Readers(before)) {
+        change->in_scale = Values(*files.Find(of.Name(before)));
+        change->in = stream;
+      }
+      of.Of(before).ones = true;
     }
     of.Weight(Site::kVProjW).out = values;
     of.Weight(Site::kVProjW).out_order = value_order;
     of.Weight(Site::kOProjW).in = values;
-    for (const Site into_stream : {Site::kOProjW, Site::kDownProjW}) of.Weight(into_stream).out = stream;
-    for (const Site turned : {Site::kVProjW, Site::kOProjW, Site::kDownProjW}) of.AlsoBias(turned);
+    of.AlsoBias(Site::kVProjW);
+    for (const LinearLayer& linear : of.linear()) {
+      const Site weight = linear.place->weight;
+      if (weight != Site::kOProjW && weight != Site::kDownProjW && weight != Site::kExpertsDownW) continue;
+      of.Weight(linear).out = stream;
+      of.AlsoBias(linear);
+    }
   }
   return w;
 }
@@ -185,13 +211,11 @@ EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& c, const 
   for (int layer = 0; layer < c.layers; ++layer) {
     LayerChanges of(w, files, c, layer);
     for (const auto& [site, s] : layers[layer]) {
-      const LinearPlace& first = *std::ranges::find(of.linear(), site, &LinearPlace::input);
+      const LinearPlace& first = *std::ranges::find(FamilyOf(c).linear, site, &LinearPlace::input);
       if (!first.norm.empty()) {
         of.Of(first.norm).out_scale = Inverse(s);
         of.Of(first.norm).offset = FamilyOf(c).norm_offset;
-        for (const LinearPlace& place : of.linear()) {
-          if (place.norm == first.norm) of.Weight(place.weight).in_scale = s;
-        }
+        for (TensorChange* const change : of.Readers(first.norm)) change->in_scale = s;
         continue;
       }
       const Site before = site == Site::kDownProjIn ? Site::kUpProjW : Site::kVProjW;

@@ -4,12 +4,13 @@
 //
 //   Rotated (QuaRot, arXiv 2404.00456, without its rotations at run time)
 //     residual stream x -> x R: the norms' weights go into the layers after them; R into embedding, q, k, v, gate, up
-//     and head on the input side, into o and down on the output side. R leaves a root mean square unchanged.
+//     and head on the input side, into o and down on the output side; a router and experts as gate, up and down. R
+//     leaves a root mean square unchanged.
 //     values of a head -> v R': into v's output side and o's input side. The two value slices of a head are rotated
 //     together, which leaves a head norm without weight unchanged, too (not if slices do not form fixed pairs).
 //   Smoothed (SmoothQuant, arXiv 2211.10438): input channel j of a layer divided by s_j, its weights multiplied
-//     q, k, v and gate, up: 1/s into the norm before them; down: into up's output; o: into v's output, with one s for
-//     all heads that share it, if the family has nothing in between.
+//     q, k, v and gate, up (and a router): 1/s into the norm before them; down: into up's output; o: into v's output,
+//     with one s for all heads that share it, if the family has nothing in between.
 // Family::rotation and Family::smoothed (experiments/model/family.h) say what a family allows.
 #pragma once
 
@@ -45,8 +46,8 @@ struct EquivalentWeights {
   bool unties = false;                          // embedding and head become separate
 };
 
-// s_j of one layer by the input's site: q_proj.in [E], gate_proj.in [E], down_proj.in [I]; o_proj.in [G d], by the
-// channel of v. A site that is missing, or that cannot be smoothed, does not change.
+// s_j of one layer by the input's site: q_proj.in [E], gate_proj.in or experts.gate_up.in [E], down_proj.in [I];
+// o_proj.in [G d], by the channel of v. A site that is missing, or that cannot be smoothed, does not change.
 using LayerSmoothing = std::map<Site, std::vector<float>>;
 
 // Throws Error for a size without a Hadamard matrix, and for a family that cannot be rotated.

@@ -4,11 +4,12 @@
 // Memory, besides the mapped files: round to nearest and hadamard hold one tensor (equivalent weights go through an f32
 // file beside the result). Calibrated methods hold the calibration's residual streams (gptaq: twice), one layer's
 // dequantized weights and, for one input of linear layers at a time, the second moments and their factors, at most 32
-// bytes per value.
+// bytes per value; of experts, the second moments of as many at once as fit into 1 GiB.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <vector>
 
 #include "experiments/passes/progress.h"
 #include "experiments/passes/sequences.h"
@@ -29,6 +30,12 @@ struct QuantizeJob {
   bool resume = false;                     // resumes an interrupted job; the result is byte-identical
 };
 
+// How many calibration tokens reached each expert of a layer.
+struct ReachedExperts {
+  int layer = 0;
+  std::vector<int64_t> tokens;
+};
+
 struct QuantizeSummary {
   int64_t matrices = 0;        // quantized ones
   int64_t values = 0;          // in them
@@ -36,6 +43,8 @@ struct QuantizeSummary {
   int64_t bytes_after = 0;     // with codes and scales
   double relative_error = 0;   // ||W - Q|| / ||W|| over all matrices together
   double bits_per_weight = 0;  // of the quantized matrices, with scales
+  // Of calibrated methods, by layer. Weights of an expert that no token reached are rounded to nearest.
+  std::vector<ReachedExperts> experts = {};
 };
 
 // Processes layers in order, calibrating each on the output of the quantized layers before it. Throws Error, leaving

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/round_layers.h"
 
+#include <algorithm>
 #include <cmath>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -187,7 +189,7 @@ class Job {
   void AddLayer(int layer, QuantizedCheckpointWriter& out) {
     std::optional<QuantizedCheckpoint> part;
     if (calibrated_) part.emplace(Part(layer));
-    ForEachMatrix(layer, [&](const LinearPlace&, const std::string& name, const Rule& rule) {
+    ForEachMatrix(layer, [&](const LinearLayer&, const std::string& name, const Rule& rule) {
       if (part) {
         Add(name, part->matrices().at(name), rule, out);
       } else {
@@ -200,19 +202,20 @@ class Job {
   void PassLayer(int layer) {
     if (!parts_->Has(layer)) RoundLayer(layer);
     const QuantizedCheckpoint part = Part(layer);
-    if (layer + 1 == config_.layers) return;
-    ForEachMatrix(layer, [&](const LinearPlace& place, const std::string& name, const Rule&) {
-      calibrated_->model.UseCodes(layer, place, part.matrices().at(name));
+    if (layer + 1 == config_.layers && config_.experts == 0) return;
+    ForEachMatrix(layer, [&](const LinearLayer& linear, const std::string& name, const Rule&) {
+      calibrated_->model.UseCodes(linear, part.matrices().at(name));
     });
-    calibrated_->calibration.Advance(layer);
-    if (calibrated_->exact) calibrated_->exact->calibration.Advance(layer);
+    const std::vector<int64_t> reached = calibrated_->calibration.Advance(layer);
+    if (!reached.empty()) summary_.experts.push_back({layer, reached});
+    if (calibrated_->exact && layer + 1 < config_.layers) calibrated_->exact->calibration.Advance(layer);
     calibrated_->model.DropCodes(layer);
   }
 
   // A layer that is done, every matrix of it as this job makes them.
   QuantizedCheckpoint Part(int layer) {
     QuantizedCheckpoint part = parts_->Layer(layer, provenance_, config_text_);
-    ForEachMatrix(layer, [&](const LinearPlace&, const std::string& name, const Rule& rule) {
+    ForEachMatrix(layer, [&](const LinearLayer&, const std::string& name, const Rule& rule) {
       const WeightMatrix stored = Stored(name);
       const auto found = part.matrices().find(name);
       if (found == part.matrices().end() || found->second.out != stored.out || found->second.in != stored.in ||
@@ -223,35 +226,81 @@ class Job {
     return part;
   }
 
-  // Into a part: weights with the same input together, in the order of the layer, so that each input is what the codes
-  // before it compute.
+  // Into a part, weights with the same input together, in a layer's order: each input is of the codes before it.
   void RoundLayer(int layer) {
     parts_->Keep(layer, provenance_, config_text_, [&](QuantizedCheckpointWriter& part) {
+      std::list<QuantizedMatrixBuffer> experts;  // in use until the layer is done
       for (const Site input : kCalibratedInputs) {
-        std::optional<CalibratedRounding> rounding;  // where a weight with this input is rounded
-        ForEachMatrix(layer, [&](const LinearPlace& place, const std::string& name, const Rule& rule) {
-          if (InputOf(place) != input) return;
-          if (!rounding) {
-            CalibrationPass* exact = calibrated_->exact ? &calibrated_->exact->calibration : nullptr;
-            rounding.emplace(method_, calibrated_->calibration.MomentsOf(layer, input, exact), Where(name));
-          }
-          const QuantizedMatrixBuffer matrix = rounding->Round(Stored(name), rule, Where(name));
-          part.AddMatrix(name, matrix.view(), rule.granularity);
-          calibrated_->model.UseCodes(layer, place, matrix.view());
-        });
+        if (IsOfExperts(input)) {
+          RoundExperts(layer, input, part, experts);
+        } else {
+          RoundInput(layer, input, part);
+        }
       }
+      calibrated_->model.DropCodes(layer);
     });
   }
 
+  CalibrationPass* Exact() { return calibrated_->exact ? &calibrated_->exact->calibration : nullptr; }
+
+  void RoundInput(int layer, Site input, QuantizedCheckpointWriter& part) {
+    std::optional<CalibratedRounding> rounding;  // where a weight with this input is rounded
+    ForEachMatrix(layer, [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
+      if (InputOf(*linear.place) != input) return;
+      if (!rounding) rounding.emplace(method_, calibrated_->calibration.MomentsOf(layer, input, Exact()), Where(name));
+      const QuantizedMatrixBuffer matrix = rounding->Round(Stored(name), rule, Where(name));
+      part.AddMatrix(name, matrix.view(), rule.granularity);
+      calibrated_->model.UseCodes(linear, matrix.view());
+    });
+  }
+
+  // Experts one after another, each with the tokens that reach it; to nearest where none does.
+  void RoundExperts(int layer, Site input, QuantizedCheckpointWriter& part, std::list<QuantizedMatrixBuffer>& used) {
+    constexpr int64_t kMomentBytes = int64_t{1} << 30;
+    const int64_t in = input == Site::kExpertsDownIn ? config_.ffn : config_.hidden,
+                  bytes = in * in * 4 * (calibrated_->exact ? 2 : 1),
+                  at_once = std::clamp<int64_t>(kMomentBytes / bytes, 1, std::max(config_.experts, 1));
+    std::vector<SecondMoments> moments;          // of experts from `first`
+    std::optional<CalibratedRounding> rounding;  // for one of them
+    int first = 0, rounding_for = -1;
+    const auto round = [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
+      const int expert = *linear.expert;
+      if (expert >= first + std::ssize(moments)) {
+        first = expert;
+        const int count = static_cast<int>(std::min<int64_t>(at_once, config_.experts - first));
+        moments = calibrated_->calibration.MomentsOfExperts(layer, input, first, count, Exact());
+      }
+      const SecondMoments& m = moments[static_cast<size_t>(expert - first)];
+      if (rounding_for != expert) {
+        rounding.reset();
+        if (m.tokens > 0) rounding.emplace(method_, m, Where(name));
+        rounding_for = expert;
+      }
+      const std::string where = Where(name);
+      const QuantizedMatrixBuffer& matrix = used.emplace_back(rounding ? rounding->Round(Stored(name), rule, where)
+                                                                       : QuantizeByRule(Stored(name), rule, where));
+      part.AddMatrix(name, matrix.view(), rule.granularity);
+      calibrated_->model.UseCodes(linear, matrix.view());
+    };
+    std::vector<LinearLayer> all = LinearLayersOf(config_, layer);
+    std::erase_if(all, [&](const LinearLayer& linear) { return linear.place->input != input; });
+    std::ranges::stable_sort(all, {}, &LinearLayer::expert);
+    for (const LinearLayer& linear : all) Visit(linear, round);
+  }
+
+  using ForMatrix = std::function<void(const LinearLayer&, const std::string& name, const Rule&)>;
+
   // Those of the layer that the plan quantizes.
-  void ForEachMatrix(int layer, const std::function<void(const LinearPlace&, const std::string&, const Rule&)>& body) {
-    for (const LinearPlace& place : LinearOf(FamilyOf(config_), config_, layer)) {
-      const std::string name = LayerTensor(config_, layer, place.tensor) + ".weight";
-      const Rule* rule = plan_.RuleAt({place.weight, layer});
-      if (rule == nullptr) continue;
-      body(place, name, *rule);
-      files_.Release(name);
-    }
+  void ForEachMatrix(int layer, const ForMatrix& body) {
+    for (const LinearLayer& linear : LinearLayersOf(config_, layer)) Visit(linear, body);
+  }
+
+  void Visit(const LinearLayer& linear, const ForMatrix& body) {
+    const std::string name = linear.Tensor(config_) + ".weight";
+    const Rule* rule = plan_.RuleAt(linear.WeightKey());
+    if (rule == nullptr) return;
+    body(linear, name, *rule);
+    files_.Release(name);
   }
 
   int64_t StoredBytes(const std::string& name) const {
@@ -319,8 +368,8 @@ std::map<std::string, SiteKey> WeightSites(const ModelConfig& config) {
   const Family& family = FamilyOf(config);
   std::map<std::string, SiteKey> sites{{std::string(family.names.head), {Site::kLmHeadW}}};
   for (int layer = 0; layer < config.layers; ++layer) {
-    for (const LinearPlace& place : LinearOf(family, config, layer))
-      sites[LayerTensor(config, layer, place.tensor) + ".weight"] = {place.weight, layer};
+    for (const LinearLayer& linear : LinearLayersOf(config, layer))
+      sites[linear.Tensor(config) + ".weight"] = linear.WeightKey();
   }
   return sites;
 }
@@ -334,9 +383,6 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (rule == nullptr || !files.Has(name)) continue;
     ++matrices;
     if (!job.method.RoundsByCalibration()) continue;
-    if (IsOfExperts(key.site))
-      RefuseRule(*rule, Name(key.site), "weights that every token reaches, as " + method + " takes them",
-                 Formatted("rtn, or {}=f32 after it", Name(key.site)));
     if (rule->granularity.kind == Granularity::Kind::kTensor)
       RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
     if (rule->sites.front() == Site::kLmHeadW)

@@ -20,12 +20,10 @@ namespace {
 constexpr int64_t kSampled = 512;
 
 // Linear layers that share the input of this site.
-std::vector<const LinearPlace*> PlacesWithInput(Site site, const Model& model) {
-  std::vector<const LinearPlace*> places;
-  for (const LinearPlace& place : FamilyOf(model.config()).linear) {
-    if (InputOf(place) == site) places.push_back(&place);
-  }
-  return places;
+std::vector<LinearLayer> LayersWithInput(Site site, const Model& model, int layer) {
+  std::vector<LinearLayer> all = LinearLayersOf(model.config(), layer);
+  std::erase_if(all, [&](const LinearLayer& linear) { return InputOf(*linear.place) != site; });
+  return all;
 }
 
 // Which factor each input channel uses: for o_proj that of the value channel that it comes from, for others its own.
@@ -45,11 +43,11 @@ std::vector<int64_t> FactorOf(Site site, int64_t channels, const Model& model, i
 // One input of linear layers, in one layer of the model.
 struct SmoothedInput {
   SmoothedInput(const Model& model, int layer, Site site, std::vector<float> absmax)
-      : input(std::move(absmax)), places(PlacesWithInput(site, model)) {
+      : input(std::move(absmax)), places(LayersWithInput(site, model, layer)) {
     factor_of = FactorOf(site, static_cast<int64_t>(input.size()), model, layer);
     weight.resize(input.size());
-    for (const LinearPlace* place : places) {
-      const WeightMatrix& w = (model.layers()[layer].*place->linear).weight;
+    for (const LinearLayer& place : places) {
+      const WeightMatrix& w = WeightsOf(model.layers()[static_cast<size_t>(layer)], place).weight;
       if (w.in != std::ssize(input))
         Fail("smoothquant: got {} of layer {} with {} channels, expected {}", Name(site), layer, input.size(), w.in);
       matrices.push_back(&w);
@@ -73,8 +71,14 @@ struct SmoothedInput {
 
   std::vector<float> input, weight;  // largest magnitude per channel
   std::vector<int64_t> factor_of;
-  std::vector<const LinearPlace*> places;
+  std::vector<LinearLayer> places;
   std::vector<const WeightMatrix*> matrices;  // of places
+};
+
+// Tokens spread over the text: their inputs [rows, channels], and for inputs of experts those that each chose.
+struct Sample {
+  std::vector<float> values;
+  std::vector<int32_t> chosen;
 };
 
 // Rounds rows in place as a rule for linear_in says: one scale per token, or one for all.
@@ -87,20 +91,20 @@ void RoundInputs(const Rule& rule, int64_t rows, int64_t channels, float* x) {
   });
 }
 
-// Finds alpha on sampled inputs x [rows, channels].
+// Finds alpha on sampled inputs; an expert's with those that reach it.
 class Search {
  public:
-  Search(const ResolvedPlan& plan, int layer, const SmoothedInput& at, const std::vector<float>& x)
-      : plan_(plan), layer_(layer), at_(at), x_(x), channels_(static_cast<int64_t>(at.input.size())) {
-    rows_ = static_cast<int64_t>(x.size()) / channels_;
+  Search(const ResolvedPlan& plan, const SmoothedInput& at, const Sample& sample)
+      : plan_(plan), at_(at), x_(sample.values), channels_(static_cast<int64_t>(at.input.size())) {
+    for (const LinearLayer& place : at.places) rows_.push_back(RowsOf(place, sample));
     for (size_t p = 0; p < at.places.size(); ++p)
       exact_.push_back(Outputs(p, std::vector<float>(at.input.size(), 1.0f), {}));
   }
 
   // Empty where nothing is rounded here, or nothing is better than no smoothing.
   std::vector<float> Best() const {
-    if (std::ranges::all_of(at_.places, [&](const LinearPlace* place) {
-          const auto [weight, input] = RulesOf(*place);
+    if (std::ranges::all_of(at_.places, [&](const LinearLayer& place) {
+          const auto [weight, input] = RulesOf(place);
           return weight == nullptr && input == nullptr;
         }))
       return {};
@@ -120,7 +124,7 @@ class Search {
   double Error(const std::vector<float>& s) const {
     double sum = 0;
     for (size_t p = 0; p < at_.places.size(); ++p) {
-      const std::vector<float> y = Outputs(p, s, RulesOf(*at_.places[p]));
+      const std::vector<float> y = Outputs(p, s, RulesOf(at_.places[p]));
       for (size_t i = 0; i < y.size(); ++i)
         sum += (double{y[i]} - double{exact_[p][i]}) * (double{y[i]} - double{exact_[p][i]});
     }
@@ -132,13 +136,26 @@ class Search {
     const Rule* input = nullptr;
   };
 
-  Rules RulesOf(const LinearPlace& place) const {
-    return {plan_.RuleAt({place.weight, layer_}), plan_.RuleAt({place.input, layer_})};
+  Rules RulesOf(const LinearLayer& place) const {
+    return {plan_.RuleAt(place.WeightKey()), plan_.RuleAt(place.InputKey())};
+  }
+
+  std::vector<int64_t> RowsOf(const LinearLayer& place, const Sample& sample) const {
+    const int64_t all = static_cast<int64_t>(x_.size()) / channels_, k = std::ssize(sample.chosen) / all;
+    std::vector<int64_t> rows;
+    for (int64_t row = 0; row < all; ++row) {
+      const auto chosen = sample.chosen.begin() + row * k;
+      if (!place.expert || std::find(chosen, chosen + k, *place.expert) != chosen + k) rows.push_back(row);
+    }
+    return rows;
   }
 
   // (X / s) (W s)^T, both rounded by their rules. [rows, out]
   std::vector<float> Outputs(size_t p, const std::vector<float>& s, Rules rules) const {
     const WeightMatrix& stored = *at_.matrices[p];
+    const std::vector<int64_t>& which = rows_[p];
+    const auto rows = std::ssize(which);
+    if (rows == 0) return {};
     AlignedBuffer<char> memory;
     WeightMatrix w = FillMatrix(memory, WeightType::kF32, stored.out, stored.in, [&](int64_t row, float* y) {
       RowAsFloat(stored, row, y);
@@ -150,30 +167,32 @@ class Search {
       w = FillMatrix(rounded, WeightType::kF32, w.out, w.in,
                      [&](int64_t row, float* y) { DequantizeRow(codes.view(), row, y); });
     }
-    AlignedBuffer<float> x(static_cast<size_t>(PaddedRows(rows_) * channels_));
+    AlignedBuffer<float> x(static_cast<size_t>(PaddedRows(rows) * channels_));
     std::fill_n(x.data(), x.size(), 0.0f);
-    for (int64_t r = 0; r < rows_; ++r) {
-      for (int64_t i = 0; i < channels_; ++i) x[r * channels_ + i] = x_[r * channels_ + i] / s[i];
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = 0; i < channels_; ++i)
+        x[r * channels_ + i] = x_[static_cast<size_t>(which[static_cast<size_t>(r)] * channels_ + i)] / s[i];
     }
-    if (rules.input != nullptr) RoundInputs(*rules.input, rows_, channels_, x.data());
-    AlignedBuffer<float> y(static_cast<size_t>(PaddedRows(rows_) * w.out));
+    if (rules.input != nullptr) RoundInputs(*rules.input, rows, channels_, x.data());
+    AlignedBuffer<float> y(static_cast<size_t>(PaddedRows(rows) * w.out));
     const Projection projection{.weight = w, .y = y.data()};
-    projector_.Project(x.data(), rows_, {&projection, 1});
-    return {y.data(), y.data() + rows_ * w.out};
+    projector_.Project(x.data(), rows, {&projection, 1});
+    return {y.data(), y.data() + rows * w.out};
   }
 
   const ResolvedPlan& plan_;
-  int layer_;
   const SmoothedInput& at_;
   const std::vector<float>& x_;
-  int64_t channels_, rows_;
-  std::vector<std::vector<float>> exact_;  // by place
+  int64_t channels_;
+  std::vector<std::vector<int64_t>> rows_;  // of x, by place
+  std::vector<std::vector<float>> exact_;   // by place
   mutable Projector projector_{Math::kF32};
 };
 
 // Largest magnitudes of a layer's inputs, and a sample of tokens.
 struct SeenInputs {
-  std::map<Site, std::vector<float>> absmax, sample;
+  std::map<Site, std::vector<float>> absmax;
+  std::map<Site, Sample> sample;
 };
 
 SeenInputs See(CalibrationPass& calibration, int layer) {
@@ -189,7 +208,10 @@ SeenInputs See(CalibrationPass& calibration, int layer) {
       }
       int64_t& first = first_token[site];  // every step-th token of the text, across batches
       for (int64_t t = (step - first % step) % step; t < x.tokens; t += step) {
-        for (int64_t i = 0; i < x.channels; ++i) seen.sample[site].push_back(x.values[i * x.tokens + t]);
+        Sample& sample = seen.sample[site];
+        for (int64_t i = 0; i < x.channels; ++i) sample.values.push_back(x.values[i * x.tokens + t]);
+        const int64_t k = std::ssize(x.chosen) / x.tokens;
+        sample.chosen.insert(sample.chosen.end(), x.chosen.begin() + t * k, x.chosen.begin() + (t + 1) * k);
       }
       first += x.tokens;
     }
@@ -250,8 +272,7 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
     SeenInputs seen = See(calibration, layer);
     for (const Site site : family.smoothed) {
       const SmoothedInput at(model, layer, site, std::move(seen.absmax.at(site)));
-      const std::vector<float> factors =
-          alpha ? at.Factors(*alpha) : Search(resolved, layer, at, seen.sample.at(site)).Best();
+      const std::vector<float> factors = alpha ? at.Factors(*alpha) : Search(resolved, at, seen.sample.at(site)).Best();
       if (!factors.empty()) layers[layer][site] = factors;
     }
     if (layer + 1 < model.config().layers) calibration.Advance(layer);

@@ -7,10 +7,10 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/row_range.h"
 #include "quant/file/sha256.h"
 #include "quant/file/tensor_names.h"
-#include "quant/file/transposed_stack.h"
+#include "quant/file/transposed_matrix.h"
+#include "quant/interchange/foreign_rows.h"
 
 namespace tare {
 namespace {
@@ -101,8 +101,8 @@ const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
 // Of experts.
 void RequireShape(const fs::path& path, const TensorView& tensor, const std::vector<int64_t>& shape) {
   if (tensor.shape != shape)
-    Fail("{}: tensor '{}': got shape {}, expected {} from config.json, of num_local_experts {}", path.string(),
-         tensor.name, ShapeText(tensor.shape), ShapeText(shape), shape.front());
+    Fail("{}: tensor '{}': got shape {}, expected {} from config.json, of {} experts", path.string(), tensor.name,
+         ShapeText(tensor.shape), ShapeText(shape), shape.front());
 }
 
 class QuantizedSource : public CheckpointSource {
@@ -143,8 +143,8 @@ const TensorView* Checkpoint::Find(std::string_view name) const {
 }
 
 const ForeignMatrix* Checkpoint::FindForeign(std::string_view name) const {
-  const auto found = stacked_.find(std::string(name));
-  if (found != stacked_.end()) return found->second.get();
+  const auto found = matrices_.find(std::string(name));
+  if (found != matrices_.end()) return found->second.get();
   return split_.contains(std::string(name)) ? nullptr : source_->FindForeign(name);
 }
 
@@ -152,7 +152,7 @@ std::vector<std::string> Checkpoint::names() const {
   std::vector<std::string> names = source_->names();
   std::erase_if(names, [&](const std::string& name) { return split_.contains(name); });
   for (const auto& [name, part] : parts_) names.push_back(name);
-  for (const auto& [name, matrix] : stacked_) names.push_back(name);
+  for (const auto& [name, matrix] : matrices_) names.push_back(name);
   std::ranges::sort(names);
   return names;
 }
@@ -191,7 +191,7 @@ void Checkpoint::Split(const std::string& name, const std::vector<Rows>& parts) 
   const std::vector<int64_t> shape = whole != nullptr ? whole->shape : std::vector{codes->out(), codes->in()};
   int64_t rows = 0;
   for (const Rows& part : parts) {
-    if (Has(part.name)) Fail("{}: got tensors '{}' and '{}', expected one of them", path_.string(), name, part.name);
+    RefuseBoth(name, part.name);
     rows += part.count;
   }
   if (shape.empty() || shape[0] != rows || rows == 0)
@@ -200,7 +200,7 @@ void Checkpoint::Split(const std::string& name, const std::vector<Rows>& parts) 
   int64_t begin = 0;
   for (const Rows& part : parts) {
     if (whole != nullptr) parts_.emplace(part.name, PartOf(*whole, begin, part));
-    if (codes != nullptr) stacked_.emplace(part.name, std::make_unique<RowRange>(*codes, begin, part.count));
+    if (codes != nullptr) matrices_.emplace(part.name, std::make_unique<ForeignRows>(*codes, begin, part.count));
     begin += part.count;
   }
   split_.insert(name);
@@ -215,30 +215,50 @@ Checkpoint::Part Checkpoint::PartOf(const TensorView& whole, int64_t first, cons
   return {std::move(view), whole.name};
 }
 
-void Checkpoint::StackMatrix(const std::string& stored, const std::string& name, const Experts& shape) {
-  const TensorView* const whole = Find(stored);
-  if (whole == nullptr) return;
-  RequireShape(path_, *whole, {shape.count, shape.in, shape.out});
+void Checkpoint::RefuseBoth(const std::string& stored, const std::string& name) const {
   if (Has(name)) Fail("{}: got tensors '{}' and '{}', expected one of them", path_.string(), stored, name);
-  stacked_.emplace(
-      name, std::make_unique<TransposedStack>(*whole, [source = source_.get(), stored] { source->Release(stored); }));
+}
+
+void Checkpoint::SplitMatrices(const std::string& stored, const Experts& experts) {
+  const auto count = static_cast<int64_t>(experts.names.size());
+  const ForeignMatrix* const codes = FindForeign(stored);
+  const TensorView* const whole = Find(stored);
+  if (codes == nullptr && whole == nullptr) return;
+  if (whole != nullptr) {
+    RequireShape(path_, *whole, {count, experts.in, experts.out});
+  } else if (codes->out() != count * experts.out || codes->in() != experts.in) {
+    Fail("{}: tensor '{}': got {} rows of {} values of all experts, expected {} of {} from config.json, of {} experts",
+         path_.string(), stored, codes->out(), codes->in(), count * experts.out, experts.in, count);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string& name = experts.names[static_cast<size_t>(i)];
+    RefuseBoth(stored, name);
+    if (whole == nullptr) {
+      matrices_.emplace(name, std::make_unique<ForeignRows>(*codes, i * experts.out, experts.out));
+    } else {
+      const auto release = [source = source_.get(), stored] { source->Release(stored); };
+      matrices_.emplace(name, std::make_unique<TransposedMatrix>(*whole, i, release));
+    }
+  }
   split_.insert(stored);
 }
 
-void Checkpoint::StackVector(const std::string& stored, const std::string& name, const Experts& shape) {
+void Checkpoint::SplitVectors(const std::string& stored, const Experts& experts) {
   const TensorView* const whole = Find(stored);
   if (whole == nullptr) return;
-  RequireShape(path_, *whole, {shape.count, shape.out});
-  if (Has(name)) Fail("{}: got tensors '{}' and '{}', expected one of them", path_.string(), stored, name);
-  TensorView view = *whole;
-  view.name = name;
-  view.shape = {shape.count * shape.out};
-  parts_.emplace(name, Part{std::move(view), stored});
+  const size_t count = experts.names.size(), bytes = whole->bytes.size() / count;
+  RequireShape(path_, *whole, {static_cast<int64_t>(count), experts.out});
+  for (size_t i = 0; i < count; ++i) {
+    RefuseBoth(stored, experts.names[i]);
+    TensorView view{experts.names[i], whole->dtype, std::vector<int64_t>(1, experts.out),
+                    whole->bytes.subspan(i * bytes, bytes)};
+    parts_.emplace(experts.names[i], Part{std::move(view), stored});
+  }
   split_.insert(stored);
 }
 
 void Checkpoint::Release(const std::string& name) const {
-  if (const auto found = stacked_.find(name); found != stacked_.end()) return found->second->Release();
+  if (const auto found = matrices_.find(name); found != matrices_.end()) return found->second->Release();
   const Part* const part = FindIn(parts_, name);
   source_->Release(part != nullptr ? part->whole : name);
 }

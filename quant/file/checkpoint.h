@@ -66,14 +66,15 @@ class Checkpoint {
   };
   void Split(const std::string& name, const std::vector<Rows>& parts);
 
-  // Shows a tensor [experts, in, out] as a matrix of another name, an expert's rows [out, in] after those of the one
-  // before; and a tensor [experts, out] as a vector. Throws Error for other shapes. Nothing happens if there is no such
-  // tensor.
+  // Shows a tensor [experts, in, out], or another tool's matrix [experts out, in], as a matrix [out, in] for each
+  // expert; and a tensor [experts, out] as their vectors. There is a name for each. Throws Error for other shapes.
+  // Nothing happens if there is no such tensor.
   struct Experts {
-    int64_t count = 0, out = 0, in = 0;
+    std::vector<std::string> names;
+    int64_t out = 0, in = 0;
   };
-  void StackMatrix(const std::string& stored, const std::string& name, const Experts& shape);
-  void StackVector(const std::string& stored, const std::string& name, const Experts& shape);
+  void SplitMatrices(const std::string& stored, const Experts& experts);
+  void SplitVectors(const std::string& stored, const Experts& experts);
 
   // Gives back the memory under a tensor or matrix; touching it reads it again.
   void Release(const std::string& name) const;
@@ -92,10 +93,11 @@ class Checkpoint {
     TensorView view;
     std::string whole;
   };
+  void RefuseBoth(const std::string& stored, const std::string& name) const;
   static Part PartOf(const TensorView& whole, int64_t first, const Rows& rows);
   std::map<std::string, Part> parts_;  // of tensors that were split
   std::set<std::string> split_;        // those tensors' names, and those of the matrices
-  std::map<std::string, std::unique_ptr<const ForeignMatrix>> stacked_;  // and rows of those that were split
+  std::map<std::string, std::unique_ptr<const ForeignMatrix>> matrices_;  // rows and experts of those that were split
 };
 
 // Files of a tokenizer as Hugging Face libraries save them. Whatever is made from a checkpoint keeps those that it has,

@@ -140,18 +140,24 @@ Selector Parser::ParseSelector(const SiteClass& site_class) {
   Selector selector;
   const size_t bracket = Place();
   if (!Take('[')) return selector;
-  if (site_class.dimensions.empty()) RefuseAt(bracket, "got a selector, but this site has no layers, heads or maps");
+  if (site_class.dimensions.empty())
+    RefuseAt(bracket, "got a selector, but this site has no layers, heads, maps or experts");
   do {
     const size_t at = Place();
     const std::string_view word = Word();
     if (word.empty() || site_class.dimensions.find(word[0]) == word.npos) {
-      Refuse(at, Formatted("an item that begins with one of {} (l layers, h heads, m maps)", site_class.dimensions));
+      Refuse(at, Formatted("an item that begins with one of {} (l layers, h heads, m maps, e experts)",
+                           site_class.dimensions));
     }
-    IndexRanges& ranges = word[0] == 'l' ? selector.layers : word[0] == 'h' ? selector.heads : selector.maps;
+    IndexRanges& ranges = word[0] == 'l'   ? selector.layers
+                          : word[0] == 'h' ? selector.heads
+                          : word[0] == 'm' ? selector.maps
+                                           : selector.experts;
     ranges.push_back(ParseRange(at, word));
   } while (Take(','));
   Require(']', "',' or ']'");
-  for (IndexRanges* const ranges : {&selector.layers, &selector.heads, &selector.maps}) Join(*ranges);
+  for (IndexRanges* const ranges : {&selector.layers, &selector.heads, &selector.maps, &selector.experts})
+    Join(*ranges);
   return selector;
 }
 
@@ -242,6 +248,7 @@ std::string TextOf(const Selector& selector) {
   AppendItems(items, selector.layers, 'l');
   AppendItems(items, selector.heads, 'h');
   AppendItems(items, selector.maps, 'm');
+  AppendItems(items, selector.experts, 'e');
   return items.empty() ? items : Formatted("[{}]", items);
 }
 

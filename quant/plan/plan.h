@@ -9,14 +9,14 @@
 //            | site [selector] "=" format {"+" option}     of formats with their own blocks, mxfp4, nvfp4 (no clip),
 //                                                      and of bf16, which has no scale
 //   format   = a name of format.h | "grid(" value {" " value} ")"
-//   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1], [l0,l31]
+//   selector = "[" item {"," item} "]"            item = l, h, m or e with a number or a range a-b: [l0-3,h2,m1]
 //   option   = full | zero | min                       another range of codes for int8, int6 or int4 of weights
 //              (CodeRange); at most one. It becomes part of the rule's format
 //            | smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary | unnormalized
 //
-// Layers and heads count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only dimensions
-// that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that
-// quantizes nothing. A preset (plan_preset.h) must stand alone.
+// Layers, heads and experts count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only
+// dimensions that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the
+// plan that quantizes nothing. A preset (plan_preset.h) must stand alone.
 //
 // `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order). A head uses
 // one order, so rules for both that overlap in layers and heads are refused, unless one is f32; a later f32 rule does
@@ -54,6 +54,7 @@ struct Selector {
   IndexRanges layers;
   IndexRanges heads;
   IndexRanges maps;
+  IndexRanges experts;
   friend bool operator==(const Selector&, const Selector&) = default;
 };
 
@@ -102,8 +103,8 @@ class Plan {
   // caret.
   static Plan Parse(std::string_view text);
 
-  // The last matching rule, which may be f32; null if none matches. A rule that selects layers, heads or maps does not
-  // match a key without them.
+  // The last matching rule, which may be f32; null if none matches. A rule that selects layers, heads, maps or
+  // experts does not match a key without them.
   const Rule* Match(const SiteKey& key) const;
   // Whether any rule that does not exempt names the site, for some layer, head or map.
   bool Touches(Site site) const;
@@ -115,7 +116,7 @@ class Plan {
   std::span<const Rule> rules() const { return rules_; }
   bool empty() const { return rules_.empty(); }
 
-  // The canonical form: no blanks, groups kept, selectors in the order l h m with ascending numbers, options in the
+  // The canonical form: no blanks, groups kept, selectors in the order l h m e with ascending numbers, options in the
   // order of RuleOptions; "f32" if empty. Parse(canonical()) is an equal plan.
   std::string canonical() const;
   // First 16 hexadecimal digits of the SHA-256 of canonical().

@@ -45,7 +45,7 @@ std::vector<std::string_view> SplitRules(std::string_view text) {
 
 bool Rule::Matches(const SiteKey& key) const {
   return std::ranges::find(sites, key.site) != sites.end() && Selects(selector.layers, key.layer) &&
-         Selects(selector.heads, key.head) && Selects(selector.maps, key.map);
+         Selects(selector.heads, key.head) && Selects(selector.maps, key.map) && Selects(selector.experts, key.expert);
 }
 
 const Rule* Plan::Match(const SiteKey& key) const {

@@ -18,8 +18,8 @@
 //   scan.out      y with D u, before the gate; of one layer the memory that the units read
 //   mamba.gate gmu.gate                 before silu
 //
-// Weights of all experts of a layer are one matrix, an expert's rows together. experts.down.in has a head for each of a
-// token's chosen experts: 0 is that of the largest router logit.
+// Each expert has weights of its own. experts.gate_up.w are those of gate and up, one matrix or two. experts.down.in
+// has a head for each of a token's chosen experts: 0 is that of the largest router logit.
 //
 //   cache_k cache_v  cached keys and values (kernels/cache/); no pass shows them
 #pragma once
@@ -197,22 +197,24 @@ std::optional<Site> ParseSite(std::string_view name);
 // The sites of a site's or a group's name, in the enum's order; empty for any other name.
 std::span<const Site> ExpandSites(std::string_view name);
 
-// A place in a model: a site with its layer, head and map; the key of resolved plans, blocks and statistics. Files
-// write -1, -1 and 0 for missing parts.
+// A place in a model: a site with its layer, head, map and expert; the key of resolved plans, blocks and statistics.
+// Files write -1, -1 and 0 for missing layers, heads and maps; what they hold is of all experts together.
 struct SiteKey {
   Site site{};
-  std::optional<int> layer;  // empty outside the layers
-  std::optional<int> head;   // empty if not of one head
-  std::optional<int> map;    // 1 or 2; empty if of no map, or of both
+  std::optional<int> layer;                  // empty outside the layers
+  std::optional<int> head;                   // empty if not of one head
+  std::optional<int> map;                    // 1 or 2; empty if of no map, or of both
+  std::optional<int> expert = std::nullopt;  // of weights of one expert
   friend auto operator<=>(const SiteKey&, const SiteKey&) = default;
 };
 
-// "layer 3, head 1, map 2, attn_logits", for messages.
+// "layer 3, head 1, map 2, attn_logits", "layer 3, expert 7, experts.down.w", for messages.
 inline std::string TextOf(const SiteKey& key) {
   std::string text;
   if (key.layer) text += Formatted("layer {}, ", *key.layer);
   if (key.head) text += Formatted("head {}, ", *key.head);
   if (key.map) text += Formatted("map {}, ", *key.map);
+  if (key.expert) text += Formatted("expert {}, ", *key.expert);
   return text + std::string(Name(key.site));
 }
 

@@ -23,6 +23,7 @@ constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
 constexpr SiteClass kProjWeight{"l", kOfWeight, "full zero min mse", kSignedOrTernary};
+constexpr SiteClass kExpertWeight{"le", kOfWeight, "full zero min mse", kSignedOrTernary};
 constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
@@ -44,8 +45,8 @@ constexpr std::pair<Site, SiteClass> kClasses[] = {
     {Site::kMambaOutProjW, kProjWeight},
     {Site::kGmuInProjW, kProjWeight},
     {Site::kGmuOutProjW, kProjWeight},
-    {Site::kExpertsGateUpW, kProjWeight},
-    {Site::kExpertsDownW, kProjWeight},
+    {Site::kExpertsGateUpW, kExpertWeight},
+    {Site::kExpertsDownW, kExpertWeight},
     {Site::kQProjIn, kLayerHidden},
     {Site::kKProjIn, kLayerHidden},
     {Site::kVProjIn, kLayerHidden},

@@ -57,9 +57,9 @@ bool CanBeExecuted(const std::string& text) {
       .family = "page", .layers = 2, .maps = 2, .tied_head = false, .decodes = true, .heads = {}, .weights = {}};
   for (const SiteInfo& info : kSites) {
     if (ClassOf(info.site).dimensions.contains('h')) model.heads[info.site] = {1, 2};
-    const bool experts = IsOfExperts(info.site) && text.contains("experts.");
-    if (IsOfMamba(info.site) || IsOfMemoryUnit(info.site) || experts) model.layers_of[info.site] = {0, 1};
+    if (IsOfMamba(info.site) || IsOfMemoryUnit(info.site)) model.layers_of[info.site] = {0, 1};
   }
+  model.experts = text.contains("experts.") ? 2 : 0;
   const StaticSource statics = [](const Rule&, const SiteKey&) { return std::vector<float>{1.0f}; };
   ResolvedPlan(plan, model, Carrying::kSimulated, statics);  // every site can be simulated
   try {
@@ -76,7 +76,7 @@ std::vector<std::string> ExecutedPer(Site site) {
   const std::string maps = site == Site::kDifference ? "difference=int8/block64" : "probs=u8/block64",
                     rest =
                         "weights=int8/channel,linear_in=int8/token,q=int8/token,k=int8/token,v=int8/block64.channel," +
-                        maps + (IsOfExperts(site) ? ",experts.gate_up.in=f32,experts.down.in=f32" : "");
+                        maps;
   std::vector<std::string> per;
   for (const Granularity::Kind kind : c.granularities) {
     std::string spelling(Spelling(kind)), sample = spelling;

@@ -37,7 +37,9 @@ inline constexpr std::array kGoldenCheckpoints = {"llama-mha",
                                                   "granite",
                                                   "phi3",
                                                   "olmo3",
-                                                  "ministral"};
+                                                  "ministral",
+                                                  "mixtral",
+                                                  "qwen3-moe"};
 // Those with results under quantized attention logits.
 inline constexpr std::array kGoldenQuantized = {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha",
                                                 "diffllama-gqa"};

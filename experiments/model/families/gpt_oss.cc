@@ -7,7 +7,7 @@
 // sinks and biases stay as they are under every plan. transformers fixes the unit's limit and slope; a configuration
 // with others is refused.
 #include "experiments/model/expert_layers.h"
-#include "experiments/model/families/llama.h"
+#include "experiments/model/families/experts.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/error.h"
 
@@ -15,7 +15,7 @@ namespace tare {
 namespace {
 
 constexpr std::string_view kSinkTensor = "self_attn.sinks";
-constexpr RouterNames kRouter{.weight = "mlp.router.weight", .bias = "mlp.router.bias"};
+constexpr RouterNames kGptOssRouter{.weight = "mlp.router.weight", .bias = "mlp.router.bias"};
 
 RotaryConfig ReadPositions(const ConfigKeys& keys, int max_positions) {
   constexpr double kTheta = 150000;
@@ -28,20 +28,6 @@ RotaryConfig ReadPositions(const ConfigKeys& keys, int max_positions) {
   yarn.truncate = false;
   yarn.attention_factor = YarnAttentionFactor(yarn.factor);
   return yarn;
-}
-
-void ReadExperts(const ConfigKeys& keys, ModelConfig& c) {
-  constexpr int kMost = 1 << 14;  // so that all rows of a layer are counted by 64 bits
-  const char* const key = keys.Has("num_experts") ? "num_experts" : "num_local_experts";
-  c.experts = keys.Integer(key, 1, 128);
-  if (c.experts > kMost) Fail("{}: {}: got {}, expected 1 to {}", keys.where(), key, c.experts, kMost);
-  c.chosen_experts = keys.Integer("num_experts_per_tok", 1, 4);
-  if (c.chosen_experts > c.experts)
-    Fail("{}: num_experts_per_tok: got {}, expected at most {} {}", keys.where(), c.chosen_experts, key, c.experts);
-  if (const int also = keys.Integer("experts_per_token", 1, c.chosen_experts); also != c.chosen_experts)
-    Fail("{}: experts_per_token: got {}, expected num_experts_per_tok {}", keys.where(), also, c.chosen_experts);
-  keys.Refuse("swiglu_limit", {"7", "7.0"});
-  keys.Refuse("swiglu_alpha", {"1.702"});
 }
 
 void ReadGptOss(const ConfigKeys& keys, ModelConfig& c) {
@@ -57,38 +43,37 @@ void ReadGptOss(const ConfigKeys& keys, ModelConfig& c) {
     Fail("{}: sliding_window: got null, expected a number of keys, as every other layer has a window", keys.where());
   c.windows = ReadWindows(keys, c.layers, window, [](int layer) { return layer % 2 == 0; });
   c.rotary = ReadPositions(keys, c.max_positions);
-  ReadExperts(keys, c);
+  ReadExperts(keys, c, {.experts = 128, .chosen = 4});
+  c.gate_with_up = true;
+  keys.Refuse("swiglu_limit", {"7", "7.0"});
+  keys.Refuse("swiglu_alpha", {"1.702"});
 }
 
 std::vector<int64_t> SinkShape(const ModelConfig& c) { return {c.heads}; }
-std::vector<int64_t> RouterShape(const ModelConfig& c) { return {c.experts, c.hidden}; }
-std::vector<int64_t> RouterBiasShape(const ModelConfig& c) { return {c.experts}; }
 
 constexpr auto kAttentionBias = &ModelConfig::attention_bias, kExpertBias = &ModelConfig::mlp_bias;
+// Of all experts in one tensor, with biases.
+constexpr LinearPlace GptOssStacked(LinearPlace place, std::string_view stored) {
+  place.bias = kExpertBias;
+  place.stacked = stored;
+  return place;
+}
 constexpr LinearPlace kGptOssLinear[]{
     {Site::kQProjW, Site::kQProjIn, "self_attn.q_proj", &LayerWeights::q, kAttentionBias, kInputNorm},
     {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj", &LayerWeights::k, kAttentionBias, kInputNorm},
     {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj", &LayerWeights::v, kAttentionBias, kInputNorm},
     {Site::kOProjW, Site::kOProjIn, "self_attn.o_proj", &LayerWeights::o, kAttentionBias, {}},
-    {.weight = Site::kExpertsGateUpW,
-     .input = Site::kExpertsGateUpIn,
-     .tensor = "mlp.experts.gate_up_proj",
-     .linear = &LayerWeights::experts_gate_up,
-     .bias = kExpertBias,
-     .norm = kPostAttentionNorm,
-     .experts = "mlp.experts.gate_up_proj"},
-    {.weight = Site::kExpertsDownW,
-     .input = Site::kExpertsDownIn,
-     .tensor = "mlp.experts.down_proj",
-     .linear = &LayerWeights::experts_down,
-     .bias = kExpertBias,
-     .norm = {},
-     .experts = "mlp.experts.down_proj"},
+    GptOssStacked(WideExperts("mlp.experts.{}.gate_up_proj", &LayerWeights::experts_gate_up),
+                  "mlp.experts.gate_up_proj"),
+    GptOssStacked(NarrowExperts("mlp.experts.{}.down_proj"), "mlp.experts.down_proj"),
 };
 
+// Not the inner values of experts: the clamped unit is not linear in them.
+constexpr Site kGptOssSmoothed[]{Site::kQProjIn, Site::kExpertsGateUpIn, Site::kOProjIn};
+
 constexpr VectorPlace kGptOssVectors[]{
-    {kInputNorm, HiddenShape, 1, 0},        {kPostAttentionNorm, HiddenShape, 1, 0},  {kSinkTensor, SinkShape, 0, 1},
-    {kRouter.weight, RouterShape, 0, 0.1f}, {kRouter.bias, RouterBiasShape, 0, 0.1f},
+    {kInputNorm, HiddenShape, 1, 0},   {kPostAttentionNorm, HiddenShape, 1, 0},        {kSinkTensor, SinkShape, 0, 1},
+    RouterPlace(kGptOssRouter.weight), {kGptOssRouter.bias, RouterBiasShape, 0, 0.1f},
 };
 
 LayerWeights LoadGptOss(Weights& weights, const ModelConfig& config, int layer) {
@@ -105,7 +90,7 @@ void GptOssForward(const LayerCall& call) {
   ProjectOutput(call);
   AddDelta(call);
   NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
-  FeedExperts(call, kRouter, ClampedSwiGlu);
+  FeedExperts(call, kGptOssRouter, ClampedSwiGlu);
   AddDelta(call);
 }
 
@@ -119,7 +104,7 @@ constinit const Family kGptOss{.name = "gpt_oss",
                                .heads = LlamaHeads,
                                .load = LoadGptOss,
                                .forward = GptOssForward,
-                               .rotation = Rotation::kNone,
-                               .smoothed = {}};
+                               .rotation = Rotation::kStreamAndValues,
+                               .smoothed = kGptOssSmoothed};
 
 }  // namespace tare

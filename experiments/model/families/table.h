@@ -25,6 +25,8 @@ extern const Family kPhi4Flash;
 
 // OpenAI's gpt-oss: learned sinks, windows in every other layer, experts.
 extern const Family kGptOss;
+// As mistral and qwen3, with experts.
+extern const Family kMixtral, kQwen3Moe;
 
 // The towers of CLIP, as transformers' CLIPTextModelWithProjection and CLIPVisionModelWithProjection save them, and the
 // same with differential attention (DiffCLIP, arXiv 2503.06626). A tower is a separate model: its head is the

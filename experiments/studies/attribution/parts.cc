@@ -61,10 +61,10 @@ std::string Bracketed(std::initializer_list<std::string> items) {
   return text.empty() ? "" : "[" + text + "]";
 }
 
-// The part's own layer, head and map; the others if it has none.
+// The part's own layer, head and map, and its rule's experts; the others if it has none.
 std::string SelectorText(const Common& part, const Selector& others) {
   return Bracketed({RangeText('l', part.layer, others.layers), RangeText('h', part.head, others.heads),
-                    RangeText('m', part.map, others.maps)});
+                    RangeText('m', part.map, others.maps), RangeText('e', {}, others.experts)});
 }
 
 std::string NameOf(const Common& part, const Grain& grain) {

@@ -78,9 +78,10 @@ PartLevel LevelOf(const PartPlace& place, const std::string& rule, int bits, dou
 
 void RequireWholeSites(const Plan& plan) {
   for (const Rule& rule : plan.rules()) {
-    if (!rule.selector.heads.empty() || !rule.selector.maps.empty())
+    if (!rule.selector.heads.empty() || !rule.selector.maps.empty() || !rule.selector.experts.empty())
       FailUsage(
-          "plan rule '{}': got heads or maps, expected only sites and layers, which a search distinguishes; try tare "
+          "plan rule '{}': got heads, maps or experts, expected only sites and layers, which a search distinguishes; "
+          "try tare "
           "attribute --by head",
           rule.text);
   }

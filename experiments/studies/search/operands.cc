@@ -16,6 +16,8 @@ double KeysSeen(std::optional<int> layer, const ModelConfig& config, int64_t win
 }
 
 double Product(Site weight, const ModelConfig& config) {
+  if (IsOfExperts(weight))  // of those that a token chooses
+    return double{1} * config.chosen_experts * config.hidden * config.ffn * (weight == Site::kExpertsGateUpW ? 2 : 1);
   const MatrixShape shape = ShapeOf(weight, config);
   return static_cast<double>(shape.in * shape.out);
 }

@@ -26,12 +26,16 @@ TEST(ModelSitesOf, MatchesTheForwardPass) {
       for (const SiteKey& key : sites.Keys(info.site)) expected.insert(key);
     }
     EXPECT_EQ(shown, expected) << name;
-    size_t weights = 1;  // the head
-    for (int layer = 0; layer < sites.layers; ++layer)
-      weights += static_cast<size_t>(std::ranges::distance(LinearOf(FamilyOf(model.config()), model.config(), layer)));
-    EXPECT_EQ(sites.weights.size(), weights);
-    const Site down = model.config().experts > 0 ? Site::kExpertsDownW : Site::kDownProjW;
-    EXPECT_EQ(sites.weights.at({down, 1}).in, model.config().ffn);
+    std::set<SiteKey> weights{{Site::kLmHeadW}};
+    for (int layer = 0; layer < sites.layers; ++layer) {
+      for (const LinearLayer& linear : LinearLayersOf(model.config(), layer)) weights.insert(linear.WeightKey());
+    }
+    EXPECT_EQ(sites.weights.size(), weights.size());
+    const bool experts = model.config().experts > 0;
+    const SiteKey down{.site = experts ? Site::kExpertsDownW : Site::kDownProjW,
+                       .layer = 1,
+                       .expert = experts ? std::optional(1) : std::nullopt};
+    EXPECT_EQ(sites.weights.at(down).in, model.config().ffn);
   }
 }
 

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <numeric>
 
 #include "experiments/model/sites_of_model.h"
 #include "quant/base/parallel.h"
@@ -105,6 +107,69 @@ TEST(CalibrationPass, CrossMomentsAreTheSumsOfWhatWasLost) {
     }
   }
   EXPECT_GT(largest, 1e-3);
+}
+
+std::vector<ScoredSequence> OfNinety() {
+  std::vector<ScoredSequence> sequences = Sequences();
+  for (ScoredSequence& s : sequences) {
+    for (int32_t& token : s.tokens) token %= 90;
+  }
+  return sequences;
+}
+
+// sum of y x^T over the choices of an expert, and of its terms' magnitudes; y may lack some.
+void ExpectMoments(const std::vector<float>& got, const CaughtInputs& x, const CaughtInputs& y, bool lost, Site site,
+                   int expert) {
+  const int64_t per_input = site == Site::kExpertsDownIn ? 1 : 2;
+  for (int64_t i = 0; i < x.channels; ++i) {
+    for (int64_t j = 0; j < x.channels; ++j) {
+      double sum = 0, size = 0;
+      for (int64_t c = 0; c < std::ssize(x.chosen); ++c) {
+        if (x.chosen[c] != expert) continue;
+        int64_t there = c / per_input;
+        if (site == Site::kExpertsDownIn) {  // the same token's rank of this expert in y
+          const int64_t token = c / 2 * 2;
+          there = y.chosen[token] == expert ? token : y.chosen[token + 1] == expert ? token + 1 : -1;
+          if (there < 0) continue;
+        }
+        const double before = lost ? x.values[i * x.tokens + c / per_input] : 0.0f,
+                     term = (y.values[i * y.tokens + there] - before) * x.values[j * x.tokens + c / per_input];
+        sum += term;
+        size += std::abs(term);
+      }
+      ASSERT_NEAR(got[i * x.channels + j], sum, 70 * 0x1p-23 * size) << Name(site) << ' ' << expert;
+    }
+  }
+}
+
+// Of each expert, over the tokens that chose it; with layer 0 rounded, some choose others than in the stored model.
+TEST(CalibrationPass, MomentsOfExpertsAreOfTheTokensThatReachThem) {
+  Model rounded(GoldenFolder("gpt-oss")), stored(GoldenFolder("gpt-oss"));
+  CalibrationPass calibration(rounded, OfNinety()), exact(stored, OfNinety());
+  rounded.CarryOut({Plan::Parse("weights[l0]=int4/channel"), ModelSitesOf(rounded), Carrying::kSimulated});
+  const std::vector<int64_t> reached = calibration.Advance(0);
+  EXPECT_EQ(std::accumulate(reached.begin(), reached.end(), int64_t{0}), 2 * 63);
+  exact.Advance(0);
+  bool others = false;
+  for (const Site site : {Site::kExpertsGateUpIn, Site::kExpertsDownIn}) {
+    const CaughtInputs x = std::move(calibration.InputsOf(0, 1, {&site, 1}).at(site)),
+                       y = std::move(exact.InputsOf(0, 1, {&site, 1}).at(site));
+    ASSERT_EQ(x.chosen.size(), 2u * 63);
+    others |= x.chosen != y.chosen;
+    std::vector<SecondMoments> all = calibration.MomentsOfExperts(1, site, 0, 3, &exact);
+    for (SecondMoments& m : calibration.MomentsOfExperts(1, site, 3, 2, &exact)) all.push_back(std::move(m));
+    int64_t tokens = 0;
+    for (int expert = 0; expert < 5; ++expert) {
+      const SecondMoments& m = all[static_cast<size_t>(expert)];
+      EXPECT_EQ(m.tokens, std::ranges::count(x.chosen, expert));
+      tokens += m.tokens;
+      if (m.tokens == 0) continue;
+      ExpectMoments(m.values, x, x, false, site, expert);
+      ExpectMoments(m.cross, x, y, true, site, expert);
+    }
+    EXPECT_EQ(tokens, 2 * 63);
+  }
+  EXPECT_TRUE(others) << "no token changed its experts";
 }
 
 TEST(CalibrationPass, SameBitsOnAnyNumberOfThreads) {

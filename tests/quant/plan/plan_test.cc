@@ -274,7 +274,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"q[m1-3]=f32", 3, "expected m with a number or a range, 1 to 2"},
            Case{"v[m1]=f32", 3, "got 'm1', expected an item that begins with one of lh "},
            Case{"weights[h1]=f32", 9, "got 'h1', expected an item that begins with one of l "},
-           Case{"embed[l1]=f32", 6, "got a selector, but this site has no layers, heads or maps"},
+           Case{"embed[l1]=f32", 6, "got a selector, but this site has no layers, heads, maps or experts"},
        }) {
     EXPECT_THAT(Message(c.text), StartsWith("plan, column " + std::to_string(c.column) + ": ")) << c.text;
     EXPECT_THAT(Message(c.text), HasSubstr(c.says)) << c.text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/file/transposed_stack.h"
+#include "quant/file/transposed_matrix.h"
 
 #include <cmath>
 #include <cstring>
@@ -24,21 +24,21 @@ float ValueAt(const TensorView& tensor, int64_t i) {
 
 }  // namespace
 
-TransposedStack::TransposedStack(const TensorView& tensor, std::function<void()> release)
-    : ForeignMatrix(tensor.shape.at(0) * tensor.shape.at(2), tensor.shape.at(1)),
+TransposedMatrix::TransposedMatrix(const TensorView& tensor, int64_t index, std::function<void()> release)
+    : ForeignMatrix(tensor.shape.at(2), tensor.shape.at(1)),
       tensor_(tensor),
+      first_(index * in() * out()),
       release_(std::move(release)) {
   if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kBF16 && tensor.dtype != DType::kF16)
     Fail("tensor '{}': got dtype {}, expected F32, BF16 or F16", tensor.name, Name(tensor.dtype));
 }
 
-void TransposedStack::Row(int64_t row, float* y) const {
-  const int64_t width = tensor_.shape[2], first = row / width * in() * width + row % width;
+void TransposedMatrix::Row(int64_t row, float* y) const {
   for (int64_t i = 0; i < in(); ++i) {
-    y[i] = ValueAt(tensor_, first + i * width);
+    y[i] = ValueAt(tensor_, first_ + i * out() + row);
     if (!std::isfinite(y[i]))
       Fail("tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again",
-           tensor_.name, first + i * width);
+           tensor_.name, first_ + i * out() + row);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/file/transposed_stack.h"
+#include "quant/file/transposed_matrix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,34 +14,34 @@ namespace tare {
 namespace {
 
 // Two of three rows in, two columns out: value 100 stack + 10 in + out.
-TEST(TransposedStack, RowsAreColumnsOfEach) {
+TEST(TransposedMatrix, RowsAreColumns) {
   std::vector<float> values;
   for (int stack = 0; stack < 2; ++stack)
     for (int in = 0; in < 3; ++in)
       for (int out = 0; out < 2; ++out) values.push_back(static_cast<float>(100 * stack + 10 * in + out));
   const TensorView tensor{"t", DType::kF32, {2, 3, 2}, std::as_bytes(std::span(values))};
   int released = 0;
-  const TransposedStack stack(tensor, [&] { ++released; });
-  EXPECT_EQ(stack.out(), 4);
-  EXPECT_EQ(stack.in(), 3);
-  EXPECT_EQ(stack.scheme(), "F32");
-  EXPECT_FALSE(stack.HasCodes());
-  EXPECT_EQ(stack.bytes(), 48);
+  const TransposedMatrix first(tensor, 0, [&] { ++released; }), second(tensor, 1, [] {});
+  EXPECT_EQ(first.out(), 2);
+  EXPECT_EQ(first.in(), 3);
+  EXPECT_EQ(first.scheme(), "F32");
+  EXPECT_FALSE(first.HasCodes());
+  EXPECT_EQ(first.bytes(), 24);
   std::vector<float> row(3);
-  stack.Row(1, row.data());
+  first.Row(1, row.data());
   EXPECT_THAT(row, testing::ElementsAre(1, 11, 21));
-  stack.Row(2, row.data());
+  second.Row(0, row.data());
   EXPECT_THAT(row, testing::ElementsAre(100, 110, 120));
-  stack.Release();
+  first.Release();
   EXPECT_EQ(released, 1);
   values[8] = std::nanf("");
-  EXPECT_THAT(Call([&] { stack.Row(2, row.data()); }),
+  EXPECT_THAT(Call([&] { second.Row(0, row.data()); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("tensor 't', index 8: NaN or infinity")));
 }
 
-TEST(TransposedStack, OtherTypesAreRefused) {
+TEST(TransposedMatrix, OtherTypesAreRefused) {
   const TensorView tensor{"t", DType::kU8, {1, 1, 1}, {}};
-  EXPECT_THAT(Call([&] { TransposedStack(tensor, [] {}); }),
+  EXPECT_THAT(Call([&] { TransposedMatrix(tensor, 0, [] {}); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("tensor 't': got dtype U8, expected F32, BF16 or F16")));
 }
 

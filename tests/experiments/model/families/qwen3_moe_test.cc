@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of qwen3_moe and mixtral, and their greedy tokens; parity_test.cc compares the forward pass.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/model/model.h"
+#include "experiments/passes/generate.h"
+#include "quant/file/strict_json.h"
+#include "tests/support/family_config.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+TEST(Qwen3MoeTest, GreedyTokens) {
+  for (const char* name : {"mixtral", "qwen3-moe"}) {
+    Model model(GoldenFolder(name));
+    for (const nlohmann::json& one : ReadJson(GoldenFolder(name) / "greedy.json")) {
+      const auto prompt = one["prompt"].get<std::vector<int32_t>>(),
+                 expected = one["tokens"].get<std::vector<int32_t>>();
+      ASSERT_EQ(expected.size(), 40u);
+      GenerateOptions options;
+      options.tokens = std::ssize(expected);
+      Generation cached;
+      Generate(model, {}, prompt, options, {}, [](int32_t) { return true; }, cached);
+      EXPECT_EQ(cached.tokens, expected) << name;
+    }
+  }
+}
+
+TEST(Qwen3MoeTest, ReadsItsKeys) {
+  const ModelConfig mixtral = LoadConfig(GoldenFolder("mixtral")), qwen = LoadConfig(GoldenFolder("qwen3-moe"));
+  EXPECT_EQ(mixtral.experts, 4);
+  EXPECT_TRUE(mixtral.shares_sum);
+  EXPECT_FALSE(mixtral.gate_with_up);
+  EXPECT_EQ(qwen.experts, 6);
+  EXPECT_EQ(qwen.ffn, 32);
+  EXPECT_FALSE(qwen.shares_sum);
+  EXPECT_TRUE(qwen.qk_norm);
+  nlohmann::json json = ReadJson(GoldenFolder("qwen3-moe") / "config.json");
+  const auto refused = [&](const char* key, const nlohmann::json& value, const char* says) {
+    nlohmann::json other = json;
+    other[key] = value;
+    ExpectConfigRefused(other, key, says);
+  };
+  refused("mlp_only_layers", {1}, "is not supported");
+  refused("decoder_sparse_step", 2, "2 is not supported");
+  refused("moe_intermediate_size", 0, "got 0");
+}
+
+}  // namespace
+}  // namespace tare
