@@ -69,8 +69,7 @@ LinearRules LinearRules::Of(const WeightMatrix& weight, const SiteKey& weight_ke
   if (of_weight != nullptr) rules.weight = *of_weight;
   if (plan.carrying() != Carrying::kExecuted) return rules;
   const Rule* const of_input = plan.RuleAt(input_key);
-  rules.executed =
-      of_weight != nullptr || of_input != nullptr || weight.quantized != nullptr || HasPackedForm(weight);
+  rules.executed = of_weight != nullptr || of_input != nullptr || weight.quantized != nullptr || HasPackedForm(weight);
   if (of_input == nullptr) return rules;
   rules.input = {.format = of_input->format};
   if (of_input->options.static_scale) rules.input->clip = plan.ClipAt(input_key).front();

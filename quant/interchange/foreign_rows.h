@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some rows of another tool's matrix, seen as a matrix: one expert's, where it holds all experts of a layer, or those of
-// one of several linear layers whose weights are stored one below another.
+// Some rows of another tool's matrix, seen as a matrix: one expert's, where it holds all experts of a layer, or those
+// of one of several linear layers whose weights are stored one below another.
 #pragma once
 
 #include "quant/base/error.h"
