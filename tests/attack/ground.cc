@@ -97,6 +97,7 @@ const std::vector<Subject>& Subjects() {
       {"stats", "e", "--input", "t.txt", "--out", "out/s.h5"},
       {"quantize", "e", "--plan", "weights=int4/channel", "--out", "out/q.h5"}};
   static const Words blocks{"eval", "y", "--tasks", "perplexity=y/expected.safetensors", "--json", "-"};
+  static const Words fused{"eval", "l", "--tasks", "perplexity=l/expected.safetensors", "--json", "-"};
   static const std::vector<Words> input{{"eval", "m", "--tasks", "perplexity=i.h5", "--json", "-"},
                                         {"stats", "m", "--input", "i.h5"}};
   static const std::vector<Subject> subjects{
@@ -108,6 +109,8 @@ const std::vector<Subject>& Subjects() {
       {"e/model.safetensors", Form::kSafetensors, experts},
       {"y/config.json", Form::kJson, {blocks}},
       {"y/model.safetensors", Form::kSafetensors, {blocks}},
+      {"l/config.json", Form::kJson, {fused}},
+      {"l/model.safetensors", Form::kSafetensors, {fused}},
       {"n/tensor-names.json",
        Form::kJson,
        {{"inspect", "n", "--json", "-"}, {"convert", "n", "--to", "diffllama", "--out", "out/n"}}},
@@ -271,6 +274,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   fs::copy(source / "tests/data/golden/clip-vision", folder / "v");
   fs::copy(source / "tests/data/interchange/llama-gptq", folder / "o");
   fs::copy(source / "tests/data/golden/gpt-oss-mxfp4", folder / "y");
+  fs::copy(source / "tests/data/golden/phi3", folder / "l");
   fs::copy(source / "tests/data/interchange/llama-compressed-int4", folder / "w");
   PutFile(folder / "n" / "tensor-names.json", kNames);
   PutFile(folder / "t.txt", kText);
