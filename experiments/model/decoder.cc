@@ -80,13 +80,17 @@ LambdaView LambdaOf(const LayerWeights& w) {
   return {.data = w.lambda.data(), .token_stride = 0, .head_stride = w.lambda.size() > 1 ? 1 : 0};
 }
 
-LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear) {
-  if (!linear.expert) return weights.*linear.place->linear;
-  return (weights.*linear.place->experts)[static_cast<size_t>(*linear.expert)];
+// Of a mutable or a constant layer.
+template <typename Layer>
+auto& WeightsIn(Layer& weights, const LinearLayer& linear) {
+  return linear.expert ? (weights.*linear.place->experts)[static_cast<size_t>(*linear.expert)]
+                       : weights.*linear.place->linear;
 }
 
+LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear) { return WeightsIn(weights, linear); }
+
 const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear) {
-  return WeightsOf(const_cast<LayerWeights&>(weights), linear);
+  return WeightsIn(weights, linear);
 }
 
 void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer,
