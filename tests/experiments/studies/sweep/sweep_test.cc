@@ -176,7 +176,7 @@ TEST_F(SweepTest, ExecutedCellsStandBesideSimulatedOnes) {
   EXPECT_EQ(cells[0].key, simulated[0].key);
   EXPECT_TRUE(cells[1].Executed());
   EXPECT_EQ(cells[2].key, simulated[1].key);
-  EXPECT_THAT(Table(cells), HasSubstr("attn_logits=int8/row executed\n"));
+  EXPECT_THAT(Table(cells), HasSubstr("attn_logits=int8/row executed ^\n"));
 }
 
 // Cut at the start, inside lines, on both sides of newlines, and one byte before the end.

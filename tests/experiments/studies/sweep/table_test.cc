@@ -239,7 +239,7 @@ TEST(TableTest, LongPlansHaveLinesOfTheirOwn) {
   const std::string rules = "q=int4/token+smooth,k=int4/token+smooth,v=int8/block64.channel+smooth";
   const std::vector<std::string> lines = Lines(Table({Perplexity("a", rules + ",attn_logits=int4/tensor", 3.0)}));
   EXPECT_EQ(lines[5], "  " + rules + ",");
-  EXPECT_EQ(lines[6], "  attn_logits=int4/tensor");
+  EXPECT_EQ(lines[6], "  attn_logits=int4/tensor ^");
   EXPECT_EQ(lines[7], Row("", "3.000"));
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80u);
 }
