@@ -76,7 +76,8 @@ TEST(GgufCheckpoint, ScalesThatAreNotFiniteAreRefusedWhereTheyAreUsed) {
   EXPECT_THAT(Call([&] { files.FindForeign("model.layers.0.self_attn.q_proj.weight")->Row(1, row.data()); }),
               ThrowsMessage<Error>(HasSubstr("q.gguf: tensor 'blk.0.attn_q.weight', row 2: NaN or infinity")));
   EXPECT_THAT(Call([&] { IntegersOf(*files.FindForeign("model.layers.0.self_attn.q_proj.weight")); }),
-              ThrowsMessage<Error>(HasSubstr("q.gguf: tensor 'blk.0.attn_q.weight', row 0: NaN or infinity")));
+              ThrowsMessage<Error>(testing::AllOf(HasSubstr("q.gguf: tensor 'blk.0.attn_q.weight', row "),
+                                                  HasSubstr(": NaN or infinity"))));  // any, of several threads
 }
 
 TEST(GgufCheckpoint, IntegersAreTheRows) {
