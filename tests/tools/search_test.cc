@@ -110,7 +110,8 @@ TEST_F(SearchCommandTest, Refused) {
   EXPECT_THAT(Search("0").err, HasSubstr("--within: got 0, expected nats per token above 0"));
   EXPECT_THAT(Search("1e-12").err, HasSubstr("--within: got 1e-12, expected a loss that some plan meets"));
   EXPECT_THAT(Search("1", {"--plan", "f32"}, "f32").err, HasSubstr("got no plan that quantizes"));
-  EXPECT_THAT(Search("1", {"--plan", "q[m1]=int8/token,k=int4/token"}, "m1").err, HasSubstr("got heads, maps or experts"));
+  EXPECT_THAT(Search("1", {"--plan", "q[m1]=int8/token,k=int4/token"}, "m1").err,
+              HasSubstr("got heads, maps or experts"));
   EXPECT_THAT(Search("1", {"--plan", "int8", "--bits", "8"}).err, HasSubstr("--bits"));
   const Outcome bits = RunTare({"search", GoldenFolder("diffllama-mha"), "--input", folder_ / "ids.safetensors",
                                 "--within", "1", "--out", folder_ / "bits", "--bits", "8,5"});
