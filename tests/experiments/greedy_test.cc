@@ -3,6 +3,8 @@
 // cache and without. The prompts of phi3 grow beyond the length at which longrope turns keys otherwise.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "experiments/model/model.h"
 #include "experiments/passes/generate.h"
 #include "tests/support/checkpoint.h"
@@ -12,27 +14,38 @@
 namespace tare {
 namespace {
 
-class GreedyTest : public testing::TestWithParam<const char*> {};
+struct GreedyGolden {
+  const char* name;
+  size_t tokens = 40;
+};
+
+class GreedyTest : public testing::TestWithParam<GreedyGolden> {};
 
 TEST_P(GreedyTest, Tokens) {
-  Model model(GoldenFolder(GetParam()));
+  const std::filesystem::path folder = GoldenFolder(GetParam().name);
+  Model model(folder);
   int runs = 0;
-  for (const nlohmann::json& one : ReadJson(GoldenFolder(GetParam()) / "greedy.json")) {
+  for (const nlohmann::json& one : ReadJson(folder / "greedy.json")) {
     const auto prompt = one["prompt"].get<std::vector<int32_t>>(), expected = one["tokens"].get<std::vector<int32_t>>();
-    ASSERT_EQ(expected.size(), 40u);
+    ASSERT_EQ(expected.size(), GetParam().tokens);
     GenerateOptions options;
     options.tokens = std::ssize(expected);
     Generation cached, whole;
     Generate(model, {}, prompt, options, {}, [](int32_t) { return true; }, cached);
     GenerateWhole(model, {}, prompt, options, [](int32_t) { return true; }, whole);
-    EXPECT_EQ(cached.tokens, expected);
-    EXPECT_EQ(whole.tokens, expected);
+    EXPECT_EQ(cached.tokens, expected) << folder;
+    EXPECT_EQ(whole.tokens, expected) << folder;
     ++runs;
   }
   EXPECT_EQ(runs, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, GreedyTest, testing::Values("smollm3", "granite", "phi3", "olmo3", "ministral"));
+INSTANTIATE_TEST_SUITE_P(Golden, GreedyTest,
+                         testing::Values(GreedyGolden{"smollm3"}, GreedyGolden{"granite"}, GreedyGolden{"phi3"},
+                                         GreedyGolden{"olmo3"}, GreedyGolden{"ministral"},
+                                         GreedyGolden{"phi4flash", 20}, GreedyGolden{"gpt-oss"},
+                                         GreedyGolden{"gpt-oss-mxfp4"}, GreedyGolden{"mixtral"},
+                                         GreedyGolden{"qwen3-moe"}));
 
 }  // namespace
 }  // namespace tare

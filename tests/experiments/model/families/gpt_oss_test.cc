@@ -11,7 +11,6 @@
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
-#include "experiments/passes/generate.h"
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
@@ -134,24 +133,6 @@ TEST(GptOssTest, ProbabilitiesLackTheSinksShare) {
   SiteVisitor* const visitors[] = {&shares};
   LogitsOf(model, GoldenBatch(kName), visitors);
   EXPECT_EQ(shares.rows, 3 * 2 * 4 * T);
-}
-
-TEST(GptOssTest, GreedyTokens) {
-  for (const char* name : {"gpt-oss", "gpt-oss-mxfp4"}) {
-    Model model(GoldenFolder(name));
-    for (const nlohmann::json& one : ReadJson(GoldenFolder(name) / "greedy.json")) {
-      const auto prompt = one["prompt"].get<std::vector<int32_t>>(),
-                 expected = one["tokens"].get<std::vector<int32_t>>();
-      ASSERT_EQ(expected.size(), 40u);
-      GenerateOptions options;
-      options.tokens = std::ssize(expected);
-      Generation cached, whole;
-      Generate(model, {}, prompt, options, {}, [](int32_t) { return true; }, cached);
-      GenerateWhole(model, {}, prompt, options, [](int32_t) { return true; }, whole);
-      EXPECT_EQ(cached.tokens, expected) << name;
-      EXPECT_EQ(whole.tokens, expected) << name;
-    }
-  }
 }
 
 std::vector<float> Under(Model& model, const std::string& plan, Carrying carrying, const char* name = kName) {

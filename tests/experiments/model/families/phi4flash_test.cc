@@ -9,7 +9,6 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/observe/outlier_report.h"
-#include "experiments/passes/generate.h"
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
@@ -148,20 +147,6 @@ TEST(Phi4FlashTest, LambdaOfEachAttentionLayer) {
     } else {
       EXPECT_TRUE(AllNear(lambda, ValuesOf<float>(expected, "lambda." + std::to_string(layer)), 2e-6)) << layer;
     }
-  }
-}
-
-TEST(Phi4FlashTest, GreedyTokens) {
-  Model model(GoldenFolder(kName));
-  for (const nlohmann::json& one : ReadJson(GoldenFolder(kName) / "greedy.json")) {
-    const auto prompt = one["prompt"].get<std::vector<int32_t>>(), expected = one["tokens"].get<std::vector<int32_t>>();
-    GenerateOptions options;
-    options.tokens = std::ssize(expected);
-    Generation cached, whole;
-    Generate(model, {}, prompt, options, {}, [](int32_t) { return true; }, cached);
-    GenerateWhole(model, {}, prompt, options, [](int32_t) { return true; }, whole);
-    EXPECT_EQ(cached.tokens, expected);
-    EXPECT_EQ(whole.tokens, expected);
   }
 }
 

@@ -1,32 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of qwen3_moe and mixtral, and their greedy tokens; parity_test.cc compares the forward pass.
+// The keys of qwen3_moe and mixtral; parity_test.cc compares the forward pass, greedy_test.cc tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/model/model.h"
-#include "experiments/passes/generate.h"
+#include "experiments/model/config.h"
 #include "quant/file/strict_json.h"
 #include "tests/support/family_config.h"
 #include "tests/support/golden.h"
 
 namespace tare {
 namespace {
-
-TEST(Qwen3MoeTest, GreedyTokens) {
-  for (const char* name : {"mixtral", "qwen3-moe"}) {
-    Model model(GoldenFolder(name));
-    for (const nlohmann::json& one : ReadJson(GoldenFolder(name) / "greedy.json")) {
-      const auto prompt = one["prompt"].get<std::vector<int32_t>>(),
-                 expected = one["tokens"].get<std::vector<int32_t>>();
-      ASSERT_EQ(expected.size(), 40u);
-      GenerateOptions options;
-      options.tokens = std::ssize(expected);
-      Generation cached;
-      Generate(model, {}, prompt, options, {}, [](int32_t) { return true; }, cached);
-      EXPECT_EQ(cached.tokens, expected) << name;
-    }
-  }
-}
 
 TEST(Qwen3MoeTest, ReadsItsKeys) {
   const ModelConfig mixtral = LoadConfig(GoldenFolder("mixtral")), qwen = LoadConfig(GoldenFolder("qwen3-moe"));
