@@ -34,6 +34,7 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
   command.add_option("--json", options.json, "write JSON to a file, or - for standard output");
   AddWindowOptions(command, sweep.windows);
   AddStrideOption(command, sweep.windows);
+  AddShortContextOption(command, sweep.windows);
   AddConventionOption(command, sweep.windows);
   AddAnswerOptions(command, sweep.answers);
   options.machine.AddTo(command);

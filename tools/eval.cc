@@ -52,8 +52,9 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   const auto answers = [](const TaskKind* kind) { return kind->answers != nullptr; };
   RequireEffect(command, any(answers), {"--max-tokens", "--temperature", "--top-p", "--sampling-seed"},
                 "a task that generates answers");
+  RequireEffect(command, any(&TaskKind::short_context), {"--short-context"}, TasksThat(&TaskKind::short_context));
+  RequireEffect(command, any(&TaskKind::reference), {"--reference"}, TasksThat(&TaskKind::reference));
   const bool compares = any(&TaskKind::compares);
-  RequireEffect(command, compares, {"--reference"}, TasksThat(&TaskKind::compares));
   if (compares && plan.empty() && command.count("--reference") == 0 && command.count("--cache") == 0)
     throw CLI::ValidationError("--tasks", TasksThat(&TaskKind::compares) +
                                               ": got the model compared with itself; try a --plan, or --reference with "
@@ -153,11 +154,14 @@ void AddEval(CLI::App& app) {
   command->add_option("--cache", options->cache,
                       "decode texts and items with a KV cache: rules for cache_k and cache_v, which --plan also takes "
                       "(cache_k=int8/token,cache_v=int4/token), first=4 (tokens in f32), keep=h2o/256 (keys)");
-  command->add_option("--reference", options->task.reference,
-                      "for divergence: the reference checkpoint (default: MODEL without the plan)");
+  command->add_option(
+      "--reference", options->task.reference,
+      "for divergence: the reference checkpoint; for longppl: the one that chooses the tokens (default: "
+      "MODEL without the plan)");
   command->add_option("--other-tower", options->task.other_tower,
                       "for zero_shot and retrieval: the other tower of CLIP, run as stored");
   AddStrideOption(*command, options->task.windows);
+  AddShortContextOption(*command, options->task.windows);
   AddConventionOption(*command, options->task.windows);
   AddAnswerOptions(*command, options->task.answers);
   options->machine.AddTo(*command);

@@ -30,6 +30,11 @@ inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
       ->default_str(std::string(Name(windows.from)));
 }
 
+inline void AddShortContextOption(CLI::App& command, WindowOptions& windows) {
+  AddWhole(command, "--short-context", windows.short_context,
+           "tokens that longppl compares a whole window with (0: 4096, as its paper has it)", 0);
+}
+
 inline void AddConventionOption(CLI::App& command, WindowOptions& windows) {
   command
       .add_option_function<std::string>(

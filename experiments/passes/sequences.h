@@ -55,9 +55,10 @@ std::string_view Name(TakeFrom from);
 struct WindowOptions {
   // Positions per sequence, with `<s>`; 0: 512 for text, whole rows for ids, as far as the model allows.
   int64_t window = 0;
-  int64_t stride = 0;  // tokens between the starts of windows; 0: no overlap (without `<s>`, of one token)
-  int64_t tokens = 0;  // at most this many tokens of the input; 0: all
-  int64_t limit = 0;   // at most this many windows; 0: all
+  int64_t stride = 0;         // tokens between the starts of windows; 0: no overlap (without `<s>`, of one token)
+  int64_t tokens = 0;         // at most this many tokens of the input; 0: all
+  int64_t limit = 0;          // at most this many windows; 0: all
+  int64_t short_context = 0;  // tokens, of the task that compares it with the window; 0: that task's own
   Convention convention = Convention::kTare;  // of tasks on texts (convention_windows.h); others cut as Tare does
   TakeFrom from = TakeFrom::kSpread;
 

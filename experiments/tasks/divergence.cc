@@ -135,6 +135,14 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
   return tokens;
 }
 
+std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) {
+  auto reference = std::make_shared<Model>(options.reference.empty() ? of.folder() : options.reference, of.math());
+  if (reference->config().vocabulary != of.config().vocabulary)
+    FailUsage("--reference: got {} with a vocabulary of {}, expected {} as of {}", reference->Name(),
+              reference->config().vocabulary, of.config().vocabulary, of.Name());
+  return reference;
+}
+
 namespace {
 
 void Add(Json& json, const char* name, const MeanAndError& figure) {
@@ -191,21 +199,16 @@ Json FiguresOf(const std::vector<TokenDivergence>& tokens, const std::vector<Sco
   return json;
 }
 
-std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) {
-  auto reference = std::make_shared<Model>(options.reference.empty() ? of.folder() : options.reference, of.math());
-  if (reference->config().vocabulary != of.config().vocabulary)
-    FailUsage("--reference: got {} with a vocabulary of {}, expected {} as of {}", reference->Name(),
-              reference->config().vocabulary, of.config().vocabulary, of.Name());
-  return reference;
-}
-
 // The perplexity of the model under test, from the same passes; null if it is not finite.
-Json PerplexityOf(const std::vector<TokenDivergence>& tokens, const CutText& text) {
-  std::vector<double> losses;
-  std::vector<int64_t> contexts;
-  for (const TokenDivergence& t : tokens) losses.push_back(t.loss), contexts.push_back(t.context);
-  std::optional<Json> figures = PerplexityFigures(losses, contexts, text.sequences);
-  if (figures) figures->update(CutFigures(text.cut));
+Json PerplexityOf(const std::vector<TokenDivergence>& tokens, const WindowCut& cut) {
+  TokenLosses own;
+  for (const TokenDivergence& t : tokens) {
+    own.losses.push_back(t.loss);
+    own.contexts.push_back(t.context);
+    own.windows.push_back(t.window);
+  }
+  std::optional<Json> figures = PerplexityFigures(own);
+  if (figures) figures->update(CutFigures(cut));
   return figures ? *std::move(figures) : Json();
 }
 
@@ -227,7 +230,7 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptio
     const std::vector<TokenDivergence> tokens = MeasureDivergence(
         model, run.Begin(model), same ? model : *kept.model, text.sequences, run.cache(), progress, kept.states.get());
     TaskResult result{
-        .figures = FiguresOf(tokens, text.sequences), .records = {}, .of_text = PerplexityOf(tokens, text)};
+        .figures = FiguresOf(tokens, text.sequences), .records = {}, .of_text = PerplexityOf(tokens, text.cut)};
     result.figures["reference_sha256"] = kept.model->files().ContentHash();
     AddTaken(text.cut, result.figures);
     return result;
@@ -274,6 +277,7 @@ constexpr TaskKind kDivergenceTask{.name = "divergence",
                                    .convention = PerplexityConvention,
                                    .how = How,
                                    .by_position = "by_context",
+                                   .reference = true,
                                    .compares = true};
 
 }  // namespace tare

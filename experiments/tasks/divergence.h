@@ -9,6 +9,8 @@
 // runs under many plans runs the reference once, and keeps its final hidden states while they take at most 256 MiB.
 #pragma once
 
+#include <memory>
+
 #include "experiments/significance/token_divergence.h"
 #include "experiments/tasks/task.h"
 
@@ -21,6 +23,9 @@ struct ReferenceStates {
   std::vector<float> values;
   bool complete = false;
 };
+
+// options.reference as stored, or `of` without a plan. Throws Error if their vocabularies differ in size.
+std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options);
 
 // One per scored token, in the order of the text. Divergences are exact to f32's rounding of logits: a small one may
 // fall below 0 by some 1e-7 of the largest logit. Both models must have the same vocabulary. The model may be its own

@@ -22,14 +22,12 @@ Json ErrorJson(const PairedRuns& runs) {
   return error ? Json(error->error) : Json();
 }
 
-// windows [losses]
-Json ByPosition(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
-                const std::vector<size_t>& windows) {
+Json ByPosition(const TokenLosses& tokens) {
   Json list = Json::array();
-  for (const ContextRange& range : RangesOf(contexts)) {
+  for (const ContextRange& range : RangesOf(tokens.contexts)) {
     std::vector<double> some;
     std::vector<size_t> own;
-    for (const size_t i : range.tokens) some.push_back(losses[i]), own.push_back(windows[i]);
+    for (const size_t i : range.tokens) some.push_back(tokens.losses[i]), own.push_back(tokens.windows[i]);
     const PairedRuns runs = ByWindow(some, own);
     list.push_back({{"first", range.first},
                     {"last", range.last},
@@ -48,40 +46,48 @@ double Mean(const std::vector<double>& losses) {
 
 }  // namespace
 
-std::optional<Json> PerplexityFigures(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
-                                      const std::vector<ScoredSequence>& sequences) {
-  const ScoredTokens scored(sequences);
-  const double nll = Mean(losses), perplexity = std::exp(nll);
+std::optional<Json> PerplexityFigures(const TokenLosses& tokens) {
+  const double nll = Mean(tokens.losses), perplexity = std::exp(nll);
   if (!std::isfinite(perplexity)) return std::nullopt;
-  const std::vector<size_t> windows = scored.Windows();
+  const PairedRuns runs = ByWindow(tokens.losses, tokens.windows);
+  const std::vector<int64_t> counts(runs.counts.begin(), runs.counts.end());
   return Json{{"nll", nll},
               {"perplexity", perplexity},
-              {"tokens", losses.size()},
-              {"nll_stderr", ErrorJson(ByWindow(losses, windows))},
-              {"windows", sequences.size()},
-              {"window_losses", scored.SumsOf(losses)},
-              {"window_tokens", scored.Counts()},
-              {"by_position", ByPosition(losses, contexts, windows)}};
+              {"tokens", tokens.losses.size()},
+              {"nll_stderr", ErrorJson(runs)},
+              {"windows", counts.size()},
+              {"window_losses", runs.sums.front()},
+              {"window_tokens", counts},
+              {"by_position", ByPosition(tokens)}};
 }
 
-TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                             const std::optional<CachePlan>& cache, const Progress& progress) {
+TokenLosses MeasureLosses(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                          const std::optional<CachePlan>& cache, const Progress& progress) {
   const ScoredTokens scored(sequences);
-  std::vector<double> losses(scored.size());  // in the order of the text: the sum does not depend on threads
-  std::vector<int64_t> contexts(scored.size());
+  // In the order of the text, so that sums do not depend on threads.
+  TokenLosses tokens{.losses = std::vector<double>(scored.size()),
+                     .contexts = std::vector<int64_t>(scored.size()),
+                     .windows = scored.Windows()};
   const auto score = [&](const TokenBatch& batch) {
     const PredictedTokens predicted = scored.In(batch);
-    for (size_t i = 0; i < predicted.places.size(); ++i) contexts[predicted.places[i]] = predicted.contexts[i];
+    for (size_t i = 0; i < predicted.places.size(); ++i) tokens.contexts[predicted.places[i]] = predicted.contexts[i];
     model.VocabularyLogits(predicted.rows, [&](size_t i, const float* logits, int) {
-      losses[predicted.places[i]] =
+      tokens.losses[predicted.places[i]] =
           LogSumExp(logits, model.config().vocabulary) - static_cast<double>(logits[predicted.targets[i]]);
     });
   };
   ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
-  if (losses.empty()) Fail("perplexity: the input leaves no token to predict; expected at least two tokens");
-  std::optional<Json> figures = PerplexityFigures(losses, contexts, sequences);
+  return tokens;
+}
+
+TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                             const std::optional<CachePlan>& cache, const Progress& progress) {
+  const TokenLosses tokens = MeasureLosses(model, visitors, sequences, cache, progress);
+  if (tokens.losses.empty()) Fail("perplexity: the input leaves no token to predict; expected at least two tokens");
+  std::optional<Json> figures = PerplexityFigures(tokens);
   if (!figures)
-    Fail("perplexity: the mean loss is {} nats, expected a finite number; try `tare stats` to see where", Mean(losses));
+    Fail("perplexity: the mean loss is {} nats, expected a finite number; try `tare stats` to see where",
+         Mean(tokens.losses));
   return {.figures = *std::move(figures), .records = {}};
 }
 

@@ -16,18 +16,26 @@ Json PerplexityConvention(const WindowOptions& windows);
 void AddTaken(const WindowCut& cut, Json& figures);
 std::string TakenText(const Json& result);
 
-// The figures of a pass over the sequences, from the loss of each scored token and the number of tokens before it, in
-// the order of the text: nll (the mean, nats per token), nll_stderr (its error over windows, mean_error.h; null of too
-// few), perplexity = exp(nll), tokens (scored), windows, and of each window the sum of its losses (window_losses) and
-// how many there are (window_tokens): two runs over the same windows can be paired by them. And by how many tokens a
-// token was predicted from (by_position, experiments/significance/token_divergence.h): {"first", "last", "tokens",
+// Of scored tokens, in the order of the text.
+struct TokenLosses {
+  std::vector<double> losses;     // -ln p(token), nats
+  std::vector<int64_t> contexts;  // tokens before it
+  std::vector<size_t> windows;    // which one scored it
+};
+// cache: through one, as decoding would see the text; nothing: by ordinary forward passes.
+TokenLosses MeasureLosses(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                          const std::optional<CachePlan>& cache, const Progress& progress);
+
+// Their figures: nll (the mean, nats per token), nll_stderr (its error over windows, mean_error.h; null of too few),
+// perplexity = exp(nll), tokens (scored), windows (that scored some), and of each the sum of its losses (window_losses)
+// and how many there are (window_tokens): two runs over the same windows can be paired by them. And by how many tokens
+// a token was predicted from (by_position, experiments/significance/token_divergence.h): {"first", "last", "tokens",
 // "nll", "nll_stderr"}. Nothing if the perplexity is not finite.
-std::optional<Json> PerplexityFigures(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
-                                      const std::vector<ScoredSequence>& sequences);
+std::optional<Json> PerplexityFigures(const TokenLosses& tokens);
 // "window", "stride", "bos", "cut_to_positions", a tool's "convention" and which part (AddTaken), which the task adds.
 Json CutFigures(const WindowCut& cut);
 
-// cache: through one, as decoding would see the text; nothing: by ordinary forward passes.
+// Throws Error if no token is scored or the perplexity is not finite.
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                              const std::optional<CachePlan>& cache, const Progress& progress);
 

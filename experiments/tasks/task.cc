@@ -11,6 +11,7 @@
 #include "experiments/tasks/documents.h"
 #include "experiments/tasks/generated.h"
 #include "experiments/tasks/loglikelihood.h"
+#include "experiments/tasks/long_perplexity.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
@@ -20,8 +21,9 @@
 namespace tare {
 namespace {
 
-constexpr const TaskKind* kTasks[] = {&kPerplexityTask,    &kChoiceTask,    &kDivergenceTask, &kZeroShotTask,
-                                      &kLogLikelihoodTask, &kDocumentsTask, &kRetrievalTask,  &kGenerateTask};
+constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask,        &kDivergenceTask,
+                                      &kZeroShotTask,   &kLogLikelihoodTask, &kLongPerplexityTask,
+                                      &kDocumentsTask,  &kRetrievalTask,     &kGenerateTask};
 
 TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
   const size_t equals = text.find('=');

@@ -68,7 +68,7 @@ struct AnswerOptions {
 // A task's input besides its file.
 struct TaskOptions {
   WindowOptions windows;
-  std::filesystem::path reference;    // for divergence: the reference checkpoint; empty: the same model
+  std::filesystem::path reference;    // of divergence and longppl: the reference checkpoint; empty: the same model
   std::filesystem::path other_tower;  // for CLIP's tasks: the model that runs the other side of FILE
   AnswerOptions answers = {};         // for tasks that generate answers
 };
@@ -121,7 +121,9 @@ struct TaskKind {
   const char* by_position = nullptr;  // key of a list by position (tasks/evaluation.h), or none
   // The keys of the file's items that the options take; breakdowns check them before anything runs. Null: no keys.
   std::vector<ItemKeys> (*keys)(const std::filesystem::path& file, const WindowOptions& windows) = nullptr;
-  bool compares = false;               // with a reference; then there is nothing to measure if that is the same model
+  bool short_context = false;          // takes WindowOptions::short_context
+  bool reference = false;              // takes TaskOptions::reference
+  bool compares = false;               // with it; then there is nothing to measure if that is the same model
   const TaskKind* compared = nullptr;  // the task that compares the same file with a reference, or none
   bool of_documents = false;           // each with a record, though without outcomes
   bool of_towers = false;              // only for CLIP's towers, which have no vocabulary logits
