@@ -36,7 +36,6 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
                 {"--window", "--convention"}, "a task on texts");
   const bool texts = any([](const TaskKind* kind) { return kind->by_position != nullptr; });
   RequireEffect(command, texts, {"--stride", "--tokens"}, "a task on a text");
-  RequireEffect(command, command.count("--tokens") + command.count("--limit") > 0, {"--from"}, "--tokens or --limit");
   RequireEffect(command, any([](const TaskKind* kind) { return !kind->of_towers; }), {"--cache"},
                 "a task on a text or on items");
   const bool items = any([](const TaskKind* kind) { return HasItems(*kind); });

@@ -28,6 +28,9 @@ inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
           "the file) or start (the first)")
       ->check(CLI::IsMember({"spread", "start"}))
       ->default_str(std::string(Name(windows.from)));
+  command.parse_complete_callback([&command] {
+    RequireEffect(command, command.count("--tokens") + command.count("--limit") > 0, {"--from"}, "--tokens or --limit");
+  });
 }
 
 inline void AddShortContextOption(CLI::App& command, WindowOptions& windows) {

@@ -126,10 +126,23 @@ TEST(EvalTest, TheLineShowsWhatWasScored) {
   EXPECT_THAT(out({"--window", "256", "--stride", "100", "--limit", "2", "--from", "start"}),
               HasSubstr("\n  2 windows of 256 from the start of 1200 tokens\n"
                         "  stride 100, without <s>: 355 tokens scored\n"));
-  EXPECT_THAT(RunTare({"eval", GoldenFolder("llama-mha"), "--tasks",
-                       "perplexity=" + (folder / "ids.safetensors").string(), "--from", "start"})
-                  .err,
-              HasSubstr("--from: has no effect without --tokens or --limit"));
+}
+
+TEST(EvalTest, FromNeedsAPartOfTheInput) {
+  const TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 2, 600);
+  const std::string ids = (folder / "ids.safetensors").string(), model = GoldenFolder("llama-mha");
+  const std::vector<std::string> commands[] = {
+      {"eval", model, "--tasks", "perplexity=" + ids},
+      {"sweep", model, "--tasks", "perplexity=" + ids, "--out", (folder / "sweep").string()},
+      {"stats", model, "--input", ids}};
+  for (std::vector<std::string> command : commands) {
+    command.insert(command.end(), {"--from", "start"});
+    const auto refused = RunTare(command);
+    EXPECT_EQ(refused.exit_code, 2) << command[0];
+    EXPECT_THAT(refused.err, HasSubstr("--from: has no effect without --tokens or --limit")) << command[0];
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "sweep"));
 }
 
 // Ranges of positions hold every token once, and their losses come to the whole; the table and the CSV are of the
