@@ -163,6 +163,8 @@ void CheckValues(CLI::App& app) {
     const std::string type = option->get_type_name();
     if (type.starts_with("FLOAT") || type.starts_with("INT") || type.starts_with("UINT"))
       option->check([](const std::string& text) { return text.empty() ? "got '', expected a number" : std::string(); });
+    if (option->check_lname("out"))
+      option->check([](const std::string& text) { return text.empty() ? "got '', expected a name" : std::string(); });
     if (option->check_lname("json"))
       option->transform([](const std::string& text) { return text == "/dev/stdout" ? "-" : text; })
           ->each([](const std::string& target) {

@@ -51,8 +51,8 @@ std::vector<const CLI::Option*> OptionsOf(const CLI::App& command);
 void ForCommands(const CLI::App& app,
                  const std::function<void(const std::string& words, const CLI::App& command)>& body);
 
-// Of every option of the program: one that takes numbers takes no empty text (which CLI11 reads as 0), and --json
-// knows standard output by its device's name too, and has it to itself: oneDNN writes nothing there.
+// Of every option of the program: one that takes numbers takes no empty text (which CLI11 reads as 0), nor does --out;
+// and --json knows standard output by its device's name too, and has it to itself: oneDNN writes nothing there.
 void CheckValues(CLI::App& app);
 
 // Checks an option: "got '1,000', expected a whole number of 0 or more".

@@ -29,6 +29,15 @@ void CheckApart(const std::string& input, const std::string& output) {
   }
 }
 
+// Where a file that is claimed will be, or a new folder.
+fs::path PlaceOf(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
+
+// The folders that this command is going to make, by their places: no file may have one of these names.
+std::map<fs::path, std::string>& NewFolders() {
+  static std::map<fs::path, std::string> folders;
+  return folders;
+}
+
 // Of a link, of what it leads to, if to anything; in a folder that is held, of what is there.
 bool IsFolder(const fs::path& path) { return OpenFolder::Of(path) != nullptr; }
 
@@ -53,6 +62,7 @@ std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std
   // To the end of the program: where the command makes its folder is where this looked.
   static std::vector<std::shared_ptr<const OpenFolder>> looked_at;
   looked_at.push_back(OpenFolder::Of(FolderOf(path)));
+  NewFolders().emplace(PlaceOf(path), folder.string());
   return {};
 }
 
@@ -69,17 +79,16 @@ std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const
   std::vector<AtomicFile> claims;
   std::vector<std::string> read = GridFilesRead();
   read.insert(read.end(), inputs.begin(), inputs.end());
-  std::map<fs::path, std::string> written;  // by where it will be
+  std::map<fs::path, std::string> written = NewFolders();
   for (const std::string& output : outputs) {
     if (!IsFile(output)) continue;
     for (const std::string& input : read) {
       if (IsFile(input)) CheckApart(input, output);
     }
     claims.emplace_back(output);
-    const auto [other, is_new] =
-        written.emplace(fs::weakly_canonical(fs::absolute(claims.back().final_path())), output);
+    const auto [other, is_new] = written.emplace(PlaceOf(claims.back().final_path()), output);
     if (!is_new)
-      Fail("{}: two outputs of one command are this file (the other: {}); try another name", output, other->second);
+      Fail("{}: two outputs of one command have this place (the other: {}); try another name", output, other->second);
   }
   return claims;
 }

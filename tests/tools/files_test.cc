@@ -132,6 +132,22 @@ TEST_F(FilesTest, NoOutputIsWrittenTwice) {
   fs::current_path(before);
 }
 
+TEST_F(FilesTest, NoFileHasTheNameOfANewFolder) {
+  Keeps("text", {"convert", In("m"), "--to", "llama", "--out", In("made/"), "--json", In("./made")}, "two outputs");
+  EXPECT_FALSE(fs::exists(folder_ / "made"));
+}
+
+TEST_F(FilesTest, NoOutputHasAnEmptyName) {
+  const std::vector<std::string> commands[] = {{"convert", In("m"), "--to", "llama", "--out", ""},
+                                               {"convert", In("m"), "--to", "gguf", "--out", ""},
+                                               {"quantize", In("m"), "--plan", "weights=int8/channel", "--out", ""}};
+  for (const std::vector<std::string>& command : commands) {
+    const Outcome refused = RunTare(command);
+    EXPECT_EQ(refused.exit_code, 2) << command[0];
+    EXPECT_THAT(refused.err, HasSubstr("--out: got '', expected a name")) << command[0];
+  }
+}
+
 TEST_F(FilesTest, OneCommandWritesAFileAtATime) {
   const std::vector<std::string> command = {"stats",    In("m"),   "--input", PairFolder("heldout.txt"),
                                             "--tokens", "100000",  "--sites", "layer_out",
