@@ -136,7 +136,7 @@ std::string How(const Json& result) {
 }
 
 constexpr WindowKeys kWindows{.losses = "window_losses", .counts = "window_tokens"};
-constexpr FigureKeys kFigures[] = {
+constexpr FigureKeys kLongFigures[] = {
     {.name = "longppl", .windows = kWindows, .of_mean = OfMean::kExponential, .format = "9.4f"},
     {.name = "nll", .error = "nll_stderr", .windows = kWindows, .format = ".5f", .in_tables = nullptr}};
 
@@ -145,7 +145,7 @@ constexpr FigureKeys kFigures[] = {
 constexpr TaskKind kLongPerplexityTask{.name = "longppl",
                                        .file = "TEXT",
                                        .read = Read,
-                                       .figures = kFigures,
+                                       .figures = kLongFigures,
                                        .count = "tokens",
                                        .unit = "token",
                                        .convention = LongPerplexityConvention,
