@@ -9,8 +9,8 @@ namespace tare {
 namespace {
 
 // sums [kPanel][kRowsTogether] += panel [count][kPanel] times x [count][kRowsTogether], kVectors vectors of rows at a
-// time: they take kPanel * kVectors registers, and one for each vector of x. Meanwhile the next panel comes, whose place
-// no processor guesses (of 4,096 columns, on one core of a Zen 5: 80 GFLOP/s without, 145 with it).
+// time: they take kPanel * kVectors registers, and one for each vector of x. Meanwhile the next panel is fetched, whose
+// place no processor guesses (4,096 columns, one core of a Zen 5: 80 GFLOP/s without, 145 with it).
 template <typename Vector, int64_t kVectors>
 [[gnu::always_inline]] inline void AddTile(int64_t count, const float* panel, const float* next, const float* x,
                                            float* sums) {
