@@ -13,6 +13,7 @@
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/linear/packed_matrix.h"
 #include "kernels/linear/quantized_linear.h"
+#include "quant/algorithms/round_to_nearest.h"
 
 namespace tare {
 
@@ -54,9 +55,6 @@ bool HasPackedForm(const WeightMatrix& weight);
 inline const WeightMatrix& FloatOf(const PlannedLinear* planned, const WeightMatrix& weight) {
   return planned != nullptr && planned->dequantized.out > 0 ? planned->dequantized : weight;
 }
-
-// Reads one row of a matrix.
-using ReadRow = std::function<void(int64_t row, float* values)>;
 
 // An empty matrix for a rule's codes; reads the rows if the format has an f32 per tensor.
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read);

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include <Eigen/Core>
 
 #include "quant/algorithms/cholesky.h"
+#include "quant/algorithms/panel_products.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -14,16 +16,29 @@
 #include "quant/format/round.h"
 
 namespace tare {
-namespace {
 
-// Rows rounded together, so that a row of U read from memory serves several.
-constexpr int64_t kRowsTogether = 16;
+// Some rows while they are rounded: lanes are rows, and columns stand in the order of work.
+struct GptqFactor::RowsInWork {
+  RowsInWork(int64_t first_row, const QuantizedMatrix& m)
+      : first(first_row),
+        count(std::min(kRowsTogether, m.out - first_row)),
+        scales(static_cast<size_t>(kRowsTogether * m.Groups())) {
+    for (AlignedBuffer<float>* buffer : {&errors, &sums, &codes}) {
+      buffer->Reset(Panels::ValuesFor(m.in));
+      std::fill_n(buffer->data(), buffer->size(), 0.0f);
+    }
+  }
 
-}  // namespace
+  int64_t first, count;
+  AlignedBuffer<float> errors;     // [in][kRowsTogether] the weights, and w - q once they are rounded
+  AlignedBuffer<float> sums;       // [in][kRowsTogether] of errors before the column, times R
+  AlignedBuffer<float> codes;      // [in][kRowsTogether] in storage order; what they stand for before the scale
+  std::vector<GroupScale> scales;  // [groups][kRowsTogether]
+};
 
 GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where)
-    : order_(static_cast<size_t>(in)), upper_(static_cast<size_t>(in * in), 0.0f) {
-  TARE_CHECK(hessian.size() == upper_.size());
+    : order_(static_cast<size_t>(in)) {
+  TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in);
   if (const auto bad = FirstNotFinite(hessian))
     Fail("{}: the calibration's second moments hold NaN or infinity at {}; try another calibration text", where, *bad);
   const auto diagonal = [&](int64_t i) { return double{hessian[i * in + i]}; };
@@ -31,66 +46,89 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
   std::iota(order_.begin(), order_.end(), int64_t{0});
   std::ranges::stable_sort(order_, std::ranges::greater(), diagonal);
   // Backwards: row i of the factor is the input that goes (in - 1 - i)-th.
-  for (int64_t i = 0; i < in; ++i) {
-    float* const row = &upper_[i * in];
+  std::vector<float> factor(hessian.size(), 0.0f);
+  ParallelFor(static_cast<size_t>(in), [&](size_t index, int) {
+    const auto i = static_cast<int64_t>(index);
+    float* const row = &factor[i * in];
     for (int64_t j = 0; j <= i; ++j) {
       const auto [a, b] = std::minmax(order_[in - 1 - i], order_[in - 1 - j]);
       row[j] = hessian[a * in + b];
     }
     row[i] = static_cast<float>(double{row[i]} + damping * mean + (row[i] == 0 ? mean : 0));
-  }
-  if (!FactorInPlace(in, upper_.data())) {
+  });
+  if (!FactorInPlace(in, factor.data())) {
     Fail(
         "{}: the calibration's second moments are not positive definite; try a longer calibration text, or more "
         "damping",
         where);
   }
-  InvertInPlace(in, upper_.data());
-  std::ranges::reverse(upper_);  // L^-1 lower and backwards is U
+  std::ranges::reverse(factor);  // L lower and backwards is R
+  upper_ = Panels(Panels::Shape::kUpper, in, factor.data());
 }
 
-void GptqFactor::Round(const std::function<void(int64_t, float*)>& read, ClipChoice choice,
-                       QuantizedMatrixBuffer& matrix) const {
+void GptqFactor::Round(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in());
   ParallelFor(static_cast<size_t>((m.out + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kRowsTogether;
-    RoundRows(first, std::min(kRowsTogether, m.out - first), read, choice, matrix);
+    RowsInWork rows(static_cast<int64_t>(block) * kRowsTogether, m);
+    Fill(read, choice, matrix, rows);
+    RoundRows(m, rows);
+    std::vector<float> codes(static_cast<size_t>(m.in));
+    for (int64_t r = 0; r < rows.count; ++r) {
+      for (int64_t i = 0; i < m.in; ++i) codes[i] = rows.codes[i * kRowsTogether + r];
+      Pack<float>(m.format, codes, {matrix.Codes(rows.first + r), m.RowBytes()});
+    }
   });
 }
 
-void GptqFactor::RoundRows(int64_t first, int64_t count, const std::function<void(int64_t, float*)>& read,
-                           ClipChoice choice, QuantizedMatrixBuffer& matrix) const {
+// Weights and scales, which are taken before the first rounding.
+void GptqFactor::Fill(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuffer& matrix, RowsInWork& rows) const {
   const QuantizedMatrix& m = matrix.view();
-  const int64_t n = m.in, groups = m.Groups();
-  std::vector<float> stored(static_cast<size_t>(n)), values(static_cast<size_t>(count * n));  // in the order of work
-  std::vector<GroupScale> scales(static_cast<size_t>(count * groups));
-  std::vector<float> codes(static_cast<size_t>(count * n));  // what they stand for before the scale
-  for (int64_t r = 0; r < count; ++r) {
-    read(first + r, stored.data());
+  std::vector<float> stored(order_.size());
+  for (int64_t r = 0; r < rows.count; ++r) {
+    read(rows.first + r, stored.data());
     if (const auto bad = FirstNotFinite(stored))
-      Fail("weights, row {}: got {} at {}, expected finite values", first + r, stored[*bad], *bad);
-    for (int64_t g = 0; g < groups; ++g) {
+      Fail("weights, row {}: got {} at {}, expected finite values", rows.first + r, stored[*bad], *bad);
+    for (int64_t g = 0; g < m.Groups(); ++g) {
       const int64_t begin = g * m.group;
       const Ends ends = ChooseEnds(stored.data() + begin, m.GroupEnd(g) - begin, m.format, choice);
-      scales[r * groups + g] = matrix.SetScale(first + r, g, ends);
+      rows.scales[g * kRowsTogether + r] = matrix.SetScale(rows.first + r, g, ends);
     }
-    for (int64_t i = 0; i < n; ++i) values[r * n + i] = stored[order_[i]];
+    for (int64_t i = 0; i < m.in; ++i) rows.errors[i * kRowsTogether + r] = stored[order_[i]];
   }
-  for (int64_t i = 0; i < n; ++i) {
-    const float* u = upper_.data() + i * n;
-    for (int64_t r = 0; r < count; ++r) {
-      float* w = values.data() + r * n;
-      const GroupScale& group = scales[r * groups + order_[i] / m.group];
-      const float code = RoundedIn(w[i], group, m.format);
-      codes[r * n + order_[i]] = code;
-      const float error = (w[i] - ValueOf(code, group)) / u[i];
-      for (int64_t j = i + 1; j < n; ++j) w[j] -= error * u[j];
+}
+
+// Errors of kColumnsLater columns reach those behind them in one product.
+void GptqFactor::RoundRows(const QuantizedMatrix& m, RowsInWork& rows) const {
+  const auto add = [&](Range columns, Range panels) {
+    upper_.AddProducts(columns, panels, rows.errors.data(), rows.sums.data());
+  };
+  for (int64_t first = 0; first < m.in; first += kColumnsLater) {
+    const int64_t end = std::min(first + kColumnsLater, m.in);
+    for (int64_t panel = first; panel < end; panel += kPanel) {
+      add({first, panel}, {panel / kPanel, panel / kPanel + 1});
+      for (int64_t column = panel; column < std::min(panel + kPanel, end); ++column) RoundColumn(m, column, rows);
     }
+    add({first, end}, {first / kPanel + kColumnsLater / kPanel, upper_.count()});
   }
-  for (int64_t r = 0; r < count; ++r)
-    Pack<float>(m.format, std::span(codes).subspan(static_cast<size_t>(r * n), static_cast<size_t>(n)),
-                {matrix.Codes(first + r), m.RowBytes()});
+}
+
+// One column of all rows; its errors reach those behind it in its panel.
+void GptqFactor::RoundColumn(const QuantizedMatrix& m, int64_t column, RowsInWork& rows) const {
+  const int64_t i = order_[column];
+  const float diagonal = upper_.At(column, column);
+  const GroupScale* const scales = &rows.scales[i / m.group * kRowsTogether];
+  float* const codes = &rows.codes[i * kRowsTogether];
+  float* const w = &rows.errors[column * kRowsTogether];
+  const float* const sums = &rows.sums[column * kRowsTogether];
+  for (int64_t r = 0; r < rows.count; ++r) {
+    codes[r] = RoundedIn(w[r] + sums[r] / diagonal, scales[r], m.format);
+    w[r] -= ValueOf(codes[r], scales[r]);
+  }
+  for (int64_t other = column + 1; other % kPanel != 0; ++other) {
+    float* const behind = &rows.sums[other * kRowsTogether];
+    for (int64_t r = 0; r < kRowsTogether; ++r) behind[r] += upper_.At(column, other) * w[r];
+  }
 }
 
 AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in,

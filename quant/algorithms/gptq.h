@@ -2,23 +2,24 @@
 // GPTQ (Frantar et al., arXiv 2210.17323): weights are rounded one input at a time, and the inputs not yet rounded
 // compensate for the error, so that ||(W - Q) X|| stays small on calibration inputs X.
 //
-//   H    = X X^T + damping mean(diag) I
-//   H^-1 = U^T U, U upper triangular
-//   for each input i:
-//     q_i  = round(w_i)
-//     e    = (w_i - q_i) / U_ii
-//     w_j -= e U_ij               for all j after i
+//   H = X X^T + damping mean(diag) I
+//   H = R R^T, R upper triangular
+//   for each input j:
+//     q_j = round(w_j + sum over i before j of (w_i - q_i) R_ij / R_jj)
+//
+// The paper moves all w_j behind i by (w_i' - q_i) U_ij / U_ii, with w' the moved weights and H^-1 = U^T U. That U is
+// R^-1, and both give the same w': E U = W - Q is E = (W - Q) R, column by column (Chen et al., arXiv 2507.18553: GPTQ
+// is Babai's nearest plane). R needs no inverse.
 //
 // Inputs are processed by falling H_ii ("act-order"). Groups keep the stored order, and their scales are taken from W
-// before the first rounding, so the file looks like any other. U comes from one backward Cholesky factorization of H
-// and one triangular inverse: H = R R^T with R upper triangular, U = R^-1.
+// before the first rounding, so the file looks like any other. R comes from one backward Cholesky factorization of H.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "quant/algorithms/panel_products.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/format/quantized_matrix.h"
 
@@ -44,15 +45,16 @@ class GptqFactor {
 
   int64_t in() const { return static_cast<int64_t>(order_.size()); }
   // Rounds all of matrix's rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other.
-  void Round(const std::function<void(int64_t row, float* values)>& read, ClipChoice choice,
-             QuantizedMatrixBuffer& matrix) const;
+  void Round(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuffer& matrix) const;
 
  private:
-  void RoundRows(int64_t first, int64_t count, const std::function<void(int64_t, float*)>& read, ClipChoice choice,
-                 QuantizedMatrixBuffer& matrix) const;
+  struct RowsInWork;
+  void Fill(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuffer& matrix, RowsInWork& rows) const;
+  void RoundRows(const QuantizedMatrix& m, RowsInWork& rows) const;
+  void RoundColumn(const QuantizedMatrix& m, int64_t column, RowsInWork& rows) const;
 
   std::vector<int64_t> order_;  // order_[i]: the input processed i-th
-  std::vector<float> upper_;    // U [in, in], row-major
+  Panels upper_;                // R [in, in]
 };
 
 // Weights that compensate for the error of earlier layers (asymmetric calibration: GPTAQ, Li et al., arXiv 2504.02692).

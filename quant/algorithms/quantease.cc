@@ -2,11 +2,10 @@
 #include "quant/algorithms/quantease.h"
 
 #include <Eigen/Cholesky>
-#include <Eigen/Core>
 #include <algorithm>
 #include <span>
+#include <vector>
 
-#include "quant/algorithms/gptq.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -16,15 +15,21 @@
 namespace tare {
 namespace {
 
-using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+// Rows improved together: fewer than lanes if their systems of scales would take more than 64 MB per thread.
+int64_t RowsAtOnce(int64_t groups) {
+  return std::clamp<int64_t>((int64_t{64} << 20) / (8 * groups * groups), 1, kRowsTogether);
+}
 
-// Rows improved together, so that H, which fits no cache, is read from memory once for all of them; fewer if their
-// systems of scales would take more than 64 MB per thread.
-int64_t RowsTogether(int64_t groups) { return std::clamp<int64_t>((int64_t{64} << 20) / (8 * groups * groups), 1, 16); }
+AlignedBuffer<float> Zeros(int64_t columns) {
+  AlignedBuffer<float> zeros(Panels::ValuesFor(columns));
+  std::fill_n(zeros.data(), zeros.size(), 0.0f);
+  return zeros;
+}
 
 }  // namespace
 
-// A block of rows in progress, with codes as their values before the scale.
+// A block of rows in progress; lanes are rows, and those beyond `rows` hold zeros. Codes are their values before the
+// scale, less their zero point.
 struct QuantEase::Block {
   Block(const QuantizedMatrix& m, int64_t first_row, int64_t count)
       : format(m.format),
@@ -32,52 +37,67 @@ struct QuantEase::Block {
         groups(m.Groups()),
         first(first_row),
         rows(count),
-        weights(count, m.in),
-        codes(count, m.in),
-        gradient(count, m.in),
-        scales(count, m.Groups()),
-        zeros(count, m.Groups()),
-        done(static_cast<size_t>(count), false) {}
+        weights(Zeros(m.in)),
+        codes(Zeros(m.in)),
+        moves(Zeros(m.in)),
+        gradient(Zeros(m.in)),
+        wanted(Zeros(m.in)),
+        scales(static_cast<size_t>(groups * kRowsTogether)),
+        zeros(scales.size()) {}
 
-  // Of a group: a row's last may be short.
-  int64_t Width(int64_t g) const { return std::min(group, codes.cols() - g * group); }
+  float& Scale(int64_t g, int64_t row) { return scales[g * kRowsTogether + row]; }
+  float& Zero(int64_t g, int64_t row) { return zeros[g * kRowsTogether + row]; }
 
   Format format;
   int64_t group, groups, first, rows;
-  // w less the minimum of its group, q / scale, g = (w - q) H   [rows, in]. Codes are less their zero point.
-  Matrix weights, codes, gradient;
-  Matrix scales, zeros;    // [rows, groups]
-  std::vector<bool> done;  // a sweep changed nothing here
+  AlignedBuffer<float> weights;   // [in][kRowsTogether] w less the minimum of its group
+  AlignedBuffer<float> codes;     // [in][kRowsTogether]
+  AlignedBuffer<float> moves;     // [in][kRowsTogether] what x H is made of: errors, or what codes moved by
+  AlignedBuffer<float> gradient;  // [in][kRowsTogether] g = (w - q) H
+  AlignedBuffer<float> wanted;    // [in][kRowsTogether] w H
+  std::vector<float> scales;      // [groups][kRowsTogether]
+  std::vector<float> zeros;       // [groups][kRowsTogether]
+  bool done[kRowsTogether] = {};  // a sweep changed nothing here
 };
 
 QuantEase::QuantEase(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where)
-    : in_(in), hessian_(hessian) {
+    : in_(in) {
   TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in);
   for (int64_t i = 0; i < in; ++i) {
     if (FirstNotFinite(std::span(hessian).subspan(static_cast<size_t>(i * in + i), static_cast<size_t>(in - i))))
       Fail("{}: the calibration's second moments hold NaN or infinity; try another calibration text", where);
   }
   const double mean = MeanOfDiagonal(hessian, in);
+  std::vector<float> damped(hessian);
   for (int64_t i = 0; i < in; ++i) {
-    float& diagonal = hessian_[i * in + i];
+    float& diagonal = damped[i * in + i];
     diagonal += static_cast<float>(damping * mean + (diagonal == 0 ? mean : 0));
-    for (int64_t j = 0; j < i; ++j) hessian_[i * in + j] = hessian_[j * in + i];
+    for (int64_t j = 0; j < i; ++j) damped[i * in + j] = damped[j * in + i];
   }
+  hessian_ = Panels(Panels::Shape::kFull, in, damped.data());
 }
 
+// With c_g the codes of group g and zeros, the scales s solve A s = b: A_gh = c_g H c_h, and b_g = c_g H w.
 void QuantEase::FitScales(Block& block) const {
-  const Eigen::Map<const Matrix> h(hessian_.data(), in_, in_);
   const int64_t groups = block.groups;
   std::vector<Eigen::MatrixXd> a(static_cast<size_t>(block.rows), Eigen::MatrixXd::Zero(groups, groups));
   Eigen::MatrixXd b = Eigen::MatrixXd::Zero(groups, block.rows);
-  Matrix product(block.rows, in_);  // c_g H, c_g: the codes of group g and zeros
+  AlignedBuffer<float>& product = block.gradient;  // c_g H, of the groups from g on: A is symmetric
   for (int64_t g = 0; g < groups; ++g) {
-    const int64_t first = g * block.group, width = block.Width(g);
-    product.noalias() = block.codes.middleCols(first, width) * h.middleRows(first, width);
-    for (int64_t r = 0; r < block.rows; ++r) {
-      for (int64_t j = 0; j < in_; ++j) {
-        a[r](g, j / block.group) += double{product(r, j)} * double{block.codes(r, j)};
-        b(g, r) += double{product(r, j)} * double{block.weights(r, j)};
+    const int64_t first = g * block.group, end = std::min(first + block.group, in_);
+    std::fill(&product[first / kPanel * kPanel * kRowsTogether], product.data() + product.size(), 0.0f);
+    hessian_.AddProducts({first, end}, {first / kPanel, hessian_.count()}, block.codes.data(), product.data());
+    for (int64_t other = g; other < groups; ++other) {
+      double sums[kRowsTogether] = {};
+      const int64_t begin = other * block.group;
+      for (int64_t i = begin * kRowsTogether; i < std::min(begin + block.group, in_) * kRowsTogether; ++i)
+        sums[i % kRowsTogether] += double{product[i]} * double{block.codes[i]};
+      for (int64_t r = 0; r < block.rows; ++r) a[r](other, g) = a[r](g, other) = sums[r];
+    }
+    for (int64_t i = first; i < end; ++i) {
+      for (int64_t r = 0; r < block.rows; ++r) {
+        const int64_t at = i * kRowsTogether + r;
+        b(g, r) += double{block.codes[at]} * double{block.wanted[at]};
       }
     }
   }
@@ -92,69 +112,93 @@ void QuantEase::FitScales(Block& block) const {
     // A scale is positive; where the best is not, the row keeps those it has.
     if (!best.allFinite() || !(best.array() > 0).all()) continue;
     for (int64_t g = 0; g < groups; ++g) {
-      if (used[g]) block.scales(r, g) = static_cast<float>(best(g));
+      if (used[g]) block.Scale(g, r) = static_cast<float>(best(g));
     }
   }
 }
 
+// Changes of kColumnsLater columns reach the gradients of those behind them in one product; none is looked at before.
 void QuantEase::Sweep(Block& block) const {
-  const Eigen::Map<const Matrix> h(hessian_.data(), in_, in_);
-  Matrix error = block.weights;
-  for (int64_t g = 0; g < block.groups; ++g) {
-    const auto columns = Eigen::seqN(g * block.group, block.Width(g));
-    error(Eigen::all, columns) -= block.scales.col(g).asDiagonal() * block.codes(Eigen::all, columns);
-  }
-  block.gradient.noalias() = error * h;
-  std::vector<bool> changed(static_cast<size_t>(block.rows), false);
   for (int64_t i = 0; i < in_; ++i) {
-    const float* h_row = hessian_.data() + i * in_;
-    for (int64_t r = 0; r < block.rows; ++r) {
-      const float scale = block.scales(r, i / block.group), code = block.codes(r, i);
-      if (scale == 0 || block.done[r]) continue;
-      const float best = code * scale + block.gradient(r, i) / h_row[i];
-      const GroupScale group{.scale = {1 / scale, scale}, .zero = block.zeros(r, i / block.group)};
-      const float nearest = RoundedIn(best, group, block.format) - group.zero;
-      if (nearest == code) continue;
-      const float moved = (nearest - code) * scale;
-      block.codes(r, i) = nearest;
-      float* gradient = block.gradient.row(r).data();
-      for (int64_t j = 0; j < in_; ++j) gradient[j] -= moved * h_row[j];
-      changed[r] = true;
+    for (int64_t r = 0; r < kRowsTogether; ++r) {
+      const int64_t at = i * kRowsTogether + r;
+      block.moves[at] = block.weights[at] - block.Scale(i / block.group, r) * block.codes[at];
     }
   }
+  const auto add = [&](Range columns, Range panels) {
+    hessian_.AddProducts(columns, panels, block.moves.data(), block.gradient.data());
+  };
+  std::fill_n(block.gradient.data(), block.gradient.size(), 0.0f);
+  add({0, in_}, {0, hessian_.count()});
+  std::fill_n(block.moves.data(), block.moves.size(), 0.0f);
+  for (int64_t first = 0; first < in_; first += kColumnsLater) {
+    const int64_t end = std::min(first + kColumnsLater, in_);
+    for (int64_t panel = first; panel < end; panel += kPanel) {
+      add({first, panel}, {panel / kPanel, panel / kPanel + 1});
+      for (int64_t column = panel; column < std::min(panel + kPanel, end); ++column) ImproveColumn(column, block);
+    }
+    add({first, end}, {first / kPanel + kColumnsLater / kPanel, hessian_.count()});
+  }
+  bool changed[kRowsTogether] = {};
+  for (size_t at = 0; at < block.moves.size(); ++at) changed[at % kRowsTogether] |= block.moves[at] != 0;
   for (int64_t r = 0; r < block.rows; ++r) block.done[r] = !changed[r];
 }
 
-void QuantEase::Improve(const std::function<void(int64_t, float*)>& read, int sweeps,
-                        QuantizedMatrixBuffer& matrix) const {
+// One column of all rows; its changes reach the gradients behind it in its panel.
+void QuantEase::ImproveColumn(int64_t column, Block& block) const {
+  const int64_t g = column / block.group, at = column * kRowsTogether;
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const float scale = block.Scale(g, r), code = block.codes[at + r];
+    if (scale == 0 || block.done[r]) continue;
+    const float best = code * scale + block.gradient[at + r] / hessian_.At(column, column);
+    const GroupScale group{.scale = {1 / scale, scale}, .zero = block.Zero(g, r)};
+    const float nearest = RoundedIn(best, group, block.format) - group.zero;
+    block.codes[at + r] = nearest;
+    block.moves[at + r] = (code - nearest) * scale;
+  }
+  for (int64_t other = column + 1; other % kPanel != 0; ++other) {
+    float* const behind = &block.gradient[other * kRowsTogether];
+    for (int64_t r = 0; r < kRowsTogether; ++r) behind[r] += hessian_.At(column, other) * block.moves[at + r];
+  }
+}
+
+// What is stored of a block's rows.
+void QuantEase::Read(const ReadRow& read, const QuantizedMatrix& m, Block& block) const {
+  std::vector<float> weights(static_cast<size_t>(in_)), codes(weights.size());
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const int64_t row = block.first + r;
+    read(row, weights.data());
+    Unpack<float>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, codes);
+    for (int64_t g = 0; g < block.groups; ++g) {
+      block.Scale(g, r) = m.ScaleOf(row, g);
+      block.Zero(g, r) = m.ZeroOf(row, g);
+    }
+    for (int64_t i = 0; i < in_; ++i) {
+      block.codes[i * kRowsTogether + r] = codes[i] - block.Zero(i / block.group, r);
+      block.weights[i * kRowsTogether + r] = weights[i] - m.MinimumOf(row, i / block.group);
+    }
+  }
+}
+
+void QuantEase::Improve(const ReadRow& read, int sweeps, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in_);
   const bool fits_scales = Info(m.format).scale == ScaleType::kF32;
-  const int64_t together = RowsTogether(m.Groups());
+  const int64_t together = RowsAtOnce(m.Groups());
   ParallelFor(static_cast<size_t>((m.out + together - 1) / together), [&](size_t index, int) {
     const int64_t first = static_cast<int64_t>(index) * together;
     Block block(m, first, std::min(together, m.out - first));
-    const auto in = static_cast<size_t>(in_);
-    for (int64_t r = 0; r < block.rows; ++r) {
-      read(first + r, block.weights.row(r).data());
-      Unpack<float>(m.format, {matrix.Codes(first + r), m.RowBytes()}, {block.codes.row(r).data(), in});
-      for (int64_t g = 0; g < block.groups; ++g) {
-        const auto columns = Eigen::seqN(g * block.group, block.Width(g));
-        block.scales(r, g) = m.ScaleOf(first + r, g);
-        block.zeros(r, g) = m.ZeroOf(first + r, g);
-        block.codes.row(r)(columns).array() -= block.zeros(r, g);
-        block.weights.row(r)(columns).array() -= m.MinimumOf(first + r, g);
-      }
-    }
-    for (int sweep = 0; sweep < sweeps && std::ranges::count(block.done, false) > 0; ++sweep) {
+    Read(read, m, block);
+    if (fits_scales) hessian_.AddProducts({0, in_}, {0, hessian_.count()}, block.weights.data(), block.wanted.data());
+    for (int sweep = 0; sweep < sweeps && std::count(block.done, block.done + block.rows, false) > 0; ++sweep) {
       if (fits_scales) FitScales(block);
       Sweep(block);
     }
+    std::vector<float> codes(static_cast<size_t>(in_));
     for (int64_t r = 0; r < block.rows; ++r) {
-      for (int64_t g = 0; g < block.groups; ++g)
-        block.codes.row(r)(Eigen::seqN(g * block.group, block.Width(g))).array() += block.zeros(r, g);
-      Pack<float>(m.format, {block.codes.row(r).data(), in}, {matrix.Codes(first + r), m.RowBytes()});
-      if (fits_scales) std::copy_n(block.scales.row(r).data(), block.groups, matrix.Scales(first + r));
+      for (int64_t i = 0; i < in_; ++i) codes[i] = block.codes[i * kRowsTogether + r] + block.Zero(i / block.group, r);
+      Pack<float>(m.format, codes, {matrix.Codes(first + r), m.RowBytes()});
+      for (int64_t g = 0; fits_scales && g < block.groups; ++g) matrix.Scales(first + r)[g] = block.Scale(g, r);
     }
   });
 }

@@ -10,15 +10,16 @@
 //   scales:  the G scales of a row that minimize L with its codes fixed, a G x G system
 //            (our addition: the paper does not change them)
 //
-// A sweep visits every code of a row once, in storage order. Scales and sweeps alternate, scales first; scales that are
-// formats themselves (E8M0, E4M3) do not change.
+// A sweep visits every code of a row once, in storage order, with a gradient computed anew. Scales and sweeps
+// alternate, scales first; scales that are formats themselves (E8M0, E4M3) do not change.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "quant/algorithms/gptq.h"
+#include "quant/algorithms/panel_products.h"
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {
@@ -31,16 +32,17 @@ class QuantEase {
 
   // Improves all rows; read(row, values) returns W's. Uses all threads; rows are independent. A row stops after
   // `sweeps` or after a sweep that changed nothing.
-  void Improve(const std::function<void(int64_t row, float* values)>& read, int sweeps,
-               QuantizedMatrixBuffer& matrix) const;
+  void Improve(const ReadRow& read, int sweeps, QuantizedMatrixBuffer& matrix) const;
 
  private:
   struct Block;
+  void Read(const ReadRow& read, const QuantizedMatrix& m, Block& block) const;
   void FitScales(Block& block) const;
   void Sweep(Block& block) const;
+  void ImproveColumn(int64_t column, Block& block) const;
 
   int64_t in_;
-  std::vector<float> hessian_;  // [in, in], both triangles, damped
+  Panels hessian_;  // [in, in], both triangles, damped
 };
 
 }  // namespace tare

@@ -9,10 +9,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {
+
+// Reads one row of a matrix.
+using ReadRow = std::function<void(int64_t row, float* values)>;
 
 enum class ClipChoice { kAbsmax, kLeastSquares };
 

@@ -12,8 +12,10 @@
 #include <limits>
 #include <numeric>
 
+#include "quant/algorithms/cholesky.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/format/pack.h"
 #include "quant/format/round.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
@@ -54,6 +56,29 @@ Eigen::MatrixXd Damped(const std::vector<float>& hessian, int64_t in) {
   h.diagonal().array() += kGptqDamping * mean;
   return h;
 }
+
+// R of H = R R^T in the order of work, from the factor of the matrix turned about: f32, as Gptq has it.
+struct PlainFactor {
+  PlainFactor(const std::vector<float>& hessian, int64_t in) : n(in), order(static_cast<size_t>(in)), lower(in * in) {
+    std::iota(order.begin(), order.end(), int64_t{0});
+    std::ranges::stable_sort(order, std::ranges::greater(), [&](int64_t i) { return hessian[i * in + i]; });
+    double mean = 0;
+    for (int64_t i = 0; i < n; ++i) mean += double{hessian[i * n + i]} / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j <= i; ++j) {
+        const auto [a, b] = std::minmax(order[n - 1 - i], order[n - 1 - j]);
+        lower[i * n + j] = hessian[a * n + b];
+      }
+      lower[i * n + i] = static_cast<float>(double{lower[i * n + i]} + kGptqDamping * mean);
+    }
+    EXPECT_TRUE(FactorInPlace(n, lower.data()));
+  }
+  float At(int64_t i, int64_t j) const { return lower[(n - 1 - i) * n + n - 1 - j]; }
+
+  int64_t n;
+  std::vector<int64_t> order;
+  std::vector<float> lower;
+};
 
 // Codes of one row by the definition.
 std::vector<float> ByDefinition(const std::vector<float>& row, const std::vector<float>& hessian,
@@ -120,6 +145,59 @@ TEST(Gptq, CodesAreTheDefinitions) {
       EXPECT_LE(different, 1) << Info(format).name << " " << in;
     }
   }
+}
+
+// Of more columns than one product takes, with a last panel that is not full: by the formula in plain loops, in f32 and
+// in its order, code for code.
+TEST(Gptq, CodesAreThePlainLoops) {
+  constexpr int64_t kIn = 300, kOut = 35, kGroup = 60;
+  const std::vector<float> hessian = Hessian(kIn, 900, 8), w = RandomNormal(kOut * kIn, 9);
+  QuantizedMatrixBuffer matrix(Format::kInt4, kOut, kIn, kGroup);
+  GptqFactor(hessian, kIn, kGptqDamping, "test")
+      .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kAbsmax, matrix);
+  const PlainFactor factor(hessian, kIn);
+  for (int64_t row = 0; row < kOut; ++row) {
+    std::vector<float> sums(kIn, 0.0f), expected(kIn), codes(kIn);
+    for (int64_t i = 0; i < kIn; ++i) {
+      const int64_t at = factor.order[i];
+      const float scale = matrix.Scales(row)[at / kGroup], value = w[row * kIn + at] + sums[i] / factor.At(i, i);
+      float absmax = 0;
+      for (int64_t k = 0; k < kGroup; ++k) absmax = std::max(absmax, std::abs(w[row * kIn + at / kGroup * kGroup + k]));
+      expected[at] = Rounded(value, ScaleFor(absmax, Format::kInt4).inv, Format::kInt4);
+      const float error = w[row * kIn + at] - expected[at] * scale;
+      for (int64_t j = i + 1; j < kIn; ++j) sums[j] += factor.At(i, j) * error;
+    }
+    Unpack<float>(Format::kInt4, {matrix.Codes(row), matrix.view().RowBytes()}, codes);
+    EXPECT_EQ(codes, expected) << row;
+  }
+}
+
+// As the paper has it, in double: U of H^-1 = U^T U, and weights that move. Only a value within f32's rounding of a tie
+// may fall otherwise, one in some thousands, and then takes its row along.
+TEST(Gptq, CodesAreThePapers) {
+  constexpr int64_t kIn = 140, kOut = 40, kGroup = 70;
+  const std::vector<float> hessian = Hessian(kIn, 500, 10), w = RandomNormal(kOut * kIn, 11);
+  QuantizedMatrixBuffer matrix(Format::kInt4, kOut, kIn, kGroup);
+  GptqFactor(hessian, kIn, kGptqDamping, "test")
+      .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kAbsmax, matrix);
+  const std::vector<int64_t> order = PlainFactor(hessian, kIn).order;
+  const Eigen::MatrixXd h = Damped(hessian, kIn);
+  const Eigen::MatrixXd upper = h(order, order).inverse().llt().matrixU();
+  int64_t different = 0;
+  for (int64_t row = 0; row < kOut; ++row) {
+    Eigen::VectorXd moved(kIn);
+    for (int64_t i = 0; i < kIn; ++i) moved(i) = w[row * kIn + order[i]];
+    std::vector<float> expected(kIn), codes(kIn);
+    for (int64_t i = 0; i < kIn; ++i) {
+      const double scale = matrix.Scales(row)[order[i] / kGroup];
+      const double code = std::clamp(std::nearbyint(moved(i) / scale), -7.0, 7.0);
+      expected[order[i]] = static_cast<float>(code);
+      moved.tail(kIn - i) -= (moved(i) - code * scale) / upper(i, i) * upper.row(i).tail(kIn - i).transpose();
+    }
+    Unpack<float>(Format::kInt4, {matrix.Codes(row), matrix.view().RowBytes()}, codes);
+    different += codes != expected;
+  }
+  EXPECT_LE(different, 1);
 }
 
 TEST(Gptq, ErrorOnTheInputsIsSmallerThanRoundToNearests) {

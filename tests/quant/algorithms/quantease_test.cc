@@ -13,6 +13,7 @@
 #include "quant/algorithms/gptq.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/format/pack.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
@@ -161,6 +162,50 @@ TEST_P(QuantEaseTest, RowsAndGroupsOfZerosStayZero) {
   EXPECT_THAT(q, testing::Each(0.0f));
   DequantizeRow(matrix.view(), 1, q.data());
   EXPECT_THAT(std::span(q).first(16), testing::Each(0.0f));
+}
+
+// A sweep over more columns than one product takes, in plain loops of f32 and in their order: code for code. Scales of
+// this format do not change.
+TEST(QuantEaseSweep, IsThePlainLoops) {
+  constexpr int64_t kMany = 160;
+  const std::vector<float> noise = RandomNormal(400 * kMany, 3), w = RandomNormal(kOut * kMany, 4);
+  std::vector<float> h(kMany * kMany, 0.0f);
+  for (int64_t t = 0; t < 400; ++t) {
+    for (int64_t i = 0; i < kMany; ++i) {
+      for (int64_t j = 0; j < kMany; ++j)
+        h[i * kMany + j] += (noise[t * kMany + i] + noise[t * kMany]) * (noise[t * kMany + j] + noise[t * kMany]);
+    }
+  }
+  QuantizedMatrixBuffer matrix(Format::kMxFp4, kOut, kMany, 32);
+  for (int64_t row = 0; row < kOut; ++row) RoundRowToNearest(&w[row * kMany], ClipChoice::kAbsmax, matrix, row);
+  std::vector<std::vector<float>> expected(kOut, std::vector<float>(kMany)), nearest = expected;
+  const auto damping = static_cast<float>(kGptqDamping * MeanOfDiagonal(h, kMany));
+  const auto at = [&](int64_t i, int64_t j) { return h[i * kMany + j] + (i == j ? damping : 0.0f); };
+  for (int64_t row = 0; row < kOut; ++row) {
+    std::vector<float>& codes = expected[row];
+    Unpack<float>(Format::kMxFp4, {matrix.Codes(row), matrix.view().RowBytes()}, codes);
+    nearest[row] = codes;
+    std::vector<float> gradient(kMany, 0.0f);
+    const auto scale = [&](int64_t i) { return matrix.view().ScaleOf(row, i / 32); };
+    for (int64_t j = 0; j < kMany; ++j) {
+      for (int64_t k = 0; k < kMany; ++k)
+        gradient[j] += at(std::min(k, j), std::max(k, j)) * (w[row * kMany + k] - scale(k) * codes[k]);
+    }
+    for (int64_t i = 0; i < kMany; ++i) {
+      const float code = Rounded(codes[i] * scale(i) + gradient[i] / at(i, i), 1 / scale(i), Format::kMxFp4);
+      const float moved = (codes[i] - code) * scale(i);
+      codes[i] = code;
+      for (int64_t j = i + 1; j < kMany; ++j) gradient[j] += at(i, j) * moved;
+    }
+  }
+  QuantEase(h, kMany, kGptqDamping, "test")
+      .Improve([&](int64_t row, float* y) { std::copy_n(&w[row * kMany], kMany, y); }, 1, matrix);
+  for (int64_t row = 0; row < kOut; ++row) {
+    std::vector<float> codes(kMany);
+    Unpack<float>(Format::kMxFp4, {matrix.Codes(row), matrix.view().RowBytes()}, codes);
+    EXPECT_EQ(codes, expected[row]) << row;
+    EXPECT_NE(codes, nearest[row]) << row;
+  }
 }
 
 TEST(QuantEaseMoments, ThatAreNotFiniteAreNamed) {
