@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare convert: one model in another family's layout, or as a GGUF file.
+#include <map>
 #include <memory>
 
 #include "experiments/model/config.h"
@@ -27,6 +28,13 @@ std::string TypesText(const GgufSummary& s) {
   return text;
 }
 
+// By type.
+std::map<std::string, int> CountsOf(const std::map<std::string, std::string>& types) {
+  std::map<std::string, int> counts;
+  for (const auto& [name, type] : types) ++counts[type];
+  return counts;
+}
+
 void RunToGguf(const ConvertArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model}, {options.out, options.json});
   options.machine.Apply();
@@ -37,17 +45,21 @@ void RunToGguf(const ConvertArguments& options) {
     PrintLine("{}: {} as gguf, {}", options.out, LoadConfig(options.model).family, SizeText(s.bytes));
     PrintLine("  tensors: {}", TypesText(s));
     PrintLine("  {:.2f} bits per weight, relative error {:.4f}", bits, s.relative_error);
-    if (!s.short_rows.empty())
-      PrintLine("  matrices in F16, as their rows are no whole blocks of {}: {}", options.type, s.short_rows.size());
+    if (s.rounded_scales > 0)
+      PrintLine("  codes as they are, {} of their {} scales rounded to F16", s.rounded_scales, s.scales);
+    for (const auto& [type, count] : CountsOf(s.short_rows))
+      PrintLine("  matrices in {}, as their rows are no whole blocks of {}: {}", type, options.type, count);
     if (!s.has_tokenizer) PrintLine("  without a tokenizer: the model has none");
   }
-  WriteJson(options.json, {{"schema", "tare.convert.gguf/1"},
+  WriteJson(options.json, {{"schema", "tare.convert.gguf/2"},
                            {"out", options.out},
                            {"type", options.type},
                            {"tensors", s.types},
                            {"short_rows", s.short_rows},
                            {"bits_per_weight", bits},
                            {"relative_error", s.relative_error},
+                           {"scales", s.scales},
+                           {"rounded_scales", s.rounded_scales},
                            {"has_tokenizer", s.has_tokenizer},
                            {"bytes", s.bytes}});
 }
@@ -94,7 +106,9 @@ void AddConvert(CLI::App& app) {
                    "target family: diffllama (Hugging Face's V1), diff_v1 (its authors' V1), or MODEL's own, for its "
                    "official names and layout; or gguf, llama.cpp's file")
       ->required();
-  command->add_option("--type", options->type, "of the matrices of a GGUF file, rounded as llama.cpp rounds them")
+  command
+      ->add_option("--type", options->type,
+                   "of the matrices of a GGUF file, rounded as llama.cpp rounds them (K-types by a search of our own)")
       ->check(CLI::IsMember(GgufTypes()))
       ->capture_default_str();
   command->add_option("--out", options->out, "folder to create; with --to gguf, file to write")->required();

@@ -2,9 +2,11 @@
 #include "experiments/quantize/gguf_export.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <numeric>
 
 #include "experiments/model/family.h"
 #include "experiments/model/model.h"
@@ -18,6 +20,7 @@
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/interchange/gguf/blocks.h"
+#include "quant/interchange/gguf/code_blocks.h"
 #include "quant/interchange/gguf/container_writer.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
 #include "quant/interchange/gguf/vocabulary_writer.h"
@@ -31,11 +34,24 @@ using gguf::TypeInfo;
 
 // general.file_type (llama.h, enum llama_ftype), which only describes.
 constexpr std::pair<TensorType, int> kFileTypes[]{
-    {TensorType::kF32, 0},  {TensorType::kF16, 1},   {TensorType::kQ4_0, 2},
-    {TensorType::kQ4_1, 3}, {TensorType::kQ8_0, 7},  {TensorType::kQ5_0, 8},
-    {TensorType::kQ5_1, 9}, {TensorType::kBF16, 32}, {TensorType::kMXFP4, 38}};
+    {TensorType::kF32, 0},   {TensorType::kF16, 1},   {TensorType::kQ4_0, 2},
+    {TensorType::kQ4_1, 3},  {TensorType::kQ8_0, 7},  {TensorType::kQ5_0, 8},
+    {TensorType::kQ5_1, 9},  {TensorType::kBF16, 32}, {TensorType::kMXFP4, 38},
+    {TensorType::kQ4_K, 14}, {TensorType::kQ5_K, 16}, {TensorType::kQ6_K, 18}};  // of one type: its "S"
+
+// What takes the place of a type where rows are no whole blocks of it, as in llama.cpp.
+constexpr std::pair<TensorType, TensorType> kInstead[]{{TensorType::kQ4_K, TensorType::kQ5_0},
+                                                       {TensorType::kQ5_K, TensorType::kQ5_1},
+                                                       {TensorType::kQ6_K, TensorType::kQ8_0}};
 
 const TypeInfo& InfoOf(TensorType type) { return *gguf::FindType(static_cast<uint32_t>(type)); }
+
+const TypeInfo& InsteadOf(const TypeInfo& type) {
+  for (const auto& [wide, narrow] : kInstead) {
+    if (type.type == wide) return InfoOf(narrow);
+  }
+  return InfoOf(TensorType::kF16);
+}
 
 double BitsOf(const TypeInfo& type) { return 8.0 * static_cast<double>(type.bytes) / static_cast<double>(type.values); }
 
@@ -44,7 +60,7 @@ struct Source {
   std::string name;
   int64_t out = 0, in = 0;
   std::function<void(int64_t row, float* values)> read;
-  bool is_code = false;  // of Tare's own
+  const QuantizedMatrix* codes = nullptr;  // where they are Tare's own
 };
 
 class GgufJob {
@@ -146,17 +162,18 @@ class GgufJob {
     const std::string where = Formatted("{}: tensor '{}'", where_, name);
     if (const QuantizedMatrix* codes = files.FindQuantized(name))
       return {name, codes->out, codes->in,
-              [codes, where](int64_t row, float* y) { DequantizeRow(*codes, row, y, where); }, true};
+              [codes, where](int64_t row, float* y) { DequantizeRow(*codes, row, y, where); }, codes};
     const WeightMatrix stored = StoredMatrix(files, name, where);
     return {name, stored.out, stored.in, [stored](int64_t row, float* y) { RowAsFloat(stored, row, y); }};
   }
 
   const TypeInfo& TypeFor(const Source& source, bool is_embedding) {
-    const TypeInfo& wanted =
-        is_embedding && BitsOf(type_) < BitsOf(InfoOf(TensorType::kQ8_0)) ? InfoOf(TensorType::kQ8_0) : type_;
-    if (source.in % wanted.values == 0) return wanted;
-    summary_.short_rows.push_back(source.name);
-    return InfoOf(TensorType::kF16);
+    const TypeInfo* type = &type_;
+    if (is_embedding && BitsOf(type_) < BitsOf(InfoOf(TensorType::kQ8_0))) type = &InfoOf(TensorType::kQ8_0);
+    if (source.in % type->values == 0) return *type;
+    while (source.in % type->values != 0) type = &InsteadOf(*type);
+    summary_.short_rows.emplace(source.name, type->name);
+    return *type;
   }
 
   void AddMatrix(const std::string& name, bool is_embedding, int64_t rotated_heads) {
@@ -224,11 +241,33 @@ class GgufJob {
   double error_ = 0, size_ = 0;
 };
 
+// Sums of squares of values less rounded, and of values, in lanes of which compilers make vectors.
+struct Squares {
+  double error = 0, size = 0;
+};
+Squares SquaresOf(std::span<const float> values, std::span<const float> rounded) {
+  constexpr size_t kLanes = 8;
+  std::array<double, kLanes> error{}, size{};
+  const auto add = [&](size_t lane, size_t i) {
+    const double value = values[i], off = value - double{rounded[i]};
+    error[lane] += off * off;
+    size[lane] += value * value;
+  };
+  const size_t whole = values.size() / kLanes * kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, i + lane);
+  }
+  for (size_t i = whole; i < values.size(); ++i) add(0, i);
+  return {std::accumulate(error.begin(), error.end(), 0.0), std::accumulate(size.begin(), size.end(), 0.0)};
+}
+
 void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_heads, std::span<std::byte> data) {
   struct Sums {
     double error = 0, size = 0;
+    gguf::RoundedScales scales;  // of codes
     bool fits = true;
   };
+  const bool holds_codes = source.codes != nullptr && gguf::HoldsCodes(type.type, *source.codes);
   std::vector<Sums> sums(static_cast<size_t>(source.out));
   const int64_t blocks = source.in / type.values;
   ParallelFor(sums.size(), [&](size_t r, int) {
@@ -238,13 +277,12 @@ void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_h
     source.read(static_cast<int64_t>(r), values.data());
     std::byte* const row =
         data.data() + FileRow(static_cast<int64_t>(r), source.out, rotated_heads) * blocks * type.bytes;
-    sums[r].fits = gguf::QuantizeBlocks(type.type, values.data(), blocks, row);
+    if (holds_codes) sums[r].scales = gguf::PutCodes(type.type, *source.codes, static_cast<int64_t>(r), row);
+    sums[r].fits = holds_codes ? sums[r].scales.fit : gguf::QuantizeBlocks(type.type, values.data(), blocks, row);
     gguf::DequantizeBlocks(type.type, row, blocks, rounded.data());
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double error = double{values[i]} - double{rounded[i]};
-      sums[r].error += error * error;
-      sums[r].size += double{values[i]} * double{values[i]};
-    }
+    const auto [error, size] = SquaresOf(values, rounded);
+    sums[r].error = error;
+    sums[r].size = size;
   });
   double error = 0;
   for (const Sums& row : sums) {
@@ -253,8 +291,10 @@ void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_h
            source.name, type.name);
     error += row.error;
     size_ += row.size;
+    summary_.scales += row.scales.groups;
+    summary_.rounded_scales += row.scales.rounded;
   }
-  if (source.is_code && error > 0)
+  if (source.codes != nullptr && !holds_codes && error > 0)
     Fail(
         "{}: to gguf: tensor '{}': got codes whose values {} cannot hold, and would round a second time; try --type "
         "F32, or the checkpoint that they were made from",

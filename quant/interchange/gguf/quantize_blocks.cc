@@ -2,12 +2,14 @@
 #include "quant/interchange/gguf/quantize_blocks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/interchange/gguf/blocks.h"
+#include "quant/interchange/gguf/super_blocks.h"
 
 namespace tare::gguf {
 namespace {
@@ -41,18 +43,35 @@ float Inverse(float d) {
   return std::isfinite(inverse) ? inverse : 0.0f;
 }
 
-// Of the largest magnitude, the first of several.
-float Extreme(const float* x) {
-  float extreme = 0, most = 0;
-  for (int i = 0; i < kBlockValues; ++i) {
-    if (std::fabs(x[i]) > most) most = std::fabs(x[i]), extreme = x[i];
+struct Range {
+  float least, most;
+};
+// In eight lanes, of which compilers make vectors. Of zeros of both signs, the first.
+Range RangeOf(const float* __restrict x) {
+  constexpr int kLanes = 8;
+  std::array<float, kLanes> least, most;
+  for (int lane = 0; lane < kLanes; ++lane) least[lane] = most[lane] = x[lane];
+  for (int i = kLanes; i < kBlockValues; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      least[lane] = x[i + lane] < least[lane] ? x[i + lane] : least[lane];
+      most[lane] = x[i + lane] > most[lane] ? x[i + lane] : most[lane];
+    }
   }
-  return extreme;
+  const auto first = [x](float end) { return end == 0 ? *std::find(x, x + kBlockValues - 1, 0.0f) : end; };
+  return {first(*std::ranges::min_element(least)), first(*std::ranges::max_element(most))};
+}
+
+// Of the largest magnitude, the first of several; of zeros 0.
+float Extreme(const float* x) {
+  const auto [least, most] = RangeOf(x);
+  if (least == 0 && most == 0) return 0;
+  if (-least != most) return -least > most ? least : most;
+  return *std::find_if(x, x + kBlockValues - 1, [&](float value) { return std::fabs(value) == most; });
 }
 
 // code(i) of 0 to 15: value i in the low half of byte i, value i + 16 in its high half.
 template <typename Code>
-void PutHalves(uint8_t* q, Code code) {
+void PutHalves(uint8_t* __restrict q, Code code) {
   for (int i = 0; i < kHalfBlock; ++i) q[i] = static_cast<uint8_t>((code(i) & 15) | (code(i + kHalfBlock) & 15) << 4);
 }
 
@@ -65,8 +84,8 @@ void PutFiveBits(uint8_t* fifth, Code code) {
   PutHalves(fifth + 4, code);
 }
 
-// Of positive x, by truncation.
-int Code(float x, int most) { return std::min(most, static_cast<int>(x)); }
+// Of positive x, by truncation. The smaller one in f32, for which the oldest vectors have an instruction.
+int Code(float x, float most) { return static_cast<int>(x < most ? x : most); }
 
 bool PutQ8_0(const float* x, uint8_t* b) {
   const float d = std::fabs(Extreme(x)) / 127.0f, inverse = Inverse(d);
@@ -85,18 +104,6 @@ bool PutQ5_0(const float* x, uint8_t* b) {
   const float d = Extreme(x) / -16.0f, inverse = Inverse(d);
   PutFiveBits(b + 2, [&](int i) { return Code(x[i] * inverse + 16.5f, 31); });
   return PutF16(d, b);
-}
-
-struct Range {
-  float least, most;
-};
-Range RangeOf(const float* x) {
-  Range range{x[0], x[0]};
-  for (int i = 1; i < kBlockValues; ++i) {
-    if (x[i] < range.least) range.least = x[i];
-    if (x[i] > range.most) range.most = x[i];
-  }
-  return range;
 }
 
 bool PutQ4_1(const float* x, uint8_t* b) {
@@ -133,10 +140,10 @@ struct Written {
   TensorType type;
   bool (*quantize)(const float* x, uint8_t* b);
 };
-constexpr Written kWritten[]{
-    {TensorType::kF32, PutF32},   {TensorType::kF16, PutF16Of}, {TensorType::kBF16, PutBF16Of},
-    {TensorType::kQ8_0, PutQ8_0}, {TensorType::kQ4_0, PutQ4_0}, {TensorType::kQ4_1, PutQ4_1},
-    {TensorType::kQ5_0, PutQ5_0}, {TensorType::kQ5_1, PutQ5_1}, {TensorType::kMXFP4, PutMxfp4}};
+constexpr Written kWritten[]{{TensorType::kF32, PutF32},   {TensorType::kF16, PutF16Of}, {TensorType::kBF16, PutBF16Of},
+                             {TensorType::kQ8_0, PutQ8_0}, {TensorType::kQ4_0, PutQ4_0}, {TensorType::kQ4_1, PutQ4_1},
+                             {TensorType::kQ5_0, PutQ5_0}, {TensorType::kQ5_1, PutQ5_1}, {TensorType::kMXFP4, PutMxfp4},
+                             {TensorType::kQ4_K, PutQ4_K}, {TensorType::kQ5_K, PutQ5_K}, {TensorType::kQ6_K, PutQ6_K}};
 
 }  // namespace
 

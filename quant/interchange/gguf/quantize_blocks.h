@@ -10,7 +10,8 @@
 //   Q5_1    d = (max - min) / 31     q = floor((x - min) / d + 0.5), m = min
 //   MXFP4   2^(floor(log2 |a|) - 2)  q nearest, of two equally near ones the smaller magnitude
 //
-// x / d is x times 1 / d, both in f32. F16 and BF16 are the nearest, ties to even.
+// x / d is x times 1 / d, both in f32. F16 and BF16 are the nearest, ties to even. Q4_K, Q5_K and Q6_K, whose search is
+// ours, are not theirs byte for byte: super_blocks.h.
 #pragma once
 
 #include <cstddef>

@@ -10,8 +10,11 @@
 #include "experiments/quantize/layout.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
+#include "quant/base/float16.h"
+#include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
+#include "quant/format/pack.h"
 #include "quant/interchange/gguf/container.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
@@ -117,9 +120,30 @@ TEST_F(GgufExport, RowsThatAreNoWholeBlocksAreF16) {
   EXPECT_THAT(To("Q4_1", Theirs("llama")).short_rows, testing::IsEmpty());
   const GgufSummary pair = To("Q4_1", TARE_SOURCE_DIR "/experiments/pair/novels-standard");
   EXPECT_THAT(pair.short_rows, testing::SizeIs(4));
-  EXPECT_EQ(pair.short_rows[0], "model.layers.0.mlp.down_proj.weight");
+  EXPECT_EQ(pair.short_rows.begin()->first, "model.layers.0.mlp.down_proj.weight");
+  EXPECT_EQ(pair.short_rows.begin()->second, "F16");
   EXPECT_EQ(Read(folder_ / "m.gguf").Find("blk.0.ffn_down.weight")->type->name, "F16");
   EXPECT_TRUE(pair.has_tokenizer);
+}
+
+// Of the type where rows are multiples of 256, else of the one that takes its place.
+TEST_F(GgufExport, KTypesHaveOthersInTheirPlace) {
+  const std::filesystem::path model = Theirs("llama-q4_k_m");
+  for (const auto& [type, instead, file_type] :
+       {std::tuple{"Q4_K", "Q5_0", 14u}, {"Q5_K", "Q5_1", 16u}, {"Q6_K", "Q8_0", 18u}}) {
+    const GgufSummary summary = To(type, model);
+    const Read written(folder_ / "m.gguf");
+    EXPECT_EQ(written.content.metadata.Unsigned("general.file_type", 99), file_type);
+    ASSERT_FALSE(summary.short_rows.empty());
+    int of_type = 0;
+    for (const gguf::Tensor& tensor : written.content.tensors) {
+      if (tensor.shape.size() != 2 || tensor.name == "token_embd.weight" || tensor.name == "output.weight") continue;
+      EXPECT_EQ(tensor.type->name, tensor.shape[1] % 256 == 0 ? type : instead) << tensor.name;
+      of_type += tensor.type->name == type ? 1 : 0;
+    }
+    EXPECT_GT(of_type, 0);
+    for (const auto& [name, got] : summary.short_rows) EXPECT_EQ(got, instead) << name;
+  }
 }
 
 // MXFP4 holds the values of mxfp4 whatever their rule for ties and scales; nothing else but F32 holds scales in f32.
@@ -145,6 +169,46 @@ TEST_F(GgufExport, CodesAreHeldExactlyOrRefused) {
   To("F32", folder_ / "i.h5");
   EXPECT_EQ(Logits(folder_ / "m.gguf", batch), Logits(folder_ / "i.h5", batch));
   EXPECT_EQ(Read(folder_ / "m.gguf").content.metadata.Text("tare.plan"), "weights=int4/group16");
+}
+
+float AsF16(float value) { return FloatFromF16(F16FromFloat(value)); }
+
+// The codes of ours are those of the blocks, and the blocks' scales and minima ours in F16.
+void ExpectSameCodes(const QuantizedMatrix& ours, const ForeignMatrix& theirs) {
+  const auto in = static_cast<size_t>(ours.in), blocks = in / 32;
+  std::vector<float> a(in), b(in), scales(blocks), minima(blocks);
+  for (int64_t row = 0; row < ours.out; ++row) {
+    Unpack<float>(ours.format, {ours.codes + static_cast<size_t>(row) * ours.RowBytes(), ours.RowBytes()}, a);
+    theirs.Integers(row, {.codes = b.data(), .scales = scales.data(), .zeros = nullptr, .minima = minima.data()});
+    ASSERT_EQ(a, b) << theirs.scheme() << " " << row;
+    for (size_t i = 0; i < blocks; ++i) {
+      const auto group = static_cast<int64_t>(i) * 32 / ours.group;
+      ASSERT_EQ(scales[i], AsF16(ours.ScaleOf(row, group)));
+      if (!HasOffset(ours.format)) continue;
+      const float least =
+          ours.minima != nullptr ? ours.MinimumOf(row, group) : -ours.ZeroOf(row, group) * ours.ScaleOf(row, group);
+      ASSERT_EQ(minima[i], AsF16(least));
+    }
+  }
+}
+
+TEST_F(GgufExport, IntegerCodesAreWrittenAsTheyAre) {
+  const std::filesystem::path codes = folder_ / "i.h5";
+  for (const auto& [plan, type] : {std::pair{"int4/group32", "Q4_0"},
+                                   {"int4/group32+full", "Q4_0"},
+                                   {"int8/channel", "Q8_0"},
+                                   {"int4/group32+min", "Q4_1"},
+                                   {"int4/group32+zero", "Q4_1"}}) {
+    Quantize({Theirs("llama"), Plan::Parse(Formatted("weights={}", plan)), codes}, {});
+    const GgufSummary summary = To(type, codes);
+    const QuantizedCheckpoint ours(codes);
+    int64_t scales = 0;
+    for (const auto& [name, matrix] : ours.matrices()) scales += matrix.out * matrix.Groups();
+    EXPECT_EQ(summary.scales, scales) << plan;
+    EXPECT_GT(summary.rounded_scales, scales / 2) << plan;
+    const Checkpoint written(folder_ / "m.gguf");
+    for (const auto& [name, matrix] : ours.matrices()) ExpectSameCodes(matrix, *written.FindForeign(name));
+  }
 }
 
 // What was rotated computes the same.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -30,7 +31,7 @@ class GgufQuantizeBlocks : public testing::Test {
 };
 
 TEST_F(GgufQuantizeBlocks, AreByteEqualToTheReferences) {
-  std::vector<std::string> types{"F32"};
+  std::vector<std::string> types{"F32", "Q4_K", "Q5_K", "Q6_K"};  // the last three: super_blocks_test.cc
   for (const Tensor& tensor : std::span(content_.tensors).subspan(1)) {
     types.emplace_back(tensor.name);
     const TypeInfo& type = *tensor.type;
@@ -60,6 +61,31 @@ TEST_F(GgufQuantizeBlocks, WhatIsBeyondTheTypeIsSaid) {
   EXPECT_FALSE(QuantizeBlocks(TensorType::kQ4_1, large.data(), 1, bytes.data()));
   EXPECT_TRUE(QuantizeBlocks(TensorType::kBF16, large.data(), 32, bytes.data()));
   EXPECT_TRUE(QuantizeBlocks(TensorType::kMXFP4, large.data(), 1, bytes.data()));
+}
+
+// Which of several zeros, and which of two values of one magnitude, comes first decides the signs of scales and minima.
+TEST_F(GgufQuantizeBlocks, TheFirstOfEqualMagnitudesAndOfZerosCounts) {
+  std::array<uint8_t, 34> bytes;
+  const auto round = [&](TensorType type, std::vector<float> x) {
+    EXPECT_TRUE(QuantizeBlocks(type, x.data(), 1, std::as_writable_bytes(std::span(bytes)).data()));
+  };
+  std::vector<float> x(32, 0.5f);
+  x[9] = -2, x[25] = 2;
+  round(TensorType::kQ4_0, x);
+  EXPECT_EQ(bytes[1], 0x34) << "d = -2 / -8";
+  std::swap(x[9], x[25]);
+  round(TensorType::kQ4_0, x);
+  EXPECT_EQ(bytes[1], 0xb4);
+  x.assign(32, 1.0f);
+  x[1] = 0.0f, x[8] = -0.0f;  // the second is in the lane of the first value
+  round(TensorType::kQ4_1, x);
+  EXPECT_EQ(bytes[3], 0x00) << "m";
+  std::swap(x[1], x[8]);
+  round(TensorType::kQ4_1, x);
+  EXPECT_EQ(bytes[3], 0x80);
+  x.assign(32, -0.0f);
+  round(TensorType::kQ4_0, x);
+  EXPECT_EQ(bytes[1], 0x80) << "as of zeros without a sign";
 }
 
 // 1 / d is infinite below 2^-128: the block is zeros, as its scale is in f16.
