@@ -87,10 +87,20 @@ std::string ModelName(const std::filesystem::path& folder) {
   return name;
 }
 
+void Model::ReleaseWeights(int layer, const std::function<bool(const LinearWeights&)>& released) const {
+  for (const LinearLayer& linear : LinearLayersOf(config_, layer)) {
+    if (released(WeightsOf(layers_[static_cast<size_t>(layer)], linear)))
+      files().Release(linear.Tensor(config_) + ".weight");
+  }
+}
+
 void Model::Layer(const TokenBatch& batch, int layer, SiteVisitors visitors) {
   const ExecutedPlan* attention = attention_.empty() || !attention_[layer].has_value() ? nullptr : &*attention_[layer];
   const RotaryTable& rotary = config_.Window(layer) > 0 ? window_rotary_ : rotary_;
   family_.forward({config_, layers_[layer], batch, rotary, projector_, visitors, attention, layer, activations_});
+  // Codes that a single row reads at all are read at the next one again.
+  if (batch.Rows() > 1)
+    ReleaseWeights(layer, [&](const LinearWeights& w) { return IsMadeForCalls(w.Float(), math()); });
 }
 
 void Model::ReserveRotary() {
@@ -162,10 +172,14 @@ void Model::CarryOut(const ResolvedPlan& plan) {
   if (planned == planned_) return;
   planned_.clear();
   const Math math = projector_.math();
-  for (int layer = 0; layer < config_.layers; ++layer)
-    PlanLayer(layers_[layer], config_, plan, math, layer, most_kept_);
+  // The head is often the largest matrix: first, so that what packing it takes for a while meets nothing packed.
   head_.planned =
       PlannedLinear::Of(head_.weight, LinearRules::Of(head_.weight, {Site::kLmHeadW}, {Site::kLmHeadIn}, plan), math);
+  if (head_.planned != nullptr) files().Release(std::string(HeadTensor(config_)));
+  for (int layer = 0; layer < config_.layers; ++layer) {
+    PlanLayer(layers_[layer], config_, plan, math, layer, most_kept_);
+    ReleaseWeights(layer, [](const LinearWeights& linear) { return linear.planned != nullptr; });
+  }
   if (plan.clips().empty()) planned_ = std::move(planned);  // other clips may come with the same plan
 }
 
@@ -192,7 +206,7 @@ void Model::ProjectHead(int64_t rows) {
     const float* const x = planned->InOrder(gathered_.data(), rows, activations_.ordered);
     if (!planned->activation) return activations_.one_token.Project(x, {&projection, 1});
     activations_.quantized.Project(x, rows, *planned->activation, {&projection, 1});
-  } else if (head_.Float().data == nullptr) {
+  } else if (IsMadeForCalls(head_.Float(), math()) && (rows > 1 || head_.Float().data == nullptr)) {
     ProjectInParts(projector_, head_.Float(), gathered_.data(), rows, logits_.data());
   } else {
     const Projection projection{.weight = head_.Float(), .y = logits_.data()};

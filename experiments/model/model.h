@@ -84,6 +84,8 @@ class Model {
   Math math() const { return projector_.math(); }
 
  private:
+  // Gives back the file's memory under the layer's weights that are said to be released: it is read again where needed.
+  void ReleaseWeights(int layer, const std::function<bool(const LinearWeights&)>& released) const;
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors);
   void ProjectHead(int64_t rows);
   void SwapShared(Stream& stream);

@@ -10,11 +10,11 @@
 namespace tare {
 namespace {
 
-// The weight in floating point for this call, in the memory, if the model keeps only its codes.
-WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, const PlannedLinear* planned,
+// The weight as products of so many rows take it, in the memory, if the model keeps only its codes or another type.
+WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, const PlannedLinear* planned, int64_t rows,
                          AlignedBuffer<char>& memory) {
   const WeightMatrix& weight = FloatOf(planned, p.linear.weight);
-  if (weight.data != nullptr) return weight;
+  if (!IsMadeForCalls(weight, call.projector.math()) || (rows == 1 && weight.data != nullptr)) return weight;
   return InFloat(weight, call.projector.math(), memory, Formatted("layer {}: weights of {}", call.layer, Name(p.site)));
 }
 
@@ -50,7 +50,7 @@ void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<
     } else if (packed) {
       weights_alone.push_back({&*planned->packed, bias, p->y});
     } else {
-      in_float.push_back({FloatWeight(call, *p, planned, call.a.dequantized.at(in_float.size())), bias, p->y});
+      in_float.push_back({FloatWeight(call, *p, planned, rows, call.a.dequantized.at(in_float.size())), bias, p->y});
     }
   }
   call.projector.Project(x, rows, in_float);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "experiments/model/fused_tensors.h"
@@ -28,6 +29,8 @@ WeightType TypeOf(const TensorView& tensor, const std::string& where) {
       Fail("{}: tensor '{}': got dtype {}, expected F32, BF16 or F16", where, tensor.name, Name(tensor.dtype));
   }
 }
+
+WeightType FactorType(Math math) { return math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32; }
 
 size_t ElementBytes(WeightType type) { return type == WeightType::kF32 ? 4 : 2; }
 
@@ -78,6 +81,14 @@ void CheckFinite(const TensorView& tensor, WeightType type, const std::string& w
   });
 }
 
+// As FloatFromF16, which the oldest instruction set has no instruction for and compilers call: exponents of f32 are 112
+// more, and a product by a power of two is exact, of subnormal ones too. Infinities and NaNs get f32's exponent.
+float FloatFromF16Bits(uint16_t half) {
+  const uint32_t bits = half, sign = (bits & 0x8000) << 16, special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;
+  const float value = std::bit_cast<float>((bits & 0x7fff) << 13) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign | special);
+}
+
 float ValueAt(const std::byte* bytes, WeightType type, size_t i) {
   if (type == WeightType::kF32) {
     float value;
@@ -86,7 +97,7 @@ float ValueAt(const std::byte* bytes, WeightType type, size_t i) {
   }
   uint16_t bits;
   std::memcpy(&bits, bytes + 2 * i, 2);
-  return type == WeightType::kBf16 ? FloatFromBf16(bits) : FloatFromF16(bits);
+  return type == WeightType::kBf16 ? FloatFromBf16(bits) : FloatFromF16Bits(bits);
 }
 
 // Of a matrix without data.
@@ -117,6 +128,10 @@ void Weights::DecideWhatIsKept() {
   for (const std::string& name : files_.names()) {
     if (const QuantizedMatrix* matrix = files_.FindQuantized(name)) values += matrix->out * matrix->in;
     if (const ForeignMatrix* matrix = files_.FindForeign(name)) values += matrix->out() * matrix->in();
+    const TensorView* const tensor = files_.Find(name);
+    if (projector_.math() == Math::kF32 || tensor == nullptr || tensor->shape.size() != 2) continue;
+    if (tensor->dtype == DType::kF32 || tensor->dtype == DType::kF16)
+      values += static_cast<int64_t>(tensor->elements());
   }
   keeps_ = values <= most_kept_;
 }
@@ -169,7 +184,10 @@ WeightMatrix Weights::Kept(const WeightMatrix& matrix, const std::string& name) 
 
 WeightMatrix Weights::Matrix(const std::string& name, int64_t out, int64_t in) {
   if (const std::optional<WeightMatrix> codes = TakeCodes(name, out, in)) return keeps_ ? Kept(*codes, name) : *codes;
-  return Native(Take(name, {out, in}), out, in);
+  const TensorView& tensor = Take(name, {out, in});
+  const WeightMatrix stored{tensor.bytes.data(), TypeOf(tensor, where_), out, in};
+  const bool for_calls = !keeps_ && IsMadeForCalls(stored, projector_.math()) && IsAligned(tensor, stored.type);
+  return for_calls ? stored : Native(tensor, out, in);
 }
 
 WeightMatrix Weights::Flattened(const std::string& name, const std::vector<int64_t>& shape) {
@@ -179,11 +197,8 @@ WeightMatrix Weights::Flattened(const std::string& name, const std::vector<int64
 
 WeightMatrix Weights::Native(const TensorView& tensor, int64_t out, int64_t in) {
   const WeightType type = TypeOf(tensor, where_);
-  if (projector_.math() == Math::kBf16) {
-    if (type != WeightType::kBf16 || !IsAligned(tensor, type)) return Converted(tensor, WeightType::kBf16, out, in);
-  } else if (!projector_.IsNative(type, out) || !IsAligned(tensor, type)) {
-    return Converted(tensor, WeightType::kF32, out, in);
-  }
+  const bool takes = projector_.math() == Math::kBf16 ? type == WeightType::kBf16 : projector_.IsNative(type, out);
+  if (!takes || !IsAligned(tensor, type)) return Converted(tensor, FactorType(projector_.math()), out, in);
   return {tensor.bytes.data(), type, out, in};
 }
 
@@ -245,22 +260,29 @@ WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t ou
                         const std::function<void(int64_t, float*)>& fill) {
   memory.Reserve(static_cast<size_t>(out * in) * ElementBytes(type));
   char* data = memory.data();
-  ParallelFor(static_cast<size_t>(out), [&](size_t row, int) {
-    std::vector<float> values(in);
-    fill(static_cast<int64_t>(row), values.data());
-    char* target = data + row * in * ElementBytes(type);
-    if (type == WeightType::kBf16) {
+  constexpr int64_t kRows = 32;  // neighbours, which may share words of the file: on one thread
+  ParallelFor(static_cast<size_t>((out + kRows - 1) / kRows), [&](size_t unit, int) {
+    std::vector<float> values(type == WeightType::kBf16 ? static_cast<size_t>(in) : 0);
+    const int64_t first = static_cast<int64_t>(unit) * kRows;
+    for (int64_t row = first; row < std::min(first + kRows, out); ++row) {
+      char* const target = data + static_cast<size_t>(row * in) * ElementBytes(type);
+      if (type != WeightType::kBf16) {
+        fill(row, reinterpret_cast<float*>(target));
+        continue;
+      }
+      fill(row, values.data());
       ToBf16(values.data(), in, reinterpret_cast<uint16_t*>(target));
-    } else {
-      std::memcpy(target, values.data(), in * sizeof(float));
     }
   });
   return {data, type, out, in};
 }
 
 WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where) {
-  WeightMatrix made = FillMatrix(memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out,
-                                 matrix.in, [&](int64_t row, float* y) { CodesAsFloat(matrix, row, y, where); });
+  const auto read = [&](int64_t row, float* y) {
+    if (matrix.data != nullptr) return RowAsFloat(matrix, row, y);
+    CodesAsFloat(matrix, row, y, where);
+  };
+  WeightMatrix made = FillMatrix(memory, FactorType(math), matrix.out, matrix.in, read);
   made.quantized = matrix.quantized;
   made.foreign = matrix.foreign;
   return made;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint's tensors by their Hugging Face names, checked for shape, type and finite values when taken. Matrices
-// stay in the mapped file in their stored type; only quantized matrices (Tare's own or other tools'), types that the
-// machine cannot multiply, and --math bf16 need a converted copy (the file's pages are then released).
+// stay in the mapped file in their stored type; types that the machine cannot multiply need a converted copy (the
+// file's pages are then released). So do quantized matrices (Tare's own or other tools') and, under --math bf16, all
+// that is not bf16, if all such matrices together are small; else it is made for each call.
 #pragma once
 
 #include <filesystem>
@@ -23,12 +24,11 @@ class Weights {
   // 1 GiB as f32.
   static constexpr int64_t kMostKept = int64_t{1} << 28;
 
-  // Opens a checkpoint folder or a quantized checkpoint. Quantized matrices of at most most_kept values are kept in
-  // floating point.
+  // Opens a checkpoint folder or a quantized checkpoint. Converted copies of at most most_kept values are kept.
   Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept = kMostKept);
 
   // W [out, in]. Throws Error if it is missing, misshapen, not finite, or neither quantized nor of type f32, bf16 or
-  // f16. A quantized matrix that is not kept in floating point has no data: InFloat makes it for each call.
+  // f16. Of a matrix that is not kept in the type of products, InFloat makes a copy for each call (IsMadeForCalls).
   WeightMatrix Matrix(const std::string& name, int64_t out, int64_t in);
   // The same as stored, without conversion or alignment: only for RowAsFloat.
   WeightMatrix Stored(const std::string& name, int64_t out, int64_t in);
@@ -61,7 +61,7 @@ class Weights {
 
   std::string where_;  // the folder or file, for messages
   int64_t most_kept_;
-  bool keeps_ = true;  // whether dequantized matrices are kept
+  bool keeps_ = true;  // whether converted matrices are kept
   Checkpoint files_;
   const Projector& projector_;
   std::set<std::string> taken_;
@@ -78,7 +78,12 @@ WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, cons
 WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
                         const std::function<void(int64_t row, float* values)>& fill);
 
-// W, which has no data, made in the memory. Throws Error, starting with `where`, for invalid codes or scales.
+// Whether products of several rows need a copy of W, which InFloat makes: it has no data, or none of bf16's.
+inline bool IsMadeForCalls(const WeightMatrix& w, Math math) {
+  return w.data == nullptr || (math == Math::kBf16 && w.type != WeightType::kBf16);
+}
+
+// Such a W in the memory. Throws Error, starting with `where`, for invalid codes or scales.
 WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where);
 
 // Row `row` of W as f32: y holds W.in values.

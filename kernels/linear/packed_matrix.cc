@@ -58,6 +58,21 @@ void UnpackSix(const uint8_t* in, int64_t groups, int8_t* out) {
   }
 }
 
+// Of a group's codes [inputs / 4][64][4].
+void SumGroup(const int8_t* codes, int64_t inputs, int32_t* sums) {
+  const hn::CappedTag<int32_t, 16> d;
+  const hn::Repartition<int8_t, decltype(d)> d8;
+  const hn::RebindToUnsigned<decltype(d8)> du;
+  const auto ones = hn::Set(du, uint8_t{1});
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t n = 0; n < PackedMatrix::kPanel; n += lanes) {
+    auto sum = hn::Zero(d);
+    for (int64_t i = 0; i < inputs / 4; ++i)
+      sum = hn::SumOfMulQuadAccumulate(d, ones, hn::Load(d8, codes + (i * PackedMatrix::kPanel + n) * 4), sum);
+    hn::Store(sum, d, sums + n);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
@@ -67,6 +82,7 @@ namespace tare {
 
 HWY_EXPORT(UnpackFour);
 HWY_EXPORT(UnpackSix);
+HWY_EXPORT(SumGroup);
 
 namespace {
 
@@ -126,7 +142,6 @@ PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
   const auto panels = static_cast<size_t>(Panels());
   codes_.Reset(panels * PanelBytes());
   scales_.Reset(panels * static_cast<size_t>(groups_ * kPanel));
-  sums_.Reset(scales_.size());
   if (HasOffset(m.format)) offsets_.Reset(scales_.size());
   ParallelFor(panels, [&](size_t panel, int) { PackPanel(m, static_cast<int64_t>(panel)); });
 }
@@ -136,9 +151,7 @@ void PackedMatrix::PackPanel(const QuantizedMatrix& m, int64_t panel) {
   std::vector<int8_t> codes(static_cast<size_t>(groups_of_four) * kGroupBytes);
   std::vector<float> row(static_cast<size_t>(in_));
   float* scales = scales_.data() + panel * groups_ * kPanel;
-  int32_t* sums = sums_.data() + panel * groups_ * kPanel;
   std::fill_n(scales, groups_ * kPanel, 0.0f);
-  std::fill_n(sums, groups_ * kPanel, 0);
   float* offsets = offsets_.size() == 0 ? nullptr : offsets_.data() + panel * groups_ * kPanel;
   if (offsets != nullptr) std::fill_n(offsets, groups_ * kPanel, 0.0f);
   const int lowest = offsets == nullptr ? 0 : 1 << (bits_ - 1);  // what makes codes signed
@@ -146,15 +159,7 @@ void PackedMatrix::PackPanel(const QuantizedMatrix& m, int64_t panel) {
   std::vector<int8_t> signed_row(static_cast<size_t>(PaddedIn()));
   for (int64_t n = 0; n < std::min(kPanel, out_ - first); ++n) {
     Unpack<float>(m.format, {m.codes + static_cast<size_t>(first + n) * m.RowBytes(), m.RowBytes()}, row);
-    for (int64_t g = 0; g < groups_; ++g) {
-      int32_t sum = 0;
-      for (int64_t i = g * m.group; i < (g + 1) * m.group; ++i) {
-        const int code = static_cast<int>(row[i] * steps) - lowest;
-        signed_row[i] = static_cast<int8_t>(code);
-        sum += code;
-      }
-      sums[g * kPanel + n] = sum;
-    }
+    for (int64_t i = 0; i < in_; ++i) signed_row[i] = static_cast<int8_t>(static_cast<int>(row[i] * steps) - lowest);
     for (int64_t i = 0; i < groups_of_four; ++i) std::memcpy(&codes[(i * kPanel + n) * 4], &signed_row[4 * i], 4);
     CheckScales(m, first + n, "packed weights");
     for (int64_t g = 0; g < groups_; ++g) {
@@ -180,6 +185,11 @@ const int8_t* PackedMatrix::Unpacked(int64_t panel, int8_t* scratch) const {
     HWY_DYNAMIC_DISPATCH(UnpackFour)(codes, PaddedIn() / 4, scratch);
   }
   return scratch;
+}
+
+void PackedMatrix::SumCodes(const int8_t* unpacked, int32_t* sums) const {
+  for (int64_t g = 0; g < groups_; ++g)
+    HWY_DYNAMIC_DISPATCH(SumGroup)(unpacked + g * GroupInputs() * kPanel, GroupInputs(), sums + g * kPanel);
 }
 
 }  // namespace tare

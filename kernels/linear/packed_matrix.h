@@ -56,10 +56,13 @@ class PackedMatrix {
   const float* Offsets(int64_t panel) const {
     return offsets_.size() == 0 ? nullptr : offsets_.data() + panel * groups_ * kPanel;
   }
-  const int32_t* CodeSums(int64_t panel) const { return sums_.data() + panel * groups_ * kPanel; }  // [group][64]
 
   // A panel as signed bytes, [PaddedIn() / 4][64][4]. If it is stored so, returns its place and leaves scratch alone.
   const int8_t* Unpacked(int64_t panel, int8_t* scratch) const;
+  // The sums of such a panel's codes over each group, [Groups()][64] on a boundary of 64 bytes. They are not stored: in
+  // groups of 32 they would take as much memory as the scales, and making them reads the panel once more, which then
+  // meets up to 512 rows.
+  void SumCodes(const int8_t* unpacked, int32_t* sums) const;
 
  private:
   void PackPanel(const QuantizedMatrix& matrix, int64_t panel);
@@ -71,7 +74,6 @@ class PackedMatrix {
   AlignedBuffer<uint8_t> codes_;
   AlignedBuffer<float> scales_;
   AlignedBuffer<float> offsets_;
-  AlignedBuffer<int32_t> sums_;  // of the codes
 };
 
 }  // namespace tare

@@ -137,8 +137,8 @@ void Projector::ProjectOne(const float* x, std::span<const Projection> projectio
     x = rounded.data();
   }
   for (const Projection& p : projections) {
-    TARE_CHECK(p.weight.in == projections[0].weight.in && (math_ == Math::kF32 || p.weight.type == WeightType::kBf16));
-    RowProduct(p.weight, x, p.bias, p.y);
+    TARE_CHECK(p.weight.in == projections[0].weight.in);
+    RowProduct(p.weight, math_, x, p.bias, p.y);
   }
 }
 

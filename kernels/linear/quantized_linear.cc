@@ -119,7 +119,7 @@ void QuantizedLinear::RunTile(const Piece& piece, int64_t row, int64_t rows, con
     if (!step.ends_group) continue;
     const int64_t at = group * kPanel;
     AddGroup(scratch.sums.data(),
-             {w.CodeSums(piece.panel) + at, w.Scales(piece.panel) + at, offsets == nullptr ? nullptr : offsets + at},
+             {scratch.code_sums.data() + at, w.Scales(piece.panel) + at, offsets == nullptr ? nullptr : offsets + at},
              {x_sums + (x_sums == nullptr ? 0 : group), w.Groups()}, rows,
              group == 0 ? GroupOrder::kFirst : GroupOrder::kLater, scratch.total.data());
     ++group;
@@ -132,7 +132,9 @@ void QuantizedLinear::RunTile(const Piece& piece, int64_t row, int64_t rows, con
 
 void QuantizedLinear::RunPiece(const Piece& piece, int64_t rows, Scratch& scratch) const {
   const ProductScope scope;
-  const int8_t* weights = piece.projection->weight->Unpacked(piece.panel, scratch.panel.data());
+  const PackedMatrix& w = *piece.projection->weight;
+  const int8_t* weights = w.Unpacked(piece.panel, scratch.panel.data());
+  w.SumCodes(weights, scratch.code_sums.data());
   for (int64_t row = piece.row; row < std::min(piece.row + kPieceRows, rows); row += kRows)
     RunTile(piece, row, std::min(kRows, rows - row), weights, scratch);
 }
@@ -145,13 +147,16 @@ void QuantizedLinear::Project(const float* x, int64_t rows, const TokenFormat& a
   ToCodes(x, rows, activation, first);
   steps_.clear();
   pieces_.clear();
+  int64_t groups = 0;  // of the weight that has the most
   for (const QuantizedProjection& p : projections) {
+    groups = std::max(groups, p.weight->Groups());
     SumCodes(*p.weight, rows);
     AddPieces(p, rows);
   }
   scratches_.resize(std::max(scratches_.size(), static_cast<size_t>(Threads())));
   for (Scratch& scratch : scratches_) {
     scratch.panel.Reserve(static_cast<size_t>(first.PaddedIn() * kPanel));
+    scratch.code_sums.Reserve(static_cast<size_t>(groups * kPanel));
     scratch.sums.Reserve(kRows * kPanel);
     scratch.total.Reserve(kRows * kPanel);
   }

@@ -65,9 +65,10 @@ class QuantizedLinear {
     int64_t row, panel;
   };
   struct Scratch {
-    AlignedBuffer<int8_t> panel;  // [padded in / 4][64][4]
-    AlignedBuffer<int32_t> sums;  // [64][64]
-    AlignedBuffer<float> total;   // [64][64]
+    AlignedBuffer<int8_t> panel;       // [padded in / 4][64][4]
+    AlignedBuffer<int32_t> code_sums;  // [groups][64] of the panel
+    AlignedBuffer<int32_t> sums;       // [64][64]
+    AlignedBuffer<float> total;        // [64][64]
   };
 
   void ToCodes(const float* x, int64_t rows, const TokenFormat& activation, const PackedMatrix& weight);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/interchange/foreign_matrix.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "quant/base/error.h"
@@ -16,15 +17,17 @@ QuantizedMatrixBuffer IntegersOf(const ForeignMatrix& matrix) {
   TARE_CHECK(form.has_value());
   QuantizedMatrixBuffer made(form->format, matrix.out(), matrix.in(), form->group);
   const QuantizedMatrix& view = made.view();
-  ParallelFor(static_cast<size_t>(matrix.out()), [&](size_t r, int) {
-    const auto row = static_cast<int64_t>(r);
-    thread_local std::vector<float> codes;
-    codes.resize(static_cast<size_t>(matrix.in()));
-    matrix.Integers(row, {.codes = codes.data(),
-                          .scales = made.Scales(row),
-                          .zeros = view.zeros == nullptr ? nullptr : made.Zeros(row),
-                          .minima = view.minima == nullptr ? nullptr : made.Minima(row)});
-    Pack<float>(view.format, codes, {made.Codes(row), view.RowBytes()});
+  constexpr int64_t kRows = 32;  // neighbours, which may share words of the file: on one thread
+  ParallelFor(static_cast<size_t>((matrix.out() + kRows - 1) / kRows), [&](size_t unit, int) {
+    std::vector<float> codes(static_cast<size_t>(matrix.in()));
+    const int64_t first = static_cast<int64_t>(unit) * kRows;
+    for (int64_t row = first; row < std::min(first + kRows, matrix.out()); ++row) {
+      matrix.Integers(row, {.codes = codes.data(),
+                            .scales = made.Scales(row),
+                            .zeros = view.zeros == nullptr ? nullptr : made.Zeros(row),
+                            .minima = view.minima == nullptr ? nullptr : made.Minima(row)});
+      Pack<float>(view.format, codes, {made.Codes(row), view.RowBytes()});
+    }
   });
   return made;
 }

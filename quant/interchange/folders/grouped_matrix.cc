@@ -2,6 +2,7 @@
 #include "quant/interchange/folders/grouped_matrix.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -74,6 +75,11 @@ float WidestOf(const PackedCodes& codes, const std::array<float, 256>& values) {
   return widest;
 }
 
+uint64_t NextNumber() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
 bool AreConsecutive(const PackedCodes& codes, const std::array<float, 256>& values) {
   for (size_t code = 1; code < size_t{1} << codes.bits; ++code) {
     if (values[code] != values[0] + static_cast<float>(code)) return false;
@@ -89,7 +95,7 @@ float StoredScales::At(int64_t row, int64_t group) const {
 }
 
 GroupedMatrix::GroupedMatrix(GroupedParts parts, const CheckpointFiles& files)
-    : ForeignMatrix(parts.out, parts.in), parts_(std::move(parts)), files_(files) {
+    : ForeignMatrix(parts.out, parts.in), number_(NextNumber()), parts_(std::move(parts)), files_(files) {
   float most = WidestOf(parts_.codes, parts_.values);
   if (parts_.zeros) most += WidestOf(*parts_.zeros, parts_.zero_values);
   most *= LargestOf(parts_.scales, parts_.where);
@@ -109,17 +115,42 @@ void GroupedMatrix::Multiply(const uint8_t* codes, int64_t count, float zero, fl
   }
 }
 
+// The codes of a row [in], until the thread asks for another. Of rows that share words it keeps those beside it, for
+// which it is asked next as a rule.
+const uint8_t* GroupedMatrix::CodesOf(int64_t row) const {
+  struct Kept {
+    uint64_t matrix = 0;  // none
+    int64_t first = 0;
+    std::vector<uint8_t> codes;  // [kRowsTogether][stride]
+  };
+  thread_local Kept kept;
+  const int64_t stride = in() + 64;  // a power of two would put all rows onto the same lines of a cache
+  if (!parts_.codes.SharesWords()) {
+    kept.matrix = 0;
+    kept.codes.resize(std::max(kept.codes.size(), static_cast<size_t>(in())));
+    parts_.codes.Row(row, in(), kept.codes.data());
+    return kept.codes.data();
+  }
+  const int64_t first = row / PackedCodes::kRowsTogether * PackedCodes::kRowsTogether;
+  if (kept.matrix != number_ || kept.first != first) {
+    const int64_t rows = std::min(PackedCodes::kRowsTogether, out() - first);
+    kept.codes.resize(std::max(kept.codes.size(), static_cast<size_t>(PackedCodes::kRowsTogether * stride)));
+    parts_.codes.Rows(first, rows, in(), stride, kept.codes.data());
+    kept.matrix = number_, kept.first = first;
+  }
+  return kept.codes.data() + (row - first) * stride;
+}
+
 void GroupedMatrix::Row(int64_t row, float* y) const {
-  std::vector<uint8_t> codes(static_cast<size_t>(in()));
+  const uint8_t* const codes = CodesOf(row);
   std::vector<float> scale(static_cast<size_t>(parts_.groups)), zero(scale.size(), 0.0f);
-  parts_.codes.Row(row, in(), codes.data());
   for (int64_t g = 0; g < parts_.groups; ++g) scale[g] = parts_.scales.At(row, g);
   if (parts_.zeros) {
     for (int64_t g = 0; g < parts_.groups; ++g) zero[g] = parts_.zero_values[parts_.zeros->At(row, g)];
   }
   if (parts_.group_of.empty()) {
     for (int64_t g = 0, c = 0; g < parts_.groups; ++g, c += parts_.columns)
-      Multiply(codes.data() + c, std::min(in() - c, parts_.columns), zero[g], scale[g], y + c);
+      Multiply(codes + c, std::min(in() - c, parts_.columns), zero[g], scale[g], y + c);
   } else {
     for (int64_t c = 0; c < in(); ++c) {
       const auto g = static_cast<size_t>(parts_.group_of[c]);
@@ -148,9 +179,7 @@ std::span<const int32_t> GroupedMatrix::order() const {
 }
 
 void GroupedMatrix::Integers(int64_t row, const IntegerRow& to) const {
-  thread_local std::vector<uint8_t> codes;
-  codes.resize(static_cast<size_t>(in()));
-  parts_.codes.Row(row, in(), codes.data());
+  const uint8_t* const codes = CodesOf(row);
   for (int64_t c = 0; c < in(); ++c)
     to.codes[c] = integers_->codes[codes[integers_->order.empty() ? c : integers_->order[c]]];
   for (int64_t g = 0; g < parts_.groups; ++g) to.scales[g] = parts_.scales.At(row, g) * integers_->step;

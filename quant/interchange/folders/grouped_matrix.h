@@ -71,8 +71,10 @@ class GroupedMatrix : public ForeignMatrix {
   void Release() const override;
 
  private:
+  const uint8_t* CodesOf(int64_t row) const;
   void Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const;
 
+  const uint64_t number_;  // of this matrix, in this process
   GroupedParts parts_;
   const CheckpointFiles& files_;
   bool always_finite_ = false;  // by the largest scale and value

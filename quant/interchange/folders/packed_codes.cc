@@ -15,6 +15,19 @@ uint64_t Spread(uint32_t word) {
   return (bytes | bytes << 4) & 0x0f0f0f0f0f0f0f0f;
 }
 
+// Byte j of word i becomes byte i of word j: halves of the square change places, then halves of these, and so on.
+void Transpose(std::array<uint64_t, 8>& words) {
+  constexpr std::array<uint64_t, 3> kLower{0x00000000ffffffff, 0x0000ffff0000ffff, 0x00ff00ff00ff00ff};
+  for (size_t step = 4, level = 0; step > 0; step /= 2, ++level) {
+    for (size_t i = 0; i < words.size(); ++i) {
+      if ((i & step) != 0) continue;
+      const uint64_t swapped = (words[i] >> (8 * step) ^ words[i + step]) & kLower[level];
+      words[i + step] ^= swapped;
+      words[i] ^= swapped << (8 * step);
+    }
+  }
+}
+
 }  // namespace
 
 uint32_t PackedCodes::Word(int64_t stream, int64_t index) const {
@@ -86,6 +99,40 @@ void PackedCodes::Row(int64_t row, int64_t count, uint8_t* codes) const {
     for (int part = 0; part < here; ++part) {
       const int shift = (in_word == 8 ? place[static_cast<size_t>(part)] : part) * bits;
       codes[i + part] = static_cast<uint8_t>(((value >> shift) + code_add) & mask);
+    }
+  }
+}
+
+bool PackedCodes::SharesWords() const {
+  return !along_rows && bits == 4 && per_word == 8 && word_bytes == 4 && word_add == 0 && code_add == 0;
+}
+
+// The codes of up to eight columns in the words that hold rows 8 of_word to 8 of_word + 7: a row's are eight bytes.
+std::array<uint64_t, 8> PackedCodes::Square(int64_t column, int64_t columns, int64_t of_word) const {
+  std::array<uint64_t, 8> eight{};  // by column, then by place in a word
+  const std::byte* const at = words + (column * stream_step + of_word * word_step) * word_bytes;
+  for (int64_t c = 0; c < columns; ++c) {
+    uint32_t word;
+    std::memcpy(&word, at + c * stream_step * word_bytes, sizeof word);
+    eight[static_cast<size_t>(c)] = Spread(word);
+  }
+  Transpose(eight);
+  return eight;
+}
+
+void PackedCodes::Rows(int64_t first, int64_t rows, int64_t count, int64_t stride, uint8_t* codes) const {
+  constexpr int64_t kEight = 8;
+  for (int64_t column = 0; column < count; column += kEight) {
+    const int64_t columns = std::min(kEight, count - column);
+    for (int64_t row = 0; row < rows; row += kEight) {
+      const std::array<uint64_t, 8> square = Square(column, columns, (first + row) / kEight);
+      uint8_t* const to = codes + row * stride + column;
+      if (columns == kEight && rows - row >= kEight) {
+        for (int64_t r = 0; r < kEight; ++r) std::memcpy(to + r * stride, &square[place[static_cast<size_t>(r)]], 8);
+        continue;
+      }
+      for (int64_t r = 0; r < std::min(kEight, rows - row); ++r)
+        std::memcpy(to + r * stride, &square[place[static_cast<size_t>(r)]], static_cast<size_t>(columns));
     }
   }
 }

@@ -28,8 +28,17 @@ struct PackedCodes {
   // The first `count` codes of a row.
   void Row(int64_t row, int64_t count, uint8_t* codes) const;
 
+  // Whether eight neighbouring rows lie in the same words: then Rows reads a word once, and a line of the cache once
+  // for kRowsTogether rows, where Row comes by for every row. (Lines of one column are a power of two apart, often, and
+  // few of them stay in a cache until the next row.)
+  bool SharesWords() const;
+  static constexpr int64_t kRowsTogether = 32;
+  // The first `count` codes of `rows` rows of such codes, from row `first` on, a multiple of 8; codes [rows][stride].
+  void Rows(int64_t first, int64_t rows, int64_t count, int64_t stride, uint8_t* codes) const;
+
  private:
   uint32_t Word(int64_t stream, int64_t index) const;
+  std::array<uint64_t, 8> Square(int64_t column, int64_t columns, int64_t of_word) const;
   uint32_t InStream(int64_t stream, int64_t index) const;
   int64_t PlainRow(int64_t row, int64_t count, uint8_t* codes) const;
 };

@@ -211,6 +211,20 @@ TEST(ModelTest, Bf16ProductsAreNearF32AndRepeat) {
   }
 }
 
+// A checkpoint too large to be copied: matrices become bf16 for each call, and of a single row as they are read.
+TEST(ModelTest, WeightsThatBecomeBf16ForCallsGiveTheSameLogits) {
+  if (!HasProducts(Math::kBf16)) GTEST_SKIP() << "no products of bf16 here";
+  for (const char* name : {"llama-old-config", "llama-mha"}) {  // f16, f32
+    Model kept(GoldenFolder(name), Math::kBf16), made(GoldenFolder(name), Math::kBf16, 0);
+    EXPECT_TRUE(IsMadeForCalls(made.layers()[0].q.weight, Math::kBf16));
+    EXPECT_EQ(kept.layers()[0].q.weight.type, WeightType::kBf16);
+    TokenBatch one;
+    one.Add(0, std::vector<int32_t>{7});
+    for (const TokenBatch& batch : {GoldenBatch(name), one})
+      EXPECT_EQ(LogitsOf(made, batch), LogitsOf(kept, batch)) << name << ", rows: " << batch.Rows();
+  }
+}
+
 TEST(ModelTest, SameBitsOnAnyNumberOfThreads) {
   for (const Math math : {Math::kF32, Math::kBf16}) {
     if (!HasProducts(math)) continue;

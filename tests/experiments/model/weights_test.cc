@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "experiments/model/config.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -169,6 +171,26 @@ TEST(WeightsTest, Bf16MathConvertsWhatIsNotBf16) {
     for (int64_t i = 0; i < out * in; ++i)
       ASSERT_EQ(bits[i], Bf16FromFloat(embedding.Value(i))) << stored.name << " " << i;
     EXPECT_EQ(weights.Stored(kEmbedding, out, in).type, stored.type);
+  }
+}
+
+// A checkpoint too large for copies: its matrices stay in the file, and are converted in the memory of a call.
+TEST(WeightsTest, WhatIsNotKeptIsConvertedForCalls) {
+  if (!HasProducts(Math::kBf16)) GTEST_SKIP() << "no products of bf16 here";
+  const Projector projector(Math::kBf16);
+  for (const Stored& stored : kStored) {
+    const EditedCheckpoint source(GoldenFolder(stored.name));
+    const EditedCheckpoint::Tensor& embedding = source.tensors.at(kEmbedding);
+    const int64_t out = embedding.shape[0], in = embedding.shape[1];
+    Weights kept(GoldenFolder(stored.name), projector), made(GoldenFolder(stored.name), projector, 0);
+    const WeightMatrix matrix = made.Matrix(kEmbedding, out, in);
+    EXPECT_TRUE(IsMapped(made, kEmbedding, matrix));
+    EXPECT_EQ(IsMadeForCalls(matrix, Math::kBf16), stored.type != WeightType::kBf16) << stored.name;
+    if (!IsMadeForCalls(matrix, Math::kBf16)) continue;
+    AlignedBuffer<char> memory;
+    const WeightMatrix converted = InFloat(matrix, Math::kBf16, memory, stored.name);
+    EXPECT_FALSE(IsMadeForCalls(converted, Math::kBf16));
+    EXPECT_EQ(std::memcmp(converted.data, kept.Matrix(kEmbedding, out, in).data, static_cast<size_t>(2 * out * in)), 0);
   }
 }
 

@@ -38,7 +38,7 @@ TEST(RowProduct, EveryTypeAndShapeAgainstDouble) {
       OnEachTarget(kAllTargets, [&] {
         std::vector<float> y(static_cast<size_t>(out + 1), -7.0f);
         for (const float* b : {bias.data(), static_cast<const float*>(nullptr)}) {
-          RowProduct(w.matrix, x.data(), b, y.data());
+          RowProduct(w.matrix, Math::kF32, x.data(), b, y.data());
           for (int64_t n = 0; n < out; ++n) {
             double sum = b == nullptr ? 0 : b[n], size = std::abs(sum);
             for (int64_t i = 0; i < in; ++i) {
@@ -55,14 +55,31 @@ TEST(RowProduct, EveryTypeAndShapeAgainstDouble) {
   }
 }
 
+// The bits of the same product of the values in f32, rounded before.
+TEST(RowProduct, OfBf16FactorsValuesAreRoundedAsTheyAreRead) {
+  constexpr int64_t kOut = 70, kIn = 259;
+  const std::vector<float> x = RandomNormal(kIn, 2);
+  for (const WeightType type : {WeightType::kF32, WeightType::kF16}) {
+    Stored w(type, kOut, kIn);
+    std::vector<float> rounded = w.values;
+    for (float& value : rounded) value = FloatFromBf16(Bf16FromFloat(value));
+    OnEachTarget(kAllTargets, [&] {
+      std::vector<float> got(kOut), expected(kOut);
+      RowProduct(w.matrix, Math::kBf16, x.data(), nullptr, got.data());
+      RowProduct({rounded.data(), WeightType::kF32, kOut, kIn}, Math::kF32, x.data(), nullptr, expected.data());
+      ASSERT_EQ(got, expected);
+    });
+  }
+}
+
 TEST(RowProduct, AnyNumberOfThreadsGivesTheSameBits) {
   const Stored w(WeightType::kBf16, 300, 333);
   const std::vector<float> x = RandomNormal(333, 2);
   std::vector<float> one(300), more(300);
   SetThreads(1);
-  RowProduct(w.matrix, x.data(), nullptr, one.data());
+  RowProduct(w.matrix, Math::kF32, x.data(), nullptr, one.data());
   SetThreads(3);
-  RowProduct(w.matrix, x.data(), nullptr, more.data());
+  RowProduct(w.matrix, Math::kF32, x.data(), nullptr, more.data());
   SetThreads(0);
   EXPECT_EQ(one, more);
 }

@@ -61,6 +61,31 @@ TEST(PackedCodes, EveryWidthWithAndWithoutGaps) {
   }
 }
 
+// AWQ's layout: a word holds a column's codes of eight rows, in an order of its own.
+TEST(PackedCodes, RowsTogetherAreTheRowsOneByOne) {
+  std::mt19937 random(2);
+  for (const int64_t out : {8, 40, 72}) {
+    for (const int64_t in : {1, 7, 8, 61}) {
+      const Packing p = Pack(in, out, 4, 8, random);
+      const PackedCodes codes{.words = reinterpret_cast<const std::byte*>(p.words.data()),
+                              .per_word = 8,
+                              .stream_step = out / 8,
+                              .place = {0, 4, 1, 5, 2, 6, 3, 7},
+                              .along_rows = false};
+      ASSERT_TRUE(codes.SharesWords());
+      const int64_t stride = in + 3, first = out > 8 ? 8 : 0;
+      std::vector<uint8_t> rows(static_cast<size_t>((out - first) * stride), 99), row(static_cast<size_t>(in));
+      codes.Rows(first, out - first, in, stride, rows.data());
+      for (int64_t r = first; r < out; ++r) {
+        codes.Row(r, in, row.data());
+        for (int64_t i = 0; i < in; ++i)
+          EXPECT_EQ(rows[static_cast<size_t>((r - first) * stride + i)], row[static_cast<size_t>(i)]) << r << " " << i;
+        EXPECT_EQ(rows[static_cast<size_t>((r - first) * stride + in)], 99) << "after a row";
+      }
+    }
+  }
+}
+
 TEST(PackedCodes, WordsThatAStreamTakes) {
   EXPECT_EQ(WordsOf(33, 3, 0, 32), 4);  // 99 bits
   EXPECT_EQ(WordsOf(33, 3, 10, 32), 4);
