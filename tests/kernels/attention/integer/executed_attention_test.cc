@@ -51,7 +51,8 @@ TEST(ExecutedAttention, EveryFamilyOrderAndMask) {
       for (const Mask mask : {Mask{Mask::Kind::kFull}, Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
         RandomAttention in({.family = family, .queries = 66, .keys = 140, .mask = mask});
         ExpectTheCodes(PlanOf(order), in, "block 64");
-        if (mask.kind == Mask::Kind::kWindow) ExpectTheCodes(PlanOf(order, 128), in, "block 128");
+        if (mask.kind == Mask::Kind::kWindow && order == Order::kLate)
+          ExpectTheCodes(PlanOf(order, 128), in, "block 128");
       }
     }
   }
