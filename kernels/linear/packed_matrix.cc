@@ -58,18 +58,20 @@ void UnpackSix(const uint8_t* in, int64_t groups, int8_t* out) {
   }
 }
 
-// Of a group's codes [inputs / 4][64][4].
+// Of a group's codes [inputs / 4][64][4]. Four sums at once hide the latency of an addition.
 void SumGroup(const int8_t* codes, int64_t inputs, int32_t* sums) {
   const hn::CappedTag<int32_t, 16> d;
   const hn::Repartition<int8_t, decltype(d)> d8;
-  const hn::RebindToUnsigned<decltype(d8)> du;
-  const auto ones = hn::Set(du, uint8_t{1});
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t n = 0; n < PackedMatrix::kPanel; n += lanes) {
-    auto sum = hn::Zero(d);
-    for (int64_t i = 0; i < inputs / 4; ++i)
-      sum = hn::SumOfMulQuadAccumulate(d, ones, hn::Load(d8, codes + (i * PackedMatrix::kPanel + n) * 4), sum);
-    hn::Store(sum, d, sums + n);
+  const auto ones = hn::Set(hn::RebindToUnsigned<decltype(d8)>(), uint8_t{1});
+  constexpr int64_t kLanes = HWY_MAX_LANES_D(decltype(d)), kSums = 4;
+  for (int64_t n = 0; n < PackedMatrix::kPanel; n += kSums * kLanes) {
+    hn::Vec<decltype(d)> sum[kSums] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+    for (int64_t i = 0; i < inputs / 4; ++i) {
+      const int8_t* const at = codes + (i * PackedMatrix::kPanel + n) * 4;
+      for (int64_t s = 0; s < kSums; ++s)
+        sum[s] = hn::SumOfMulQuadAccumulate(d, ones, hn::Load(d8, at + s * kLanes * 4), sum[s]);
+    }
+    for (int64_t s = 0; s < kSums; ++s) hn::Store(sum[s], d, sums + n + s * kLanes);
   }
 }
 
