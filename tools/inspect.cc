@@ -20,6 +20,7 @@ namespace {
 
 struct InspectArguments {
   std::string model, json;
+  bool check = false;
   MachineOptions machine;
 };
 
@@ -295,13 +296,22 @@ void AddInspect(CLI::App& app) {
                    "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
       ->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  command->add_flag("--check", options->check,
+                    "read every weight and refuse what is not finite; without it, only names, types and shapes are "
+                    "checked and weights are not read");
   options->machine.AddThreadsTo(*command);
-  command->footer(Examples({"tare inspect experiments/pair/novels-differential", "tare inspect Q.h5 --json -"}));
+  command->footer(Examples({"tare inspect experiments/pair/novels-differential", "tare inspect Q.h5 --json -",
+                            "tare inspect experiments/pair/novels-differential --check"}));
   command->callback([options] {
     const std::vector<AtomicFile> claims = ClaimFiles({options->model}, {options->json});
-    const Model model(options->model, options->machine.Apply());
-    const Json json = Describe(model);
-    if (PrintsTables(options->json)) Print(model, json);
+    const Model model(options->model, options->check ? WeightReading::kWhole : WeightReading::kShapes,
+                      options->machine.Apply());
+    Json json = Describe(model);
+    json["checked"] = options->check;
+    if (PrintsTables(options->json)) {
+      Print(model, json);
+      if (options->check) PrintLine("\n  checked: every weight is finite");
+    }
     WriteJson(options->json, json);
   });
 }

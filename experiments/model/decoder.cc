@@ -148,7 +148,8 @@ void LayerNormRows(const LayerCall& call, const std::vector<float>& weight, cons
 }
 
 void TakeRows(const LayerCall& call) {
-  std::copy_n(call.a.x.data(), call.batch.Rows() * call.config.hidden, call.a.normed.data());
+  const int64_t E = call.config.hidden;
+  ForRows(call, [&](int64_t row) { std::copy_n(call.a.x.data() + row * E, E, call.a.normed.data() + row * E); });
 }
 
 void ProjectQkv(const LayerCall& call) {
@@ -163,6 +164,7 @@ void ProjectQkv(const LayerCall& call) {
 }
 
 void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std::vector<float>& k_weight) {
+  if (!call.Runs()) return;
   const ModelConfig& c = call.config;
   const auto norm = [&](float* values, int64_t width, const std::vector<float>& weight) {
     for (int64_t i = 0; i < width; i += std::ssize(weight))
@@ -187,6 +189,7 @@ LambdaView ProjectLambda(const LayerCall& call) {
   float* const lambda = call.a.lambda.data();
   const SeenProjection projection{Site::kLambdaProjIn, call.weights.lambda_projection, lambda};
   ProjectSeen(call, call.a.normed.data(), call.config.hidden, {&projection, 1});
+  if (!call.Runs()) return {};
   ForRows(call, [&](int64_t row) { Sigmoid(lambda + row * heads, static_cast<size_t>(heads)); });
   ShowHeads(call.visitors, Site::kLambda, call.layer, call.batch, call.weights.heads,
             DenseHeads(lambda, rows, static_cast<int>(heads), 1));
@@ -210,6 +213,7 @@ void RotateQk(const LayerCall& call) {
 }
 
 void Attend(const LayerCall& call, LambdaView lambda) {
+  if (!call.Runs()) return;
   const ModelConfig& c = call.config;
   const std::span<const OutputHead> table = call.weights.heads;
   const int64_t rows = call.batch.Rows();
@@ -243,6 +247,7 @@ void Attend(const LayerCall& call, LambdaView lambda) {
 }
 
 void GateHeads(const LayerCall& call) {
+  if (!call.Runs()) return;
   const ModelConfig& c = call.config;
   const int64_t d = c.head_dim, gates = GateWidth(c);
   ForRows(call, [&](int64_t row) { Sigmoid(call.a.attn_gate.data() + row * c.heads * gates, c.heads * gates); });
@@ -259,6 +264,7 @@ void GateHeads(const LayerCall& call) {
 void ProjectOutput(const LayerCall& call) {
   const SeenProjection projection{Site::kOProjIn, call.weights.o, call.a.delta.data()};
   ProjectSeen(call, call.a.attended.data(), call.weights.o.weight.in, {&projection, 1});
+  if (!call.Runs()) return;
   ShowRows(call.visitors, Site::kAttnOut, call.layer, call.batch, call.a.delta.data(), call.config.hidden);
 }
 

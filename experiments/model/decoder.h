@@ -17,6 +17,7 @@
 #include "experiments/model/cached_attention.h"
 #include "experiments/model/config.h"
 #include "experiments/model/family.h"
+#include "experiments/model/layer_part.h"
 #include "experiments/model/planned_linear.h"
 #include "experiments/model/rotary.h"
 #include "experiments/model/weights.h"
@@ -131,6 +132,9 @@ struct LayerCall {
   const ExecutedPlan* attention;  // on the integer kernels; null: in f32
   int layer;
   Activations& a;
+  LayerPart* part = nullptr;  // the steps that run; null: all
+
+  bool Runs() const { return part == nullptr || part->Runs(); }
 };
 
 void NormRows(const LayerCall& call, const std::vector<float>& weight);  // normed = norm(x) * weight

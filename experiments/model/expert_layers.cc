@@ -93,6 +93,7 @@ void ExpertSwiGlu(const float* gate, const float* up, float* inner, size_t width
 }
 
 void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit unit) {
+  if (!call.Runs()) return;
   const ModelConfig& c = call.config;
   const LayerWeights& w = call.weights;
   const int64_t E = c.hidden, I = c.ffn, k = c.chosen_experts, rows = call.batch.Rows();

@@ -10,6 +10,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -128,6 +129,7 @@ class HeadTask {
   // Attention of rows [row, row + count) of the batch, which stand at [position, position + count) of the sequence.
   void Rows(int64_t row, int64_t position, int64_t count, Pass pass) {
     for (int64_t done = 0; done < count; done += kRows) {
+      ThrowIfStopped();  // a head of 32,000 tokens takes seconds
       const int64_t rows = std::min(kRows, count - done);
       std::array<SiteBlock, 2> p;
       for (int m = 0; m < maps_; ++m) {

@@ -52,13 +52,13 @@ void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
 
 }  // namespace
 
-Model::Model(const std::filesystem::path& folder, Math math, int64_t most_kept)
+Model::Model(const std::filesystem::path& folder, WeightReading reading, Math math, int64_t most_kept)
     : folder_(folder),
       config_(LoadConfig(folder)),
       family_(FamilyOf(config_)),
       projector_(math),
       most_kept_(most_kept),
-      weights_(folder, projector_, most_kept),
+      weights_(folder, projector_, most_kept, reading),
       embedding_(weights_.Split(config_), config_),
       rotary_(config_.rotary, config_.head_dim),
       window_rotary_(config_.window_rotary.value_or(config_.rotary), config_.head_dim) {
@@ -72,6 +72,9 @@ Model::Model(const std::filesystem::path& folder, Math math, int64_t most_kept)
   if (config_.tied_embeddings && weights_.SameBytes(head, embedding)) weights_.Ignore(head);
   weights_.CheckAllTaken();
 }
+
+Model::Model(const std::filesystem::path& folder, Math math, int64_t most_kept)
+    : Model(folder, WeightReading::kWhole, math, most_kept) {}
 
 Stream::Stream(const Stream& other) {
   const auto copy = [](const AlignedBuffer<float>& from, AlignedBuffer<float>& to) {
@@ -94,10 +97,10 @@ void Model::ReleaseWeights(int layer, const std::function<bool(const LinearWeigh
   }
 }
 
-void Model::Layer(const TokenBatch& batch, int layer, SiteVisitors visitors) {
+void Model::Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, LayerPart* part) {
   const ExecutedPlan* attention = attention_.empty() || !attention_[layer].has_value() ? nullptr : &*attention_[layer];
   const RotaryTable& rotary = config_.Window(layer) > 0 ? window_rotary_ : rotary_;
-  family_.forward({config_, layers_[layer], batch, rotary, projector_, visitors, attention, layer, activations_});
+  family_.forward({config_, layers_[layer], batch, rotary, projector_, visitors, attention, layer, activations_, part});
   // Codes that a single row reads at all are read at the next one again.
   if (batch.Rows() > 1)
     ReleaseWeights(layer, [&](const LinearWeights& w) { return IsMadeForCalls(w.Float(), math()); });
@@ -127,6 +130,10 @@ void Model::SwapShared(Stream& stream) {
 }
 
 void Model::RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors) {
+  RunLayer(batch, layer, stream, visitors, nullptr);
+}
+
+void Model::RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors, LayerPart* part) {
   ThrowIfStopped();
   SwapShared(stream);
   activations_.Prepare(batch, config_);
@@ -134,7 +141,7 @@ void Model::RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVis
   for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
   TARE_CHECK(stream.x.size() == static_cast<size_t>(batch.Rows() * config_.hidden));
   std::copy_n(stream.x.data(), stream.x.size(), activations_.x.data());
-  Layer(batch, layer, visitors);
+  Layer(batch, layer, visitors, part);
   std::copy_n(activations_.x.data(), stream.x.size(), stream.x.data());
   SwapShared(stream);
 }

@@ -37,6 +37,9 @@ class Model {
  public:
   // Throws Error unless it is a checkpoint of a known family, whole and finite.
   explicit Model(const std::filesystem::path& folder, Math math = Math::kF32, int64_t most_kept = Weights::kMostKept);
+  // Whole; a model of kShapes is only looked at.
+  Model(const std::filesystem::path& folder, WeightReading reading, Math math = Math::kF32,
+        int64_t most_kept = Weights::kMostKept);
 
   // Sets how later passes compute: linear layers with weights and (executed) inputs as the plan says, attention of
   // executed layers on the integer kernels, everything else in floating point. The plan must be resolved for this
@@ -57,6 +60,8 @@ class Model {
   // before the next.
   void EmbedInto(const TokenBatch& batch, Stream& stream);
   void RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors = {});
+  // part: the steps that run; null: all.
+  void RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors, LayerPart* part);
 
   // Of the last layer that ran, by row: the experts that the token chose, the largest router logit's first.
   std::span<const int32_t> ChosenExperts() const { return activations_.experts.chosen; }
@@ -86,7 +91,7 @@ class Model {
  private:
   // Gives back the file's memory under the layer's weights that are said to be released: it is read again where needed.
   void ReleaseWeights(int layer, const std::function<bool(const LinearWeights&)>& released) const;
-  void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors);
+  void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, LayerPart* part = nullptr);
   void ProjectHead(int64_t rows);
   void SwapShared(Stream& stream);
   void ReserveRotary();

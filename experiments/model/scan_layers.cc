@@ -67,10 +67,11 @@ void ForChannels(const std::vector<Piece>& pieces, int64_t channels, const Body&
 }
 
 void Show(const LayerCall& call, Site site, AlignedBuffer<float>& rows, int64_t columns) {
+  if (!call.Runs()) return;
   ShowRows(call.visitors, site, call.layer, call.batch, rows.data(), columns);
 }
 
-void ProjectOne(const LayerCall& call, Site site, const LinearWeights& linear, const float* x, float* y) {
+void ProjectOne(const LayerCall& call, Site site, const LinearWeights& linear, float* x, float* y) {
   const SeenProjection projection{site, linear, y};
   ProjectSeen(call, x, linear.weight.in, {&projection, 1});
 }
@@ -90,6 +91,7 @@ ScanInputs InputsAt(const LayerCall& call, int64_t row) {
 }
 
 void Convolve(const LayerCall& call, Pieces& pieces) {
+  if (!call.Runs()) return;
   const ScanParameters& p = call.weights.scan;
   ScanActivations& s = call.a.scan;
   const int64_t C = p.channels;
@@ -126,6 +128,7 @@ void ScanInView(const LayerCall& call, const std::vector<Piece>& round) {
 }
 
 void Scan(const LayerCall& call, Pieces& pieces) {
+  if (!call.Runs()) return;
   const ScanParameters& p = call.weights.scan;
   const bool in_view = AnyWants(call.visitors, Site::kScanState, call.layer);
   pieces.InRounds(&ScanState::state, [&](const std::vector<Piece>& round) {

@@ -58,8 +58,13 @@ void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<
   for (const auto& [format, projections] : in_integers) call.a.quantized.Project(x, rows, format, projections);
 }
 
-void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::span<const SeenProjection> all) {
+void ProjectSeen(const LayerCall& call, float* x, int64_t columns, std::span<const SeenProjection> all) {
   const int64_t rows = call.batch.Rows();
+  std::vector<Site> sites;
+  for (const SeenProjection& p : all) sites.push_back(p.site);
+  if (call.part != nullptr) call.part->Begin(sites, x, static_cast<size_t>(rows * columns));
+  if (!call.Runs()) return;
+  const bool ends = call.part != nullptr && call.part->EndsBefore(sites);
   std::vector<const SeenProjection*> unseen;
   for (const SeenProjection& p : all) {
     const SeenProjection* one = &p;
@@ -70,12 +75,14 @@ void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::sp
     GrowRows(call.a.seen, rows, columns);
     std::copy_n(x, rows * columns, call.a.seen.data());
     ShowRows(call.visitors, p.site, call.layer, call.batch, call.a.seen.data(), columns);
-    ProjectRows(call, call.a.seen.data(), rows, {&one, 1});
+    if (!ends) ProjectRows(call, call.a.seen.data(), rows, {&one, 1});
   }
+  if (ends) return call.part->End(x, static_cast<size_t>(rows * columns));
   ProjectRows(call, x, rows, unseen);
 }
 
 void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body) {
+  if (!call.Runs()) return;
   constexpr int64_t kRows = 16;
   const int64_t rows = call.batch.Rows();
   ParallelFor(static_cast<size_t>((rows + kRows - 1) / kRows), [&](size_t block, int) {

@@ -10,19 +10,20 @@
 namespace tare {
 
 // Several projections of one input x [R, columns]. Visitors of a projection's input see, and may change, their own
-// copy.
+// copy. Of a part of the layer, here is where it may begin, with x as it was kept, and where it may end, before the
+// products.
 struct SeenProjection {
   Site site;
   const LinearWeights& linear;
   float* y;
 };
 
-void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::span<const SeenProjection> all);
+void ProjectSeen(const LayerCall& call, float* x, int64_t columns, std::span<const SeenProjection> all);
 
 // The projections of x [rows, columns], by weights as stored or as a plan has them; no visitor sees x.
 void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<const SeenProjection* const> all);
 
-// body(row) for all rows of the batch, from several threads.
+// body(row) for all rows of the batch, from several threads; for none where the step does not run.
 void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body);
 
 // Holds at least [rows, columns]; zeroed when it grows, so that padding rows hold finite values.

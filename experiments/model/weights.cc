@@ -65,22 +65,6 @@ size_t FirstNotFinite(const std::byte* bytes, size_t count, Bits mask) {
   return count;
 }
 
-void CheckFinite(const TensorView& tensor, WeightType type, const std::string& where) {
-  constexpr size_t kPart = size_t{1} << 20;
-  const size_t count = tensor.elements();
-  ParallelFor((count + kPart - 1) / kPart, [&](size_t part, int) {
-    const size_t begin = part * kPart, size = std::min(kPart, count - begin);
-    const std::byte* bytes = tensor.bytes.data() + begin * ElementBytes(type);
-    const size_t at = type == WeightType::kF32
-                          ? FirstNotFinite<uint32_t>(bytes, size, ExponentMask(type))
-                          : FirstNotFinite<uint16_t>(bytes, size, static_cast<uint16_t>(ExponentMask(type)));
-    if (at < size) {
-      Fail("{}: tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again",
-           where, tensor.name, begin + at);
-    }
-  });
-}
-
 // As FloatFromF16, which the oldest instruction set has no instruction for and compilers call: exponents of f32 are 112
 // more, and a product by a power of two is exact, of subnormal ones too. Infinities and NaNs get f32's exponent.
 float FloatFromF16Bits(uint16_t half) {
@@ -118,8 +102,9 @@ bool IsAligned(const TensorView& tensor, WeightType type) {
 
 }  // namespace
 
-Weights::Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept)
-    : where_(path.string()), most_kept_(most_kept), files_(path), projector_(projector) {
+Weights::Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept,
+                 WeightReading reading)
+    : where_(path.string()), most_kept_(most_kept), reading_(reading), files_(path), projector_(projector) {
   DecideWhatIsKept();
 }
 
@@ -133,7 +118,7 @@ void Weights::DecideWhatIsKept() {
     if (tensor->dtype == DType::kF32 || tensor->dtype == DType::kF16)
       values += static_cast<int64_t>(tensor->elements());
   }
-  keeps_ = values <= most_kept_;
+  keeps_ = values <= most_kept_ && reading_ != WeightReading::kShapes;
 }
 
 Weights& Weights::Split(const ModelConfig& config) {
@@ -142,7 +127,7 @@ Weights& Weights::Split(const ModelConfig& config) {
   return *this;
 }
 
-const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape) {
+const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape, WeightReading reading) {
   const TensorView* tensor = files_.Find(name);
   if (tensor == nullptr && files_.Has(name))
     Fail("{}: tensor '{}': got a quantized matrix, expected values of shape {}", where_, name, ShapeText(shape));
@@ -157,7 +142,8 @@ const TensorView& Weights::Take(const std::string& name, const std::vector<int64
     Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name, ShapeText(tensor->shape),
          ShapeText(shape));
   }
-  CheckFinite(*tensor, TypeOf(*tensor, where_), where_);
+  TypeOf(*tensor, where_);  // one that it can have
+  if (reading == WeightReading::kWhole) RequireFinite(*tensor, 0, tensor->elements(), where_);
   taken_.insert(name);
   return *tensor;
 }
@@ -184,19 +170,20 @@ WeightMatrix Weights::Kept(const WeightMatrix& matrix, const std::string& name) 
 
 WeightMatrix Weights::Matrix(const std::string& name, int64_t out, int64_t in) {
   if (const std::optional<WeightMatrix> codes = TakeCodes(name, out, in)) return keeps_ ? Kept(*codes, name) : *codes;
-  const TensorView& tensor = Take(name, {out, in});
+  const TensorView& tensor = Take(name, {out, in}, reading_);
   const WeightMatrix stored{tensor.bytes.data(), TypeOf(tensor, where_), out, in};
   const bool for_calls = !keeps_ && IsMadeForCalls(stored, projector_.math()) && IsAligned(tensor, stored.type);
   return for_calls ? stored : Native(tensor, out, in);
 }
 
 WeightMatrix Weights::Flattened(const std::string& name, const std::vector<int64_t>& shape) {
-  const TensorView& tensor = Take(name, shape);
+  const TensorView& tensor = Take(name, shape, reading_);
   return Native(tensor, shape.at(0), static_cast<int64_t>(tensor.elements()) / shape.at(0));
 }
 
 WeightMatrix Weights::Native(const TensorView& tensor, int64_t out, int64_t in) {
   const WeightType type = TypeOf(tensor, where_);
+  if (reading_ == WeightReading::kShapes) return {tensor.bytes.data(), type, out, in};
   const bool takes = projector_.math() == Math::kBf16 ? type == WeightType::kBf16 : projector_.IsNative(type, out);
   if (!takes || !IsAligned(tensor, type)) return Converted(tensor, FactorType(projector_.math()), out, in);
   return {tensor.bytes.data(), type, out, in};
@@ -204,7 +191,7 @@ WeightMatrix Weights::Native(const TensorView& tensor, int64_t out, int64_t in) 
 
 WeightMatrix Weights::Stored(const std::string& name, int64_t out, int64_t in) {
   if (const std::optional<WeightMatrix> codes = TakeCodes(name, out, in)) return *codes;
-  const TensorView& tensor = Take(name, {out, in});
+  const TensorView& tensor = Take(name, {out, in}, reading_);
   return {tensor.bytes.data(), TypeOf(tensor, where_), out, in};
 }
 
@@ -217,7 +204,7 @@ WeightMatrix Weights::Converted(const TensorView& tensor, WeightType to, int64_t
 }
 
 std::vector<float> Weights::Vector(const std::string& name, const std::vector<int64_t>& shape) {
-  const TensorView& tensor = Take(name, shape);
+  const TensorView& tensor = Take(name, shape, WeightReading::kWhole);  // small
   std::vector<float> values(tensor.elements());
   for (size_t i = 0; i < values.size(); ++i) values[i] = ValueAt(tensor.bytes.data(), TypeOf(tensor, where_), i);
   return values;
@@ -227,7 +214,7 @@ bool Weights::SameBytes(const std::string& a, const std::string& b) const {
   const TensorView* x = files_.Find(a);
   const TensorView* y = files_.Find(b);
   return x != nullptr && y != nullptr && x->dtype == y->dtype && x->shape == y->shape &&
-         std::ranges::equal(x->bytes, y->bytes);
+         (reading_ == WeightReading::kShapes || std::ranges::equal(x->bytes, y->bytes));
 }
 
 void Weights::CheckAllTaken() const {
@@ -239,6 +226,22 @@ void Weights::CheckAllTaken() const {
           where_, name);
     }
   }
+}
+
+void RequireFinite(const TensorView& tensor, size_t first, size_t count, const std::string& where) {
+  constexpr size_t kPart = size_t{1} << 20;
+  const WeightType type = TypeOf(tensor, where);
+  ParallelFor((count + kPart - 1) / kPart, [&](size_t part, int) {
+    const size_t begin = first + part * kPart, size = std::min(kPart, first + count - begin);
+    const std::byte* bytes = tensor.bytes.data() + begin * ElementBytes(type);
+    const size_t at = type == WeightType::kF32
+                          ? FirstNotFinite<uint32_t>(bytes, size, ExponentMask(type))
+                          : FirstNotFinite<uint16_t>(bytes, size, static_cast<uint16_t>(ExponentMask(type)));
+    if (at < size) {
+      Fail("{}: tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again",
+           where, tensor.name, begin + at);
+    }
+  });
 }
 
 WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where) {

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <list>
+#include <mutex>
+#include <optional>
+#include <vector>
 
 #include "quant/base/error.h"
 
@@ -15,6 +18,41 @@ struct Piece {
   int64_t index = 0;
   int64_t row = 0, end = 0;  // of the batch: what is left of it
 };
+
+// Reports tokens of one batch as parts of it, as its layers end, before the whole batch is reported.
+class LayerProgress : public SiteVisitor {
+ public:
+  // done, total: before the batch, and of all.
+  LayerProgress(const Progress& progress, int64_t rows, int layers, int64_t done, int64_t total)
+      : progress_(progress), rows_(rows), layers_(layers), done_(done), total_(total) {}
+
+  bool Wants(Site site, std::optional<int> layer) const override {
+    return site == Site::kLayerOut && layer && *layer + 1 < layers_;
+  }
+  void Visit(const SiteBlock& block, int) override {
+    const std::lock_guard lock(mutex_);
+    seen_ += block.rows;
+    if (seen_ % rows_ == 0) Report(progress_, done_ + seen_ / layers_, total_, "tokens");
+  }
+
+ private:
+  const Progress& progress_;
+  int64_t rows_;
+  int layers_;
+  int64_t done_, total_, seen_ = 0;
+  std::mutex mutex_;
+};
+
+// A batch; one of a window that takes minutes tells of its layers.
+void ForwardBatch(Model& model, const TokenBatch& batch, SiteVisitors visitors, const Progress& progress, int64_t done,
+                  int64_t total) {
+  constexpr int64_t kLong = 4096;  // twice as many rows as a batch of several sequences has
+  if (batch.Rows() < kLong) return model.Forward(batch, visitors);
+  LayerProgress layers(progress, batch.Rows(), model.config().layers, done, total);
+  std::vector<SiteVisitor*> all(visitors.begin(), visitors.end());
+  all.push_back(&layers);
+  model.Forward(batch, all);
+}
 
 using Body = std::function<void(const TokenBatch& pass, const std::vector<int64_t>& rows)>;
 
@@ -212,7 +250,7 @@ void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSeq
   const auto step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     const TokenBatch batch = BatchOf(sequences, begin, step);
-    model.Forward(batch, visitors);
+    ForwardBatch(model, batch, visitors, progress, done, total);
     body(batch, begin);
     done += batch.Rows();
     Report(progress, done, total, "tokens");

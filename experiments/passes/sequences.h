@@ -107,6 +107,7 @@ size_t SequencesPerBatch(const std::vector<ScoredSequence>& sequences);
 TokenBatch BatchOf(const std::vector<ScoredSequence>& sequences, size_t begin, size_t count);
 
 // Runs every sequence through the model, batch by batch; after each batch, body gets its sequences [begin, end).
+// Progress is of batches, and within a long window of layers, each a share of its tokens.
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                 const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body);
 

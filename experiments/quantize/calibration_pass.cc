@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/sha256.h"
@@ -11,7 +13,7 @@ namespace tare {
 namespace {
 
 CaughtInputs EmptyInputs(int64_t channels, int64_t tokens) {
-  CaughtInputs x{.values = {}, .channels = channels, .tokens = tokens, .chosen = {}};
+  CaughtInputs x{.channels = channels, .tokens = tokens};
   x.values.Reset(static_cast<size_t>(PaddedRows(channels) * tokens));
   std::fill_n(x.values.data(), x.values.size(), 0.0f);
   return x;
@@ -67,11 +69,15 @@ class InputCatcher : public SiteVisitor {
   void Visit(const SiteBlock& block, int) override {
     CaughtInputs& x = caught_.at(block.site);
     const bool chosen = block.site == Site::kExpertsDownIn;
-    for (int64_t r = 0; r < block.rows; ++r) {
-      const int64_t token = first_row_[block.slot] + block.first_row + r,
-                    column = chosen ? token * experts_ + *block.head : token;
-      const std::span<const float> row = block.Row(r);
-      for (size_t i = 0; i < row.size(); ++i) x.values[static_cast<int64_t>(i) * x.tokens + column] = row[i];
+    constexpr int64_t kTogether = 16;  // channels: a cache line of what is read
+    for (int64_t begin = 0; begin < x.channels; begin += kTogether) {
+      const int64_t end = std::min(begin + kTogether, x.channels);
+      for (int64_t r = 0; r < block.rows; ++r) {
+        const int64_t token = first_row_[block.slot] + block.first_row + r,
+                      column = chosen ? token * experts_ + *block.head : token;
+        const std::span<const float> row = block.Row(r);
+        for (int64_t i = begin; i < end; ++i) x.values[i * x.tokens + column] = row[i];
+      }
     }
   }
   std::map<Site, CaughtInputs> Take() { return std::move(caught_); }
@@ -82,6 +88,10 @@ class InputCatcher : public SiteVisitor {
   std::vector<int64_t> first_row_;  // of each sequence in the batch
   std::map<Site, CaughtInputs> caught_;
 };
+
+// Kept for each token: what o_proj reads has gone through attention, and where gate_proj reads the stream, o_proj's
+// result is in it. What down_proj reads is some three times as wide.
+bool IsKept(Site input) { return input == Site::kOProjIn || input == Site::kGateProjIn; }
 
 }  // namespace
 
@@ -122,24 +132,63 @@ CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>
 
 std::map<Site, CaughtInputs> CalibrationPass::InputsOf(size_t batch, int layer, std::span<const Site> sites) {
   const Part& part = parts_.at(batch);
+  Stream stream = part.stream;
+  return Catch(part, layer, sites, stream, nullptr);
+}
+
+// One input; where it is kept, the part goes on from there.
+CaughtInputs CalibrationPass::Input(size_t batch, int layer, Site input) {
+  if (!IsKept(input)) return std::move(InputsOf(batch, layer, {&input, 1}).at(input));
+  Part& part = parts_.at(batch);
+  CaughtInputs x = std::move(Catch(part, layer, {&input, 1}, part.stream, &part.input).at(input));
+  part.reached = x.seen_as;
+  return x;
+}
+
+// From the input that the part has reached to the last of the sites; kept: takes that one.
+std::map<Site, CaughtInputs> CalibrationPass::Catch(const Part& part, int layer, std::span<const Site> sites,
+                                                    Stream& stream, AlignedBuffer<float>* kept) {
   InputCatcher catcher(layer, part.batch, model_.config().chosen_experts);
   std::map<Site, Site> seen_as;  // up_proj.in, where the model has no gate_proj.in
   auto linear = LinearOf(FamilyOf(model_.config()), model_.config(), layer);
-  for (const Site site : sites) {
+  std::optional<Site> last;
+  for (const Site site : kCalibratedInputs) {
     const auto place = std::ranges::find(linear, site, InputOf);
     if (place == linear.end()) continue;
+    if (place->input == part.reached) TARE_CHECK(seen_as.empty());  // what is before it is gone
+    if (!std::ranges::contains(sites, site)) continue;
     catcher.Expect(place->input, ShapeOf(place->weight, model_.config()).in);
     seen_as[site] = place->input;
+    last = IsOfExperts(site) ? std::nullopt : std::optional(place->input);  // those come in no single product
   }
-  Stream stream = part.stream;
+  LayerPart steps(part.reached, &part.input, last, kept);
   SiteVisitor* const visitors[] = {&catcher};
-  model_.RunLayer(part.batch, layer, stream, visitors);
+  model_.RunLayer(part.batch, layer, stream, visitors, &steps);
   std::map<Site, CaughtInputs> caught = catcher.Take(), inputs;
   for (const auto& [site, seen] : seen_as) {
     CaughtInputs& x = inputs.emplace(site, std::move(caught.at(seen))).first->second;
+    x.seen_as = seen;
     if (IsOfExperts(site)) x.chosen.assign(model_.ChosenExperts().begin(), model_.ChosenExperts().end());
   }
   return inputs;
+}
+
+// The upper triangle of sums += A A^T, and what of the rest falls into the same products.
+void CalibrationPass::AddSquare(const CaughtInputs& a, std::vector<float>& sums) {
+  constexpr int64_t kRows = 512;  // as many as a projector takes at once
+  const int64_t n = a.channels;
+  sums.resize(static_cast<size_t>(n * n));
+  product_.Reserve(static_cast<size_t>(PaddedRows(std::min(kRows, n)) * n));
+  for (int64_t first = 0; first < n; first += kRows) {
+    const int64_t rows = std::min(kRows, n - first), columns = n - first;
+    const float* const from = a.values.data() + first * a.tokens;
+    const Projection projection{.weight = {from, WeightType::kF32, columns, a.tokens}, .y = product_.data()};
+    projector_.Project(from, rows, {&projection, 1});
+    ParallelFor(static_cast<size_t>(rows), [&](size_t row, int) {
+      const auto r = static_cast<int64_t>(row);
+      AddTo(&sums[(first + r) * n + first], product_.data() + r * columns, static_cast<size_t>(columns));
+    });
+  }
 }
 
 // sums += A B^T
@@ -149,20 +198,25 @@ void CalibrationPass::AddProduct(const CaughtInputs& a, const CaughtInputs& b, s
                               .y = product_.data()};
   projector_.Project(a.values.data(), a.channels, {&projection, 1});
   sums.resize(static_cast<size_t>(a.channels * b.channels));
-  for (size_t i = 0; i < sums.size(); ++i) sums[i] += product_[i];
+  ParallelFor(static_cast<size_t>(a.channels), [&](size_t row, int) {
+    const int64_t at = static_cast<int64_t>(row) * b.channels;
+    AddTo(&sums[at], product_.data() + at, static_cast<size_t>(b.channels));
+  });
 }
 
 SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass* exact) {
   SecondMoments m;
   for (size_t batch = 0; batch < batches(); ++batch) {
-    const CaughtInputs x = std::move(InputsOf(batch, layer, {&input, 1}).at(input));
+    const CaughtInputs x = Input(batch, layer, input);
     m.in = x.channels;
     m.tokens += x.tokens;
-    AddProduct(x, x, m.values);
-    if (exact == nullptr) continue;
-    CaughtInputs lost = std::move(exact->InputsOf(batch, layer, {&input, 1}).at(input));
-    for (size_t i = 0; i < lost.values.size(); ++i) lost.values[i] -= x.values[i];
-    AddProduct(lost, x, m.cross);
+    AddSquare(x, m.values);
+    if (exact != nullptr) {
+      CaughtInputs lost = exact->Input(batch, layer, input);
+      for (size_t i = 0; i < lost.values.size(); ++i) lost.values[i] -= x.values[i];
+      AddProduct(lost, x, m.cross);
+    }
+    Done();
   }
   return m;
 }
@@ -182,7 +236,7 @@ std::vector<SecondMoments> CalibrationPass::MomentsOfExperts(int layer, Site inp
       if (choices.empty()) continue;
       m.tokens += std::ssize(choices);
       const CaughtInputs reached = OfChoices(x, choices, per_input);
-      AddProduct(reached, reached, m.values);
+      AddSquare(reached, m.values);
       if (exact == nullptr) continue;
       const bool of_token = input == Site::kExpertsGateUpIn;  // whatever it chooses
       const std::vector<int64_t> there = of_token ? choices : SameChoices(y, choices, first + i, k);
@@ -196,6 +250,7 @@ std::vector<SecondMoments> CalibrationPass::MomentsOfExperts(int layer, Site inp
       }
       AddProduct(lost, reached, m.cross);
     }
+    Done();
   }
   return all;
 }
@@ -203,7 +258,11 @@ std::vector<SecondMoments> CalibrationPass::MomentsOfExperts(int layer, Site inp
 std::vector<int64_t> CalibrationPass::Advance(int layer) {
   std::vector<int64_t> tokens(static_cast<size_t>(model_.config().experts));
   for (Part& part : parts_) {
-    model_.RunLayer(part.batch, layer, part.stream);
+    LayerPart steps(part.reached, &part.input, {}, nullptr);
+    model_.RunLayer(part.batch, layer, part.stream, {}, &steps);
+    part.reached.reset();
+    part.input.Reset(0);
+    Done();
     for (const int32_t expert : model_.ChosenExperts()) ++tokens[static_cast<size_t>(expert)];
   }
   return tokens;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs calibration tokens through a model layer by layer: all tokens pass layer l, whose inputs are observed, before
-// layer l + 1. Keeps one residual stream per token.
+// layer l + 1, and every step of it once, except where inputs of down_proj are asked for. Keeps for each token the
+// residual stream and at most one input of a linear layer, of the width of o_proj's or gate_proj's.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,7 +24,7 @@ namespace tare {
 struct SecondMoments {
   int64_t in = 0;
   int64_t tokens = 0;
-  std::vector<float> values;  // of x x^T [in, in]
+  std::vector<float> values;  // of x x^T [in, in]; only the upper triangle means anything
   std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact pass
 };
 
@@ -34,11 +37,12 @@ inline constexpr std::array kCalibratedInputs{Site::kMambaInProjIn,  Site::kMamb
 
 // One batch's inputs of a linear layer, by channel.
 struct CaughtInputs {
-  AlignedBuffer<float> values;  // [PaddedRows(channels), tokens], padded with zeros
+  AlignedBuffer<float> values = {};  // [PaddedRows(channels), tokens], padded with zeros
   int64_t channels = 0, tokens = 0;
   // Of inputs of experts: the experts that each row of the batch chose, as Model::ChosenExperts. experts.down.in has as
   // many tokens as there are choices.
-  std::vector<int32_t> chosen;
+  std::vector<int32_t> chosen = {};
+  Site seen_as{};  // up_proj.in, where the layer has no gate_proj
 };
 
 class CalibrationPass {
@@ -46,11 +50,16 @@ class CalibrationPass {
   // Runs the model's embedding. The model must outlive this.
   CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences);
 
-  // One batch's inputs in this layer, which must be the next one, with its current weights.
+  // One batch's inputs in this layer, which must be the next one, with its current weights. None stands before an input
+  // whose moments were asked for.
   std::map<Site, CaughtInputs> InputsOf(size_t batch, int layer, std::span<const Site> sites);
   size_t batches() const { return parts_.size(); }
+  // Called after each batch that MomentsOf, MomentsOfExperts or Advance has taken through the layer.
+  void OnBatch(std::function<void()> done) { on_batch_ = std::move(done); }
 
-  // Moments of this input over all batches. exact: a pass of the same text through the stored model, or null.
+  // Moments of this input over all batches. exact: a pass of the same text through the stored model, or null. Inputs of
+  // a layer are asked for in the order of kCalibratedInputs, and weights before one that was asked for stay as they are
+  // until Advance: what o_proj and gate_proj read is kept, and the steps before them do not run again.
   SecondMoments MomentsOf(int layer, Site input, CalibrationPass* exact = nullptr);
   // The same of an input of experts, for each of `count` experts from the first. Where the stored model sends a token
   // to another expert, nothing is known of what it lost there, and its difference counts as 0.
@@ -62,15 +71,26 @@ class CalibrationPass {
   int64_t tokens() const { return tokens_; }
 
  private:
-  void AddProduct(const CaughtInputs& a, const CaughtInputs& b, std::vector<float>& sums);
-
   struct Part {
     TokenBatch batch;
     Stream stream;
+    std::optional<Site> reached;  // of the layer at work, the last input that was kept
+    AlignedBuffer<float> input;   // [tokens, channels] it; the stream is the one there
   };
+
+  CaughtInputs Input(size_t batch, int layer, Site input);
+  std::map<Site, CaughtInputs> Catch(const Part& part, int layer, std::span<const Site> sites, Stream& stream,
+                                     AlignedBuffer<float>* kept);
+  void AddSquare(const CaughtInputs& a, std::vector<float>& sums);
+  void AddProduct(const CaughtInputs& a, const CaughtInputs& b, std::vector<float>& sums);
+
+  void Done() const {
+    if (on_batch_) on_batch_();
+  }
 
   Model& model_;
   std::vector<Part> parts_;
+  std::function<void()> on_batch_;
   int64_t tokens_ = 0;
   Projector projector_{Math::kF32};  // for products of activations
   AlignedBuffer<float> product_;

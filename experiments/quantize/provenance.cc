@@ -23,12 +23,12 @@ void RefuseCodes(const Checkpoint& files, const std::filesystem::path& model) {
        files.quantized()->provenance().plan);
 }
 
-Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model) {
+Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model, const std::string& sha256) {
   if (files.quantized() != nullptr) return files.quantized()->provenance();
   std::string source = ModelName(model), schemes;
   for (const auto& [scheme, totals] : files.schemes()) schemes += (schemes.empty() ? "" : ", ") + scheme;
   if (!schemes.empty()) source += " (dequantized from " + schemes + ")";
-  return {.source = source, .source_sha256 = files.ContentHash()};
+  return {.source = source, .source_sha256 = sha256.empty() ? files.ContentHash() : sha256};
 }
 
 void AddStep(Provenance& p, const std::string& method, const std::string& calibration) {
@@ -85,6 +85,12 @@ void LayerParts::Begin() {
 fs::path LayerParts::Prepared() {
   Begin();
   return folder_ / "prepared.h5";
+}
+
+int LayerParts::Layers() const {
+  int layers = 0;
+  while (Has(layers)) ++layers;
+  return layers;
 }
 
 fs::path LayerParts::LayerFile(int layer) const { return folder_ / Formatted("layer-{}.h5", layer); }

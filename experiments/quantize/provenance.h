@@ -14,8 +14,9 @@ namespace tare {
 // Throws Error for a file with codes, which cannot be quantized again.
 void RefuseCodes(const Checkpoint& files, const std::filesystem::path& model);
 
-// The provenance of a step's input: a folder's name and hash, or what a file records.
-Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model);
+// The provenance of a step's input: a folder's name and hash, or what a file records. sha256: its ContentHash, where it
+// is known; empty: it is read.
+Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model, const std::string& sha256 = "");
 
 // Adds a step: its name to the method, its text (if any) to the calibration.
 void AddStep(Provenance& provenance, const std::string& method, const std::string& calibration);
@@ -35,8 +36,11 @@ class LayerParts {
   // Throws Error where the folder has a file of a part's name that is none.
   LayerParts(const std::filesystem::path& folder, EarlierParts earlier);
 
+  const std::filesystem::path& folder() const { return folder_; }
   // The path of the equivalent checkpoint, in an existing folder.
   std::filesystem::path Prepared();
+  // How many layers are finished.
+  int Layers() const;
   bool Has(int layer) const { return begun_ && std::filesystem::exists(LayerFile(layer)); }
   // A finished layer, with its bytes checked. Throws Error, naming the difference, if another job made it.
   QuantizedCheckpoint Layer(int layer, const Provenance& job, const std::string& config) const;

@@ -8,15 +8,19 @@
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/provenance.h"
+#include "experiments/quantize/read_whole.h"
 #include "experiments/quantize/round_layers.h"
 #include "experiments/quantize/smoothquant_factors.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/interrupt.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
 namespace {
 
+namespace fs = std::filesystem;
 using Equivalent = QuantizeMethod::Equivalent;
 using Rounding = QuantizeMethod::Rounding;
 
@@ -57,7 +61,7 @@ std::string SeenBySmoothing(const QuantizeJob& job, const ModelConfig& config) {
 }
 
 Provenance PreparedProvenance(const QuantizeJob& job, const Checkpoint& files) {
-  Provenance provenance = ProvenanceOf(files, job.model);
+  Provenance provenance = ProvenanceOf(files, job.model, job.model_sha256);
   const Plan nothing = Plan::Parse("");
   provenance.plan = nothing.canonical();
   provenance.plan_hash = nothing.hash();
@@ -68,7 +72,7 @@ Provenance PreparedProvenance(const QuantizeJob& job, const Checkpoint& files) {
 EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, const Progress& progress) {
   const ModelConfig config = LoadConfig(job.model);
   if (job.method.equivalent == Equivalent::kHadamard) return Rotated(files, config, job.method.seed);
-  Model model(job.model);
+  Model model(job.model, WeightReading::kKnown);
   if (!job.statistics.empty()) {
     const auto seen = ReadStatisticsOf(job.statistics, files.ContentHash(), files.ConfigHash());
     return Smoothed(files, config, SmoothingOf(model, *seen, *job.method.alpha));
@@ -96,12 +100,28 @@ QuantizeSummary OnlyPrepared(const std::filesystem::path& model, const std::file
   return {.bytes_before = Checkpoint(model).total_bytes(), .bytes_after = Checkpoint(out).total_bytes()};
 }
 
+// Of the shapes that config.json says, whole and finite, or refused.
+std::string ReadModel(const QuantizeJob& job, const Progress& progress) {
+  RefuseCodes(Checkpoint(job.model), job.model);
+  const Model model(job.model, WeightReading::kShapes);
+  return ReadWhole(job.model, progress);
+}
+
+QuantizeSummary RoundInParts(const QuantizeJob& job, const fs::path& model, LayerParts& parts,
+                             const Progress& progress) try {
+  return RoundLayers(job, model, &parts, progress);
+} catch (const Error& error) {
+  if (!StopRequested() || parts.Layers() == 0) throw;
+  Fail("{}; {} keeps {}, and the same command with --resume continues", error.what(), parts.folder().string(),
+       Counted(parts.Layers(), "layer"));
+}
+
 }  // namespace
 
-QuantizeSummary Quantize(const QuantizeJob& job, const Progress& progress) {
-  CheckJob(job);
-  RefuseCodes(Checkpoint(job.model), job.model);
-  Model(job.model);  // whole, of the shapes that config.json says, and finite, or refused
+QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
+  CheckJob(asked);
+  QuantizeJob job = asked;
+  job.model_sha256 = ReadModel(job, progress);
   if (job.method.rounding == Rounding::kNone) {
     Prepare(job, job.out, progress);
     return OnlyPrepared(job.model, job.out);
@@ -118,7 +138,7 @@ QuantizeSummary Quantize(const QuantizeJob& job, const Progress& progress) {
     model = parts.Prepared();
     Prepare(job, model, progress);
   }
-  QuantizeSummary summary = RoundLayers(job, model, &parts, progress);
+  QuantizeSummary summary = RoundInParts(job, model, parts, progress);
   summary.bytes_before = Checkpoint(job.model).total_bytes();
   parts.Remove();
   return summary;

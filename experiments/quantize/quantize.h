@@ -2,13 +2,15 @@
 // Turns a checkpoint into a quantized checkpoint by the steps of a method: equivalent weights, then codes.
 //
 // Memory, besides the mapped files: round to nearest and hadamard hold one tensor (equivalent weights go through an f32
-// file beside the result). Calibrated methods hold the calibration's residual streams (gptaq: twice), one layer's
-// dequantized weights and, for one input of linear layers at a time, the second moments and their factors, at most 32
-// bytes per value; of experts, the second moments of as many at once as fit into 1 GiB.
+// file beside the result). Calibrated methods hold the calibration's residual streams and as much again, what o_proj or
+// gate_proj reads (gptaq: both twice), one layer's dequantized weights and, for one input of linear layers at a time,
+// the second moments and their factors, at most 32 bytes per value; of experts, the second moments of as many at once
+// as fit into 1 GiB.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "experiments/passes/progress.h"
@@ -27,6 +29,7 @@ struct QuantizeJob {
   std::filesystem::path statistics = {};   // instead, for smoothquant with a given alpha
   WindowOptions windows = {};              // for the calibration
   std::filesystem::path parts = {};        // folder of finished parts meanwhile; empty: OUT.parts
+  std::string model_sha256 = {};           // the model's ContentHash, of who has read it whole; empty: it is read
   bool resume = false;                     // resumes an interrupted job; the result is byte-identical
 };
 
@@ -47,8 +50,9 @@ struct QuantizeSummary {
   std::vector<ReachedExperts> experts = {};
 };
 
-// Processes layers in order, calibrating each on the output of the quantized layers before it. Throws Error, leaving
-// nothing under `out`, if anything is wrong with the model, the plan or the method.
+// Reads the model once, hashing and checking it. Then processes layers in order, calibrating each on the output of the
+// quantized layers before it. Throws Error, leaving nothing under `out`, if anything is wrong with the model, the plan
+// or the method; after RequestStop it says which layers are kept.
 QuantizeSummary Quantize(const QuantizeJob& job, const Progress& progress);
 
 }  // namespace tare

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <list>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "experiments/model/family.h"
@@ -13,10 +14,9 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/plan/rule_checks.h"
+#include "experiments/quantize/calibrated_rounding.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/written_tensor.h"
-#include "quant/algorithms/gptq.h"
-#include "quant/algorithms/quantease.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
@@ -35,8 +35,9 @@ struct SquaredSums {
 
 // What a calibrated method needs besides the files.
 struct Calibrated {
-  Calibrated(const QuantizeJob& job, const std::filesystem::path& path)
-      : model(path),
+  // reading: of the checkpoint at `path`.
+  Calibrated(const QuantizeJob& job, const std::filesystem::path& path, WeightReading reading)
+      : model(path, reading),
         input(LoadModelInput(job.calibration, model)),
         text(CutDisjoint(input, model.config(), job.windows)),
         calibration(model, text) {
@@ -46,7 +47,7 @@ struct Calibrated {
   struct Exact {
     Exact(const std::filesystem::path& path, const std::vector<ScoredSequence>& text,
           const std::shared_ptr<const Images>& images)
-        : model(path), calibration(Shown(model, images), text) {}
+        : model(path, WeightReading::kKnown), calibration(Shown(model, images), text) {}
     static Model& Shown(Model& model, const std::shared_ptr<const Images>& images) {
       if (images != nullptr) model.Show(images);
       return model;
@@ -60,49 +61,6 @@ struct Calibrated {
   std::vector<ScoredSequence> text;
   CalibrationPass calibration;
   std::unique_ptr<Exact> exact;  // the model as stored, where it is looked at
-};
-
-// Rounds weights that share an input, with its second moments.
-class CalibratedRounding {
- public:
-  CalibratedRounding(QuantizeMethod method, const SecondMoments& m, const std::string& where) : method_(method) {
-    if (method.rounding != Rounding::kNearest) gptq_.emplace(m.values, m.in, kGptqDamping, where);
-    if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, kGptqDamping, where);
-    if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping, where);
-  }
-
-  QuantizedMatrixBuffer Round(const WeightMatrix& stored, const Rule& rule, const std::string& where) const {
-    AlignedBuffer<float> corrected;
-    if (target_) {
-      corrected.Reset(static_cast<size_t>(stored.out * stored.in));
-      for (int64_t row = 0; row < stored.out; ++row) RowAsFloat(stored, row, corrected.data() + row * stored.in);
-      target_->Correct(stored.out, corrected.data());
-    }
-    const auto read = [&](int64_t row, float* y) {
-      if (target_) {
-        std::copy_n(corrected.data() + row * stored.in, stored.in, y);
-      } else {
-        RowAsFloat(stored, row, y);
-      }
-    };
-    QuantizedMatrixBuffer matrix;
-    if (gptq_) {
-      matrix = MatrixFor(rule, stored.out, stored.in, read);
-      gptq_->Round(read, rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix);
-    } else {
-      matrix = QuantizeByRule(stored, rule, where);
-    }
-    if (quantease_) quantease_->Improve(read, kSweeps, matrix);
-    return matrix;
-  }
-
- private:
-  static constexpr int kSweeps = 6;
-
-  QuantizeMethod method_;
-  std::optional<GptqFactor> gptq_;
-  std::optional<AsymmetricTarget> target_;
-  std::optional<QuantEase> quantease_;
 };
 
 ResolvedPlan ResolvedFor(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
@@ -128,7 +86,7 @@ class Job {
         sites_(WeightSites(config_)),
         files_(OpenSplit(model, config_)),
         plan_(ResolvedFor(job, files_, config_)),
-        provenance_(ProvenanceOf(files_, model)),
+        provenance_(ProvenanceOf(files_, model, job.model_sha256)),
         parts_(parts) {
     TARE_CHECK(parts_ != nullptr || !method_.RoundsByCalibration());
     summary_.matrices = CheckRounding(job, files_, config_);
@@ -137,21 +95,16 @@ class Job {
     if (job.plan.HasStaticScales()) {
       AddStep(provenance_, "", "static scales of statistics sha256 " + Sha256OfFile(job.statistics));
     }
-    if (method_.RoundsByCalibration()) calibrated_ = std::make_unique<Calibrated>(job, model);
+    if (method_.RoundsByCalibration()) {
+      const bool known = model == job.model && !job.model_sha256.empty();
+      calibrated_ = std::make_unique<Calibrated>(job, model, known ? WeightReading::kKnown : WeightReading::kWhole);
+    }
     AddStep(provenance_, method_.RoundingText(),
             calibrated_ ? CalibrationText(calibrated_->input, calibrated_->text) : "");
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
-    const auto for_layers = [&](const char* unit, auto body) {
-      for (int layer = 0; layer < config_.layers; ++layer) {
-        ThrowIfStopped();
-        body(layer);
-        Report(progress, layer + 1, config_.layers, unit);
-      }
-    };
-    // Hours; only then is the result begun.
-    if (calibrated_) for_layers("layers", [&](int layer) { PassLayer(layer); });
+    if (calibrated_) PassLayers(progress);  // hours; only then is the result begun
     QuantizedCheckpointWriter out(path, provenance_);
     out.AddFile("config.json", config_text_);
     for (const char* name : kTokenizerFiles) {
@@ -159,7 +112,11 @@ class Job {
     }
     for (const auto& [place, clips] : KeptClips(plan_.clips())) out.AddClips(place, clips);
     for (const std::string& name : files_.names()) AddOutsideLayers(name, out);
-    for_layers("layers written", [&](int layer) { AddLayer(layer, out); });
+    for (int layer = 0; layer < config_.layers; ++layer) {
+      ThrowIfStopped();
+      AddLayer(layer, out);
+      Report(progress, layer + 1, config_.layers, "layers written");
+    }
     out.Commit();
     summary_.relative_error = sums_.size > 0 ? std::sqrt(sums_.error / sums_.size) : 0;
     summary_.bits_per_weight = 8 * static_cast<double>(code_bytes_) / static_cast<double>(summary_.values);
@@ -198,11 +155,41 @@ class Job {
     });
   }
 
+  // A batch at a time: of a large model, one takes seconds.
+  void PassLayers(const Progress& progress) {
+    const auto batches = static_cast<int64_t>(calibrated_->calibration.batches());
+    int64_t done = 0, total = 0;
+    for (int layer = 0; layer < config_.layers; ++layer) total += batches * PassesOf(layer);
+    calibrated_->calibration.OnBatch([&] { Report(progress, ++done, total, "batches"); });
+    for (int layer = 0; layer < config_.layers; ++layer) {
+      ThrowIfStopped();
+      PassLayer(layer);
+    }
+  }
+
+  // How often the calibration passes a layer, or a part of it.
+  int64_t PassesOf(int layer) const {
+    std::set<Site> inputs;
+    for (const LinearLayer& linear : LinearLayersOf(config_, layer)) {
+      if (plan_.RuleAt(linear.WeightKey()) != nullptr) inputs.insert(InputOf(*linear.place));
+    }
+    int64_t passes = Advances(layer) ? 1 : 0;
+    if (parts_->Has(layer)) return passes;
+    for (const Site input : inputs) {
+      const int64_t at_once = ExpertsAtOnce(input);
+      passes += IsOfExperts(input) ? (config_.experts + at_once - 1) / at_once : 1;
+    }
+    return passes;
+  }
+
+  // Nobody sees what the last layer makes; but how many tokens reach its experts is said.
+  bool Advances(int layer) const { return layer + 1 < config_.layers || config_.experts > 0; }
+
   // Rounds the layer, unless an earlier run has, and takes the calibration through its codes.
   void PassLayer(int layer) {
     if (!parts_->Has(layer)) RoundLayer(layer);
     const QuantizedCheckpoint part = Part(layer);
-    if (layer + 1 == config_.layers && config_.experts == 0) return;
+    if (!Advances(layer)) return;
     ForEachMatrix(layer, [&](const LinearLayer& linear, const std::string& name, const Rule&) {
       calibrated_->model.UseCodes(linear, part.matrices().at(name));
     });
@@ -254,12 +241,17 @@ class Job {
     });
   }
 
-  // Experts one after another, each with the tokens that reach it; to nearest where none does.
-  void RoundExperts(int layer, Site input, QuantizedCheckpointWriter& part, std::list<QuantizedMatrixBuffer>& used) {
+  // Of whose second moments memory has room.
+  int64_t ExpertsAtOnce(Site input) const {
     constexpr int64_t kMomentBytes = int64_t{1} << 30;
     const int64_t in = input == Site::kExpertsDownIn ? config_.ffn : config_.hidden,
-                  bytes = in * in * 4 * (calibrated_->exact ? 2 : 1),
-                  at_once = std::clamp<int64_t>(kMomentBytes / bytes, 1, std::max(config_.experts, 1));
+                  bytes = in * in * 4 * (calibrated_->exact ? 2 : 1);
+    return std::clamp<int64_t>(kMomentBytes / bytes, 1, std::max(config_.experts, 1));
+  }
+
+  // Experts one after another, each with the tokens that reach it; to nearest where none does.
+  void RoundExperts(int layer, Site input, QuantizedCheckpointWriter& part, std::list<QuantizedMatrixBuffer>& used) {
+    const int64_t at_once = ExpertsAtOnce(input);
     std::vector<SecondMoments> moments;          // of experts from `first`
     std::optional<CalibratedRounding> rounding;  // for one of them
     int first = 0, rounding_for = -1;

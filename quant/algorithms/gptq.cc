@@ -5,8 +5,6 @@
 #include <numeric>
 #include <span>
 
-#include <Eigen/Core>
-
 #include "quant/algorithms/cholesky.h"
 #include "quant/algorithms/panel_products.h"
 #include "quant/base/error.h"
@@ -133,7 +131,7 @@ void GptqFactor::RoundColumn(const QuantizedMatrix& m, int64_t column, RowsInWor
 
 AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in,
                                    double damping, const std::string& where)
-    : in_(in), change_(cross) {
+    : in_(in) {
   TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in && hessian.size() == cross.size());
   if (FirstNotFinite(hessian) || FirstNotFinite(cross))
     Fail("{}: the calibration's moments hold NaN or infinity; try another calibration text", where);
@@ -146,18 +144,24 @@ AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std:
   if (!FactorInPlace(in, factor.data()))
     Fail("{}: the calibration's second moments are not positive definite; try a longer calibration text", where);
   InvertInPlace(in, factor.data());
-  MultiplyByInverse(in, factor.data(), in, change_.data());
+  std::vector<float> change(cross);
+  MultiplyByInverse(in, factor.data(), in, change.data());
+  change_ = Panels(Panels::Shape::kFull, in, change.data());
 }
 
 void AsymmetricTarget::Correct(int64_t rows, float* w) const {
-  using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  constexpr int64_t kRows = 64;  // share a reading of the change, which no cache holds
-  const Eigen::Map<const Floats> change(change_.data(), in_, in_);
-  ParallelFor(static_cast<size_t>((rows + kRows - 1) / kRows), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kRows;
-    Eigen::Map<Floats> part(w + first * in_, std::min(kRows, rows - first), in_);
-    const Floats stored = part;
-    part.noalias() += stored * change;
+  ParallelFor(static_cast<size_t>((rows + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
+    const int64_t first = static_cast<int64_t>(block) * kRowsTogether, count = std::min(kRowsTogether, rows - first);
+    AlignedBuffer<float> stored(Panels::ValuesFor(in_)), sums(stored.size());  // [in][kRowsTogether]
+    std::fill_n(stored.data(), stored.size(), 0.0f);
+    std::fill_n(sums.data(), sums.size(), 0.0f);
+    for (int64_t r = 0; r < count; ++r) {
+      for (int64_t i = 0; i < in_; ++i) stored[i * kRowsTogether + r] = w[(first + r) * in_ + i];
+    }
+    change_.AddProducts({0, in_}, {0, change_.count()}, stored.data(), sums.data());
+    for (int64_t r = 0; r < count; ++r) {
+      for (int64_t i = 0; i < in_; ++i) w[(first + r) * in_ + i] += sums[i * kRowsTogether + r];
+    }
   });
 }
 

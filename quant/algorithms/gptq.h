@@ -79,7 +79,7 @@ class AsymmetricTarget {
 
  private:
   int64_t in_;
-  std::vector<float> change_;  // C H^-1 [in, in]
+  Panels change_;  // C H^-1 [in, in]
 };
 
 }  // namespace tare

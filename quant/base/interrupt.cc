@@ -13,8 +13,10 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler stores t
 
 void RequestStop() noexcept { stop_requested.store(true, std::memory_order_relaxed); }
 
+bool StopRequested() { return stop_requested.load(std::memory_order_relaxed); }
+
 void ThrowIfStopped() {
-  if (stop_requested.load(std::memory_order_relaxed)) Fail("interrupted: no half-written file was left behind");
+  if (StopRequested()) Fail("interrupted: no half-written file was left behind");
 }
 
 }  // namespace tare

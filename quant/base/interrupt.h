@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ctrl-C in a long run: a signal handler calls RequestStop, and the long loops call ThrowIfStopped between units of
-// work, so that the stack unwinds, temporary files are removed and finished work is kept.
+// work, as ParallelFor does, so that the stack unwinds, temporary files are removed and finished work is kept.
 #pragma once
 
 namespace tare {
 
 void RequestStop() noexcept;  // safe in a signal handler
-void ThrowIfStopped();        // throws Error after RequestStop
+bool StopRequested();
+void ThrowIfStopped();  // throws Error after RequestStop
 
 }  // namespace tare

@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "quant/base/error.h"
+#include "quant/base/interrupt.h"
 #include "quant/base/thread_pool.h"
 
 namespace tare {
@@ -32,6 +33,7 @@ class Handout {
       const size_t index = next_.fetch_add(1, std::memory_order_relaxed);
       if (index >= count_) return;
       try {
+        ThrowIfStopped();
         body_(index, thread);
       } catch (...) {
         if (!failed_.exchange(true)) error_ = std::current_exception();

@@ -170,9 +170,11 @@ void CheckpointFiles::Release(const TensorView& tensor) const {
   Fail("tensor '{}': not in this checkpoint", tensor.name);
 }
 
-std::string CheckpointFiles::ContentHash() const {
+std::string CheckpointFiles::ContentHash() const { return ContentHash({}); }
+
+std::string CheckpointFiles::ContentHash(const FileRead& read) const {
   std::vector<std::string> hashes(files_.size());
-  ParallelFor(files_.size(), [&](size_t i, int) { hashes[i] = Sha256Hex(files_[i].file()); });
+  ParallelFor(files_.size(), [&](size_t i, int) { hashes[i] = Sha256Hex(files_[i].file(), read); });
   std::string lines;
   for (size_t i = 0; i < files_.size(); ++i)
     lines += hashes[i] + "  " + files_[i].file().path().filename().string() + "\n";

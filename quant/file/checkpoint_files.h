@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "quant/file/safetensors.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 
@@ -34,6 +35,8 @@ class CheckpointFiles {
   // As `sha256sum FILES | sha256sum` prints it, run in the folder on the weight files in order of their names, then on
   // tensor-names.json, if there is one.
   std::string ContentHash() const;
+  // `read` is called from several threads, with a file's parts, where its tensors are mapped, from one.
+  std::string ContentHash(const FileRead& read) const;
 
  private:
   std::vector<Safetensors> files_;

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "quant/base/error.h"
+#include "quant/base/interrupt.h"
 
 namespace tare {
 
@@ -46,17 +47,21 @@ std::string Sha256Hex(std::span<const std::byte> bytes) {
   return hash.Hex();
 }
 
-std::string Sha256Hex(const MappedFile& file) {
+std::string Sha256Hex(const MappedFile& file, const FileRead& read) {
   const size_t size = file.bytes().size();
   constexpr size_t kStep = size_t{8} << 20;  // at most so much of the file in our memory at a time
   Sha256 hash;
   for (size_t begin = 0; begin < size; begin += kStep) {
+    ThrowIfStopped();
     const size_t count = std::min(kStep, size - begin);
     hash.Add(file.bytes().subspan(begin, count));
+    if (read) read(file.bytes().subspan(begin, count));
     file.Release(begin, count);
   }
   return hash.Hex();
 }
+
+std::string Sha256Hex(const MappedFile& file) { return Sha256Hex(file, {}); }
 
 std::string Sha256OfFile(const std::filesystem::path& path) { return Sha256Hex(MappedFile(path)); }
 

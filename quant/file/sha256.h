@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,7 +30,11 @@ class Sha256 {
 };
 
 std::string Sha256Hex(std::span<const std::byte> bytes);
-std::string Sha256Hex(const MappedFile& file);  // gives back its memory as it reads
+// Both give back the file's memory as they read, and throw Error after RequestStop. `read` sees each part of the file
+// when it has been hashed and is still in memory.
+std::string Sha256Hex(const MappedFile& file);
+using FileRead = std::function<void(std::span<const std::byte> part)>;
+std::string Sha256Hex(const MappedFile& file, const FileRead& read);
 std::string Sha256OfFile(const std::filesystem::path& path);
 
 }  // namespace tare

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
@@ -57,6 +58,35 @@ TEST(InspectTest, JsonInAFileStandsBesideTheFigures) {
   EXPECT_EQ(Json::parse(GetFile(file))["parameters"], 96576);
   EXPECT_FALSE(Json::parse(GetFile(file)).contains("lambda"));
   EXPECT_EQ(folder.Names().size(), 1u);
+}
+
+// Weights are read by --check alone; what every command computes with is checked anyway.
+TEST(InspectTest, ReadsWeightsToCheckThem) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder("diffllama-gqa"));
+  checkpoint.tensors.at("model.layers.1.mlp.up_proj.weight").SetBits(7, 0x7fc0);  // NaN in BF16
+  checkpoint.Write(folder / "m");
+  const Outcome seen = RunTare({"inspect", folder / "m"});
+  EXPECT_EQ(seen.exit_code, 0) << seen.err;
+  EXPECT_THAT(seen.out, testing::Not(HasSubstr("finite")));
+  const Outcome refused = RunTare({"inspect", folder / "m", "--check"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("tensor 'model.layers.1.mlp.up_proj.weight', index 7: NaN or infinity"));
+  const Outcome whole = RunTare({"inspect", GoldenFolder("diffllama-gqa"), "--check"});
+  EXPECT_THAT(whole.out, HasSubstr("every weight is finite"));
+  const Json json = Json::parse(RunTare({"inspect", GoldenFolder("llama-mha"), "--check", "--json", "-"}).out);
+  EXPECT_EQ(json["checked"], true);
+}
+
+// Of a model whose matrices have no data as they are stored, and one whose head is there twice.
+TEST(InspectTest, ShowsTheSameWithoutReading) {
+  for (const char* golden : {"gpt-oss-mxfp4", "gemma3", "phi4flash", "phi3", "motif", "mixtral"}) {
+    Json looked = Json::parse(RunTare({"inspect", GoldenFolder(golden), "--json", "-"}).out),
+         read = Json::parse(RunTare({"inspect", GoldenFolder(golden), "--json", "-", "--check"}).out);
+    EXPECT_EQ(looked["checked"], false);
+    for (const char* key : {"checked", "command"}) looked.erase(key), read.erase(key);
+    EXPECT_EQ(looked, read) << golden;
+  }
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <filesystem>
+
 #include <nlohmann/json.hpp>
 
 #include "quant/base/formatted.h"
@@ -54,6 +57,30 @@ TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
   EXPECT_EQ(quantize("weights=int4/group16", "m").exit_code, 1);  // is there already
   EXPECT_THAT(folder.Names(), testing::ElementsAre("m"));
   EXPECT_THAT(RunTare({"inspect", folder / "m"}).out, HasSubstr("compressed-tensors int4/group16"));
+}
+
+// Once its first layer is kept: it says where, and how to go on.
+TEST(QuantizeCommand, InterruptedItSaysWhatIsKept) {
+  const TemporaryFolder folder;
+  std::vector<std::string> words{"quantize",    PairFolder("novels-standard"),
+                                 "--plan",      "weights=int4/group16",
+                                 "--method",    "gptq",
+                                 "--calibrate", kText,
+                                 "--out",       folder / "q.h5"};
+  ASSERT_EQ(RunTare(words).exit_code, 0);
+  const std::string whole = GetFile(folder / "q.h5"), parts = folder / "q.h5.parts";
+  std::filesystem::remove(folder / "q.h5");
+  RunningCommand command(TareCommand(words));
+  command.SignalOnce([&] { return std::filesystem::exists(parts + "/layer-0.h5"); }, SIGINT);
+  const Outcome stopped = command.Wait();
+  EXPECT_EQ(stopped.exit_code, 1);
+  EXPECT_THAT(stopped.err,
+              testing::MatchesRegex("tare: interrupted: no half-written file was left behind; .*q.h5.parts "
+                                    "keeps [1-4] layers?, and the same command with --resume continues\n"));
+  EXPECT_THAT(folder.Names(), testing::ElementsAre("q.h5.parts"));
+  words.push_back("--resume");
+  EXPECT_EQ(RunTare(words).exit_code, 0);
+  EXPECT_EQ(GetFile(folder / "q.h5"), whole);
 }
 
 TEST(QuantizeCommand, AFolderForOtherPrograms) {

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "experiments/model/families/llama.h"
+#include "experiments/model/seen_projection.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
-#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
@@ -38,9 +38,9 @@ void NormHeads(const LayerCall& call, std::string_view name) {
   const int64_t width = 2 * int64_t{call.config.head_dim};
   const auto weight = call.weights.vectors.find(name);
   const float* const scale = weight == call.weights.vectors.end() ? nullptr : weight->second.data();
-  ParallelFor(static_cast<size_t>(call.batch.Rows()), [&](size_t row, int) {
+  ForRows(call, [&](int64_t row) {
     for (int64_t h = 0; h < heads; ++h) {
-      float* o = call.a.attended.data() + (static_cast<int64_t>(row) * heads + h) * width;
+      float* o = call.a.attended.data() + (row * heads + h) * width;
       RmsNorm(o, scale, HeadNormEps(call.config), width, o);
       ScaleInto(o, 1.0f - *call.weights.lambda_init, width, o);
     }

@@ -4,6 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
+
+#include "experiments/model/model.h"
+#include "experiments/passes/sequences.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
 
 namespace tare {
 namespace {
@@ -72,5 +78,30 @@ TEST(ProgressClock, TheNameIsCutToTheColumns) {
 }
 
 }  // namespace
+
+// A window that takes minutes: its layers, each a share of its tokens, and then all of them.
+TEST(Progress, OfALongWindowIsByLayers) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+  checkpoint.config["max_position_embeddings"] = 8192;
+  checkpoint.Write(folder / "m");
+  Model model(folder / "m");
+  const int64_t layers = model.config().layers;
+  for (const int64_t tokens : {4096, 4095}) {
+    std::vector<int64_t> expected, reported;
+    for (int64_t layer = 1; tokens == 4096 && layer < layers; ++layer) expected.push_back(tokens * layer / layers);
+    expected.push_back(tokens);
+    const std::vector<ScoredSequence> window{{.tokens = std::vector<int32_t>(static_cast<size_t>(tokens), 7)}};
+    ForwardAll(
+        model, {}, window,
+        [&](int64_t done, int64_t total, const char* unit) {
+          EXPECT_STREQ(unit, "tokens");
+          EXPECT_EQ(total, tokens);
+          reported.push_back(done);
+        },
+        [](const TokenBatch&, size_t) {});
+    EXPECT_EQ(reported, expected);
+  }
+}
 
 }  // namespace tare

@@ -64,7 +64,7 @@ TEST(CalibrationPass, MomentsAreTheSumsOfTheForwardPass) {
         model.Forward(batch, visitors);
         ASSERT_EQ(m.values.size(), slow.sums.size());
         for (int64_t i = 0; i < m.in; ++i) {
-          for (int64_t j = 0; j < m.in; ++j) {
+          for (int64_t j = i; j < m.in; ++j) {
             const double size = std::sqrt(slow.sums[i * m.in + i] * slow.sums[j * m.in + j]);
             ASSERT_NEAR(m.values[i * m.in + j], slow.sums[i * m.in + j], 70 * 0x1p-23 * size) << golden << layer;
           }
@@ -117,12 +117,55 @@ std::vector<ScoredSequence> OfNinety() {
   return sequences;
 }
 
+bool HasInput(const ModelConfig& config, int layer, Site input) {
+  return std::ranges::contains(LinearOf(FamilyOf(config), config, layer), input, InputOf);
+}
+
+// Moments on the way leave the layer's result as it is, and so does what was asked for.
+TEST(CalibrationPass, GoesOnFromTheInputsThatWereAskedFor) {
+  for (const char* golden : {"diffllama-gqa", "olmo2", "qwen3-gate-head", "phi4flash", "mixtral"}) {
+    Model model(GoldenFolder(golden));
+    for (const std::vector<Site>& asked :
+         {std::vector{Site::kQProjIn, Site::kOProjIn, Site::kGateProjIn, Site::kDownProjIn},
+          {Site::kOProjIn},
+          {Site::kGateProjIn, Site::kDownProjIn},
+          {Site::kOProjIn, Site::kDownProjIn}}) {
+      CalibrationPass plain(model, OfNinety()), stopping(model, OfNinety());
+      for (int layer = 0; layer + 1 < model.config().layers; ++layer) {
+        for (const Site site : asked) {
+          if (ModelSitesOf(model.config()).Has(site) && HasInput(model.config(), layer, site))
+            stopping.MomentsOf(layer, site);
+        }
+        plain.Advance(layer);
+        stopping.Advance(layer);
+        const Site next = Site::kGateProjIn;
+        if (!HasInput(model.config(), layer + 1, next)) continue;
+        const CaughtInputs a = std::move(plain.InputsOf(0, layer + 1, {&next, 1}).at(next)),
+                           b = std::move(stopping.InputsOf(0, layer + 1, {&next, 1}).at(next));
+        EXPECT_TRUE(std::ranges::equal(a.values.span(), b.values.span())) << golden << ' ' << layer;
+      }
+    }
+  }
+}
+
+// Of a batch that was counted once for each pass.
+TEST(CalibrationPass, TellsOfEachBatch) {
+  Model model(GoldenFolder("llama-gqa"));
+  CalibrationPass calibration(model, Sequences());
+  size_t batches = 0;
+  calibration.OnBatch([&] { ++batches; });
+  calibration.MomentsOf(0, Site::kQProjIn);
+  EXPECT_EQ(batches, calibration.batches());
+  calibration.Advance(0);
+  EXPECT_EQ(batches, 2 * calibration.batches());
+}
+
 // sum of y x^T over the choices of an expert, and of its terms' magnitudes; y may lack some.
 void ExpectMoments(const std::vector<float>& got, const CaughtInputs& x, const CaughtInputs& y, bool lost, Site site,
                    int expert) {
   const int64_t per_input = site == Site::kExpertsDownIn ? 1 : 2;
   for (int64_t i = 0; i < x.channels; ++i) {
-    for (int64_t j = 0; j < x.channels; ++j) {
+    for (int64_t j = lost ? 0 : i; j < x.channels; ++j) {  // else only the upper triangle means anything
       double sum = 0, size = 0;
       for (int64_t c = 0; c < std::ssize(x.chosen); ++c) {
         if (x.chosen[c] != expert) continue;

@@ -15,9 +15,11 @@
 #include "experiments/quantize/round_layers.h"
 #include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/quantized_checkpoint.h"
+#include "tests/support/calibrated_job.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
@@ -156,11 +158,7 @@ TEST(Quantize, FullDiskLeavesNothingBehind) {
 
 QuantizeJob Calibrated(const std::string& method, const std::string& golden, const char* plan,
                        const TemporaryFolder& folder) {
-  std::vector<int64_t> ids;
-  for (int64_t i = 0; i < 400; ++i) ids.push_back((i * i * 7 + 3 * i) % 95 + 1);
-  Hdf5Writer file(folder / "ids.h5");
-  file.WriteDataset<int64_t>("input_ids", {8, 50}, ids);
-  file.Commit();
+  WriteCalibrationIds(folder / "ids.h5");
   return {.model = GoldenFolder(golden),
           .plan = Plan::Parse(plan),
           .out = folder / "g.h5",
@@ -343,10 +341,8 @@ TEST(Quantize, AnInterruptedJobEndsInTheSameBytes) {
   const int layers = LoadConfig(job.model).layers;
   for (int stop = 0; stop <= layers; ++stop) {
     std::filesystem::remove(folder / "g.h5");
-    const auto interrupt = [&](int64_t done, int64_t, const char* unit) {
-      if (done == std::max(stop, 1) && (std::string_view(unit) == "layers") == (stop > 0)) Fail("stopped");
-    };
-    EXPECT_THROW(Quantize(job, interrupt), Error);
+    const std::string part = stop == 0 ? "prepared.h5" : Formatted("layer-{}.h5", stop - 1);
+    EXPECT_THROW(Quantize(job, StopOnce(folder / ("g.h5.parts/" + part))), Error);
     EXPECT_FALSE(std::filesystem::exists(folder / "g.h5"));
     QuantizeJob again = job;
     again.resume = true;
@@ -359,7 +355,7 @@ TEST(Quantize, AnInterruptedJobEndsInTheSameBytes) {
 TEST(Quantize, ResumingAnotherJobIsRefused) {
   const TemporaryFolder folder;
   QuantizeJob job = Calibrated("gptq", "llama-gqa", "weights=int4/group16", folder);
-  EXPECT_THROW(Quantize(job, [](int64_t, int64_t, const char*) { Fail("stopped"); }), Error);
+  EXPECT_THROW(Quantize(job, StopOnce(folder / "g.h5.parts/layer-0.h5")), Error);
   job.resume = true;
   job.plan = Plan::Parse("weights=int4/group8");
   EXPECT_THAT([&] { Quantize(job, {}); },

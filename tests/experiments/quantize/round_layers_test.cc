@@ -10,9 +10,9 @@
 #include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/hdf5.h"
 #include "quant/plan/site_class.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/calibrated_job.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
@@ -104,16 +104,40 @@ TEST(RoundLayers, AFileIsTheSimulatedPlanBitForBit) {
   same("weights=nf4/group8+mse,down_proj.w=fp8e4m3/tensor");
 }
 
+// Of the reading, and then of each batch of each pass.
+TEST(RoundLayers, ProgressCountsBatches) {
+  const TemporaryFolder folder;
+  WriteCalibrationIds(folder / "ids.h5");
+  for (const auto& [golden, plan] : {std::pair{"llama-gqa", "weights=int4/group16"},
+                                     {"llama-gqa", "down_proj.w=int4/group16"},
+                                     {"gpt-oss", "weights=int4/group16"}}) {
+    std::vector<std::string> units;
+    int64_t last = 0, all = 0;
+    const auto progress = [&](int64_t done, int64_t total, const char* unit) {
+      if (units.empty() || units.back() != unit) {
+        EXPECT_EQ(last, all) << unit;
+        units.emplace_back(unit);
+        last = 0;
+      }
+      EXPECT_GT(done, last);
+      last = done;
+      all = total;
+    };
+    Quantize({.model = GoldenFolder(golden),
+              .plan = Plan::Parse(plan),
+              .out = folder / "q.h5",
+              .method = QuantizeMethod::Parse("gptq"),
+              .calibration = folder / "ids.h5"},
+             progress);
+    EXPECT_EQ(last, all);
+    EXPECT_THAT(units, testing::ElementsAre("bytes", "batches", "layers written")) << plan;
+  }
+}
+
 // Rows of 112 end in half a block.
 TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
   const TemporaryFolder folder;
-  std::vector<int64_t> ids;
-  for (int64_t i = 0; i < 400; ++i) ids.push_back((i * i * 7 + 3 * i) % 95 + 1);
-  {
-    Hdf5Writer file(folder / "ids.h5");
-    file.WriteDataset<int64_t>("input_ids", {8, 50}, ids);
-    file.Commit();
-  }
+  WriteCalibrationIds(folder / "ids.h5");
   struct Case {
     const char *method, *plan;
     double error;

@@ -335,6 +335,16 @@ TEST(AsymmetricTarget, IsTheLeastSquaresOfBothInputs) {
   }
 }
 
+// Rows together are the rows one by one.
+TEST(AsymmetricTarget, CorrectsManyRows) {
+  const Inputs x;
+  const AsymmetricTarget target(x.hessian, x.cross, kIn, kDamping, "test");
+  std::vector<float> together = RandomNormal(70 * kIn, 7), alone = together;
+  target.Correct(70, together.data());
+  for (int64_t row = 0; row < 70; ++row) target.Correct(1, &alone[row * kIn]);
+  EXPECT_EQ(together, alone);
+}
+
 TEST(AsymmetricTarget, WithNothingLostNothingChanges) {
   Inputs x;
   std::ranges::fill(x.cross, 0.0f);

@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <string_view>
 
 #include "quant/base/error.h"
+#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
@@ -29,6 +31,22 @@ TEST(Interrupt, NothingIsThrownUnlessAStopWasRequested) { EXPECT_NO_THROW(ThrowI
 TEST(InterruptDeathTest, ASignalHandlerMakesTheNextCheckThrow) {
   EXPECT_EXIT(StopBySignal(), testing::ExitedWithCode(3), "");
 }
+
+// A loop ends with what is at work.
+[[noreturn]] void StopInALoop() {
+  std::atomic<int> begun = 0;
+  try {
+    ParallelFor(1000, [&](size_t, int) {
+      ++begun;
+      RequestStop();
+    });
+  } catch (const Error& error) {
+    std::_Exit(std::string_view(error.what()).starts_with("interrupted") && begun <= Threads() ? 3 : 4);
+  }
+  std::_Exit(5);
+}
+
+TEST(InterruptDeathTest, EndsALoopOnAllThreads) { EXPECT_EXIT(StopInALoop(), testing::ExitedWithCode(3), ""); }
 
 }  // namespace
 }  // namespace tare
