@@ -97,6 +97,13 @@ std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSeq
                    tokens, sequences.size(), Sha256Hex(std::as_bytes(std::span(cut))));
 }
 
+int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices) {
+  constexpr int64_t kMomentBytes = int64_t{1} << 30;
+  const int64_t in = input == Site::kExpertsDownIn ? config.ffn : config.hidden,
+                together = std::max<int64_t>(kMomentBytes / (in * in * 4 * matrices), 1);
+  return static_cast<int>(std::min<int64_t>(together, config.experts - first));
+}
+
 Site InputOf(const LinearPlace& place) {
   switch (place.input) {
     case Site::kKProjIn:

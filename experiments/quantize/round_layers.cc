@@ -13,10 +13,9 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/plan/rule_checks.h"
+#include "experiments/quantize/calibrated_rounding.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/written_tensor.h"
-#include "quant/algorithms/gptq.h"
-#include "quant/algorithms/quantease.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
@@ -26,8 +25,6 @@
 
 namespace tare {
 namespace {
-
-using Rounding = QuantizeMethod::Rounding;
 
 struct SquaredSums {
   double error = 0, size = 0;
@@ -40,7 +37,8 @@ struct Calibrated {
         input(LoadModelInput(job.calibration, model)),
         text(CutDisjoint(input, model.config(), job.windows)),
         calibration(model, text) {
-    if (job.method.rounding == Rounding::kGptaq) exact = std::make_unique<Exact>(path, text, model.images());
+    if (job.method.rounding != QuantizeMethod::Rounding::kGptaq) return;
+    exact = std::make_unique<Exact>(path, text, model.images());
   }
 
   struct Exact {
@@ -60,49 +58,6 @@ struct Calibrated {
   std::vector<ScoredSequence> text;
   CalibrationPass calibration;
   std::unique_ptr<Exact> exact;  // the model as stored, where it is looked at
-};
-
-// Rounds weights that share an input, with its second moments.
-class CalibratedRounding {
- public:
-  CalibratedRounding(QuantizeMethod method, const SecondMoments& m, const std::string& where) : method_(method) {
-    if (method.rounding != Rounding::kNearest) gptq_.emplace(m.values, m.in, kGptqDamping, where);
-    if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, kGptqDamping, where);
-    if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping, where);
-  }
-
-  QuantizedMatrixBuffer Round(const WeightMatrix& stored, const Rule& rule, const std::string& where) const {
-    AlignedBuffer<float> corrected;
-    if (target_) {
-      corrected.Reset(static_cast<size_t>(stored.out * stored.in));
-      for (int64_t row = 0; row < stored.out; ++row) RowAsFloat(stored, row, corrected.data() + row * stored.in);
-      target_->Correct(stored.out, corrected.data());
-    }
-    const auto read = [&](int64_t row, float* y) {
-      if (target_) {
-        std::copy_n(corrected.data() + row * stored.in, stored.in, y);
-      } else {
-        RowAsFloat(stored, row, y);
-      }
-    };
-    QuantizedMatrixBuffer matrix;
-    if (gptq_) {
-      matrix = MatrixFor(rule, stored.out, stored.in, read);
-      gptq_->Round(read, rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix);
-    } else {
-      matrix = QuantizeByRule(stored, rule, where);
-    }
-    if (quantease_) quantease_->Improve(read, kSweeps, matrix);
-    return matrix;
-  }
-
- private:
-  static constexpr int kSweeps = 6;
-
-  QuantizeMethod method_;
-  std::optional<GptqFactor> gptq_;
-  std::optional<AsymmetricTarget> target_;
-  std::optional<QuantEase> quantease_;
 };
 
 ResolvedPlan ResolvedFor(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
@@ -248,7 +203,7 @@ class Job {
     ForEachMatrix(layer, [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
       if (InputOf(*linear.place) != input) return;
       if (!rounding) rounding.emplace(method_, calibrated_->calibration.MomentsOf(layer, input, Exact()), Where(name));
-      const QuantizedMatrixBuffer matrix = rounding->Round(Stored(name), rule, Where(name));
+      const QuantizedMatrixBuffer matrix = rounding->Round(Stored(name), linear.place->weight, rule, Where(name));
       part.AddMatrix(name, matrix.view(), rule.granularity);
       calibrated_->model.UseCodes(linear, matrix.view());
     });
@@ -256,10 +211,6 @@ class Job {
 
   // Experts one after another, each with the tokens that reach it; to nearest where none does.
   void RoundExperts(int layer, Site input, QuantizedCheckpointWriter& part, std::list<QuantizedMatrixBuffer>& used) {
-    constexpr int64_t kMomentBytes = int64_t{1} << 30;
-    const int64_t in = input == Site::kExpertsDownIn ? config_.ffn : config_.hidden,
-                  bytes = in * in * 4 * (calibrated_->exact ? 2 : 1),
-                  at_once = std::clamp<int64_t>(kMomentBytes / bytes, 1, std::max(config_.experts, 1));
     std::vector<SecondMoments> moments;          // of experts from `first`
     std::optional<CalibratedRounding> rounding;  // for one of them
     int first = 0, rounding_for = -1;
@@ -267,7 +218,7 @@ class Job {
       const int expert = *linear.expert;
       if (expert >= first + std::ssize(moments)) {
         first = expert;
-        const int count = static_cast<int>(std::min<int64_t>(at_once, config_.experts - first));
+        const int count = ExpertsAtOnce(config_, input, first, calibrated_->exact ? 2 : 1);
         moments = calibrated_->calibration.MomentsOfExperts(layer, input, first, count, Exact());
       }
       const SecondMoments& m = moments[static_cast<size_t>(expert - first)];
@@ -277,8 +228,9 @@ class Job {
         rounding_for = expert;
       }
       const std::string where = Where(name);
-      const QuantizedMatrixBuffer& matrix = used.emplace_back(rounding ? rounding->Round(Stored(name), rule, where)
-                                                                       : QuantizeByRule(Stored(name), rule, where));
+      const Site weight = linear.place->weight;
+      const QuantizedMatrixBuffer& matrix = used.emplace_back(
+          rounding ? rounding->Round(Stored(name), weight, rule, where) : QuantizeByRule(Stored(name), rule, where));
       part.AddMatrix(name, matrix.view(), rule.granularity);
       calibrated_->model.UseCodes(linear, matrix.view());
     };
@@ -376,7 +328,7 @@ std::map<std::string, SiteKey> WeightSites(const ModelConfig& config) {
 
 int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
   const ResolvedPlan plan = ResolvedFor(job, files, config);
-  const std::string method = job.method.RoundingText();
+  const std::string method = job.method.Text();
   int64_t matrices = 0;
   for (const auto& [name, key] : WeightSites(config)) {
     const Rule* rule = plan.RuleAt(key);

@@ -51,16 +51,24 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
 
 void GptqFactor::Round(const std::function<void(int64_t, float*)>& read, ClipChoice choice,
                        QuantizedMatrixBuffer& matrix) const {
+  const Format format = matrix.view().format;
+  Round(
+      read, [&](int64_t, int64_t, const float* values, int64_t n) { return ChooseEnds(values, n, format, choice); },
+      matrix);
+}
+
+void GptqFactor::Round(const std::function<void(int64_t, float*)>& read, const GroupEnds& ends,
+                       QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in());
   ParallelFor(static_cast<size_t>((m.out + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
     const int64_t first = static_cast<int64_t>(block) * kRowsTogether;
-    RoundRows(first, std::min(kRowsTogether, m.out - first), read, choice, matrix);
+    RoundRows(first, std::min(kRowsTogether, m.out - first), read, ends, matrix);
   });
 }
 
 void GptqFactor::RoundRows(int64_t first, int64_t count, const std::function<void(int64_t, float*)>& read,
-                           ClipChoice choice, QuantizedMatrixBuffer& matrix) const {
+                           const GroupEnds& ends, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   const int64_t n = m.in, groups = m.Groups();
   std::vector<float> stored(static_cast<size_t>(n)), values(static_cast<size_t>(count * n));  // in the order of work
@@ -72,8 +80,8 @@ void GptqFactor::RoundRows(int64_t first, int64_t count, const std::function<voi
       Fail("weights, row {}: got {} at {}, expected finite values", first + r, stored[*bad], *bad);
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t begin = g * m.group;
-      const Ends ends = ChooseEnds(stored.data() + begin, m.GroupEnd(g) - begin, m.format, choice);
-      scales[r * groups + g] = matrix.SetScale(first + r, g, ends);
+      const Ends chosen = ends(first + r, g, stored.data() + begin, m.GroupEnd(g) - begin);
+      scales[r * groups + g] = matrix.SetScale(first + r, g, chosen);
     }
     for (int64_t i = 0; i < n; ++i) values[r * n + i] = stored[order_[i]];
   }

@@ -46,9 +46,11 @@ class GptqFactor {
   // Rounds all of matrix's rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other.
   void Round(const std::function<void(int64_t row, float* values)>& read, ClipChoice choice,
              QuantizedMatrixBuffer& matrix) const;
+  void Round(const std::function<void(int64_t row, float* values)>& read, const GroupEnds& ends,
+             QuantizedMatrixBuffer& matrix) const;
 
  private:
-  void RoundRows(int64_t first, int64_t count, const std::function<void(int64_t, float*)>& read, ClipChoice choice,
+  void RoundRows(int64_t first, int64_t count, const std::function<void(int64_t, float*)>& read, const GroupEnds& ends,
                  QuantizedMatrixBuffer& matrix) const;
 
   std::vector<int64_t> order_;  // order_[i]: the input processed i-th

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/calibrated_rounding.h"
+
+#include <algorithm>
+
+#include "quant/algorithms/awq.h"
+#include "quant/algorithms/round_to_nearest.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+constexpr int kSweeps = 6;  // of quantease
+
+void NearestCodes(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) {
+  ParallelFor(static_cast<size_t>(matrix.view().out), [&](size_t row, int) {
+    thread_local std::vector<float> values;
+    values.resize(static_cast<size_t>(matrix.view().in));
+    read(static_cast<int64_t>(row), values.data());
+    RoundRowToNearest(values.data(), ends, matrix, static_cast<int64_t>(row));
+  });
+}
+
+}  // namespace
+
+CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, const SecondMoments& m, const std::string& where) {
+  using Rounding = QuantizeMethod::Rounding;
+  if (method.rounding != Rounding::kNearest) gptq_.emplace(m.values, m.in, kGptqDamping, where);
+  if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, kGptqDamping, where);
+  if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping, where);
+  if (method.Clips()) moments_ = m.values;
+}
+
+QuantizedMatrixBuffer CalibratedRounding::Round(const WeightMatrix& stored, Site weight, const Rule& rule,
+                                                const std::string& where) const {
+  AlignedBuffer<float> corrected;
+  if (target_) {
+    corrected.Reset(static_cast<size_t>(stored.out * stored.in));
+    for (int64_t row = 0; row < stored.out; ++row) RowAsFloat(stored, row, corrected.data() + row * stored.in);
+    target_->Correct(stored.out, corrected.data());
+  }
+  const ReadRow read = [&](int64_t row, float* y) {
+    if (target_) {
+      std::copy_n(corrected.data() + row * stored.in, stored.in, y);
+    } else {
+      RowAsFloat(stored, row, y);
+    }
+  };
+  try {
+    return RoundRows(read, stored, weight, rule);
+  } catch (const Error& error) {
+    Fail("{}: {}", where, error.what());
+  }
+}
+
+QuantizedMatrixBuffer CalibratedRounding::RoundRows(const ReadRow& read, const WeightMatrix& stored, Site weight,
+                                                    const Rule& rule) const {
+  QuantizedMatrixBuffer matrix = MatrixFor(rule, stored.out, stored.in, read);
+  const GroupEnds ends = EndsFor(weight, rule, read, matrix.view());
+  if (gptq_) {
+    gptq_->Round(read, ends, matrix);
+  } else {
+    NearestCodes(read, ends, matrix);
+  }
+  if (quantease_) quantease_->Improve(read, kSweeps, matrix);
+  return matrix;
+}
+
+// AWQ's, where the method has them and the rule does not choose by itself. Its authors leave q and k unclipped: what an
+// error does there shows only in the product of both.
+GroupEnds CalibratedRounding::EndsFor(Site weight, const Rule& rule, const ReadRow& read,
+                                      const QuantizedMatrix& matrix) const {
+  if (moments_.empty() || rule.options.mse || weight == Site::kQProjW || weight == Site::kKProjW) {
+    const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
+    return [choice, format = matrix.format](int64_t, int64_t, const float* values, int64_t n) {
+      return ChooseEnds(values, n, format, choice);
+    };
+  }
+  return [groups = matrix.Groups(), ends = AwqEnds(read, matrix, moments_)](int64_t row, int64_t g, const float*,
+                                                                            int64_t) { return ends[row * groups + g]; };
+}
+
+}  // namespace tare
