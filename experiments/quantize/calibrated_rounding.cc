@@ -24,9 +24,12 @@ void NearestCodes(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuf
 
 }  // namespace
 
-CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, const SecondMoments& m, const std::string& where) {
+CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, const SecondMoments& m, const std::string& where)
+    : learning_steps_(method.learning_steps) {
   using Rounding = QuantizeMethod::Rounding;
-  if (method.rounding != Rounding::kNearest) gptq_.emplace(m.values, m.in, kGptqDamping, where);
+  if (method.rounding == Rounding::kSignRound) learned_.emplace(m.values, m.in, where);
+  if (method.rounding == Rounding::kGptq || method.rounding == Rounding::kGptaq)
+    gptq_.emplace(m.values, m.in, kGptqDamping, where);
   if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, kGptqDamping, where);
   if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping, where);
   if (method.Clips()) moments_ = m.values;
@@ -60,6 +63,8 @@ QuantizedMatrixBuffer CalibratedRounding::RoundRows(const ReadRow& read, const W
   const GroupEnds ends = EndsFor(weight, rule, read, matrix.view());
   if (gptq_) {
     gptq_->Round(read, ends, matrix);
+  } else if (learned_) {
+    learned_->Round(read, ends, learning_steps_, matrix);
   } else {
     NearestCodes(read, ends, matrix);
   }

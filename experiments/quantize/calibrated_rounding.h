@@ -11,6 +11,7 @@
 #include "experiments/quantize/method.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
+#include "quant/algorithms/sign_round.h"
 #include "quant/plan/plan.h"
 
 namespace tare {
@@ -30,6 +31,8 @@ class CalibratedRounding {
 
   std::optional<GptqFactor> gptq_;
   std::optional<AsymmetricTarget> target_;
+  std::optional<SignRound> learned_;
+  int learning_steps_;
   std::optional<QuantEase> quantease_;
   std::vector<float> moments_;  // [in, in] where groups' ends are searched with them
 };

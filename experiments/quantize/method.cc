@@ -35,6 +35,14 @@ double Alpha(std::string_view step) {
   return alpha;
 }
 
+int Steps(std::string_view step) {
+  constexpr int kMostSteps = 10000;
+  const int steps = Parameter<int>(step, "a whole number");
+  if (steps < 1 || steps > kMostSteps)
+    FailUsage("--method, step '{}': expected 1 to {} steps after the colon", step, kMostSteps);
+  return steps;
+}
+
 }  // namespace
 
 QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
@@ -60,14 +68,18 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
     } else if (step == "rtn" || step == "gptq" || step == "gptaq") {
       if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
       method.rounding = step == "rtn" ? Rounding::kNearest : step == "gptq" ? Rounding::kGptq : Rounding::kGptaq;
+    } else if (name == "signround") {
+      if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
+      method.rounding = Rounding::kSignRound;
+      if (name != step) method.learning_steps = Steps(step);
     } else if (step == "quantease") {
       if (!rounded || method.quantease)
         FailUsage("--method '{}': quantease improves codes that another step made; try gptq+quantease", text);
       method.quantease = true;
     } else {
       FailUsage(
-          "--method '{}': got step '{}', expected hadamard[:SEED], smoothquant[:ALPHA], awq, rtn, gptq, gptaq or "
-          "quantease, joined by +",
+          "--method '{}': got step '{}', expected hadamard[:SEED], smoothquant[:ALPHA], awq, rtn, gptq, gptaq, "
+          "signround[:STEPS] or quantease, joined by +",
           text, step);
     }
   }
@@ -84,8 +96,13 @@ std::string QuantizeMethod::EquivalentText() const {
 
 std::string QuantizeMethod::RoundingText() const {
   if (rounding == Rounding::kNone) return "";
-  const char* name = rounding == Rounding::kNearest ? "rtn" : rounding == Rounding::kGptq ? "gptq" : "gptaq";
-  return std::string(name) + (quantease ? "+quantease" : "");
+  const std::string learned =
+      learning_steps == kSignRoundSteps ? "signround" : Formatted("signround:{}", learning_steps);
+  const std::string name = rounding == Rounding::kNearest ? "rtn"
+                           : rounding == Rounding::kGptq  ? "gptq"
+                           : rounding == Rounding::kGptaq ? "gptaq"
+                                                          : learned;
+  return name + (quantease ? "+quantease" : "");
 }
 
 std::string QuantizeMethod::Text() const {

@@ -8,6 +8,7 @@
 //                         clipped (quant/algorithms/awq.h), which needs codes: rtn, if no other step makes them
 //   rtn | gptq | gptaq    codes; without any the file holds f32 weights. gptaq: gptq that makes up for what the layers
 //                         before have lost (quant/algorithms/gptq.h)
+//   signround[:STEPS]     or codes of learned rounding (quant/algorithms/sign_round.h); STEPS 1 to 10,000, else 200
 //   quantease             better codes and scales (quant/algorithms/quantease.h)
 #pragma once
 
@@ -16,16 +17,19 @@
 #include <string>
 #include <string_view>
 
+#include "quant/algorithms/sign_round.h"
+
 namespace tare {
 
 struct QuantizeMethod {
   enum class Equivalent { kNone, kHadamard, kSmoothQuant, kAwq };
-  enum class Rounding { kNone, kNearest, kGptq, kGptaq };
+  enum class Rounding { kNone, kNearest, kGptq, kGptaq, kSignRound };
 
   Equivalent equivalent = Equivalent::kNone;
   uint64_t seed = 0;            // of hadamard
   std::optional<double> alpha;  // of SmoothQuant; nullopt: searched
   Rounding rounding = Rounding::kNearest;
+  int learning_steps = kSignRoundSteps;  // of signround
   bool quantease = false;
 
   // Throws Error, naming the step.

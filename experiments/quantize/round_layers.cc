@@ -337,6 +337,8 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (!job.method.RoundsByCalibration()) continue;
     if (rule->granularity.kind == Granularity::Kind::kTensor)
       RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
+    if (job.method.rounding == QuantizeMethod::Rounding::kSignRound && !IsInteger(rule->format))
+      RefuseRule(*rule, Info(rule->format).name, "integer codes, as signround learns them", "int4, or gptq for this");
     if (rule->sites.front() == Site::kLmHeadW)
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");

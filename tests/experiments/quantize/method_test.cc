@@ -24,6 +24,9 @@ TEST(QuantizeMethodTest, StepsAreReadAndWritten) {
         {"hadamard:7+rtn", "hadamard:7", "rtn"},
         {"smoothquant+rtn", "smoothquant", "rtn"},
         {"awq", "awq", "rtn"},
+        {"signround", "", "signround"},
+        {"signround:200", "", "signround"},
+        {"awq+signround:50+quantease", "awq", "signround:50+quantease"},
         {"awq+gptq+quantease", "awq", "gptq+quantease"},
         {"smoothquant:0.75+rtn+quantease", "smoothquant:0.75", "rtn+quantease"}}) {
     const QuantizeMethod method = QuantizeMethod::Parse(text);
@@ -51,6 +54,10 @@ TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
                                       {"gptq+hadamard", "before they become codes"},
                                       {"hadamard+smoothquant+rtn", "each would undo the other"},
                                       {"hadamard+hadamard", "each would undo the other"},
+                                      {"signround+rtn", "two steps that round"},
+                                      {"signround:0", "1 to 10000 steps"},
+                                      {"signround:10001", "1 to 10000 steps"},
+                                      {"signround:x", "a whole number"},
                                       {"quantease", "another step made"},
                                       {"rtn+quantease+quantease", "another step made"},
                                       {"hadamard:x", "a whole number"},
