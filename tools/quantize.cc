@@ -197,12 +197,15 @@ void AddQuantize(CLI::App& app) {
       ->transform(WithGridFiles);
   command
       ->add_option("--method", options->method,
-                   "steps joined by +: hadamard[:SEED] or smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, "
-                   "no codes), then rtn (round to nearest), gptq or gptaq, then quantease")
+                   "steps joined by +: hadamard[:SEED], smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, "
+                   "no codes) or awq (equivalent weights, clipped ranges), then rtn (round to nearest; after awq if no "
+                   "other), gptq, gptaq or signround[:STEPS], then quantease")
       ->check(IsMethod)
       ->capture_default_str();
-  command->add_option("--calibrate", options->calibrate,
-                      "calibration text or ids for smoothquant, gptq, gptaq and quantease; not the evaluation text");
+  command->add_option(
+      "--calibrate", options->calibrate,
+      "calibration text or ids for smoothquant, awq, gptq, gptaq, signround and quantease; not the text that is "
+      "evaluated");
   command->add_option("--stats", options->stats,
                       "statistics file of this model: for rules with +static, whose scales the result stores, and "
                       "instead of --calibrate for smoothquant:ALPHA");

@@ -3,27 +3,39 @@
 
 #include <algorithm>
 
-#include "experiments/model/planned_linear.h"
-#include "experiments/model/weights.h"
-#include "quant/base/aligned.h"
+#include "quant/algorithms/awq.h"
+#include "quant/algorithms/round_to_nearest.h"
+#include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
 
-using Rounding = QuantizeMethod::Rounding;
-constexpr int kSweeps = 6;
+constexpr int kSweeps = 6;  // of quantease
+
+void NearestCodes(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) {
+  ParallelFor(static_cast<size_t>(matrix.view().out), [&](size_t row, int) {
+    thread_local std::vector<float> values;
+    values.resize(static_cast<size_t>(matrix.view().in));
+    read(static_cast<int64_t>(row), values.data());
+    RoundRowToNearest(values.data(), ends, matrix, static_cast<int64_t>(row));
+  });
+}
 
 }  // namespace
 
-CalibratedRounding::CalibratedRounding(QuantizeMethod method, const SecondMoments& m, const std::string& where)
-    : method_(method) {
-  if (method.rounding != Rounding::kNearest) gptq_.emplace(m.values, m.in, kGptqDamping, where);
+CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, const SecondMoments& m, const std::string& where)
+    : learning_steps_(method.learning_steps) {
+  using Rounding = QuantizeMethod::Rounding;
+  if (method.rounding == Rounding::kSignRound) learned_.emplace(m.values, m.in, where);
+  if (method.rounding == Rounding::kGptq || method.rounding == Rounding::kGptaq)
+    gptq_.emplace(m.values, m.in, kGptqDamping, where);
   if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, kGptqDamping, where);
   if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping, where);
+  if (method.Clips()) moments_ = m.values;
 }
 
-QuantizedMatrixBuffer CalibratedRounding::Round(const WeightMatrix& stored, const Rule& rule,
+QuantizedMatrixBuffer CalibratedRounding::Round(const WeightMatrix& stored, Site weight, const Rule& rule,
                                                 const std::string& where) const {
   AlignedBuffer<float> corrected;
   if (target_) {
@@ -33,22 +45,47 @@ QuantizedMatrixBuffer CalibratedRounding::Round(const WeightMatrix& stored, cons
     });
     target_->Correct(stored.out, corrected.data());
   }
-  const auto read = [&](int64_t row, float* y) {
+  const ReadRow read = [&](int64_t row, float* y) {
     if (target_) {
       std::copy_n(corrected.data() + row * stored.in, stored.in, y);
     } else {
       RowAsFloat(stored, row, y);
     }
   };
-  QuantizedMatrixBuffer matrix;
+  try {
+    return RoundRows(read, stored, weight, rule);
+  } catch (const Error& error) {
+    Fail("{}: {}", where, error.what());
+  }
+}
+
+QuantizedMatrixBuffer CalibratedRounding::RoundRows(const ReadRow& read, const WeightMatrix& stored, Site weight,
+                                                    const Rule& rule) const {
+  QuantizedMatrixBuffer matrix = MatrixFor(rule, stored.out, stored.in, read);
+  const GroupEnds ends = EndsFor(weight, rule, read, matrix.view());
   if (gptq_) {
-    matrix = MatrixFor(rule, stored.out, stored.in, read);
-    gptq_->Round(read, rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix);
+    gptq_->Round(read, ends, matrix);
+  } else if (learned_) {
+    learned_->Round(read, ends, learning_steps_, matrix);
   } else {
-    matrix = QuantizeByRule(stored, rule, where);
+    NearestCodes(read, ends, matrix);
   }
   if (quantease_) quantease_->Improve(read, kSweeps, matrix);
   return matrix;
+}
+
+// AWQ's, where the method has them and the rule does not choose by itself. Its authors leave q and k unclipped: what an
+// error does there shows only in the product of both.
+GroupEnds CalibratedRounding::EndsFor(Site weight, const Rule& rule, const ReadRow& read,
+                                      const QuantizedMatrix& matrix) const {
+  if (moments_.empty() || rule.options.mse || weight == Site::kQProjW || weight == Site::kKProjW) {
+    const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
+    return [choice, format = matrix.format](int64_t, int64_t, const float* values, int64_t n) {
+      return ChooseEnds(values, n, format, choice);
+    };
+  }
+  return [groups = matrix.Groups(), ends = AwqEnds(read, matrix, moments_)](int64_t row, int64_t g, const float*,
+                                                                            int64_t) { return ends[row * groups + g]; };
 }
 
 }  // namespace tare

@@ -1,33 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds weights that share an input, with its second moments: gptq, gptaq and quantease of a method, whose factors are
-// made once for all of them.
+// Rounds weights that share an input by the steps of a method, with the input's second moments.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "experiments/model/planned_linear.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/method.h"
-#include "kernels/linear/projector.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
+#include "quant/algorithms/sign_round.h"
 #include "quant/plan/plan.h"
 
 namespace tare {
 
 class CalibratedRounding {
  public:
-  // Throws Error, starting with `where`, if the moments are not finite or not positive definite.
-  CalibratedRounding(QuantizeMethod method, const SecondMoments& moments, const std::string& where);
+  // Throws Error, starting with `where`, for moments that the method cannot use.
+  CalibratedRounding(const QuantizeMethod& method, const SecondMoments& moments, const std::string& where);
 
-  // Codes of a matrix as stored, by the rule. Throws Error, starting with `where`, for weights that are not finite.
-  QuantizedMatrixBuffer Round(const WeightMatrix& stored, const Rule& rule, const std::string& where) const;
+  // weight: the matrix's site; rule: not with one scale per tensor. Uses all threads.
+  QuantizedMatrixBuffer Round(const WeightMatrix& stored, Site weight, const Rule& rule,
+                              const std::string& where) const;
 
  private:
-  QuantizeMethod method_;
+  GroupEnds EndsFor(Site weight, const Rule& rule, const ReadRow& read, const QuantizedMatrix& matrix) const;
+  QuantizedMatrixBuffer RoundRows(const ReadRow& read, const WeightMatrix& stored, Site weight, const Rule& rule) const;
+
   std::optional<GptqFactor> gptq_;
   std::optional<AsymmetricTarget> target_;
+  std::optional<SignRound> learned_;
+  int learning_steps_;
   std::optional<QuantEase> quantease_;
+  std::vector<float> moments_;  // [in, in] where groups' ends are searched with them
 };
 
 }  // namespace tare

@@ -107,6 +107,13 @@ std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSeq
                    tokens, sequences.size(), Sha256Hex(std::as_bytes(std::span(cut))));
 }
 
+int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices) {
+  constexpr int64_t kMomentBytes = int64_t{1} << 30;
+  const int64_t in = input == Site::kExpertsDownIn ? config.ffn : config.hidden,
+                together = std::max<int64_t>(kMomentBytes / (in * in * 4 * matrices), 1);
+  return static_cast<int>(std::min<int64_t>(together, config.experts - first));
+}
+
 Site InputOf(const LinearPlace& place) {
   switch (place.input) {
     case Site::kKProjIn:
@@ -204,6 +211,19 @@ void CalibrationPass::AddProduct(const CaughtInputs& a, const CaughtInputs& b, s
   });
 }
 
+// Sums of squares are symmetric: their lower triangle from the upper one, in blocks that a cache holds.
+static void CompleteSquare(int64_t n, std::vector<float>& sums) {
+  constexpr int64_t kBlock = 64;
+  ParallelFor(static_cast<size_t>((n + kBlock - 1) / kBlock), [&](size_t block, int) {
+    const int64_t first = static_cast<int64_t>(block) * kBlock, end = std::min(first + kBlock, n);
+    for (int64_t from = 0; from < end; from += kBlock) {
+      for (int64_t r = first; r < end; ++r) {
+        for (int64_t c = from; c < std::min(from + kBlock, r); ++c) sums[r * n + c] = sums[c * n + r];
+      }
+    }
+  });
+}
+
 SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass* exact) {
   SecondMoments m;
   for (size_t batch = 0; batch < batches(); ++batch) {
@@ -218,6 +238,7 @@ SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass*
     }
     Done();
   }
+  CompleteSquare(m.in, m.values);
   return m;
 }
 
@@ -251,6 +272,9 @@ std::vector<SecondMoments> CalibrationPass::MomentsOfExperts(int layer, Site inp
       AddProduct(lost, reached, m.cross);
     }
     Done();
+  }
+  for (SecondMoments& m : all) {
+    if (m.tokens > 0) CompleteSquare(m.in, m.values);
   }
   return all;
 }

@@ -24,7 +24,7 @@ namespace tare {
 struct SecondMoments {
   int64_t in = 0;
   int64_t tokens = 0;
-  std::vector<float> values;  // of x x^T [in, in]; only the upper triangle means anything
+  std::vector<float> values;  // of x x^T [in, in]
   std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact pass
 };
 
@@ -98,6 +98,10 @@ class CalibrationPass {
 
 // "heldout.txt, sha256 ..., 32833 tokens in 65 windows, sha256 ...": a calibration's text in provenance.
 std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSequence>& sequences);
+
+// How many experts from the first have their second moments at an input in memory together: those of 1 GiB, of
+// `matrices` for each.
+int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices);
 
 // The site of a linear layer's input in MomentsOf.
 Site InputOf(const LinearPlace& place);

@@ -35,6 +35,14 @@ double Alpha(std::string_view step) {
   return alpha;
 }
 
+int Steps(std::string_view step) {
+  constexpr int kMostSteps = 10000;
+  const int steps = Parameter<int>(step, "a whole number");
+  if (steps < 1 || steps > kMostSteps)
+    FailUsage("--method, step '{}': expected 1 to {} steps after the colon", step, kMostSteps);
+  return steps;
+}
+
 }  // namespace
 
 QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
@@ -42,13 +50,15 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
   for (const std::string_view step : Split(text)) {
     const std::string_view name = step.substr(0, step.find(':'));
     const bool rounded = method.rounding != Rounding::kNone;
-    if (name == "hadamard" || name == "smoothquant") {
+    if (name == "hadamard" || name == "smoothquant" || step == "awq") {
       if (method.equivalent != Equivalent::kNone)
         FailUsage(
-            "--method '{}': got two of hadamard and smoothquant, expected one: each would undo the other; try one",
+            "--method '{}': got two of hadamard, smoothquant and awq, expected one: each would undo the other; try one",
             text);
       if (rounded) FailUsage("--method '{}': {} changes weights before they become codes; try it first", text, step);
-      method.equivalent = name == "hadamard" ? Equivalent::kHadamard : Equivalent::kSmoothQuant;
+      method.equivalent = name == "hadamard"      ? Equivalent::kHadamard
+                          : name == "smoothquant" ? Equivalent::kSmoothQuant
+                                                  : Equivalent::kAwq;
       if (name == step) continue;
       if (name == "hadamard") {
         method.seed = Parameter<uint64_t>(step, "a whole number");
@@ -58,30 +68,46 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
     } else if (step == "rtn" || step == "gptq" || step == "gptaq") {
       if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
       method.rounding = step == "rtn" ? Rounding::kNearest : step == "gptq" ? Rounding::kGptq : Rounding::kGptaq;
+    } else if (name == "signround") {
+      if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
+      method.rounding = Rounding::kSignRound;
+      if (name != step) method.learning_steps = Steps(step);
     } else if (step == "quantease") {
       if (!rounded || method.quantease)
         FailUsage("--method '{}': quantease improves codes that another step made; try gptq+quantease", text);
       method.quantease = true;
     } else {
       FailUsage(
-          "--method '{}': got step '{}', expected hadamard[:SEED], smoothquant[:ALPHA], rtn, gptq, gptaq or quantease, "
-          "joined by +",
+          "--method '{}': got step '{}', expected hadamard[:SEED], smoothquant[:ALPHA], awq, rtn, gptq, gptaq, "
+          "signround[:STEPS] or quantease, joined by +",
           text, step);
     }
   }
+  if (method.Clips() && method.rounding == Rounding::kNone) method.rounding = Rounding::kNearest;
   return method;
 }
 
 std::string QuantizeMethod::EquivalentText() const {
   if (equivalent == Equivalent::kNone) return "";
+  if (equivalent == Equivalent::kAwq) return "awq";
   if (equivalent == Equivalent::kHadamard) return seed == 0 ? "hadamard" : Formatted("hadamard:{}", seed);
   return alpha ? Formatted("smoothquant:{}", *alpha) : "smoothquant";
 }
 
 std::string QuantizeMethod::RoundingText() const {
   if (rounding == Rounding::kNone) return "";
-  const char* name = rounding == Rounding::kNearest ? "rtn" : rounding == Rounding::kGptq ? "gptq" : "gptaq";
-  return std::string(name) + (quantease ? "+quantease" : "");
+  const std::string learned =
+      learning_steps == kSignRoundSteps ? "signround" : Formatted("signround:{}", learning_steps);
+  const std::string name = rounding == Rounding::kNearest ? "rtn"
+                           : rounding == Rounding::kGptq  ? "gptq"
+                           : rounding == Rounding::kGptaq ? "gptaq"
+                                                          : learned;
+  return name + (quantease ? "+quantease" : "");
+}
+
+std::string QuantizeMethod::Text() const {
+  const std::string before = EquivalentText(), codes = RoundingText();
+  return before + (before.empty() || codes.empty() ? "" : "+") + codes;
 }
 
 }  // namespace tare

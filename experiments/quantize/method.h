@@ -2,10 +2,13 @@
 // The methods of `tare quantize --method`: steps joined by +, in this order, each at most once.
 //
 //   hadamard[:SEED]       other weights that compute the same (equivalent_weights.h); SEED of the signs, 0 if not given
-//   smoothquant[:ALPHA]   or these; ALPHA from 0 to 1, searched on the calibration text if not given. Not both: the
-//                         rotation takes apart channels that were smoothed, and has spread outliers already.
+//   smoothquant[:ALPHA]   or these; ALPHA from 0 to 1, searched on the calibration text if not given. Not two: the
+//                         rotation takes apart channels that were scaled, and has spread outliers already.
+//   awq                   or these, searched for what the plan rounds (awq_factors.h); and the ranges of groups are
+//                         clipped (quant/algorithms/awq.h), which needs codes: rtn, if no other step makes them
 //   rtn | gptq | gptaq    codes; without any the file holds f32 weights. gptaq: gptq that makes up for what the layers
 //                         before have lost (quant/algorithms/gptq.h)
+//   signround[:STEPS]     or codes of learned rounding (quant/algorithms/sign_round.h); STEPS 1 to 10,000, else 200
 //   quantease             better codes and scales (quant/algorithms/quantease.h)
 #pragma once
 
@@ -14,16 +17,19 @@
 #include <string>
 #include <string_view>
 
+#include "quant/algorithms/sign_round.h"
+
 namespace tare {
 
 struct QuantizeMethod {
-  enum class Equivalent { kNone, kHadamard, kSmoothQuant };
-  enum class Rounding { kNone, kNearest, kGptq, kGptaq };
+  enum class Equivalent { kNone, kHadamard, kSmoothQuant, kAwq };
+  enum class Rounding { kNone, kNearest, kGptq, kGptaq, kSignRound };
 
   Equivalent equivalent = Equivalent::kNone;
   uint64_t seed = 0;            // of hadamard
   std::optional<double> alpha;  // of SmoothQuant; nullopt: searched
   Rounding rounding = Rounding::kNearest;
+  int learning_steps = kSignRoundSteps;  // of signround
   bool quantease = false;
 
   // Throws Error, naming the step.
@@ -31,8 +37,11 @@ struct QuantizeMethod {
   // The steps of equivalent weights in canonical form; "" for none.
   std::string EquivalentText() const;
   std::string RoundingText() const;
+  std::string Text() const;  // of all steps
+  // Whether the codes' ranges are AWQ's.
+  bool Clips() const { return equivalent == Equivalent::kAwq; }
   // Whether the rounding steps use a calibration text.
-  bool RoundsByCalibration() const { return rounding > Rounding::kNearest || quantease; }
+  bool RoundsByCalibration() const { return rounding > Rounding::kNearest || quantease || Clips(); }
 };
 
 }  // namespace tare

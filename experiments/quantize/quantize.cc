@@ -5,6 +5,7 @@
 #include "experiments/model/model.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/plan/static_source.h"
+#include "experiments/quantize/awq_factors.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/provenance.h"
@@ -33,7 +34,7 @@ void CheckJob(const QuantizeJob& job) {
     Fail("quantize, plan '{}': {} alone makes no codes; try {}+rtn, or without a plan", job.plan.canonical(),
          m.EquivalentText(), m.EquivalentText());
   if (job.calibration.empty() && m.RoundsByCalibration())
-    Fail("quantize, {}: got no calibration text; try --calibrate TEXT", m.RoundingText());
+    Fail("quantize, {}: got no calibration text; try --calibrate TEXT", m.Text());
   if (smooths && job.calibration.empty() && job.statistics.empty())
     Fail("quantize, smoothquant: got no calibration text; try --calibrate TEXT, or --stats S.h5 and smoothquant:0.5");
   const bool keeps_clips = job.plan.HasStaticScales();
@@ -53,7 +54,7 @@ void CheckJob(const QuantizeJob& job) {
 
 // The data that the step for equivalent weights used.
 std::string SeenBySmoothing(const QuantizeJob& job, const ModelConfig& config) {
-  if (job.method.equivalent != Equivalent::kSmoothQuant) return "";
+  if (job.method.equivalent == Equivalent::kNone || job.method.equivalent == Equivalent::kHadamard) return "";
   if (!job.statistics.empty()) return Formatted("statistics sha256 {}", Sha256OfFile(job.statistics));
   const TokenInput input = LoadModelInput(job.calibration, job.model, config);
   const std::string text = CalibrationText(input, CutDisjoint(input, config, job.windows));
@@ -78,8 +79,11 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, co
     return Smoothed(files, config, SmoothingOf(model, *seen, *job.method.alpha));
   }
   const TokenInput input = LoadModelInput(job.calibration, model);
+  const std::vector<ScoredSequence> text = CutDisjoint(input, config, job.windows);
   return Smoothed(files, config,
-                  SmoothingOf(model, CutDisjoint(input, config, job.windows), job.plan, job.method.alpha, progress));
+                  job.method.equivalent == Equivalent::kAwq
+                      ? AwqScalingOf(model, text, job.plan, progress)
+                      : SmoothingOf(model, text, job.plan, job.method.alpha, progress));
 }
 
 // Makes the checkpoint with equivalent weights; an existing one is from an earlier run of the same job.
@@ -120,6 +124,7 @@ QuantizeSummary RoundInParts(const QuantizeJob& job, const fs::path& model, Laye
 
 QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   CheckJob(asked);
+  if (asked.method.equivalent == Equivalent::kAwq) CheckAwq(LoadConfig(asked.model), asked.plan);
   QuantizeJob job = asked;
   job.model_sha256 = ReadModel(job, progress);
   if (job.method.rounding == Rounding::kNone) {

@@ -27,8 +27,6 @@
 namespace tare {
 namespace {
 
-using Rounding = QuantizeMethod::Rounding;
-
 struct SquaredSums {
   double error = 0, size = 0;
 };
@@ -41,7 +39,8 @@ struct Calibrated {
         input(LoadModelInput(job.calibration, model)),
         text(CutDisjoint(input, model.config(), job.windows)),
         calibration(model, text) {
-    if (job.method.rounding == Rounding::kGptaq) exact = std::make_unique<Exact>(path, text, model.images());
+    if (job.method.rounding != QuantizeMethod::Rounding::kGptaq) return;
+    exact = std::make_unique<Exact>(path, text, model.images());
   }
 
   struct Exact {
@@ -176,7 +175,7 @@ class Job {
     int64_t passes = Advances(layer) ? 1 : 0;
     if (parts_->Has(layer)) return passes;
     for (const Site input : inputs) {
-      const int64_t at_once = ExpertsAtOnce(input);
+      const int64_t at_once = config_.experts > 0 ? ExpertsAtOnce(config_, input, 0, calibrated_->exact ? 2 : 1) : 1;
       passes += IsOfExperts(input) ? (config_.experts + at_once - 1) / at_once : 1;
     }
     return passes;
@@ -235,23 +234,14 @@ class Job {
     ForEachMatrix(layer, [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
       if (InputOf(*linear.place) != input) return;
       if (!rounding) rounding.emplace(method_, calibrated_->calibration.MomentsOf(layer, input, Exact()), Where(name));
-      const QuantizedMatrixBuffer matrix = rounding->Round(Stored(name), rule, Where(name));
+      const QuantizedMatrixBuffer matrix = rounding->Round(Stored(name), linear.place->weight, rule, Where(name));
       part.AddMatrix(name, matrix.view(), rule.granularity);
       calibrated_->model.UseCodes(linear, matrix.view());
     });
   }
 
-  // Of whose second moments memory has room.
-  int64_t ExpertsAtOnce(Site input) const {
-    constexpr int64_t kMomentBytes = int64_t{1} << 30;
-    const int64_t in = input == Site::kExpertsDownIn ? config_.ffn : config_.hidden,
-                  bytes = in * in * 4 * (calibrated_->exact ? 2 : 1);
-    return std::clamp<int64_t>(kMomentBytes / bytes, 1, std::max(config_.experts, 1));
-  }
-
   // Experts one after another, each with the tokens that reach it; to nearest where none does.
   void RoundExperts(int layer, Site input, QuantizedCheckpointWriter& part, std::list<QuantizedMatrixBuffer>& used) {
-    const int64_t at_once = ExpertsAtOnce(input);
     std::vector<SecondMoments> moments;          // of experts from `first`
     std::optional<CalibratedRounding> rounding;  // for one of them
     int first = 0, rounding_for = -1;
@@ -259,7 +249,7 @@ class Job {
       const int expert = *linear.expert;
       if (expert >= first + std::ssize(moments)) {
         first = expert;
-        const int count = static_cast<int>(std::min<int64_t>(at_once, config_.experts - first));
+        const int count = ExpertsAtOnce(config_, input, first, calibrated_->exact ? 2 : 1);
         moments = calibrated_->calibration.MomentsOfExperts(layer, input, first, count, Exact());
       }
       const SecondMoments& m = moments[static_cast<size_t>(expert - first)];
@@ -269,8 +259,9 @@ class Job {
         rounding_for = expert;
       }
       const std::string where = Where(name);
-      const QuantizedMatrixBuffer& matrix = used.emplace_back(rounding ? rounding->Round(Stored(name), rule, where)
-                                                                       : QuantizeByRule(Stored(name), rule, where));
+      const Site weight = linear.place->weight;
+      const QuantizedMatrixBuffer& matrix = used.emplace_back(
+          rounding ? rounding->Round(Stored(name), weight, rule, where) : QuantizeByRule(Stored(name), rule, where));
       part.AddMatrix(name, matrix.view(), rule.granularity);
       calibrated_->model.UseCodes(linear, matrix.view());
     };
@@ -368,7 +359,7 @@ std::map<std::string, SiteKey> WeightSites(const ModelConfig& config) {
 
 int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
   const ResolvedPlan plan = ResolvedFor(job, files, config);
-  const std::string method = job.method.RoundingText();
+  const std::string method = job.method.Text();
   int64_t matrices = 0;
   for (const auto& [name, key] : WeightSites(config)) {
     const Rule* rule = plan.RuleAt(key);
@@ -377,6 +368,8 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (!job.method.RoundsByCalibration()) continue;
     if (rule->granularity.kind == Granularity::Kind::kTensor)
       RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
+    if (job.method.rounding == QuantizeMethod::Rounding::kSignRound && !IsInteger(rule->format))
+      RefuseRule(*rule, Info(rule->format).name, "integer codes, as signround learns them", "int4, or gptq for this");
     if (rule->sites.front() == Site::kLmHeadW)
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");

@@ -8,7 +8,7 @@
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibration_pass.h"
-#include "experiments/text/grammar.h"
+#include "experiments/quantize/scaled_input.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/smoothquant.h"
 #include "quant/base/error.h"
@@ -19,32 +19,11 @@ namespace {
 
 constexpr int64_t kSampled = 512;
 
-// Linear layers that share the input of this site.
-std::vector<LinearLayer> LayersWithInput(Site site, const Model& model, int layer) {
-  std::vector<LinearLayer> all = LinearLayersOf(model.config(), layer);
-  std::erase_if(all, [&](const LinearLayer& linear) { return InputOf(*linear.place) != site; });
-  return all;
-}
-
-// Which factor each input channel uses: for o_proj that of the value channel that it comes from, for others its own.
-std::vector<int64_t> FactorOf(Site site, int64_t channels, const Model& model, int layer) {
-  std::vector<int64_t> factor;
-  if (site != Site::kOProjIn) {
-    for (int64_t i = 0; i < channels; ++i) factor.push_back(i);
-    return factor;
-  }
-  const int d = model.config().head_dim;
-  for (const OutputHead& head : model.layers()[layer].heads) {
-    for (int c = 0; c < d; ++c) factor.push_back(int64_t{head.v[0]} * d + c);
-  }
-  return factor;
-}
-
 // One input of linear layers, in one layer of the model.
 struct SmoothedInput {
   SmoothedInput(const Model& model, int layer, Site site, std::vector<float> absmax)
-      : input(std::move(absmax)), places(LayersWithInput(site, model, layer)) {
-    factor_of = FactorOf(site, static_cast<int64_t>(input.size()), model, layer);
+      : input(std::move(absmax)), places(LayersWithInput(site, model.config(), layer)) {
+    factor_of = FactorOf(site, static_cast<int64_t>(input.size()), model.config());
     weight.resize(input.size());
     for (const LinearLayer& place : places) {
       const WeightMatrix& w = WeightsOf(model.layers()[static_cast<size_t>(layer)], place).weight;
@@ -232,15 +211,10 @@ void CheckInputRules(const Plan& plan, std::span<const LinearPlace> linear) {
   }
 }
 
-void RequireSmoothed(const Family& family) {
-  if (family.smoothed.empty())
-    Fail("smoothquant: got {} model, whose inputs cannot be scaled; try another method", WithArticle(family.name));
-}
-
 }  // namespace
 
 std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet& seen, double alpha) {
-  RequireSmoothed(FamilyOf(model.config()));
+  RequireScaledInputs(FamilyOf(model.config()), "smoothquant");
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
     for (const Site site : FamilyOf(model.config()).smoothed) {
@@ -257,7 +231,7 @@ std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet&
 std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                                         std::optional<double> alpha, const Progress& progress) {
   const Family& family = FamilyOf(model.config());
-  RequireSmoothed(family);
+  RequireScaledInputs(family, "smoothquant");
   if (!alpha) CheckInputRules(plan, family.linear);
   if (!alpha && std::ranges::none_of(family.linear, [&](const LinearPlace& place) {
         return plan.Touches(place.weight) || plan.Touches(place.input);

@@ -65,11 +65,18 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
 }
 
 void GptqFactor::Round(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuffer& matrix) const {
+  const Format format = matrix.view().format;
+  Round(
+      read, [&](int64_t, int64_t, const float* values, int64_t n) { return ChooseEnds(values, n, format, choice); },
+      matrix);
+}
+
+void GptqFactor::Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in());
   ParallelFor(static_cast<size_t>((m.out + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
     RowsInWork rows(static_cast<int64_t>(block) * kRowsTogether, m);
-    Fill(read, choice, matrix, rows);
+    Fill(read, ends, matrix, rows);
     RoundRows(m, rows);
     std::vector<float> codes(static_cast<size_t>(m.in));
     for (int64_t r = 0; r < rows.count; ++r) {
@@ -80,7 +87,8 @@ void GptqFactor::Round(const ReadRow& read, ClipChoice choice, QuantizedMatrixBu
 }
 
 // Weights and scales, which are taken before the first rounding.
-void GptqFactor::Fill(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuffer& matrix, RowsInWork& rows) const {
+void GptqFactor::Fill(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix,
+                      RowsInWork& rows) const {
   const QuantizedMatrix& m = matrix.view();
   std::vector<float> stored(order_.size());
   for (int64_t r = 0; r < rows.count; ++r) {
@@ -89,8 +97,8 @@ void GptqFactor::Fill(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuf
       Fail("weights, row {}: got {} at {}, expected finite values", rows.first + r, stored[*bad], *bad);
     for (int64_t g = 0; g < m.Groups(); ++g) {
       const int64_t begin = g * m.group;
-      const Ends ends = ChooseEnds(stored.data() + begin, m.GroupEnd(g) - begin, m.format, choice);
-      rows.scales[g * kRowsTogether + r] = matrix.SetScale(rows.first + r, g, ends);
+      const Ends chosen = ends(rows.first + r, g, stored.data() + begin, m.GroupEnd(g) - begin);
+      rows.scales[g * kRowsTogether + r] = matrix.SetScale(rows.first + r, g, chosen);
     }
     for (int64_t i = 0; i < m.in; ++i) rows.errors[i * kRowsTogether + r] = stored[order_[i]];
   }

@@ -46,10 +46,11 @@ class GptqFactor {
   int64_t in() const { return static_cast<int64_t>(order_.size()); }
   // Rounds all of matrix's rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other.
   void Round(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuffer& matrix) const;
+  void Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) const;
 
  private:
   struct RowsInWork;
-  void Fill(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuffer& matrix, RowsInWork& rows) const;
+  void Fill(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix, RowsInWork& rows) const;
   void RoundRows(const QuantizedMatrix& m, RowsInWork& rows) const;
   void RoundColumn(const QuantizedMatrix& m, int64_t column, RowsInWork& rows) const;
 

@@ -49,7 +49,7 @@ Ends Shrunk(Ends ends, float factor, CodeRange range) {
   return {ends.low + cut, ends.high - cut};
 }
 
-// ends_of(values of a group, how many) determines the group's scale.
+// ends_of(group, its values, how many) determines the group's scale.
 template <typename EndsOf>
 void RoundRow(const float* row, EndsOf ends_of, QuantizedMatrixBuffer& matrix, int64_t index) {
   const QuantizedMatrix& m = matrix.view();
@@ -59,7 +59,7 @@ void RoundRow(const float* row, EndsOf ends_of, QuantizedMatrixBuffer& matrix, i
   rounded.resize(static_cast<size_t>(m.in));
   for (int64_t g = 0; g < m.Groups(); ++g) {
     const int64_t first = g * m.group, n = m.GroupEnd(g) - first;
-    const GroupScale group = matrix.SetScale(index, g, ends_of(row + first, n));
+    const GroupScale group = matrix.SetScale(index, g, ends_of(g, row + first, n));
     RoundGroup(row + first, n, group, Info(m.format), rounded.data() + first);
   }
   Pack<float>(m.format, rounded, {matrix.Codes(index), m.RowBytes()});
@@ -88,13 +88,24 @@ Ends ChooseEnds(const float* values, int64_t n, Format format, ClipChoice choice
   return best;
 }
 
+void RoundedValues(const float* values, int64_t n, const GroupScale& group, Format format, float* rounded) {
+  RoundGroup(values, n, group, Info(format), rounded);
+  for (int64_t i = 0; i < n; ++i) rounded[i] = ValueOf(rounded[i], group);
+}
+
 void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffer& matrix, int64_t index) {
   const QuantizedMatrix& m = matrix.view();
-  RoundRow(row, [&](const float* values, int64_t n) { return ChooseEnds(values, n, m.format, choice); }, matrix, index);
+  RoundRow(
+      row, [&](int64_t, const float* values, int64_t n) { return ChooseEnds(values, n, m.format, choice); }, matrix,
+      index);
+}
+
+void RoundRowToNearest(const float* row, const GroupEnds& ends, QuantizedMatrixBuffer& matrix, int64_t index) {
+  RoundRow(row, [&](int64_t g, const float* values, int64_t n) { return ends(index, g, values, n); }, matrix, index);
 }
 
 void RoundRowWithEnds(const float* row, Ends ends, QuantizedMatrixBuffer& matrix, int64_t index) {
-  RoundRow(row, [ends](const float*, int64_t) { return ends; }, matrix, index);
+  RoundRow(row, [ends](int64_t, const float*, int64_t) { return ends; }, matrix, index);
 }
 
 }  // namespace tare

@@ -23,9 +23,16 @@ enum class ClipChoice { kAbsmax, kLeastSquares };
 // What determines the scale of n finite values.
 Ends ChooseEnds(const float* values, int64_t n, Format format, ClipChoice choice);
 
+// Chooses what determines the scale of group g, n values of a row.
+using GroupEnds = std::function<Ends(int64_t row, int64_t g, const float* values, int64_t n)>;
+
+// The values that n values of a group are rounded to.
+void RoundedValues(const float* values, int64_t n, const GroupScale& group, Format format, float* rounded);
+
 // Rounds one row of `in` values into its place in a matrix. Throws Error, naming the index, for a value that is not
 // finite.
 void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffer& matrix, int64_t index);
+void RoundRowToNearest(const float* row, const GroupEnds& ends, QuantizedMatrixBuffer& matrix, int64_t index);
 // The same with ends that all groups share: one scale per tensor.
 void RoundRowWithEnds(const float* row, Ends ends, QuantizedMatrixBuffer& matrix, int64_t index);
 

@@ -26,8 +26,8 @@ run() {
 # Statistics where a rule has static scales, a text where a method looks at one: options that change nothing are
 # refused.
 statistics() { case $1 in *+static*) echo "--stats $2" ;; esac; }
-calibration() { case $1 in *gptq* | *gptaq* | *quantease* | smoothquant*) echo "--calibrate $out/calibration.txt" ;; \
-  esac; }
+calibration() { case $1 in *gptq* | *gptaq* | *quantease* | smoothquant* | awq* | signround*) \
+  echo "--calibrate $out/calibration.txt" ;; esac; }
 
 for model in standard differential; do
   m=$pair/novels-$model
@@ -64,7 +64,7 @@ for model in standard differential; do
     --out "$out/dump-$model.h5"
   i=0
   for method in rtn hadamard+rtn hadamard:3+rtn smoothquant:0.5+rtn smoothquant+gptq gptq gptaq gptaq+quantease \
-    rtn+quantease; do
+    rtn+quantease awq awq+gptq signround:50; do
     i=$((i + 1))
     run quantize-$model-$i quantize $m --plan weights=int4/channel --method $method $(calibration $method) \
       --out "$out/quantize-$model-$i.h5" --json "$out/quantize-$model-$i.json"

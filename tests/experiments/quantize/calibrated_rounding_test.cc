@@ -1,80 +1,178 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each method is the algorithms that its name says, on the same moments.
+// Which steps act on which matrix; the algorithms have tests of their own.
 #include "experiments/quantize/calibrated_rounding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
-#include "experiments/model/planned_linear.h"
+#include "quant/algorithms/output_error.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
+#include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
 namespace {
 
-constexpr int64_t kIn = 48, kOut = 21, kTokens = 150;
+constexpr int64_t kIn = 32, kOut = 24;
+
+class CalibratedRoundingTest : public testing::Test {
+ protected:
+  CalibratedRoundingTest() {
+    const std::vector<float> x = RandomNormal(200 * kIn, 1);
+    moments_ = {.in = kIn, .tokens = 200, .values = std::vector<float>(kIn * kIn), .cross = {}};
+    for (int64_t t = 0; t < 200; ++t) {
+      for (int64_t i = 0; i < kIn; ++i) {
+        for (int64_t j = 0; j < kIn; ++j)
+          moments_.values[i * kIn + j] += (1 + i % 7) * (1 + j % 7) * x[t * kIn + i] * x[t * kIn + j];
+      }
+    }
+  }
+  std::vector<float> Rounded(const char* method, const char* plan, Site weight = Site::kVProjW) const {
+    const Plan parsed = Plan::Parse(plan);
+    const CalibratedRounding rounding(QuantizeMethod::Parse(method), moments_, "layer");
+    const QuantizedMatrixBuffer matrix =
+        rounding.Round({w_.data(), WeightType::kF32, kOut, kIn}, weight, parsed.rules().front(), "layer");
+    std::vector<float> values(w_.size());
+    for (int64_t row = 0; row < kOut; ++row) DequantizeRow(matrix.view(), row, values.data() + row * kIn);
+    return values;
+  }
+
+  std::vector<float> w_ = RandomNormal(kOut * kIn, 2);
+  SecondMoments moments_;
+};
+
+TEST_F(CalibratedRoundingTest, AwqClipsAllButQueriesAndKeys) {
+  const char* plan = "weights=int4/group16";
+  EXPECT_NE(Rounded("awq", plan), Rounded("gptq", plan));
+  EXPECT_NE(Rounded("awq", plan), Rounded("awq", plan, Site::kQProjW));
+  EXPECT_EQ(Rounded("awq", plan, Site::kKProjW), Rounded("awq", plan, Site::kQProjW));
+  EXPECT_EQ(Rounded("awq+gptq", plan, Site::kQProjW), Rounded("gptq", plan));
+  EXPECT_NE(Rounded("awq+gptq", plan), Rounded("gptq", plan));
+}
+
+TEST_F(CalibratedRoundingTest, ARuleWithMseChoosesItsOwnClips) {
+  const char* plan = "weights=int4/group16+mse";
+  EXPECT_EQ(Rounded("awq", plan), Rounded("awq", plan, Site::kQProjW));
+  EXPECT_NE(Rounded("awq", plan), Rounded("awq", "weights=int4/group16"));
+}
+
+TEST_F(CalibratedRoundingTest, LearningTakesAsManyStepsAsAskedFor) {
+  const char* plan = "weights=int4/group16";
+  EXPECT_NE(Rounded("signround", plan), Rounded("rtn+quantease", plan));
+  EXPECT_EQ(Rounded("signround:200", plan), Rounded("signround", plan));
+  EXPECT_NE(Rounded("signround:3", plan), Rounded("signround", plan));
+  EXPECT_NE(Rounded("awq+signround", plan), Rounded("signround", plan)) << "its clips to begin with";
+}
+
+// AutoRound's tuning of the same layers on the same tokens, with PyTorch's gradients (make_sign_round.py): learned
+// rounding loses at most a hundredth more.
+TEST(LearnedRounding, IsAsGoodAsTheGoldenOne) {
+  const Safetensors golden(GoldenFolder("llama-mha") / "sign_round.safetensors");
+  Model model(GoldenFolder("llama-mha"));
+  std::vector<ScoredSequence> text(8);
+  for (int64_t i = 0; i < 400; ++i) text[i / 50].tokens.push_back(static_cast<int32_t>((i * i * 7 + 3 * i) % 95 + 1));
+  CalibrationPass calibration(model, text);
+  const Plan plan = Plan::Parse("weights=int4/group16+zero");
+  for (int layer = 0; layer < 2; ++layer) {
+    for (const LinearLayer& linear : LinearLayersOf(model.config(), layer)) {
+      const std::string key = std::to_string(layer) + "." + std::string(linear.place->tensor);
+      if (golden.Find("learned." + key) == nullptr) continue;
+      const SecondMoments m = calibration.MomentsOf(layer, InputOf(*linear.place));
+      const WeightMatrix& w = WeightsOf(model.layers()[static_cast<size_t>(layer)], linear).weight;
+      const auto loss = [&](const QuantizedMatrixBuffer& matrix) {
+        std::vector<float> errors(static_cast<size_t>(w.out * w.in)), row(static_cast<size_t>(w.in));
+        for (int64_t r = 0; r < w.out; ++r) {
+          float* const error = errors.data() + r * w.in;
+          DequantizeRow(matrix.view(), r, error);
+          RowAsFloat(w, r, row.data());
+          for (int64_t i = 0; i < w.in; ++i) error[i] -= row[static_cast<size_t>(i)];
+        }
+        return OutputError(errors, w.in, m.values);
+      };
+      const double nearest = ValuesOf<float>(golden, "nearest." + key).front();
+      EXPECT_NEAR(loss(QuantizeByRule(w, plan.rules().front(), "layer")), nearest, 1e-3 * nearest) << key;
+      const CalibratedRounding rounding(QuantizeMethod::Parse("signround"), m, "layer");
+      EXPECT_LE(loss(rounding.Round(w, linear.place->weight, plan.rules().front(), "layer")),
+                1.01 * double{ValuesOf<float>(golden, "learned." + key).front()})
+          << key;
+    }
+    if (layer == 0) calibration.Advance(0);
+  }
+}
+
+TEST_F(CalibratedRoundingTest, ErrorsNameTheMatrix) {
+  w_[5] = std::numeric_limits<float>::infinity();
+  for (const char* method : {"awq", "gptq"})
+    EXPECT_THAT(Call([&] { Rounded(method, "weights=int4/group16"); }),
+                testing::ThrowsMessage<Error>(testing::HasSubstr("layer: weights, row 0")));
+}
+
+// Each method is the algorithms that its name says, on the same moments.
+constexpr int64_t kWide = 48, kHigh = 21, kInputs = 150;
 
 // Inputs that go together, and their difference from those of another model.
 SecondMoments Moments() {
-  const std::vector<float> noise = RandomNormal(kTokens * kIn, 1), other = RandomNormal(kTokens * kIn, 2);
-  SecondMoments m{.in = kIn, .tokens = kTokens, .values = std::vector<float>(kIn * kIn), .cross = {}};
-  m.cross.resize(kIn * kIn);
-  for (int64_t t = 0; t < kTokens; ++t) {
-    const auto x = [&](int64_t i) { return noise[t * kIn + i] + noise[t * kIn]; };
-    for (int64_t i = 0; i < kIn; ++i) {
-      for (int64_t j = i; j < kIn; ++j) m.values[i * kIn + j] += x(i) * x(j);
-      for (int64_t j = 0; j < kIn; ++j) m.cross[i * kIn + j] += 0.3f * (other[t * kIn + i] + x(i)) * x(j);
+  const std::vector<float> noise = RandomNormal(kInputs * kWide, 1), other = RandomNormal(kInputs * kWide, 2);
+  SecondMoments m{.in = kWide, .tokens = kInputs, .values = std::vector<float>(kWide * kWide), .cross = {}};
+  m.cross.resize(kWide * kWide);
+  for (int64_t t = 0; t < kInputs; ++t) {
+    const auto x = [&](int64_t i) { return noise[t * kWide + i] + noise[t * kWide]; };
+    for (int64_t i = 0; i < kWide; ++i) {
+      for (int64_t j = i; j < kWide; ++j) m.values[i * kWide + j] += x(i) * x(j);
+      for (int64_t j = 0; j < kWide; ++j) m.cross[i * kWide + j] += 0.3f * (other[t * kWide + i] + x(i)) * x(j);
     }
   }
   return m;
 }
 
-class CalibratedRoundingTest : public testing::Test {
+class RoundingMethods : public testing::Test {
  protected:
   std::vector<uint8_t> Codes(const char* method) const {
-    return BytesOf(CalibratedRounding(QuantizeMethod::Parse(method), moments_, "test").Round(Weights(), rule_, "test"));
+    return BytesOf(CalibratedRounding(QuantizeMethod::Parse(method), moments_, "test")
+                       .Round(Weights(), Site::kVProjW, rule_, "test"));
   }
   static std::vector<uint8_t> BytesOf(QuantizedMatrixBuffer matrix) {
     return {matrix.Codes(0), matrix.Codes(0) + matrix.code_bytes()};
   }
-  WeightMatrix Weights() const { return {w_.data(), WeightType::kF32, kOut, kIn}; }
+  WeightMatrix Weights() const { return {w_.data(), WeightType::kF32, kHigh, kWide}; }
   ReadRow Reader(const std::vector<float>& w) const {
-    return [&w](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); };
+    return [&w](int64_t row, float* y) { std::copy_n(w.data() + row * kWide, kWide, y); };
   }
 
   SecondMoments moments_ = Moments();
-  std::vector<float> w_ = RandomNormal(kOut * kIn, 3);
+  std::vector<float> w_ = RandomNormal(kHigh * kWide, 3);
   Plan plan_ = Plan::Parse("weights=int4/group16");
   const Rule& rule_ = plan_.rules().front();
-  GptqFactor factor_{moments_.values, kIn, kGptqDamping, "test"};
+  GptqFactor factor_{moments_.values, kWide, kGptqDamping, "test"};
 };
 
-TEST_F(CalibratedRoundingTest, Gptq) {
-  QuantizedMatrixBuffer matrix(Format::kInt4, kOut, kIn, 16);
+TEST_F(RoundingMethods, Gptq) {
+  QuantizedMatrixBuffer matrix(Format::kInt4, kHigh, kWide, 16);
   factor_.Round(Reader(w_), ClipChoice::kAbsmax, matrix);
   EXPECT_EQ(Codes("gptq"), BytesOf(std::move(matrix)));
 }
 
-TEST_F(CalibratedRoundingTest, GptaqRoundsTheCorrectedWeights) {
+TEST_F(RoundingMethods, GptaqRoundsTheCorrectedWeights) {
   std::vector<float> corrected = w_;
-  AsymmetricTarget(moments_.values, moments_.cross, kIn, kGptqDamping, "test").Correct(kOut, corrected.data());
-  QuantizedMatrixBuffer matrix(Format::kInt4, kOut, kIn, 16);
+  AsymmetricTarget(moments_.values, moments_.cross, kWide, kGptqDamping, "test").Correct(kHigh, corrected.data());
+  QuantizedMatrixBuffer matrix(Format::kInt4, kHigh, kWide, 16);
   factor_.Round(Reader(corrected), ClipChoice::kAbsmax, matrix);
   EXPECT_EQ(Codes("gptaq"), BytesOf(std::move(matrix)));
   EXPECT_NE(Codes("gptaq"), Codes("gptq"));
 }
 
-TEST_F(CalibratedRoundingTest, QuantEaseFollowsRounding) {
+TEST_F(RoundingMethods, QuantEaseFollowsRounding) {
   QuantizedMatrixBuffer matrix = QuantizeByRule(Weights(), rule_, "test");
-  QuantEase(moments_.values, kIn, kGptqDamping, "test").Improve(Reader(w_), 6, matrix);
+  QuantEase(moments_.values, kWide, kGptqDamping, "test").Improve(Reader(w_), 6, matrix);
   EXPECT_EQ(Codes("rtn+quantease"), BytesOf(std::move(matrix)));
   EXPECT_NE(Codes("gptq+quantease"), Codes("gptq"));
 }
 
-TEST_F(CalibratedRoundingTest, BadMomentsAreNamed) {
+TEST_F(RoundingMethods, BadMomentsAreNamed) {
   moments_.values[0] = -1e9f;
   EXPECT_THAT(Call([&] { Codes("gptq"); }), testing::ThrowsMessage<Error>(testing::HasSubstr("test: ")));
 }

@@ -23,24 +23,41 @@ TEST(QuantizeMethodTest, StepsAreReadAndWritten) {
         {"hadamard+gptq", "hadamard", "gptq"},
         {"hadamard:7+rtn", "hadamard:7", "rtn"},
         {"smoothquant+rtn", "smoothquant", "rtn"},
+        {"awq", "awq", "rtn"},
+        {"signround", "", "signround"},
+        {"signround:200", "", "signround"},
+        {"awq+signround:50+quantease", "awq", "signround:50+quantease"},
+        {"awq+gptq+quantease", "awq", "gptq+quantease"},
         {"smoothquant:0.75+rtn+quantease", "smoothquant:0.75", "rtn+quantease"}}) {
     const QuantizeMethod method = QuantizeMethod::Parse(text);
     EXPECT_EQ(method.EquivalentText(), equivalent);
     EXPECT_EQ(method.RoundingText(), rounding);
   }
   EXPECT_FALSE(QuantizeMethod::Parse("smoothquant+rtn").RoundsByCalibration());
+  EXPECT_TRUE(QuantizeMethod::Parse("awq").RoundsByCalibration()) << "its clips";
+  EXPECT_EQ(QuantizeMethod::Parse("awq").Text(), "awq+rtn");
+  EXPECT_EQ(QuantizeMethod::Parse("hadamard:7").Text(), "hadamard:7");
+  EXPECT_EQ(QuantizeMethod::Parse("gptq+quantease").Text(), "gptq+quantease");
   EXPECT_TRUE(QuantizeMethod::Parse("rtn+quantease").RoundsByCalibration());
 }
 
 TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
   for (const auto& [text, message] : {std::pair{"", "got step ''"},
-                                      {"awq", "got step 'awq'"},
+                                      {"awp", "got step 'awp'"},
+                                      {"awq:0.5", "got step 'awq:0.5'"},
+                                      {"awq+quantease", "another step made"},
+                                      {"gptq+awq", "before they become codes"},
+                                      {"hadamard+awq", "each would undo the other"},
                                       {"rtn+", "got step ''"},
                                       {"rtn+gptq", "two steps that round"},
                                       {"gptaq+gptq", "two steps that round"},
                                       {"gptq+hadamard", "before they become codes"},
                                       {"hadamard+smoothquant+rtn", "each would undo the other"},
                                       {"hadamard+hadamard", "each would undo the other"},
+                                      {"signround+rtn", "two steps that round"},
+                                      {"signround:0", "1 to 10000 steps"},
+                                      {"signround:10001", "1 to 10000 steps"},
+                                      {"signround:x", "a whole number"},
                                       {"quantease", "another step made"},
                                       {"rtn+quantease+quantease", "another step made"},
                                       {"hadamard:x", "a whole number"},

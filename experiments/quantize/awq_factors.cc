@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/awq_factors.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "experiments/model/sites_of_model.h"
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/scaled_input.h"
+#include "experiments/text/grammar.h"
+#include "quant/algorithms/awq.h"
+#include "quant/algorithms/output_error.h"
+#include "quant/base/error.h"
+#include "quant/base/interrupt.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+// By ratio: one factor for each input channel.
+using Candidates = std::array<std::vector<float>, kAwqRatios>;
+using Errors = std::array<double, kAwqRatios>;
+
+// Mean |x| of each channel of these inputs, over all tokens.
+std::map<Site, std::vector<double>> MeanMagnitudes(CalibrationPass& calibration, int layer,
+                                                   std::span<const Site> sites) {
+  std::map<Site, std::vector<double>> means;
+  for (size_t batch = 0; batch < calibration.batches(); ++batch) {
+    for (const auto& [site, x] : calibration.InputsOf(batch, layer, sites)) {
+      std::vector<double>& sums = means[site];
+      sums.resize(static_cast<size_t>(x.channels));
+      ParallelFor(sums.size(), [&](size_t i, int) {
+        const float* const channel = x.values.data() + static_cast<int64_t>(i) * x.tokens;
+        for (int64_t t = 0; t < x.tokens; ++t) sums[i] += std::fabs(double{channel[t]});
+      });
+    }
+  }
+  for (auto& [site, sums] : means) {
+    for (double& sum : sums) sum /= static_cast<double>(calibration.tokens());
+  }
+  return means;
+}
+
+// Channels with one factor in common have their mean magnitudes' mean.
+std::vector<double> ByFactor(const std::vector<double>& means, const std::vector<int64_t>& factor_of) {
+  const auto count = static_cast<size_t>(*std::ranges::max_element(factor_of) + 1);
+  std::vector<double> sums(count, 0.0), shared(count, 0.0);
+  for (size_t i = 0; i < means.size(); ++i) {
+    sums[factor_of[i]] += means[i];
+    ++shared[factor_of[i]];
+  }
+  for (size_t f = 0; f < count; ++f) sums[f] /= std::max(shared[f], 1.0);
+  return sums;
+}
+
+// || (W - round(W s) / s) X ||^2 for one candidate.
+double ErrorWith(const std::vector<float>& s, const WeightMatrix& stored, const Rule& rule, const SecondMoments& m,
+                 const std::string& where) {
+  AlignedBuffer<char> memory;
+  const WeightMatrix scaled = FillMatrix(memory, WeightType::kF32, stored.out, stored.in, [&](int64_t row, float* y) {
+    RowAsFloat(stored, row, y);
+    for (int64_t i = 0; i < stored.in; ++i) y[i] *= s[i];
+  });
+  const QuantizedMatrixBuffer codes = QuantizeByRule(scaled, rule, where);
+  std::vector<float> errors(static_cast<size_t>(stored.out * stored.in));
+  ParallelFor(static_cast<size_t>(stored.out), [&](size_t r, int) {
+    const auto row = static_cast<int64_t>(r);
+    thread_local std::vector<float> exact;
+    exact.resize(static_cast<size_t>(stored.in));
+    RowAsFloat(stored, row, exact.data());
+    float* const error = errors.data() + row * stored.in;
+    DequantizeRow(codes.view(), row, error, where);
+    for (int64_t i = 0; i < stored.in; ++i) error[i] = error[i] / s[i] - exact[i];
+  });
+  return OutputError(errors, stored.in, m.values);
+}
+
+// The search at one input of one layer.
+class InputSearch {
+ public:
+  InputSearch(Model& model, CalibrationPass& calibration, const ResolvedPlan& plan, int layer, Site site)
+      : model_(model), calibration_(calibration), plan_(plan), layer_(layer), site_(site) {
+    rounded_ = LayersWithInput(site, model.config(), layer);
+    std::erase_if(rounded_, [&](const LinearLayer& linear) { return plan.RuleAt(linear.WeightKey()) == nullptr; });
+    std::ranges::stable_sort(rounded_, {}, &LinearLayer::expert);
+  }
+
+  // Empty where nothing is rounded here, or no ratio is better than none.
+  std::vector<float> Best(const std::vector<double>& means) {
+    if (rounded_.empty()) return {};
+    const std::vector<int64_t> factor_of = FactorOf(site_, std::ssize(means), model_.config());
+    const std::vector<double> magnitudes = ByFactor(means, factor_of);
+    Candidates factors, by_channel;
+    for (int ratio = 0; ratio < kAwqRatios; ++ratio) {
+      factors[ratio] = AwqFactors(magnitudes, ratio);
+      for (const int64_t f : factor_of) by_channel[ratio].push_back(factors[ratio][f]);
+    }
+    const Errors errors = IsOfExperts(site_) ? OfExperts(by_channel) : OfOneInput(by_channel);
+    const auto best = std::ranges::min_element(errors) - errors.begin();
+    return best == 0 ? std::vector<float>() : factors[static_cast<size_t>(best)];
+  }
+
+ private:
+  Errors OfOneInput(const Candidates& candidates) {
+    Errors errors{};
+    const SecondMoments m = calibration_.MomentsOf(layer_, site_);
+    for (const LinearLayer& linear : rounded_) Add(linear, m, candidates, errors);
+    return errors;
+  }
+
+  // Each expert's with the tokens that reach it.
+  Errors OfExperts(const Candidates& candidates) {
+    Errors errors{};
+    std::vector<SecondMoments> moments;  // of experts from `first`
+    int first = 0;
+    for (const LinearLayer& linear : rounded_) {
+      const int expert = *linear.expert;
+      if (expert >= first + std::ssize(moments)) {
+        first = expert;
+        moments = calibration_.MomentsOfExperts(layer_, site_, first, ExpertsAtOnce(model_.config(), site_, first, 1));
+      }
+      const SecondMoments& m = moments[static_cast<size_t>(expert - first)];
+      if (m.tokens > 0) Add(linear, m, candidates, errors);
+    }
+    return errors;
+  }
+
+  void Add(const LinearLayer& linear, const SecondMoments& m, const Candidates& candidates, Errors& errors) {
+    const WeightMatrix& stored = WeightsOf(model_.layers()[static_cast<size_t>(layer_)], linear).weight;
+    for (size_t ratio = 0; ratio < candidates.size(); ++ratio) {
+      ThrowIfStopped();
+      errors[ratio] +=
+          ErrorWith(candidates[ratio], stored, *plan_.RuleAt(linear.WeightKey()), m, linear.Tensor(model_.config()));
+    }
+  }
+
+  Model& model_;
+  CalibrationPass& calibration_;
+  const ResolvedPlan& plan_;
+  int layer_;
+  Site site_;
+  std::vector<LinearLayer> rounded_;  // those with this input, an expert's together
+};
+
+}  // namespace
+
+void CheckAwq(const ModelConfig& config, const Plan& plan) {
+  const Family& family = FamilyOf(config);
+  RequireScaledInputs(family, "awq");
+  const bool rounds = std::ranges::any_of(family.linear, [&](const LinearPlace& place) {
+    return plan.Touches(place.weight) && std::ranges::contains(family.smoothed, InputOf(place));
+  });
+  if (rounds) return;
+  std::string inputs;
+  for (const Site site : family.smoothed) inputs += (inputs.empty() ? "" : ", ") + std::string(Name(site));
+  Fail(
+      "awq: got the plan '{}', expected one that rounds weights behind an input that {} model can scale ({}); try "
+      "weights=int4/group64",
+      plan.canonical(), WithArticle(family.name), inputs);
+}
+
+std::vector<LayerSmoothing> AwqScalingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
+                                         const Progress& progress) {
+  CheckAwq(model.config(), plan);
+  const std::span<const Site> sites = FamilyOf(model.config()).smoothed;
+  const ResolvedPlan resolved(plan, ModelSitesOf(model), Carrying::kSimulated);
+  CalibrationPass calibration(model, text);
+  std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
+  for (int layer = 0; layer < model.config().layers; ++layer) {
+    for (const auto& [site, means] : MeanMagnitudes(calibration, layer, sites)) {
+      const std::vector<float> factors = InputSearch(model, calibration, resolved, layer, site).Best(means);
+      if (!factors.empty()) layers[static_cast<size_t>(layer)][site] = factors;
+    }
+    if (layer + 1 < model.config().layers) calibration.Advance(layer);
+    Report(progress, layer + 1, model.config().layers, "layers searched");
+  }
+  return layers;
+}
+
+}  // namespace tare
