@@ -12,10 +12,10 @@ namespace tare {
 namespace {
 
 // The tensors whose values are floating-point numbers, by their place in memory. Files: a Checkpoint, or its files.
-class Values {
+class FloatTensors {
  public:
   template <typename Files>
-  Values(const Files& files, const std::string& where) : where_(where) {
+  FloatTensors(const Files& files, const std::string& where) : where_(where) {
     for (const std::string& name : files.names()) {
       const TensorView* const tensor = files.Find(name);
       if (tensor != nullptr && IsFloat(tensor->dtype) && tensor->elements() > 0) tensors_.push_back(tensor);
@@ -53,16 +53,16 @@ class Values {
 std::string ReadWhole(const std::filesystem::path& path, const Progress& progress) {
   if (!std::filesystem::is_directory(path)) {
     const Checkpoint files(path);
-    Values(files, path.string()).CheckAll();
+    FloatTensors(files, path.string()).CheckAll();
     return files.ContentHash();
   }
   const CheckpointFiles files(path);
-  const Values values(files, path.string());
+  const FloatTensors tensors(files, path.string());
   std::mutex mutex;
   int64_t done = 0;
   const int64_t total = files.total_bytes();
   return files.ContentHash([&](std::span<const std::byte> part) {
-    values.Check(part);
+    tensors.Check(part);
     const std::lock_guard lock(mutex);
     done = std::min(done + static_cast<int64_t>(part.size()), total);  // files have headers, too
     Report(progress, done, total, "bytes");
