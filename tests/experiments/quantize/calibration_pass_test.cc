@@ -118,7 +118,8 @@ std::vector<ScoredSequence> OfNinety() {
 }
 
 bool HasInput(const ModelConfig& config, int layer, Site input) {
-  return std::ranges::contains(LinearOf(FamilyOf(config), config, layer), input, InputOf);
+  return std::ranges::contains(LinearOf(FamilyOf(config), config, layer), input,
+                               [](const LinearPlace& place) { return InputOf(place); });
 }
 
 // Moments on the way leave the layer's result as it is, and so does what was asked for.
