@@ -150,7 +150,7 @@ TEST(AwqFactorsOfAModel, AnInterruptedJobEndsInTheSameBytes) {
   QuantizeJob job = JobFor("awq", "diffllama-gqa", kPlan, folder);
   Quantize(job, {});
   const std::string whole = GetFile(folder / "q.h5");
-  for (const char* unit : {"layers searched", "tensors", "layers"}) {
+  for (const char* unit : {"layers searched", "batches"}) {
     std::filesystem::remove(folder / "q.h5");
     job.resume = false;
     EXPECT_THROW(Quantize(job, [&](int64_t, int64_t, const char* now) { ThrowAt(unit, now); }), Error);

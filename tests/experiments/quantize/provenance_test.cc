@@ -9,6 +9,7 @@
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/calibrated_job.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
@@ -89,10 +90,7 @@ TEST(Provenance, UnderOtherTensorNamesAJobIsNotContinued) {
                     .method = QuantizeMethod::Parse(method),
                     .calibration = folder / "ids.safetensors"};
     name("up", "gate");
-    const auto stop = [](int64_t, int64_t, const char* unit) {
-      if (std::string_view(unit) == "layers") Fail("stopped");
-    };
-    EXPECT_THROW(Quantize(job, stop), Error);
+    EXPECT_THROW(Quantize(job, StopOnce(folder / "g.h5.parts" / part)), Error);
     ASSERT_TRUE(std::filesystem::exists(folder / "g.h5.parts" / part));
     job.resume = true;
     name("gate", "up");

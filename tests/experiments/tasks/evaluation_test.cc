@@ -30,7 +30,7 @@ TEST(EvaluationTest, RecordsTheRun) {
   const Json json = Evaluation(model, run, {.window = 20, .limit = 3}).json();
   EXPECT_THAT(Keys(json), ElementsAre("schema", "model", "weights_sha256", "plan", "plan_hash", "executed", "lookahead",
                                       "math", "limit", "from", "perplexity_convention", "divergence_convention",
-                                      "documents_convention", "tasks"));
+                                      "longppl_convention", "documents_convention", "tasks"));
   EXPECT_EQ(json["schema"], "tare.eval/1");
   EXPECT_EQ(json["plan"], "attn_logits=int8/tensor");
   EXPECT_EQ(json["executed"], false);
