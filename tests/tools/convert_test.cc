@@ -56,7 +56,7 @@ TEST(ConvertCommand, ToGgufWritesOneFile) {
   const Outcome usage = RunTare({"convert", pair, "--to", "llama", "--type", "F32", "--out", folder / "n"});
   EXPECT_EQ(usage.exit_code, 2);
   EXPECT_THAT(usage.err, HasSubstr("--type: has no effect without --to gguf"));
-  EXPECT_EQ(RunTare({"convert", pair, "--to", "gguf", "--type", "Q4_K", "--out", folder / "n"}).exit_code, 2);
+  EXPECT_EQ(RunTare({"convert", pair, "--to", "gguf", "--type", "Q2_K", "--out", folder / "n"}).exit_code, 2);
   const Outcome own = RunTare({"convert", folder / "m.gguf", "--to", "gguf", "--out", folder / "m.gguf"});
   EXPECT_EQ(own.exit_code, 1);
   EXPECT_THAT(own.err, HasSubstr("is both an input and an output"));
