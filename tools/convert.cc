@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare convert: one model in another family's layout, or as a GGUF file.
+#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -21,6 +22,13 @@ struct ConvertArguments {
   std::string model, to, type = "F16", out, json;
   MachineOptions machine;
 };
+
+// "F32, F16, ..."
+std::string TypeNames() {
+  std::string names;
+  for (const auto& type : GgufTypes()) names += (names.empty() ? "" : ", ") + std::string(type);
+  return names;
+}
 
 std::string TypesText(const GgufSummary& s) {
   std::string text;
@@ -108,8 +116,12 @@ void AddConvert(CLI::App& app) {
       ->required();
   command
       ->add_option("--type", options->type,
-                   "of the matrices of a GGUF file, rounded as llama.cpp rounds them (K-types by a search of our own)")
-      ->check(CLI::IsMember(GgufTypes()))
+                   "of the matrices of a GGUF file: " + TypeNames() +
+                       "; rounded as llama.cpp rounds them (K-types by a search of our own)")
+      ->check([](const std::string& type) {
+        return std::ranges::contains(GgufTypes(), type) ? std::string()
+                                                        : Formatted("got '{}', expected {}", type, TypeNames());
+      })
       ->capture_default_str();
   command->add_option("--out", options->out, "folder to create; with --to gguf, file to write")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");

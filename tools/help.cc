@@ -32,7 +32,9 @@ std::string Wrapped(std::string line) {
     if (space == line.npos || space < begin) space = line.find(' ', begin);  // one long word
     if (space == line.npos) break;
     lines += line.substr(0, space) + "\n";
-    line = column + line.substr(line.find_first_not_of(' ', space));
+    const size_t next = line.find_first_not_of(' ', space);
+    if (next == line.npos) return lines;
+    line = column + line.substr(next);
   }
   return lines + line + "\n";
 }
