@@ -36,8 +36,8 @@ TEST(Usage, MissingAndInvalidValuesNameTheCommand) {
               StartsWith("tare eval: --tokens: got '1,000', expected a whole number of 0 or more\n"));
   EXPECT_THAT(RunTare({"bench", "forward", "--layers", "0"}).err,
               StartsWith("tare bench forward: --layers: got '0', expected a whole number from 1 to 1000\n"));
-  EXPECT_THAT(RunTare({"quantize", "M", "--method", "awq", "--out", "Q.h5"}).err,
-              StartsWith("tare quantize: --method: 'awq': got step 'awq', expected hadamard"));
+  EXPECT_THAT(RunTare({"quantize", "M", "--method", "quip", "--out", "Q.h5"}).err,
+              StartsWith("tare quantize: --method: 'quip': got step 'quip', expected hadamard"));
 }
 
 // An option that would change nothing is refused.
