@@ -6,13 +6,13 @@ to without an importance matrix.
 
 Needs gguf and numpy. Both libggml (ggml_quantize_chunk) and gguf-py round, and must agree byte for byte.
 """
-import ctypes
 import pathlib
 import sys
 
 import gguf
 import gguf.quants
 import numpy as np
+from libggml import rounder
 
 HERE = pathlib.Path(__file__).parent
 TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4"]
@@ -41,22 +41,14 @@ def values():
     return x
 
 
-def libggml(library, kind, x):
-    out = np.zeros(gguf.quant_shape_to_byte_shape(x.shape, kind), np.uint8)
-    library.ggml_quantize_chunk.restype = ctypes.c_size_t
-    library.ggml_quantize_chunk(int(kind), x.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p),
-                                ctypes.c_int64(0), ctypes.c_int64(len(x)), ctypes.c_int64(x.shape[1]), None)
-    return out
-
-
-library = ctypes.CDLL(sys.argv[1])
+rounded = rounder(sys.argv[1])
 writer = gguf.GGUFWriter(HERE / "rounded.gguf", "none")
 x = values()
 writer.add_tensor("values", x)
 for name in TYPES:
     kind = gguf.GGMLQuantizationType[name]
     data = gguf.quants.quantize(x, kind)
-    theirs = libggml(library, kind, x)
+    theirs = rounded(kind, x)
     assert np.array_equal(data.view(np.uint8).reshape(theirs.shape), theirs), name
     writer.add_tensor(name, theirs, raw_dtype=kind)
 writer.write_header_to_file()

@@ -5,13 +5,13 @@
 
 Needs gguf and numpy. Rows of a trained model are of ../../../experiments/pair/novels-standard.
 """
-import ctypes
 import json
 import pathlib
 import sys
 
 import gguf
 import numpy as np
+from libggml import rounder
 
 HERE = pathlib.Path(__file__).parent
 TYPES = ["Q4_K", "Q5_K", "Q6_K"]
@@ -40,20 +40,12 @@ def values():
     return {name: x.astype(np.float32) for name, x in kinds.items()} | {"trained": trained()}
 
 
-def libggml(library, kind, x):
-    out = np.zeros(gguf.quant_shape_to_byte_shape(x.shape, kind), np.uint8)
-    library.ggml_quantize_chunk.restype = ctypes.c_size_t
-    library.ggml_quantize_chunk(int(kind), x.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p),
-                                ctypes.c_int64(0), ctypes.c_int64(len(x)), ctypes.c_int64(x.shape[1]), None)
-    return out
-
-
-library = ctypes.CDLL(sys.argv[1])
+rounded = rounder(sys.argv[1])
 writer = gguf.GGUFWriter(HERE / "super.gguf", "none")
 for name, x in values().items():
     writer.add_tensor(name, x)
     for kind in TYPES:
-        data = libggml(library, gguf.GGMLQuantizationType[kind], x)
+        data = rounded(gguf.GGMLQuantizationType[kind], x)
         error = gguf.quants.dequantize(data, gguf.GGMLQuantizationType[kind]) - x
         print(name, kind, float((error.astype(np.float64)**2).sum() / (x.astype(np.float64)**2).sum()))
         writer.add_tensor(f"{name}.{kind}", data, raw_dtype=gguf.GGMLQuantizationType[kind])
