@@ -65,14 +65,6 @@ size_t FirstNotFinite(const std::byte* bytes, size_t count, Bits mask) {
   return count;
 }
 
-// As FloatFromF16, which the oldest instruction set has no instruction for and compilers call: exponents of f32 are 112
-// more, and a product by a power of two is exact, of subnormal ones too. Infinities and NaNs get f32's exponent.
-float FloatFromF16Bits(uint16_t half) {
-  const uint32_t bits = half, sign = (bits & 0x8000) << 16, special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;
-  const float value = std::bit_cast<float>((bits & 0x7fff) << 13) * 0x1p112f;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign | special);
-}
-
 float ValueAt(const std::byte* bytes, WeightType type, size_t i) {
   if (type == WeightType::kF32) {
     float value;
@@ -81,7 +73,7 @@ float ValueAt(const std::byte* bytes, WeightType type, size_t i) {
   }
   uint16_t bits;
   std::memcpy(&bits, bytes + 2 * i, 2);
-  return type == WeightType::kBf16 ? FloatFromBf16(bits) : FloatFromF16Bits(bits);
+  return type == WeightType::kBf16 ? FloatFromBf16(bits) : FloatFromF16(bits);
 }
 
 // Of a matrix without data.

@@ -79,10 +79,7 @@ QuantizedMatrixBuffer CalibratedRounding::RoundRows(const ReadRow& read, const W
 GroupEnds CalibratedRounding::EndsFor(Site weight, const Rule& rule, const ReadRow& read,
                                       const QuantizedMatrix& matrix) const {
   if (moments_.empty() || rule.options.mse || weight == Site::kQProjW || weight == Site::kKProjW) {
-    const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
-    return [choice, format = matrix.format](int64_t, int64_t, const float* values, int64_t n) {
-      return ChooseEnds(values, n, format, choice);
-    };
+    return EndsBy(rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix.format);
   }
   return [groups = matrix.Groups(), ends = AwqEnds(read, matrix, moments_)](int64_t row, int64_t g, const float*,
                                                                             int64_t) { return ends[row * groups + g]; };

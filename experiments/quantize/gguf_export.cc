@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <numeric>
 
 #include "experiments/model/family.h"
@@ -15,6 +14,7 @@
 #include "experiments/quantize/gguf_metadata.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/text/tokenizer/tokenizer.h"
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
@@ -59,7 +59,7 @@ double BitsOf(const TypeInfo& type) { return 8.0 * static_cast<double>(type.byte
 struct Source {
   std::string name;
   int64_t out = 0, in = 0;
-  std::function<void(int64_t row, float* values)> read;
+  ReadRow read;
   const QuantizedMatrix* codes = nullptr;  // where they are Tare's own
 };
 

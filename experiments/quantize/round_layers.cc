@@ -174,12 +174,17 @@ class Job {
     }
     int64_t passes = Advances(layer) ? 1 : 0;
     if (parts_->Has(layer)) return passes;
-    for (const Site input : inputs) {
-      const int64_t at_once = config_.experts > 0 ? ExpertsAtOnce(config_, input, 0, calibrated_->exact ? 2 : 1) : 1;
-      passes += IsOfExperts(input) ? (config_.experts + at_once - 1) / at_once : 1;
-    }
+    for (const Site input : inputs) passes += IsOfExperts(input) ? PassesOfExperts(input) : 1;
     return passes;
   }
+
+  int64_t PassesOfExperts(Site input) const {
+    const int at_once = AtOnce(input, 0);
+    return (config_.experts + at_once - 1) / at_once;
+  }
+
+  // Experts from the first whose moments, and those of the stored model's inputs, are in memory together.
+  int AtOnce(Site input, int first) const { return ExpertsAtOnce(config_, input, first, calibrated_->exact ? 2 : 1); }
 
   // Nobody sees what the last layer makes; but how many tokens reach its experts is said.
   bool Advances(int layer) const { return layer + 1 < config_.layers || config_.experts > 0; }
@@ -249,8 +254,7 @@ class Job {
       const int expert = *linear.expert;
       if (expert >= first + std::ssize(moments)) {
         first = expert;
-        const int count = ExpertsAtOnce(config_, input, first, calibrated_->exact ? 2 : 1);
-        moments = calibrated_->calibration.MomentsOfExperts(layer, input, first, count, Exact());
+        moments = calibrated_->calibration.MomentsOfExperts(layer, input, first, AtOnce(input, first), Exact());
       }
       const SecondMoments& m = moments[static_cast<size_t>(expert - first)];
       if (rounding_for != expert) {

@@ -73,8 +73,7 @@ std::vector<float> AwqFactors(std::span<const double> magnitudes, int ratio) {
   return s;
 }
 
-std::vector<Ends> AwqEnds(const std::function<void(int64_t, float*)>& read, const QuantizedMatrix& matrix,
-                          std::span<const float> moments) {
+std::vector<Ends> AwqEnds(const ReadRow& read, const QuantizedMatrix& matrix, std::span<const float> moments) {
   TARE_CHECK(std::ssize(moments) == matrix.in * matrix.in);
   const Eigen::Map<const Floats> h(moments.data(), matrix.in, matrix.in);
   std::vector<Ends> ends(static_cast<size_t>(matrix.out * matrix.Groups()));

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -29,7 +28,6 @@ std::vector<float> AwqFactors(std::span<const double> magnitudes, int ratio);
 // The ends of every group of W [out, in], [out][groups], with the least error of its outputs; read(row, values) gives
 // W's rows. matrix: its format and groups count. moments: H [in, in], both triangles. Uses all threads; rows are
 // independent.
-std::vector<Ends> AwqEnds(const std::function<void(int64_t row, float* values)>& read, const QuantizedMatrix& matrix,
-                          std::span<const float> moments);
+std::vector<Ends> AwqEnds(const ReadRow& read, const QuantizedMatrix& matrix, std::span<const float> moments);
 
 }  // namespace tare

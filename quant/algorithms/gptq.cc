@@ -64,13 +64,6 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
   upper_ = Panels(Panels::Shape::kUpper, in, factor.data());
 }
 
-void GptqFactor::Round(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuffer& matrix) const {
-  const Format format = matrix.view().format;
-  Round(
-      read, [&](int64_t, int64_t, const float* values, int64_t n) { return ChooseEnds(values, n, format, choice); },
-      matrix);
-}
-
 void GptqFactor::Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in());

@@ -45,7 +45,6 @@ class GptqFactor {
 
   int64_t in() const { return static_cast<int64_t>(order_.size()); }
   // Rounds all of matrix's rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other.
-  void Round(const ReadRow& read, ClipChoice choice, QuantizedMatrixBuffer& matrix) const;
   void Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) const;
 
  private:

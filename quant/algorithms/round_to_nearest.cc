@@ -88,6 +88,10 @@ Ends ChooseEnds(const float* values, int64_t n, Format format, ClipChoice choice
   return best;
 }
 
+GroupEnds EndsBy(ClipChoice choice, Format format) {
+  return [=](int64_t, int64_t, const float* values, int64_t n) { return ChooseEnds(values, n, format, choice); };
+}
+
 void RoundedValues(const float* values, int64_t n, const GroupScale& group, Format format, float* rounded) {
   RoundGroup(values, n, group, Info(format), rounded);
   for (int64_t i = 0; i < n; ++i) rounded[i] = ValueOf(rounded[i], group);

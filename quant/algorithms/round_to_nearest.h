@@ -26,6 +26,9 @@ Ends ChooseEnds(const float* values, int64_t n, Format format, ClipChoice choice
 // Chooses what determines the scale of group g, n values of a row.
 using GroupEnds = std::function<Ends(int64_t row, int64_t g, const float* values, int64_t n)>;
 
+// As ChooseEnds.
+GroupEnds EndsBy(ClipChoice choice, Format format);
+
 // The values that n values of a group are rounded to.
 void RoundedValues(const float* values, int64_t n, const GroupScale& group, Format format, float* rounded);
 

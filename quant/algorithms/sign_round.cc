@@ -40,8 +40,7 @@ float Sign(double x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f; }
 // Rows in progress.
 class LearnedRows {
  public:
-  LearnedRows(const QuantizedMatrix& m, int64_t first, int64_t count, const std::function<void(int64_t, float*)>& read,
-              const GroupEnds& ends)
+  LearnedRows(const QuantizedMatrix& m, int64_t first, int64_t count, const ReadRow& read, const GroupEnds& ends)
       : m_(m),
         first_(first),
         w_(count, m.in),
@@ -176,8 +175,7 @@ SignRound::SignRound(const std::vector<float>& hessian, int64_t in, const std::s
   }
 }
 
-void SignRound::Round(const std::function<void(int64_t, float*)>& read, const GroupEnds& ends, int steps,
-                      QuantizedMatrixBuffer& matrix) const {
+void SignRound::Round(const ReadRow& read, const GroupEnds& ends, int steps, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in_ && IsInteger(m.format) && steps > 0);
   const Eigen::Map<const Floats> h(hessian_.data(), in_, in_);

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,8 +31,7 @@ class SignRound {
 
   // Rounds all of matrix's rows; read(row, values) gives W's, ends a group's to begin with. The format must have
   // integer codes. Takes 2 * steps * out * in^2 operations. Uses all threads; rows are independent.
-  void Round(const std::function<void(int64_t row, float* values)>& read, const GroupEnds& ends, int steps,
-             QuantizedMatrixBuffer& matrix) const;
+  void Round(const ReadRow& read, const GroupEnds& ends, int steps, QuantizedMatrixBuffer& matrix) const;
 
  private:
   int64_t in_;

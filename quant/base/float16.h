@@ -17,7 +17,13 @@ inline uint16_t Bf16FromFloat(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-inline float FloatFromF16(uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+// By f32's bits, for the oldest instruction set has no instruction for it and compilers call: f32's exponents are 112
+// more, and a product by a power of two is exact, of subnormal values too. Infinities and NaNs get f32's exponent.
+inline float FloatFromF16(uint16_t half) {
+  const uint32_t bits = half, sign = (bits & 0x8000u) << 16, special = (bits & 0x7c00u) == 0x7c00u ? 0x7f800000u : 0u;
+  const float value = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign | special);
+}
 inline uint16_t F16FromFloat(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
 
 }  // namespace tare

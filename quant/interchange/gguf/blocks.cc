@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/interchange/gguf/half.h"
 
 namespace tare::gguf {
 namespace {
@@ -14,14 +15,6 @@ using Bytes = const uint8_t*;
 
 constexpr int kHalf = 16, kBlock = 32, kSuper = 256;
 constexpr std::array<int8_t, 16> kIq4Nl{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-
-// FloatFromF16 without a call, which would take longer than the rest of a small block: exponents of f32 are 112 more,
-// and a product by a power of two is exact, of subnormal ones too.
-float F16At(Bytes b) {
-  const uint32_t bits = b[0] | static_cast<uint32_t>(b[1]) << 8, sign = (bits & 0x8000) << 16;
-  if ((bits & 0x7c00) == 0x7c00) return FloatFromF16(static_cast<uint16_t>(bits));
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(std::bit_cast<float>((bits & 0x7fff) << 13) * 0x1p112f) | sign);
-}
 
 // Values i and i + 16 of the low and the high halves of 16 bytes; code: of a nibble.
 template <typename Code>
@@ -65,22 +58,22 @@ constexpr Format Min(Format base) { return WithRange(base, CodeRange::kMin); }
 
 struct Q8_0 : Layout<32, 32, Full(Format::kInt8)> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
-    to.scales[0] = F16At(b);
+    to.scales[0] = HalfAt(b);
     std::memcpy(to.codes.data(), b + 2, kBlock);
   }
 };
 
 struct Q4_0 : Layout<32, 32, Full(Format::kInt4)> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
-    to.scales[0] = F16At(b);
+    to.scales[0] = HalfAt(b);
     Halves(b + 2, to.codes.data(), [](int q) { return q - 8; });
   }
 };
 
 struct Q4_1 : Layout<32, 32, Min(Format::kInt4)> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
-    to.scales[0] = F16At(b);
-    to.minima[0] = F16At(b + 2);
+    to.scales[0] = HalfAt(b);
+    to.minima[0] = HalfAt(b + 2);
     Halves(b + 4, to.codes.data(), [](int q) { return q; });
   }
 };
@@ -88,7 +81,7 @@ struct Q4_1 : Layout<32, 32, Min(Format::kInt4)> {
 // A table of codes' integers.
 struct IQ4_NL : Layout<32, 32, Format::kInt8> {
   static constexpr const std::array<int8_t, 16>& kTable = kIq4Nl;
-  static float Scale(Bytes b) { return F16At(b); }
+  static float Scale(Bytes b) { return HalfAt(b); }
   static Bytes Nibbles(Bytes b) { return b + 2; }
   static void Read(Bytes b, BlockIntegers& to) {
     to.scales[0] = Scale(b);
@@ -108,7 +101,7 @@ struct MXFP4 : Layout<32, 32, Format::kInt6> {
 
 struct Q5_0 : Layout<32, 32, Format::kInt6> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
-    to.scales[0] = F16At(b);
+    to.scales[0] = HalfAt(b);
     FiveBits(b + 2, to.codes.data());
     Subtract<kBlock>(16, to.codes.data());
   }
@@ -116,8 +109,8 @@ struct Q5_0 : Layout<32, 32, Format::kInt6> {
 
 struct Q5_1 : Layout<32, 32, Min(Format::kInt6)> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
-    to.scales[0] = F16At(b);
-    to.minima[0] = F16At(b + 2);
+    to.scales[0] = HalfAt(b);
+    to.minima[0] = HalfAt(b + 2);
     FiveBits(b + 4, to.codes.data());
   }
 };
@@ -147,7 +140,7 @@ Sixteen TwoBits(Bytes q, int g) { return {q + g / 8 * 32 + g % 2 * kGroup16, g %
 struct Q2_K : Layout<kSuper, kGroup16, Min(Format::kInt4)> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     const Bytes scales = b, codes = b + 16;
-    const float d = F16At(b + 80), dmin = F16At(b + 82);
+    const float d = HalfAt(b + 80), dmin = HalfAt(b + 82);
     for (int g = 0; g < kGroups; ++g) {
       to.scales[g] = d * static_cast<float>(scales[g] & 15);
       to.minima[g] = -(dmin * static_cast<float>(scales[g] >> 4));
@@ -166,7 +159,7 @@ int ScaleOfQ3(Bytes s, int g) {
 struct Q3_K : Layout<kSuper, kGroup16, Format::kInt4> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     const Bytes codes = b + 32, scales = b + 96;
-    const float d = F16At(b + 108);
+    const float d = HalfAt(b + 108);
     for (int g = 0; g < kGroups; ++g) {
       to.scales[g] = d * static_cast<float>(ScaleOfQ3(scales, g));
       TwoBits(codes, g).With({b + g % 2 * kGroup, g / 2, 1}, 2).Store(to.codes.data() + kGroup * g);
@@ -187,7 +180,7 @@ ScaleAndLeast ScalesOfQ4(Bytes s, int g) {
 
 // Of Q4_K and Q5_K, whose blocks begin alike.
 void ReadScales(Bytes __restrict b, BlockIntegers& __restrict to) {
-  const float d = F16At(b), dmin = F16At(b + 2);
+  const float d = HalfAt(b), dmin = HalfAt(b + 2);
   for (int g = 0; g < kSuper / kBlock; ++g) {
     const auto [scale, least] = ScalesOfQ4(b + 4, g);
     to.scales[g] = d * static_cast<float>(scale);
@@ -224,7 +217,7 @@ struct Q5_K : Layout<kSuper, kBlock, Min(Format::kInt6)> {
 struct Q6_K : Layout<kSuper, kGroup16, Full(Format::kInt6)> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     const Bytes low = b, high = b + 128, scales = b + 192;
-    const float d = F16At(b + 208);
+    const float d = HalfAt(b + 208);
     for (int g = 0; g < kGroups; ++g) {
       to.scales[g] = d * static_cast<float>(static_cast<int8_t>(scales[g]));
       Sixteen(low + g / 8 * 64 + g % 4 * kGroup, g % 8 / 4 * 4, 15)
@@ -307,7 +300,7 @@ constexpr TypeReader kReaders[]{Reader<Q8_0>(TensorType::kQ8_0),
                                 Reader<IQ4_NL>(TensorType::kIQ4_NL),
                                 Reader<MXFP4>(TensorType::kMXFP4),
                                 {TensorType::kF32, Floats<F32At>, nullptr, {}},
-                                {TensorType::kF16, Floats<F16At>, nullptr, {}},
+                                {TensorType::kF16, Floats<HalfAt>, nullptr, {}},
                                 {TensorType::kBF16, Floats<BF16At>, nullptr, {}}};
 
 const TypeReader& ReaderOf(TensorType type) {

@@ -2,25 +2,23 @@
 #include "quant/interchange/gguf/code_blocks.h"
 
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "quant/base/error.h"
-#include "quant/base/float16.h"
 #include "quant/format/pack.h"
+#include "quant/interchange/gguf/half.h"
 
 namespace tare::gguf {
 namespace {
 
 constexpr int64_t kBlockCodes = 32;
 
-// The nearest f16's bits at b; what is lost is counted.
-void PutF16(float value, uint8_t* b, bool& exact, bool& fits) {
-  const uint16_t bits = F16FromFloat(value);
-  std::memcpy(b, &bits, sizeof bits);
-  const float stored = FloatFromF16(bits);
+// The nearest F16 at b; what is lost is counted.
+void PutScale(float value, uint8_t* b, bool& exact, bool& fits) {
+  const bool finite = PutHalf(value, b);
+  const float stored = HalfAt(b);
   exact &= stored == value;
-  fits &= std::isfinite(stored) && (stored != 0 || value == 0);
+  fits &= finite && (stored != 0 || value == 0);
 }
 
 // The block's codes, after its scale and minimum.
@@ -57,8 +55,8 @@ RoundedScales PutCodes(TensorType type, const QuantizedMatrix& m, int64_t row, s
     const float least = m.minima != nullptr ? m.MinimumOf(row, g) : -m.ZeroOf(row, g) * scale;
     for (int64_t i = g * m.group; i < (g + 1) * m.group; i += kBlockCodes, b += bytes) {
       bool exact = true;
-      PutF16(scale, b, exact, scales.fit);
-      if (type == TensorType::kQ4_1) PutF16(least, b + 2, exact, scales.fit);
+      PutScale(scale, b, exact, scales.fit);
+      if (type == TensorType::kQ4_1) PutScale(least, b + 2, exact, scales.fit);
       PutBlockCodes(type, codes.data() + i, b + (type == TensorType::kQ4_1 ? 4 : 2));
       if (i == g * m.group && !exact) ++scales.rounded;
     }

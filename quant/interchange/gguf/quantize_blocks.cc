@@ -9,6 +9,7 @@
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/interchange/gguf/blocks.h"
+#include "quant/interchange/gguf/half.h"
 #include "quant/interchange/gguf/super_blocks.h"
 
 namespace tare::gguf {
@@ -16,31 +17,18 @@ namespace {
 
 constexpr int kHalfBlock = 16, kBlockValues = 32;
 
-bool PutF16(float value, uint8_t* b) {
-  const uint16_t bits = F16FromFloat(value);
-  b[0] = static_cast<uint8_t>(bits);
-  b[1] = static_cast<uint8_t>(bits >> 8);
-  return std::isfinite(FloatFromF16(bits));
-}
-
 bool PutF32(const float* x, uint8_t* b) {
   std::memcpy(b, x, sizeof(float));
   return true;
 }
 
-bool PutF16Of(const float* x, uint8_t* b) { return PutF16(*x, b); }
+bool PutF16Of(const float* x, uint8_t* b) { return PutHalf(*x, b); }
 
 bool PutBF16Of(const float* x, uint8_t* b) {
   const uint16_t bits = Bf16FromFloat(*x);
   b[0] = static_cast<uint8_t>(bits);
   b[1] = static_cast<uint8_t>(bits >> 8);
   return std::isfinite(FloatFromBf16(bits));
-}
-
-// 0 where the scale is 0 in f16 by far.
-float Inverse(float d) {
-  const float inverse = 1.0f / d;
-  return std::isfinite(inverse) ? inverse : 0.0f;
 }
 
 struct Range {
@@ -96,35 +84,35 @@ int Rounded(float x) {
 }
 
 bool PutQ8_0(const float* __restrict x, uint8_t* __restrict b) {
-  const float d = std::fabs(Extreme(x)) / 127.0f, inverse = Inverse(d);
+  const float d = std::fabs(Extreme(x)) / 127.0f, inverse = InverseOrZero(d);
   for (int i = 0; i < kBlockValues; ++i) b[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(Rounded(x[i] * inverse)));
-  return PutF16(d, b);
+  return PutHalf(d, b);
 }
 
 bool PutQ4_0(const float* x, uint8_t* b) {
-  const float d = Extreme(x) / -8.0f, inverse = Inverse(d);
+  const float d = Extreme(x) / -8.0f, inverse = InverseOrZero(d);
   PutHalves(b + 2, [&](int i) { return Code(x[i] * inverse + 8.5f, 15); });
-  return PutF16(d, b);
+  return PutHalf(d, b);
 }
 
 bool PutQ5_0(const float* x, uint8_t* b) {
-  const float d = Extreme(x) / -16.0f, inverse = Inverse(d);
+  const float d = Extreme(x) / -16.0f, inverse = InverseOrZero(d);
   PutFiveBits(b + 2, [&](int i) { return Code(x[i] * inverse + 16.5f, 31); });
-  return PutF16(d, b);
+  return PutHalf(d, b);
 }
 
 bool PutQ4_1(const float* x, uint8_t* b) {
   const auto [least, most] = RangeOf(x);
-  const float d = (most - least) / 15.0f, inverse = Inverse(d);
+  const float d = (most - least) / 15.0f, inverse = InverseOrZero(d);
   PutHalves(b + 4, [&](int i) { return Code((x[i] - least) * inverse + 0.5f, 15); });
-  return PutF16(d, b) && PutF16(least, b + 2);
+  return PutHalf(d, b) && PutHalf(least, b + 2);
 }
 
 bool PutQ5_1(const float* x, uint8_t* b) {
   const auto [least, most] = RangeOf(x);
-  const float d = (most - least) / 31.0f, inverse = Inverse(d);
+  const float d = (most - least) / 31.0f, inverse = InverseOrZero(d);
   PutFiveBits(b + 4, [&](int i) { return Code((x[i] - least) * inverse + 0.5f, 31); });
-  return PutF16(d, b) && PutF16(least, b + 2);
+  return PutHalf(d, b) && PutHalf(least, b + 2);
 }
 
 // log2 in f32, as there: it may round up to the next power.

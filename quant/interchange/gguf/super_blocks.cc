@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include "quant/base/float16.h"
+#include "quant/interchange/gguf/half.h"
 
 namespace tare::gguf {
 namespace {
@@ -60,17 +60,6 @@ float SumOf(const float* x) {
   return sum;
 }
 
-// 0 where the scale is 0, or too small to have an inverse.
-float InverseOrZero(float d) {
-  const float inverse = 1.0f / d;
-  return std::isfinite(inverse) ? inverse : 0.0f;
-}
-
-bool PutScale(float value, uint8_t* b) {
-  const uint16_t bits = F16FromFloat(value);
-  std::memcpy(b, &bits, sizeof bits);
-  return std::isfinite(FloatFromF16(bits));
-}
 float AsF16(float value) { return FloatFromF16(F16FromFloat(value)); }
 
 // Beyond every type's largest scale and codes, 65504 x 128 x 32: sums of what is below stay far inside f32.
@@ -202,7 +191,7 @@ bool Quantize(const float* x, int most_code, uint8_t* b, std::array<uint8_t, kSu
     for (int i = g * kGroup; i < (g + 1) * kGroup; ++i) codes[i] = static_cast<uint8_t>(rounding.CodeOf(x[i]));
   }
   PutScales(levels, b + 4);
-  return PutScale(levels.d, b) && PutScale(levels.dmin, b + 2);
+  return PutHalf(levels.d, b) && PutHalf(levels.dmin, b + 2);
 }
 
 // Groups 2i and 2i + 1 in the halves of 32 bytes.
@@ -286,7 +275,7 @@ bool PutQ6_K(const float* x, uint8_t* b) {
       b[128 + 32 * half + i] =
           static_cast<uint8_t>(c[i] >> 4 | c[i + 32] >> 4 << 2 | c[i + 64] >> 4 << 4 | c[i + 96] >> 4 << 6);
   }
-  return PutScale(d, b + 208);
+  return PutHalf(d, b + 208);
 }
 
 }  // namespace tare::gguf

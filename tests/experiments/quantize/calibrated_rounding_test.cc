@@ -152,7 +152,7 @@ class RoundingMethods : public testing::Test {
 
 TEST_F(RoundingMethods, Gptq) {
   QuantizedMatrixBuffer matrix(Format::kInt4, kHigh, kWide, 16);
-  factor_.Round(Reader(w_), ClipChoice::kAbsmax, matrix);
+  factor_.Round(Reader(w_), EndsBy(ClipChoice::kAbsmax, Format::kInt4), matrix);
   EXPECT_EQ(Codes("gptq"), BytesOf(std::move(matrix)));
 }
 
@@ -160,7 +160,7 @@ TEST_F(RoundingMethods, GptaqRoundsTheCorrectedWeights) {
   std::vector<float> corrected = w_;
   AsymmetricTarget(moments_.values, moments_.cross, kWide, kGptqDamping, "test").Correct(kHigh, corrected.data());
   QuantizedMatrixBuffer matrix(Format::kInt4, kHigh, kWide, 16);
-  factor_.Round(Reader(corrected), ClipChoice::kAbsmax, matrix);
+  factor_.Round(Reader(corrected), EndsBy(ClipChoice::kAbsmax, Format::kInt4), matrix);
   EXPECT_EQ(Codes("gptaq"), BytesOf(std::move(matrix)));
   EXPECT_NE(Codes("gptaq"), Codes("gptq"));
 }

@@ -131,7 +131,8 @@ TEST(Gptq, CodesAreTheDefinitions) {
       QuantizedMatrixBuffer matrix(format, kOut, in, group);
       const int64_t n = in;
       GptqFactor(hessian, in, kGptqDamping, "test")
-          .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * n, n, y); }, ClipChoice::kAbsmax, matrix);
+          .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * n, n, y); },
+                 EndsBy(ClipChoice::kAbsmax, matrix.view().format), matrix);
       int64_t different = 0;
       for (int64_t row = 0; row < kOut; ++row) {
         const std::vector<float> values(w.begin() + row * in, w.begin() + (row + 1) * in);
@@ -147,14 +148,22 @@ TEST(Gptq, CodesAreTheDefinitions) {
   }
 }
 
+// Codes of W [out, in], by a factor of its own.
+QuantizedMatrixBuffer InFourBits(const std::vector<float>& hessian, const std::vector<float>& w, int64_t in,
+                                 int64_t group) {
+  QuantizedMatrixBuffer matrix(Format::kInt4, std::ssize(w) / in, in, group);
+  GptqFactor(hessian, in, kGptqDamping, "test")
+      .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * in, in, y); },
+             EndsBy(ClipChoice::kAbsmax, Format::kInt4), matrix);
+  return matrix;
+}
+
 // Of more columns than one product takes, with a last panel that is not full: by the formula in plain loops, in f32 and
 // in its order, code for code.
 TEST(Gptq, CodesAreThePlainLoops) {
   constexpr int64_t kIn = 300, kOut = 35, kGroup = 60;
   const std::vector<float> hessian = Hessian(kIn, 900, 8), w = RandomNormal(kOut * kIn, 9);
-  QuantizedMatrixBuffer matrix(Format::kInt4, kOut, kIn, kGroup);
-  GptqFactor(hessian, kIn, kGptqDamping, "test")
-      .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kAbsmax, matrix);
+  QuantizedMatrixBuffer matrix = InFourBits(hessian, w, kIn, kGroup);
   const PlainFactor factor(hessian, kIn);
   for (int64_t row = 0; row < kOut; ++row) {
     std::vector<float> sums(kIn, 0.0f), expected(kIn), codes(kIn);
@@ -177,9 +186,7 @@ TEST(Gptq, CodesAreThePlainLoops) {
 TEST(Gptq, CodesAreThePapers) {
   constexpr int64_t kIn = 140, kOut = 40, kGroup = 70;
   const std::vector<float> hessian = Hessian(kIn, 500, 10), w = RandomNormal(kOut * kIn, 11);
-  QuantizedMatrixBuffer matrix(Format::kInt4, kOut, kIn, kGroup);
-  GptqFactor(hessian, kIn, kGptqDamping, "test")
-      .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kAbsmax, matrix);
+  QuantizedMatrixBuffer matrix = InFourBits(hessian, w, kIn, kGroup);
   const std::vector<int64_t> order = PlainFactor(hessian, kIn).order;
   const Eigen::MatrixXd h = Damped(hessian, kIn);
   const Eigen::MatrixXd upper = h(order, order).inverse().llt().matrixU();
@@ -214,7 +221,8 @@ TEST(Gptq, ErrorOnTheInputsIsSmallerThanRoundToNearests) {
                                       {WithRange(Format::kInt4, CodeRange::kMin), 60}}) {
     QuantizedMatrixBuffer gptq(format, kOut, kIn, group, 5.0f), nearest(format, kOut, kIn, group, 5.0f);
     GptqFactor(hessian, kIn, kGptqDamping, "test")
-        .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kAbsmax, gptq);
+        .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); },
+               EndsBy(ClipChoice::kAbsmax, gptq.view().format), gptq);
     double ours = 0, theirs = 0;
     for (int64_t row = 0; row < kOut; ++row) {
       const std::vector<float> values(w.begin() + row * kIn, w.begin() + (row + 1) * kIn);
@@ -239,8 +247,8 @@ TEST(Gptq, DiagonalMomentsAreRoundToNearest) {
     const Format format = range == CodeRange::kOwn ? Format::kInt4 : WithRange(Format::kInt4, range);
     QuantizedMatrixBuffer gptq(format, 3, kIn, 16), nearest(format, 3, kIn, 16);
     GptqFactor(hessian, kIn, kGptqDamping, "test")
-        .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kLeastSquares,
-               gptq);
+        .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); },
+               EndsBy(ClipChoice::kLeastSquares, gptq.view().format), gptq);
     for (int64_t row = 0; row < 3; ++row) {
       RoundRowToNearest(w.data() + row * kIn, ClipChoice::kLeastSquares, nearest, row);
       EXPECT_TRUE(std::ranges::equal(std::span(gptq.Codes(row), gptq.view().RowBytes()),
@@ -261,7 +269,8 @@ TEST(Gptq, SameBytesOnAnyNumberOfThreads) {
     SetThreads(threads);
     QuantizedMatrixBuffer m(Format::kInt6, kOut, kIn, 32);
     GptqFactor(hessian, kIn, kGptqDamping, "test")
-        .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kAbsmax, m);
+        .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); },
+               EndsBy(ClipChoice::kAbsmax, m.view().format), m);
     const std::vector<uint8_t> bytes(m.Codes(0), m.Codes(0) + m.code_bytes());
     if (first.empty()) first = bytes;
     EXPECT_EQ(bytes, first);
@@ -281,7 +290,7 @@ TEST(Gptq, BadMomentsAndWeightsAreNamed) {
   EXPECT_THAT(Call([&] {
                 GptqFactor(hessian, 2, kGptqDamping, "x")
                     .Round([](int64_t, float* y) { y[0] = 1, y[1] = std::numeric_limits<float>::infinity(); },
-                           ClipChoice::kAbsmax, matrix);
+                           EndsBy(ClipChoice::kAbsmax, matrix.view().format), matrix);
               }),
               ThrowsMessage<Error>(HasSubstr("row 0")));
 }

@@ -134,14 +134,15 @@ TEST_P(QuantEaseTest, ScalesAreTheLeastSquaresOnes) {
 TEST_P(QuantEaseTest, BetterThanGptqAloneAndTheSameOnAnyNumberOfThreads) {
   const auto read = [&](int64_t row, float* y) { Read(row, y); };
   QuantizedMatrixBuffer gptq(GetParam(), kOut, kIn, 16);
-  GptqFactor(hessian_, kIn, kGptqDamping, "test").Round(read, ClipChoice::kAbsmax, gptq);
+  GptqFactor(hessian_, kIn, kGptqDamping, "test").Round(read, EndsBy(ClipChoice::kAbsmax, gptq.view().format), gptq);
   double before = 0, after = 0;
   for (int64_t row = 0; row < kOut; ++row) before += ErrorOf(gptq, row);
   std::vector<uint8_t> codes;
   for (const int threads : {1, 3}) {
     SetThreads(threads);
     QuantizedMatrixBuffer improved(GetParam(), kOut, kIn, 16);
-    GptqFactor(hessian_, kIn, kGptqDamping, "test").Round(read, ClipChoice::kAbsmax, improved);
+    GptqFactor(hessian_, kIn, kGptqDamping, "test")
+        .Round(read, EndsBy(ClipChoice::kAbsmax, improved.view().format), improved);
     Improve(20, improved);
     const std::vector<uint8_t> bytes(improved.Codes(0), improved.Codes(0) + improved.code_bytes());
     if (codes.empty()) codes = bytes;
