@@ -39,10 +39,10 @@ std::vector<ChoiceRecord> RecordsOf(const std::vector<ChoiceItem>& items, const 
   return records;
 }
 
-constexpr WindowKeys kSamples{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
+constexpr WindowKeys kChoiceSamples{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
     kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items", .kind = Units::kIndependent};
-constexpr FigureKeys kFigures[] = {
-    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kSamples},
+constexpr FigureKeys kChoiceFigures[] = {
+    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kChoiceSamples},
     {.name = "acc_norm", .error = "acc_norm_stderr", .outcomes = "outcomes_norm", .windows = kSamplesNorm}};
 
 }  // namespace
@@ -78,7 +78,7 @@ TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
                     {"acc_norm_stderr", ShareError(acc_norm, n)},
                     {"outcomes", outcomes},
                     {"outcomes_norm", outcomes_norm}};
-  AddSamples(result, kFigures);
+  AddSamples(result, kChoiceFigures);
   return result;
 }
 
@@ -93,7 +93,7 @@ const char* ReportedAccuracy(const std::vector<ChoiceItem>& items) {
 
 namespace {
 
-RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+RunTask ReadChoice(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   return TaskOfItems(LoadChoiceItems(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
                      [](const std::vector<ChoiceItem>& items, const EndingScores& scores) {
                        TaskResult result = Accuracies(RecordsOf(items, scores));
@@ -102,14 +102,14 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptio
                      });
 }
 
-std::string How(const Json& result) {
+std::string HowChoice(const Json& result) {
   const std::string samples =
       result.contains("sample_items") ? " of " + Counted(std::ssize(result["sample_items"]), "sample") : "";
   return Formatted("{}{}, each ending scored after its context, {} <s>", Counted(result.at("n"), "item"), samples,
                    result.at("bos").get<bool>() ? "with" : "without");
 }
 
-std::vector<ItemKeys> Keys(const std::filesystem::path& file, const WindowOptions& windows) {
+std::vector<ItemKeys> ChoiceKeys(const std::filesystem::path& file, const WindowOptions& windows) {
   return KeysOfItems(LoadChoiceItems(file, static_cast<size_t>(windows.limit), windows.from));
 }
 
@@ -117,11 +117,11 @@ std::vector<ItemKeys> Keys(const std::filesystem::path& file, const WindowOption
 
 constexpr TaskKind kChoiceTask{.name = "choice",
                                .file = "ITEMS.jsonl",
-                               .read = Read,
-                               .figures = kFigures,
+                               .read = ReadChoice,
+                               .figures = kChoiceFigures,
                                .count = "n",
                                .unit = "item",
-                               .how = How,
-                               .keys = Keys};
+                               .how = HowChoice,
+                               .keys = ChoiceKeys};
 
 }  // namespace tare

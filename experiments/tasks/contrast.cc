@@ -284,7 +284,7 @@ RunTask ReadRetrieval(const std::filesystem::path& file, const Model& of, const 
   return Contrast(file, of, options, Retrieve);
 }
 
-std::string How(const Json& result) {
+std::string HowContrast(const Json& result) {
   return Formatted("{} and {}; the other tower runs as stored", Counted(result.at("images"), "image"),
                    Counted(result.at("prompts"), "prompt"));
 }
@@ -306,7 +306,7 @@ constexpr TaskKind OfTowers(std::string_view name, decltype(TaskKind::read) read
           .figures = figures,
           .count = "images",
           .unit = "image",
-          .how = How,
+          .how = HowContrast,
           .of_towers = true,
           .beside = OtherTower};
 }

@@ -218,7 +218,7 @@ struct KeptReference {
   std::shared_ptr<ReferenceStates> states;  // null: they would take too much memory
 };
 
-RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+RunTask ReadDivergence(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
   CutText text = CutByConvention(input, of, options.windows);
   KeptReference kept{.model = ReferenceOf(of, options), .states = nullptr};
@@ -238,7 +238,7 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptio
   return {std::move(body), size};
 }
 
-std::string How(const Json& result) {
+std::string HowDivergence(const Json& result) {
   const auto number = [&](const char* key, const char* format) {
     return NumberText(result.at(key).get<double>(), format);
   };
@@ -258,7 +258,7 @@ std::string How(const Json& result) {
 constexpr WindowKeys kKlds{.losses = "window_klds", .counts = "window_tokens"},
     kRatios{.losses = "window_log_ratios", .counts = "window_tokens"},
     kSameTops{.losses = "window_same_tops", .counts = "window_tokens"};
-constexpr FigureKeys kFigures[] = {
+constexpr FigureKeys kDivergenceFigures[] = {
     {.name = "kld", .error = "kld_stderr", .windows = kKlds, .format = ".2e", .in_tables = ".2e", .of_same = 0},
     {.name = "same_top", .error = "same_top_stderr", .windows = kSameTops, .of_same = 1},
     {.name = "perplexity_ratio",
@@ -270,12 +270,12 @@ constexpr FigureKeys kFigures[] = {
 
 constexpr TaskKind kDivergenceTask{.name = "divergence",
                                    .file = "TEXT",
-                                   .read = Read,
-                                   .figures = kFigures,
+                                   .read = ReadDivergence,
+                                   .figures = kDivergenceFigures,
                                    .count = "tokens",
                                    .unit = "token",
                                    .convention = PerplexityConvention,
-                                   .how = How,
+                                   .how = HowDivergence,
                                    .by_position = "by_context",
                                    .reference = true,
                                    .compares = true};

@@ -92,7 +92,7 @@ TaskResult Measured(const CutDocuments& cut, const Json& perplexity) {
   return result;
 }
 
-RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+RunTask ReadDocuments(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   CutDocuments cut = Cut(file, of, options.windows);
   const TaskSize size = SizeOf(cut.windows);
   auto body = [cut = std::move(cut)](Model& model, PlanRun& run, const Progress& progress) {
@@ -108,30 +108,32 @@ Json DocumentsConvention(const WindowOptions& windows) {
           {"convention", "each document by itself, in the windows of lm-evaluation-harness's loglikelihood_rolling"}};
 }
 
-std::string How(const Json& result) {
+std::string HowDocuments(const Json& result) {
   return Formatted(
       "{}, each by itself after {}, in windows of {}{}: {} scored", Counted(result.at("documents"), "document"),
       result.at("bos").get<bool>() ? "<s>" : "the token that ends a text", result.at("window").dump(),
       result.contains("convention") ? " by the convention of lm-eval" : "", Counted(result.at("tokens"), "token"));
 }
 
-constexpr WindowKeys kWords{.losses = "document_losses", .counts = "document_words", .kind = Units::kIndependent},
+constexpr WindowKeys kDocumentWords{
+    .losses = "document_losses", .counts = "document_words", .kind = Units::kIndependent},
     kBytes{.losses = "document_losses", .counts = "document_bytes", .kind = Units::kIndependent},
     kBits{.losses = "document_bits", .counts = "document_bytes", .kind = Units::kIndependent};
-constexpr FigureKeys kFigures[] = {{.name = "word_perplexity", .windows = kWords, .of_mean = OfMean::kExponential},
-                                   {.name = "byte_perplexity", .windows = kBytes, .of_mean = OfMean::kExponential},
-                                   {.name = "bits_per_byte", .windows = kBits, .in_tables = nullptr}};
+constexpr FigureKeys kDocumentsFigures[] = {
+    {.name = "word_perplexity", .windows = kDocumentWords, .of_mean = OfMean::kExponential},
+    {.name = "byte_perplexity", .windows = kBytes, .of_mean = OfMean::kExponential},
+    {.name = "bits_per_byte", .windows = kBits, .in_tables = nullptr}};
 
 }  // namespace
 
 constexpr TaskKind kDocumentsTask{.name = "documents",
                                   .file = "DOCUMENTS.jsonl",
-                                  .read = Read,
-                                  .figures = kFigures,
+                                  .read = ReadDocuments,
+                                  .figures = kDocumentsFigures,
                                   .count = "tokens",
                                   .unit = "token",
                                   .convention = DocumentsConvention,
-                                  .how = How,
+                                  .how = HowDocuments,
                                   .of_documents = true};
 
 }  // namespace tare

@@ -145,7 +145,7 @@ constexpr WindowKeys kRight{.losses = "sample_right", .counts = "sample_items", 
     kNumber{.losses = "sample_number", .counts = "sample_items", .kind = Units::kIndependent},
     kRecall{.losses = "recall_sums", .counts = "mean_counts", .kind = Units::kIndependent},
     kF1{.losses = "f1_sums", .counts = "mean_counts", .kind = Units::kIndependent};
-constexpr FigureKeys kFigures[] = {
+constexpr FigureKeys kGeneratedFigures[] = {
     {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kRight},
     {.name = "exact", .error = "exact_stderr", .outcomes = "outcomes_exact", .windows = kExact, .in_tables = nullptr},
     {.name = "contains",
@@ -239,7 +239,7 @@ TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<
   AddShare(result, "number", "number", "outcomes_number");
   AddMean(result, "recall");
   AddMean(result, "f1");
-  AddSamples(result, kFigures);
+  AddSamples(result, kGeneratedFigures);
   result.figures.update({{"answer_tokens", tokens}, {"cut", cut}, {"drawn", drawn}, {"most_tokens", most}});
   return result;
 }
@@ -247,7 +247,7 @@ TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<
 constexpr TaskKind kGenerateTask{.name = "generate",
                                  .file = "ITEMS.jsonl",
                                  .read = ReadGenerate,
-                                 .figures = kFigures,
+                                 .figures = kGeneratedFigures,
                                  .count = "n",
                                  .unit = "answer",
                                  .answers = AnswersConvention,

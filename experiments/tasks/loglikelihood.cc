@@ -14,22 +14,24 @@
 namespace tare {
 namespace {
 
-constexpr WindowKeys kSamples{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
+constexpr WindowKeys kLoglikelihoodSamples{
+    .losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
     kItems{.losses = "item_losses", .counts = "item_counts", .kind = Units::kIndependent};
-constexpr FigureKeys kFigures[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kSamples},
-                                   {.name = "perplexity", .windows = kItems, .of_mean = OfMean::kExponential}};
+constexpr FigureKeys kLoglikelihoodFigures[] = {
+    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kLoglikelihoodSamples},
+    {.name = "perplexity", .windows = kItems, .of_mean = OfMean::kExponential}};
 
-RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+RunTask ReadLoglikelihood(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   return TaskOfItems(LoadContinuations(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
                      LogLikelihoods);
 }
 
-std::string How(const Json& result) {
+std::string HowLoglikelihood(const Json& result) {
   return Formatted("{}, each scored after its context, {} <s>", Counted(result.at("n"), "continuation"),
                    result.at("bos").get<bool>() ? "with" : "without");
 }
 
-std::vector<ItemKeys> Keys(const std::filesystem::path& file, const WindowOptions& windows) {
+std::vector<ItemKeys> LoglikelihoodKeys(const std::filesystem::path& file, const WindowOptions& windows) {
   return KeysOfItems(LoadContinuations(file, static_cast<size_t>(windows.limit), windows.from));
 }
 
@@ -57,17 +59,17 @@ TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const EndingScor
                     {"outcomes", outcomes},
                     {"item_losses", losses},
                     {"item_counts", std::vector<int64_t>(losses.size(), 1)}};
-  AddSamples(result, kFigures);
+  AddSamples(result, kLoglikelihoodFigures);
   return result;
 }
 
 constexpr TaskKind kLogLikelihoodTask{.name = "loglikelihood",
                                       .file = "CONTINUATIONS.jsonl",
-                                      .read = Read,
-                                      .figures = kFigures,
+                                      .read = ReadLoglikelihood,
+                                      .figures = kLoglikelihoodFigures,
                                       .count = "n",
                                       .unit = "continuation",
-                                      .how = How,
-                                      .keys = Keys};
+                                      .how = HowLoglikelihood,
+                                      .keys = LoglikelihoodKeys};
 
 }  // namespace tare

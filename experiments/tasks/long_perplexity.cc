@@ -111,7 +111,7 @@ Json FiguresOf(const TokenLosses& tokens, const LongText& text) {
   return *std::move(figures);
 }
 
-RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+RunTask ReadLongPerplexity(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   auto text = std::make_shared<LongText>(LongTextOf(file, of, options));
   const TaskSize size = SizeOf(text->windows);
   auto body = [text](Model& model, PlanRun& run, const Progress& progress) {
@@ -128,28 +128,28 @@ Json LongPerplexityConvention(const WindowOptions& windows) {
   return rules;
 }
 
-std::string How(const Json& result) {
+std::string HowLongPerplexity(const Json& result) {
   return Formatted("{} of {}{}\n  {} of {} that have {} or more before them need a long context",
                    Counted(result.at("windows"), "window"), result.at("window").dump(), TakenText(result),
                    Counted(result.at("tokens"), "token"), result.at("of_scored").dump(),
                    result.at("short_context").dump());
 }
 
-constexpr WindowKeys kWindows{.losses = "window_losses", .counts = "window_tokens"};
+constexpr WindowKeys kLongPerplexityWindows{.losses = "window_losses", .counts = "window_tokens"};
 constexpr FigureKeys kLongFigures[] = {
-    {.name = "longppl", .windows = kWindows, .of_mean = OfMean::kExponential, .format = "9.4f"},
-    {.name = "nll", .error = "nll_stderr", .windows = kWindows, .format = ".5f", .in_tables = nullptr}};
+    {.name = "longppl", .windows = kLongPerplexityWindows, .of_mean = OfMean::kExponential, .format = "9.4f"},
+    {.name = "nll", .error = "nll_stderr", .windows = kLongPerplexityWindows, .format = ".5f", .in_tables = nullptr}};
 
 }  // namespace
 
 constexpr TaskKind kLongPerplexityTask{.name = "longppl",
                                        .file = "TEXT",
-                                       .read = Read,
+                                       .read = ReadLongPerplexity,
                                        .figures = kLongFigures,
                                        .count = "tokens",
                                        .unit = "token",
                                        .convention = LongPerplexityConvention,
-                                       .how = How,
+                                       .how = HowLongPerplexity,
                                        .by_position = "by_position",
                                        .short_context = true,
                                        .reference = true};

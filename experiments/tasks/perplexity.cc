@@ -123,7 +123,7 @@ Json PerplexityConvention(const WindowOptions& w) {
 
 namespace {
 
-RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+RunTask ReadPerplexity(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
   CutText text = CutByConvention(input, of, options.windows);
   const TaskSize size = SizeOf(text.sequences);
@@ -135,7 +135,7 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptio
   return {std::move(body), size};
 }
 
-std::string How(const Json& result) {
+std::string HowPerplexity(const Json& result) {
   if (result.contains("convention"))
     return Formatted("{} of {} by the convention of {}, {} <s>: {} scored", Counted(result.at("windows"), "window"),
                      result.at("window").dump(), result.at("convention").get<std::string>(),
@@ -148,21 +148,21 @@ std::string How(const Json& result) {
                    result.at("bos").get<bool>() ? "each after" : "without", Counted(result.at("tokens"), "token"));
 }
 
-constexpr WindowKeys kWindows{.losses = "window_losses", .counts = "window_tokens"};
-constexpr FigureKeys kFigures[] = {
-    {.name = "perplexity", .windows = kWindows, .of_mean = OfMean::kExponential, .format = "9.4f"},
-    {.name = "nll", .error = "nll_stderr", .windows = kWindows, .format = ".5f", .in_tables = nullptr}};
+constexpr WindowKeys kPerplexityWindows{.losses = "window_losses", .counts = "window_tokens"};
+constexpr FigureKeys kPerplexityFigures[] = {
+    {.name = "perplexity", .windows = kPerplexityWindows, .of_mean = OfMean::kExponential, .format = "9.4f"},
+    {.name = "nll", .error = "nll_stderr", .windows = kPerplexityWindows, .format = ".5f", .in_tables = nullptr}};
 
 }  // namespace
 
 constexpr TaskKind kPerplexityTask{.name = "perplexity",
                                    .file = "TEXT",
-                                   .read = Read,
-                                   .figures = kFigures,
+                                   .read = ReadPerplexity,
+                                   .figures = kPerplexityFigures,
                                    .count = "tokens",
                                    .unit = "token",
                                    .convention = PerplexityConvention,
-                                   .how = How,
+                                   .how = HowPerplexity,
                                    .by_position = "by_position",
                                    .compared = &kDivergenceTask};
 

@@ -34,20 +34,21 @@ constexpr TensorNames kVisionNames{.embedding = "vision_model.embeddings.patch_e
                                    .class_row = "vision_model.embeddings.class_embedding",
                                    .input_norm = "vision_model.pre_layrnorm"};
 
-constexpr auto kBias = &ModelConfig::attention_bias, kMlpBias = &ModelConfig::mlp_bias;
-constexpr LinearPlace kLinear[]{{Site::kQProjW, Site::kQProjIn, "self_attn.q_proj", &LayerWeights::q, kBias, kNorm1},
-                                {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj", &LayerWeights::k, kBias, kNorm1},
-                                {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj", &LayerWeights::v, kBias, kNorm1},
-                                {Site::kOProjW, Site::kOProjIn, "self_attn.out_proj", &LayerWeights::o, kBias, {}},
-                                {Site::kUpProjW, Site::kUpProjIn, "mlp.fc1", &LayerWeights::up, kMlpBias, kNorm2},
-                                {Site::kDownProjW, Site::kDownProjIn, "mlp.fc2", &LayerWeights::down, kMlpBias, {}}};
+constexpr auto kClipBias = &ModelConfig::attention_bias, kClipMlpBias = &ModelConfig::mlp_bias;
+constexpr LinearPlace kClipLinear[]{
+    {Site::kQProjW, Site::kQProjIn, "self_attn.q_proj", &LayerWeights::q, kClipBias, kNorm1},
+    {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj", &LayerWeights::k, kClipBias, kNorm1},
+    {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj", &LayerWeights::v, kClipBias, kNorm1},
+    {Site::kOProjW, Site::kOProjIn, "self_attn.out_proj", &LayerWeights::o, kClipBias, {}},
+    {Site::kUpProjW, Site::kUpProjIn, "mlp.fc1", &LayerWeights::up, kClipMlpBias, kNorm2},
+    {Site::kDownProjW, Site::kDownProjIn, "mlp.fc2", &LayerWeights::down, kClipMlpBias, {}}};
 
 std::vector<int64_t> Hidden(const ModelConfig& c) { return {c.hidden}; }
-constexpr auto kVectors = std::to_array<VectorPlace>(
+constexpr auto kClipVectors = std::to_array<VectorPlace>(
     {{kNorm1, Hidden, 1, 0}, {kNorm1Bias, Hidden, 0, 0.1f}, {kNorm2, Hidden, 1, 0}, {kNorm2Bias, Hidden, 0, 0.1f}});
-constexpr auto kDifferentialVectors = Joined(kVectors, kLambdaVectors, kHeadNormVectors);
+constexpr auto kDifferentialVectors = Joined(kClipVectors, kLambdaVectors, kHeadNormVectors);
 
-void Read(const ConfigKeys& keys, ModelConfig& c) {
+void ReadClipConfig(const ConfigKeys& keys, ModelConfig& c) {
   c.norm_eps = static_cast<float>(keys.Positive("layer_norm_eps", 1e-5));
   c.attention_bias = c.mlp_bias = true;
   c.tied_embeddings = false;
@@ -63,7 +64,7 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
 }
 
 void ReadVision(const ConfigKeys& keys, ModelConfig& c) {
-  Read(keys, c);
+  ReadClipConfig(keys, c);
   keys.Refuse("num_channels", {"3"});
   c.image_size = keys.Integer("image_size", 1, 224);
   c.patch_size = keys.Integer("patch_size", 1, 32);
@@ -81,7 +82,7 @@ void ReadDifferential(const ConfigKeys& keys, ModelConfig& c) {
 }
 
 void ReadDiffText(const ConfigKeys& keys, ModelConfig& c) {
-  Read(keys, c);
+  ReadClipConfig(keys, c);
   ReadDifferential(keys, c);
 }
 
@@ -93,7 +94,7 @@ void ReadDiffVision(const ConfigKeys& keys, ModelConfig& c) {
 std::vector<OutputHead> Heads(const ModelConfig& c) { return StandardHeads(c.heads, c.heads); }
 std::vector<OutputHead> DifferentialHeads(const ModelConfig& c) { return GroupedHeads(c.heads, c.heads / 2, c.heads); }
 
-LayerWeights Load(Weights& weights, const ModelConfig& c, int layer) {
+LayerWeights LoadClipLayer(Weights& weights, const ModelConfig& c, int layer) {
   const std::string_view prefix = FamilyOf(c).names.positions;
   weights.Ignore(std::string(prefix.substr(0, prefix.rfind("position_embedding"))) + "position_ids");  // 0, 1, 2, ...
   LayerWeights w = LoadLayer(weights, c, layer);
@@ -113,7 +114,7 @@ void FeedForwardOfTower(const LayerCall& call) {
   AddDelta(call);
 }
 
-void Forward(const LayerCall& call) {
+void ClipForward(const LayerCall& call) {
   NormStream(call, kNorm1, kNorm1Bias);
   ProjectQkv(call);
   Attend(call);
@@ -138,11 +139,11 @@ constexpr Family Tower(std::string_view name, const TensorNames& names, void (*r
           .activation = "quick_gelu",
           .read = read,
           .names = names,
-          .linear = kLinear,
-          .vectors = kVectors,
+          .linear = kClipLinear,
+          .vectors = kClipVectors,
           .heads = Heads,
-          .load = Load,
-          .forward = Forward,
+          .load = LoadClipLayer,
+          .forward = ClipForward,
           .rotation = Rotation::kNone,
           .smoothed = {}};
 }
@@ -156,7 +157,7 @@ constexpr Family Differential(Family tower) {
 
 }  // namespace
 
-constinit const Family kClipText = Tower("clip_text_model", kTextNames, Read);
+constinit const Family kClipText = Tower("clip_text_model", kTextNames, ReadClipConfig);
 constinit const Family kClipVision = Tower("clip_vision_model", kVisionNames, ReadVision);
 constinit const Family kDiffClipText = Differential(Tower("diffclip_text_model", kTextNames, ReadDiffText));
 constinit const Family kDiffClipVision = Differential(Tower("diffclip_vision_model", kVisionNames, ReadDiffVision));

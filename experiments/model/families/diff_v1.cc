@@ -17,11 +17,11 @@ namespace {
 
 using Pairing = ModelConfig::Pairing;
 
-constexpr auto kLinear =
+constexpr auto kDiffV1Linear =
     Changed(kLlamaLinear, [](auto& places) { At(places, Site::kOProjW).tensor = "self_attn.out_proj"; });
-constexpr auto kVectors = Joined(kLlamaVectors, kLambdaVectors, kHeadNormVectors);
+constexpr auto kDiffV1Vectors = Joined(kLlamaVectors, kLambdaVectors, kHeadNormVectors);
 
-void Read(const ConfigKeys& keys, ModelConfig& c) {
+void ReadDiffV1Config(const ConfigKeys& keys, ModelConfig& c) {
   ReadLlamaConfig(keys, c);
   c.rotary.layout = RotaryConfig::Layout::kInterleaved;
   c.pairing = Pairing::kAdjacent;
@@ -48,9 +48,9 @@ std::vector<OutputHead> Heads(const ModelConfig& c) {
 // The head norm's weight treats the channels of a head differently.
 constinit const Family kDiffV1 = Changed(kLlama, [](Family& f) {
   f.name = "diff_v1";
-  f.read = Read;
-  f.linear = kLinear;
-  f.vectors = kVectors;
+  f.read = ReadDiffV1Config;
+  f.linear = kDiffV1Linear;
+  f.vectors = kDiffV1Vectors;
   f.heads = Heads;
   f.load = LoadDifferentialLayer;
   f.forward = DifferentialForward;

@@ -14,9 +14,9 @@ namespace {
 constexpr auto kLambdaProjection =
     std::to_array<LinearPlace>({{Site::kLambdaProjW, Site::kLambdaProjIn, "self_attn.lambda_proj",
                                  &LayerWeights::lambda_projection, nullptr, kInputNorm}});
-constexpr auto kLinear = Joined(kLlamaLinear, kLambdaProjection);
+constexpr auto kDiffV2Linear = Joined(kLlamaLinear, kLambdaProjection);
 
-void Read(const ConfigKeys& keys, ModelConfig& c) {
+void ReadDiffV2Config(const ConfigKeys& keys, ModelConfig& c) {
   ReadLlamaConfig(keys, c);
   c.rotary.layout = RotaryConfig::Layout::kInterleaved;
   keys.Refuse("head_pairing", {"\"adjacent\""});
@@ -31,7 +31,7 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
 
 std::vector<OutputHead> Heads(const ModelConfig& c) { return V2Heads(c.heads / 2, c.kv_heads); }
 
-void Forward(const LayerCall& call) {
+void DiffV2Forward(const LayerCall& call) {
   NormRows(call, call.weights.vectors.at(kInputNorm));
   ProjectQkv(call);
   RotateQk(call);
@@ -48,10 +48,10 @@ void Forward(const LayerCall& call) {
 // Between V and o_proj there are only sums over tokens.
 constinit const Family kDiffV2 = Changed(kLlama, [](Family& f) {
   f.name = "diff_v2";
-  f.read = Read;
-  f.linear = kLinear;
+  f.read = ReadDiffV2Config;
+  f.linear = kDiffV2Linear;
   f.heads = Heads;
-  f.forward = Forward;
+  f.forward = DiffV2Forward;
 });
 
 }  // namespace tare

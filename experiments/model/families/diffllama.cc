@@ -9,9 +9,9 @@
 namespace tare {
 namespace {
 
-constexpr auto kVectors = Joined(kLlamaVectors, kLambdaVectors);
+constexpr auto kDiffLlamaVectors = Joined(kLlamaVectors, kLambdaVectors);
 
-void Read(const ConfigKeys& keys, ModelConfig& c) {
+void ReadDiffLlamaConfig(const ConfigKeys& keys, ModelConfig& c) {
   ReadLlamaConfig(keys, c);
   keys.Refuse("head_pairing", {"\"halves\""});
   keys.Refuse("lambda_init");
@@ -26,8 +26,8 @@ std::vector<OutputHead> Heads(const ModelConfig& c) { return DiffLlamaHeads(c.he
 // The head norm has no weight, so it is unaffected by a rotation of a head's values.
 constinit const Family kDiffLlama = Changed(kLlama, [](Family& f) {
   f.name = "diffllama";
-  f.read = Read;
-  f.vectors = kVectors;
+  f.read = ReadDiffLlamaConfig;
+  f.vectors = kDiffLlamaVectors;
   f.heads = Heads;
   f.load = LoadDifferentialLayer;
   f.forward = DifferentialForward;

@@ -45,7 +45,7 @@ std::vector<int> ReadPattern(const ConfigKeys& keys, int layers) {
   return ReadWindows(keys, layers, window, [pattern](int layer) { return (layer + 1) % pattern != 0; });
 }
 
-void Read(const ConfigKeys& keys, ModelConfig& c) {
+void ReadGemma3Config(const ConfigKeys& keys, ModelConfig& c) {
   if (const std::string gelu = "gelu_pytorch_tanh";
       keys.Has("hidden_activation") && keys.Text("hidden_activation") != gelu)
     Fail("{}: hidden_activation: got '{}', expected {} (others are not supported)", keys.where(),
@@ -64,7 +64,7 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
   ReadPositions(keys, c);
 }
 
-void Forward(const LayerCall& call) {
+void Gemma3Forward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
   NormRows(call, vectors.at(kInputNorm));
   ProjectQkv(call);
@@ -80,25 +80,25 @@ void Forward(const LayerCall& call) {
   AddDelta(call);
 }
 
-constexpr auto kLinear = Changed(kLlamaLinear, [](auto& places) {
+constexpr auto kGemma3Linear = Changed(kLlamaLinear, [](auto& places) {
   At(places, Site::kGateProjW).norm = At(places, Site::kUpProjW).norm = kPreFeedForwardNorm;
 });
-constexpr VectorPlace kVectors[]{{kInputNorm, HiddenShape, 0, 0},
-                                 {kPostAttentionNorm, HiddenShape, 0, 0},
-                                 {kPreFeedForwardNorm, HiddenShape, 0, 0},
-                                 {kPostFeedForwardNorm, HiddenShape, 0, 0},
-                                 {kQNorm, HeadDimShape, 0, 0},
-                                 {kKNorm, HeadDimShape, 0, 0}};
+constexpr VectorPlace kGemma3Vectors[]{{kInputNorm, HiddenShape, 0, 0},
+                                       {kPostAttentionNorm, HiddenShape, 0, 0},
+                                       {kPreFeedForwardNorm, HiddenShape, 0, 0},
+                                       {kPostFeedForwardNorm, HiddenShape, 0, 0},
+                                       {kQNorm, HeadDimShape, 0, 0},
+                                       {kKNorm, HeadDimShape, 0, 0}};
 
 }  // namespace
 
 constinit const Family kGemma3 = Changed(kLlama, [](Family& f) {
   f.name = "gemma3_text";
-  f.read = Read;
-  f.linear = kLinear;
-  f.vectors = kVectors;
+  f.read = ReadGemma3Config;
+  f.linear = kGemma3Linear;
+  f.vectors = kGemma3Vectors;
   f.load = LoadLayer;
-  f.forward = Forward;
+  f.forward = Gemma3Forward;
   f.rotation = Rotation::kNone;
   f.norm_offset = 1;
 });

@@ -19,11 +19,11 @@ std::vector<int64_t> TermsShape(const ModelConfig&) { return {3}; }
 std::vector<int64_t> TermsBiasShape(const ModelConfig&) { return {1}; }
 constexpr auto kTermsVectors =
     std::to_array<VectorPlace>({{kTerms, TermsShape, 1.0f / 3, 0}, {kTermsBias, TermsBiasShape, 0, 0}});
-constexpr auto kVectors = Joined(kLlamaVectors, kLambdaVectors, kHeadNormVectors, kTermsVectors);
+constexpr auto kMotifVectors = Joined(kLlamaVectors, kLambdaVectors, kHeadNormVectors, kTermsVectors);
 
 int NoiseHeads(const ModelConfig& c) { return c.noise_heads > 0 ? c.noise_heads : c.heads / 2; }
 
-void Read(const ConfigKeys& keys, ModelConfig& c) {
+void ReadMotifConfig(const ConfigKeys& keys, ModelConfig& c) {
   ReadLlamaConfig(keys, c);
   c.attention_bias = c.mlp_bias = keys.Flag("use_bias", false);
   if (keys.Flag("qkv_bias", c.attention_bias) != c.attention_bias)
@@ -44,13 +44,13 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
 
 std::vector<OutputHead> Heads(const ModelConfig& c) { return GroupedHeads(c.heads, NoiseHeads(c), c.kv_heads); }
 
-LayerWeights Load(Weights& weights, const ModelConfig& config, int layer) {
+LayerWeights LoadMotifLayer(Weights& weights, const ModelConfig& config, int layer) {
   LayerWeights w = LoadLlamaLayer(weights, config, layer);
   SetLambda(w, LambdaInit(layer - 1));
   return w;
 }
 
-void Forward(const LayerCall& call) {
+void MotifForward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
   AddDifferentialAttention(call);
   NormRows(call, vectors.at(kPostAttentionNorm));
@@ -64,11 +64,11 @@ void Forward(const LayerCall& call) {
 constinit const Family kMotif = Changed(kLlama, [](Family& f) {
   f.name = "motif";
   f.activation = "poly_norm";
-  f.read = Read;
-  f.vectors = kVectors;
+  f.read = ReadMotifConfig;
+  f.vectors = kMotifVectors;
   f.heads = Heads;
-  f.load = Load;
-  f.forward = Forward;
+  f.load = LoadMotifLayer;
+  f.forward = MotifForward;
   f.rotation = Rotation::kStream;
   f.smoothed = kDifferentialSmoothed;
 });

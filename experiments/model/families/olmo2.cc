@@ -35,7 +35,7 @@ void ReadOlmo3(const ConfigKeys& keys, ModelConfig& c) {
   c.window_rotary = RotaryConfig{.theta = c.rotary.theta};
 }
 
-void Forward(const LayerCall& call) {
+void Olmo2Forward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
   TakeRows(call);
   ProjectQkv(call);
@@ -52,16 +52,16 @@ void Forward(const LayerCall& call) {
 }
 
 // There is no norm before a block.
-constexpr auto kLinear = Changed(kLlamaLinear, [](auto& places) {
+constexpr auto kOlmo2Linear = Changed(kLlamaLinear, [](auto& places) {
   for (LinearPlace& place : places) place.norm = {};
 });
 
 std::vector<int64_t> QueriesShape(const ModelConfig& c) { return {int64_t{c.heads} * c.head_dim}; }
 std::vector<int64_t> KeysShape(const ModelConfig& c) { return {int64_t{c.kv_heads} * c.head_dim}; }
-constexpr VectorPlace kVectors[]{{kQNorm, QueriesShape, 1, 0},
-                                 {kKNorm, KeysShape, 1, 0},
-                                 {kPostAttentionNorm, HiddenShape, 1, 0},
-                                 {kPostFeedForwardNorm, HiddenShape, 1, 0}};
+constexpr VectorPlace kOlmo2Vectors[]{{kQNorm, QueriesShape, 1, 0},
+                                      {kKNorm, KeysShape, 1, 0},
+                                      {kPostAttentionNorm, HiddenShape, 1, 0},
+                                      {kPostFeedForwardNorm, HiddenShape, 1, 0}};
 
 constexpr Site kSmoothed[]{Site::kDownProjIn, Site::kOProjIn};
 
@@ -69,9 +69,9 @@ constexpr Family Olmo(std::string_view name, void (*read)(const ConfigKeys&, Mod
   return Changed(kLlama, [&](Family& f) {
     f.name = name;
     f.read = read;
-    f.linear = kLinear;
-    f.vectors = kVectors;
-    f.forward = Forward;
+    f.linear = kOlmo2Linear;
+    f.vectors = kOlmo2Vectors;
+    f.forward = Olmo2Forward;
     f.rotation = Rotation::kNone;
     f.smoothed = kSmoothed;
   });

@@ -36,22 +36,23 @@ constexpr LambdaNames kLambdaVectorNames{
 };
 
 constexpr std::string_view kQkv = "attn.Wqkv", kWiden = "mlp.fc1";
-constexpr auto kBias = &ModelConfig::attention_bias, kMlpBias = &ModelConfig::mlp_bias,
+constexpr auto kPhi4FlashBias = &ModelConfig::attention_bias, kPhi4FlashMlpBias = &ModelConfig::mlp_bias,
                kMambaBias = &ModelConfig::mamba_bias;
-constexpr LinearPlace kLinear[]{
+constexpr LinearPlace kPhi4FlashLinear[]{
     {Site::kMambaInProjW, Site::kMambaInProjIn, "attn.in_proj", &LayerWeights::mixer_in, kMambaBias, kInputNorm},
     {Site::kMambaXProjW, Site::kMambaXProjIn, "attn.x_proj", &LayerWeights::scan_x, nullptr, {}},
     {Site::kMambaDtProjW, Site::kMambaDtProjIn, "attn.dt_proj", &LayerWeights::scan_dt, nullptr, {}},
     {Site::kMambaOutProjW, Site::kMambaOutProjIn, "attn.out_proj", &LayerWeights::mixer_out, kMambaBias, {}},
     {Site::kGmuInProjW, Site::kGmuInProjIn, "attn.in_proj", &LayerWeights::mixer_in, nullptr, kInputNorm},
     {Site::kGmuOutProjW, Site::kGmuOutProjIn, "attn.out_proj", &LayerWeights::mixer_out, nullptr, {}},
-    {Site::kQProjW, Site::kQProjIn, "attn.Wqkv.q", &LayerWeights::q, kBias, kInputNorm, kQkv},
-    {Site::kKProjW, Site::kKProjIn, "attn.Wqkv.k", &LayerWeights::k, kBias, kInputNorm, kQkv},
-    {Site::kVProjW, Site::kVProjIn, "attn.Wqkv.v", &LayerWeights::v, kBias, kInputNorm, kQkv},
-    {Site::kOProjW, Site::kOProjIn, "attn.out_proj", &LayerWeights::o, kBias, {}},
-    {Site::kGateProjW, Site::kGateProjIn, "mlp.fc1.gate", &LayerWeights::gate, kMlpBias, kPostAttentionNorm, kWiden},
-    {Site::kUpProjW, Site::kUpProjIn, "mlp.fc1.up", &LayerWeights::up, kMlpBias, kPostAttentionNorm, kWiden},
-    {Site::kDownProjW, Site::kDownProjIn, "mlp.fc2", &LayerWeights::down, kMlpBias, {}},
+    {Site::kQProjW, Site::kQProjIn, "attn.Wqkv.q", &LayerWeights::q, kPhi4FlashBias, kInputNorm, kQkv},
+    {Site::kKProjW, Site::kKProjIn, "attn.Wqkv.k", &LayerWeights::k, kPhi4FlashBias, kInputNorm, kQkv},
+    {Site::kVProjW, Site::kVProjIn, "attn.Wqkv.v", &LayerWeights::v, kPhi4FlashBias, kInputNorm, kQkv},
+    {Site::kOProjW, Site::kOProjIn, "attn.out_proj", &LayerWeights::o, kPhi4FlashBias, {}},
+    {Site::kGateProjW, Site::kGateProjIn, "mlp.fc1.gate", &LayerWeights::gate, kPhi4FlashMlpBias, kPostAttentionNorm,
+     kWiden},
+    {Site::kUpProjW, Site::kUpProjIn, "mlp.fc1.up", &LayerWeights::up, kPhi4FlashMlpBias, kPostAttentionNorm, kWiden},
+    {Site::kDownProjW, Site::kDownProjIn, "mlp.fc2", &LayerWeights::down, kPhi4FlashMlpBias, {}},
 };
 
 constexpr LayerKinds kAttentions = LayerKinds::Of({LayerKind::kAttention, LayerKind::kSharedAttention}),
@@ -59,7 +60,7 @@ constexpr LayerKinds kAttentions = LayerKinds::Of({LayerKind::kAttention, LayerK
 std::vector<int64_t> ChannelShape(const ModelConfig& c) { return {c.scan_channels}; }
 std::vector<int64_t> ConvShape(const ModelConfig& c) { return {c.scan_channels, 1, c.scan_taps}; }
 std::vector<int64_t> StateShape(const ModelConfig& c) { return {c.scan_channels, c.scan_states}; }
-constexpr VectorPlace kVectors[]{
+constexpr VectorPlace kPhi4FlashVectors[]{
     {kInputNorm, HiddenShape, 1, 0},
     {kInputNormBias, HiddenShape, 0, 0.1f},
     {kPostAttentionNorm, HiddenShape, 1, 0},
@@ -120,7 +121,7 @@ void ReadScan(const ConfigKeys& keys, ModelConfig& c) {
   c.mamba_bias = keys.Flag("mamba_proj_bias", false);
 }
 
-void Read(const ConfigKeys& keys, ModelConfig& c) {
+void ReadPhi4FlashConfig(const ConfigKeys& keys, ModelConfig& c) {
   CheckActivation(keys, c);
   if (c.layers % 4 != 0)
     Fail("{}: num_hidden_layers: got {}, expected a multiple of 4: layers come in pairs, in two halves", keys.where(),
@@ -167,7 +168,7 @@ void Fit(const Checkpoint& files, ModelConfig& c) {
 
 std::vector<OutputHead> Heads(const ModelConfig& c) { return GroupedHeads(c.heads, c.heads / 2, c.kv_heads); }
 
-LayerWeights Load(Weights& weights, const ModelConfig& c, int layer) {
+LayerWeights LoadPhi4FlashLayer(Weights& weights, const ModelConfig& c, int layer) {
   LayerWeights w = LoadLayer(weights, c, layer);
   if (kAttentions.Has(c.Kind(layer))) SetLambda(w, LambdaInit(layer), kLambdaVectorNames);
   if (c.Kind(layer) == LayerKind::kMamba) w.scan = ScanParametersOf(w, {kConv, kConvBias, kDtBias, kALog, kD}, c);
@@ -181,7 +182,7 @@ void MixHeads(const LayerCall& call) {
   ProjectOutput(call);
 }
 
-void Forward(const LayerCall& call) {
+void Phi4FlashForward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
   LayerNormRows(call, vectors.at(kInputNorm), vectors.at(kInputNormBias));
   switch (call.config.Kind(call.layer)) {
@@ -205,17 +206,17 @@ void Forward(const LayerCall& call) {
 }  // namespace
 
 constinit const Family kPhi4Flash{.name = "phi4flash",
-                                  .read = Read,
+                                  .read = ReadPhi4FlashConfig,
                                   .names = {.embedding = "model.embed_tokens.weight",
                                             .final_norm = "model.final_layernorm.weight",
                                             .head = "lm_head.weight",
                                             .layer = "model.layers.",
                                             .final_norm_bias = "model.final_layernorm.bias"},
-                                  .linear = kLinear,
-                                  .vectors = kVectors,
+                                  .linear = kPhi4FlashLinear,
+                                  .vectors = kPhi4FlashVectors,
                                   .heads = Heads,
-                                  .load = Load,
-                                  .forward = Forward,
+                                  .load = LoadPhi4FlashLayer,
+                                  .forward = Phi4FlashForward,
                                   .rotation = Rotation::kNone,
                                   .smoothed = {},
                                   .fit = Fit};

@@ -7,7 +7,7 @@
 namespace tare {
 namespace {
 
-void Read(const ConfigKeys& keys, ModelConfig& c) {
+void ReadQwen2Config(const ConfigKeys& keys, ModelConfig& c) {
   ReadDecoderConfig(keys, c);
   keys.Refuse("use_mrope");
   c.windows = ReadQwenWindows(keys, c.layers);
@@ -15,14 +15,14 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
   c.mlp_bias = false;
 }
 
-constexpr auto kLinear = Changed(kLlamaLinear, [](auto& places) { At(places, Site::kOProjW).bias = nullptr; });
+constexpr auto kQwen2Linear = Changed(kLlamaLinear, [](auto& places) { At(places, Site::kOProjW).bias = nullptr; });
 
 }  // namespace
 
 constinit const Family kQwen2 = Changed(kLlama, [](Family& f) {
   f.name = "qwen2";
-  f.read = Read;
-  f.linear = kLinear;
+  f.read = ReadQwen2Config;
+  f.linear = kQwen2Linear;
 });
 
 }  // namespace tare

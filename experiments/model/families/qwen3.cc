@@ -10,7 +10,7 @@
 namespace tare {
 namespace {
 
-void Read(const ConfigKeys& keys, ModelConfig& c) {
+void ReadQwen3Config(const ConfigKeys& keys, ModelConfig& c) {
   ReadDecoderConfig(keys, c);
   c.windows = ReadQwenWindows(keys, c.layers);
   if (!keys.Has("head_dim")) c.head_dim = 128;
@@ -26,7 +26,7 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
   }
 }
 
-void Forward(const LayerCall& call) {
+void Qwen3Forward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
   NormRows(call, vectors.at(kInputNorm));
   ProjectQkv(call);
@@ -41,16 +41,16 @@ void Forward(const LayerCall& call) {
   AddDelta(call);
 }
 
-constexpr auto kVectors = Joined(kLlamaVectors, kQkNormVectors);
+constexpr auto kQwen3Vectors = Joined(kLlamaVectors, kQkNormVectors);
 
 }  // namespace
 
 // A gate per value between V and o_proj forbids rotating the values of a head.
 constinit const Family kQwen3 = Changed(kLlama, [](Family& f) {
   f.name = "qwen3";
-  f.read = Read;
-  f.vectors = kVectors;
-  f.forward = Forward;
+  f.read = ReadQwen3Config;
+  f.vectors = kQwen3Vectors;
+  f.forward = Qwen3Forward;
   f.rotation = Rotation::kStream;
 });
 

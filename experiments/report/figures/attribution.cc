@@ -23,10 +23,10 @@ Table EffectTable(const char* site, const char* series) {
                       {"n", "n"}}};
 }
 
-std::string PanelOf(const SweepFigure& row) { return row.cell->task + ", " + row.figure->keys.name; }
+std::string AttributionPanelOf(const SweepFigure& row) { return row.cell->task + ", " + row.figure->keys.name; }
 
 // Rows of single sites at the fewest bits, with each task's primary figure. None if the sweep has one site only.
-std::vector<SweepFigure> RowsOf(const Sweep& sweep) {
+std::vector<SweepFigure> AttributionRows(const Sweep& sweep) {
   std::vector<SweepFigure> rows = sweep.Figures();
   std::erase_if(rows, [](const SweepFigure& row) {
     return row.change == nullptr || row.cell->row.site.contains(',') || row.figure != &row.cell->figures.list.front();
@@ -40,8 +40,8 @@ std::vector<SweepFigure> RowsOf(const Sweep& sweep) {
   return several ? rows : std::vector<SweepFigure>();
 }
 
-void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
-  const std::vector<SweepFigure> rows = RowsOf(sweep);
+void AddAttribution(const Sweep& sweep, std::vector<FigureData>& figures) {
+  const std::vector<SweepFigure> rows = AttributionRows(sweep);
   if (rows.empty()) return;
   const int bits = rows.front().cell->row.bits;
   FigureData figure{.name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
@@ -54,10 +54,10 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
   std::vector<std::string> known;
   for (const SweepFigure& row : rows) {
     const std::optional<Interval>& interval = row.change->interval;
-    figure.table.Add({PanelOf(row), row.cell->row.site, row.cell->model, row.cell->Plan(),
+    figure.table.Add({AttributionPanelOf(row), row.cell->row.site, row.cell->model, row.cell->Plan(),
                       NumberOrNull(row.change->value), NumberOrNull(interval ? interval->low : NAN),
                       NumberOrNull(interval ? interval->high : NAN), row.cell->figures.count});
-    const std::string of = PanelOf(row) + " of " + row.cell->model;
+    const std::string of = AttributionPanelOf(row) + " of " + row.cell->model;
     if (std::ranges::contains(known, of)) continue;  // sorted: the first changes most
     known.push_back(of);
     figure.caption +=
@@ -133,7 +133,7 @@ void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
 
 std::vector<FigureData> CostsOfSites(const Material& material) {
   std::vector<FigureData> figures;
-  for (const Sweep& sweep : material.sweeps) AddSweep(sweep, figures);
+  for (const Sweep& sweep : material.sweeps) AddAttribution(sweep, figures);
   material.ForEach("tare.attribution/1", [&](const Json& json) { AddAttribution(json, figures); });
   return figures;
 }

@@ -13,7 +13,7 @@
 namespace tare {
 namespace {
 
-std::string PanelOf(const SweepFigure& row) {
+std::string BitsPanelOf(const SweepFigure& row) {
   const std::string_view name = row.figure->keys.name;
   const std::string words = name == "acc"          ? ", share right"
                             : name == "acc_norm"   ? ", share right (acc_norm)"
@@ -53,7 +53,7 @@ std::string VerdictText(const Comparison& c) {
 }
 
 // "With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], ..."
-std::string SentenceOf(const SweepFigure& row) {
+std::string BitsSentence(const SweepFigure& row) {
   const SweepCell& cell = *row.cell;
   return Formatted("{}, {}'s {} {}{}.", PlanWords(cell), cell.model, FigureOnText(cell.task, row.figure->keys.name),
                    MoveText(MoveOf(row)), VerdictText(*row.change));
@@ -63,11 +63,11 @@ std::string SentenceOf(const SweepFigure& row) {
 std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   int fewest = 16;
   for (const SweepFigure& row : rows) {
-    if (PanelOf(row) == panel) fewest = std::min(fewest, row.cell->row.bits);
+    if (BitsPanelOf(row) == panel) fewest = std::min(fewest, row.cell->row.bits);
   }
   std::vector<const SweepFigure*> largest;  // per model
   for (const SweepFigure& row : rows) {
-    if (PanelOf(row) != panel || row.cell->row.bits != fewest || row.change == nullptr) continue;
+    if (BitsPanelOf(row) != panel || row.cell->row.bits != fewest || row.change == nullptr) continue;
     const auto known =
         std::ranges::find(largest, row.cell->model, [](const SweepFigure* one) { return one->cell->model; });
     if (known == largest.end()) {
@@ -77,12 +77,12 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const 
     }
   }
   std::vector<std::string> sentences;
-  for (const SweepFigure* row : largest) sentences.push_back(SentenceOf(*row));
+  for (const SweepFigure* row : largest) sentences.push_back(BitsSentence(*row));
   return sentences;
 }
 
 // With one accuracy of a task, the one that it reports; table.csv has all.
-std::vector<SweepFigure> RowsOf(const Sweep& sweep) {
+std::vector<SweepFigure> BitsRows(const Sweep& sweep) {
   std::vector<SweepFigure> rows = sweep.Figures();
   std::erase_if(rows, [](const SweepFigure& row) { return !row.cell->figures.Reports(row.figure->keys.name); });
   return rows;
@@ -93,7 +93,7 @@ std::vector<SweepFigure> RowsOf(const Sweep& sweep) {
 Json FloorOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   double low = 1, high = 0;
   for (const SweepFigure& row : rows) {
-    if (PanelOf(row) != panel) continue;
+    if (BitsPanelOf(row) != panel) continue;
     const std::optional<Interval> interval = row.figure->OfItems();
     if (!IsShare(row) || !interval) return {};
     low = std::min(low, interval->low), high = std::max(high, interval->high);
@@ -122,11 +122,11 @@ std::string MeasuredText(const std::vector<SweepFigure>& rows) {
   return text;
 }
 
-void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
-  const std::vector<SweepFigure> rows = RowsOf(sweep);
+void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
+  const std::vector<SweepFigure> rows = BitsRows(sweep);
   std::vector<std::string> scales, panels, sites;  // each once, in their order
   for (const SweepFigure& row : rows) {
-    Know(PanelOf(row), panels);
+    Know(BitsPanelOf(row), panels);
     if (row.cell->row.bits == 16) continue;
     Know(ScaleOf(*row.cell), scales);
     Know(row.cell->row.site, sites);
@@ -150,9 +150,9 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
     const auto [low, high] = EndsOf(row);
     // 16 bits are where every line begins.
     for (const std::string& scale : row.cell->row.bits == 16 ? scales : std::vector{ScaleOf(*row.cell)}) {
-      figure.table.Add({PanelOf(row), row.cell->model, scale, row.cell->row.bits, NumberOrNull(row.figure->value), low,
-                        high, row.cell->figures.count, UnitOf(row)});
-      figure.table.rows.back()["floor"] = floors.at(PanelOf(row));  // for the drawing alone
+      figure.table.Add({BitsPanelOf(row), row.cell->model, scale, row.cell->row.bits, NumberOrNull(row.figure->value),
+                        low, high, row.cell->figures.count, UnitOf(row)});
+      figure.table.rows.back()["floor"] = floors.at(BitsPanelOf(row));  // for the drawing alone
     }
   }
   figure.caption = Formatted(
@@ -162,7 +162,7 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
       sites[0], MeasuredText(rows));
   std::vector<std::string> counts;
   for (const std::string& panel : panels) {
-    const auto row = std::ranges::find(rows, panel, PanelOf);
+    const auto row = std::ranges::find(rows, panel, BitsPanelOf);
     Know(Formatted(" {} of {};", Counted(row->cell->figures.count, row->cell->kind->unit), row->cell->task), counts);
     for (std::string& finding : FindingsOf(rows, panel)) figure.findings.push_back(std::move(finding));
   }
@@ -175,7 +175,7 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
 
 std::vector<FigureData> Bits(const Material& material) {
   std::vector<FigureData> figures;
-  for (const Sweep& sweep : material.sweeps) AddSweep(sweep, figures);
+  for (const Sweep& sweep : material.sweeps) AddBits(sweep, figures);
   return figures;
 }
 

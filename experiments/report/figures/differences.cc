@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kSaid = 5;  // significant differences with a sentence of their own; the table has all
 
 // With one accuracy of a task, the one that it reports; table.csv has all.
-std::vector<SweepFigure> RowsOf(const Sweep& sweep) {
+std::vector<SweepFigure> DifferencesRows(const Sweep& sweep) {
   std::vector<SweepFigure> rows = sweep.Figures();
   std::erase_if(rows, [](const SweepFigure& row) {
     return row.drop == nullptr || row.change == nullptr || !row.cell->figures.Reports(row.figure->keys.name);
@@ -30,7 +30,7 @@ const char* VerdictOf(const Comparison& drop) {
 
 std::string PlanOf(const SweepCell& cell) { return cell.Plan() + (cell.Executed() ? " executed" : ""); }
 
-std::string SentenceOf(const SweepFigure& row) {
+std::string DifferencesSentence(const SweepFigure& row) {
   const double p = *row.drop->p_holm;
   return Formatted("{}, {} ({} after Holm).", PlanWords(*row.cell), MoreText(row),
                    p < 0.001 ? "p < 0.001" : Formatted("p = {:.2g}", p));
@@ -47,7 +47,7 @@ std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
                       Counted(static_cast<int64_t>(tested), "difference"))};
   std::ranges::stable_sort(rows, {}, [](const SweepFigure& row) { return *row.drop->p_holm; });
   std::vector<std::string> sentences;
-  for (size_t i = 0; i < std::min(rows.size(), kSaid); ++i) sentences.push_back(SentenceOf(rows[i]));
+  for (size_t i = 0; i < std::min(rows.size(), kSaid); ++i) sentences.push_back(DifferencesSentence(rows[i]));
   if (rows.size() > kSaid)
     sentences.push_back(
         Formatted("Of the {} differences between the models' changes that were tested, {} more are "
@@ -61,8 +61,8 @@ std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
   return sentences;
 }
 
-void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
-  const std::vector<SweepFigure> rows = RowsOf(sweep);
+void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
+  const std::vector<SweepFigure> rows = DifferencesRows(sweep);
   if (rows.empty()) return;
   const std::string& first = rows.front().drop->against;
   FigureData figure{.name = figures.empty() ? "differences" : Formatted("differences:{}", figures.size() + 1),
@@ -101,7 +101,7 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
 
 std::vector<FigureData> Differences(const Material& material) {
   std::vector<FigureData> figures;
-  for (const Sweep& sweep : material.sweeps) AddSweep(sweep, figures);
+  for (const Sweep& sweep : material.sweeps) AddDifferences(sweep, figures);
   return figures;
 }
 

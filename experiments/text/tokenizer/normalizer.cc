@@ -11,17 +11,17 @@
 namespace tare::pipeline {
 namespace {
 
-using Step = Normalizer::Step;
+using NormalizerStep = Normalizer::Step;
 
 template <NormalForm kForm>
-Step ParseForm(const Json&, const std::string&) {
+NormalizerStep ParseForm(const Json&, const std::string&) {
   return [](std::string_view text) { return Normalize(text, kForm); };
 }
 
-Step ParseLowercase(const Json&, const std::string&) { return Lowercase; }
-Step ParseByteLevel(const Json&, const std::string&) { return ToAlphabet; }
+NormalizerStep ParseLowercase(const Json&, const std::string&) { return Lowercase; }
+NormalizerStep ParseByteLevel(const Json&, const std::string&) { return ToAlphabet; }
 
-Step ParseStrip(const Json& json, const std::string& where) {
+NormalizerStep ParseStrip(const Json& json, const std::string& where) {
   const bool left = GetOr(json, "strip_left", true, where), right = GetOr(json, "strip_right", true, where);
   return [left, right](std::string_view text) {
     for (size_t at = 0; left && !text.empty() && IsWhitespace(Next(text, &at)); at = 0) text.remove_prefix(at);
@@ -31,18 +31,18 @@ Step ParseStrip(const Json& json, const std::string& where) {
   };
 }
 
-Step ParsePrepend(const Json& json, const std::string& where) {
+NormalizerStep ParsePrepend(const Json& json, const std::string& where) {
   const auto prefix = Get<std::string>(json, "prepend", where);
   return [prefix](std::string_view text) { return text.empty() ? "" : prefix + std::string(text); };
 }
 
-Step ParseReplace(const Json& json, const std::string& where) {
+NormalizerStep ParseReplace(const Json& json, const std::string& where) {
   const auto content = Get<std::string>(json, "content", where);
   const Pattern pattern = Pattern::Parse(Get<Json>(json, "pattern", where), where);
   return [content, pattern](std::string_view text) { return pattern.Replaced(text, content); };
 }
 
-Step ParsePrecompiled(const Json& json, const std::string& where) {
+NormalizerStep ParsePrecompiled(const Json& json, const std::string& where) {
   const auto table =
       std::make_shared<const CharacterTable>(Get<std::string>(json, "precompiled_charsmap", where), where);
   return [table](std::string_view text) { return table->Apply(text); };
@@ -51,16 +51,16 @@ Step ParsePrecompiled(const Json& json, const std::string& where) {
 }  // namespace
 
 Normalizer::Normalizer(const nlohmann::json& json, const std::string& where) {
-  static const Table<Step> table{{"NFC", ParseForm<NormalForm::kNfc>},
-                                 {"NFD", ParseForm<NormalForm::kNfd>},
-                                 {"NFKC", ParseForm<NormalForm::kNfkc>},
-                                 {"NFKD", ParseForm<NormalForm::kNfkd>},
-                                 {"Lowercase", ParseLowercase},
-                                 {"ByteLevel", ParseByteLevel},
-                                 {"Strip", ParseStrip},
-                                 {"Prepend", ParsePrepend},
-                                 {"Replace", ParseReplace},
-                                 {"Precompiled", ParsePrecompiled}};
+  static const Table<NormalizerStep> table{{"NFC", ParseForm<NormalForm::kNfc>},
+                                           {"NFD", ParseForm<NormalForm::kNfd>},
+                                           {"NFKC", ParseForm<NormalForm::kNfkc>},
+                                           {"NFKD", ParseForm<NormalForm::kNfkd>},
+                                           {"Lowercase", ParseLowercase},
+                                           {"ByteLevel", ParseByteLevel},
+                                           {"Strip", ParseStrip},
+                                           {"Prepend", ParsePrepend},
+                                           {"Replace", ParseReplace},
+                                           {"Precompiled", ParsePrecompiled}};
   std::vector<Json> objects;
   Flatten(json, where, "normalizers", &objects);
   for (const Json& object : objects) steps_.push_back(StepOf(object, where, table));
@@ -68,7 +68,7 @@ Normalizer::Normalizer(const nlohmann::json& json, const std::string& where) {
 
 std::string Normalizer::Apply(std::string_view text) const {
   std::string normal(text);
-  for (const Step& step : steps_) {
+  for (const NormalizerStep& step : steps_) {
     normal = step(normal);
     RequireGrowth(text.size(), normal.size(), "normalizer");
   }

@@ -13,10 +13,10 @@
 namespace tare::pipeline {
 namespace {
 
-using Step = Decoder::Step;
+using DecoderStep = Decoder::Step;
 using Pieces = std::vector<std::string>;
 
-Step ParseByteLevel(const Json&, const std::string&) {
+DecoderStep ParseByteLevelDecoder(const Json&, const std::string&) {
   return [](const Pieces& pieces) {
     std::string bytes;
     for (const std::string& piece : pieces) bytes += FromAlphabet(piece).value_or(piece);
@@ -24,7 +24,7 @@ Step ParseByteLevel(const Json&, const std::string&) {
   };
 }
 
-Step ParseFuse(const Json&, const std::string&) {
+DecoderStep ParseFuseDecoder(const Json&, const std::string&) {
   return [](const Pieces& pieces) {
     std::string text;
     for (const std::string& piece : pieces) text += piece;
@@ -41,7 +41,7 @@ int ByteOf(const std::string& piece) {
 }
 
 // Bytes in a row are text where they are valid UTF-8, else U+FFFD each.
-Step ParseByteFallback(const Json&, const std::string&) {
+DecoderStep ParseByteFallbackDecoder(const Json&, const std::string&) {
   return [](const Pieces& pieces) {
     Pieces decoded;
     std::string bytes;
@@ -66,7 +66,7 @@ Step ParseByteFallback(const Json&, const std::string&) {
   };
 }
 
-Step ParseReplace(const Json& json, const std::string& where) {
+DecoderStep ParseReplaceDecoder(const Json& json, const std::string& where) {
   const auto content = Get<std::string>(json, "content", where);
   const Pattern pattern = Pattern::Parse(Get<Json>(json, "pattern", where), where);
   return [content, pattern](Pieces pieces) {
@@ -76,7 +76,7 @@ Step ParseReplace(const Json& json, const std::string& where) {
 }
 
 // Removes the marks that were put before the text from the first piece.
-Step ParseMetaspace(const Json& json, const std::string& where) {
+DecoderStep ParseMetaspaceDecoder(const Json& json, const std::string& where) {
   const auto mark = GetOr<std::string>(json, "replacement", "\xe2\x96\x81", where);
   const bool adds = GetOr(json, "add_prefix_space", true, where);
   const bool prepends = GetOr<std::string>(json, "prepend_scheme", adds ? "always" : "never", where) != "never";
@@ -87,7 +87,7 @@ Step ParseMetaspace(const Json& json, const std::string& where) {
   };
 }
 
-Step ParseStrip(const Json& json, const std::string& where) {
+DecoderStep ParseStripDecoder(const Json& json, const std::string& where) {
   const auto content = GetOr<std::string>(json, "content", " ", where);
   const auto start = GetOr<size_t>(json, "start", 0, where), stop = GetOr<size_t>(json, "stop", 0, where);
   return [content, start, stop](Pieces pieces) {
@@ -112,9 +112,9 @@ size_t BytesOf(const Pieces& pieces) {
 }  // namespace
 
 Decoder::Decoder(const nlohmann::json& json, const std::string& where) {
-  static const Table<Step> table{{"ByteLevel", ParseByteLevel}, {"ByteFallback", ParseByteFallback},
-                                 {"Fuse", ParseFuse},           {"Replace", ParseReplace},
-                                 {"Metaspace", ParseMetaspace}, {"Strip", ParseStrip}};
+  static const Table<DecoderStep> table{
+      {"ByteLevel", ParseByteLevelDecoder}, {"ByteFallback", ParseByteFallbackDecoder}, {"Fuse", ParseFuseDecoder},
+      {"Replace", ParseReplaceDecoder},     {"Metaspace", ParseMetaspaceDecoder},       {"Strip", ParseStripDecoder}};
   std::vector<Json> objects;
   Flatten(json, where, "decoders", &objects);
   for (const Json& object : objects) steps_.push_back(StepOf(object, where, table));
@@ -122,7 +122,7 @@ Decoder::Decoder(const nlohmann::json& json, const std::string& where) {
 
 std::string Decoder::Apply(Pieces pieces) const {
   const size_t before = BytesOf(pieces);
-  for (const Step& step : steps_) {
+  for (const DecoderStep& step : steps_) {
     pieces = step(std::move(pieces));
     RequireGrowth(before, BytesOf(pieces), "decoder");
   }

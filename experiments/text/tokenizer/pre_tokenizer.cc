@@ -118,7 +118,7 @@ Step ParseWhitespaceSplit(const Json&, const std::string&) { return CutByClass(I
 
 enum class Prepend { kNever, kFirst, kAlways };
 
-Prepend ParsePrepend(const Json& json, const std::string& where) {
+Prepend ParsePrependScheme(const Json& json, const std::string& where) {
   const bool adds = GetOr(json, "add_prefix_space", true, where);  // of files before there were schemes
   const auto scheme = GetOr<std::string>(json, "prepend_scheme", adds ? "always" : "never", where);
   if (scheme == "always") return Prepend::kAlways;
@@ -129,7 +129,7 @@ Prepend ParsePrepend(const Json& json, const std::string& where) {
 
 Step ParseMetaspace(const Json& json, const std::string& where) {
   const auto mark = GetOr<std::string>(json, "replacement", "\xe2\x96\x81", where);
-  const Prepend prepend = ParsePrepend(json, where);
+  const Prepend prepend = ParsePrependScheme(json, where);
   Step marked = Rewrite([mark, prepend](const Word& word) {
     const auto spaces = static_cast<size_t>(std::ranges::count(word.text, ' '));
     RequireGrowth(word.text.size(), word.text.size() + spaces * mark.size(), "Metaspace");
