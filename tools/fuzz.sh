@@ -5,7 +5,7 @@
 # break a reader to build/fuzz/found.
 #
 # usage: tools/fuzz.sh [SECONDS [READER...]]
-#   SECONDS  time per reader (default 60)
+#   SECONDS  time per reader (default 60); as many readers run at once as there are processors
 #   READER   names from tests/fuzz/readers.cc (default: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,22 +27,28 @@ rm -f build/fuzz/*.profraw
 
 shm=/dev/shm
 [ -w $shm ] || shm=${TMPDIR:-/tmp}
-export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+export TMPDIR=$shm ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+
+# fuzz READER SECONDS: a line when it has ended, and the end of its log where it failed.
+fuzz() {
+  local log=build/fuzz/$1.log inputs
+  mkdir -p "build/fuzz/corpus/$1"
+  TARE_READER=$1 LLVM_PROFILE_FILE=build/fuzz/$1.profraw build/fuzz/readers_fuzz \
+    -max_total_time="$2" -timeout=20 -max_len=65536 -artifact_prefix="build/fuzz/found/$1-" -print_final_stats=1 \
+    "build/fuzz/corpus/$1" "tests/fuzz/corpus/$1" >"$log" 2>&1 || { tail -n 40 "$log"; return 1; }
+  inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  echo "$1: $inputs inputs in $2 s"
+}
+export -f fuzz
 failed=0
-for reader in "${readers[@]}"; do
-  mkdir -p "build/fuzz/corpus/$reader"
-  TARE_READER=$reader TMPDIR=$shm LLVM_PROFILE_FILE=build/fuzz/$reader.profraw build/fuzz/readers_fuzz \
-    -max_total_time="$seconds" -timeout=20 \
-    -max_len=65536 -artifact_prefix="build/fuzz/found/$reader-" -print_final_stats=1 "build/fuzz/corpus/$reader" \
-    "tests/fuzz/corpus/$reader" \
-    >"build/fuzz/$reader.log" 2>&1 || { failed=1; tail -n 40 "build/fuzz/$reader.log"; }
-  echo "$reader: $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$reader.log") inputs in $seconds s"
-done
+printf '%s\n' "${readers[@]}" | xargs -P "$(nproc)" -I{} bash -c "fuzz {} $seconds" || failed=1
 
 llvm-profdata merge -o build/fuzz/readers.profdata build/fuzz/*.profraw
 llvm-cov report build/fuzz/readers_fuzz -instr-profile=build/fuzz/readers.profdata -show-branch-summary=false \
   -show-region-summary=false \
-  quant/file/{safetensors,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,dtype}.cc \
+  quant/file/{safetensors,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,dtype,tensor_names}.cc \
+  quant/format/listed_grid.cc quant/interchange/folders/*.cc \
+  quant/interchange/gguf/{architecture,blocks,container,gguf_checkpoint,metadata,parts}.cc \
   quant/statistics/statistics_reader.cc \
   quant/plan/*.cc experiments/model/{config,config_keys}.cc experiments/tasks/items/*.cc \
   experiments/observe/marked_spans.cc \

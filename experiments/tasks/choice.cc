@@ -17,7 +17,7 @@ int ArgMax(const std::vector<double>& values) {
   return static_cast<int>(std::ranges::max_element(values) - values.begin());
 }
 
-void Answer(ChoiceRecord& r) {
+void ChooseAnswer(ChoiceRecord& r) {
   std::vector<double> by_character;
   for (size_t i = 0; i < r.log_likelihoods.size(); ++i)
     by_character.push_back(r.log_likelihoods[i] / static_cast<double>(r.characters[i]));
@@ -34,7 +34,7 @@ std::vector<ChoiceRecord> RecordsOf(const std::vector<ChoiceItem>& items, const 
       record.log_likelihoods.push_back(ending.log_likelihood);
       record.characters.push_back(ending.characters);
     }
-    Answer(record);
+    ChooseAnswer(record);
   }
   return records;
 }

@@ -24,7 +24,8 @@ constexpr size_t kHeldRows = 256;
 constexpr int64_t kMostKept = int64_t{1} << 26;
 
 // logits: the model's; of_reference: the reference's, which are turned into its probabilities.
-TokenDivergence Compare(std::span<const float> logits, std::span<float> of_reference, int32_t target, int64_t context) {
+TokenDivergence CompareTokens(std::span<const float> logits, std::span<float> of_reference, int32_t target,
+                              int64_t context) {
   const size_t V = logits.size();
   const double q_total = LogSumExp(logits.data(), V), p_total = LogSumExp(of_reference.data(), V);
   TokenDivergence token{.reference_loss = p_total - double{of_reference[static_cast<size_t>(target)]},
@@ -124,7 +125,7 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
       model.VocabularyLogits(some, [&](size_t i, const float* logits, int) {
         const size_t at = part + i;
         tokens[predicted.places[at]] =
-            Compare({logits, V}, {held.data() + i * V, V}, predicted.targets[at], predicted.contexts[at]);
+            CompareTokens({logits, V}, {held.data() + i * V, V}, predicted.targets[at], predicted.contexts[at]);
       });
     }
   };

@@ -29,8 +29,9 @@ names() {
       if (match(line, /[A-Za-z0-9_]+\(/) && line !~ /^[^(]*[={]/) {
         if (substr(line, RSTART - 1, 1) == ":") next  # of a class
         name = substr(line, RSTART, RLENGTH); types = substr(line, RSTART + RLENGTH)
-        sub(/\)[^)]*$/, "", types); gsub(/ = [^,]*/, "", types); gsub(/[ &*]*[a-z_][a-z0-9_]*(,|$)/, "&,", types)
-        gsub(/ [a-z_][a-z0-9_]*,+/, ",", types)
+        sub(/\) \{.*/, ")", types); sub(/\)[^)]*$/, "", types)  # a body on the same line, what follows the parameters
+        gsub(/ = [^,]*/, "", types); gsub(/[ &*]*[a-z_][a-z0-9_]*(,|$)/, "&,", types)
+        gsub(/ [a-z_][a-z0-9_]*,+/, ",", types); sub(/,$/, "", types)
         print FILENAME "\t" name types ")\t" FILENAME
       } else if (match(line, /k[A-Z][A-Za-z0-9]*/)) print FILENAME "\t" substr(line, RSTART, RLENGTH) "\t" FILENAME
     }' "$@"
@@ -44,6 +45,11 @@ while read -r room; do
   done < <(find "$room" -name '*.cc' $([ "$room" != tools ] || echo -maxdepth 1) | sort)
   [ ${#sources[@]} -gt 0 ] || continue
   names "${sources[@]}" | awk -F'\t' '
+    { name = $2; function_of = sub(/\(.*/, "", name) }
+    (name in kind) && kind[name] != function_of && source[name] != $1 {
+      print $1 ": got " $2 ", whose name " source[name] " gives to something else; expected a name of its own"; bad = 1
+    }
+    { kind[name] = function_of; source[name] = $1 }
     ($2 in first) && first[$2] != $1 && what[$2] != $3 {
       print $1 ": got " $2 ", which " first[$2] " has too; expected a name of its own in the room"; bad = 1
     }

@@ -91,7 +91,7 @@ void ReadDiffVision(const ConfigKeys& keys, ModelConfig& c) {
   ReadDifferential(keys, c);
 }
 
-std::vector<OutputHead> Heads(const ModelConfig& c) { return StandardHeads(c.heads, c.heads); }
+std::vector<OutputHead> ClipHeads(const ModelConfig& c) { return StandardHeads(c.heads, c.heads); }
 std::vector<OutputHead> DifferentialHeads(const ModelConfig& c) { return GroupedHeads(c.heads, c.heads / 2, c.heads); }
 
 LayerWeights LoadClipLayer(Weights& weights, const ModelConfig& c, int layer) {
@@ -123,7 +123,7 @@ void ClipForward(const LayerCall& call) {
   FeedForwardOfTower(call);
 }
 
-void DifferentialForward(const LayerCall& call) {
+void DifferentialClipForward(const LayerCall& call) {
   NormStream(call, kNorm1, kNorm1Bias);
   ProjectQkv(call);
   Attend(call, LambdaOf(call.weights));
@@ -141,7 +141,7 @@ constexpr Family Tower(std::string_view name, const TensorNames& names, void (*r
           .names = names,
           .linear = kClipLinear,
           .vectors = kClipVectors,
-          .heads = Heads,
+          .heads = ClipHeads,
           .load = LoadClipLayer,
           .forward = ClipForward,
           .rotation = Rotation::kNone,
@@ -151,7 +151,7 @@ constexpr Family Tower(std::string_view name, const TensorNames& names, void (*r
 constexpr Family Differential(Family tower) {
   tower.vectors = kDifferentialVectors;
   tower.heads = DifferentialHeads;
-  tower.forward = DifferentialForward;
+  tower.forward = DifferentialClipForward;
   return tower;
 }
 

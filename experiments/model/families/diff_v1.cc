@@ -38,7 +38,7 @@ void ReadDiffV1Config(const ConfigKeys& keys, ModelConfig& c) {
   RequireEven(keys, "num_key_value_heads", c.kv_heads);
 }
 
-std::vector<OutputHead> Heads(const ModelConfig& c) {
+std::vector<OutputHead> DiffV1Heads(const ModelConfig& c) {
   return c.pairing == Pairing::kAdjacent ? GroupedHeads(c.heads, c.heads / 2, c.kv_heads)
                                          : DiffLlamaHeads(c.heads, c.kv_heads);
 }
@@ -51,7 +51,7 @@ constinit const Family kDiffV1 = Changed(kLlama, [](Family& f) {
   f.read = ReadDiffV1Config;
   f.linear = kDiffV1Linear;
   f.vectors = kDiffV1Vectors;
-  f.heads = Heads;
+  f.heads = DiffV1Heads;
   f.load = LoadDifferentialLayer;
   f.forward = DifferentialForward;
   f.rotation = Rotation::kStream;

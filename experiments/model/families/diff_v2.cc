@@ -29,7 +29,7 @@ void ReadDiffV2Config(const ConfigKeys& keys, ModelConfig& c) {
   }
 }
 
-std::vector<OutputHead> Heads(const ModelConfig& c) { return V2Heads(c.heads / 2, c.kv_heads); }
+std::vector<OutputHead> DiffV2Heads(const ModelConfig& c) { return V2Heads(c.heads / 2, c.kv_heads); }
 
 void DiffV2Forward(const LayerCall& call) {
   NormRows(call, call.weights.vectors.at(kInputNorm));
@@ -50,7 +50,7 @@ constinit const Family kDiffV2 = Changed(kLlama, [](Family& f) {
   f.name = "diff_v2";
   f.read = ReadDiffV2Config;
   f.linear = kDiffV2Linear;
-  f.heads = Heads;
+  f.heads = DiffV2Heads;
   f.forward = DiffV2Forward;
 });
 

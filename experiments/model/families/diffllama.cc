@@ -19,7 +19,7 @@ void ReadDiffLlamaConfig(const ConfigKeys& keys, ModelConfig& c) {
   RequireEven(keys, "num_attention_heads", c.heads);
 }
 
-std::vector<OutputHead> Heads(const ModelConfig& c) { return DiffLlamaHeads(c.heads, c.kv_heads); }
+std::vector<OutputHead> HeadsOfDiffLlama(const ModelConfig& c) { return DiffLlamaHeads(c.heads, c.kv_heads); }
 
 }  // namespace
 
@@ -28,7 +28,7 @@ constinit const Family kDiffLlama = Changed(kLlama, [](Family& f) {
   f.name = "diffllama";
   f.read = ReadDiffLlamaConfig;
   f.vectors = kDiffLlamaVectors;
-  f.heads = Heads;
+  f.heads = HeadsOfDiffLlama;
   f.load = LoadDifferentialLayer;
   f.forward = DifferentialForward;
   f.smoothed = kDifferentialSmoothed;

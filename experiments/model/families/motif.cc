@@ -42,7 +42,7 @@ void ReadMotifConfig(const ConfigKeys& keys, ModelConfig& c) {
          c.kv_heads, noise);
 }
 
-std::vector<OutputHead> Heads(const ModelConfig& c) { return GroupedHeads(c.heads, NoiseHeads(c), c.kv_heads); }
+std::vector<OutputHead> MotifHeads(const ModelConfig& c) { return GroupedHeads(c.heads, NoiseHeads(c), c.kv_heads); }
 
 LayerWeights LoadMotifLayer(Weights& weights, const ModelConfig& config, int layer) {
   LayerWeights w = LoadLlamaLayer(weights, config, layer);
@@ -66,7 +66,7 @@ constinit const Family kMotif = Changed(kLlama, [](Family& f) {
   f.activation = "poly_norm";
   f.read = ReadMotifConfig;
   f.vectors = kMotifVectors;
-  f.heads = Heads;
+  f.heads = MotifHeads;
   f.load = LoadMotifLayer;
   f.forward = MotifForward;
   f.rotation = Rotation::kStream;

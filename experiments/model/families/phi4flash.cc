@@ -166,7 +166,7 @@ void Fit(const Checkpoint& files, ModelConfig& c) {
   c.mlp_bias = files.Has(in_first("mlp.fc2.bias"));
 }
 
-std::vector<OutputHead> Heads(const ModelConfig& c) { return GroupedHeads(c.heads, c.heads / 2, c.kv_heads); }
+std::vector<OutputHead> Phi4FlashHeads(const ModelConfig& c) { return GroupedHeads(c.heads, c.heads / 2, c.kv_heads); }
 
 LayerWeights LoadPhi4FlashLayer(Weights& weights, const ModelConfig& c, int layer) {
   LayerWeights w = LoadLayer(weights, c, layer);
@@ -214,7 +214,7 @@ constinit const Family kPhi4Flash{.name = "phi4flash",
                                             .final_norm_bias = "model.final_layernorm.bias"},
                                   .linear = kPhi4FlashLinear,
                                   .vectors = kPhi4FlashVectors,
-                                  .heads = Heads,
+                                  .heads = Phi4FlashHeads,
                                   .load = LoadPhi4FlashLayer,
                                   .forward = Phi4FlashForward,
                                   .rotation = Rotation::kNone,

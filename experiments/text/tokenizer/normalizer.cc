@@ -19,7 +19,7 @@ NormalizerStep ParseForm(const Json&, const std::string&) {
 }
 
 NormalizerStep ParseLowercase(const Json&, const std::string&) { return Lowercase; }
-NormalizerStep ParseByteLevel(const Json&, const std::string&) { return ToAlphabet; }
+NormalizerStep ParseByteLevelNormalizer(const Json&, const std::string&) { return ToAlphabet; }
 
 NormalizerStep ParseStrip(const Json& json, const std::string& where) {
   const bool left = GetOr(json, "strip_left", true, where), right = GetOr(json, "strip_right", true, where);
@@ -56,7 +56,7 @@ Normalizer::Normalizer(const nlohmann::json& json, const std::string& where) {
                                            {"NFKC", ParseForm<NormalForm::kNfkc>},
                                            {"NFKD", ParseForm<NormalForm::kNfkd>},
                                            {"Lowercase", ParseLowercase},
-                                           {"ByteLevel", ParseByteLevel},
+                                           {"ByteLevel", ParseByteLevelNormalizer},
                                            {"Strip", ParseStrip},
                                            {"Prepend", ParsePrepend},
                                            {"Replace", ParseReplace},

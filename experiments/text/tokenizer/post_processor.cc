@@ -51,7 +51,7 @@ Around ParseClsSep(const Json& json, const std::string& where) {
   return {{IdOf(Get<Json>(json, "cls", where), where)}, {IdOf(Get<Json>(json, "sep", where), where)}};
 }
 
-Around ParseByteLevel(const Json&, const std::string&) { return {}; }  // changes offsets alone
+Around ParseByteLevelProcessor(const Json&, const std::string&) { return {}; }  // changes offsets alone
 
 }  // namespace
 
@@ -59,7 +59,7 @@ PostProcessor::PostProcessor(const nlohmann::json& json, const std::string& wher
   static const Table<Around> table{{"TemplateProcessing", ParseTemplate},
                                    {"RobertaProcessing", ParseClsSep},
                                    {"BertProcessing", ParseClsSep},
-                                   {"ByteLevel", ParseByteLevel}};
+                                   {"ByteLevel", ParseByteLevelProcessor}};
   std::vector<Json> objects;
   Flatten(json, where, "processors", &objects);
   for (const Json& object : objects) {
