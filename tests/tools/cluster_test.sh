@@ -47,6 +47,10 @@ printf '#!/bin/sh\necho "$@"\n' >"$work/bin/sbatch" && chmod +x "$work/bin/sbatc
 said=$(PATH="$work/bin:$PATH" tools/cluster/slurm.sh "$work/cells.txt" --partition=x)
 [ "$said" = "--wait --array=1-4 --partition=x tools/cluster/slurm.sh $work/cells.txt" ] || die "submitted: $said"
 echo '# nothing' >"$work/empty.txt"
+mkdir "$work/without"
+for program in bash grep; do ln -s "$(command -v $program)" "$work/without"; done
+said=$(PATH=$work/without bash tools/cluster/slurm.sh "$work/cells.txt" 2>&1) && die 'submitted without Slurm'
+[[ $said == 'slurm.sh: found no sbatch; try '* ]] || die "without Slurm: $said"
 said=$(tools/cluster/slurm.sh "$work/empty.txt" 2>&1) && die 'submitted no cells'
 case $said in *'empty.txt: got no cells'*) ;; *) die "got '$said', expected the file without cells" ;; esac
 
