@@ -16,8 +16,10 @@ cells=${1:?usage: tools/cluster/slurm.sh CELLS.txt [OPTION OF SBATCH]...}
 if [ -z "${SLURM_ARRAY_TASK_ID:-}" ]; then
   lines=$(grep -vc '^#' <"$cells") ||
     { echo "slurm.sh: $cells: got no cells, expected one per line; see tools/cluster/cells.sh" >&2; exit 1; }
-  command -v sbatch >/dev/null ||
-    { echo "slurm.sh: found no sbatch; try a machine of a Slurm cluster, or another way that cells.sh names" >&2; exit 1; }
+  command -v sbatch >/dev/null || {
+    echo "slurm.sh: found no sbatch; try a machine of a Slurm cluster, or another way that cells.sh names" >&2
+    exit 1
+  }
   exec sbatch --wait --array="1-$lines" "${@:2}" "$0" "$cells"
 fi
 case $SLURM_ARRAY_TASK_ID in
