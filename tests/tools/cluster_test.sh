@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep by cells gives the bytes of a sweep on one machine: with GNU parallel if it is installed, else line by line;
-# with a cell that was cut short; with HyperQueue's command; and with the script of a Slurm array, its number given by
-# hand (slurm_test.sh uses a real one). Missing cells are named.
+# Statistics in parts and a sweep by cells give the bytes of one machine. The sweep: with GNU parallel if it is
+# installed, else line by line; with a cell that was cut short; with HyperQueue's command; and with the script of a
+# Slurm array, its number given by hand (slurm_test.sh uses a real one). Missing cells are named.
 # usage: cluster_test.sh TARE ROOT
 set -euo pipefail
 tare=$1
@@ -40,6 +40,21 @@ rm -r "$work"/out/*
 while read -r line; do HQ_ENTRY=$line sh -c "$run"; done <"$work/cells.txt"
 merge >/dev/null
 same 'HyperQueue'
+
+# Statistics in parts, of which one is there; with a name that a shell would take apart.
+stats=(experiments/pair/novels-standard --input experiments/pair/nowhere.txt --window 256 --tokens 4000
+  --sites layer_out)
+"$tare" stats "${stats[@]}" --out "$work/one.h5" >/dev/null
+shards="$work/s; exit 1.h5"
+tools/cluster/shards.sh "$tare" "$shards" 2 "${stats[@]}" >"$work/shards.txt"
+SLURM_ARRAY_TASK_ID=2 bash tools/cluster/slurm.sh "$work/shards.txt"
+touch -d 2000-01-01 "$shards.1"
+bash "$work/shards.txt"
+[ "$(date -r "$shards.1" +%Y)" = 2000 ] || die 'made a part again that was whole'
+sed -n 's/^# //p' "$work/shards.txt" | bash >/dev/null
+cmp "$work/one.h5" "$shards" || die 'statistics in parts: other bytes than those of one machine'
+said=$(tools/cluster/shards.sh "$tare" "$shards" 0 "${stats[@]}" 2>&1) && die 'made no parts'
+[[ $said == "shards.sh: got '0', expected a number of parts"* ]] || die "no parts: $said"
 
 # By hand the script hands itself to Slurm, with the number of lines and the options.
 mkdir "$work/bin"
