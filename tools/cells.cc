@@ -38,6 +38,7 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
   AddConventionOption(command, sweep.windows);
   AddAnswerOptions(command, sweep.answers);
   options.machine.AddTo(command);
+  AddHashAgain(command);
   AddQuiet(command);
 }
 

@@ -19,6 +19,7 @@
 #include "quant/base/standard_output.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
+#include "quant/file/remembered_hashes.h"
 
 namespace tare {
 
@@ -47,6 +48,12 @@ static bool quiet = false;
 
 void AddQuiet(CLI::App& command) {
   command.add_flag("--quiet", quiet, "no progress lines; errors and warnings are still shown");
+}
+
+void AddHashAgain(CLI::App& command) {
+  command.add_flag_callback(
+      "--hash-again", [] { RememberHashesIn({}); },
+      "hash large weight files though they have not changed since they were hashed");
 }
 
 void MachineOptions::AddThreadsTo(CLI::App& command) {
@@ -90,7 +97,7 @@ std::string ShellWord(const std::string& word) {
 // equal results would not be equal bytes.
 constexpr std::string_view kWithValue[] = {"--out",     "--json",  "--csv",   "--records",
                                            "--threads", "--cells", "--merge", "--checkpoint"};
-constexpr std::string_view kFlags[] = {"--quiet", "--resume"};
+constexpr std::string_view kFlags[] = {"--quiet", "--resume", "--hash-again"};
 
 // A command's words, starting with the program's path. For bench all of them, because it measures threads.
 std::string CommandLine(const std::vector<std::string>& words) {

@@ -76,6 +76,8 @@ CLI::Option* AddList(CLI::App& command, const std::string& name, std::vector<T>&
 void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<const char*> options,
                    const std::string& without);
 
+// --hash-again, for every command that records the hash of weights.
+void AddHashAgain(CLI::App& command);
 // --quiet, for every command that shows progress.
 void AddQuiet(CLI::App& command);
 

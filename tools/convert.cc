@@ -126,6 +126,7 @@ void AddConvert(CLI::App& app) {
   command->add_option("--out", options->out, "folder to create; with --to gguf, file to write")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddThreadsTo(*command);
+  AddHashAgain(*command);
   AddQuiet(*command);
   command->footer(Examples({"tare convert experiments/pair/novels-differential --to diff_v1 --out authors",
                             "tare convert authors --to diffllama --out again",

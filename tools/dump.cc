@@ -61,6 +61,7 @@ void AddDump(CLI::App& app) {
   AddWindowOptions(*command, options->windows);
   AddStrideOption(*command, options->windows);
   options->machine.AddTo(*command);
+  AddHashAgain(*command);
   AddQuiet(*command);
   command->footer(
       Examples({"tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "

@@ -164,6 +164,7 @@ void AddEval(CLI::App& app) {
   AddConventionOption(*command, options->task.windows);
   AddAnswerOptions(*command, options->task.answers);
   options->machine.AddTo(*command);
+  AddHashAgain(*command);
   AddQuiet(*command);
   command->footer(
       Examples({"tare eval experiments/pair/novels-standard --plan attn_logits=int4/row --tasks "

@@ -200,6 +200,7 @@ void AddGenerate(CLI::App& app) {
   command->add_option("--json", options->json,
                       "write JSON to a file, or - for standard output (then the text is not printed)");
   options->machine.AddTo(*command);
+  AddHashAgain(*command);
   AddQuiet(*command);
   command->footer(
       Examples({"tare generate experiments/pair/novels-differential --prompt 'It was a dark night' --tokens 60",

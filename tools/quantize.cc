@@ -222,6 +222,7 @@ void AddQuantize(CLI::App& app) {
   command->add_flag("--resume", options->resume, "resume an interrupted job (from OUT.parts)");
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);
+  AddHashAgain(*command);
   AddQuiet(*command);
   command->footer(Examples({"tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5",
                             "tare quantize experiments/pair/novels-differential --plan weights=int4/channel --method "

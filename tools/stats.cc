@@ -219,6 +219,7 @@ void AddStats(CLI::App& app) {
   AddFileOptions(*command, *options);
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);
+  AddHashAgain(*command);
   AddQuiet(*command);
   AddStatsFiles(*command);
   command->footer(Examples(

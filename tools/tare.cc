@@ -29,6 +29,7 @@
 #include "quant/base/nearest.h"
 #include "quant/base/notice.h"
 #include "quant/base/thread_pool.h"
+#include "quant/file/remembered_hashes.h"
 #include "tools/command.h"
 #include "tools/help.h"
 
@@ -145,6 +146,17 @@ void OpenStandardFiles() {
   }
 }
 
+// In the user's folder for what may be removed at any time, as the XDG base directory specification has it.
+void RememberHashes() {
+  const auto folder = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return std::filesystem::path(value != nullptr && value[0] == '/' ? value : "");
+  };
+  const std::filesystem::path caches = folder("XDG_CACHE_HOME"), home = folder("HOME");
+  if (!caches.empty()) return tare::RememberHashesIn(caches / "tare");
+  if (!home.empty()) tare::RememberHashesIn(home / ".cache" / "tare");
+}
+
 // As OpenMP's users know it.
 void ObeyWaitPolicy() {
   const char* const set = std::getenv("OMP_WAIT_POLICY");
@@ -223,6 +235,7 @@ int main(int argc, char** argv) {
   try {
     OpenStandardFiles();
     ObeyWaitPolicy();
+    RememberHashes();
     RefuseDashes(argc, argv);
     tare::KeepCommand(argc, argv);
     if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);

@@ -7,6 +7,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/remembered_hashes.h"
 #include "quant/file/sha256.h"
 #include "quant/file/tensor_names.h"
 #include "quant/file/transposed_matrix.h"
@@ -119,7 +120,7 @@ class QuantizedSource : public CheckpointSource {
   const TensorView* Find(std::string_view name) const override { return FindIn(file_.tensors(), name); }
   const QuantizedMatrix* FindQuantized(std::string_view name) const override { return FindIn(file_.matrices(), name); }
   void Release(const std::string& name) const override { file_.Release(name); }
-  std::string ContentHash() const override { return Sha256OfFile(path_); }
+  std::string ContentHash() const override { return HashOfFile(MappedFile(path_)); }
   const QuantizedCheckpoint* quantized() const override { return &file_; }
 
  private:

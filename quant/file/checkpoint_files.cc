@@ -8,6 +8,7 @@
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
+#include "quant/file/remembered_hashes.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
 #include "quant/file/tensor_names.h"
@@ -170,11 +171,17 @@ void CheckpointFiles::Release(const TensorView& tensor) const {
   Fail("tensor '{}': not in this checkpoint", tensor.name);
 }
 
-std::string CheckpointFiles::ContentHash() const { return ContentHash({}); }
+std::string CheckpointFiles::ContentHash() const {
+  return HashOf([](const MappedFile& file) { return HashOfFile(file); });
+}
 
 std::string CheckpointFiles::ContentHash(const FileRead& read) const {
+  return HashOf([&read](const MappedFile& file) { return HashOfFile(file, read); });
+}
+
+std::string CheckpointFiles::HashOf(const std::function<std::string(const MappedFile& file)>& hash_of) const {
   std::vector<std::string> hashes(files_.size());
-  ParallelFor(files_.size(), [&](size_t i, int) { hashes[i] = Sha256Hex(files_[i].file(), read); });
+  ParallelFor(files_.size(), [&](size_t i, int) { hashes[i] = hash_of(files_[i].file()); });
   std::string lines;
   for (size_t i = 0; i < files_.size(); ++i)
     lines += hashes[i] + "  " + files_[i].file().path().filename().string() + "\n";

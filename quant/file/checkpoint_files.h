@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -39,6 +40,8 @@ class CheckpointFiles {
   std::string ContentHash(const FileRead& read) const;
 
  private:
+  std::string HashOf(const std::function<std::string(const MappedFile& file)>& hash_of) const;
+
   std::vector<Safetensors> files_;
   std::string names_hash_;  // of tensor-names.json
   std::map<std::string, TensorView, std::less<>> tensors_;

@@ -21,12 +21,19 @@ std::atomic<FileMemory> file_memory = FileMemory::kMapped;
 
 std::string Reason() { return std::strerror(errno); }
 
-size_t SizeOf(int fd, const std::filesystem::path& path) {
+FileState StateOfFile(int fd, const std::filesystem::path& path) {
   struct stat status;
   if (fstat(fd, &status) != 0) Fail("{}: cannot read: {}", path.string(), Reason());
   if (S_ISDIR(status.st_mode)) Fail("{}: got a folder, expected a file; try one of the files in it", path.string());
   if (!S_ISREG(status.st_mode)) Fail("{}: got a pipe or device, expected a file; try storing it first", path.string());
-  return static_cast<size_t>(status.st_size);
+  const auto time = [](const timespec& t) {
+    return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+  };
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .bytes = status.st_size,
+          .modified = time(status.st_mtim),
+          .changed = time(status.st_ctim)};
 }
 
 std::span<const std::byte> Map(int fd, size_t size, const std::filesystem::path& path) {
@@ -68,15 +75,20 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path), memory_
     int fd;
     ~Closer() { close(fd); }
   } const closer{fd};
-  const size_t size = SizeOf(fd, path);
+  state_ = StateOfFile(fd, path);
+  const size_t size = static_cast<size_t>(state_.bytes);
   if (size > 0) bytes_ = memory_ == FileMemory::kMapped ? Map(fd, size, path) : CopyOf(fd, size, path);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})), memory_(other.memory_) {}
+    : path_(std::move(other.path_)),
+      state_(other.state_),
+      bytes_(std::exchange(other.bytes_, {})),
+      memory_(other.memory_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(state_, other.state_);
   std::swap(bytes_, other.bytes_);
   std::swap(memory_, other.memory_);
   return *this;

@@ -5,7 +5,9 @@
 // were when they were opened.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string_view>
@@ -15,6 +17,13 @@ namespace tare {
 enum class FileMemory { kMapped, kCopied };
 // How files are opened from now on, in the whole process; kMapped unless it is called.
 void OpenFilesAs(FileMemory memory);
+
+// What tells a file from others, and from itself before a change: of fstat, times since the epoch.
+struct FileState {
+  uint64_t device = 0, inode = 0;
+  int64_t bytes = 0;
+  std::chrono::nanoseconds modified{}, changed{};  // the content; the content, name, owner or rights
+};
 
 class MappedFile {
  public:
@@ -27,12 +36,14 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
   const std::filesystem::path& path() const { return path_; }
+  const FileState& state() const { return state_; }  // when it was opened
 
   // Gives back the memory of whole pages in [offset, offset + size); touching them reads them again. Nothing of a copy.
   void Release(size_t offset, size_t size) const;
 
  private:
   std::filesystem::path path_;
+  FileState state_;
   std::span<const std::byte> bytes_;
   FileMemory memory_ = FileMemory::kMapped;
 };

@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
-#include "quant/file/sha256.h"
+#include "quant/file/remembered_hashes.h"
 
 namespace tare::gguf {
 namespace {
@@ -88,9 +88,9 @@ void Parts::Release(std::span<const std::byte> bytes) const {
 }
 
 std::string Parts::ContentHash() const {
-  if (files_.size() == 1) return Sha256Hex(files_[0]);
+  if (files_.size() == 1) return HashOfFile(files_[0]);
   std::vector<std::string> hashes(files_.size());
-  ParallelFor(files_.size(), [&](size_t i, int) { hashes[i] = Sha256Hex(files_[i]); });
+  ParallelFor(files_.size(), [&](size_t i, int) { hashes[i] = HashOfFile(files_[i]); });
   std::string lines;
   for (size_t i = 0; i < files_.size(); ++i) lines += hashes[i] + "  " + files_[i].path().filename().string() + "\n";
   return Sha256Hex(std::as_bytes(std::span(lines)));
