@@ -12,14 +12,23 @@
 namespace tare::pipeline {
 namespace {
 
-// In words up to this length, the best pair is searched again after every merge, which is faster than the heap used for
-// longer ones.
+// In words up to this length, the best pair is searched among all after every merge, which is faster than the heap used
+// for longer ones.
 constexpr size_t kShortSymbols = 48;
 // Words of a text repeat; limits the memory of those kept.
 constexpr size_t kSeenWords = 1 << 16, kSeenBytes = 256;
 
-uint64_t Key(int32_t left, int32_t right) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+constexpr Merge kNoMerge{std::numeric_limits<int32_t>::max(), 0};
+
+// The two pieces of "left right" or ["left", "right"], or empty ones.
+std::pair<std::string_view, std::string_view> PiecesOf(const nlohmann::json& merge) {
+  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
+    return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
+  if (!merge.is_string()) return {};
+  const std::string_view text = merge.get_ref<const std::string&>();
+  const size_t space = text.find(' ');
+  if (space == text.npos || text.find(' ', space + 1) != text.npos) return {};
+  return {text.substr(0, space), text.substr(space + 1)};
 }
 
 }  // namespace
@@ -41,17 +50,10 @@ Bpe::Bpe(const nlohmann::json& json, WordsOf words, const std::string& where)
     Fail("{}: got ByteLevel with a prefix or suffix of pieces, expected none", where);
   const auto vocabulary = json.find("vocab");
   if (vocabulary == json.end() || !vocabulary->is_object()) Fail("{}: got no vocab, expected an object", where);
-  for (const auto& [piece, id] : vocabulary->items()) {
-    if (!id.is_number_integer()) Fail("{}: vocab: '{}': got {}, expected an id", where, piece, id.dump());
-    names_.Add(piece, id.get<int64_t>(), where + ": vocab");
-    const std::optional<std::string> spelled = bytes_ ? FromAlphabet(piece) : piece;
-    if (!spelled) continue;
-    pieces_.Add(*spelled, id.get<int64_t>(), where + ": vocab");
-    AddNeighbours(*spelled);
-  }
+  AddPieces(*vocabulary, where);
   const auto merges = json.find("merges");
   if (merges == json.end() || !merges->is_array()) Fail("{}: got no merges, expected a list", where);
-  merges_.reserve(merges->size());
+  merges_ = MergeTable(merges->size());
   for (size_t rank = 0; rank < merges->size(); ++rank) AddMerge((*merges)[rank], static_cast<int32_t>(rank), where);
   const auto unknown = GetOr<std::string>(json, "unk_token", "", where);
   if (!unknown.empty()) {
@@ -60,33 +62,44 @@ Bpe::Bpe(const nlohmann::json& json, WordsOf words, const std::string& where)
     unknown_ = *id;
   }
   byte_ids_ = names_.Bytes();
+  for (size_t byte = 0; byte < single_.size(); ++byte) {
+    const char spelled = static_cast<char>(byte);
+    single_[byte] = pieces_.Find({&spelled, 1}).value_or(-1);
+  }
 }
 
-// "left right", or ["left", "right"].
-void Bpe::AddMerge(const nlohmann::json& merge, int32_t rank, const std::string& where) {
-  std::string left, right;
-  if (merge.is_string()) {
-    const auto text = merge.get<std::string>();
-    const size_t space = text.find(' ');
-    if (space != text.npos && text.find(' ', space + 1) == text.npos)
-      left = text.substr(0, space), right = text.substr(space + 1);
-  } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-    left = merge[0], right = merge[1];
+void Bpe::AddPieces(const nlohmann::json& vocabulary, const std::string& where) {
+  const std::string place = where + ": vocab";
+  names_.Reserve(vocabulary.size());
+  pieces_.Reserve(vocabulary.size());
+  for (const auto& [piece, id] : vocabulary.items()) {
+    if (!id.is_number_integer()) Fail("{}: '{}': got {}, expected an id", place, piece, id.dump());
+    names_.Add(piece, id.get<int64_t>(), place);
+    const std::optional<std::string> spelled = bytes_ ? FromAlphabet(piece) : piece;
+    if (!spelled) continue;
+    AddNeighbours(*spelled);
+    pieces_.Add(*spelled, id.get<int64_t>(), place);
   }
+}
+
+void Bpe::AddMerge(const nlohmann::json& merge, int32_t rank, const std::string& where) {
+  const auto [left, right] = PiecesOf(merge);
   if (left.empty() || right.empty()) Fail("{}: merges: {}: got {}, expected two pieces", where, rank, merge.dump());
-  const std::string joined = left + (right.starts_with(prefix_) ? right.substr(prefix_.size()) : right);
+  std::string joined(left);
+  joined += right.starts_with(prefix_) ? right.substr(prefix_.size()) : right;
   const std::optional<int32_t> a = names_.Find(left), b = names_.Find(right), c = names_.Find(joined);
   if (!a || !b || !c)
     Fail("{}: merges: {}: got '{}' and '{}', but vocab has no '{}'", where, rank, left, right,
          !a   ? left
          : !b ? right
               : joined);
-  merges_[Key(*a, *b)] = {rank, *c};  // of the same pair twice, the last counts
+  merges_.Set(*a, *b, {rank, *c});
 }
 
-const Bpe::Merge* Bpe::FindMerge(int32_t left, int32_t right) const {
-  const auto found = merges_.find(Key(left, right));
-  return found == merges_.end() ? nullptr : &found->second;
+std::optional<int32_t> Bpe::FindSymbol(std::string_view symbol) const {
+  if (symbol.size() != 1) return pieces_.Find(symbol);
+  const int32_t id = single_[static_cast<unsigned char>(symbol[0])];
+  return id < 0 ? std::nullopt : std::optional(id);
 }
 
 void Bpe::Begin(std::string_view word) const {
@@ -105,7 +118,7 @@ void Bpe::Begin(std::string_view word) const {
       spelled = (begin > 0 ? prefix_ : "") + std::string(piece) + (at == word.size() ? suffix_ : "");
       piece = spelled;
     }
-    if (const std::optional<int32_t> id = pieces_.Find(piece)) {
+    if (const std::optional<int32_t> id = FindSymbol(piece)) {
       if (pending) add(unknown_);
       pending = false;
       add(*id);
@@ -125,16 +138,22 @@ void Bpe::Begin(std::string_view word) const {
 }
 
 void Bpe::MergeShort() const {
-  for (;;) {
-    size_t best = 0;
-    Merge found{std::numeric_limits<int32_t>::max(), 0};
-    for (size_t i = 0; i + 1 < symbols_.size(); ++i) {
-      const Merge* const merge = FindMerge(symbols_[i].id, symbols_[i + 1].id);
-      if (merge != nullptr && merge->rank < found.rank) best = i, found = *merge;
-    }
-    if (found.rank == std::numeric_limits<int32_t>::max()) return;
-    symbols_[best].id = found.id;
-    symbols_.erase(symbols_.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+  joins_.assign(symbols_.size(), kNoMerge);
+  const auto join = [&](size_t at) {
+    const bool last = at + 1 == symbols_.size();
+    const Merge* const merge = last ? nullptr : merges_.Find(symbols_[at].id, symbols_[at + 1].id);
+    joins_[at] = merge != nullptr ? *merge : kNoMerge;
+  };
+  for (size_t at = 0; at < symbols_.size(); ++at) join(at);
+  while (!symbols_.empty()) {
+    const auto best = std::ranges::min_element(joins_, {}, &Merge::rank);  // the leftmost of equals
+    if (best->rank == kNoMerge.rank) return;
+    const auto at = static_cast<size_t>(best - joins_.begin());
+    symbols_[at].id = best->id;
+    symbols_.erase(symbols_.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    joins_.erase(best + 1);
+    join(at);
+    if (at > 0) join(at - 1);
   }
 }
 
@@ -148,7 +167,7 @@ void Bpe::MergeLong() const {
     const int32_t next = symbols_[static_cast<size_t>(at)].next;
     if (next < 0) return;
     const int32_t left = symbols_[static_cast<size_t>(at)].id, right = symbols_[static_cast<size_t>(next)].id;
-    if (const Merge* const merge = FindMerge(left, right)) queue.push({merge->rank, at, merge->id, left, right});
+    if (const Merge* const merge = merges_.Find(left, right)) queue.push({merge->rank, at, merge->id, left, right});
   };
   for (size_t at = 0; at < symbols_.size(); ++at) offer(static_cast<int32_t>(at));
   while (!queue.empty()) {
@@ -172,7 +191,7 @@ void Bpe::AddNeighbours(std::string_view piece) {
   for (size_t at = 0; at < piece.size();) {
     const bool first = at == 0;
     const char32_t c = NextSymbol(piece, &at);
-    if (!first) neighbours_.insert(Key(static_cast<int32_t>(last), static_cast<int32_t>(c)));
+    if (!first) neighbours_.Add(last, c);
     last = c;
   }
 }
@@ -184,37 +203,47 @@ size_t Bpe::FindCut(std::string_view word, size_t from) const {
   for (size_t at = from; at < word.size();) {
     begin = at;
     const char32_t c = NextSymbol(word, &at);
-    const bool is_known = pieces_.Find(word.substr(begin, at - begin)).has_value();
+    const bool is_known = FindSymbol(word.substr(begin, at - begin)).has_value();
     // Unknown characters may join each other, or come as bytes of which Tare knows no neighbours.
-    if (begin > from && known && is_known &&
-        !neighbours_.contains(Key(static_cast<int32_t>(last), static_cast<int32_t>(c))))
-      return begin;
+    if (begin > from && known && is_known && !neighbours_.Has(last, c)) return begin;
     last = c;
     known = is_known;
   }
   return word.size();
 }
 
-void Bpe::EncodePart(std::string_view part, std::vector<int32_t>* ids) const {
-  const bool keeps = part.size() <= kSeenBytes;
-  if (const auto found = keeps ? seen_.find(part) : seen_.end(); found != seen_.end())
+void Bpe::MergeWord(std::string_view word, std::vector<int32_t>* ids) const {
+  const bool keeps = word.size() <= kSeenBytes;
+  if (const auto found = keeps ? seen_.find(word) : seen_.end(); found != seen_.end())
     return static_cast<void>(ids->insert(ids->end(), found->second.begin(), found->second.end()));
-  Begin(part);
+  Begin(word);
   symbols_.size() <= kShortSymbols ? MergeShort() : MergeLong();
   const size_t before = ids->size();
   for (const Symbol& symbol : symbols_) ids->push_back(symbol.id);
   if (keeps && seen_.size() < kSeenWords)
-    seen_.emplace(part, std::vector<int32_t>(ids->begin() + static_cast<std::ptrdiff_t>(before), ids->end()));
+    seen_.emplace(word, std::vector<int32_t>(ids->begin() + static_cast<std::ptrdiff_t>(before), ids->end()));
+}
+
+void Bpe::EncodeWord(std::string_view word, std::vector<int32_t>* ids) const {
+  if (cache_.Find(word, ids)) return;
+  const size_t before = ids->size();
+  if (const std::optional<int32_t> whole = ignore_merges_ ? pieces_.Find(word) : std::nullopt) {
+    ids->push_back(*whole);
+  } else {
+    MergeWord(word, ids);
+  }
+  cache_.Keep(word, std::span(*ids).subspan(before));
 }
 
 void Bpe::Encode(std::string_view word, std::vector<int32_t>* ids) const {
+  if (word.size() <= kShortSymbols || !prefix_.empty() || !suffix_.empty()) return EncodeWord(word, ids);
   if (ignore_merges_) {
     if (const std::optional<int32_t> whole = pieces_.Find(word)) return ids->push_back(*whole);
   }
-  const bool whole = word.size() <= kShortSymbols || !prefix_.empty() || !suffix_.empty();
   for (size_t begin = 0; begin < word.size();) {
-    const size_t end = whole ? word.size() : FindCut(word, begin);
-    EncodePart(word.substr(begin, end - begin), ids);
+    const size_t end = FindCut(word, begin);
+    const std::string_view part = word.substr(begin, end - begin);
+    ignore_merges_ ? MergeWord(part, ids) : EncodeWord(part, ids);  // only whole words ignore merges
     begin = end;
   }
 }

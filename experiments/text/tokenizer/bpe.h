@@ -9,11 +9,13 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
+#include "experiments/text/tokenizer/merge_table.h"
+#include "experiments/text/tokenizer/neighbours.h"
 #include "experiments/text/tokenizer/piece_table.h"
 #include "experiments/text/tokenizer/subwords.h"
+#include "experiments/text/tokenizer/word_cache.h"
 
 namespace tare::pipeline {
 
@@ -32,20 +34,19 @@ class Bpe : public Subwords {
     int32_t id;
     int32_t previous, next;  // -1: none
   };
-  struct Merge {
-    int32_t rank, id;
-  };
 
+  void AddPieces(const nlohmann::json& vocabulary, const std::string& where);
   void AddMerge(const nlohmann::json& merge, int32_t rank, const std::string& where);
   char32_t NextSymbol(std::string_view text, size_t* at) const;  // a character or a byte
   void AddNeighbours(std::string_view piece);
   // The first place from `from` on where cutting the word does not change the result; its size if there is none.
   size_t FindCut(std::string_view word, size_t from) const;
-  void EncodePart(std::string_view part, std::vector<int32_t>* ids) const;
+  void EncodeWord(std::string_view word, std::vector<int32_t>* ids) const;
+  void MergeWord(std::string_view word, std::vector<int32_t>* ids) const;  // from its characters or bytes
+  std::optional<int32_t> FindSymbol(std::string_view symbol) const;        // the piece of a character or byte
   void Begin(std::string_view word) const;  // sets symbols_ to the word's characters or bytes
   void MergeShort() const;
   void MergeLong() const;
-  const Merge* FindMerge(int32_t left, int32_t right) const;
 
   PieceTable names_;   // as spelled in the file
   PieceTable pieces_;  // as spelled in words; the same without bytes_
@@ -54,12 +55,14 @@ class Bpe : public Subwords {
   bool byte_fallback_, fuse_unknown_, ignore_merges_;
   int32_t unknown_ = -1;
   std::array<int32_t, 256> byte_ids_{};
-  std::unordered_map<uint64_t, Merge> merges_;  // by left << 32 | right
-  // Neighbouring characters (or bytes) in some piece; no others ever merge.
-  std::unordered_set<uint64_t> neighbours_;  // first << 32 | second
+  std::array<int32_t, 256> single_{};  // ids of pieces of one byte; -1 for a missing one
+  MergeTable merges_;
+  Neighbours neighbours_;
+  mutable WordCache cache_;  // of words as Encode has them
   mutable std::unordered_map<std::string, std::vector<int32_t>, TextHash, std::equal_to<>>
-      seen_;                             // words encoded before
+      seen_;                             // words merged before
   mutable std::vector<Symbol> symbols_;  // of the current word
+  mutable std::vector<Merge> joins_;     // of each symbol with the next, while a short word is merged
 };
 
 }  // namespace tare::pipeline

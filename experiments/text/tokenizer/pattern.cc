@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "experiments/text/tokenizer/growth.h"
 #include "quant/base/error.h"
@@ -162,12 +161,11 @@ Pattern Pattern::Regex(const std::string& expression, const std::string& where) 
   return pattern;
 }
 
-std::vector<Part> Pattern::Parts(std::string_view text) const {
-  std::vector<Part> parts;
+void Pattern::ForEachPart(std::string_view text, const PartVisitor& visit) const {
   size_t before = 0;
   const auto match = [&](size_t begin, size_t end) {
-    if (before != begin) parts.push_back({before, begin, false});
-    parts.push_back({begin, end, true});
+    if (before != begin) visit({before, begin, false});
+    visit({begin, end, true});
     before = end;
   };
   if (code_ == nullptr) {
@@ -192,57 +190,24 @@ std::vector<Part> Pattern::Parts(std::string_view text) const {
       }
     }
   }
-  if (before != text.size()) parts.push_back({before, text.size(), false});
+  if (before != text.size()) visit({before, text.size(), false});
+}
+
+std::vector<Part> Pattern::Parts(std::string_view text) const {
+  std::vector<Part> parts;
+  ForEachPart(text, [&](const Part& part) { parts.push_back(part); });
   return parts;
 }
 
 std::string Pattern::Replaced(std::string_view text, std::string_view content) const {
-  const std::vector<Part> parts = Parts(text);
-  size_t bytes = 0;
-  for (const Part& part : parts) bytes += part.is_match ? content.size() : part.end - part.begin;
-  RequireGrowth(text.size(), bytes, "Replace");
   std::string replaced;
-  replaced.reserve(bytes);
-  for (const Part& part : parts) replaced += part.is_match ? content : text.substr(part.begin, part.end - part.begin);
+  replaced.reserve(text.size());
+  ForEachPart(text, [&](const Part& part) {
+    const std::string_view kept = part.is_match ? content : text.substr(part.begin, part.end - part.begin);
+    RequireGrowth(text.size(), replaced.size() + kept.size(), "Replace");
+    replaced += kept;
+  });
   return replaced;
-}
-
-Behaviour ParseBehaviour(const nlohmann::json& json, const std::string& where) {
-  static const std::map<std::string, Behaviour> names{{"Removed", Behaviour::kRemoved},
-                                                      {"Isolated", Behaviour::kIsolated},
-                                                      {"MergedWithPrevious", Behaviour::kMergedWithPrevious},
-                                                      {"MergedWithNext", Behaviour::kMergedWithNext},
-                                                      {"Contiguous", Behaviour::kContiguous}};
-  const auto found = json.is_string() ? names.find(json.get<std::string>()) : names.end();
-  if (found == names.end())
-    Fail("{}: behavior: got {}, expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous", where,
-         json.dump());
-  return found->second;
-}
-
-std::vector<Part> Cut(std::vector<Part> parts, Behaviour behaviour) {
-  std::vector<Part> cut;
-  const bool backwards = behaviour == Behaviour::kMergedWithNext;
-  if (backwards) std::ranges::reverse(parts);
-  bool previous = false;
-  for (const Part& part : parts) {
-    const bool joins = behaviour == Behaviour::kContiguous
-                           ? part.is_match == previous
-                           : part.is_match && !previous && behaviour != Behaviour::kIsolated;
-    previous = part.is_match;
-    if (behaviour == Behaviour::kRemoved) {
-      if (!part.is_match) cut.push_back(part);
-    } else if (!joins || cut.empty()) {
-      cut.push_back(part);
-    } else if (backwards) {
-      cut.back().begin = part.begin;
-    } else {
-      cut.back().end = part.end;
-    }
-  }
-  if (backwards) std::ranges::reverse(cut);
-  std::erase_if(cut, [](const Part& part) { return part.begin == part.end; });
-  return cut;
 }
 
 }  // namespace tare::pipeline

@@ -4,7 +4,6 @@
 // are Unicode's White_Space and word characters, ^ and $ match at lines.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,12 +11,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace tare::pipeline {
+#include "experiments/text/tokenizer/cut.h"
 
-struct Part {
-  size_t begin = 0, end = 0;
-  bool is_match = false;
-};
+namespace tare::pipeline {
 
 class Pattern {
  public:
@@ -29,6 +25,8 @@ class Pattern {
   // The whole text as matches and the parts between them. Throws Error if the text takes more steps than any sane
   // expression needs, or if a match starts before the previous one.
   std::vector<Part> Parts(std::string_view text) const;
+  // The same parts one by one.
+  void ForEachPart(std::string_view text, const PartVisitor& visit) const;
   // The text with every match replaced by `content`. Throws Error as Parts and RequireGrowth (growth.h) do.
   std::string Replaced(std::string_view text, std::string_view content) const;
 
@@ -37,12 +35,5 @@ class Pattern {
   std::string literal_, where_;
   std::shared_ptr<const Code> code_;  // null: a literal
 };
-
-// How the text is cut at matches (SplitDelimiterBehavior of the tokenizers library).
-enum class Behaviour { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
-Behaviour ParseBehaviour(const nlohmann::json& json, const std::string& where);
-
-// The remaining ranges [begin, end), none empty.
-std::vector<Part> Cut(std::vector<Part> parts, Behaviour behaviour);
 
 }  // namespace tare::pipeline

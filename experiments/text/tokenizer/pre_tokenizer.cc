@@ -14,60 +14,70 @@ namespace {
 
 using Step = PreTokenizer::Step;
 
+// Each word is passed on from step to step, which takes stack. Files in use have four.
+constexpr size_t kMostSteps = 64;
+
 // GPT-2's words (openai/gpt-2, encoder.py).
 constexpr char kByteLevelWords[] = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// Cuts every word into parts, some of which are matches.
-Step CutBy(std::function<std::vector<Part>(std::string_view)> parts, Behaviour behaviour) {
-  return [parts = std::move(parts), behaviour](Words* words) {
-    std::vector<Word> cut;
-    for (const Word& word : words->list) {
-      for (const Part& part : Cut(parts(word.text), behaviour))
-        cut.push_back({word.text.substr(part.begin, part.end - part.begin), word.begins_text && part.begin == 0});
-    }
-    words->list = std::move(cut);
+// Gives the parts of a text, some of which are matches.
+using PartsOf = std::function<void(std::string_view, const PartVisitor&)>;
+
+Step CutBy(PartsOf parts_of, Behaviour behaviour) {
+  return [parts_of = std::move(parts_of), behaviour](const Word& word, const WordVisitor& visit) {
+    Cut cut(behaviour, [&](const Part& part) {
+      visit({word.text.substr(part.begin, part.end - part.begin), word.begins_text && part.begin == 0});
+    });
+    parts_of(word.text, [&](const Part& part) { cut.Add(part); });
+    cut.End();
   };
 }
 
 Step CutBy(const Pattern& pattern, Behaviour behaviour) {
-  return CutBy([pattern](std::string_view text) { return pattern.Parts(text); }, behaviour);
+  return CutBy([pattern](std::string_view text, const PartVisitor& visit) { pattern.ForEachPart(text, visit); },
+               behaviour);
+}
+
+// Matches and what is between them in each other's place.
+PartsOf Inverted(const Pattern& pattern) {
+  return [pattern](std::string_view text, const PartVisitor& visit) {
+    pattern.ForEachPart(text, [&](const Part& part) { visit({part.begin, part.end, !part.is_match}); });
+  };
 }
 
 // Each character that the class has is a match.
 Step CutByClass(bool (*has)(char32_t), Behaviour behaviour) {
   return CutBy(
-      [has](std::string_view text) {
-        std::vector<Part> parts;
+      [has](std::string_view text, const PartVisitor& visit) {
+        size_t begin = 0;  // of a part that is no match
         for (size_t at = 0; at < text.size();) {
-          const size_t begin = at;
-          const bool is_match = has(Next(text, &at));
-          if (!is_match && !parts.empty() && !parts.back().is_match) {
-            parts.back().end = at;
-          } else {
-            parts.push_back({begin, at, is_match});
-          }
+          const size_t from = at;
+          if (!has(Next(text, &at))) continue;
+          if (begin < from) visit({begin, from, false});
+          visit({from, at, true});
+          begin = at;
         }
-        return parts;
+        if (begin < text.size()) visit({begin, text.size(), false});
       },
       behaviour);
 }
 
 // Each word becomes another text.
 Step Rewrite(std::function<std::string(const Word&)> made) {
-  return [made = std::move(made)](Words* words) {
-    for (Word& word : words->list) word.text = words->made.emplace_back(made(word));
+  return [made = std::move(made)](const Word& word, const WordVisitor& visit) {
+    const std::string text = made(word);
+    visit({text, word.begins_text});
   };
 }
 
 Step Both(Step first, Step second) {
-  return [first = std::move(first), second = std::move(second)](Words* words) {
-    first(words);
-    second(words);
+  return [first = std::move(first), second = std::move(second)](const Word& word, const WordVisitor& visit) {
+    first(word, [&](const Word& made) { second(made, visit); });
   };
 }
 
 Step Nothing() {
-  return [](Words*) {};
+  return [](const Word& word, const WordVisitor& visit) { visit(word); };
 }
 
 std::string WithSpace(const Word& word) { return (word.text.starts_with(' ') ? "" : " ") + std::string(word.text); }
@@ -81,13 +91,8 @@ Step ParseByteLevel(const Json& json, const std::string& where) {
 Step ParseSplit(const Json& json, const std::string& where) {
   const Pattern pattern = Pattern::Parse(Get<Json>(json, "pattern", where), where);
   const bool invert = GetOr(json, "invert", false, where);
-  return CutBy(
-      [pattern, invert](std::string_view text) {
-        std::vector<Part> parts = pattern.Parts(text);
-        for (Part& part : parts) part.is_match = part.is_match != invert;
-        return parts;
-      },
-      ParseBehaviour(Get<Json>(json, "behavior", where), where));
+  const Behaviour behaviour = ParseBehaviour(Get<Json>(json, "behavior", where), where);
+  return invert ? CutBy(Inverted(pattern), behaviour) : CutBy(pattern, behaviour);
 }
 
 Step ParseDigits(const Json& json, const std::string& where) {
@@ -105,13 +110,7 @@ Step ParseWhitespace(const Json&, const std::string& where) {
   const Pattern pattern = Pattern::Regex(
       R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\s]+)",
       where);
-  return CutBy(
-      [pattern](std::string_view text) {
-        std::vector<Part> parts = pattern.Parts(text);
-        for (Part& part : parts) part.is_match = !part.is_match;
-        return parts;
-      },
-      Behaviour::kRemoved);
+  return CutBy(Inverted(pattern), Behaviour::kRemoved);
 }
 
 Step ParseWhitespaceSplit(const Json&, const std::string&) { return CutByClass(IsWhitespace, Behaviour::kRemoved); }
@@ -142,11 +141,27 @@ Step ParseMetaspace(const Json& json, const std::string& where) {
   return Both(std::move(marked), CutBy(Pattern::Literal(mark), Behaviour::kMergedWithNext));
 }
 
-size_t BytesOf(const Words& words) {
-  size_t bytes = 0;
-  for (const Word& word : words.list) bytes += word.text.size();
-  return bytes;
-}
+// A text on its way through the steps.
+class Way {
+ public:
+  Way(const std::vector<Step>& steps, size_t bytes, const WordVisitor& visit)
+      : steps_(steps), bytes_(bytes), visit_(visit), made_(steps.size()) {}
+
+  void From(size_t step, const Word& word) {
+    if (step == steps_.size()) return visit_(word);
+    steps_[step](word, [this, step](const Word& made) {
+      made_[step] += made.text.size();
+      RequireGrowth(bytes_, made_[step], "pre_tokenizer");
+      From(step + 1, made);
+    });
+  }
+
+ private:
+  const std::vector<Step>& steps_;
+  size_t bytes_;  // of the text
+  const WordVisitor& visit_;
+  std::vector<size_t> made_;  // bytes that each step has made
+};
 
 }  // namespace
 
@@ -157,6 +172,8 @@ PreTokenizer::PreTokenizer(const nlohmann::json& json, const std::string& where)
                                  {"Punctuation", ParsePunctuation}};
   std::vector<Json> objects;
   Flatten(json, where, "pretokenizers", &objects);
+  if (objects.size() > kMostSteps)
+    Fail("{}: got {} steps, expected at most {}; is the file damaged?", where, objects.size(), kMostSteps);
   for (const Json& object : objects) {
     steps_.push_back(StepOf(object, where, table));
     if (object["type"].get_ref<const std::string&>() != "ByteLevel") continue;
@@ -165,12 +182,8 @@ PreTokenizer::PreTokenizer(const nlohmann::json& json, const std::string& where)
   }
 }
 
-void PreTokenizer::Apply(Words* words) const {
-  const size_t before = BytesOf(*words);
-  for (const Step& step : steps_) {
-    step(words);
-    RequireGrowth(before, BytesOf(*words), "pre_tokenizer");
-  }
+void PreTokenizer::ForEachWord(const Word& text, const WordVisitor& visit) const {
+  Way(steps_, text.text.size(), visit).From(0, text);
 }
 
 }  // namespace tare::pipeline

@@ -3,7 +3,6 @@
 // (tokenizers/src/pre_tokenizers).
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -18,21 +17,20 @@ struct Word {
   bool begins_text = false;  // is at the start of the whole text
 };
 
-// Words, and the texts made by steps, which they point into.
-struct Words {
-  std::vector<Word> list;
-  std::deque<std::string> made;
-};
+using WordVisitor = std::function<void(const Word&)>;
 
 class PreTokenizer {
  public:
-  using Step = std::function<void(Words*)>;
+  // Gives the words that it makes of one, in order. A word's text lives while it is visited.
+  using Step = std::function<void(const Word&, const WordVisitor&)>;
 
   // null: none. Throws Error, naming the type, for a type that Tare does not support.
   PreTokenizer(const nlohmann::json& json, const std::string& where);
 
-  void Apply(Words* words) const;
-  // Whether the last step writes bytes in GPT-2's alphabet. Apply leaves it out, because the model takes the bytes.
+  // Each word goes through all steps before the next is cut, so that memory does not grow with the text. Throws Error
+  // if the text grows too much (growth.h).
+  void ForEachWord(const Word& text, const WordVisitor& visit) const;
+  // Whether the last step writes bytes in GPT-2's alphabet, which is left out, because the model takes the bytes.
   bool ends_in_bytes() const { return ends_in_bytes_; }
 
  private:

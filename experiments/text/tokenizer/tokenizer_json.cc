@@ -60,18 +60,17 @@ std::vector<int32_t> TokenizerJson::Encode(std::string_view text) const {
       if (part.id) {
         ids.push_back(*part.id);
       } else {
-        EncodeWords({.list = {{part.text, begins && part.text.data() == rest.data()}}, .made = {}}, &ids);
+        EncodeWords({part.text, begins && part.text.data() == rest.data()}, &ids);
       }
     }
   }
   return ids;
 }
 
-void TokenizerJson::EncodeWords(Words words, std::vector<int32_t>* ids) const {
-  pre_tokenizer_.Apply(&words);
-  for (const Word& word : words.list) {
+void TokenizerJson::EncodeWords(const Word& text, std::vector<int32_t>* ids) const {
+  pre_tokenizer_.ForEachWord(text, [&](const Word& word) {
     if (!word.text.empty()) subwords_->Encode(word.text, ids);
-  }
+  });
 }
 
 std::string TokenizerJson::Piece(int32_t id) const {

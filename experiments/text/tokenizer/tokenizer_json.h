@@ -43,7 +43,7 @@ class TokenizerJson : public TokenizerModel {
  private:
   struct Parsed;  // the file's JSON
   TokenizerJson(const Parsed& parsed, const std::string& where);
-  void EncodeWords(Words words, std::vector<int32_t>* ids) const;
+  void EncodeWords(const Word& text, std::vector<int32_t>* ids) const;
 
   Normalizer normalizer_;
   AddedTokens added_;

@@ -18,10 +18,10 @@ using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 std::vector<std::string> Cut(const nlohmann::json& json, const std::string& text, bool begins = true) {
-  Words words{.list = {{text, begins}}, .made = {}};
-  PreTokenizer(json, "pre_tokenizer").Apply(&words);
   std::vector<std::string> cut;
-  for (const Word& word : words.list) cut.emplace_back(word.text);
+  PreTokenizer(json, "pre_tokenizer").ForEachWord({text, begins}, [&](const Word& word) {
+    cut.emplace_back(word.text);
+  });
   return cut;
 }
 
@@ -68,6 +68,10 @@ TEST(PreTokenizer, StepsInARowAreBounded) {
   for (int i = 0; i < 40; ++i) steps.push_back({{"type", "ByteLevel"}, {"use_regex", false}});
   EXPECT_THAT(Call([&] { Cut({{"type", "Sequence"}, {"pretokenizers", steps}}, "\xc3\xa9"); }),
               ThrowsMessage<Error>(HasSubstr("pre_tokenizer: got ")));
+  steps = nlohmann::json::array();
+  for (int i = 0; i < 65; ++i) steps.push_back({{"type", "WhitespaceSplit"}});
+  EXPECT_THAT(Call([&] { Cut({{"type", "Sequence"}, {"pretokenizers", steps}}, "a"); }),
+              ThrowsMessage<Error>(HasSubstr("pre_tokenizer: got 65 steps, expected at most 64")));
   EXPECT_THAT(
       Call([] { Cut({{"type", "Metaspace"}, {"replacement", std::string(5000, 'x')}}, std::string(100, ' ')); }),
       ThrowsMessage<Error>(HasSubstr("Metaspace: got 500100 bytes from a text of 100")));
