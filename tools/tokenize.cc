@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare tokenize: the ids and pieces that a checkpoint's tokenizer makes of one or more texts.
 #include <memory>
+#include <vector>
 
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "experiments/text/utf8.h"
@@ -23,16 +24,52 @@ struct TokenizeArguments {
   bool no_special = false;
 };
 
-std::string Line(const Tokenizer& tokenizer, std::string_view text, bool special) {
+// Where the lines go: a text is long, and its pieces take several times its memory.
+class TokenLines {
+ public:
+  // The claimed file; none: standard output.
+  explicit TokenLines(std::vector<AtomicFile>& claims) : file_(claims.empty() ? nullptr : &claims.front()) {}
+
+  void Write(std::string_view text) {
+    waiting_ += text;
+    if (waiting_.size() >= kAtOnce) Pass();
+  }
+  void Commit() {
+    Pass();
+    if (file_ != nullptr) file_->Commit();
+  }
+
+ private:
+  static constexpr size_t kAtOnce = 1 << 16;
+
+  void Pass() {
+    file_ != nullptr ? file_->Write(waiting_) : PutText(waiting_);
+    waiting_.clear();
+  }
+
+  AtomicFile* file_;
+  std::string waiting_;
+};
+
+// The text of JsonText(Json{{"ids", ids}, {"pieces", pieces}}), without the JSON of all of them in memory.
+void WriteLine(const Tokenizer& tokenizer, std::string_view text, bool special, TokenLines& out) {
   std::vector<int32_t> ids = tokenizer.Encode(text);
   if (special) {
     const std::vector<int32_t> after = tokenizer.after();
     ids.insert(ids.begin(), tokenizer.before().begin(), tokenizer.before().end());
     ids.insert(ids.end(), after.begin(), after.end());
   }
-  std::vector<std::string> pieces;
-  for (const int32_t id : ids) pieces.push_back(tokenizer.Piece(id));
-  return JsonText(Json{{"ids", ids}, {"pieces", pieces}}) + "\n";
+  const auto list = [&](const auto& entry) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (i > 0) out.Write(",");
+      out.Write(entry(ids[i]));
+    }
+  };
+  out.Write("{\"ids\":[");
+  list([](int32_t id) { return std::to_string(id); });
+  out.Write("],\"pieces\":[");
+  list([&](int32_t id) { return JsonText(Json(tokenizer.Piece(id))); });
+  out.Write("]}\n");
 }
 
 // {"text": "..."}
@@ -43,12 +80,11 @@ std::string TextOf(std::string_view line, const std::string& where) {
   return json["text"].get<std::string>();
 }
 
-std::string Lines(const Tokenizer& tokenizer, const TokenizeArguments& options) {
+void WriteLines(const Tokenizer& tokenizer, const TokenizeArguments& options, TokenLines& out) {
   const MappedFile file(options.input);
   const std::string_view text = file.text();
   RequireUtf8(text, options.input);
-  if (!options.input.ends_with(".jsonl")) return Line(tokenizer, text, !options.no_special);
-  std::string lines;
+  if (!options.input.ends_with(".jsonl")) return WriteLine(tokenizer, text, !options.no_special, out);
   size_t number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
@@ -56,19 +92,15 @@ std::string Lines(const Tokenizer& tokenizer, const TokenizeArguments& options) 
     const std::string_view line = text.substr(at, end - at);
     at = end + 1;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    lines += Line(tokenizer, TextOf(line, where), !options.no_special);
+    WriteLine(tokenizer, TextOf(line, where), !options.no_special, out);
   }
-  return lines;
 }
 
 void Run(const TokenizeArguments& options) {
-  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.out});
-  const std::string lines = Lines(Tokenizer::LoadFile(options.model), options);
-  if (options.out == "-") {
-    PutText(lines);
-  } else {
-    WriteFileAtomically(options.out, lines);
-  }
+  std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.out});
+  TokenLines out(claims);
+  WriteLines(Tokenizer::LoadFile(options.model), options, out);
+  out.Commit();
 }
 
 }  // namespace

@@ -27,6 +27,23 @@ TEST(TokenizeCommand, ALinePerText) {
   EXPECT_THAT(bare.out, HasSubstr("\n{\"ids\":[],\"pieces\":[]}\n"));
 }
 
+// Written as it comes, and still the JSON of the whole line, key by key.
+TEST(TokenizeCommand, ALongTextIsOneLine) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += "\"It\" was\t" + std::to_string(i) + (i % 7 == 0 ? "\n" : " caf\xc3\xa9\\ ");
+  PutFile(folder / "t.txt", text);
+  const Outcome to_file =
+      RunTare({"tokenize", kLlama3, "--input", folder / "t.txt", "--no-special", "--out", folder / "ids.jsonl"});
+  ASSERT_EQ(to_file.exit_code, 0) << to_file.err;
+  const std::string line = GetFile(folder / "ids.jsonl");
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json.dump() + "\n", line);
+  EXPECT_EQ(json["ids"].size(), json["pieces"].size());
+  EXPECT_GT(line.size(), 2 * text.size());
+  EXPECT_EQ(RunTare({"tokenize", kLlama3, "--input", folder / "t.txt", "--no-special"}).out, line);
+}
+
 TEST(TokenizeCommand, BadLinesAreNamed) {
   const TemporaryFolder folder;
   PutFile(folder / "t.jsonl", "{\"text\": \"a\"}\n{\"test\": 1}\n");
