@@ -57,9 +57,10 @@ std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std:
 }
 
 // An interrupted sweep keeps what it finished.
-std::vector<SweepCell> RunCells(const CellsCommand& options, ProgressLine& line, double after) try {
+std::vector<SweepCell> RunCells(const CellsCommand& options, ProgressLine& line, const Later& later) try {
   return RunSweep(options.sweep, [&](const std::string& what, const Work& work) {
-    line.Begin(what, {.here = work.here, .after = work.after + after});
+    const int64_t runs = work.runs_after.value_or(0) + later.runs;
+    line.Begin(what, {.here = work.here, .after = work.after + later.work, .runs_after = runs});
     return line.Callback();
   });
 } catch (const Error& error) {

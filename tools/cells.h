@@ -26,8 +26,9 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options);
 // Parses the texts of the command line. `outputs` are files of the folder besides its cells.
 std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std::string>& outputs);
 
-// Runs the cells and shows progress in the line; `after`: tokens that the command takes through models after them.
-std::vector<SweepCell> RunCells(const CellsCommand& options, ProgressLine& line, double after = 0);
+// Runs the cells and shows progress in the line; `later`: runs of the command after them, and the tokens that
+// these take through models.
+std::vector<SweepCell> RunCells(const CellsCommand& options, ProgressLine& line, const Later& later = {});
 // The same, with a line of their own.
 std::vector<SweepCell> RunCells(const CellsCommand& options);
 

@@ -201,7 +201,11 @@ ProgressLine::~ProgressLine() {
   if (shown_) std::fprintf(stderr, "\r\033[K");
 }
 
-void ProgressLine::Begin(const std::string& what, const Work& work) { clock_.Begin(what, work, Now()); }
+void ProgressLine::Begin(const std::string& what, const Work& work) {
+  clock_.Begin(what, work, Now());
+  const std::string start = clock_.Start();
+  if (terminal_ && !start.empty() && !quiet) Write(start.substr(0, TerminalColumns()));
+}
 
 Progress ProgressLine::Callback() {
   return [this](int64_t done, int64_t total, const char* unit) { Show(done, total, unit); };
@@ -213,6 +217,10 @@ void ProgressLine::Show(int64_t done, int64_t total, const char* unit) {
   const bool due = quiet ? false : terminal_ ? !shown_ || now - last_ >= 0.1 || done == total : now - last_ >= 60;
   if (!due) return;
   last_ = now;
+  Write(line);
+}
+
+void ProgressLine::Write(const std::string& line) {
   shown_ = terminal_;
   std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
   std::fflush(stderr);

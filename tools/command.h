@@ -119,11 +119,13 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   Progress Callback();
-  // The progress that follows is that of the next part.
+  // The progress that follows is that of the next part. On a terminal, the number of several runs is shown
+  // before the first.
   void Begin(const std::string& what, const Work& work = {});
 
  private:
   void Show(int64_t done, int64_t total, const char* unit);
+  void Write(const std::string& line);
 
   bool terminal_;
   bool shown_ = false;

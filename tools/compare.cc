@@ -3,8 +3,8 @@
 // sweep (tools/sweep.h) that also measures the divergence of texts from each model's own f32, and the cost of each
 // site: each model's attribution in a folder below the comparison's (attribution-A, attribution-B), as `tare attribute
 // --out` writes it, and the two side by side.
+#include <iterator>
 #include <memory>
-#include <numeric>
 
 #include "experiments/observe/outlier_report.h"
 #include "experiments/passes/model_input.h"
@@ -109,8 +109,9 @@ ComparedWork WorkOf(const std::filesystem::path& text, const CellsCommand& optio
   return work;
 }
 
-// For each model; one line each in outliers.jsonl. `after`: tokens of what follows.
-std::vector<Json> Outliers(const CellsCommand& options, const RecordLines& earlier, ProgressLine& line, double after) {
+// For each model; one line each in outliers.jsonl. `later`: what follows.
+std::vector<Json> Outliers(const CellsCommand& options, const RecordLines& earlier, ProgressLine& line,
+                           const Later& later) {
   const WindowOptions& windows = options.sweep.windows;
   const std::filesystem::path text = TextOf(options.sweep.tasks);
   std::vector<Json> models;
@@ -131,8 +132,10 @@ std::vector<Json> Outliers(const CellsCommand& options, const RecordLines& earli
     if (figures.is_null()) {
       const std::vector<ScoredSequence> sequences = CutDisjoint(input, model.config(), windows);
       const auto here = static_cast<double>(SizeOf(sequences).whole);
-      const auto others = static_cast<double>(options.sweep.models.size() - models.size() - 1);
-      line.Begin(model.Name() + " outliers", {.here = here, .after = others * here + after});
+      const auto others = std::ssize(options.sweep.models) - std::ssize(models) - 1;
+      line.Begin(
+          model.Name() + " outliers",
+          {.here = here, .after = static_cast<double>(others) * here + later.work, .runs_after = others + later.runs});
       figures = MeasureOutliers(model, input, sequences, kSkipFirst, line.Callback());
     }
     lines += OutlierLine(key, figures) + "\n";
@@ -148,11 +151,11 @@ struct ModelAttribution {
   AttributionQuestion question;
 };
 
-AttributionResult RunOne(ModelAttribution& model, ProgressLine& line, double after) {
+AttributionResult RunOne(ModelAttribution& model, ProgressLine& line, const Later& later) {
   OutputsIn(model.options.sweep.folder, {});
   const OutputFolder folder(model.options.sweep.folder);
   const std::vector<AtomicFile> claims = ClaimAttribution(model.options);
-  return WriteAttribution(model.options, model.question, RunCells(model.options, line, after));
+  return WriteAttribution(model.options, model.question, RunCells(model.options, line, later));
 }
 
 std::string PairLegend(const std::vector<AttributionPair>& pairs) {
@@ -204,10 +207,10 @@ struct ComparedAttribution {
 };
 
 // Writes attribution.csv of the two side by side into the comparison's folder. `plan` is shown as the user gave it;
-// `of_b`: tokens of the second model's part.
+// `of_b`: the second model's part.
 ComparedAttribution RunBoth(std::vector<ModelAttribution>& both, const std::string& plan,
-                            const std::filesystem::path& folder, ProgressLine& line, double of_b) {
-  const AttributionResult a = RunOne(both.at(0), line, of_b), b = RunOne(both.at(1), line, 0);
+                            const std::filesystem::path& folder, ProgressLine& line, const Later& of_b) {
+  const AttributionResult a = RunOne(both.at(0), line, of_b), b = RunOne(both.at(1), line, {});
   const std::vector<AttributionPair> pairs = PairAttributions(a.model, b.model, both[0].question.plan);
   WriteFileAtomically(folder / "attribution.csv", AttributionPairCsv(pairs));
   return {.table = AttributionPairTable(pairs, plan, {a.json.at("model"), b.json.at("model")}),
@@ -228,13 +231,17 @@ struct ComparedParts {
 ComparedParts RunParts(const CompareArguments& options, std::vector<ModelAttribution>& both, const std::string& plan) {
   const ComparedWork work = WorkOf(TextOf(options.sweep.tasks), options, AttributedTokens(options));
   const RecordLines earlier = EarlierOutliers(options);
-  std::vector<double> attributed;
-  for (const ModelAttribution& model : both)
-    attributed.push_back(work.attribution * static_cast<double>(model.options.sweep.question.plans.size()));
-  const double at_last = std::accumulate(attributed.begin(), attributed.end(), 0.0);
+  std::vector<Later> attributed;
+  Later at_last;
+  for (const ModelAttribution& model : both) {
+    const int64_t runs = std::ssize(model.options.sweep.question.plans);
+    attributed.push_back({.work = work.attribution * static_cast<double>(runs), .runs = runs});
+    at_last.work += attributed.back().work;
+    at_last.runs += runs;
+  }
   ProgressLine line("");
   ComparedParts parts;
-  parts.sweep = RunAndWrite(options, line, 2 * work.outliers + at_last);
+  parts.sweep = RunAndWrite(options, line, {.work = 2 * work.outliers + at_last.work, .runs = 2 + at_last.runs});
   parts.outliers = Outliers(options, earlier, line, at_last);
   if (!both.empty()) parts.attribution = RunBoth(both, plan, options.sweep.folder, line, attributed.at(1));
   return parts;

@@ -40,8 +40,8 @@ Table SizesOf(const std::vector<std::filesystem::path>& models) {
 
 }  // namespace
 
-SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, double after) {
-  const std::vector<SweepCell> cells = RunCells(options, line, after);
+SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, const Later& later) {
+  const std::vector<SweepCell> cells = RunCells(options, line, later);
   const Comparisons comparisons = CompareCells(cells);
   SweepResult result{.json = WithCommand(SweepJson(cells, comparisons)),
                      .table = SweepTable(cells, comparisons),

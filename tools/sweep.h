@@ -19,7 +19,7 @@ struct SweepResult {
   Json json;
   std::string table, legend;
 };
-// `line`, `after`: as RunCells.
-SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, double after = 0);
+// `line`, `later`: as RunCells.
+SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, const Later& later = {});
 
 }  // namespace tare

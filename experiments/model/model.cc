@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "experiments/model/family.h"
+#include "experiments/model/kept_streams.h"
 #include "experiments/model/show_sites.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
@@ -146,6 +147,10 @@ void Model::RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVis
   SwapShared(stream);
 }
 
+KeptStreams* Model::SharedBy(const TokenBatch& batch) const {
+  return batch.caches.empty() && config_.kinds.empty() && images() == nullptr ? kept_ : nullptr;
+}
+
 void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   embedding_.CheckIds(batch);
   CheckLengths(batch, config_);
@@ -154,13 +159,19 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
   const int64_t E = config_.hidden;
   float* x = activations_.x.data();
+  const std::span<float> stream(x, static_cast<size_t>(batch.Rows() * E));
 
-  embedding_.Embed(batch, activations_.positions, projector_, x);
-  ShowRows(visitors, Site::kEmbed, {}, batch, x, E);
-  for (int layer = 0; layer < config_.layers; ++layer) {
+  KeptStreams* const kept = SharedBy(batch);
+  const int first = kept == nullptr ? 0 : kept->Resume(batch, stream);
+  if (first == 0) {
+    embedding_.Embed(batch, activations_.positions, projector_, x);
+    ShowRows(visitors, Site::kEmbed, {}, batch, x, E);
+  }
+  for (int layer = first; layer < config_.layers; ++layer) {
     ThrowIfStopped();
     Layer(batch, layer, visitors);
     ShowRows(visitors, Site::kLayerOut, layer, batch, x, E);
+    if (kept != nullptr) kept->Keep(batch, layer + 1, stream);
   }
   const LayerCall after{config_, layers_.back(), batch, rotary_, projector_, visitors, nullptr, -1, activations_};
   if (final_norm_bias_.empty()) {

@@ -33,6 +33,8 @@ struct Stream {
   AlignedBuffer<float> memory;  // of a scan, likewise
 };
 
+class KeptStreams;
+
 class Model {
  public:
   // Throws Error unless it is a checkpoint of a known family, whole and finite.
@@ -70,6 +72,11 @@ class Model {
   // layers with executed attention, attn_logits, probs and difference.
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
 
+  // From now on Forward goes on from these streams and keeps its own there, unless a batch has caches or images, or
+  // layers hand on more than the residual stream; null: never. Visitors then see only the layers that run: they must be
+  // those of the run that the streams began (KeptStreams::Begin).
+  void Share(KeptStreams* kept) { kept_ = kept; }
+
   // Vocabulary logits, or a tower's projection, for rows of the last batch: calls body(i, logits[Outputs()], thread)
   // for rows[i], from several threads.
   void VocabularyLogits(std::span<const int64_t> rows,
@@ -95,6 +102,7 @@ class Model {
   void ProjectHead(int64_t rows);
   void SwapShared(Stream& stream);
   void ReserveRotary();
+  KeptStreams* SharedBy(const TokenBatch& batch) const;
 
   std::filesystem::path folder_;
   ModelConfig config_;
@@ -110,6 +118,7 @@ class Model {
   std::string planned_;                                 // the last plan that CarryOut applied to linear layers
   RotaryTable rotary_, window_rotary_;                  // the second for layers with a window
   Activations activations_;
+  KeptStreams* kept_ = nullptr;
   AlignedBuffer<float> gathered_, logits_;  // [rows of a chunk, E] and [.., V]
 };
 

@@ -31,9 +31,15 @@ void ProgressClock::Begin(std::string what, const Work& work, double now) {
   what_ = std::move(what);
   before_ += work_.here;
   work_ = work;
+  runs_ += work.runs_after ? 1 : 0;
   unit_.clear();
   done_ = 0;
   since_ = last_ = now;
+}
+
+std::string ProgressClock::Start() const {
+  const int64_t after = work_.runs_after.value_or(0);
+  return runs_ == 1 && after > 0 ? Formatted("{} runs; {}", 1 + after, what_) : "";
 }
 
 std::string ProgressClock::Line(int64_t done, int64_t total, const std::string& unit, double now, size_t columns) {
@@ -51,8 +57,9 @@ std::string ProgressClock::Line(int64_t done, int64_t total, const std::string& 
     figures += ", " + (bytes ? SizeText(static_cast<int64_t>(rate)) + " per second" : RateText(rate));
     if (!parts) figures += Formatted(", {} left", TimeText(seconds * (1 - share) / share));
   }
-  const std::string all =
-      parts ? OfAll(before_ + work_.here * share, work_.here * (1 - share) + work_.after, now - all_since_) : "";
+  std::string all;
+  if (parts && work_.runs_after) all = Formatted("run {} of {}, ", runs_, runs_ + *work_.runs_after);
+  if (parts) all += OfAll(before_ + work_.here * share, work_.here * (1 - share) + work_.after, now - all_since_);
   const size_t taken = all.size() + figures.size(), room = columns > taken ? columns - taken : 0;
   const std::string name = what_.size() <= room ? what_ : what_.substr(0, room > 2 ? room - 2 : 0) + "..";
   return (all + name + figures).substr(0, columns);

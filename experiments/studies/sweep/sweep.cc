@@ -2,14 +2,16 @@
 #include "experiments/studies/sweep/sweep.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <set>
 
+#include "experiments/model/kept_streams.h"
 #include "experiments/model/sites_of_model.h"
+#include "experiments/studies/sweep/cell_key.h"
 #include "experiments/studies/sweep/cell_log.h"
+#include "experiments/studies/sweep/shared_layers.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -89,24 +91,6 @@ std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<st
   return seen;
 }
 
-bool IsOfModel(const std::string& name) {
-  return name == "weights" || name == "stats" || std::ranges::contains(kModelFiles, name);
-}
-
-// The setting in which two cells differ, so that one table cannot hold both; "" if it can.
-std::string Clash(const Json& a, const Json& b) {
-  const bool same_model = a["model"] == b["model"], same_task = a["task"] == b["task"];
-  for (const auto& [name, value] : a.items()) {
-    if (name == "model" || name == "task" || name == "plan" || name == "executed") continue;
-    if ((name == "input" && !same_task) || (IsOfModel(name) && !same_model)) continue;
-    if (b.contains(name) && b[name] != value) return name;
-  }
-  if (a.contains("from") != b.contains("from")) return "part of the input";  // older ones took its start
-  const bool same_row =
-      same_model && same_task && a["plan"] == b["plan"] && a.contains("executed") == b.contains("executed");
-  return same_row && a != b ? "set of files" : "";
-}
-
 // A cell of the folder, by its key; empty if its task is of an unknown kind.
 std::optional<SweepCell> CellOf(const Json& key, const CellLog& log, const std::vector<TaskSpec>& tasks) {
   const TaskKind* kind = KindOf(key["task"], tasks);
@@ -143,10 +127,6 @@ struct Part {
   Json key, result;
 };
 using Parts = std::map<std::string, Part>;
-
-std::string CellText(const Json& key) {
-  return Formatted("{} {} {}", key.value("model", ""), key.value("plan", ""), key.value("task", ""));
-}
 
 Parts ReadParts(const std::vector<std::filesystem::path>& folders, const CellReader& reader) {
   Parts parts;
@@ -238,6 +218,7 @@ class ModelSweep {
     for (const auto& together : InRunOrder(cells_))
       sizes[static_cast<size_t>(together.back() - cells_.data())] = WorkOf(*together.back());
     later_ = LaterWork(sizes, plans, index, first);
+    model_.Share(&kept_);
     for (size_t i = cells_.size(); i-- > 0;) {
       if (!IsAsked(options, first + i)) cells_.erase(cells_.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -248,12 +229,30 @@ class ModelSweep {
     for (auto& together : left)
       std::erase_if(together, [&](const PlannedCell* cell) { return log_.Find(cell->key) != nullptr; });
     std::erase_if(left, [](const auto& together) { return together.empty(); });
-    double after = later_;
-    for (const auto& together : left) after += WorkOf(*together.back());
+    std::vector<SharingRun> runs;
+    std::vector<double> tokens;
     for (const auto& together : left) {
-      const double here = WorkOf(*together.back());
-      after -= here;
-      RunOne(together, starting(CellText(together.front()->key), {.here = here, .after = after}));
+      runs.push_back({together.back()->task.get(), together.back()->plan});
+      tokens.push_back(WorkOf(*together.back()));
+    }
+    const int layers = model_.config().layers;
+    const SharedLayers shared(runs, layers);
+    Later after = later_;
+    std::vector<double> work;
+    for (size_t run = 0; run < left.size(); ++run) {
+      // The logits take about as long as a layer.
+      work.push_back(tokens[run] * (1 - static_cast<double>(shared.Before(run)) / (layers + 1)));
+      after.work += work[run];
+      ++after.runs;
+    }
+    for (size_t run = 0; run < left.size(); ++run) {
+      after.work -= work[run];
+      --after.runs;
+      // Half of the memory each: an attribution has two plans that others go on from.
+      const double streams = KeptStreams::kMost / 2 / (tokens[run] * model_.config().hidden);
+      kept_.Begin(shared.Of(run, static_cast<int64_t>(streams)));
+      RunOne(left[run], starting(CellText(left[run].front()->key),
+                                 {.here = work[run], .after = after.work, .runs_after = after.runs}));
     }
   }
 
@@ -272,11 +271,11 @@ class ModelSweep {
 
   // Of the models after this one, as if theirs were of the same sizes. Their keys are not known yet (they need hashes
   // of weights), so what is finished is told by names.
-  double LaterWork(const std::vector<double>& sizes, const std::vector<std::vector<Plan>>& plans, size_t index,
-                   size_t first) const {
+  Later LaterWork(const std::vector<double>& sizes, const std::vector<std::vector<Plan>>& plans, size_t index,
+                  size_t first) const {
     std::set<std::string> finished;
     for (const Json& key : log_.keys()) finished.insert(CellText(key));
-    double work = 0;
+    Later all;
     size_t number = first + sizes.size();
     for (size_t later = index + 1; later < options_.models.size(); ++later) {
       for (size_t task = 0; task < options_.tasks.size(); ++task) {
@@ -284,12 +283,14 @@ class ModelSweep {
           const std::string name = Formatted("{} {} {}", ModelName(options_.models[later]),
                                              plans[later][plan].canonical(), options_.tasks[task].Name());
           const size_t own = plans[index].size();
-          if (IsAsked(options_, number) && !finished.contains(name))
-            work += sizes[task * own + std::min(plan, own - 1)];
+          const double size = sizes[task * own + std::min(plan, own - 1)];
+          if (size == 0 || !IsAsked(options_, number) || finished.contains(name)) continue;
+          all.work += size;
+          ++all.runs;
         }
       }
     }
-    return work;
+    return all;
   }
 
   void RunOne(const std::vector<const PlannedCell*>& together, const Progress& progress) {
@@ -307,7 +308,8 @@ class ModelSweep {
   CellLog& log_;
   Model model_;
   std::vector<PlannedCell> cells_;
-  double later_ = 0;  // tokens of later models' cells
+  Later later_;  // of later models' cells
+  KeptStreams kept_;
 };
 
 // Of each model. Where each site is a plan, a group stands for those of its sites that all models have. The source of

@@ -8,6 +8,7 @@
 // and one sweep with the same options merges all folders.
 //
 // A text's perplexity and its divergence under the same plan follow from the same passes, so their cells run together.
+// Layers before the first in which plans differ run once for them (shared_layers.h).
 //
 // Several sweeps may share a folder, for example one per site: a cell that one has finished (such as 16 bits of a
 // model) does not run again, and tables show all comparable cells.
@@ -61,7 +62,8 @@ struct SweepCell {
   std::string Source() const { return key.value("source", std::string()); }  // the model's name; "": none
 };
 
-// Called before each cell runs, with its name, and about how many tokens it takes and those after it. Not called for
+// Called before each cell runs, with its name, and about how many tokens it takes and those after it, less what layers
+// that are shared save, and how many runs come after it. Not called for
 // finished cells, and once for two cells that follow from the same passes.
 using CellStarting = std::function<Progress(const std::string& what, const Work& work)>;
 

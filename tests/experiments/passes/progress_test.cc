@@ -70,6 +70,24 @@ TEST(ProgressClock, ShareAndTimeLeftAreOfAllParts) {
   EXPECT_EQ(clock.Line(5, 5, "items", 80, 80), "100 % of all, 0 s left; c: 100 %, 10.0 s each");
 }
 
+TEST(ProgressClock, RunsAreCounted) {
+  ProgressClock clock(0);
+  clock.Begin("", {.here = 0, .after = 0}, 0);
+  EXPECT_EQ(clock.Start(), "");
+  clock.Begin("a", {.here = 1, .after = 3, .runs_after = 2}, 0);
+  EXPECT_EQ(clock.Start(), "3 runs; a");
+  EXPECT_EQ(clock.Line(0, 2, "items", 0, 80), "run 1 of 3, 0 % of all; a: 0 %");
+  clock.Begin("b", {.here = 1, .after = 2, .runs_after = 1}, 10);
+  EXPECT_EQ(clock.Start(), "");
+  EXPECT_EQ(clock.Line(0, 2, "items", 10, 80), "run 2 of 3, 25 % of all, 30 s left; b: 0 %");
+}
+
+TEST(ProgressClock, AOnlyRunHasNoCountBeforeIt) {
+  ProgressClock clock(0);
+  clock.Begin("a", {.here = 1, .after = 0, .runs_after = 0}, 0);
+  EXPECT_EQ(clock.Start(), "");
+}
+
 TEST(ProgressClock, TheNameIsCutToTheColumns) {
   ProgressClock clock(0);
   clock.Begin("a-model-with-a-long-name choice:needles-4", {}, 0);

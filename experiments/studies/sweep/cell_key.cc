@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/sweep/cell_key.h"
+
+#include <algorithm>
+
+#include "quant/base/formatted.h"
+#include "quant/file/checkpoint.h"
+
+namespace tare {
+namespace {
+
+bool IsOfModel(const std::string& name) {
+  return name == "weights" || name == "stats" || std::ranges::contains(kModelFiles, name);
+}
+
+}  // namespace
+
+std::string CellText(const Json& key) {
+  return Formatted("{} {} {}", key.value("model", ""), key.value("plan", ""), key.value("task", ""));
+}
+
+std::string Clash(const Json& a, const Json& b) {
+  const bool same_model = a["model"] == b["model"], same_task = a["task"] == b["task"];
+  for (const auto& [name, value] : a.items()) {
+    if (name == "model" || name == "task" || name == "plan" || name == "executed") continue;
+    if ((name == "input" && !same_task) || (IsOfModel(name) && !same_model)) continue;
+    if (b.contains(name) && b[name] != value) return name;
+  }
+  if (a.contains("from") != b.contains("from")) return "part of the input";  // older ones took its start
+  const bool same_row =
+      same_model && same_task && a["plan"] == b["plan"] && a.contains("executed") == b.contains("executed");
+  return same_row && a != b ? "set of files" : "";
+}
+
+}  // namespace tare

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is told from the keys of cells: names for people, and whether two cells may stand in one table.
+#pragma once
+
+#include <string>
+#include "quant/file/json_value.h"
+
+namespace tare {
+
+// "novels-standard q=int4/token perplexity:heldout".
+std::string CellText(const Json& key);
+
+// The setting in which two cells differ, so that one table cannot hold both; "" if it can.
+std::string Clash(const Json& a, const Json& b);
+
+}  // namespace tare

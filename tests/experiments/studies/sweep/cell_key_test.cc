@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/sweep/cell_key.h"
+
+#include <gtest/gtest.h>
+
+namespace tare {
+namespace {
+
+TEST(CellKey, IsTextInTheOrderOfModelPlanTask) {
+  EXPECT_EQ(CellText({{"task", "t"}, {"model", "m"}, {"plan", "f32"}}), "m f32 t");
+}
+
+TEST(CellKey, ClashNamesTheSettingThatDiffers) {
+  const Json a{{"model", "m"}, {"weights", "1"}, {"plan", "f32"}, {"task", "t"}, {"input", "x"}, {"math", "f32"}};
+  const auto with = [&](const char* key, const char* value) {
+    Json other = a;
+    other[key] = value;
+    return other;
+  };
+  EXPECT_EQ(Clash(a, a), "");
+  EXPECT_EQ(Clash(a, with("plan", "q=int4/token")), "");
+  EXPECT_EQ(Clash(a, with("math", "bf16")), "math");
+  EXPECT_EQ(Clash(a, with("weights", "2")), "weights");
+  EXPECT_EQ(Clash(a, with("input", "y")), "input");
+  Json other_model = with("model", "n");
+  other_model["weights"] = "2";
+  EXPECT_EQ(Clash(a, other_model), "");
+  Json of_part = a;
+  of_part["from"] = "start";
+  EXPECT_EQ(Clash(a, of_part), "part of the input");
+}
+
+}  // namespace
+}  // namespace tare
