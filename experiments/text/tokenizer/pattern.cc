@@ -193,12 +193,6 @@ void Pattern::ForEachPart(std::string_view text, const PartVisitor& visit) const
   if (before != text.size()) visit({before, text.size(), false});
 }
 
-std::vector<Part> Pattern::Parts(std::string_view text) const {
-  std::vector<Part> parts;
-  ForEachPart(text, [&](const Part& part) { parts.push_back(part); });
-  return parts;
-}
-
 std::string Pattern::Replaced(std::string_view text, std::string_view content) const {
   std::string replaced;
   replaced.reserve(text.size());

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -22,12 +21,10 @@ class Pattern {
   static Pattern Literal(std::string text);
   static Pattern Regex(const std::string& expression, const std::string& where);
 
-  // The whole text as matches and the parts between them. Throws Error if the text takes more steps than any sane
-  // expression needs, or if a match starts before the previous one.
-  std::vector<Part> Parts(std::string_view text) const;
-  // The same parts one by one.
+  // The whole text as matches and the parts between them, in order. Throws Error if the text takes more steps than any
+  // sane expression needs, or if a match starts before the previous one.
   void ForEachPart(std::string_view text, const PartVisitor& visit) const;
-  // The text with every match replaced by `content`. Throws Error as Parts and RequireGrowth (growth.h) do.
+  // The text with every match replaced by `content`. Throws Error as ForEachPart and RequireGrowth (growth.h) do.
   std::string Replaced(std::string_view text, std::string_view content) const;
 
  private:

@@ -55,6 +55,25 @@ TEST(Bpe, AWordThatIsAPieceIsTakenWhole) {
   EXPECT_THAT(Encode(json, "ba"), ElementsAre(8));
 }
 
+// A long word is merged part by part, and a part is no word, whichever of the two was met before.
+TEST(Bpe, APartThatIsAPieceIsMerged) {
+  Json json = Model();
+  json["vocab"]["ba"] = 8;
+  json["ignore_merges"] = true;
+  const Bpe bpe(json, WordsOf::kCharacters, "model");
+  std::string word;
+  for (int i = 0; i < 20; ++i) word += "cba";  // no piece has "cb" or "ac": parts are "c" and "ba"
+  for (int round = 0; round < 2; ++round) {
+    std::vector<int32_t> ids;
+    bpe.Encode("ba", &ids);
+    bpe.Encode(word, &ids);
+    ASSERT_EQ(ids.size(), 61u);
+    EXPECT_EQ(ids[0], 8);
+    EXPECT_THAT(std::vector<int32_t>(ids.begin() + 1, ids.begin() + 4), ElementsAre(2, 1, 0));
+    EXPECT_THAT(std::vector<int32_t>(ids.end() - 3, ids.end()), ElementsAre(2, 1, 0));
+  }
+}
+
 TEST(Bpe, PrefixAndSuffix) {
   const Json json = {{"vocab", {{"a", 0}, {"##b", 1}, {"ab", 2}, {"##b</w>", 3}, {"ab</w>", 4}}},
                      {"merges", {"a ##b", "a ##b</w>"}},

@@ -18,6 +18,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
+std::vector<Part> Parts(const Pattern& pattern, std::string_view text) {
+  std::vector<Part> parts;
+  pattern.ForEachPart(text, [&](const Part& part) { parts.push_back(part); });
+  return parts;
+}
+
 std::vector<std::string> CutText(const Pattern& pattern, const std::string& text, Behaviour behaviour) {
   std::vector<std::string> cut;
   pipeline::Cut parts(behaviour,
@@ -39,14 +45,14 @@ TEST(Pattern, EveryBehaviour) {
 }
 
 TEST(Pattern, NothingAndEmptyMatches) {
-  EXPECT_TRUE(Pattern::Literal("-").Parts("").empty());
-  EXPECT_TRUE(Pattern::Literal("").Parts("ab")[0].is_match == false);
+  EXPECT_TRUE(Parts(Pattern::Literal("-"), "").empty());
+  EXPECT_TRUE(Parts(Pattern::Literal(""), "ab")[0].is_match == false);
   EXPECT_THAT(CutText(Pattern::Regex("x*", ""), "\xc3\xa4xx", Behaviour::kIsolated), ElementsAre("\xc3\xa4", "xx"));
 }
 
 std::string Matches(const std::string& expression, const std::string& text) {
   std::string found;
-  for (const Part& part : Pattern::Regex(expression, "w").Parts(text))
+  for (const Part& part : Parts(Pattern::Regex(expression, "w"), text))
     if (part.is_match) found += text.substr(part.begin, part.end - part.begin) + "|";
   return found;
 }
@@ -75,23 +81,23 @@ TEST(Pattern, UnsupportedPatternsAreRefused) {
 
 TEST(Pattern, ACatastrophicExpressionEndsWithAMessage) {
   const Pattern pattern = Pattern::Regex("(a|aa)+$", "t.json");
-  EXPECT_THAT(Call([&] { pattern.Parts(std::string(60, 'a') + "b"); }),
+  EXPECT_THAT(Call([&] { Parts(pattern, std::string(60, 'a') + "b"); }),
               ThrowsMessage<Error>(HasSubstr("t.json: pattern: too costly")));
 }
 
 // The limit is of the text: each match by itself is cheap enough, and there is one at every byte.
 TEST(Pattern, ATextHasOneBudget) {
   const Pattern pattern = Pattern::Regex("(a+)+[bc]|a", "t.json");
-  EXPECT_THAT(Call([&] { pattern.Parts(std::string(1000, 'a')); }),
+  EXPECT_THAT(Call([&] { Parts(pattern, std::string(1000, 'a')); }),
               ThrowsMessage<Error>(HasSubstr("t.json: pattern: too costly")));
   const std::string run(200'000, ' ');  // one match of more than the first limit
-  EXPECT_EQ(Pattern::Regex(R"((?:\s|\t)+(?!\S))", "t").Parts(run).size(), 1u);
+  EXPECT_EQ(Parts(Pattern::Regex(R"((?:\s|\t)+(?!\S))", "t"), run).size(), 1u);
 }
 
 // \K in a group that is called, or looked ahead to, sets the beginning behind the end.
 TEST(Pattern, AMatchGoesOn) {
   for (const char* expression : {R"((?=(?:(?1)))|(b\K))", R"((?=(?1))(?:(ab\K)){0})", R"(a(?=(?1))(?:(.\K)){0})"}) {
-    EXPECT_THAT(Call([&] { Pattern::Regex(expression, "t.json").Parts("abab bb"); }),
+    EXPECT_THAT(Call([&] { Parts(Pattern::Regex(expression, "t.json"), "abab bb"); }),
                 ThrowsMessage<Error>(HasSubstr("t.json: pattern")))
         << expression;
   }
