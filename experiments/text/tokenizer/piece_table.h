@@ -19,8 +19,8 @@ struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };
 
-// Finding is open addressing with linear probing, at most half full: a vocabulary of 128,000 pieces is found in one
-// mebibyte, which holds of each piece its id and part of its hash.
+// Finding is open addressing with linear probing, at most half full: a vocabulary of 128,000 pieces is found in two
+// mebibytes, which hold of each piece its id and part of its hash.
 class PieceTable {
  public:
   // Memory for so many pieces at once; more may follow.
