@@ -159,7 +159,7 @@ TEST(CommandTest, LongCommandsShowProgressUnlessQuiet) {
 TEST(CommandTest, ProgressFitsTheTerminal) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudoterminals here";
-  const winsize size{.ws_row = 24, .ws_col = 70, .ws_xpixel = 0, .ws_ypixel = 0};
+  const winsize size{.ws_row = 24, .ws_col = 82, .ws_xpixel = 0, .ws_ypixel = 0};
   ASSERT_EQ(ioctl(terminal, TIOCSWINSZ, &size), 0);
   const TemporaryFolder folder;
   const std::string model = GoldenFolder("llama-mha"), task = "perplexity=" + model + "/expected.safetensors";
@@ -168,11 +168,11 @@ TEST(CommandTest, ProgressFitsTheTerminal) {
   ASSERT_EQ(outcome.exit_code, 0);
   std::string text(4096, '\0');
   text.resize(static_cast<size_t>(std::max<ssize_t>(0, read(terminal, text.data(), text.size()))));
-  EXPECT_THAT(text, HasSubstr("50 % of all, 0 s left; llama-mha f"));
-  EXPECT_THAT(text, HasSubstr("100 % of all, 0 s left; llama-mha a"));
+  EXPECT_THAT(text, HasSubstr("run 1 of 2, 50 % of all, 0 s left; llama-mha f"));
+  EXPECT_THAT(text, HasSubstr("run 2 of 2, 100 % of all, 0 s left; llama-mha a"));
   size_t lines = 0;
   for (size_t begin = 0, end = 0; (end = text.find("\r\x1b[K", begin)) != std::string::npos; begin = end + 4, ++lines)
-    EXPECT_LT(end - begin, 70u) << text.substr(begin, end - begin);
+    EXPECT_LT(end - begin, 82u) << text.substr(begin, end - begin);
   EXPECT_GE(lines, 2u);
   close(terminal);
 }
