@@ -128,6 +128,8 @@ class Hdf5Reader {
   void Release(const std::string& name) const;
 
  private:
+  explicit Hdf5Reader(MappedFile file);  // open, nothing of it checked
+
   void CheckNames() const;
   void CheckHash(const std::string& name, std::span<const std::byte> bytes) const;
   void GiveBack(std::span<const std::byte> bytes) const;

@@ -206,12 +206,17 @@ class OpenAttribute {
 
 }  // namespace
 
-Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : file_(path) {
+Hdf5Reader::Hdf5Reader(MappedFile file) : file_(std::move(file)) {
   const QuietHdf5 quiet;
-  const std::string where = path.string();
-  if (H5Fis_accessible(path.c_str(), H5P_DEFAULT) <= 0)
+  const std::string where = path().string();
+  if (H5Fis_accessible(path().c_str(), H5P_DEFAULT) <= 0)
     Fail("{}: got {} bytes that are not an HDF5 file; try making it again", where, file_.bytes().size());
-  id_ = OpenForReading(path, where);
+  id_ = OpenForReading(path(), where);
+}
+
+// The other constructor has ended, so that the destructor closes a file that is refused here.
+Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : Hdf5Reader(MappedFile(path)) {
+  const QuietHdf5 quiet;
   CheckNames();
 }
 

@@ -273,6 +273,7 @@ TEST(Hdf5Reader, ADatasetThatIsGoneOrRenamedIsMissed) {
     ASSERT_GE(done, 0);
     EXPECT_THAT(Call([&] { Hdf5Reader(folder / "a.h5").Verify(); }),
                 ThrowsMessage<Error>(HasSubstr("a dataset is missing")));
+    EXPECT_EQ(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL), 0) << "what is refused is closed";
   }
 }
 
