@@ -53,7 +53,7 @@ void AddQuiet(CLI::App& command) {
 void AddHashAgain(CLI::App& command) {
   command.add_flag_callback(
       "--hash-again", [] { RememberHashesIn({}); },
-      "hash large weight files though they have not changed since they were hashed");
+      "hash large weight files again, even if they have not changed since they were last hashed");
 }
 
 void MachineOptions::AddThreadsTo(CLI::App& command) {

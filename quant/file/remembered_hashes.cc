@@ -43,10 +43,12 @@ fs::path EntryOf(const Json& state) {
 
 // None where it is not known, or what is known is damaged.
 std::optional<std::string> Remembered(const Json& state) {
-  static const RecordKind kind{.schema = kHashSchema,
-                               .what = "a remembered hash",
-                               .is_record = [](const Json& object) { return object.contains("sha256_of_file"); },
-                               .is_older = [](const Json&) { return false; }};
+  static const RecordKind kind{
+      .schema = kHashSchema,
+      .what = "a remembered hash",
+      .is_record =
+          [](const Json& object) { return object.contains("sha256_of_file") && object["sha256_of_file"].is_string(); },
+      .is_older = [](const Json&) { return false; }};
   try {
     const RecordLines lines = ReadRecords(EntryOf(state), kind);
     if (lines.records.size() != 1 || !lines.damaged.empty()) return std::nullopt;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+
 #include "quant/file/json_value.h"
 
 namespace tare {
