@@ -48,16 +48,16 @@ import itertools, sys
 import h5py
 import numpy as np
 
-sys.path.insert(0, sys.argv[1])
 from values import tensors, values
 
-with h5py.File(sys.argv[1] + "/q.h5") as file:
-    for name, tensor in tensors(sys.argv[1] + "/model/model.safetensors", "r+"):
-        if "codes/" + name in file and ".layers.0." in name and values(file, name) is not None:
-            of_format, group = values(file, name), file["codes/" + name].attrs["group"]
-            turn, largest = itertools.cycle(of_format), of_format[np.argmax(np.abs(of_format))]
-            for row in tensor:
-                row[:] = [(largest if i % group == 0 else next(turn)) / 8 for i in range(len(row))]
+for folder in sys.argv[1:]:
+    with h5py.File(folder + "/q.h5") as file:
+        for name, tensor in tensors(folder + "/model/model.safetensors", "r+"):
+            if "codes/" + name in file and ".layers.0." in name and values(file, name) is not None:
+                of_format, group = values(file, name), file["codes/" + name].attrs["group"]
+                turn, largest = itertools.cycle(of_format), of_format[np.argmax(np.abs(of_format))]
+                for row in tensor:
+                    row[:] = [(largest if i % group == 0 else next(turn)) / 8 for i in range(len(row))]
 PYTHON
 cat >"$work/run.py" <<'PYTHON'
 import sys
@@ -65,34 +65,41 @@ import sys
 import h5py
 import numpy as np
 
-sys.path.insert(0, sys.argv[1])
 from page import weight
 from values import tensors, values
 
-with h5py.File(sys.argv[1] + "/q.h5") as file:
-    filled = 0
-    for name, expected in tensors(sys.argv[1] + "/folder/model.safetensors"):
-        if "codes/" + name in file:
-            bits = weight(file, name).view(np.uint32)
-            assert np.array_equal(bits, expected.view(np.uint32)), (sys.argv[2], name)
-            if ".layers.0." in name:
-                of_format = values(file, name)
-                assert of_format is None or len(np.unique(bits)) == len(of_format), (sys.argv[2], name)
-                filled += 1
-assert filled > 0, sys.argv[2]
+for folder in sys.argv[1:]:
+    plan = open(folder + "/plan").read()
+    with h5py.File(folder + "/q.h5") as file:
+        filled = 0
+        for name, expected in tensors(folder + "/folder/model.safetensors"):
+            if "codes/" + name in file:
+                bits = weight(file, name).view(np.uint32)
+                assert np.array_equal(bits, expected.view(np.uint32)), (plan, name)
+                if ".layers.0." in name:
+                    of_format = values(file, name)
+                    assert of_format is None or len(np.unique(bits)) == len(of_format), (plan, name)
+                    filled += 1
+    assert filled > 0, plan
 PYTHON
+# quantized MODEL FOLDER ARGUMENT...: by the plan of the folder.
+quantized() { "$tare" quantize "$1" --plan "$(cat "$2/plan")" "${@:3}" >/dev/null; }
 for plan in weights=int8/channel weights=int6/group16 weights=int4/tensor weights=mxfp4 weights=mxfp6e2m3 \
   weights=mxfp6e3m2:rceil weights=mxfp8e4m3 \
   weights=mxfp8e5m2 weights=mxint8 weights=nvfp4 weights=fp8e4m3/channel weights=fp8e5m2/tensor weights=nf4/group16 \
   weights=nvfp4:256:ties-away weights=fp8e4m3:rceil/group16 weights=ternary/tensor \
   weights=int4/group16+zero weights=int6/channel+min weights=int8/tensor+full weights=int8/group16+zero \
   "weights=grid(-1 -0.3 0.2 1)/group16" "weights=grid($(seq -s ' ' -40 1 29))/channel"; do
-  rm -rf "$work/q.h5" "$work/folder"
-  "$tare" quantize "$model" --plan "$plan" --out "$work/q.h5" >/dev/null
-  cp -rT "$model" "$work/model"
-  python3 "$work/fill.py" "$work"
-  rm "$work/q.h5"
-  "$tare" quantize "$work/model" --plan "$plan" --out "$work/q.h5" >/dev/null
-  "$tare" quantize "$work/model" --plan "$plan" --format safetensors --out "$work/folder" >/dev/null
-  python3 "$work/run.py" "$work" "$plan"
+  folder=$(mktemp -d "$work/plan.XXXX")
+  printf %s "$plan" >"$folder/plan"
+  quantized "$model" "$folder" --out "$folder/q.h5"
+  cp -rT "$model" "$folder/model"
 done
+# All plans in one run each: to start Python with numpy takes longer than to compare a file.
+python3 "$work/fill.py" "$work"/plan.*
+for folder in "$work"/plan.*; do
+  rm "$folder/q.h5"
+  quantized "$folder/model" "$folder" --out "$folder/q.h5"
+  quantized "$folder/model" "$folder" --format safetensors --out "$folder/folder"
+done
+python3 "$work/run.py" "$work"/plan.*
