@@ -20,6 +20,7 @@ struct PieceModel {
   bool escapes_spaces = true;
   bool knows_space = false;
   bool has_inner_space = false;
+  bool has_zero_byte = false;  // in a piece
   bool damaged = false;
 };
 
@@ -35,6 +36,7 @@ void ReadPiece(std::string_view bytes, PieceModel* model) {
     if (field.number != 1) continue;
     model->knows_space |= field.bytes == kSpaceSymbol;
     model->has_inner_space |= HasInnerSpace(field.bytes);
+    model->has_zero_byte |= field.bytes.contains('\0');
   }
   model->damaged |= fields.damaged();
 }
@@ -88,6 +90,8 @@ std::optional<std::string_view> CharacterMapOf(std::string_view bytes) {
   if (model.damaged) return std::nullopt;
   return model.character_map;
 }
+
+bool HasZeroByteInPiece(std::string_view bytes) { return ReadPieceModel(bytes).has_zero_byte; }
 
 size_t FindCut(std::string_view text, size_t from) {
   for (size_t at = text.find(' ', from); at < text.size(); at = text.find(' ', at + 1)) {

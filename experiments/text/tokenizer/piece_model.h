@@ -32,6 +32,9 @@ ChunkRule FindChunkRule(std::string_view model);
 // not understood.
 std::optional<std::string_view> CharacterMapOf(std::string_view model);
 
+// Whether a piece has a zero byte, for which SentencePiece's index ends the process.
+bool HasZeroByteInPiece(std::string_view bytes);
+
 // The first safe cut at or after `from`: the offset of a space, or text.size().
 size_t FindCut(std::string_view text, size_t from);
 

@@ -19,6 +19,8 @@ constexpr size_t kChunkBytes = 4096;
 SentencePieceTokenizer::SentencePieceTokenizer(std::string_view model, const std::string& where)
     : processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()), chunk_rule_(FindChunkRule(model)) {
   if (const auto map = CharacterMapOf(model)) CheckCharacterMap(*map, where);
+  if (HasZeroByteInPiece(model))
+    Fail("{}: got a piece with a zero byte, expected text; try copying the checkpoint again", where);
   constexpr int kFatalOnly = 3;  // what it would print comes back as a status
   sentencepiece::SetMinLogLevel(kFatalOnly);
   const auto status = processor_->LoadFromSerializedProto(model);

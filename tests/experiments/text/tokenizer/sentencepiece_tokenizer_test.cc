@@ -97,5 +97,15 @@ TEST(SentencePieceTokenizer, ADamagedTableOfCharactersIsRefusedBeforeItIsUsed) {
   EXPECT_GT(refused, 0);
 }
 
+// libFuzzer's: the library's index throws where nothing may throw.
+TEST(SentencePieceTokenizer, APieceWithAZeroByteIsRefusedBeforeItIsUsed) {
+  const std::string piece(
+      "\x0a\x05\x0a\x03"
+      "a\0b",
+      7);
+  EXPECT_THAT([&] { SentencePieceTokenizer(GetFile(kPair / "tokenizer.model") + piece, "M"); },
+              testing::ThrowsMessage<Error>(HasSubstr("M: got a piece with a zero byte")));
+}
+
 }  // namespace
 }  // namespace tare
