@@ -3,7 +3,7 @@ add_library(tare_flags INTERFACE)
 target_compile_options(tare_flags INTERFACE -Wall -Wextra -Wshadow -Wundef -Wnon-virtual-dtor -Wimplicit-fallthrough
                        # designated initialisers leave the rest at their defaults on purpose
                        -Wno-missing-field-initializers)
-if(TARE_WERROR AND NOT TARE_SANITIZE)  # beside sanitizers g++ warns of values that are set, and its manual says so
+if(TARE_WERROR AND NOT TARE_SANITIZE)  # with sanitizers g++ warns of uninitialised values falsely, as its manual says
   target_compile_options(tare_flags INTERFACE -Werror)
 endif()
 if(TARE_SANITIZE)
@@ -11,14 +11,14 @@ if(TARE_SANITIZE)
                          -fno-sanitize-recover=all)
   target_link_options(tare_flags INTERFACE -fsanitize=${TARE_SANITIZE})
 endif()
-# Of an address UBSan asks whether it is null, aligned, of its object and did not wrap, at every use of one: a fifth of
-# the time that a sanitized source takes to compile. Where raw bytes are read (quant, and all that the fuzzers build) it
-# does ask; where this is linked, after tare_flags, a bad address is left to the address sanitizer and the processor.
+# At every use of an address UBSan checks that it is not null, is aligned, lies in its object and did not wrap. These
+# checks are a fifth of the time that a sanitized source takes to compile. Targets that link this, after tare_flags, go
+# without them and leave bad addresses to the address sanitizer. Code that reads raw bytes (quant, and all that the
+# fuzzers build) keeps them.
 add_library(tare_addresses_unasked INTERFACE)
 if(TARE_SANITIZE MATCHES undefined AND NOT TARE_SANITIZE MATCHES fuzzer)
   target_compile_options(tare_addresses_unasked INTERFACE -fno-sanitize=null,alignment,object-size,pointer-overflow)
-  # What UBSan may say is a table of pointers into the program, and whatever is position-independent relocates 1.8
-  # million of them when it starts.
+  # UBSan's messages are tables of pointers; a position-independent program relocates 1.8 million of them at its start.
   target_link_options(tare_flags INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>)
 endif()
 # TARE_HARDEN: a fault in memory ends the program where it happens. Sanitizers find more, and do not go with
