@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare search: the cheapest plan within a loss (experiments/studies/search/search.h). Runs every level of every part
-// alone, and then points of the frontier, all as cells of a sweep.
+// tare search: the cheapest plan within a loss, or the one of least loss within a size
+// (experiments/studies/search/search.h). Runs every level of every part alone, and then a few plans, all as cells of a
+// sweep.
 #include "experiments/studies/search/search.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <memory>
+#include <utility>
 
 #include "experiments/model/config.h"
 #include "experiments/model/model.h"
+#include "experiments/quantize/quantize.h"
 #include "experiments/studies/search/search_table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -16,25 +21,80 @@
 #include "quant/file/json_value.h"
 #include "quant/plan/grid_files.h"
 #include "tools/cells.h"
+#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
 namespace {
 
 struct SearchArguments : CellsCommand {
-  std::string model, input;
-  double within = 0;
+  std::string model, input, bytes, out_model;
+  double within = 0, bits_per_weight = 0;
   CellNumbers numbers;
 };
 
+// Sites and bits if no option gives them: of a size, weights alone, which are what has one.
+struct Usual {
+  std::string sites;
+  std::vector<int> bits;
+};
+const Usual kWithinLoss{"weights,linear_in,q,k,v,attn_logits,probs", {8, 6, 4}};
+const Usual kWithinSize{"weights", {8, 6, 4, 3, 2}};
+
+// What is searched: the parts and their levels, and those that each given plan has for all parts.
+struct Choices {
+  std::vector<SearchPart> parts;
+  std::vector<std::vector<size_t>> uniform;
+};
+
 // Uses the levels' plans as the sweep's.
-std::vector<SearchPart> Ask(SearchArguments& options, const ModelConfig& config) {
+Choices Ask(SearchArguments& options, const ModelConfig& config) {
   const int64_t window = options.sweep.windows.window > 0 ? options.sweep.windows.window
                                                           : std::min<int64_t>(kTextWindow, config.max_positions);
-  std::vector<SearchPart> parts = SearchParts(PlansOf(options.sweep.question), config, window);
-  options.sweep.question.plans = SensitivityPlans(parts);
+  const std::vector<Plan> plans = PlansOf(options.sweep.question);
+  Choices choices{.parts = SearchParts(plans, config, window), .uniform = {}};
+  for (const Plan& plan : plans) {
+    if (!plan.empty()) choices.uniform.push_back(LevelsOf(plan, choices.parts, config, window));
+  }
+  options.sweep.question.plans = SensitivityPlans(choices.parts);
   options.sweep.study = "search";
-  return parts;
+  return choices;
+}
+
+// "812M", "2.0G", "2000000000": decimal units, as sizes are printed.
+double BytesOf(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(end, text.data() + text.size());
+  constexpr std::string_view kUnits = "KMGT";
+  const size_t power = unit.empty() ? 0 : kUnits.find(unit.front()) + 1;
+  if (error != std::errc() || !(value > 0) || !std::isfinite(value) || unit.size() > 1 || (power == 0 && !unit.empty()))
+    FailUsage("--bytes: got '{}', expected a size; try 800M or 2.0G", text);
+  return value * std::pow(1000.0, static_cast<double>(power));
+}
+
+// Empty without one. Sets the costs of the parts' levels.
+std::optional<SearchBudget> BudgetOf(const SearchArguments& options, const ModelConfig& config,
+                                     std::vector<SearchPart>& parts) {
+  if (options.within != 0) return std::nullopt;
+  SearchBudget budget{.bits = 0, .stored = CountStoredBits(options.model, config, parts)};
+  budget.bits = options.bytes.empty() ? options.bits_per_weight * budget.stored.weights
+                                      : 8 * BytesOf(options.bytes) - budget.stored.others;
+  RequireRoom(budget, parts);
+  return budget;
+}
+
+void CheckLimit(const CLI::App& command, const SearchArguments& options) {
+  const auto given = [&](const char* option) { return command.count(option) > 0 ? 1 : 0; };
+  const int limits = given("--within") + given("--bits-per-weight") + given("--bytes");
+  if (limits != 1)
+    FailUsage("got {} of --within, --bits-per-weight and --bytes, expected one; try --within 0.01", limits);
+  if (given("--within") && !(options.within > 0))
+    FailUsage("--within: got {}, expected nats per token above 0; try 0.01", options.within);
+  if (given("--bits-per-weight") && !(options.bits_per_weight > 0 && options.bits_per_weight <= 64))
+    FailUsage("--bits-per-weight: got {}, expected bits above 0; try 4.25", options.bits_per_weight);
+  if (given("--bytes")) BytesOf(options.bytes);
+  RequireEffect(command, !given("--within"), {"--out-model"}, "--bits-per-weight or --bytes");
 }
 
 // The requested cells, without the folder's others.
@@ -58,8 +118,21 @@ void Write(const SearchArguments& options, const Search& search) {
   WriteJson(options.json, json);
 }
 
-void Run(SearchArguments& options) {
-  if (!(options.within > 0)) FailUsage("--within: got {}, expected nats per token above 0; try 0.01", options.within);
+// The answer, rounded to nearest.
+void WriteModel(const SearchArguments& options, const Search& search) {
+  if (options.out_model.empty()) return;
+  const QuantizeJob job{.model = options.model, .plan = Plan::Parse(search.Answer().plan), .out = options.out_model};
+  const QuantizeSummary made = Quantize(job, ProgressLine("quantize").Callback());
+  if (PrintsTables(options.json))
+    PrintLine("{}: {} matrices, {:.3f} bits per weight, {} of tensors", options.out_model, made.matrices,
+              made.bits_per_weight, SizeText(made.bytes_after));
+}
+
+void Run(const CLI::App& command, SearchArguments& options) {
+  CheckLimit(command, options);
+  const Usual& usual = options.within != 0 ? kWithinLoss : kWithinSize;
+  if (command.count("--site") == 0) options.sweep.question.site = usual.sites;
+  if (command.count("--bits") == 0) options.sweep.question.bits = usual.bits;
   options.models = {options.model};
   const ModelConfig config = LoadConfig(options.model);
   const std::string divergence = "divergence=" + options.input;
@@ -72,19 +145,23 @@ void Run(SearchArguments& options) {
   Search search;
   search.model = ModelName(options.model);
   search.within = options.within;
-  search.parts = Ask(options, config);
+  Choices choices = Ask(options, config);
+  search.budget = BudgetOf(options, config, choices.parts);
+  search.parts = std::move(choices.parts);
   ApplyTo(options, options.numbers);
   OutputsIn(options.sweep.folder, {});
   const OutputFolder folder(options.sweep.folder);
   options.sweep.tasks = all;
   const std::vector<AtomicFile> claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"});
+  const std::vector<AtomicFile> model = ClaimFiles({options.model, options.input}, {options.out_model});
   options.sweep.tasks = {all.front()};
   options.sweep.math = options.machine.Apply();
   Merge(options, options.numbers);
   const std::vector<SweepCell> alone = Cells(options);
   if (options.sweep.only) return PrintLine("finished cells are in {}", options.sweep.folder.string());
   SetLosses(alone, search.parts);
-  search.frontier = FrontierOf(search.parts);
+  search.frontier =
+      search.budget ? ChoicesWithin(*search.budget, search.parts, choices.uniform) : FrontierOf(search.parts);
   options.sweep.tasks = all;
   Verify(search, [&](size_t step) {
     const std::string plan = PlanAt(search.parts, search.frontier[step].levels, config);
@@ -92,6 +169,7 @@ void Run(SearchArguments& options) {
     return PointOf(step, Plan::Parse(plan).canonical(), Cells(options));
   });
   Write(options, search);
+  WriteModel(options, search);
 }
 
 }  // namespace
@@ -100,24 +178,28 @@ void AddSearch(CLI::App& app) {
   auto options = std::make_shared<SearchArguments>();
   CLI::App* command =
       app.add_subcommand("search",
-                         "find the cheapest plan within a loss: bits for each site and layer, predicted from what each "
-                         "loses alone, then measured; resumes where it stopped");
+                         "find the cheapest plan within a loss, or the one of least loss within a size: bits for each "
+                         "site and layer, predicted from what each loses alone, then measured; resumes where it "
+                         "stopped");
   command
       ->add_option("MODEL", options->model,
                    "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
       ->required();
   command->add_option("--input", options->input, "text, or ids in .safetensors or .h5, for the divergence from MODEL")
       ->required();
-  command
-      ->add_option("--within", options->within,
-                   "largest loss allowed: mean Kullback-Leibler divergence, nats per token")
-      ->required();
+  command->add_option("--within", options->within,
+                      "largest loss allowed: mean Kullback-Leibler divergence, nats per token");
+  command->add_option("--bits-per-weight", options->bits_per_weight,
+                      "instead: most bits per weight, scales included, of the matrices searched");
+  command->add_option("--bytes", options->bytes, "instead: most bytes of all tensors, as 800M or 2.0G");
+  command->add_option("--out-model", options->out_model,
+                      "also write the answer as a quantized checkpoint, rounded to nearest");
   SweepQuestion& question = options->sweep.question;
-  question.site = "weights,linear_in,q,k,v,attn_logits,probs";
-  question.bits = {8, 6, 4};
-  command->add_option("--site", question.site, "sites to search, separated by commas")->capture_default_str();
-  AddList(*command, "--bits", question.bits, "bits to choose from, in addition to 16: 8, 6, 4, separated by commas")
-      ->capture_default_str();
+  command->add_option("--site", question.site, "sites to search, separated by commas; within a size: weights")
+      ->default_str(kWithinLoss.sites);
+  AddList(*command, "--bits", question.bits,
+          "bits to choose from, unquantized too: 8, 6, 4, of weights 3, 2, separated by commas (default: 8,6,4; within "
+          "a size 8,6,4,3,2)");
   AddList(*command, "--granularity", question.granularities,
           "what shares a scale: row, head, tensor; the search also chooses among several, separated by commas")
       ->capture_default_str();
@@ -140,8 +222,10 @@ void AddSearch(CLI::App& app) {
            "--input "
            "experiments/pair/heldout.txt --out search",
            "tare search experiments/pair/novels-standard --within 0.05 --plan int8 --plan int4 --tokens 10220 --input "
-           "experiments/pair/heldout.txt --tasks choice=experiments/pair/needles-4.jsonl --limit 100 --out presets"}));
-  command->callback([options] { Run(*options); });
+           "experiments/pair/heldout.txt --tasks choice=experiments/pair/needles-4.jsonl --limit 100 --out presets",
+           "tare search experiments/pair/novels-differential --bits-per-weight 4.25 --granularity group16 --tokens "
+           "2540 --input experiments/pair/heldout.txt --out budget --out-model budget.h5"}));
+  command->callback([command, options] { Run(*command, *options); });
 }
 
 }  // namespace tare

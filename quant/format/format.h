@@ -32,6 +32,8 @@ enum class Format {
   kInt8,
   kInt6,
   kInt4,
+  kInt3,
+  kInt2,
   kU8,
   kU6,
   kU4,
@@ -88,6 +90,8 @@ inline constexpr auto kBaseFormats = std::to_array<FormatInfo>({
     {Format::kInt8, "int8", 8, -127, 127},
     {Format::kInt6, "int6", 6, -31, 31},
     {Format::kInt4, "int4", 4, -7, 7},
+    {Format::kInt3, "int3", 3, -3, 3},
+    {Format::kInt2, "int2", 2, -1, 1},
     {Format::kU8, "u8", 8, 0, 255},
     {Format::kU6, "u6", 6, 0, 63},
     {Format::kU4, "u4", 4, 0, 15},
@@ -192,7 +196,8 @@ inline constexpr auto kRangeWords = std::to_array<RangeWord>({
     {"zero", CodeRange::kZero},
     {"min", CodeRange::kMin},
 });
-inline constexpr auto kRangedBases = std::to_array<Format>({Format::kInt8, Format::kInt6, Format::kInt4});
+inline constexpr auto kRangedBases =
+    std::to_array<Format>({Format::kInt8, Format::kInt6, Format::kInt4, Format::kInt3, Format::kInt2});
 inline constexpr size_t kRangedFrom = size_t{1} << 16;
 
 constexpr Format WithRange(Format base, CodeRange range) {
@@ -255,16 +260,17 @@ constexpr bool HasOffset(Format format) {
   return range == CodeRange::kZero || range == CodeRange::kMin;
 }
 
-// The narrowest signed integers whose codes, times `step`, cover all values of a format before its scale: int6 for
-// mxfp4 (12 steps of 0.5), int8 for mxfp6e2m3 (60 steps of 1/8) and for mxint8. Empty if there are none (E3M2 goes to
-// 448).
+// The narrowest integers of 4, 6 or 8 bits, as kernels take them, whose codes, times `step`, cover all values of a
+// format before its scale: int4 for int3 and int2, int6 for mxfp4 (12 steps of 0.5), int8 for mxfp6e2m3 (60 steps of
+// 1/8) and for mxint8. Empty if there are none (E3M2 goes to 448).
 struct StepCodes {
   Format format;
   float step;
 };
 constexpr std::optional<StepCodes> AsStepCodes(Format format) {
   const Grid& grid = Info(format).grid;
-  if (IsInteger(format)) return StepCodes{format, 1.0f};
+  if (IsInteger(format))
+    return StepCodes{Info(format).bits >= 4 ? format : WithRange(Format::kInt4, Info(format).range), 1.0f};
   if (!HasCodes(format) || !grid.levels.empty()) return std::nullopt;
   for (const Format integers : {Format::kInt4, Format::kInt6, Format::kInt8}) {
     if (grid.largest <= grid.Step() * static_cast<float>(Info(integers).max_code))

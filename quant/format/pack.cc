@@ -18,7 +18,8 @@ template <typename Code>
 void CheckFormat(Format format) {
   const FormatInfo& info = Info(format);
   if (!HasCodes(format) || (std::is_integral_v<Code> && !IsInteger(format)))
-    Fail("pack: got {}, expected codes of {} bits", info.name, std::is_integral_v<Code> ? "8, 6 or 4" : "8 or fewer");
+    Fail("pack: got {}, expected codes of {} bits", info.name,
+         std::is_integral_v<Code> ? "8, 6, 4, 3 or 2" : "8 or fewer");
   if (std::is_integral_v<Code> && (info.min_code < 0) != std::is_signed_v<Code>)
     Fail("pack: got {} for {} codes", info.name, std::is_signed_v<Code> ? "signed" : "unsigned");
 }
@@ -80,26 +81,41 @@ uint8_t CodeOfZero(const FormatInfo& info) {
 
 size_t GroupBytes(Format format) { return kPackGroup / 8 * static_cast<size_t>(Info(format).bits); }
 
-void PackGroup(int bits, const Group& u, uint8_t* out) {
-  if (bits >= 4) {
-    for (size_t i = 0; i < 32; ++i) *out++ = static_cast<uint8_t>((u[i] & 15) | (u[i + 32] & 15) << 4);
+// A plane: kWidth bits of each code, from bit `low` on. Returns the end of what it wrote or read.
+template <int kWidth>
+uint8_t* PackPlane(const Group& u, int low, uint8_t* out) {
+  constexpr size_t kBytes = 8 * kWidth;
+  for (size_t i = 0; i < kBytes; ++i) {
+    int byte = 0;
+    for (size_t j = 0; j < 8 / kWidth; ++j) byte |= (u[i + j * kBytes] >> low & ((1 << kWidth) - 1)) << (j * kWidth);
+    *out++ = static_cast<uint8_t>(byte);
   }
-  if (bits == 4) return;
-  const int low = bits - 2;  // bits that are stored already
-  for (size_t i = 0; i < 16; ++i)
-    *out++ = static_cast<uint8_t>(u[i] >> low | u[i + 16] >> low << 2 | u[i + 32] >> low << 4 | u[i + 48] >> low << 6);
+  return out;
+}
+
+template <int kWidth>
+const uint8_t* UnpackPlane(const uint8_t* in, int low, Group& u) {
+  constexpr size_t kBytes = 8 * kWidth;
+  for (size_t j = 0; j < 8 / kWidth; ++j) {
+    for (size_t i = 0; i < kBytes; ++i) {
+      const int part = in[i] >> (j * kWidth) & ((1 << kWidth) - 1);
+      u[i + j * kBytes] = static_cast<uint8_t>(u[i + j * kBytes] | part << low);
+    }
+  }
+  return in + kBytes;
+}
+
+void PackGroup(int bits, const Group& u, uint8_t* out) {
+  if (bits >= 4) out = PackPlane<4>(u, 0, out);
+  if (bits != 4) out = PackPlane<2>(u, bits == 6 ? 4 : 0, out);
+  if (bits == 3) PackPlane<1>(u, 2, out);
 }
 
 Group UnpackGroup(int bits, const uint8_t* in) {
   Group u{};
-  if (bits >= 4) {
-    for (size_t i = 0; i < 32; ++i) u[i] = in[i] & 15;
-    for (size_t i = 0; i < 32; ++i) u[i + 32] = in[i] >> 4;
-    in += 32;
-  }
-  if (bits == 4) return u;
-  for (size_t i = 0; i < kPackGroup; ++i)
-    u[i] = static_cast<uint8_t>(u[i] | (in[i % 16] >> (i / 16 * 2) & 3) << (bits - 2));
+  if (bits >= 4) in = UnpackPlane<4>(in, 0, u);
+  if (bits != 4) in = UnpackPlane<2>(in, bits == 6 ? 4 : 0, u);
+  if (bits == 3) UnpackPlane<1>(in, 2, u);
   return u;
 }
 

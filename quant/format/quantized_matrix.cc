@@ -20,7 +20,8 @@ size_t QuantizedMatrix::RowBytes() const { return PackedBytes(format, static_cas
 size_t QuantizedMatrix::Bytes() const {
   const ScaleType type = Info(format).scale;
   const size_t of_scale = type == ScaleType::kF32 ? sizeof(float) : 1;
-  const size_t of_offset = zeros != nullptr ? 1 : minima != nullptr ? sizeof(float) : 0;
+  const CodeRange range = Info(format).range;
+  const size_t of_offset = range == CodeRange::kZero ? 1 : range == CodeRange::kMin ? sizeof(float) : 0;
   return static_cast<size_t>(out) * (RowBytes() + static_cast<size_t>(Groups()) * (of_scale + of_offset)) +
          (IsTwoLevel(type) ? sizeof(float) : 0);
 }

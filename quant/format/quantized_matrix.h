@@ -35,7 +35,7 @@ struct QuantizedMatrix {
   float ZeroOf(int64_t row, int64_t g) const { return zeros == nullptr ? 0.0f : zeros[row * Groups() + g]; }
   float MinimumOf(int64_t row, int64_t g) const { return minima == nullptr ? 0.0f : minima[row * Groups() + g]; }
   size_t RowBytes() const;
-  size_t Bytes() const;  // of codes, scales, zero points and minima
+  size_t Bytes() const;  // of codes, scales, zero points and minima, also where there are none yet
 };
 
 // Values that share a scale for a weight's granularity: for channel and tensor all of `in` (a tensor's one scale is

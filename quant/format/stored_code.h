@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stored byte u of a format's values, and of scales that are formats themselves.
 //
-//   int4 int6 u4 u6   code + 2^(b-1) if signed, the code itself if unsigned
-//   int4+zero, +min   the code itself, also of int6 and int8; +full as int4, int6 and int8
+//   int2 to int6, u4 u6   code + 2^(b-1) if signed, the code itself if unsigned
+//   +zero, +min       the code itself, also of int8; +full as without it
 //   int8 mxint8       two's complement; mxint8's value is code / 64
 //   other grids       sign, exponent and mantissa, highest first, as OCP's standards draw them
 //   lists             the index of the value

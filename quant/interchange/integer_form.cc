@@ -6,7 +6,7 @@
 namespace tare {
 namespace {
 
-constexpr std::array kNarrowFirst{Format::kInt4, Format::kInt6, Format::kInt8};
+constexpr std::array kNarrowFirst{Format::kInt2, Format::kInt3, Format::kInt4, Format::kInt6, Format::kInt8};
 
 bool Covers(Format format, float least, float most) {
   const FormatInfo& info = Info(format);

@@ -274,7 +274,8 @@ bool Parser::TakeRange(const SiteClass& site_class, Format& format) {
   }
   if (Info(format).range != CodeRange::kOwn) Refuse(at, "one of full, zero and min at most");
   if (!std::ranges::contains(kRangedBases, format))
-    RefuseAt(at, Formatted("got '{}' with {}, expected int8, int6 or int4 with it", word, Info(format).name));
+    RefuseAt(at,
+             Formatted("got '{}' with {}, expected int8, int6, int4, int3 or int2 with it", word, Info(format).name));
   format = WithRange(format, *range);
   return true;
 }

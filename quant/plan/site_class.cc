@@ -17,13 +17,14 @@ constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
 constexpr Kind kOfCache[] = {Kind::kToken, Kind::kChannel};
 
 constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
-constexpr Format kSignedOrTernary[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kTernary};
+constexpr Format kWeights[] = {Format::kInt8, Format::kInt6, Format::kInt4,
+                               Format::kInt3, Format::kInt2, Format::kTernary};
 constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kBf16};
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
-constexpr SiteClass kProjWeight{"l", kOfWeight, "full zero min mse", kSignedOrTernary};
-constexpr SiteClass kExpertWeight{"le", kOfWeight, "full zero min mse", kSignedOrTernary};
+constexpr SiteClass kProjWeight{"l", kOfWeight, "full zero min mse", kWeights};
+constexpr SiteClass kExpertWeight{"le", kOfWeight, "full zero min mse", kWeights};
 constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
@@ -86,7 +87,7 @@ constexpr std::pair<Site, SiteClass> kClasses[] = {
     {Site::kGmuGate, kLayerHidden},
     {Site::kLayerOut, kLayerHidden},
     {Site::kFinalNorm, kOuterHidden},
-    {Site::kLmHeadW, {"", kOfWeight, "full zero min mse", kSignedOrTernary}},
+    {Site::kLmHeadW, {"", kOfWeight, "full zero min mse", kWeights}},
     {Site::kLmHeadIn, kOuterHidden},
     {Site::kCacheK, {"l", kOfCache, "hadamard prerotary", kCached, "hadamard prerotary"}},
     {Site::kCacheV, {"l", kOfCache, "hadamard", kCached, "hadamard"}}};

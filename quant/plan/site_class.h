@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What plans may say about a site: its selectors (l, h, m), granularities, options and integer formats. Values that
 // cannot be negative take unsigned integers, a difference takes both kinds (unsigned ones with a zero point), and only
-// weights take ternary codes. Other formats are allowed everywhere but in caches, which take bf16. A granularity that
-// the site lacks (heads of a weight) is refused.
+// weights take integers of three or two bits and ternary codes. Other formats are allowed everywhere but in caches,
+// which take bf16. A granularity that the site lacks (heads of a weight) is refused.
 #pragma once
 
 #include <algorithm>

@@ -17,7 +17,7 @@ import json, struct
 import numpy as np
 
 
-RANGED = {base + suffix for base in ("int4", "int6", "int8") for suffix in ("+full", "+zero", "+min")}
+RANGED = {base + suffix for base in ("int2", "int3", "int4", "int6", "int8") for suffix in ("+full", "+zero", "+min")}
 
 
 def tensors(path, mode="r"):
@@ -35,7 +35,7 @@ def values(file, name):
     format = bytes(file["codes/" + name].attrs["format"]).decode()
     if format in RANGED:
         return None
-    if format in ("int4", "int6", "int8"):
+    if format in ("int2", "int3", "int4", "int6", "int8"):
         largest = 2 ** (int(format[3:]) - 1) - 1
         return np.arange(-largest, largest + 1).astype(np.float32)
     grid = file["grids/" + format][:]
@@ -84,7 +84,8 @@ for folder in sys.argv[1:]:
 PYTHON
 # quantized MODEL FOLDER ARGUMENT...: by the plan of the folder.
 quantized() { "$tare" quantize "$1" --plan "$(cat "$2/plan")" "${@:3}" >/dev/null; }
-for plan in weights=int8/channel weights=int6/group16 weights=int4/tensor weights=mxfp4 weights=mxfp6e2m3 \
+for plan in weights=int8/channel weights=int3/group16 weights=int2/channel+zero weights=int3/tensor+full \
+  weights=int6/group16 weights=int4/tensor weights=mxfp4 weights=mxfp6e2m3 \
   weights=mxfp6e3m2:rceil weights=mxfp8e4m3 \
   weights=mxfp8e5m2 weights=mxint8 weights=nvfp4 weights=fp8e4m3/channel weights=fp8e5m2/tensor weights=nf4/group16 \
   weights=nvfp4:256:ties-away weights=fp8e4m3:rceil/group16 weights=ternary/tensor \

@@ -106,6 +106,64 @@ TEST_F(SearchCommandTest, SensitivityCellsRunOnSeveralMachines) {
   EXPECT_EQ(Get("ab/search.json"), Get("out/search.json"));
 }
 
+// Within a size, the answer fits, its file has the size that it says, and it loses no more than one level for all.
+TEST_F(SearchCommandTest, TheLeastLossWithinASize) {
+  const std::string model = GoldenFolder("diffllama-mha"), ids = folder_ / "ids.safetensors";
+  const auto search = [&](const std::string& out, const std::string& option, const std::string& limit,
+                          std::vector<std::string> more = {}) {
+    std::vector<std::string> words{"search",        model,     "--input", ids,      "--out",
+                                   folder_ / out,   option,    limit,     "--bits", "8,4,2",
+                                   "--granularity", "group16", "--site",  "weights"};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunTare(words);
+  };
+  const Outcome outcome = search("size", "--bits-per-weight", "7", {"--out-model", folder_ / "q.h5"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json json = Json::parse(Get("size/search.json"));
+  EXPECT_TRUE(json.at("within").is_null());
+  EXPECT_LE(json.at("bits"), 7.0);
+  EXPECT_GT(json.at("bits"), 6.0);  // one level for all: 4 bits and a scale of 32 for 16 weights
+  ASSERT_EQ(json.at("verified").size(), 2u);
+  const Json &uniform = json["verified"][0], &choice = json["verified"][1];
+  EXPECT_NEAR(uniform.at("bits").get<double>(), 6.1, 0.02);  // rows of 112 are packed as 128
+  EXPECT_EQ(uniform.at("plan"), "weights=int4/group16");
+  EXPECT_EQ(choice.at("plan"), json.at("plan"));
+  EXPECT_LT(choice.at("predicted"), uniform.at("predicted"));
+  EXPECT_THAT(Get("size/search.txt"), HasSubstr("the least loss within 7.000 bits per weight\n"));
+  const Json file = Json::parse(
+      RunTare({"quantize", model, "--plan", json["plan"], "--out", folder_ / "same.h5", "--json", "-"}).out);
+  EXPECT_EQ(GetFile(folder_ / "same.h5"), GetFile(folder_ / "q.h5"));
+  EXPECT_EQ(file.at("bytes_after"), json.at("budget").at("bytes"));
+
+  // The same size in bytes is the same search.
+  const std::string bytes = std::to_string(json["budget"]["bytes"].get<int64_t>());
+  ASSERT_EQ(search("bytes", "--bytes", bytes).exit_code, 0);
+  EXPECT_EQ(Json::parse(Get("bytes/search.json")).at("plan"), json["plan"]);
+}
+
+TEST_F(SearchCommandTest, SizesAreRefusedBeforeAnythingRuns) {
+  const auto refused = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"search", GoldenFolder("diffllama-mha"), "--input", folder_ / "ids.safetensors",
+                                 "--out", folder_ / "none"});
+    const Outcome outcome = RunTare(words);
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_FALSE(fs::exists(folder_ / "none")) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(refused({}), HasSubstr("got 0 of --within, --bits-per-weight and --bytes, expected one"));
+  EXPECT_THAT(refused({"--within", "1", "--bytes", "1G"}), HasSubstr("got 2 of --within"));
+  for (const char* size : {"", "G", "1X", "-1", "0", "1GB", "nan", "1e999"})
+    EXPECT_THAT(refused({"--bytes", size}), HasSubstr("--bytes: got '")) << size;
+  EXPECT_THAT(refused({"--bits-per-weight", "0"}), HasSubstr("--bits-per-weight: got 0, expected bits above 0"));
+  EXPECT_THAT(refused({"--bits-per-weight", "nan"}), HasSubstr("--bits-per-weight"));
+  EXPECT_THAT(refused({"--bits-per-weight", "1", "--granularity", "group16"}),
+              HasSubstr("got room for 1.000 bits per weight, expected at least"));
+  EXPECT_THAT(refused({"--bytes", "1K", "--granularity", "group16"}), HasSubstr("got room for 0.000 bits per weight"));
+  EXPECT_THAT(refused({"--bits-per-weight", "4", "--site", "q", "--granularity", "token", "--bits", "8,4"}),
+              HasSubstr("got a site without stored bytes, expected weights within a size"));
+  EXPECT_THAT(refused({"--within", "1", "--out-model", folder_ / "m.h5"}), HasSubstr("--out-model"));
+}
+
 TEST_F(SearchCommandTest, Refused) {
   EXPECT_THAT(Search("0").err, HasSubstr("--within: got 0, expected nats per token above 0"));
   EXPECT_THAT(Search("1e-12").err, HasSubstr("--within: got 1e-12, expected a loss that some plan meets"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frontier of `tare search`: the predicted loss of each step, the measured losses, and the allowed loss.
+// The frontier of `tare search`: the predicted loss of each step, the measured losses, and the allowed loss. Of a
+// search within a size, its measured plans.
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
 
@@ -21,6 +22,20 @@ std::string MeasuredLoss(const Json& point) {
          (std::isnan(high - low) ? "" : Formatted(" [{:.3g}, {:.3g}]", low, high));
 }
 
+std::string FindingOf(const Json& json, const Json& answer) {
+  const std::string panel = json.at("model"), loses = MeasuredLoss(answer);
+  const double bits = NumberAt(answer, "bits"), predicted = NumberAt(answer, "predicted");
+  if (const auto budget = json.find("budget"); budget != json.end())
+    return Formatted(
+        "The plan chosen for {} within {:.3g} bits per weight has {:.2f} and loses {} nats per token; the "
+        "prediction was {:.3g}.",
+        panel, NumberAt(*budget, "bits_per_weight"), bits, loses, predicted);
+  return Formatted(
+      "The cheapest measured plan of {} that loses at most {:.3g} nats per token has {:.2f} bits per "
+      "operand and loses {}; the prediction was {:.3g}.",
+      panel, NumberAt(json, "within"), bits, loses, predicted);
+}
+
 void AddSearch(const Json& json, FigureData& figure) {
   const std::string panel = json.at("model");
   const Json& frontier = json.at("frontier");
@@ -36,13 +51,8 @@ void AddSearch(const Json& json, FigureData& figure) {
                       NumberOrNull(NumberAt(change, "high")), point.at("plan")});
     if (point.at("plan") == json.at("plan")) answer = &point;
   }
-  AddLimit(panel, json, figure);
-  if (answer == nullptr) return;
-  figure.findings.push_back(
-      Formatted("The cheapest measured plan of {} that loses at most {:.3g} nats per token has {:.2f} bits per operand "
-                "and loses {}; the prediction was {:.3g}.",
-                panel, NumberAt(json, "within"), NumberAt(*answer, "bits"), MeasuredLoss(*answer),
-                NumberAt(*answer, "predicted")));
+  if (!json.contains("budget")) AddLimit(panel, json, figure);
+  if (answer != nullptr) figure.findings.push_back(FindingOf(json, *answer));
 }
 
 }  // namespace

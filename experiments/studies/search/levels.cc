@@ -141,6 +141,20 @@ std::vector<std::string> SensitivityPlans(const std::vector<SearchPart>& parts) 
   return plans;
 }
 
+std::vector<size_t> LevelsOf(const Plan& plan, const std::vector<SearchPart>& parts, const ModelConfig& config,
+                             int64_t window) {
+  const std::vector<SearchPart> of_plan = SearchParts({plan}, config, window);
+  std::vector<size_t> levels;
+  for (const SearchPart& part : parts) {
+    const auto found = std::ranges::find(of_plan, part.name, &SearchPart::name);
+    if (found == of_plan.end()) return {};
+    const auto level = std::ranges::find(part.levels, found->levels.back().rule, &PartLevel::rule);
+    TARE_CHECK(level != part.levels.end());
+    levels.push_back(static_cast<size_t>(level - part.levels.begin()));
+  }
+  return levels;
+}
+
 void SetLosses(const std::vector<SweepCell>& cells, std::vector<SearchPart>& parts) {
   std::map<std::string, double> losses;
   for (const SweepCell& cell : cells) losses[cell.Plan()] = cell.figures.list.front().value;

@@ -49,6 +49,9 @@ std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelC
 
 // f32, and every level alone.
 std::vector<std::string> SensitivityPlans(const std::vector<SearchPart>& parts);
+// The level that a plan gives to each part; empty if it leaves a part unquantized.
+std::vector<size_t> LevelsOf(const Plan& plan, const std::vector<SearchPart>& parts, const ModelConfig& config,
+                             int64_t window);
 // Sets each level's loss, the mean divergence, from the cells of these plans.
 void SetLosses(const std::vector<SweepCell>& cells, std::vector<SearchPart>& parts);
 

@@ -2,10 +2,35 @@
 #include "experiments/studies/search/search.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "experiments/studies/search/budget.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
+namespace {
+
+std::vector<std::vector<LevelCost>> CostsOf(const std::vector<SearchPart>& parts) {
+  std::vector<std::vector<LevelCost>> costs;
+  for (const SearchPart& part : parts) {
+    costs.emplace_back();
+    for (const PartLevel& level : part.levels) costs.back().push_back(level.of);
+  }
+  return costs;
+}
+
+FrontierPoint PointAt(const std::vector<std::vector<LevelCost>>& costs, const std::vector<size_t>& levels) {
+  FrontierPoint point{.levels = levels, .cost = 0, .loss = 0};
+  for (size_t part = 0; part < costs.size(); ++part) {
+    const LevelCost& level = costs[part][levels[part]];
+    point.cost += level.cost;
+    point.loss += std::max(level.loss, 0.0);
+  }
+  return point;
+}
+
+}  // namespace
 
 double Search::BitsAt(size_t step) const {
   double operands = 0;
@@ -13,16 +38,43 @@ double Search::BitsAt(size_t step) const {
   return frontier[step].cost / operands;
 }
 
-std::vector<FrontierPoint> FrontierOf(const std::vector<SearchPart>& parts) {
-  std::vector<std::vector<LevelCost>> levels;
-  for (const SearchPart& part : parts) {
-    levels.emplace_back();
-    for (const PartLevel& level : part.levels) levels.back().push_back(level.of);
+std::vector<FrontierPoint> FrontierOf(const std::vector<SearchPart>& parts) { return Frontier(CostsOf(parts)); }
+
+void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& parts) {
+  double least = 0;
+  for (const SearchPart& part : parts)
+    least += std::ranges::min(part.levels, {}, [](const PartLevel& level) { return level.of.cost; }).of.cost;
+  if (least <= budget.bits) return;
+  const double weights = budget.stored.weights, enough = std::ceil(least / weights * 1000) / 1000;
+  FailUsage(
+      "got room for {:.3f} bits per weight, expected at least {:.3f}, which the smallest levels take beside {} of all "
+      "other tensors; try --bits-per-weight {:.3f}",
+      std::max(0.0, budget.bits / weights), least / weights, SizeText(static_cast<int64_t>(budget.stored.others / 8)),
+      enough);
+}
+
+std::vector<FrontierPoint> ChoicesWithin(const SearchBudget& budget, const std::vector<SearchPart>& parts,
+                                         const std::vector<std::vector<size_t>>& uniform) {
+  const std::vector<std::vector<LevelCost>> costs = CostsOf(parts);
+  const std::optional<FrontierPoint> choice = LeastLossWithin(budget.bits, costs);
+  TARE_CHECK(choice);
+  std::vector<FrontierPoint> points;
+  for (const std::vector<size_t>& levels : uniform) {
+    if (levels.empty()) continue;
+    const FrontierPoint point = PointAt(costs, levels);
+    if (point.cost > budget.bits || (!points.empty() && point.cost <= points.front().cost)) continue;
+    points.assign(1, point);
   }
-  return Frontier(levels);
+  if (points.empty() || points.front().levels != choice->levels) points.push_back(*choice);
+  return points;
 }
 
 void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run) {
+  if (search.budget) {
+    for (size_t step = 0; step < search.frontier.size(); ++step) search.verified.push_back(run(step));
+    search.answer = search.verified.size() - 1;
+    return;
+  }
   const auto loss_of = [&](size_t step) {
     const auto after = std::ranges::find_if(search.verified, [step](const auto& point) { return point.step > step; });
     return search.verified.insert(after, run(step))->Loss();

@@ -20,6 +20,18 @@ const PartLevel& LevelAt(const Search& search, const FrontierPoint& point, size_
   return search.parts[part].levels[point.levels[part]];
 }
 
+// "  step 12"; with a budget there are two points at most.
+std::string NameOf(const Search& search, size_t step) {
+  if (!search.budget) return Formatted("  step {}", step);
+  return step + 1 == search.frontier.size() ? "  the choice" : "  one level";
+}
+
+// What the point is of the answer's.
+std::string VerdictOf(const Search& search, const VerifiedPoint& point) {
+  if (&point == &search.Answer()) return " the answer";
+  return !search.budget && point.Loss() > search.within ? " beyond" : "";
+}
+
 std::string MeasuredText(const Comparison& c) {
   return c.interval ? WithInterval(c.value, *c.interval, kLossFormat) : NumberText(c.value, kLossFormat);
 }
@@ -30,11 +42,9 @@ std::string VerifiedText(const Search& search) {
                           {.name = "predicted", .title = "predicted", .width = 9},
                           {.name = "measured", .title = "measured", .side = Side::kLeft, .width = 41}}};
   for (const VerifiedPoint& point : search.verified)
-    table.Add({Formatted("  step {}", point.step), search.BitsAt(point.step),
+    table.Add({NameOf(search, point.step), search.BitsAt(point.step),
                NumberText(search.frontier[point.step].loss, kLossFormat),
-               MeasuredText(point.changes.front()) + (&point == &search.Answer()     ? " the answer"
-                                                      : point.Loss() > search.within ? " beyond"
-                                                                                     : "")});
+               MeasuredText(point.changes.front()) + VerdictOf(search, point)});
   return "\n" + TableText(table);
 }
 
@@ -49,7 +59,7 @@ std::string TasksText(const Search& search) {
                             {.name = "measured", .title = "measured", .side = Side::kLeft, .width = 22},
                             {.name = "change", .title = "change from 16 bits", .side = Side::kLeft, .width = 26}}};
     for (const VerifiedPoint& point : search.verified)
-      table.Add({Formatted("  step {}", point.step), search.BitsAt(point.step),
+      table.Add({NameOf(search, point.step), search.BitsAt(point.step),
                  FigureText(point.cells[task].figures.list.front(), keys.in_tables),
                  ComparisonText(point.changes[task], keys.in_tables)});
     text += Formatted("\n{}\n", first.task) + TableText(table);
@@ -93,7 +103,8 @@ std::vector<SearchStep> StepsOf(const Search& search) {
   for (size_t step = 0; step < search.frontier.size(); ++step) {
     const FrontierPoint& point = search.frontier[step];
     SearchStep& one = steps.emplace_back(SearchStep{.step = step, .point = &point, .bits = search.BitsAt(step)});
-    if (step > 0) one.part = &search.parts[point.moved], one.level = &LevelAt(search, point, point.moved);
+    if (step > 0 && !search.budget)
+      one.part = &search.parts[point.moved], one.level = &LevelAt(search, point, point.moved);
     const auto run = std::ranges::find(search.verified, step, &VerifiedPoint::step);
     if (run != search.verified.end()) one.run = &*run;
   }
@@ -108,9 +119,23 @@ Columns<SearchStep> StepColumns() {
           {{"predicted"}, [](const SearchStep& s) { return s.point->loss; }}};
 }
 
-}  // namespace
+// Of all tensors.
+double BytesAt(const Search& search, size_t step) {
+  return (search.frontier[step].cost + search.budget->stored.others) / 8;
+}
 
-std::string SearchTable(const Search& search) {
+std::string BudgetTable(const Search& search) {
+  const VerifiedPoint& answer = search.Answer();
+  const SearchBudget& budget = *search.budget;
+  std::string text = Formatted("{}: {}, the least loss within {:.3f} bits per weight\n", search.model,
+                               Counted(std::ssize(search.parts), "part"), budget.bits / budget.stored.weights);
+  text += VerifiedText(search) + TasksText(search) + BitsText(search);
+  return text + Formatted("\n{:.3f} bits per weight with scales, {} with all other tensors:\n{}\n",
+                          search.BitsAt(answer.step), SizeText(static_cast<int64_t>(BytesAt(search, answer.step))),
+                          answer.plan);
+}
+
+std::string FrontierTable(const Search& search) {
   const VerifiedPoint& answer = search.Answer();
   const FrontierPoint& last = search.frontier.back();
   std::string text =
@@ -127,14 +152,19 @@ std::string SearchTable(const Search& search) {
   return text;
 }
 
+}  // namespace
+
+std::string SearchTable(const Search& search) { return search.budget ? BudgetTable(search) : FrontierTable(search); }
+
 std::string SearchCsv(const Search& search) {
   Columns<SearchStep> columns = StepColumns();
   Columns<Comparison> measured = SizeColumns();
   measured.front().column.name = "measured";
   AddPart(columns, "", measured, [](const SearchStep& s) { return s.run ? &s.run->changes.front() : nullptr; });
-  columns.push_back({{"within"}, [within = search.within](const SearchStep& s) {
-                       return s.run ? Json(s.run->Loss() <= within ? 1 : 0) : Json();
-                     }});
+  if (!search.budget)
+    columns.push_back({{"within"}, [within = search.within](const SearchStep& s) {
+                         return s.run ? Json(s.run->Loss() <= within ? 1 : 0) : Json();
+                       }});
   columns.push_back({{"plan"}, [](const SearchStep& s) { return s.run ? s.run->plan : ""; }});
   return TableCsv(TableOf(columns, StepsOf(search)));
 }
@@ -142,17 +172,22 @@ std::string SearchCsv(const Search& search) {
 Json SearchJson(const Search& search) {
   Json json{{"schema", "tare.search/1"},
             {"model", search.model},
-            {"within", search.within},
+            {"within", search.budget ? Json() : Json(search.within)},
             {"level", 1 - kLevel},
             {"bits", search.BitsAt(search.Answer().step)},
             {"plan", search.Answer().plan},
             {"parts", Json::array()},
             {"frontier", TableJson(TableOf(StepColumns(), StepsOf(search)))},
             {"verified", Json::array()}};
+  if (search.budget)
+    json["budget"] = {{"bits_per_weight", search.budget->bits / search.budget->stored.weights},
+                      {"bytes", BytesAt(search, search.Answer().step)}};
   for (const SearchPart& part : search.parts) {
     Json levels = Json::array();
-    for (const PartLevel& level : part.levels)
+    for (const PartLevel& level : part.levels) {
       levels.push_back({{"rule", level.rule}, {"bits", level.bits}, {"kld", level.of.loss}});
+      if (search.budget) levels.back()["bytes"] = level.of.cost / 8;
+    }
     json["parts"].push_back({{"part", part.name}, {"operands", part.operands}, {"levels", levels}});
   }
   for (const VerifiedPoint& point : search.verified) {

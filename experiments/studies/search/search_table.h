@@ -7,6 +7,7 @@
 //
 //   bits by layer
 //     o_proj.w          8  8  6  8
+// Within a size, a row for the largest plan with one level for all parts that fits, and one for the choice.
 #pragma once
 
 #include <string>
@@ -23,7 +24,9 @@ std::string SearchCsv(const Search& search);
 
 // tare.search/1: {"schema", "model", "within", "level", "bits", "plan", "parts": [{"part", "operands",
 // "levels": [{"rule", "bits", "kld"}]}], "frontier": [{"step", "part", "rule", "bits", "predicted"}], "verified":
-// [{"step", "bits", "predicted", "plan", "tasks": [{"task", "figure", "value", "change"}]}]}
+// [{"step", "bits", "predicted", "plan", "tasks": [{"task", "figure", "value", "change"}]}]}. Within a size "within" is
+// null, "budget": {"bits_per_weight" at most, "bytes" of the answer with all other tensors} is there, and each level
+// has "bytes".
 Json SearchJson(const Search& search);
 
 }  // namespace tare

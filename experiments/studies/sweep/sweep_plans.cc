@@ -84,7 +84,7 @@ std::string NearestGranularity(const std::string& site, const std::string& text)
 std::string FormatOfBits(const std::string& site, int bits) {
   const std::span<const Site> named = SitesNamed(site);
   const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
-  if (!format) FailUsage("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
+  if (!format) FailUsage("--bits: got {}, expected 16 (not quantized), 8, 6 or 4, of weights 3 or 2 too", bits);
   return std::string(Info(*format).name);
 }
 

@@ -36,6 +36,8 @@ TEST(Format, GridsThatAreIntegersTimesAStep) {
     EXPECT_EQ(codes->step, step) << name;
   };
   expect("int6", Format::kInt6, 1.0f);
+  expect("int3", Format::kInt4, 1.0f);  // no kernel is narrower
+  expect("int2", Format::kInt4, 1.0f);
   expect("mxfp4", Format::kInt6, 0.5f);  // to 12
   expect("nvfp4", Format::kInt6, 0.5f);
   expect("mxfp6e2m3:ceil", Format::kInt8, 0.125f);  // to 60

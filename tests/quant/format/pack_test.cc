@@ -45,7 +45,8 @@ void ExpectRoundTrip(Format format) {
 }
 
 TEST(Pack, RoundTripsEveryLength) {
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) ExpectRoundTrip<int8_t>(format);
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4, Format::kInt3, Format::kInt2})
+    ExpectRoundTrip<int8_t>(format);
   for (const Format format : {Format::kU8, Format::kU6, Format::kU4}) ExpectRoundTrip<uint8_t>(format);
 }
 
@@ -53,6 +54,8 @@ TEST(Pack, Bytes) {
   EXPECT_EQ(PackedBytes(Format::kInt8, 65), 65u);
   EXPECT_EQ(PackedBytes(Format::kInt4, 65), 64u);
   EXPECT_EQ(PackedBytes(Format::kInt6, 65), 96u);
+  EXPECT_EQ(PackedBytes(Format::kInt3, 65), 48u);
+  EXPECT_EQ(PackedBytes(Format::kInt2, 65), 32u);
   EXPECT_EQ(PackedBytes(Format::kInt6, 0), 0u);
 }
 
@@ -76,6 +79,28 @@ TEST(Pack, Int6Layout) {
     want[i % 32] = i < 32 ? 0x07 : 0x70;
     want[32 + i % 16] = static_cast<uint8_t>(0xaa | 1 << (i / 16 * 2));
     ASSERT_EQ(Packed(Format::kInt6, codes), want) << i;
+  }
+}
+
+TEST(Pack, Int3Layout) {
+  for (size_t i = 0; i < kPackGroup; ++i) {
+    std::vector<int8_t> codes(kPackGroup);
+    codes[i] = -3;  // stored 1: low 1, high 0; zeros are stored as 4: low 0, high 1
+    std::vector<uint8_t> want(24, 0x00);
+    std::fill(want.begin() + 16, want.end(), 0xff);
+    want[i % 16] = static_cast<uint8_t>(1 << (i / 16 * 2));
+    want[16 + i % 8] = static_cast<uint8_t>(0xff ^ 1 << (i / 8));
+    ASSERT_EQ(Packed(Format::kInt3, codes), want) << i;
+  }
+}
+
+TEST(Pack, Int2Layout) {
+  for (size_t i = 0; i < kPackGroup; ++i) {
+    std::vector<int8_t> codes(kPackGroup);
+    codes[i] = 1;  // stored 3; zeros are stored as 2
+    std::vector<uint8_t> want(16, 0xaa);
+    want[i % 16] = static_cast<uint8_t>(0xaa | 1 << (i / 16 * 2));
+    ASSERT_EQ(Packed(Format::kInt2, codes), want) << i;
   }
 }
 

@@ -58,17 +58,17 @@ TEST(GroupedIntegers, AreTheValuesOfEveryGoldenCheckpoint) {
       {"llama-compressed-nvfp4", "int6/16"},
       {"llama-mlx", "int4+min/32"},
       {"llama-nf4", "none"},
-      {"gptq", "int4+zero/16 int4+zero/32 int8+zero/64"},
-      {"gptq-v2", "int4+zero/16 int4+zero/32 int8+zero/64"},
+      {"gptq", "int2+zero/32 int3+zero/16 int4+zero/32 int8+zero/64"},
+      {"gptq-v2", "int2+zero/32 int3+zero/16 int4+zero/32 int8+zero/64"},
       {"awq", "int4+zero/32"},
-      {"auto-round", "int4+zero/32 int8+zero/64"},
-      {"auto-round-gptq", "int4+full/32 int4/32 int8+full/64"},  // 3 bits are -4 to 3
+      {"auto-round", "int2+zero/32 int3+zero/32 int4+zero/32 int8+zero/64"},
+      {"auto-round-gptq", "int2+full/32 int3+full/32 int4+full/32 int8+full/64"},
       {"auto-round-awq", "int4+full/32"},
-      {"mlx", "int4+min/32 int6+min/32 int6+min/64 int8+min/64"},
+      {"mlx", "int2+min/32 int3+min/32 int4+min/32 int6+min/32 int6+min/64 int8+min/64"},
       {"compressed-packed-0.12",
-       "int4+full/32 int4+zero/16 int6+full/16 int6+zero/16 int8+full/64 int8+zero/16 int8+zero/64"},
+       "int3+zero/16 int4+full/32 int4+zero/16 int6+full/16 int6+zero/16 int8+full/64 int8+zero/16 int8+zero/64"},
       {"compressed-packed-0.18",
-       "int4+full/32 int4+zero/16 int6+full/16 int6+zero/16 int8+full/64 int8+zero/16 int8+zero/64"},
+       "int3+zero/16 int4+full/32 int4+zero/16 int6+full/16 int6+zero/16 int8+full/64 int8+zero/16 int8+zero/64"},
       {"compressed-bytes", "none int6/16 int6/32 int8+full/64 int8+zero/64"}};
   for (const auto& [folder, forms] : expected) EXPECT_EQ(FormsOf(folder), forms) << folder;
 }

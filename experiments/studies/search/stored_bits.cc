@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/search/stored_bits.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "experiments/model/fused_tensors.h"
+#include "experiments/quantize/round_layers.h"
+#include "quant/base/error.h"
+#include "quant/format/quantized_matrix.h"
+
+namespace tare {
+namespace {
+
+using PartPlace = std::pair<Site, std::optional<int>>;
+
+struct MatrixInFile {
+  int64_t out = 0, in = 0;
+  double bits = 0;
+};
+
+// Of each part: one matrix, or those of all experts.
+std::map<PartPlace, std::vector<MatrixInFile>> MatricesOf(const Checkpoint& files, const ModelConfig& config) {
+  std::map<PartPlace, std::vector<MatrixInFile>> stored;
+  for (const auto& [name, key] : WeightSites(config)) {
+    std::vector<MatrixInFile>& matrices = stored[{key.site, key.layer}];
+    if (const TensorView* tensor = files.Find(name))
+      matrices.push_back({tensor->shape.at(0), tensor->shape.at(1), 8.0 * static_cast<double>(tensor->bytes.size())});
+    else if (const ForeignMatrix* matrix = files.FindForeign(name))
+      matrices.push_back({matrix->out(), matrix->in(), 8.0 * static_cast<double>(matrix->bytes())});
+  }
+  return stored;
+}
+
+double BitsOf(const MatrixInFile& matrix, const PartLevel& level) {
+  if (level.plan == kUnquantized) return matrix.bits;
+  const Rule rule = Plan::Parse(level.plan).rules().back();
+  const int block = Info(rule.format).block;
+  const QuantizedMatrix coded{.format = rule.format,
+                              .out = matrix.out,
+                              .in = matrix.in,
+                              .group = block > 0 ? block : GroupOf(rule.granularity, matrix.in)};
+  return 8.0 * static_cast<double>(coded.Bytes());
+}
+
+}  // namespace
+
+StoredBits CountStoredBits(const std::filesystem::path& model, const ModelConfig& config,
+                           std::vector<SearchPart>& parts) {
+  const Checkpoint files = OpenSplit(model, config);
+  const auto stored = MatricesOf(files, config);
+  StoredBits bits{.weights = 0, .others = 8.0 * static_cast<double>(files.total_bytes())};
+  for (SearchPart& part : parts) {
+    if (!IsWeight(part.site))
+      FailUsage("part {}: got a site without stored bytes, expected weights within a size; try --within", part.name);
+    const auto found = stored.find({part.site, part.layer});
+    if (found == stored.end() || found->second.empty())
+      Fail("part {}: got no matrix of it in {}; try plans without this part", part.name, model.string());
+    part.operands = 0;
+    for (PartLevel& level : part.levels) level.of.cost = 0;
+    for (const MatrixInFile& matrix : found->second) {
+      part.operands += static_cast<double>(matrix.out) * static_cast<double>(matrix.in);
+      bits.others -= matrix.bits;
+      for (PartLevel& level : part.levels) level.of.cost += BitsOf(matrix, level);
+    }
+    bits.weights += part.operands;
+  }
+  return bits;
+}
+
+}  // namespace tare
