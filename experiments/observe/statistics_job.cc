@@ -18,6 +18,19 @@ std::vector<std::vector<OutputHead>> TablesOf(const Model& model) {
   return heads;
 }
 
+// The pass in which the observer learns what it rounds by, if it has one, and the pass that it measures: each is half of
+// the batch's progress then.
+void RunPasses(Model& model, const TokenBatch& batch, FullObserver& observer, const Progress& within) {
+  SiteVisitor* const first = observer.FirstPass();
+  SiteVisitor* const measured = &observer;
+  const int passes = first == nullptr ? 1 : 2;
+  const Progress shared = [&](int64_t done, int64_t total, const char* unit) {
+    Report(within, done / passes, total, unit);
+  };
+  if (first != nullptr) ForwardBatch(model, batch, {&first, 1}, shared, 0, batch.Rows());
+  ForwardBatch(model, batch, {&measured, 1}, shared, (passes - 1) * batch.Rows(), batch.Rows());
+}
+
 }  // namespace
 
 StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
@@ -64,14 +77,12 @@ StatisticsSet CollectStatistics(Model& model, const TokenInput& input, const std
                           },
                       .sequences = [&](size_t unit) { return std::ssize(sequences_of(unit)); },
                       .run =
-                          [&](size_t unit) {
+                          [&](size_t unit, const Progress& within) {
                             TokenBatch batch;
                             auto index = static_cast<int64_t>(unit * step);
                             for (const ScoredSequence& s : sequences_of(unit)) batch.Add(index++, s.tokens);
                             if (unit == 0) observer.ObserveWeights(model);
-                            if (SiteVisitor* const first = observer.FirstPass()) model.Forward(batch, {&first, 1});
-                            SiteVisitor* const visitors[] = {&observer};
-                            model.Forward(batch, visitors);
+                            RunPasses(model, batch, observer, within);
                           }};
   CollectUnits(set, observer, work, input.bos.has_value(), options, out, progress);
   return set;

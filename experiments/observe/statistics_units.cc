@@ -107,7 +107,8 @@ void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& wo
       write(part);
       since = 0;
     }
-    work.run(unit);
+    const auto before = static_cast<int64_t>(set.positions);
+    work.run(unit, [&](int64_t done, int64_t, const char* what) { Report(progress, before + done, total, what); });
     const int64_t positions = work.positions(unit), sequences = work.sequences(unit);
     set.units[unit] = 1;
     set.positions += static_cast<uint64_t>(positions);

@@ -48,7 +48,8 @@ void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const Site
 // Each of the three is called with a unit's number.
 struct UnitWork {
   std::function<int64_t(size_t)> positions, sequences;  // how many the unit has
-  std::function<void(size_t)> run;                      // shows the unit to the observer
+  // Shows the unit to the observer. A long one reports how many of its positions are done.
+  std::function<void(size_t, const Progress& within)> run;
 };
 
 // Runs the unfinished units of the shard and writes the file.

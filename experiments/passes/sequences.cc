@@ -43,17 +43,6 @@ class LayerProgress : public SiteVisitor {
   std::mutex mutex_;
 };
 
-// A batch; one of a window that takes minutes tells of its layers.
-void ForwardBatch(Model& model, const TokenBatch& batch, SiteVisitors visitors, const Progress& progress, int64_t done,
-                  int64_t total) {
-  constexpr int64_t kLong = 4096;  // twice as many rows as a batch of several sequences has
-  if (batch.Rows() < kLong) return model.Forward(batch, visitors);
-  LayerProgress layers(progress, batch.Rows(), model.config().layers, done, total);
-  std::vector<SiteVisitor*> all(visitors.begin(), visitors.end());
-  all.push_back(&layers);
-  model.Forward(batch, all);
-}
-
 using Body = std::function<void(const TokenBatch& pass, const std::vector<int64_t>& rows)>;
 
 void RunPieces(Model& model, SiteVisitors visitors, const TokenBatch& whole, std::vector<Piece>& pieces,
@@ -241,6 +230,16 @@ TokenBatch BatchOf(const std::vector<ScoredSequence>& sequences, size_t begin, s
   for (size_t i = begin; i < std::min(begin + count, sequences.size()); ++i)
     batch.Add(static_cast<int64_t>(i), sequences[i].Run());
   return batch;
+}
+
+void ForwardBatch(Model& model, const TokenBatch& batch, SiteVisitors visitors, const Progress& progress, int64_t done,
+                  int64_t total) {
+  constexpr int64_t kLong = 4096;  // twice as many rows as a batch of several sequences has
+  if (batch.Rows() < kLong) return model.Forward(batch, visitors);
+  LayerProgress layers(progress, batch.Rows(), model.config().layers, done, total);
+  std::vector<SiteVisitor*> all(visitors.begin(), visitors.end());
+  all.push_back(&layers);
+  model.Forward(batch, all);
 }
 
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,

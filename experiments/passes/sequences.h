@@ -106,8 +106,12 @@ size_t SequencesPerBatch(const std::vector<ScoredSequence>& sequences);
 // Sequences [begin, begin + count), or up to the last, whole, with their indices.
 TokenBatch BatchOf(const std::vector<ScoredSequence>& sequences, size_t begin, size_t count);
 
+// Runs one batch. If it is a window that takes minutes, reports its tokens after `done` of `total` as its layers end,
+// each layer a share of them; the caller reports the whole batch.
+void ForwardBatch(Model& model, const TokenBatch& batch, SiteVisitors visitors, const Progress& progress, int64_t done,
+                  int64_t total);
+
 // Runs every sequence through the model, batch by batch; after each batch, body gets its sequences [begin, end).
-// Progress is of batches, and within a long window of layers, each a share of its tokens.
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                 const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body);
 

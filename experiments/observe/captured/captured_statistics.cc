@@ -227,7 +227,7 @@ StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& nam
                           },
                       .sequences = [&](size_t unit) { return std::ssize(lengths_of(unit)); },
                       .run =
-                          [&](size_t unit) {
+                          [&](size_t unit, const Progress&) {
                             ShowFile(OpenCaptured(ArrayFile::Open(input.paths[unit]), input.layout), input, unit,
                                      observer);
                           }};

@@ -10,6 +10,7 @@
 #include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
+#include "tests/support/checkpoint.h"
 #include "tests/support/logits.h"
 #include "tests/support/run_command.h"
 
@@ -69,6 +70,35 @@ TEST_F(StatisticsJobTest, AShardResumesItsOwnPartOnly) {
   Collect("c.h5", {.sites = "layer_out"});
   EXPECT_EQ(Sha256OfFile(folder_ / "b.h5"), Sha256OfFile(folder_ / "c.h5"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b.h5.part"));
+}
+
+// A window that takes minutes: its layers, each a share of its tokens; with scales per head in each of two passes.
+TEST(StatisticsJob, ProgressOfALongWindowIsByLayers) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+  checkpoint.config["max_position_embeddings"] = 8192;
+  checkpoint.Write(folder / "m");
+  Model model(folder / "m");
+  const TokenInput input{.kind = TokenInput::Kind::kIds, .sequences = {}, .bos = {}, .path = "ids", .sha256 = "aa"};
+  constexpr int64_t kTokens = 4096;
+  const std::vector<ScoredSequence> windows(2, {.tokens = std::vector<int32_t>(kTokens, 7)});
+  for (const int64_t passes : {1, 2}) {
+    std::vector<int64_t> expected, reported;
+    for (int64_t window = 0; window < 2; ++window) {
+      for (int64_t pass = 0; pass < passes; ++pass) {
+        for (int64_t layer = 1; layer < model.config().layers; ++layer)
+          expected.push_back(window * kTokens + (pass * kTokens + kTokens * layer / model.config().layers) / passes);
+      }
+      expected.push_back((window + 1) * kTokens);
+    }
+    const StatisticsOptions options{.sites = "q", .formats = passes == 1 ? "int8/token" : "int8/head"};
+    CollectStatistics(model, input, windows, options, "1", folder / "s.h5",
+                      [&](int64_t done, int64_t total, const char*) {
+                        EXPECT_EQ(total, 2 * kTokens);
+                        reported.push_back(done);
+                      });
+    EXPECT_EQ(reported, expected) << passes;
+  }
 }
 
 // Of each family: one row of each layer and head of each site that it has, masked pairs left out.
