@@ -29,7 +29,7 @@ constexpr const char* kDequantized = "safetensors";
 constexpr const char* kCompressed = "compressed-tensors";
 
 struct QuantizeArguments {
-  std::string model, plan, method = "rtn", calibrate, stats, out, format = "h5", json;
+  std::string model, plan, method = "rtn", calibrate, cut, stats, out, format = "h5", json;
   bool resume = false;
   WindowOptions windows{.tokens = 32768};
   MachineOptions machine;
@@ -49,12 +49,14 @@ std::string IsMethod(const std::string& text) {
 std::string PartsFolder(const QuantizeArguments& options) { return WithoutSlash(options.out).string() + ".parts"; }
 
 // The file, and the folders: that of safetensors, and the one where calibrated methods keep parts for --resume.
-std::vector<AtomicFile> ClaimOutputs(const QuantizeArguments& options) {
+std::vector<AtomicFile> ClaimOutputs(const QuantizeArguments& options, const CalibrationTexts& calibration) {
   std::vector<std::string> outputs{options.out};
   if (options.format == kDequantized) outputs = NewFilesIn(options.out, ExportedFiles());
   if (options.format == kCompressed) outputs = NewFilesIn(options.out, CompressedFiles());
   outputs.push_back(options.json);
-  std::vector<AtomicFile> claims = ClaimFiles({options.model, options.calibrate, options.stats}, outputs);
+  std::vector<std::string> inputs{options.model, options.stats};
+  for (const CalibrationTexts::Part& part : calibration.parts) inputs.push_back(part.file.string());
+  std::vector<AtomicFile> claims = ClaimFiles(inputs, outputs);
   OutputsIn(PartsFolder(options), {});
   return claims;
 }
@@ -119,6 +121,15 @@ std::string ReachedText(const std::vector<ReachedExperts>& layers) {
   return Formatted("  experts: {} to {} calibration tokens each{}", least, most, none);
 }
 
+// "a.txt, 21504 tokens in 42 windows; b.jsonl, 10982 tokens in 61 windows"
+std::string CalibratedText(const std::vector<CalibratedOn>& files) {
+  std::string text;
+  for (const CalibratedOn& on : files)
+    text += (text.empty() ? "" : "; ") +
+            Formatted("{}, {} in {}", on.file, Counted(on.tokens, "token"), Counted(on.windows, "window"));
+  return text;
+}
+
 Json ReachedJson(const std::vector<ReachedExperts>& layers) {
   Json json = Json::array();
   for (const ReachedExperts& layer : layers) {
@@ -144,6 +155,7 @@ void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made
               s.relative_error);
     PrintLine("  rounded to {}", plan.canonical());
   }
+  if (!s.calibration.empty()) PrintLine("  calibrated on {}", CalibratedText(s.calibration));
   if (!s.experts.empty()) PrintLine("{}", ReachedText(s.experts));
   PrintLine("  {} of tensors before, {} after{}", SizeText(s.bytes_before), SizeText(s.bytes_after),
             made.written.empty() ? "" : ": " + made.written);
@@ -155,14 +167,16 @@ void Run(const CLI::App& command, const QuantizeArguments& options) {
   RequireEffect(command, smooths || method.RoundsByCalibration(), {"--calibrate"},
                 "a method that needs a calibration text");
   const bool calibrates = !options.calibrate.empty();
-  RequireEffect(command, calibrates, {"--window", "--tokens", "--limit", "--from"}, "--calibrate");
-  const std::vector<AtomicFile> claims = ClaimOutputs(options);
+  RequireEffect(command, calibrates, {"--window", "--tokens", "--limit", "--from", "--cut"}, "--calibrate");
+  const CalibrationTexts calibration =
+      CalibrationTexts::Parse(options.calibrate, options.cut.empty() ? Shard{} : ParseShard("--cut", options.cut));
+  const std::vector<AtomicFile> claims = ClaimOutputs(options, calibration);
   options.machine.Apply();
   const QuantizeJob job{.model = options.model,
                         .plan = Plan::Parse(options.plan),
                         .out = WithoutSlash(options.out),
                         .method = method,
-                        .calibration = options.calibrate,
+                        .calibration = calibration,
                         .statistics = options.stats,
                         .windows = options.windows,
                         .parts = PartsFolder(options),
@@ -179,6 +193,8 @@ void Run(const CLI::App& command, const QuantizeArguments& options) {
             {"relative_error", s.relative_error},
             {"bytes_before", s.bytes_before},
             {"bytes_after", s.bytes_after}};
+  for (const CalibratedOn& on : s.calibration)
+    json["calibration"].push_back({{"file", on.file}, {"tokens", on.tokens}, {"windows", on.windows}});
   if (!s.experts.empty()) json["experts"] = ReachedJson(s.experts);
   WriteJson(options.json, json);
 }
@@ -205,7 +221,13 @@ void AddQuantize(CLI::App& app) {
   command->add_option(
       "--calibrate", options->calibrate,
       "calibration text or ids for smoothquant, awq, gptq, gptaq, signround and quantease; not the text that is "
-      "evaluated");
+      "evaluated. DOCUMENTS.jsonl: no window reaches over a document's end. a.txt:2,b.jsonl:1: of the tokens, two of "
+      "the first for each one of the second");
+  command
+      ->add_option("--cut", options->cut,
+                   "i/n, for example 0/5: calibrate on this one of n equal cuts of each text; tare sweep of the "
+                   "results of all cuts says what another calibration text changes")
+      ->type_name("I/N");
   command->add_option("--stats", options->stats,
                       "statistics file of this model: for rules with +static, whose scales the result stores, and "
                       "instead of --calibrate for smoothquant:ALPHA");

@@ -110,7 +110,7 @@ void CollectTensors(StatsArguments& options) {
 }
 
 void Run(StatsArguments& options) {
-  options.statistics.shard = ParseShard(options.shard);
+  options.statistics.shard = ParseShard("--shard", options.shard);
   if (!options.tensors.empty()) {
     options.machine.Apply();
     return CollectTensors(options);

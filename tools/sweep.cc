@@ -7,6 +7,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/model/stored_size.h"
+#include "experiments/studies/sweep/cut_spread.h"
 #include "experiments/studies/sweep/table.h"
 #include "experiments/table/table.h"
 #include "quant/base/error.h"
@@ -50,6 +51,11 @@ SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, const L
     const Table sizes = SizesOf(options.sweep.models);
     result.json["sizes"] = TableJson(sizes);
     result.table = "\n" + TableText(sizes, 2) + result.table;
+  }
+  const std::vector<CutSpread> cuts = SpreadOverCuts(cells, comparisons, ModelsByCuts(options.sweep.models));
+  if (!cuts.empty()) {
+    result.json["over_cuts"] = TableJson(CutSpreads(cuts));
+    result.table += CutSpreadTable(cuts);
   }
   const std::filesystem::path& folder = options.sweep.folder;
   WriteFileAtomically(folder / "table.csv", SweepCsv(cells, comparisons));

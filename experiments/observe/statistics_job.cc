@@ -18,8 +18,8 @@ std::vector<std::vector<OutputHead>> TablesOf(const Model& model) {
   return heads;
 }
 
-// The pass in which the observer learns what it rounds by, if it has one, and the pass that it measures: each is half of
-// the batch's progress then.
+// The pass in which the observer learns what it rounds by, if it has one, and the pass that it measures. If there are
+// both, each is half of the progress of the batch.
 void RunPasses(Model& model, const TokenBatch& batch, FullObserver& observer, const Progress& within) {
   SiteVisitor* const first = observer.FirstPass();
   SiteVisitor* const measured = &observer;

@@ -6,7 +6,6 @@
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
-#include "quant/base/number.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/open_folder.h"
 #include "quant/file/sha256.h"
@@ -60,15 +59,6 @@ std::string HashOf(const std::vector<ScoredSequence>& sequences) {
     sha.Add(std::as_bytes(std::span(s.tokens)));
   }
   return sha.Hex();
-}
-
-Shard ParseShard(const std::string& text) {
-  const size_t slash = std::min(text.find('/'), text.size());
-  const auto index = ParseNumber<size_t>(std::string_view(text).substr(0, slash));
-  const auto count = ParseNumber<size_t>(std::string_view(text).substr(std::min(slash + 1, text.size())));
-  if (!index || !count || *index >= *count)
-    FailUsage("--shard: got '{}', expected i/n with i from 0 to n - 1, for example 0/4", text);
-  return {*index, *count};
 }
 
 void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const SiteSelection& sites,

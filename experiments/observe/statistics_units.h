@@ -11,18 +11,12 @@
 #include "experiments/observe/marked_spans.h"
 #include "experiments/observe/site_selection.h"
 #include "experiments/passes/sequences.h"
+#include "experiments/passes/shard.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {
 
 class FullObserver;
-
-struct Shard {
-  size_t index = 0, count = 1;
-};
-
-// Parses "0/1", "2/5". Throws Error.
-Shard ParseShard(const std::string& text);
 
 // The sink rate is of the first 64 queries, and needs one.
 inline constexpr int64_t kMostSkipped = 63;

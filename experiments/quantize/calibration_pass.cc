@@ -7,7 +7,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
-#include "quant/file/sha256.h"
 
 namespace tare {
 namespace {
@@ -94,18 +93,6 @@ class InputCatcher : public SiteVisitor {
 bool IsKept(Site input) { return input == Site::kOProjIn || input == Site::kGateProjIn; }
 
 }  // namespace
-
-std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSequence>& sequences) {
-  size_t tokens = 0;
-  std::vector<int32_t> cut;  // lengths and ids: the same text in other windows is another calibration
-  for (const ScoredSequence& s : sequences) {
-    tokens += s.tokens.size();
-    cut.push_back(static_cast<int32_t>(s.tokens.size()));
-    for (const int32_t token : s.tokens) cut.push_back(token);
-  }
-  return Formatted("{}, sha256 {}, {} tokens in {} windows, sha256 {}", input.path.filename().string(), input.sha256,
-                   tokens, sequences.size(), Sha256Hex(std::as_bytes(std::span(cut))));
-}
 
 int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices) {
   constexpr int64_t kMomentBytes = int64_t{1} << 30;

@@ -96,9 +96,6 @@ class CalibrationPass {
   AlignedBuffer<float> product_;
 };
 
-// "heldout.txt, sha256 ..., 32833 tokens in 65 windows, sha256 ...": a calibration's text in provenance.
-std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSequence>& sequences);
-
 // How many experts from the first have their second moments at an input in memory together: those of 1 GiB, of
 // `matrices` for each.
 int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices);

@@ -3,10 +3,8 @@
 
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/model.h"
-#include "experiments/passes/model_input.h"
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/awq_factors.h"
-#include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/read_whole.h"
@@ -46,8 +44,10 @@ void CheckJob(const QuantizeJob& job) {
   }
   if (keeps_clips && job.statistics.empty())
     Fail("quantize, plan '{}': +static needs statistics; try --stats FILE.h5", job.plan.canonical());
-  if (!job.calibration.empty() && !std::filesystem::exists(job.calibration))
-    Fail("{}: no such file; expected a calibration text or ids", job.calibration.string());
+  for (const CalibrationTexts::Part& part : job.calibration.parts) {
+    if (!std::filesystem::exists(part.file))
+      Fail("{}: no such file; expected a calibration text or ids", part.file.string());
+  }
   if (!job.statistics.empty() && !keeps_clips && !(smooths && m.alpha))
     Fail("quantize: --stats is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
 }
@@ -56,8 +56,7 @@ void CheckJob(const QuantizeJob& job) {
 std::string SeenBySmoothing(const QuantizeJob& job, const ModelConfig& config) {
   if (job.method.equivalent == Equivalent::kNone || job.method.equivalent == Equivalent::kHadamard) return "";
   if (!job.statistics.empty()) return Formatted("statistics sha256 {}", Sha256OfFile(job.statistics));
-  const TokenInput input = LoadModelInput(job.calibration, job.model, config);
-  const std::string text = CalibrationText(input, CutDisjoint(input, config, job.windows));
+  const std::string text = CutCalibration(job.calibration, job.model, config, job.windows).provenance;
   return job.method.alpha ? text : Formatted("{} for {}", text, job.plan.canonical());
 }
 
@@ -78,8 +77,7 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, co
     const auto seen = ReadStatisticsOf(job.statistics, files.ContentHash(), files.ConfigHash());
     return Smoothed(files, config, SmoothingOf(model, *seen, *job.method.alpha));
   }
-  const TokenInput input = LoadModelInput(job.calibration, model);
-  const std::vector<ScoredSequence> text = CutDisjoint(input, config, job.windows);
+  const std::vector<ScoredSequence> text = CutCalibration(job.calibration, model, job.windows).sequences;
   return Smoothed(files, config,
                   job.method.equivalent == Equivalent::kAwq
                       ? AwqScalingOf(model, text, job.plan, progress)
@@ -145,6 +143,8 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   }
   QuantizeSummary summary = RoundInParts(job, model, parts, progress);
   summary.bytes_before = Checkpoint(job.model).total_bytes();
+  if (summary.calibration.empty() && !job.calibration.empty())  // seen by the equivalent weights alone
+    summary.calibration = CutCalibration(job.calibration, job.model, config, job.windows).files;
   parts.Remove();
   return summary;
 }

@@ -15,6 +15,7 @@
 
 #include "experiments/passes/progress.h"
 #include "experiments/passes/sequences.h"
+#include "experiments/quantize/calibration_texts.h"
 #include "experiments/quantize/method.h"
 #include "quant/plan/plan.h"
 
@@ -25,12 +26,12 @@ struct QuantizeJob {
   Plan plan;                    // for weights; rules for activations are stored for later runs of the model
   std::filesystem::path out;
   QuantizeMethod method = {};
-  std::filesystem::path calibration = {};  // a text or ids, for methods that need one
-  std::filesystem::path statistics = {};   // instead, for smoothquant with a given alpha
-  WindowOptions windows = {};              // for the calibration
-  std::filesystem::path parts = {};        // folder of finished parts meanwhile; empty: OUT.parts
-  std::string model_sha256 = {};           // the model's ContentHash, of who has read it whole; empty: it is read
-  bool resume = false;                     // resumes an interrupted job; the result is byte-identical
+  CalibrationTexts calibration = {};      // for methods that need one
+  std::filesystem::path statistics = {};  // instead, for smoothquant with a given alpha
+  WindowOptions windows = {};             // for the calibration
+  std::filesystem::path parts = {};       // folder of finished parts meanwhile; empty: OUT.parts
+  std::string model_sha256 = {};          // the model's ContentHash, of who has read it whole; empty: it is read
+  bool resume = false;                    // resumes an interrupted job; the result is byte-identical
 };
 
 // How many calibration tokens reached each expert of a layer.
@@ -48,6 +49,7 @@ struct QuantizeSummary {
   double bits_per_weight = 0;  // of the quantized matrices, with scales
   // Of calibrated methods, by layer. Weights of an expert that no token reached are rounded to nearest.
   std::vector<ReachedExperts> experts = {};
+  std::vector<CalibratedOn> calibration = {};  // empty: without a text
 };
 
 // Reads the model once, hashing and checking it. Then processes layers in order, calibrating each on the output of the

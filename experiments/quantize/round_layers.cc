@@ -12,7 +12,6 @@
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
-#include "experiments/passes/model_input.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibrated_rounding.h"
 #include "experiments/quantize/calibration_pass.h"
@@ -36,11 +35,10 @@ struct Calibrated {
   // reading: of the checkpoint at `path`.
   Calibrated(const QuantizeJob& job, const std::filesystem::path& path, WeightReading reading)
       : model(path, reading),
-        input(LoadModelInput(job.calibration, model)),
-        text(CutDisjoint(input, model.config(), job.windows)),
-        calibration(model, text) {
+        text(CutCalibration(job.calibration, model, job.windows)),
+        calibration(model, text.sequences) {
     if (job.method.rounding != QuantizeMethod::Rounding::kGptaq) return;
-    exact = std::make_unique<Exact>(path, text, model.images());
+    exact = std::make_unique<Exact>(path, text.sequences, model.images());
   }
 
   struct Exact {
@@ -56,8 +54,7 @@ struct Calibrated {
   };
 
   Model model;  // its layers become codes one by one
-  TokenInput input;
-  std::vector<ScoredSequence> text;
+  CalibrationWindows text;
   CalibrationPass calibration;
   std::unique_ptr<Exact> exact;  // the model as stored, where it is looked at
 };
@@ -98,8 +95,8 @@ class Job {
       const bool known = model == job.model && !job.model_sha256.empty();
       calibrated_ = std::make_unique<Calibrated>(job, model, known ? WeightReading::kKnown : WeightReading::kWhole);
     }
-    AddStep(provenance_, method_.RoundingText(),
-            calibrated_ ? CalibrationText(calibrated_->input, calibrated_->text) : "");
+    AddStep(provenance_, method_.RoundingText(), calibrated_ ? calibrated_->text.provenance : "");
+    if (calibrated_) summary_.calibration = calibrated_->text.files;
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {

@@ -10,6 +10,7 @@
 
 #include "quant/base/formatted.h"
 #include "quant/file/checkpoint_files.h"
+#include "quant/file/quantized_checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
@@ -81,6 +82,39 @@ TEST(QuantizeCommand, InterruptedItSaysWhatIsKept) {
   words.push_back("--resume");
   EXPECT_EQ(RunTare(words).exit_code, 0);
   EXPECT_EQ(GetFile(folder / "q.h5"), whole);
+}
+
+// Two texts in proportion; and two cuts of one, of which tare sweep says what they have in common.
+TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a.txt", "Call me Ishmael. Some years ago, never mind how long precisely, having little money.\n");
+  const auto quantize = [&](const std::string& out, std::vector<std::string> more) {
+    std::vector<std::string> words{"quantize", PairFolder("novels-standard"),
+                                   "--plan",   "weights=int4/channel",
+                                   "--method", "gptq",
+                                   "--tokens", "600",
+                                   "--window", "16",
+                                   "--out",    folder / out};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunTare(words);
+  };
+  const Outcome mixed = quantize("m.h5", {"--calibrate", (folder / "a.txt").string() + ":1," + kText + ":3"});
+  ASSERT_EQ(mixed.exit_code, 0) << mixed.err;
+  EXPECT_THAT(mixed.out, testing::ContainsRegex("calibrated on a.txt, [0-9]+ tokens in [0-9]+ windows?; heldout.txt"));
+  EXPECT_THAT(QuantizedCheckpoint(folder / "m.h5").provenance().calibration, HasSubstr("; heldout.txt, sha256 "));
+  EXPECT_EQ(quantize("n.h5", {"--calibrate", kText, "--cut", "2/2"}).exit_code, 2);
+  EXPECT_EQ(quantize("n.h5", {"--calibrate", kText + ":x"}).exit_code, 2);
+  for (const char* cut : {"0", "1"})
+    ASSERT_EQ(
+        quantize(std::string("cut-") + cut + ".h5", {"--calibrate", kText, "--cut", cut + std::string("/2")}).exit_code,
+        0);
+  const Outcome swept =
+      RunTare({"sweep", folder / "cut-0.h5", folder / "cut-1.h5", "--source", PairFolder("novels-standard"), "--tasks",
+               "perplexity=" + kText, "--tokens", "1500", "--window", "64", "--out", folder / "s"});
+  ASSERT_EQ(swept.exit_code, 0) << swept.err;
+  EXPECT_THAT(swept.out, HasSubstr("over cuts of the calibration text"));
+  EXPECT_THAT(swept.out, HasSubstr("cut-0.h5 .. cut-1.h5"));
+  EXPECT_EQ(nlohmann::json::parse(GetFile(folder / "s" / "table.json"))["over_cuts"][0]["cuts"], 2);
 }
 
 TEST(QuantizeCommand, AFolderForOtherPrograms) {

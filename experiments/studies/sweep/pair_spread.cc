@@ -2,9 +2,7 @@
 #include "experiments/studies/sweep/pair_spread.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "experiments/significance/distributions.h"
 #include "experiments/significance/shown.h"
 #include "experiments/studies/sweep/table.h"
 #include "quant/base/error.h"
@@ -84,16 +82,6 @@ const Json* DifferenceOf(const Json& cell, const std::string& figure) {
   return nullptr;
 }
 
-void Summarize(PairSpread& spread) {
-  const auto n = static_cast<double>(spread.differences.size());
-  double squares = 0;
-  for (const double d : spread.differences) spread.mean += d / n;
-  for (const double d : spread.differences) squares += (d - spread.mean) * (d - spread.mean);
-  spread.deviation = std::sqrt(squares / (n - 1));
-  const double half = StudentQuantile(0.975, static_cast<int>(n) - 1) * spread.deviation / std::sqrt(n);
-  spread.interval = {spread.mean - half, spread.mean + half};
-}
-
 // The plans of one figure of a task after each other.
 std::vector<PairSpread> ByFigure(std::vector<PairSpread> spreads) {
   const auto same = [](const PairSpread& a, const PairSpread& b) {
@@ -134,14 +122,14 @@ std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs) 
       const std::string name = difference.at("figure"), task = own->at("task");
       const FigureKeys* const figure = ShownFigure(task, name);
       if (figure == nullptr) continue;
-      PairSpread spread{.task = task, .plan = PlanOf(*own), .figure = *figure, .differences = {}, .interval = {}};
+      PairSpread spread{.task = task, .plan = PlanOf(*own), .figure = *figure, .differences = {}};
       for (size_t i = 0; i < pairs.size(); ++i) {
         const Json& cell = i == 0 ? *own : SameCell(pairs[i], cells[i], *own, pairs[0].where);
         const Json* const of_pair = DifferenceOf(cell, name);
         if (of_pair == nullptr) Fail("{}: {}: got no difference of {}", pairs[i].where, task, name);
         spread.differences.push_back(of_pair->at("value"));
       }
-      Summarize(spread);
+      spread.of_pairs = MeanOfSamples(spread.differences);
       spreads.push_back(std::move(spread));
     }
   }
@@ -158,8 +146,8 @@ std::string PairSpreadTable(const std::vector<PairSpread>& spreads) {
                           {.name = "deviation", .title = "deviation", .width = 12},
                           {.name = "mean", .title = "mean, 95 % of it", .side = Side::kLeft, .width = 30}}};
   for (const PairSpread& s : ByFigure(spreads))
-    table.Add({s.task, s.figure.name, s.plan, NumberText(s.deviation, s.figure.in_tables),
-               WithInterval(s.mean, s.interval, Formatted("+{}", s.figure.in_tables))});
+    table.Add({s.task, s.figure.name, s.plan, NumberText(s.of_pairs.deviation, s.figure.in_tables),
+               WithInterval(s.of_pairs.mean, s.of_pairs.interval, Formatted("+{}", s.figure.in_tables))});
   const size_t pairs = spreads[0].differences.size();
   return Formatted("\nover {} pairs: the difference of their changes\n", pairs) + TableText(table, 2) +
          Formatted(
@@ -173,9 +161,9 @@ Table PairSpreads(const std::vector<PairSpread>& spreads) {
                               {{"plan"}, &PairSpread::plan},
                               {{"figure"}, [](const PairSpread& s) { return s.figure.name; }},
                               {{"pairs"}, [](const PairSpread& s) { return s.differences.size(); }},
-                              {{"mean"}, &PairSpread::mean},
-                              {{"deviation"}, &PairSpread::deviation}};
-  AddPart(columns, "", IntervalColumns(), [](const PairSpread& s) { return &s.interval; });
+                              {{"mean"}, [](const PairSpread& s) { return s.of_pairs.mean; }},
+                              {{"deviation"}, [](const PairSpread& s) { return s.of_pairs.deviation; }}};
+  AddPart(columns, "", IntervalColumns(), [](const PairSpread& s) { return &s.of_pairs.interval; });
   columns.push_back({{"differences"}, &PairSpread::differences});
   return TableOf(columns, spreads);
 }

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The spread of the differences of drops over several pairs: the same two recipes trained from other seeds, each pair
-// compared by itself (tare compare). One pair of models is only one sample of training. With d_i for pair i:
-//
-//   mean m = sum d_i / n,   deviation s = sqrt(sum (d_i - m)^2 / (n - 1)),   95 % of the mean: m -/+ t s / sqrt(n)
-//
-// with t of Student's distribution, n - 1 degrees of freedom. s already contains each pair's error from its items or
-// windows.
+// compared by itself (tare compare). One pair of models is only one sample of training (significance/sample_mean.h);
+// the deviation contains each pair's error from its items or windows.
 #pragma once
 
 #include <string>
 #include <vector>
 #include "quant/file/json_value.h"
 
-#include "experiments/significance/accuracy.h"
+#include "experiments/significance/sample_mean.h"
 #include "experiments/table/table.h"
 #include "experiments/tasks/task.h"
 
@@ -30,8 +26,7 @@ struct PairSpread {
   std::string task, plan;  // "attn_logits=int4/row", "int8 executed"
   FigureKeys figure;
   std::vector<double> differences;  // in the order of the pairs
-  double mean = 0, deviation = 0;
-  Interval interval;
+  SampleMean of_pairs = {};
 };
 
 // Needs two pairs or more; takes every difference of the first that tables show. Throws Error, naming the pair, for

@@ -104,19 +104,24 @@ std::vector<std::vector<int32_t>> Rows(const IdTensor& tensor, int vocabulary, c
   return rows;
 }
 
-void ReadText(const std::filesystem::path& model_folder, int vocabulary, TokenInput* input) {
-  const std::string where = input->path.string();
-  const MappedFile file(input->path);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  if (text.empty()) Fail("{}: got an empty file, expected a text", where);
-  RequireUtf8(text, where);
-  const Tokenizer tokenizer = Tokenizer::Load(model_folder);
+Tokenizer LoadTokenizer(const std::filesystem::path& model_folder, int vocabulary) {
+  Tokenizer tokenizer = Tokenizer::Load(model_folder);
   if (tokenizer.vocabulary() > vocabulary) {
     Fail(
         "{}: got a tokenizer of {} pieces, expected at most the model's vocabulary of {}; try the tokenizer that "
         "belongs to this checkpoint",
         model_folder.string(), tokenizer.vocabulary(), vocabulary);
   }
+  return tokenizer;
+}
+
+void ReadText(const std::filesystem::path& model_folder, int vocabulary, TokenInput* input) {
+  const std::string where = input->path.string();
+  const MappedFile file(input->path);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  if (text.empty()) Fail("{}: got an empty file, expected a text", where);
+  RequireUtf8(text, where);
+  const Tokenizer tokenizer = LoadTokenizer(model_folder, vocabulary);
   input->bos = tokenizer.bos();
   input->sequences.push_back(tokenizer.Encode(text));
   if (input->sequences[0].empty()) Fail("{}: got nothing but spaces, expected a text", where);
@@ -139,6 +144,17 @@ TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesyst
     input.sequences = Rows(ReadHdf5(path, where), vocabulary, where);
   } else {
     ReadText(model_folder, vocabulary, &input);
+  }
+  return input;
+}
+
+TokenInput EncodeTexts(std::span<const std::string> texts, const std::filesystem::path& path,
+                       const std::filesystem::path& model_folder, int vocabulary) {
+  const Tokenizer tokenizer = LoadTokenizer(model_folder, vocabulary);
+  TokenInput input{.bos = tokenizer.bos(), .path = path, .sha256 = Sha256OfFile(path)};
+  for (const std::string& text : texts) {
+    if (input.sequences.emplace_back(tokenizer.Encode(text)).empty())
+      Fail("{}: got text {} of nothing but spaces, expected a text", path.string(), input.sequences.size());
   }
   return input;
 }

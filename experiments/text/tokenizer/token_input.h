@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,9 @@ struct TokenInput {
 // model_folder: the folder with the text's tokenizer. vocabulary: the model's. Throws Error for an empty input, a text
 // that is not UTF-8, an id outside the vocabulary (with its place), and a missing tokenizer.
 TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder, int vocabulary);
+// Texts that the file at `path` holds, each a row. Throws Error for a text that is nothing but spaces, and as above for
+// the tokenizer.
+TokenInput EncodeTexts(std::span<const std::string> texts, const std::filesystem::path& path,
+                       const std::filesystem::path& model_folder, int vocabulary);
 
 }  // namespace tare

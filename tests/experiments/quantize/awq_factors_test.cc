@@ -122,7 +122,7 @@ TEST(AwqFactorsOfAModel, LowerTheErrorOfCodes) {
     std::map<std::string, double> lost;
     for (const char* method : {"rtn", "awq"}) {
       QuantizeJob job = JobFor(method, golden, "weights=int4/channel", folder);
-      if (!job.method.RoundsByCalibration()) job.calibration.clear();
+      if (!job.method.RoundsByCalibration()) job.calibration = {};
       Quantize(job, {});
       const std::vector<float> logits = LogitsOfText(folder / "q.h5");
       for (size_t i = 0; i < exact.size(); ++i) lost[method] += std::pow(double{logits[i]} - double{exact[i]}, 2);
@@ -169,7 +169,7 @@ TEST(AwqFactorsOfAModel, RefusedBeforeTheFirstTensor) {
   EXPECT_THAT(Call([&] { Quantize(JobFor("awq+gptq", "llama-mha", "attn_logits=int8/row", folder), {}); }),
               ThrowsMessage<Error>(HasSubstr("behind an input that a llama model can scale")));
   QuantizeJob job = JobFor("awq", "llama-mha", kPlan, folder);
-  job.calibration.clear();
+  job.calibration = {};
   EXPECT_THAT(Call([&] { Quantize(job, {}); }), ThrowsMessage<Error>(HasSubstr("try --calibrate TEXT")));
   EXPECT_THAT(folder.Names(), testing::ElementsAre("ids.safetensors"));
 }

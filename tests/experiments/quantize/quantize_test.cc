@@ -200,7 +200,7 @@ TEST(Quantize, GptqRefusesUnsupportedRules) {
   QuantizeJob job = Calibrated("gptq", "llama-mha", "weights=int4/tensor", folder);
   EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("try channel")));
   job.plan = Plan::Parse("weights=int4/channel");
-  job.calibration.clear();
+  job.calibration = {};
   EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("--calibrate")));
 }
 
@@ -381,7 +381,7 @@ TEST(Quantize, ResumingAnotherJobIsRefused) {
 TEST(Quantize, MissingInputsAreRefusedBeforeTheFirstTensor) {
   const TemporaryFolder folder;
   QuantizeJob job = Calibrated("smoothquant+rtn", "llama-mha", "weights=int8/channel", folder);
-  job.calibration.clear();
+  job.calibration = {};
   EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("--calibrate")));
   EXPECT_THAT([&] { Quantize(Calibrated("hadamard", "llama-mha", "weights=int8/channel", folder), {}); },
               ThrowsMessage<Error>(HasSubstr("try hadamard+rtn")));

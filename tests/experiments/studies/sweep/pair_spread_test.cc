@@ -59,11 +59,11 @@ TEST(PairSpread, OfThreePairs) {
   ASSERT_EQ(spreads.size(), 2u);  // nll is in no table
   EXPECT_EQ(spreads[1].plan, "k=int4/token");
   EXPECT_THAT(spreads[1].differences, ElementsAre(2, 5, -1));
-  EXPECT_NEAR(spreads[1].mean, 2, 1e-12);
-  EXPECT_NEAR(spreads[1].deviation, 3, 1e-12);
-  EXPECT_NEAR(spreads[1].interval.low, 2 - 4.302653 * 3 / std::sqrt(3.0), 1e-5);
-  EXPECT_NEAR(spreads[1].interval.high, 2 + 4.302653 * 3 / std::sqrt(3.0), 1e-5);
-  EXPECT_NEAR(spreads[0].mean, 0.2, 1e-12);
+  EXPECT_NEAR(spreads[1].of_pairs.mean, 2, 1e-12);
+  EXPECT_NEAR(spreads[1].of_pairs.deviation, 3, 1e-12);
+  EXPECT_NEAR(spreads[1].of_pairs.interval.low, 2 - 4.302653 * 3 / std::sqrt(3.0), 1e-5);
+  EXPECT_NEAR(spreads[1].of_pairs.interval.high, 2 + 4.302653 * 3 / std::sqrt(3.0), 1e-5);
+  EXPECT_NEAR(spreads[0].of_pairs.mean, 0.2, 1e-12);
 }
 
 TEST(PairSpread, IsShownInEightyColumns) {

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/calibration_texts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "experiments/passes/model_input.h"
+#include "experiments/tasks/items/document_items.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/number.h"
+#include "quant/file/sha256.h"
+
+namespace tare {
+namespace {
+
+using Part = CalibrationTexts::Part;
+
+bool IsFile(std::string_view name) { return std::filesystem::exists(std::filesystem::path(name)); }
+
+Part ParsePart(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == text.npos || IsFile(text)) return {std::filesystem::path(text)};
+  const auto weight = ParseNumber<double>(text.substr(colon + 1));
+  if (!weight || !std::isfinite(*weight) || *weight <= 0)
+    FailUsage("--calibrate: {}: got weight '{}', expected a number above 0, as in a.txt:2,b.txt:1", text,
+              text.substr(colon + 1));
+  return {std::filesystem::path(text.substr(0, colon)), *weight};
+}
+
+// Each document a row, whose windows end where it does.
+TokenInput LoadDocumentRows(const std::filesystem::path& path, const std::filesystem::path& model_folder,
+                            int vocabulary) {
+  std::vector<std::string> texts;
+  for (TextDocument& document : LoadDocuments(path)) texts.push_back(std::move(document.text));
+  return EncodeTexts(texts, path, model_folder, vocabulary);
+}
+
+// The cut's part of a single row, or of several rows.
+void KeepCut(TokenInput& input, const Shard& cut) {
+  if (cut.count == 1) return;
+  const auto keep = [&](auto& all, const char* what) {
+    if (all.size() < cut.count)
+      Fail("{}: got {} {}, expected at least {}, one for each cut", input.path.string(), all.size(), what, cut.count);
+    const size_t begin = all.size() * cut.index / cut.count, end = all.size() * (cut.index + 1) / cut.count;
+    all = {all.begin() + static_cast<ptrdiff_t>(begin), all.begin() + static_cast<ptrdiff_t>(end)};
+  };
+  if (input.sequences.size() == 1) return keep(input.sequences[0], "tokens");
+  keep(input.sequences, "rows");
+}
+
+int64_t TokensOf(const TokenInput& input) {
+  int64_t tokens = 0;
+  for (const std::vector<int32_t>& row : input.sequences) tokens += std::ssize(row);
+  return tokens;
+}
+
+// Windows of documents are of any length: so many of them as hold these tokens.
+std::vector<ScoredSequence> CutDocuments(const TokenInput& input, const ModelConfig& config, WindowOptions options) {
+  if (options.tokens == 0) return CutDisjoint(input, config, options);
+  WindowOptions whole = options;
+  whole.tokens = whole.limit = 0;
+  const double windows = static_cast<double>(CutDisjoint(input, config, whole).size()),
+               share = static_cast<double>(options.tokens) / static_cast<double>(TokensOf(input));
+  const auto count = static_cast<int64_t>(std::max(1.0, std::round(windows * std::min(1.0, share))));
+  options.tokens = 0;
+  options.limit = options.limit == 0 ? count : std::min(options.limit, count);
+  return CutDisjoint(input, config, options);
+}
+
+bool AreDocuments(const std::filesystem::path& path) { return path.extension() == ".jsonl"; }
+
+void Add(CalibrationWindows& all, const TokenInput& input, const Shard& cut, std::vector<ScoredSequence> sequences) {
+  CalibratedOn& on =
+      all.files.emplace_back(CalibratedOn{.file = input.path.filename().string(), .windows = std::ssize(sequences)});
+  std::vector<int32_t> seen;  // lengths and ids: the same text in other windows is another calibration
+  for (const ScoredSequence& s : sequences) {
+    on.tokens += std::ssize(s.tokens);
+    seen.push_back(static_cast<int32_t>(s.tokens.size()));
+    for (const int32_t token : s.tokens) seen.push_back(token);
+  }
+  const std::string of_cut = cut.count == 1 ? "" : Formatted(", cut {}/{}", cut.index, cut.count);
+  all.provenance += (all.provenance.empty() ? "" : "; ") +
+                    Formatted("{}, sha256 {}{}, {} tokens in {} windows, sha256 {}", on.file, input.sha256, of_cut,
+                              on.tokens, on.windows, Sha256Hex(std::as_bytes(std::span(seen))));
+  std::ranges::move(sequences, std::back_inserter(all.sequences));
+}
+
+// How many tokens all files give together, in proportion to the weights.
+double TokensInProportion(const std::vector<Part>& parts, const std::vector<TokenInput>& inputs, double weights,
+                          int64_t asked) {
+  double tokens = asked == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(asked);
+  for (size_t i = 0; i < parts.size(); ++i)
+    tokens = std::min(tokens, static_cast<double>(TokensOf(inputs[i])) * weights / parts[i].weight);
+  return tokens;
+}
+
+CalibrationWindows CutInputs(const CalibrationTexts& texts, std::vector<TokenInput> inputs, const ModelConfig& config,
+                             const WindowOptions& options) {
+  for (TokenInput& input : inputs) KeepCut(input, texts.cut);
+  CalibrationWindows all;
+  double weights = 0;
+  for (const Part& part : texts.parts) weights += part.weight;
+  const double tokens = TokensInProportion(texts.parts, inputs, weights, options.tokens);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    WindowOptions own = options;
+    if (inputs.size() > 1) own.tokens = static_cast<int64_t>(tokens * texts.parts[i].weight / weights);
+    if (inputs.size() > 1 && own.tokens == 0)
+      Fail("{}: got no token, its share of {:.0f} tokens of all texts; try more --tokens, or another weight",
+           inputs[i].path.string(), tokens);
+    Add(all, inputs[i], texts.cut,
+        AreDocuments(inputs[i].path) ? CutDocuments(inputs[i], config, own) : CutDisjoint(inputs[i], config, own));
+  }
+  return all;
+}
+
+using LoadOne = std::function<TokenInput(const std::filesystem::path&)>;
+
+// load: of what is no documents.
+CalibrationWindows Cut(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
+                       const ModelConfig& config, const WindowOptions& options, const LoadOne& load) {
+  if (texts.parts.size() > 1 && config.SeesImages())
+    Fail("--calibrate: got {} files of images, expected one", texts.parts.size());
+  if (texts.parts.size() > 1 && options.limit != 0)
+    FailUsage("--limit: got {} with several texts, expected --tokens, which the weights share", options.limit);
+  std::vector<TokenInput> inputs;
+  for (const Part& part : texts.parts) {
+    inputs.push_back(AreDocuments(part.file) && !config.SeesImages()
+                         ? LoadDocumentRows(part.file, model_folder, config.vocabulary)
+                         : load(part.file));
+  }
+  return CutInputs(texts, std::move(inputs), config, options);
+}
+
+}  // namespace
+
+CalibrationTexts CalibrationTexts::Parse(const std::string& text, const Shard& cut) {
+  CalibrationTexts texts;
+  texts.cut = cut;
+  if (text.empty()) return texts;
+  if (IsFile(text)) {
+    texts.parts.push_back({text});
+    return texts;
+  }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const Part part = ParsePart(std::string_view(text).substr(begin, end - begin));
+    if (part.file.empty()) FailUsage("--calibrate: got '{}', expected a file's name between commas", text);
+    for (const Part& other : texts.parts) {
+      if (other.file == part.file) FailUsage("--calibrate: got {} twice, expected each text once", part.file.string());
+    }
+    texts.parts.push_back(part);
+    begin = end + 1;
+  }
+  return texts;
+}
+
+CalibrationWindows CutCalibration(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
+                                  const ModelConfig& config, const WindowOptions& options) {
+  return Cut(texts, model_folder, config, options,
+             [&](const std::filesystem::path& file) { return LoadModelInput(file, model_folder, config); });
+}
+
+CalibrationWindows CutCalibration(const CalibrationTexts& texts, Model& model, const WindowOptions& options) {
+  return Cut(texts, model.folder(), model.config(), options,
+             [&](const std::filesystem::path& file) { return LoadModelInput(file, model); });
+}
+
+}  // namespace tare

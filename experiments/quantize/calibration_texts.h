@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The texts that a method is calibrated on, and the windows that it sees of them.
+//
+//   a.txt              a text, or ids (token_input.h), or images
+//   chats.jsonl        documents (tasks/items/document_items.h), each by itself: no window reaches over the end of one
+//   a.txt:2,b.jsonl:1  two tokens of the first for each token of the second; without a weight, 1
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/model/model.h"
+#include "experiments/passes/sequences.h"
+#include "experiments/passes/shard.h"
+
+namespace tare {
+
+struct CalibrationTexts {
+  struct Part {
+    std::filesystem::path file;
+    double weight = 1;
+  };
+  std::vector<Part> parts;
+  Shard cut;  // of each text, the part that is used: what another calibration text changes shows in several cuts
+
+  CalibrationTexts() = default;
+  // One file, or none for an empty path; implicit, as most have one.
+  CalibrationTexts(std::filesystem::path file) {
+    if (!file.empty()) parts.push_back({std::move(file)});
+  }
+
+  // A name with ':' or ',' that is a file's is that file. Throws Error for a weight that is no number above 0, a file
+  // twice and an empty name.
+  static CalibrationTexts Parse(const std::string& text, const Shard& cut = {});
+  bool empty() const { return parts.empty(); }
+};
+
+// What is used of one file.
+struct CalibratedOn {
+  std::string file;  // without its folder
+  int64_t tokens = 0, windows = 0;
+};
+
+struct CalibrationWindows {
+  std::vector<ScoredSequence> sequences;  // of the files in their order
+  std::vector<CalibratedOn> files;
+  std::string provenance;  // "heldout.txt, sha256 ..., 32833 tokens in 65 windows, sha256 ..."; files parted by "; "
+};
+
+// options.tokens are of all files together, in proportion to their weights. Where a file has less than its share, or
+// for 0 tokens, all get less: as much as the proportion allows. Throws Error for a file that is missing or of which
+// nothing is used, for --limit with several files, and for several files of images.
+CalibrationWindows CutCalibration(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
+                                  const ModelConfig& config, const WindowOptions& options);
+// The same; also shows the model the images.
+CalibrationWindows CutCalibration(const CalibrationTexts& texts, Model& model, const WindowOptions& options);
+
+}  // namespace tare
