@@ -24,12 +24,13 @@ void NearestCodes(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuf
 
 }  // namespace
 
-CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, const SecondMoments& m, const std::string& where)
+CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, const SecondMoments& m, int64_t together,
+                                       const std::string& where)
     : learning_steps_(method.learning_steps) {
   using Rounding = QuantizeMethod::Rounding;
   if (method.rounding == Rounding::kSignRound) learned_.emplace(m.values, m.in, where);
   if (method.rounding == Rounding::kGptq || method.rounding == Rounding::kGptaq)
-    gptq_.emplace(m.values, m.in, kGptqDamping, where);
+    gptq_.emplace(m.values, m.in, kGptqDamping, where, together);
   if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, kGptqDamping, where);
   if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping, where);
   if (method.Clips()) moments_ = m.values;

@@ -9,6 +9,7 @@
 #include "experiments/model/planned_linear.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/method.h"
+#include "quant/algorithms/asymmetric_target.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
 #include "quant/algorithms/sign_round.h"
@@ -18,8 +19,10 @@ namespace tare {
 
 class CalibratedRounding {
  public:
-  // Throws Error, starting with `where`, for moments that the method cannot use.
-  CalibratedRounding(const QuantizeMethod& method, const SecondMoments& moments, const std::string& where);
+  // together: the most inputs that share a code in any of the weights. Throws Error, starting with `where`, for moments
+  // that the method cannot use.
+  CalibratedRounding(const QuantizeMethod& method, const SecondMoments& moments, int64_t together,
+                     const std::string& where);
 
   // weight: the matrix's site; rule: not with one scale per tensor. Uses all threads.
   QuantizedMatrixBuffer Round(const WeightMatrix& stored, Site weight, const Rule& rule,

@@ -11,7 +11,7 @@
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/compressed_matrix.h"
 #include "experiments/quantize/export.h"
-#include "experiments/quantize/round_layers.h"
+#include "experiments/quantize/rounded_weights.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"

@@ -5,7 +5,7 @@
 
 #include "experiments/model/family.h"
 #include "experiments/plan/rule_checks.h"
-#include "experiments/quantize/round_layers.h"
+#include "experiments/quantize/rounded_weights.h"
 
 namespace tare {
 namespace {

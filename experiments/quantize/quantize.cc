@@ -9,6 +9,7 @@
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/read_whole.h"
 #include "experiments/quantize/round_layers.h"
+#include "experiments/quantize/rounded_weights.h"
 #include "experiments/quantize/smoothquant_factors.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"

@@ -15,6 +15,7 @@
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibrated_rounding.h"
 #include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/rounded_weights.h"
 #include "experiments/quantize/written_tensor.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -59,18 +60,6 @@ struct Calibrated {
   std::unique_ptr<Exact> exact;  // the model as stored, where it is looked at
 };
 
-ResolvedPlan ResolvedFor(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
-  StaticSource statics;
-  if (job.plan.HasStaticScales()) statics = StaticSourceOf(job.statistics, files);
-  ModelSites sites = ModelSitesOf(config);
-  for (const auto& [name, key] : WeightSites(config)) {
-    const TensorView* tensor = files.Find(name);
-    if (tensor != nullptr && tensor->shape.size() == 2) sites.weights[key].in = tensor->shape[1];
-    if (const ForeignMatrix* matrix = files.FindForeign(name)) sites.weights[key].in = matrix->in();
-  }
-  return {job.plan, sites, Carrying::kStored, statics};
-}
-
 class Job {
  public:
   Job(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts)
@@ -81,7 +70,7 @@ class Job {
         config_(LoadConfig(model)),
         sites_(WeightSites(config_)),
         files_(OpenSplit(model, config_)),
-        plan_(ResolvedFor(job, files_, config_)),
+        plan_(PlanOfWeights(job, files_, config_)),
         provenance_(ProvenanceOf(files_, model, job.model_sha256)),
         parts_(parts) {
     TARE_CHECK(parts_ != nullptr || !method_.RoundsByCalibration());
@@ -235,11 +224,24 @@ class Job {
     std::optional<CalibratedRounding> rounding;  // where a weight with this input is rounded
     ForEachMatrix(layer, [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
       if (InputOf(*linear.place) != input) return;
-      if (!rounding) rounding.emplace(method_, calibrated_->calibration.MomentsOf(layer, input, Exact()), Where(name));
+      if (!rounding)
+        rounding.emplace(method_, calibrated_->calibration.MomentsOf(layer, input, Exact()), Together(layer, input),
+                         Where(name));
       const QuantizedMatrixBuffer matrix = rounding->Round(Stored(name), linear.place->weight, rule, Where(name));
       part.AddMatrix(name, matrix.view(), rule.granularity);
       calibrated_->model.UseCodes(linear, matrix.view());
     });
+  }
+
+  // The most inputs that share a code in any of the weights with this input.
+  int64_t Together(int layer, Site input) const {
+    int together = 1;
+    for (const LinearLayer& linear : LinearLayersOf(config_, layer)) {
+      const Rule* const rule = plan_.RuleAt(linear.WeightKey());
+      if (rule != nullptr && InputOf(*linear.place) == input)
+        together = std::max(together, Info(rule->format).together);
+    }
+    return together;
   }
 
   // Experts one after another, each with the tokens that reach it; to nearest where none does.
@@ -256,7 +258,7 @@ class Job {
       const SecondMoments& m = moments[static_cast<size_t>(expert - first)];
       if (rounding_for != expert) {
         rounding.reset();
-        if (m.tokens > 0) rounding.emplace(method_, m, Where(name));
+        if (m.tokens > 0) rounding.emplace(method_, m, Together(layer, input), Where(name));
         rounding_for = expert;
       }
       const std::string where = Where(name);
@@ -347,36 +349,6 @@ class Job {
 };
 
 }  // namespace
-
-std::map<std::string, SiteKey> WeightSites(const ModelConfig& config) {
-  const Family& family = FamilyOf(config);
-  std::map<std::string, SiteKey> sites{{std::string(family.names.head), {Site::kLmHeadW}}};
-  for (int layer = 0; layer < config.layers; ++layer) {
-    for (const LinearLayer& linear : LinearLayersOf(config, layer))
-      sites[linear.Tensor(config) + ".weight"] = linear.WeightKey();
-  }
-  return sites;
-}
-
-int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
-  const ResolvedPlan plan = ResolvedFor(job, files, config);
-  const std::string method = job.method.Text();
-  int64_t matrices = 0;
-  for (const auto& [name, key] : WeightSites(config)) {
-    const Rule* rule = plan.RuleAt(key);
-    if (rule == nullptr || !files.Has(name)) continue;
-    ++matrices;
-    if (!job.method.RoundsByCalibration()) continue;
-    if (rule->granularity.kind == Granularity::Kind::kTensor)
-      RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
-    if (job.method.rounding == QuantizeMethod::Rounding::kSignRound && !IsInteger(rule->format))
-      RefuseRule(*rule, Info(rule->format).name, "integer codes, as signround learns them", "int4, or gptq for this");
-    if (rule->sites.front() == Site::kLmHeadW)
-      RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
-                 "rtn for the head");
-  }
-  return matrices;
-}
 
 QuantizeSummary RoundLayers(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts,
                             const Progress& progress) {

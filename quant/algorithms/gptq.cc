@@ -34,15 +34,31 @@ struct GptqFactor::RowsInWork {
   std::vector<GroupScale> scales;  // [groups][kRowsTogether]
 };
 
-GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where)
-    : order_(static_cast<size_t>(in)) {
+namespace {
+
+// By falling mean of H's diagonal over `together` neighbours, which stay together.
+std::vector<int64_t> OrderOf(const std::vector<float>& hessian, int64_t in, int64_t together) {
+  std::vector<double> means(static_cast<size_t>(in / together));
+  for (int64_t i = 0; i < in; ++i) means[i / together] += double{hessian[i * in + i]};
+  std::vector<int64_t> blocks(means.size()), order;
+  std::iota(blocks.begin(), blocks.end(), int64_t{0});
+  std::ranges::stable_sort(blocks, std::ranges::greater(), [&](int64_t block) { return means[block]; });
+  for (const int64_t block : blocks) {
+    for (int64_t i = 0; i < together; ++i) order.push_back(block * together + i);
+  }
+  return order;
+}
+
+}  // namespace
+
+GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where,
+                       int64_t together) {
   TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in);
   if (const auto bad = FirstNotFinite(hessian))
     Fail("{}: the calibration's second moments hold NaN or infinity at {}; try another calibration text", where, *bad);
-  const auto diagonal = [&](int64_t i) { return double{hessian[i * in + i]}; };
   const double mean = MeanOfDiagonal(hessian, in);
-  std::iota(order_.begin(), order_.end(), int64_t{0});
-  std::ranges::stable_sort(order_, std::ranges::greater(), diagonal);
+  if (in % together != 0) Fail("{}: got {} inputs, expected a multiple of {}, which share a code", where, in, together);
+  order_ = OrderOf(hessian, in, together);
   // Backwards: row i of the factor is the input that goes (in - 1 - i)-th.
   std::vector<float> factor(hessian.size(), 0.0f);
   ParallelFor(static_cast<size_t>(in), [&](size_t index, int) {
@@ -106,6 +122,10 @@ void GptqFactor::RoundRows(const QuantizedMatrix& m, RowsInWork& rows) const {
     const int64_t end = std::min(first + kColumnsLater, m.in);
     for (int64_t panel = first; panel < end; panel += kPanel) {
       add({first, panel}, {panel / kPanel, panel / kPanel + 1});
+      if (Info(m.format).together > 1) {
+        RoundPanel(m, panel, rows);
+        continue;
+      }
       for (int64_t column = panel; column < std::min(panel + kPanel, end); ++column) RoundColumn(m, column, rows);
     }
     add({first, end}, {first / kPanel + kColumnsLater / kPanel, upper_.count()});
@@ -130,40 +150,26 @@ void GptqFactor::RoundColumn(const QuantizedMatrix& m, int64_t column, RowsInWor
   }
 }
 
-AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in,
-                                   double damping, const std::string& where)
-    : in_(in) {
-  TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in && hessian.size() == cross.size());
-  if (FirstNotFinite(hessian) || FirstNotFinite(cross))
-    Fail("{}: the calibration's moments hold NaN or infinity; try another calibration text", where);
-  const double mean = MeanOfDiagonal(hessian, in);
-  std::vector<float> factor(hessian.size());
-  for (int64_t i = 0; i < in; ++i) {
-    for (int64_t j = 0; j <= i; ++j) factor[i * in + j] = hessian[j * in + i];
-    factor[i * in + i] = static_cast<float>(double{hessian[i * in + i]} + damping * mean);
+// The columns of a panel, which share a code. Nothing in the panel is behind them.
+void GptqFactor::RoundPanel(const QuantizedMatrix& m, int64_t panel, RowsInWork& rows) const {
+  static_assert(kPanel == kLatticeWidth);
+  const int64_t i = order_[panel];
+  TARE_CHECK(i % kPanel == 0 && order_[panel + kPanel - 1] == i + kPanel - 1);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const Scale scale = rows.scales[i / m.group * kRowsTogether + r].scale;
+    float moved[kPanel], scaled[kPanel], point[kPanel];  // moved R_eight,eight is the sums
+    for (int64_t j = 0; j < kPanel; ++j) {
+      float sum = rows.sums[(panel + j) * kRowsTogether + r];
+      for (int64_t k = 0; k < j; ++k) sum -= moved[k] * upper_.At(panel + k, panel + j);
+      moved[j] = sum / upper_.At(panel + j, panel + j);
+      scaled[j] = (rows.errors[(panel + j) * kRowsTogether + r] + moved[j]) * scale.inv;
+    }
+    NearestLatticePoint(scaled, point);
+    for (int64_t j = 0; j < kPanel; ++j) {
+      rows.codes[(i + j) * kRowsTogether + r] = point[j];
+      rows.errors[(panel + j) * kRowsTogether + r] -= point[j] * scale.scale;
+    }
   }
-  if (!FactorInPlace(in, factor.data()))
-    Fail("{}: the calibration's second moments are not positive definite; try a longer calibration text", where);
-  InvertInPlace(in, factor.data());
-  std::vector<float> change(cross);
-  MultiplyByInverse(in, factor.data(), in, change.data());
-  change_ = Panels(Panels::Shape::kFull, in, change.data());
-}
-
-void AsymmetricTarget::Correct(int64_t rows, float* w) const {
-  ParallelFor(static_cast<size_t>((rows + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kRowsTogether, count = std::min(kRowsTogether, rows - first);
-    AlignedBuffer<float> stored(Panels::ValuesFor(in_)), sums(stored.size());  // [in][kRowsTogether]
-    std::fill_n(stored.data(), stored.size(), 0.0f);
-    std::fill_n(sums.data(), sums.size(), 0.0f);
-    for (int64_t r = 0; r < count; ++r) {
-      for (int64_t i = 0; i < in_; ++i) stored[i * kRowsTogether + r] = w[(first + r) * in_ + i];
-    }
-    change_.AddProducts({0, in_}, {0, change_.count()}, stored.data(), sums.data());
-    for (int64_t r = 0; r < count; ++r) {
-      for (int64_t i = 0; i < in_; ++i) w[(first + r) * in_ + i] += sums[i * kRowsTogether + r];
-    }
-  });
 }
 
 }  // namespace tare

@@ -15,10 +15,19 @@ namespace {
 // Adding it rounds |x| <= 2^22 to the nearest integer, ties to even, like std::nearbyint; compilers vectorize this.
 constexpr float kRoundingMagic = 12582912.0f;
 
+void RoundToLattice(const float* values, int64_t n, float inv, float* rounded) {
+  for (int64_t i = 0; i < n; i += kLatticeWidth) {
+    float scaled[kLatticeWidth];
+    for (int64_t j = 0; j < kLatticeWidth; ++j) scaled[j] = values[i + j] * inv;
+    NearestLatticePoint(scaled, rounded + i);
+  }
+}
+
 // Rounds to the codes' values before the scale (for integers, the codes): RoundedIn of each, bit for bit. Clamping
 // before rounding gives the same codes, as the bounds are whole.
 void RoundGroup(const float* values, int64_t n, const GroupScale& group, const FormatInfo& info, float* rounded) {
   const float inv = group.scale.inv, zero = group.zero, origin = group.origin;
+  if (info.together > 1) return RoundToLattice(values, n, inv, rounded);
   if (info.max_code == 0) {
     for (int64_t i = 0; i < n; ++i) rounded[i] = Nearest(values[i] * inv, info.grid);
     return;

@@ -32,6 +32,7 @@ struct NamedGrid {
 };
 std::vector<NamedGrid> GridsOf(const FormatInfo& info) {
   if (IsInteger(info.format)) return {};
+  if (info.together > 1) return {{In(kGrids, std::string(info.name)), LatticeMagnitudes()}};
   std::vector<NamedGrid> grids{
       {In(kGrids, std::string(info.name)), std::span(StoredValues(info.format)).first(size_t{1} << info.bits)}};
   if (info.scale != ScaleType::kF32)

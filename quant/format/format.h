@@ -4,8 +4,8 @@
 // Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for values
 // that cannot be negative (probabilities) and, with a zero point (zero_point.h), for values that lean to one side.
 // Their scale is an f32, and integer kernels accept them. The others are MX formats and NVFP4, which define how many
-// values share a scale; FP8 and NF4 with an f32; and ternary weights, whose scale is their mean magnitude. bf16, for
-// caches only, has neither codes nor a scale.
+// values share a scale; FP8 and NF4 with an f32; ternary weights, whose scale is their mean magnitude; and E8P, where
+// eight weights share a code (lattice.h). bf16, for caches only, has neither codes nor a scale.
 //
 // A suffix of the name selects another rule for the scale and for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
 // of two, as in MX, instead of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table. A user's
@@ -48,11 +48,12 @@ enum class Format {
   kFp8E5M2,
   kNf4,
   kTernary,
+  kE8P,
   kBf16,
 };
 
 // The magnitude of a group that determines its scale.
-enum class Statistic { kLargest, kMean };
+enum class Statistic { kLargest, kMean, kRootMeanSquare };
 
 // Which values the codes of b bits cover. round.h has the formulas.
 //   kOwn    the table's codes
@@ -72,10 +73,13 @@ struct FormatInfo {
   int block = 0;  // values that share a scale by the format's definition; 0: the plan decides
   Statistic statistic = Statistic::kLargest;
   CodeRange range = CodeRange::kOwn;
+  int together = 1;  // neighbouring values that have one code
 
   // What a group's largest magnitude is scaled to, in codes; with a zero point or a minimum, the group's whole range.
-  // kFull scales to the middle of its two ends' magnitudes, 7.5 of int4+full.
+  // kFull scales to the middle of its two ends' magnitudes, 7.5 of int4+full. Of e8p, what the root of the mean square
+  // is scaled to: where normal values lose least, as QuIP# has it.
   constexpr float Largest() const {
+    if (statistic == Statistic::kRootMeanSquare) return 1.03f;
     if (max_code == 0) return grid.largest;
     return static_cast<float>(max_code) + (range == CodeRange::kFull ? 0.5f : 0.0f);
   }
@@ -106,6 +110,8 @@ inline constexpr auto kBaseFormats = std::to_array<FormatInfo>({
     {Format::kFp8E5M2, "fp8e5m2", 8, 0, 0, kE5M2},
     {Format::kNf4, "nf4", 4, 0, 0, kNormalQuantiles},
     {Format::kTernary, "ternary", 2, 0, 0, kSigns, ScaleType::kF32, 0, Statistic::kMean},
+    {Format::kE8P, "e8p", 2, 0, 0, kLatticeValues, ScaleType::kF32, 0, Statistic::kRootMeanSquare, CodeRange::kOwn,
+     kLatticeWidth},
     {Format::kBf16, "bf16", 16},
 });
 
@@ -158,7 +164,7 @@ consteval std::vector<SpelledFormat> SpelledFormats() {
   };
   for (const FormatInfo& info : kBaseFormats) add(info, "", "");
   for (const FormatInfo& base : kBaseFormats) {
-    if (base.grid.largest == 0.0f || base.statistic == Statistic::kMean) continue;
+    if (base.grid.largest == 0.0f || base.statistic != Statistic::kLargest) continue;
     add_ties(base, "");
     for (const ScaleWord& scale : kScaleWords) {
       if (scale.table != base.scale) continue;
@@ -261,8 +267,8 @@ constexpr bool HasOffset(Format format) {
 }
 
 // The narrowest integers of 4, 6 or 8 bits, as kernels take them, whose codes, times `step`, cover all values of a
-// format before its scale: int4 for int3 and int2, int6 for mxfp4 (12 steps of 0.5), int8 for mxfp6e2m3 (60 steps of
-// 1/8) and for mxint8. Empty if there are none (E3M2 goes to 448).
+// format before its scale: int4 for int3 and int2, int6 for mxfp4 (12 steps of 0.5) and e8p (11 quarters), int8 for
+// mxfp6e2m3 (60 steps of 1/8) and for mxint8. Empty if there are none (E3M2 goes to 448).
 struct StepCodes {
   Format format;
   float step;
@@ -271,6 +277,7 @@ constexpr std::optional<StepCodes> AsStepCodes(Format format) {
   const Grid& grid = Info(format).grid;
   if (IsInteger(format))
     return StepCodes{Info(format).bits >= 4 ? format : WithRange(Format::kInt4, Info(format).range), 1.0f};
+  if (format == Format::kE8P) return StepCodes{Format::kInt6, 0.25f};
   if (!HasCodes(format) || !grid.levels.empty()) return std::nullopt;
   for (const Format integers : {Format::kInt4, Format::kInt6, Format::kInt8}) {
     if (grid.largest <= grid.Step() * static_cast<float>(Info(integers).max_code))

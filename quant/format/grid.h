@@ -10,6 +10,7 @@
 //   1/64    steps of 1/64 up to 127/64, symmetric: MXINT8 without its lowest code
 //   NF4     16 quantiles of the normal law, 0 among them: Dettmers et al., arXiv 2305.14314, appendix E
 //
+//   E8P     odd quarters up to 11/4; eight neighbours together are a point of a lattice (lattice.h)
 //   ternary -1 0 1: BitNet b1.58, arXiv 2402.17764
 //
 // Rounds to the nearest value. Ties go to the value with an even last bit, or as the grid's ties say; in a list, to the
@@ -23,6 +24,8 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+
+#include "quant/format/lattice.h"
 
 namespace tare {
 
@@ -67,6 +70,7 @@ inline constexpr Grid kE5M2{2, 0x1p-14f, 57344.0f};
 inline constexpr Grid kSixtyFourths{6, 1.0f, 127.0f / 64.0f, {}, true};
 inline constexpr Grid kSigns{0, 1.0f, 1.0f};
 inline constexpr Grid kNormalQuantiles{0, 0.0f, 1.0f, kNf4Levels};
+inline constexpr Grid kLatticeValues{0, 0.0f, 2.75f, kOddQuarters};
 
 // Adding 1.5 * 2^(23 - mantissa_bits) times the magnitude's power of two gives a sum whose last bit is the grid's step,
 // so f32's own rounding rounds to the grid. The difference is exact, and half a step at a tie. Compilers vectorize

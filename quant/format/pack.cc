@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "quant/base/error.h"
@@ -105,6 +106,33 @@ const uint8_t* UnpackPlane(const uint8_t* in, int low, Group& u) {
   return in + kBytes;
 }
 
+void CheckPoints(size_t n) {
+  if (n % kLatticeWidth != 0) Fail("pack e8p: got {} values, expected a multiple of {}", n, kLatticeWidth);
+}
+
+template <typename Value>
+void PackPoints(std::span<const Value> values, uint8_t* packed) {
+  CheckPoints(values.size());
+  for (size_t i = 0; i < values.size(); i += kLatticeWidth) {
+    float point[kLatticeWidth];
+    std::copy_n(values.begin() + static_cast<ptrdiff_t>(i), kLatticeWidth, point);
+    const std::optional<uint16_t> code = LatticeCode(point);
+    if (!code) Fail("pack e8p: got values at {} to {} that are no point of the lattice", i, i + kLatticeWidth - 1);
+    *packed++ = static_cast<uint8_t>(*code & 255);
+    *packed++ = static_cast<uint8_t>(*code >> 8);
+  }
+}
+
+template <typename Value>
+void UnpackPoints(const uint8_t* packed, std::span<Value> values) {
+  CheckPoints(values.size());
+  for (size_t i = 0; i < values.size(); i += kLatticeWidth, packed += 2) {
+    float point[kLatticeWidth];
+    LatticePoint(static_cast<uint16_t>(packed[0] | packed[1] << 8), point);
+    std::copy_n(point, kLatticeWidth, values.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
 void PackGroup(int bits, const Group& u, uint8_t* out) {
   if (bits >= 4) out = PackPlane<4>(u, 0, out);
   if (bits != 4) out = PackPlane<2>(u, bits == 6 ? 4 : 0, out);
@@ -122,6 +150,7 @@ Group UnpackGroup(int bits, const uint8_t* in) {
 }  // namespace
 
 size_t PackedBytes(Format format, size_t count) {
+  if (Info(format).together > 1) return count / kLatticeWidth * 2;
   if (Info(format).bits == 8) return count;
   if (count > std::numeric_limits<size_t>::max() / 2) Fail("pack {}: got {} codes: too many", Info(format).name, count);
   return (count + kPackGroup - 1) / kPackGroup * GroupBytes(format);
@@ -132,6 +161,7 @@ void Pack(Format format, std::span<const Code> codes, std::span<uint8_t> packed)
   CheckFormat<Code>(format);
   CheckSize(format, packed.size(), codes.size());
   const FormatInfo& info = Info(format);
+  if (info.together > 1) return PackPoints(codes, packed.data());
   const std::array<float, 256>& values = StoredValues(format);
   const auto stored = [&](size_t i) {
     const auto code = static_cast<float>(codes[i]);
@@ -161,6 +191,7 @@ void Unpack(Format format, std::span<const uint8_t> packed, std::span<Code> code
   CheckFormat<Code>(format);
   CheckSize(format, packed.size(), codes.size());
   const FormatInfo& info = Info(format);
+  if (info.together > 1) return UnpackPoints(packed.data(), codes);
   const std::array<float, 256>& values = StoredValues(format);
   const auto value = [&](uint8_t u, size_t i) {
     if (values[u] != values[u]) FailCode(info, u, i);

@@ -23,9 +23,13 @@ float AbsMax(std::span<const float> values) {
 
 float MagnitudeOf(std::span<const float> values, Statistic statistic) {
   if (statistic == Statistic::kLargest || values.empty()) return AbsMax(values);
-  double sum = 0;
-  for (const float x : values) sum += std::fabs(double{x});
-  return static_cast<float>(sum / static_cast<double>(values.size()));
+  const auto mean_of = [values](auto of) {
+    double sum = 0;
+    for (const float x : values) sum += of(double{x});
+    return sum / static_cast<double>(values.size());
+  };
+  if (statistic == Statistic::kMean) return static_cast<float>(mean_of([](double x) { return std::fabs(x); }));
+  return static_cast<float>(std::sqrt(mean_of([](double x) { return x * x; })));
 }
 
 Ends EndsOf(std::span<const float> values, Format format) {

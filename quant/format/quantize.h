@@ -19,7 +19,7 @@ std::optional<size_t> FirstNotFinite(std::span<const float> values);
 // Largest magnitude; 0 for none. Values must be finite.
 float AbsMax(std::span<const float> values);
 
-// The magnitude that ScaleFor needs of a group: the largest, or the mean.
+// The magnitude that ScaleFor needs of a group: the largest, the mean, or the root of the mean square.
 float MagnitudeOf(std::span<const float> values, Statistic statistic);
 
 // The ends that GroupScaleFor needs of a group, at least one finite value.

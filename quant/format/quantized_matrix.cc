@@ -41,6 +41,9 @@ void CheckShape(const QuantizedMatrix& m, const std::string& where) {
   if (info.block == 0 && (m.group < 1 || m.in % m.group != 0))
     Fail("{}: got groups of {} in rows of {} weights, expected a divisor; try another group, or channel", where,
          m.group, m.in);
+  if (m.group % info.together != 0)
+    Fail("{}: got groups of {} in rows of {} weights, expected a multiple of {}, which share a code of {}", where,
+         m.group, m.in, info.together, info.name);
 }
 
 // Weights near the end of f32 are rounded up to a scale whose largest code is infinite. With a minimum a group's values

@@ -43,9 +43,9 @@ struct Scale {
   float scale;  // value of one code; 0 with inv 0
 };
 
-// absmax: finite, >= 0; for ternary the mean magnitude. tensor_absmax: the largest magnitude of all values that share
-// the format's f32 per tensor, if it has one (NVFP4). Source: Dettmers et al., arXiv 2208.07339, eq. 1 (absmax
-// quantization), symmetric.
+// absmax: finite, >= 0; for ternary the mean magnitude, for e8p the root of the mean square. tensor_absmax: the largest
+// magnitude of all values that share the format's f32 per tensor, if it has one (NVFP4). Source: Dettmers et al., arXiv
+// 2208.07339, eq. 1 (absmax quantization), symmetric.
 inline Scale ScaleFor(float absmax, Format format, float tensor_absmax) {
   const FormatInfo& info = Info(format);
   if (info.scale == ScaleType::kF32) {

@@ -10,7 +10,7 @@
 //   E4M3              as the grid E4M3; 0 for a block of zeros. The stored scale is relative to the f32 per tensor
 //
 // A value has one u, except zero, which has two if the sign is a bit. A u without a value (NaN, infinity, int8's -128)
-// is never written, and is refused when read.
+// is never written, and is refused when read. E8P's values have no u of their own: eight have a code (lattice.h).
 #pragma once
 
 #include <algorithm>

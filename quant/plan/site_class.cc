@@ -17,8 +17,8 @@ constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
 constexpr Kind kOfCache[] = {Kind::kToken, Kind::kChannel};
 
 constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
-constexpr Format kWeights[] = {Format::kInt8, Format::kInt6, Format::kInt4,
-                               Format::kInt3, Format::kInt2, Format::kTernary};
+constexpr Format kWeights[] = {Format::kInt8, Format::kInt6,    Format::kInt4, Format::kInt3,
+                               Format::kInt2, Format::kTernary, Format::kE8P};
 constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kBf16};
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};

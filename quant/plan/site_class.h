@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What plans may say about a site: its selectors (l, h, m), granularities, options and integer formats. Values that
 // cannot be negative take unsigned integers, a difference takes both kinds (unsigned ones with a zero point), and only
-// weights take integers of three or two bits and ternary codes. Other formats are allowed everywhere but in caches,
-// which take bf16. A granularity that the site lacks (heads of a weight) is refused.
+// weights take integers of three or two bits, ternary codes and E8P. Other formats are allowed everywhere but in
+// caches, which take bf16. A granularity that the site lacks (heads of a weight) is refused.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct SiteClass {
   std::span<const Format> formats;  // signed ones first, if there are both
   std::string_view of_f32 = "";     // the options that f32 rules may have, too
 
-  // f32 and the listed formats; without bf16 among them, also all that are neither integer nor ternary.
+  // f32 and the listed formats; without bf16 among them, also all others but those of weights.
   bool Takes(Format format) const {
     const auto has = [this](Format one) { return std::ranges::find(formats, one) != formats.end(); };
     const bool grid = HasCodes(format) && !IsInteger(format) && Info(format).statistic == Statistic::kLargest;

@@ -105,6 +105,7 @@ TEST(Formats, EveryCodeIsPackedOrTheFormatRefusedByName) {
 // Every code at every place of a group, and a last group that is not full.
 TEST(Formats, EveryCodeIsPackedAsWhatItStandsFor) {
   for (const FormatInfo& row : Coded()) {
+    if (row.together > 1) continue;  // pack_test.cc
     std::vector<float> values;
     for (const float value : StoredValues(row.format)) {
       if (!std::isnan(value)) values.push_back(value);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "experiments/model/fused_tensors.h"
-#include "experiments/quantize/round_layers.h"
+#include "experiments/quantize/rounded_weights.h"
 #include "quant/base/error.h"
 #include "quant/format/quantized_matrix.h"
 

@@ -33,7 +33,7 @@ class CalibratedRoundingTest : public testing::Test {
   }
   std::vector<float> Rounded(const char* method, const char* plan, Site weight = Site::kVProjW) const {
     const Plan parsed = Plan::Parse(plan);
-    const CalibratedRounding rounding(QuantizeMethod::Parse(method), moments_, "layer");
+    const CalibratedRounding rounding(QuantizeMethod::Parse(method), moments_, 1, "layer");
     const QuantizedMatrixBuffer matrix =
         rounding.Round({w_.data(), WeightType::kF32, kOut, kIn}, weight, parsed.rules().front(), "layer");
     std::vector<float> values(w_.size());
@@ -95,7 +95,7 @@ TEST(LearnedRounding, IsAsGoodAsTheGoldenOne) {
       };
       const double nearest = ValuesOf<float>(golden, "nearest." + key).front();
       EXPECT_NEAR(loss(QuantizeByRule(w, plan.rules().front(), "layer")), nearest, 1e-3 * nearest) << key;
-      const CalibratedRounding rounding(QuantizeMethod::Parse("signround"), m, "layer");
+      const CalibratedRounding rounding(QuantizeMethod::Parse("signround"), m, 1, "layer");
       EXPECT_LE(loss(rounding.Round(w, linear.place->weight, plan.rules().front(), "layer")),
                 1.01 * double{ValuesOf<float>(golden, "learned." + key).front()})
           << key;
@@ -132,7 +132,7 @@ SecondMoments Moments() {
 class RoundingMethods : public testing::Test {
  protected:
   std::vector<uint8_t> Codes(const char* method) const {
-    return BytesOf(CalibratedRounding(QuantizeMethod::Parse(method), moments_, "test")
+    return BytesOf(CalibratedRounding(QuantizeMethod::Parse(method), moments_, 1, "test")
                        .Round(Weights(), Site::kVProjW, rule_, "test"));
   }
   static std::vector<uint8_t> BytesOf(QuantizedMatrixBuffer matrix) {

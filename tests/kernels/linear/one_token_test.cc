@@ -39,11 +39,13 @@ std::vector<float> Project(const std::vector<float>& x, const PackedMatrix& w, c
 
 TEST(OneToken, EveryFormatAndShapeAgainstDouble) {
   for (const Case& c : kCases) {
-    for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4, Format::kMxFp4, Format::kNvFp4}) {
+    for (const Format format :
+         {Format::kInt8, Format::kInt6, Format::kInt4, Format::kMxFp4, Format::kNvFp4, Format::kE8P}) {
       const int block_of_format = Info(format).block;
-      if (block_of_format > 0 && c.in % block_of_format != 0) continue;
-      const QuantizedMatrixBuffer w = block_of_format > 0 ? RoundedNormal(format, c.out, c.in, block_of_format, 1)
-                                                          : RandomQuantized(format, c.out, c.in, c.group, 1);
+      const int64_t group = block_of_format > 0 ? block_of_format : c.group;
+      if (c.in % group != 0 || group % Info(format).together != 0) continue;
+      const QuantizedMatrixBuffer w = IsInteger(format) ? RandomQuantized(format, c.out, c.in, group, 1)
+                                                        : RoundedNormal(format, c.out, c.in, group, 1);
       const PackedMatrix packed(w.view());
       const int64_t block = OneToken::BlockOf(packed);
       std::vector<float> x = RandomNormal(static_cast<size_t>(c.in), 2);

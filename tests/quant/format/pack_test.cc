@@ -131,5 +131,25 @@ TEST(Pack, RefusesSizesAndTypesThatDisagree) {
   EXPECT_THAT(Call([&] { Pack<int8_t>(Format::kF32, codes, packed); }), ThrowsMessage<Error>(HasSubstr("f32")));
 }
 
+// Two bytes, the low one first, of each eight values.
+TEST(Pack, PointsOfALattice) {
+  std::vector<float> points(3 * kLatticeWidth), back(points.size());
+  const uint16_t codes[] = {0, 0x8102, 0xffff};
+  for (size_t i = 0; i < 3; ++i) LatticePoint(codes[i], &points[i * kLatticeWidth]);
+  ASSERT_EQ(PackedBytes(Format::kE8P, points.size()), 6u);
+  std::vector<uint8_t> packed(6);
+  Pack<float>(Format::kE8P, points, packed);
+  EXPECT_EQ(packed, (std::vector<uint8_t>{0, 0, 0x02, 0x81, 0xff, 0xff}));
+  Unpack<float>(Format::kE8P, packed, back);
+  EXPECT_EQ(back, points);
+  points[9] = 0.5f;
+  EXPECT_THAT(Call([&] { Pack<float>(Format::kE8P, points, packed); }),
+              ThrowsMessage<Error>(HasSubstr("got values at 8 to 15 that are no point")));
+  points.resize(12);
+  packed.resize(PackedBytes(Format::kE8P, 12));
+  EXPECT_THAT(Call([&] { Pack<float>(Format::kE8P, points, packed); }),
+              ThrowsMessage<Error>(HasSubstr("got 12 values, expected a multiple of 8")));
+}
+
 }  // namespace
 }  // namespace tare

@@ -189,7 +189,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"q=mxfp4:seil", 3,
                 "nf4 mxfp4:ties-away mxfp4:ties-zero mxfp4:ceil mxfp4:rceil mxfp4:even; the nearest is mxfp4:ceil\n"},
            Case{"q=ternary/token", 3, "got 'ternary', expected one of f32 int8"},
-           Case{"weights=ternry/tensor", 9, "nf4 ternary; the nearest is ternary\n"},
+           Case{"weights=ternry/tensor", 9, "nf4 ternary e8p; the nearest is ternary\n"},
            Case{"q=mxfp4/token", 8, "got a granularity, but mxfp4 has blocks of 32"},
            Case{"q=nvfp4+p99", 9, "got 'p99', but the scales of nvfp4 follow from its blocks"},
            Case{"q=grid(0 1/token", 3, "grid: got no ')' after its values"},

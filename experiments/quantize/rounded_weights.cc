@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/rounded_weights.h"
+
+#include "experiments/model/family.h"
+#include "experiments/model/fused_tensors.h"
+#include "experiments/model/sites_of_model.h"
+#include "experiments/plan/rule_checks.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+
+std::map<std::string, SiteKey> WeightSites(const ModelConfig& config) {
+  const Family& family = FamilyOf(config);
+  std::map<std::string, SiteKey> sites{{std::string(family.names.head), {Site::kLmHeadW}}};
+  for (int layer = 0; layer < config.layers; ++layer) {
+    for (const LinearLayer& linear : LinearLayersOf(config, layer))
+      sites[linear.Tensor(config) + ".weight"] = linear.WeightKey();
+  }
+  return sites;
+}
+
+ResolvedPlan PlanOfWeights(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
+  StaticSource statics;
+  if (job.plan.HasStaticScales()) statics = StaticSourceOf(job.statistics, files);
+  ModelSites sites = ModelSitesOf(config);
+  for (const auto& [name, key] : WeightSites(config)) {
+    const TensorView* tensor = files.Find(name);
+    if (tensor != nullptr && tensor->shape.size() == 2) sites.weights[key].in = tensor->shape[1];
+    if (const ForeignMatrix* matrix = files.FindForeign(name)) sites.weights[key].in = matrix->in();
+  }
+  return {job.plan, sites, Carrying::kStored, statics};
+}
+
+int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
+  const ResolvedPlan plan = PlanOfWeights(job, files, config);
+  const std::string method = job.method.Text();
+  int64_t matrices = 0;
+  for (const auto& [name, key] : WeightSites(config)) {
+    const Rule* rule = plan.RuleAt(key);
+    if (rule == nullptr || !files.Has(name)) continue;
+    ++matrices;
+    const FormatInfo& info = Info(rule->format);
+    if (rule->granularity.kind == Granularity::Kind::kGroup && rule->granularity.n % info.together != 0)
+      RefuseRule(*rule, Name(rule->granularity),
+                 Formatted("groups of a multiple of {}, which share a code", info.together), "group16");
+    if (!job.method.RoundsByCalibration()) continue;
+    if (rule->granularity.kind == Granularity::Kind::kTensor)
+      RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
+    if (job.method.rounding == QuantizeMethod::Rounding::kSignRound && !IsInteger(rule->format))
+      RefuseRule(*rule, Info(rule->format).name, "integer codes, as signround learns them", "int4, or gptq for this");
+    if (job.method.quantease && info.together > 1)
+      RefuseRule(*rule, Info(rule->format).name, "a code for each weight, as quantease improves them",
+                 "gptq without it");
+    if (rule->sites.front() == Site::kLmHeadW)
+      RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
+                 "rtn for the head");
+  }
+  return matrices;
+}
+
+}  // namespace tare

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/rounded_weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "tests/support/call.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(WeightSites, TensorsByName) {
+  const std::map<std::string, SiteKey> sites = WeightSites({.family = "llama", .layers = 13});
+  EXPECT_EQ(sites.size(), 13u * 7 + 1);
+  EXPECT_EQ(sites.at("model.layers.12.mlp.down_proj.weight").site, Site::kDownProjW);
+  EXPECT_EQ(sites.at("model.layers.12.mlp.down_proj.weight").layer, 12);
+  EXPECT_EQ(sites.at("model.layers.0.self_attn.q_proj.weight").site, Site::kQProjW);
+  EXPECT_EQ(sites.at("lm_head.weight").site, Site::kLmHeadW);
+  EXPECT_FALSE(sites.at("lm_head.weight").layer);
+}
+
+int64_t Check(const char* plan, const char* method = "rtn") {
+  const auto model = GoldenFolder("llama-gqa");
+  return CheckRounding({.model = model, .plan = Plan::Parse(plan), .out = {}, .method = QuantizeMethod::Parse(method)},
+                       Checkpoint(model), LoadConfig(model));
+}
+
+TEST(RoundedWeights, MatricesThatThePlanRoundsAreCounted) {
+  const int layers = LoadConfig(GoldenFolder("llama-gqa")).layers;
+  EXPECT_EQ(Check("down_proj.w=int8/channel"), layers);
+  EXPECT_EQ(Check("q_proj.w[l0]=int8/channel,o_proj.w=int4/group16"), layers + 1);
+}
+
+TEST(RoundedWeights, MatricesThatCannotBeRoundedAreRefusedByRule) {
+  const auto refuses = [](const char* plan, const char* method, const char* why) {
+    EXPECT_THAT(Call([&] { Check(plan, method); }), ThrowsMessage<Error>(HasSubstr(why))) << plan;
+  };
+  refuses("down_proj.w=int8/group48", "rtn", "group48");
+  refuses("down_proj.w=int8/tensor", "gptq", "try channel");
+  refuses("linear_in=int8/token", "rtn", "got no rule for weights");
+  refuses("weights=e8p/group4", "gptq", "got group4, expected groups of a multiple of 8");
+  refuses("weights=e8p/channel", "gptq+quantease", "got e8p, expected a code for each weight");
+}
+
+}  // namespace
+}  // namespace tare
