@@ -212,10 +212,12 @@ void AddQuantize(CLI::App& app) {
                    "for activations are stored for later runs of the model")
       ->transform(WithGridFiles);
   command
-      ->add_option("--method", options->method,
-                   "steps joined by +: hadamard[:SEED], smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, "
-                   "no codes) or awq (equivalent weights, clipped ranges), then rtn (round to nearest; after awq if no "
-                   "other), gptq, gptaq or signround[:STEPS], then quantease")
+      ->add_option(
+          "--method", options->method,
+          "steps joined by +: hadamard[:SEED], smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, "
+          "no codes) or awq (equivalent weights, clipped ranges), then rtn (round to nearest; after awq if no "
+          "other), gptq, gptaq (gptq:0.05, gptq:stored: another damping than 0.01, inputs as stored instead of "
+          "by falling mean square) or signround[:STEPS], then quantease")
       ->check(IsMethod)
       ->capture_default_str();
   command->add_option(

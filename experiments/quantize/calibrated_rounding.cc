@@ -30,8 +30,8 @@ CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, const Secon
   using Rounding = QuantizeMethod::Rounding;
   if (method.rounding == Rounding::kSignRound) learned_.emplace(m.values, m.in, where);
   if (method.rounding == Rounding::kGptq || method.rounding == Rounding::kGptaq)
-    gptq_.emplace(m.values, m.in, kGptqDamping, where, together);
-  if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, kGptqDamping, where);
+    gptq_.emplace(m.values, m.in, method.damping, where, together, method.order);
+  if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, method.damping, where);
   if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping, where);
   if (method.Clips()) moments_ = m.values;
 }

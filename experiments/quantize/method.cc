@@ -43,6 +43,25 @@ int Steps(std::string_view step) {
   return steps;
 }
 
+// "gptq:0.05:stored": words after the name, each kind at most once.
+void ReadGptqWords(std::string_view step, QuantizeMethod& method) {
+  bool damped = false;
+  for (std::string_view rest = step; rest.contains(':');) {
+    rest.remove_prefix(rest.find(':') + 1);
+    const std::string_view word = rest.substr(0, rest.find(':'));
+    if (word == "stored" && method.order == GptqOrder::kFalling) {
+      method.order = GptqOrder::kStored;
+      continue;
+    }
+    const std::optional<double> damping = ParseNumber<double>(word);
+    if (damped || !damping || !(*damping > 0 && *damping <= 1))
+      FailUsage("--method, step '{}': got '{}', expected a damping above 0 and up to 1, or stored, each once", step,
+                word);
+    method.damping = *damping;
+    damped = true;
+  }
+}
+
 }  // namespace
 
 QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
@@ -65,9 +84,10 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
       } else {
         method.alpha = Alpha(step);
       }
-    } else if (step == "rtn" || step == "gptq" || step == "gptaq") {
+    } else if (step == "rtn" || name == "gptq" || name == "gptaq") {
       if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
-      method.rounding = step == "rtn" ? Rounding::kNearest : step == "gptq" ? Rounding::kGptq : Rounding::kGptaq;
+      method.rounding = step == "rtn" ? Rounding::kNearest : name == "gptq" ? Rounding::kGptq : Rounding::kGptaq;
+      if (name != step) ReadGptqWords(step, method);
     } else if (name == "signround") {
       if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
       method.rounding = Rounding::kSignRound;
@@ -78,8 +98,8 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
       method.quantease = true;
     } else {
       FailUsage(
-          "--method '{}': got step '{}', expected hadamard[:SEED], smoothquant[:ALPHA], awq, rtn, gptq, gptaq, "
-          "signround[:STEPS] or quantease, joined by +",
+          "--method '{}': got step '{}', expected hadamard[:SEED], smoothquant[:ALPHA], awq, rtn, gptq[:DAMPING], "
+          "gptaq[:DAMPING], signround[:STEPS] or quantease, joined by +",
           text, step);
     }
   }
@@ -98,9 +118,11 @@ std::string QuantizeMethod::RoundingText() const {
   if (rounding == Rounding::kNone) return "";
   const std::string learned =
       learning_steps == kSignRoundSteps ? "signround" : Formatted("signround:{}", learning_steps);
+  const std::string words =
+      (damping == kGptqDamping ? "" : Formatted(":{}", damping)) + (order == GptqOrder::kFalling ? "" : ":stored");
   const std::string name = rounding == Rounding::kNearest ? "rtn"
-                           : rounding == Rounding::kGptq  ? "gptq"
-                           : rounding == Rounding::kGptaq ? "gptaq"
+                           : rounding == Rounding::kGptq  ? "gptq" + words
+                           : rounding == Rounding::kGptaq ? "gptaq" + words
                                                           : learned;
   return name + (quantease ? "+quantease" : "");
 }

@@ -7,7 +7,8 @@
 //   awq                   or these, searched for what the plan rounds (awq_factors.h); and the ranges of groups are
 //                         clipped (quant/algorithms/awq.h), which needs codes: rtn, if no other step makes them
 //   rtn | gptq | gptaq    codes; without any the file holds f32 weights. gptaq: gptq that makes up for what the layers
-//                         before have lost (quant/algorithms/gptq.h)
+//                         before have lost (quant/algorithms/asymmetric_target.h). gptq:0.05, gptq:stored,
+//                         gptq:0.05:stored: another damping than 0.01, inputs in the order in which they are stored
 //   signround[:STEPS]     or codes of learned rounding (quant/algorithms/sign_round.h); STEPS 1 to 10,000, else 200
 //   quantease             better codes and scales (quant/algorithms/quantease.h)
 #pragma once
@@ -17,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "quant/algorithms/gptq.h"
 #include "quant/algorithms/sign_round.h"
 
 namespace tare {
@@ -29,7 +31,9 @@ struct QuantizeMethod {
   uint64_t seed = 0;            // of hadamard
   std::optional<double> alpha;  // of SmoothQuant; nullopt: searched
   Rounding rounding = Rounding::kNearest;
-  int learning_steps = kSignRoundSteps;  // of signround
+  double damping = kGptqDamping;          // of gptq and gptaq
+  GptqOrder order = GptqOrder::kFalling;  // likewise
+  int learning_steps = kSignRoundSteps;   // of signround
   bool quantease = false;
 
   // Throws Error, naming the step.

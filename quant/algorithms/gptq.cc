@@ -36,13 +36,14 @@ struct GptqFactor::RowsInWork {
 
 namespace {
 
-// By falling mean of H's diagonal over `together` neighbours, which stay together.
-std::vector<int64_t> OrderOf(const std::vector<float>& hessian, int64_t in, int64_t together) {
+// By falling mean of H's diagonal over `together` neighbours, which stay together; or as stored.
+std::vector<int64_t> OrderOf(const std::vector<float>& hessian, int64_t in, int64_t together, GptqOrder by) {
   std::vector<double> means(static_cast<size_t>(in / together));
   for (int64_t i = 0; i < in; ++i) means[i / together] += double{hessian[i * in + i]};
   std::vector<int64_t> blocks(means.size()), order;
   std::iota(blocks.begin(), blocks.end(), int64_t{0});
-  std::ranges::stable_sort(blocks, std::ranges::greater(), [&](int64_t block) { return means[block]; });
+  if (by == GptqOrder::kFalling)
+    std::ranges::stable_sort(blocks, std::ranges::greater(), [&](int64_t block) { return means[block]; });
   for (const int64_t block : blocks) {
     for (int64_t i = 0; i < together; ++i) order.push_back(block * together + i);
   }
@@ -52,13 +53,13 @@ std::vector<int64_t> OrderOf(const std::vector<float>& hessian, int64_t in, int6
 }  // namespace
 
 GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where,
-                       int64_t together) {
+                       int64_t together, GptqOrder order) {
   TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in);
   if (const auto bad = FirstNotFinite(hessian))
     Fail("{}: the calibration's second moments hold NaN or infinity at {}; try another calibration text", where, *bad);
   const double mean = MeanOfDiagonal(hessian, in);
   if (in % together != 0) Fail("{}: got {} inputs, expected a multiple of {}, which share a code", where, in, together);
-  order_ = OrderOf(hessian, in, together);
+  order_ = OrderOf(hessian, in, together, order);
   // Backwards: row i of the factor is the input that goes (in - 1 - i)-th.
   std::vector<float> factor(hessian.size(), 0.0f);
   ParallelFor(static_cast<size_t>(in), [&](size_t index, int) {

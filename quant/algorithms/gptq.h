@@ -15,9 +15,9 @@
 // where the error would be least, w + (sum over i before of (w_i - q_i) R_i,eight) R_eight,eight^-1, and the nearest
 // point is taken (block LDLQ of QuIP#, arXiv 2402.04396, section 4.1).
 //
-// Inputs are processed by falling H_ii ("act-order"), or eights of neighbours by the mean of theirs. Groups keep the
-// stored order, and their scales are taken from W before the first rounding, so the file looks like any other. R comes
-// from one backward Cholesky factorization of H.
+// Inputs are processed by falling H_ii ("act-order"; GptqOrder), or eights of neighbours by the mean of theirs. Groups
+// keep the stored order, and their scales are taken from W before the first rounding, so the file looks like any other.
+// R comes from one backward Cholesky factorization of H.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,9 @@ inline double MeanOfDiagonal(const std::vector<float>& hessian, int64_t in) {
 
 inline constexpr double kGptqDamping = 0.01;
 
+// In which inputs are rounded: by falling mean square, so that those that count most lose least, or as they are stored.
+enum class GptqOrder { kFalling, kStored };
+
 // Shared by all weights with the same inputs.
 class GptqFactor {
  public:
@@ -48,7 +51,7 @@ class GptqFactor {
   // to nearest. together: the most inputs that have one code in any of the weights, 1 or kLatticeWidth. Throws Error,
   // starting with `where`, if the hessian is not finite or not positive definite, or if `together` does not divide in.
   GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where,
-             int64_t together = 1);
+             int64_t together = 1, GptqOrder order = GptqOrder::kFalling);
 
   int64_t in() const { return static_cast<int64_t>(order_.size()); }
   // Rounds all of matrix's rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other.

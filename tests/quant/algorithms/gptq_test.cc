@@ -290,6 +290,30 @@ TEST(Gptq, PointsOfALatticeAreTheDefinitions) {
   EXPECT_LT(ours, 0.6 * theirs);
 }
 
+// The first stored input is rounded to nearest; by falling mean square, the one that counts most.
+TEST(Gptq, TheFirstInputIsRoundedToNearest) {
+  constexpr int64_t kIn = 48, kOut = 20;
+  const std::vector<float> hessian = Hessian(kIn, 200, 14), w = RandomNormal(kOut * kIn, 15);
+  int64_t most = 0;
+  for (int64_t i = 1; i < kIn; ++i) most = hessian[i * kIn + i] > hessian[most * kIn + most] ? i : most;
+  ASSERT_NE(most, 0);
+  for (const auto& [order, first] : {std::pair{GptqOrder::kStored, int64_t{0}}, {GptqOrder::kFalling, most}}) {
+    QuantizedMatrixBuffer gptq(Format::kInt4, kOut, kIn, kIn), nearest(Format::kInt4, kOut, kIn, kIn);
+    GptqFactor(hessian, kIn, kGptqDamping, "test", 1, order)
+        .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); },
+               EndsBy(ClipChoice::kAbsmax, Format::kInt4), gptq);
+    int64_t equal = 0;
+    for (int64_t row = 0; row < kOut; ++row) {
+      RoundRowToNearest(w.data() + row * kIn, ClipChoice::kAbsmax, nearest, row);
+      std::vector<float> a(kIn), b(kIn);
+      DequantizeRow(gptq.view(), row, a.data());
+      DequantizeRow(nearest.view(), row, b.data());
+      equal += a[first] == b[first] ? 1 : 0;
+    }
+    EXPECT_EQ(equal, kOut);
+  }
+}
+
 // Without correlations there is nothing to make up for.
 TEST(Gptq, DiagonalMomentsAreRoundToNearest) {
   constexpr int64_t kIn = 64;
