@@ -3,7 +3,7 @@
 """Writes a checkpoint of a public model's shape with random bf16 weights, and ids.safetensors beside them, for
 measurements of time and memory (CHECKPOINTS.md), a tensor at a time. Needs numpy.
 
-    python3 results/random_checkpoint.py SHAPE FOLDER      SHAPE: diffllama-1.4b, qwen3-3b or llama-7b
+    python3 results/random_checkpoint.py SHAPE FOLDER      SHAPE: diffllama-1.2b, qwen3-3b or llama-7b
 """
 import json
 import math
@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 SHAPES = {
-    "diffllama-1.4b": dict(model_type="diffllama", architectures=["DiffLlamaForCausalLM"], hidden_size=2048,
+    "diffllama-1.2b": dict(model_type="diffllama", architectures=["DiffLlamaForCausalLM"], hidden_size=2048,
                            intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=32,
                            vocab_size=32000, lambda_std_dev=0.1, tie_word_embeddings=False),
     "qwen3-3b": dict(model_type="qwen3", architectures=["Qwen3ForCausalLM"], hidden_size=2560, intermediate_size=9728,

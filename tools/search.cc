@@ -92,7 +92,7 @@ void CheckLimit(const CLI::App& command, const SearchArguments& options) {
   if (given("--within") && !(options.within > 0))
     FailUsage("--within: got {}, expected nats per token above 0; try 0.01", options.within);
   if (given("--bits-per-weight") && !(options.bits_per_weight > 0 && options.bits_per_weight <= 64))
-    FailUsage("--bits-per-weight: got {}, expected bits above 0; try 4.25", options.bits_per_weight);
+    FailUsage("--bits-per-weight: got {}, expected bits above 0 and up to 64; try 4.25", options.bits_per_weight);
   if (given("--bytes")) BytesOf(options.bytes);
   RequireEffect(command, !given("--within"), {"--out-model"}, "--bits-per-weight or --bytes");
 }

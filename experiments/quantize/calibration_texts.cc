@@ -19,17 +19,22 @@ namespace {
 
 using Part = CalibrationTexts::Part;
 
-bool IsFile(std::string_view name) { return std::filesystem::exists(std::filesystem::path(name)); }
+bool IsFile(std::string_view name) {
+  std::error_code too_long;  // as a list of files may be
+  return std::filesystem::exists(std::filesystem::path(name), too_long);
+}
 
 Part ParsePart(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == text.npos || IsFile(text)) return {std::filesystem::path(text)};
   const auto weight = ParseNumber<double>(text.substr(colon + 1));
-  if (!weight || !std::isfinite(*weight) || *weight <= 0)
-    FailUsage("--calibrate: {}: got weight '{}', expected a number above 0, as in a.txt:2,b.txt:1", text,
+  if (!weight || !(*weight >= 1e-6 && *weight <= 1e6))
+    FailUsage("--calibrate: {}: got weight '{}', expected a number from 1e-6 to 1e6, as in a.txt:2,b.txt:1", text,
               text.substr(colon + 1));
   return {std::filesystem::path(text.substr(0, colon)), *weight};
 }
+
+bool AreDocuments(const std::filesystem::path& path) { return path.extension() == ".jsonl"; }
 
 // Each document a row, whose windows end where it does.
 TokenInput LoadDocumentRows(const std::filesystem::path& path, const std::filesystem::path& model_folder,
@@ -49,7 +54,7 @@ void KeepCut(TokenInput& input, const Shard& cut) {
     all = {all.begin() + static_cast<ptrdiff_t>(begin), all.begin() + static_cast<ptrdiff_t>(end)};
   };
   if (input.sequences.size() == 1) return keep(input.sequences[0], "tokens");
-  keep(input.sequences, "rows");
+  keep(input.sequences, AreDocuments(input.path) ? "documents" : "rows");
 }
 
 int64_t TokensOf(const TokenInput& input) {
@@ -58,9 +63,9 @@ int64_t TokensOf(const TokenInput& input) {
   return tokens;
 }
 
-// Windows of documents are of any length: so many of them as hold these tokens.
+// Windows of documents are of any length: so many, at even distances, as hold about these tokens.
 std::vector<ScoredSequence> CutDocuments(const TokenInput& input, const ModelConfig& config, WindowOptions options) {
-  if (options.tokens == 0) return CutDisjoint(input, config, options);
+  if (options.tokens == 0 || options.from == TakeFrom::kStart) return CutDisjoint(input, config, options);
   WindowOptions whole = options;
   whole.tokens = whole.limit = 0;
   const double windows = static_cast<double>(CutDisjoint(input, config, whole).size()),
@@ -71,9 +76,16 @@ std::vector<ScoredSequence> CutDocuments(const TokenInput& input, const ModelCon
   return CutDisjoint(input, config, options);
 }
 
-bool AreDocuments(const std::filesystem::path& path) { return path.extension() == ".jsonl"; }
+// ", cut 0/5 by 16384 tokens, window 0, limit 0, spread, weight 1": the cut, and by what its windows were chosen, which
+// cuts of one text share (studies/sweep/cut_spread.h).
+std::string CutText(const Shard& cut, double weight, const WindowOptions& options) {
+  if (cut.count == 1) return "";
+  return Formatted(", cut {}/{} by {} tokens, window {}, limit {}, {}, weight {}", cut.index, cut.count, options.tokens,
+                   options.window, options.limit, Name(options.from), weight);
+}
 
-void Add(CalibrationWindows& all, const TokenInput& input, const Shard& cut, std::vector<ScoredSequence> sequences) {
+void Add(CalibrationWindows& all, const TokenInput& input, const std::string& cut,
+         std::vector<ScoredSequence> sequences) {
   CalibratedOn& on =
       all.files.emplace_back(CalibratedOn{.file = input.path.filename().string(), .windows = std::ssize(sequences)});
   std::vector<int32_t> seen;  // lengths and ids: the same text in other windows is another calibration
@@ -82,9 +94,8 @@ void Add(CalibrationWindows& all, const TokenInput& input, const Shard& cut, std
     seen.push_back(static_cast<int32_t>(s.tokens.size()));
     for (const int32_t token : s.tokens) seen.push_back(token);
   }
-  const std::string of_cut = cut.count == 1 ? "" : Formatted(", cut {}/{}", cut.index, cut.count);
   all.provenance += (all.provenance.empty() ? "" : "; ") +
-                    Formatted("{}, sha256 {}{}, {} tokens in {} windows, sha256 {}", on.file, input.sha256, of_cut,
+                    Formatted("{}, sha256 {}{}, {} tokens in {} windows, sha256 {}", on.file, input.sha256, cut,
                               on.tokens, on.windows, Sha256Hex(std::as_bytes(std::span(seen))));
   std::ranges::move(sequences, std::back_inserter(all.sequences));
 }
@@ -111,7 +122,7 @@ CalibrationWindows CutInputs(const CalibrationTexts& texts, std::vector<TokenInp
     if (inputs.size() > 1 && own.tokens == 0)
       Fail("{}: got no token, its share of {:.0f} tokens of all texts; try more --tokens, or another weight",
            inputs[i].path.string(), tokens);
-    Add(all, inputs[i], texts.cut,
+    Add(all, inputs[i], CutText(texts.cut, texts.parts[i].weight, options),
         AreDocuments(inputs[i].path) ? CutDocuments(inputs[i], config, own) : CutDisjoint(inputs[i], config, own));
   }
   return all;

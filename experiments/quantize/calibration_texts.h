@@ -31,8 +31,8 @@ struct CalibrationTexts {
     if (!file.empty()) parts.push_back({std::move(file)});
   }
 
-  // A name with ':' or ',' that is a file's is that file. Throws Error for a weight that is no number above 0, a file
-  // twice and an empty name.
+  // A name with ':' or ',' that is a file's is that file. Throws Error for a weight that is no number from 1e-6 to 1e6,
+  // a file twice and an empty name.
   static CalibrationTexts Parse(const std::string& text, const Shard& cut = {});
   bool empty() const { return parts.empty(); }
 };

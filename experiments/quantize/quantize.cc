@@ -45,12 +45,24 @@ void CheckJob(const QuantizeJob& job) {
   }
   if (keeps_clips && job.statistics.empty())
     Fail("quantize, plan '{}': +static needs statistics; try --stats FILE.h5", job.plan.canonical());
+  if (smooths && !job.statistics.empty() && !job.calibration.empty() && !m.RoundsByCalibration())
+    Fail("quantize, {}: got statistics and a calibration text, expected one; try without --calibrate", m.Text());
   for (const CalibrationTexts::Part& part : job.calibration.parts) {
     if (!std::filesystem::exists(part.file))
       Fail("{}: no such file; expected a calibration text or ids", part.file.string());
   }
   if (!job.statistics.empty() && !keeps_clips && !(smooths && m.alpha))
     Fail("quantize: --stats is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
+}
+
+bool SmoothsByText(const QuantizeJob& job) {
+  return (job.method.equivalent == Equivalent::kSmoothQuant && job.statistics.empty()) ||
+         job.method.equivalent == Equivalent::kAwq;
+}
+
+std::vector<CalibratedOn> SeenByEquivalent(const QuantizeJob& job) {
+  if (!SmoothsByText(job)) return {};
+  return CutCalibration(job.calibration, job.model, LoadConfig(job.model), job.windows).files;
 }
 
 // The data that the step for equivalent weights used.
@@ -126,9 +138,12 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   if (asked.method.equivalent == Equivalent::kAwq) CheckAwq(LoadConfig(asked.model), asked.plan);
   QuantizeJob job = asked;
   job.model_sha256 = ReadModel(job, progress);
+  const std::vector<CalibratedOn> seen = SeenByEquivalent(job);
   if (job.method.rounding == Rounding::kNone) {
     Prepare(job, job.out, progress);
-    return OnlyPrepared(job.model, job.out);
+    QuantizeSummary prepared = OnlyPrepared(job.model, job.out);
+    prepared.calibration = seen;
+    return prepared;
   }
   ModelConfig config = LoadConfig(job.model);
   if (job.method.equivalent == Equivalent::kHadamard) config.tied_embeddings = false;  // afterwards
@@ -144,8 +159,7 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   }
   QuantizeSummary summary = RoundInParts(job, model, parts, progress);
   summary.bytes_before = Checkpoint(job.model).total_bytes();
-  if (summary.calibration.empty() && !job.calibration.empty())  // seen by the equivalent weights alone
-    summary.calibration = CutCalibration(job.calibration, job.model, config, job.windows).files;
+  if (summary.calibration.empty()) summary.calibration = seen;
   parts.Remove();
   return summary;
 }

@@ -7,6 +7,7 @@
 #include "experiments/plan/rule_checks.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/format/quantized_matrix.h"
 
 namespace tare {
 
@@ -32,6 +33,17 @@ ResolvedPlan PlanOfWeights(const QuantizeJob& job, const Checkpoint& files, cons
   return {job.plan, sites, Carrying::kStored, statics};
 }
 
+namespace {
+
+// Of a matrix; 0 of a tensor that is none, which is refused when it is read.
+int64_t InputsOf(const Checkpoint& files, const std::string& name) {
+  if (const ForeignMatrix* matrix = files.FindForeign(name)) return matrix->in();
+  const TensorView* const tensor = files.Find(name);
+  return tensor != nullptr && tensor->shape.size() == 2 ? tensor->shape[1] : 0;
+}
+
+}  // namespace
+
 int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
   const ResolvedPlan plan = PlanOfWeights(job, files, config);
   const std::string method = job.method.Text();
@@ -41,8 +53,9 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (rule == nullptr || !files.Has(name)) continue;
     ++matrices;
     const FormatInfo& info = Info(rule->format);
-    if (rule->granularity.kind == Granularity::Kind::kGroup && rule->granularity.n % info.together != 0)
-      RefuseRule(*rule, Name(rule->granularity),
+    const int64_t group = GroupOf(rule->granularity, InputsOf(files, name));
+    if (group % info.together != 0)
+      RefuseRule(*rule, Formatted("groups of {} in '{}'", group, name),
                  Formatted("groups of a multiple of {}, which share a code", info.together), "group16");
     if (!job.method.RoundsByCalibration()) continue;
     if (rule->granularity.kind == Granularity::Kind::kTensor)

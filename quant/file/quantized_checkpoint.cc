@@ -12,8 +12,8 @@
 namespace tare {
 namespace {
 
-constexpr std::string_view kSchema = "tare.quantized/3";
-constexpr std::string_view kOlderSchemas[] = {"tare.quantized/2", "tare.quantized/1"};
+constexpr std::string_view kSchema = "tare.quantized/4";
+constexpr std::string_view kOlderSchemas[] = {"tare.quantized/3", "tare.quantized/2", "tare.quantized/1"};
 constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "codes/", kScales = "scales/",
                            kTensorScales = "tensor_scales/", kZeros = "zeros/", kMinima = "minima/", kGrids = "grids/",
                            kClips = "clips/";

@@ -2,7 +2,7 @@
 // A quantized checkpoint: one HDF5 file with everything that a model needs. quantized-checkpoint.md beside this file
 // describes the layout for readers in other languages.
 //
-//   /                 schema "tare.quantized/3", plan, plan_hash, method, source, source_sha256, calibration
+//   /                 schema "tare.quantized/4", plan, plan_hash, method, source, source_sha256, calibration
 //   /files/NAME       config.json and the tokenizer's files (kTokenizerFiles of checkpoint.h): u8, unchanged
 //   /tensors/NAME     unquantized tensors, as stored; BF16 and F16 as u16 with the attribute dtype
 //   /codes/NAME       u8 [out, bytes of a row], quant/format/pack.h; attributes format, granularity, group, in

@@ -33,8 +33,9 @@ void LatticePoint(uint16_t code, float* point);
 // The code of a point; empty for values that are none.
 std::optional<uint16_t> LatticeCode(const float* point);
 
-// Writes the point nearest to x, [kLatticeWidth] finite values. Of points at one distance in f32, the one with the
-// shift 1/4, then the lowest entry. Some 8,000 operations.
+// Writes the point nearest to x, [kLatticeWidth] finite values, as far as f32 tells: its squared distance is at most
+// 2^-18 (1 + |x| + |x|^2) above the least. Of points at one distance the one with the shift 1/4, then the lowest entry.
+// Some 8,000 operations.
 void NearestLatticePoint(const float* x, float* point);
 
 }  // namespace tare

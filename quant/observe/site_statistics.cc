@@ -2,6 +2,7 @@
 #include "quant/observe/site_statistics.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -13,6 +14,10 @@ namespace tare {
 bool HasChannels(Site site) { return site != Site::kAttnLogits && site != Site::kProbs && site != Site::kDifference; }
 
 bool IsMeasured(Site site, std::string_view format) {
+  if (format.starts_with("int")) {  // of fewer bits than the site's integers have
+    const std::optional<Format> codes = ParseFormat(format.substr(0, format.find('/')));
+    if (codes && !ClassOf(site).OfBits(Info(*codes).bits)) return false;
+  }
   if (format.ends_with("/channel")) return HasChannels(site);
   return !format.ends_with("/head") || ClassOf(site).dimensions.contains('h');
 }

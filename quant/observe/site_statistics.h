@@ -36,7 +36,8 @@ enum BaseSum : size_t {
 bool HasChannels(Site site);
 
 // Whether the error of FORMAT/GRANULARITY is measured at the site: per head only if it has heads, per channel only if
-// it has channels, any other granularity everywhere. A FORMAT alone has its own blocks (mxfp4).
+// it has channels, any other granularity everywhere; int3 and int2 of weights only. A FORMAT alone has its own blocks
+// (mxfp4).
 bool IsMeasured(Site site, std::string_view format);
 
 // Names of a site's sums in order: those of BaseSum; then, for an attention map (probs, difference), those of maps;

@@ -258,7 +258,7 @@ std::vector<Format> ParseCalibratedFormats(std::string_view text) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view name = text.substr(begin, end - begin);
     const std::optional<Format> format = ParseFormat(name);
-    if (!format || Info(*format).min_code >= 0 || std::ranges::find(formats, *format) != formats.end())
+    if (!format || Info(*format).min_code >= 0 || Info(*format).bits < 4 || std::ranges::contains(formats, *format))
       FailUsage("--calibrate: got '{}', expected int8, int6 and int4, each once at most", name);
     formats.push_back(*format);
     begin = end + 1;

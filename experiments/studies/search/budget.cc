@@ -53,17 +53,17 @@ Steps StepsWithin(double left, const std::vector<std::vector<LevelCost>>& parts)
 }
 
 // Adds a part: least[s] becomes the least loss of all parts so far within s steps. Returns the part's level there.
-std::vector<uint8_t> AddPart(const std::vector<LevelCost>& levels, const Steps& steps, std::vector<double>& least) {
-  TARE_CHECK(levels.size() <= std::numeric_limits<uint8_t>::max());
+std::vector<uint16_t> AddPart(const std::vector<LevelCost>& levels, const Steps& steps, std::vector<double>& least) {
+  TARE_CHECK(levels.size() <= std::numeric_limits<uint16_t>::max());
   const double cheapest = Cheapest(levels);
-  std::vector<uint8_t> level_at(steps.all + 1);
+  std::vector<uint16_t> level_at(steps.all + 1);
   std::vector<double> next(steps.all + 1, kImpossible);
   for (size_t level = 0; level < levels.size(); ++level) {
     const double loss = std::max(levels[level].loss, 0.0);
     for (size_t s = steps.Of(levels[level].cost - cheapest), from = 0; s <= steps.all; ++s, ++from) {
       if (least[from] + loss >= next[s]) continue;
       next[s] = least[from] + loss;
-      level_at[s] = static_cast<uint8_t>(level);
+      level_at[s] = static_cast<uint16_t>(level);
     }
   }
   least = std::move(next);
@@ -78,7 +78,7 @@ std::optional<FrontierPoint> LeastLossWithin(double budget, const std::vector<st
   if (!(left >= 0)) return std::nullopt;
   const Steps steps = StepsWithin(left, parts);
   std::vector<double> least(steps.all + 1, 0.0);
-  std::vector<std::vector<uint8_t>> level_at;
+  std::vector<std::vector<uint16_t>> level_at;
   for (const std::vector<LevelCost>& levels : parts) level_at.push_back(AddPart(levels, steps, least));
 
   FrontierPoint choice{.levels = std::vector<size_t>(parts.size()), .cost = 0, .loss = 0};

@@ -41,11 +41,16 @@ double Search::BitsAt(size_t step) const {
 std::vector<FrontierPoint> FrontierOf(const std::vector<SearchPart>& parts) { return Frontier(CostsOf(parts)); }
 
 void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& parts) {
-  double least = 0;
-  for (const SearchPart& part : parts)
+  double least = 0, unquantized = 0;
+  for (const SearchPart& part : parts) {
     least += std::ranges::min(part.levels, {}, [](const PartLevel& level) { return level.of.cost; }).of.cost;
-  if (least <= budget.bits) return;
+    for (const PartLevel& level : part.levels) unquantized += level.plan == kUnquantized ? level.of.cost : 0;
+  }
   const double weights = budget.stored.weights, enough = std::ceil(least / weights * 1000) / 1000;
+  if (unquantized > 0 && budget.bits >= unquantized)
+    FailUsage("got room for {:.3f} bits per weight, expected less than the {:.3f} that they have; try {:.3f}",
+              budget.bits / weights, unquantized / weights, std::max(enough, unquantized / weights / 4));
+  if (least <= budget.bits) return;
   FailUsage(
       "got room for {:.3f} bits per weight, expected at least {:.3f}, which the smallest levels take beside {} of all "
       "other tensors; try --bits-per-weight {:.3f}",
@@ -72,7 +77,8 @@ std::vector<FrontierPoint> ChoicesWithin(const SearchBudget& budget, const std::
 void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run) {
   if (search.budget) {
     for (size_t step = 0; step < search.frontier.size(); ++step) search.verified.push_back(run(step));
-    search.answer = search.verified.size() - 1;
+    const auto best = std::ranges::min_element(search.verified, {}, &VerifiedPoint::Loss);
+    search.answer = static_cast<size_t>(best - search.verified.begin());
     return;
   }
   const auto loss_of = [&](size_t step) {

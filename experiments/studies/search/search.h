@@ -57,9 +57,9 @@ void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& part
 std::vector<FrontierPoint> ChoicesWithin(const SearchBudget& budget, const std::vector<SearchPart>& parts,
                                          const std::vector<std::vector<size_t>>& uniform);
 
-// With a budget it measures all points. Else it measures points, by their step, until the point after the answer is
-// known to lose more than `within`, or the answer is the last point. Throws Error if the frontier's second point
-// already loses more: then only f32 is within.
+// With a budget it measures all points, and the answer is the one that loses least. Else it measures points, by their
+// step, until the point after the answer is known to lose more than `within`, or the answer is the last point. Throws
+// Error if the frontier's second point already loses more: then only f32 is within.
 void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run);
 
 // A point from its cells and those of f32, task by task.

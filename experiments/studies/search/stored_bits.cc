@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "experiments/model/fused_tensors.h"
+#include "experiments/quantize/provenance.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "quant/base/error.h"
 #include "quant/format/quantized_matrix.h"
@@ -21,14 +22,18 @@ struct MatrixInFile {
 };
 
 // Of each part: one matrix, or those of all experts.
-std::map<PartPlace, std::vector<MatrixInFile>> MatricesOf(const Checkpoint& files, const ModelConfig& config) {
+std::map<PartPlace, std::vector<MatrixInFile>> MatricesOf(const Checkpoint& files, const ModelConfig& config,
+                                                          const std::string& where) {
   std::map<PartPlace, std::vector<MatrixInFile>> stored;
   for (const auto& [name, key] : WeightSites(config)) {
     std::vector<MatrixInFile>& matrices = stored[{key.site, key.layer}];
-    if (const TensorView* tensor = files.Find(name))
-      matrices.push_back({tensor->shape.at(0), tensor->shape.at(1), 8.0 * static_cast<double>(tensor->bytes.size())});
-    else if (const ForeignMatrix* matrix = files.FindForeign(name))
+    if (const TensorView* tensor = files.Find(name)) {
+      if (tensor->shape.size() != 2)
+        Fail("{}: tensor '{}': got {} dimensions, expected a matrix", where, name, tensor->shape.size());
+      matrices.push_back({tensor->shape[0], tensor->shape[1], 8.0 * static_cast<double>(tensor->bytes.size())});
+    } else if (const ForeignMatrix* matrix = files.FindForeign(name)) {
       matrices.push_back({matrix->out(), matrix->in(), 8.0 * static_cast<double>(matrix->bytes())});
+    }
   }
   return stored;
 }
@@ -49,7 +54,8 @@ double BitsOf(const MatrixInFile& matrix, const PartLevel& level) {
 StoredBits CountStoredBits(const std::filesystem::path& model, const ModelConfig& config,
                            std::vector<SearchPart>& parts) {
   const Checkpoint files = OpenSplit(model, config);
-  const auto stored = MatricesOf(files, config);
+  RefuseCodes(files, model);
+  const auto stored = MatricesOf(files, config, model.string());
   StoredBits bits{.weights = 0, .others = 8.0 * static_cast<double>(files.total_bytes())};
   for (SearchPart& part : parts) {
     if (!IsWeight(part.site))

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <tuple>
 
 #include "experiments/model/model.h"
@@ -20,20 +19,46 @@ namespace {
 // All that models of one group share, and the cut of this one.
 struct Origin {
   std::tuple<std::string, std::string, std::string, std::string> shared;
-  std::string cut;
+  size_t cut = 0;
 };
 
-// Empty for a model that is not of a cut. Of each calibration text the cut, and the windows, which follow from it, are
-// taken out (calibration_texts.h).
+// "a.txt, sha256 ..., cut 0/5 by 16384 tokens, ..., 16352 tokens in 32 windows, sha256 ..." (calibration_texts.h): what
+// stands before the cut's number and behind it, without the windows, which follow from the cut.
+struct TextOfCut {
+  std::string before, behind;
+  size_t cut = 0;
+};
+
+std::optional<TextOfCut> ParseTextOfCut(std::string_view text) {
+  constexpr std::string_view kCut = ", cut ", kWindows = " tokens in ";
+  const size_t cut = text.find(kCut), slash = text.find('/', std::min(cut, text.size())),
+               windows = text.rfind(kWindows);
+  if (cut == text.npos || slash == text.npos || windows == text.npos || windows < slash) return {};
+  const size_t first = cut + kCut.size();
+  const auto number = ParseNumber<size_t>(text.substr(first, slash - first));
+  if (!number) return {};
+  const std::string_view behind = text.substr(slash, windows - slash);
+  return TextOfCut{std::string(text.substr(0, first)), std::string(behind.substr(0, behind.rfind(", "))), *number};
+}
+
+// Empty for a model that is not of a cut, the same of all its texts.
 std::optional<Origin> OriginOf(const std::filesystem::path& model) {
   const Checkpoint files(model);
   if (files.quantized() == nullptr) return {};
   const Provenance& p = files.quantized()->provenance();
-  static const std::regex of_cut(", cut ([0-9]+)/([0-9]+), [0-9]+ tokens in [0-9]+ windows, sha256 [0-9a-f]{64}");
-  std::smatch found;
-  if (!std::regex_search(p.calibration, found, of_cut)) return {};
-  return Origin{{p.plan, p.method, p.source_sha256, std::regex_replace(p.calibration, of_cut, ", cut of $2")},
-                found[1].str()};
+  Origin origin{.shared = {p.plan, p.method, p.source_sha256, ""}};
+  std::optional<size_t> cut;
+  for (size_t begin = 0; begin < p.calibration.size();) {
+    const size_t end = std::min(p.calibration.find("; ", begin), p.calibration.size());
+    const auto text = ParseTextOfCut(std::string_view(p.calibration).substr(begin, end - begin));
+    if (!text || (cut && *cut != text->cut)) return {};
+    cut = text->cut;
+    std::get<3>(origin.shared) += text->before + "*" + text->behind + "; ";
+    begin = end + 2;
+  }
+  if (!cut) return {};
+  origin.cut = *cut;
+  return origin;
 }
 
 // The figures of a group's models under one plan and task, in the order of the models; empty if some have none.
@@ -83,7 +108,7 @@ std::vector<CutModels> ModelsByCuts(const std::vector<std::filesystem::path>& mo
   std::map<decltype(Origin::shared), std::map<size_t, std::string>> by_origin;
   for (const std::filesystem::path& model : models) {
     if (const std::optional<Origin> origin = OriginOf(model))
-      by_origin[origin->shared][ParseNumber<size_t>(origin->cut).value_or(0)] = ModelName(model);
+      by_origin[origin->shared].emplace(origin->cut, ModelName(model));  // of two of one cut the first
   }
   std::vector<CutModels> groups;
   for (const auto& [shared, by_cut] : by_origin) {

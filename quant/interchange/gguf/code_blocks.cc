@@ -36,7 +36,7 @@ void PutBlockCodes(TensorType type, const float* codes, uint8_t* b) {
 
 bool HoldsCodes(TensorType type, const QuantizedMatrix& m) {
   if (!IsInteger(m.format) || m.group % kBlockCodes != 0 || m.in % m.group != 0) return false;
-  const bool four = Info(m.format).bits == 4;
+  const bool four = Info(m.format).bits <= 4;
   if (type == TensorType::kQ4_1) return four && HasOffset(m.format);
   return !HasOffset(m.format) && (type == TensorType::kQ8_0 || (type == TensorType::kQ4_0 && four));
 }

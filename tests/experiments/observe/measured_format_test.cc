@@ -46,6 +46,14 @@ TEST(MeasuredFormat, ParsesAList) {
   EXPECT_THAT(Refused("int8/row,"), HasSubstr("after the last comma"));
 }
 
+// Integers of three and two bits are of weights.
+TEST(MeasuredFormat, FewBitsAreMeasuredAtWeights) {
+  const std::vector<MeasuredFormat> formats = ParseMeasuredFormats("int3/row,int4/row,int2/group16");
+  EXPECT_EQ(FormatsOf(Site::kLayerOut, formats).size(), 1u);
+  EXPECT_EQ(FormatsOf(Site::kProbs, formats).size(), 1u);
+  EXPECT_EQ(FormatsOf(Site::kQProjW, formats).size(), 3u);
+}
+
 // Against the scalar truth of quant/format.
 TEST(MeasuredFormat, QuantizesAsGroupsAreDefined) {
   std::mt19937 random(1);

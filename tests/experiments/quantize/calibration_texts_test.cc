@@ -49,7 +49,8 @@ TEST_F(CalibrationTextsTest, WeightsAreParsed) {
   EXPECT_EQ(texts.parts[0].weight, 2.5);
   EXPECT_EQ(texts.parts[1].weight, 1);
   EXPECT_TRUE(CalibrationTexts::Parse("").empty());
-  for (const char* wrong : {"a:0", "a:-1", "a:x", "a:", "a:inf", "a:nan", "a,", ",a", "a:1,a:2", ":2"})
+  for (const char* wrong :
+       {"a:0", "a:-1", "a:x", "a:", "a:inf", "a:nan", "a:1e305", "a:1e-7", "a,", ",a", "a:1,a:2", ":2"})
     EXPECT_THAT([&] { CalibrationTexts::Parse(wrong); }, ThrowsMessage<Error>(HasSubstr("--calibrate: "))) << wrong;
 }
 
@@ -112,6 +113,23 @@ TEST_F(CalibrationTextsTest, DocumentsEndTheirWindows) {
               static_cast<double>(windows) / 2, 1);
 }
 
+// A list longer than a file's name may be, and no file.
+TEST_F(CalibrationTextsTest, ListsMayBeLong) {
+  std::string list = Path("a.txt");
+  for (int i = 0; i < 40; ++i) list += ",part-" + std::to_string(i) + "-of-forty.txt:3";
+  EXPECT_EQ(CalibrationTexts::Parse(list).parts.size(), 41u);
+}
+
+// From the start, exactly: a long document first does not bring its whole length.
+TEST_F(CalibrationTextsTest, TheFirstTokensOfDocuments) {
+  std::string lines = "{\"text\": \"" + GetFile(folder_ / "b.txt") + "\"}\n";
+  for (int i = 0; i < 200; ++i) lines += "{\"text\": \"Three.\"}\n";
+  WriteFileAtomically(folder_ / "d.jsonl", lines);
+  const CalibrationWindows cut = Cut(Path("d.jsonl"), {.window = 8, .tokens = 21, .from = TakeFrom::kStart});
+  EXPECT_EQ(cut.files[0].windows, 3);
+  EXPECT_EQ(cut.files[0].tokens, 24);
+}
+
 TEST_F(CalibrationTextsTest, CutsAreTheWholeText) {
   const std::vector<int32_t> all = Encoded(GetFile(folder_ / "a.txt"));
   std::vector<int32_t> joined;
@@ -119,7 +137,7 @@ TEST_F(CalibrationTextsTest, CutsAreTheWholeText) {
   for (size_t i = 0; i < 5; ++i) {
     const CalibrationWindows cut = Cut(Path("a.txt"), {.window = 50}, {.index = i, .count = 5});
     for (const ScoredSequence& s : cut.sequences) joined.insert(joined.end(), s.tokens.begin() + 1, s.tokens.end());
-    EXPECT_THAT(cut.provenance, HasSubstr(", cut " + std::to_string(i) + "/5, "));
+    EXPECT_THAT(cut.provenance, HasSubstr(", cut " + std::to_string(i) + "/5 by 0 tokens, window 50, "));
   }
   EXPECT_EQ(joined, all);
   WriteCalibrationIds(folder_ / "ids.h5");  // eight rows

@@ -43,7 +43,7 @@ TEST(RoundedWeights, MatricesThatCannotBeRoundedAreRefusedByRule) {
   refuses("down_proj.w=int8/group48", "rtn", "group48");
   refuses("down_proj.w=int8/tensor", "gptq", "try channel");
   refuses("linear_in=int8/token", "rtn", "got no rule for weights");
-  refuses("weights=e8p/group4", "gptq", "got group4, expected groups of a multiple of 8");
+  refuses("weights=e8p/group4", "gptq", "got groups of 4 in 'model.layers.0.");
   refuses("weights=e8p/channel", "gptq+quantease", "got e8p, expected a code for each weight");
 }
 

@@ -228,7 +228,7 @@ TEST(QuantizedCheckpoint, ScalesThatNoQuantizerWritesAreSeenByVerify) {
 
 // A file made by other means, with one fault at a time.
 struct Foreign {
-  std::string schema = "tare.quantized/3", format = "int8";
+  std::string schema = "tare.quantized/4", format = "int8";
   int64_t in = 8, group = 4, row_bytes = 8, groups = 2;
   void Write(const std::filesystem::path& path) const {
     Hdf5Writer file(path);
@@ -254,11 +254,11 @@ TEST(QuantizedCheckpoint, InconsistentPartsAreRefused) {
   };
   Foreign{}.Write(folder / "f.h5");
   EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
-  for (const char* older : {"tare.quantized/1", "tare.quantized/2"}) {
+  for (const char* older : {"tare.quantized/1", "tare.quantized/2", "tare.quantized/3"}) {
     Foreign{.schema = older}.Write(folder / "f.h5");
     EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
   }
-  refused({.schema = "tare.quantized/4"}, "schema tare.quantized/4");
+  refused({.schema = "tare.quantized/5"}, "schema tare.quantized/5");
   refused({.schema = "tare.stats/1"}, "schema tare.stats/1");
   refused({.format = "int5"}, "int5");
   refused({.format = "u8"}, "u8");

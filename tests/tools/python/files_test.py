@@ -127,8 +127,8 @@ print(before, file.array("units").tolist())
         self.refuses("other.h5", tare.open, self.folder / "other.h5")
         program("dump", MODEL, "--input", MODEL / "expected.safetensors", "--sites", "logits", "--out",
                 self.folder / "dump.h5")
-        self.refuses("expected one of tare.stats.file/2 tare.quantized/1 tare.quantized/2 tare.quantized/3; try the "
-                     "version", tare.open, self.folder / "dump.h5")
+        self.refuses("expected one of tare.stats.file/2 tare.quantized/1 tare.quantized/2 tare.quantized/3 "
+                     "tare.quantized/4; try the version", tare.open, self.folder / "dump.h5")
 
 
 class QuantizedCheckpointTest(Case):

@@ -57,12 +57,13 @@ TEST(CutSpread, ModelsAreGroupedByTheirOrigin) {
   const TemporaryFolder folder;
   WriteCalibrationIds(folder / "ids.h5");
   std::vector<std::filesystem::path> models{GoldenFolder("llama-mha")};
-  const auto make = [&](const char* name, const char* method, size_t index, size_t count) {
+  const auto make = [&](const char* name, const char* method, size_t index, size_t count, int64_t tokens = 0) {
     QuantizeJob job{.model = GoldenFolder("llama-mha"),
                     .plan = Plan::Parse("weights=int4/channel"),
                     .out = folder / name,
                     .method = QuantizeMethod::Parse(method),
-                    .calibration = folder / "ids.h5"};
+                    .calibration = folder / "ids.h5",
+                    .windows = {.tokens = tokens}};
     job.calibration.cut = {.index = index, .count = count};
     Quantize(job, {});
     models.push_back(job.out);
@@ -72,6 +73,7 @@ TEST(CutSpread, ModelsAreGroupedByTheirOrigin) {
   make("whole.h5", "gptq", 0, 1);
   make("third.h5", "gptq", 0, 3);  // of other cuts, and alone
   make("q0.h5", "rtn+quantease", 0, 2);
+  make("few.h5", "gptq", 1, 2, 100);  // of other windows
   EXPECT_THAT(ModelsByCuts(models), ElementsAre(ElementsAre("g0.h5", "g1.h5")));
 }
 
