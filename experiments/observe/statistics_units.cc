@@ -45,8 +45,9 @@ void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& 
       for (const SiteKey& key : model.Keys(info.site)) measured = measured || sites.Wants(key.site, key.layer);
     }
     if (!measured && (format.starts_with("int3") || format.starts_with("int2")))
-      FailUsage("--formats: {}: got no weights at {}, expected some, which alone have so few bits; try int4", format,
-                sites.canonical());
+      FailUsage(
+          "--formats: {}: got no weights at {}, expected some: other sites have no integers of 3 or 2 bits; try int4",
+          format, sites.canonical());
     if (!measured)
       FailUsage("--formats: {}: got none of its heads or channels at {}; try row", format, sites.canonical());
   }

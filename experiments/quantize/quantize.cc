@@ -60,25 +60,25 @@ bool SmoothsByText(const QuantizeJob& job) {
          job.method.equivalent == Equivalent::kAwq;
 }
 
-std::vector<CalibratedOn> SeenByEquivalent(const QuantizeJob& job) {
+// What the step for equivalent weights sees of the calibration texts; empty if it sees none.
+CalibrationWindows SeenTexts(const QuantizeJob& job) {
   if (!SmoothsByText(job)) return {};
-  return CutCalibration(job.calibration, job.model, LoadConfig(job.model), job.windows).files;
+  return CutCalibration(job.calibration, job.model, LoadConfig(job.model), job.windows);
 }
 
 // The data that the step for equivalent weights used.
-std::string SeenBySmoothing(const QuantizeJob& job, const ModelConfig& config) {
+std::string SeenBySmoothing(const QuantizeJob& job, const CalibrationWindows& seen) {
   if (job.method.equivalent == Equivalent::kNone || job.method.equivalent == Equivalent::kHadamard) return "";
   if (!job.statistics.empty()) return Formatted("statistics sha256 {}", Sha256OfFile(job.statistics));
-  const std::string text = CutCalibration(job.calibration, job.model, config, job.windows).provenance;
-  return job.method.alpha ? text : Formatted("{} for {}", text, job.plan.canonical());
+  return job.method.alpha ? seen.provenance : Formatted("{} for {}", seen.provenance, job.plan.canonical());
 }
 
-Provenance PreparedProvenance(const QuantizeJob& job, const Checkpoint& files) {
+Provenance PreparedProvenance(const QuantizeJob& job, const Checkpoint& files, const CalibrationWindows& seen) {
   Provenance provenance = ProvenanceOf(files, job.model, job.model_sha256);
   const Plan nothing = Plan::Parse("");
   provenance.plan = nothing.canonical();
   provenance.plan_hash = nothing.hash();
-  AddStep(provenance, job.method.EquivalentText(), SeenBySmoothing(job, LoadConfig(job.model)));
+  AddStep(provenance, job.method.EquivalentText(), SeenBySmoothing(job, seen));
   return provenance;
 }
 
@@ -98,9 +98,10 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, co
 }
 
 // Makes the checkpoint with equivalent weights; an existing one is from an earlier run of the same job.
-void Prepare(const QuantizeJob& job, const std::filesystem::path& out, const Progress& progress) {
+void Prepare(const QuantizeJob& job, const std::filesystem::path& out, const CalibrationWindows& seen,
+             const Progress& progress) {
   const Checkpoint files = OpenSplit(job.model, LoadConfig(job.model));
-  const Provenance provenance = PreparedProvenance(job, files);
+  const Provenance provenance = PreparedProvenance(job, files, seen);
   if (job.resume && std::filesystem::exists(out)) {
     const bool unties = job.method.equivalent == Equivalent::kHadamard && LoadConfig(job.model).tied_embeddings;
     const QuantizedCheckpoint prepared(out);
@@ -138,11 +139,11 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   if (asked.method.equivalent == Equivalent::kAwq) CheckAwq(LoadConfig(asked.model), asked.plan);
   QuantizeJob job = asked;
   job.model_sha256 = ReadModel(job, progress);
-  const std::vector<CalibratedOn> seen = SeenByEquivalent(job);
+  const CalibrationWindows seen = SeenTexts(job);
   if (job.method.rounding == Rounding::kNone) {
-    Prepare(job, job.out, progress);
+    Prepare(job, job.out, seen, progress);
     QuantizeSummary prepared = OnlyPrepared(job.model, job.out);
-    prepared.calibration = seen;
+    prepared.calibration = seen.files;
     return prepared;
   }
   ModelConfig config = LoadConfig(job.model);
@@ -155,11 +156,11 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   std::filesystem::path model = job.model;
   if (job.method.equivalent != Equivalent::kNone) {
     model = parts.Prepared();
-    Prepare(job, model, progress);
+    Prepare(job, model, seen, progress);
   }
   QuantizeSummary summary = RoundInParts(job, model, parts, progress);
   summary.bytes_before = Checkpoint(job.model).total_bytes();
-  if (summary.calibration.empty()) summary.calibration = seen;
+  if (summary.calibration.empty()) summary.calibration = seen.files;
   parts.Remove();
   return summary;
 }

@@ -11,8 +11,6 @@
 #include "experiments/model/family.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/model.h"
-#include "experiments/model/sites_of_model.h"
-#include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibrated_rounding.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/rounded_weights.h"

@@ -11,6 +11,17 @@
 
 namespace tare {
 
+namespace {
+
+// Of a matrix; 0 where there is none, or a tensor that is none, which is refused when it is read.
+int64_t InputsOf(const Checkpoint& files, const std::string& name) {
+  if (const ForeignMatrix* matrix = files.FindForeign(name)) return matrix->in();
+  const TensorView* const tensor = files.Find(name);
+  return tensor != nullptr && tensor->shape.size() == 2 ? tensor->shape[1] : 0;
+}
+
+}  // namespace
+
 std::map<std::string, SiteKey> WeightSites(const ModelConfig& config) {
   const Family& family = FamilyOf(config);
   std::map<std::string, SiteKey> sites{{std::string(family.names.head), {Site::kLmHeadW}}};
@@ -26,23 +37,10 @@ ResolvedPlan PlanOfWeights(const QuantizeJob& job, const Checkpoint& files, cons
   if (job.plan.HasStaticScales()) statics = StaticSourceOf(job.statistics, files);
   ModelSites sites = ModelSitesOf(config);
   for (const auto& [name, key] : WeightSites(config)) {
-    const TensorView* tensor = files.Find(name);
-    if (tensor != nullptr && tensor->shape.size() == 2) sites.weights[key].in = tensor->shape[1];
-    if (const ForeignMatrix* matrix = files.FindForeign(name)) sites.weights[key].in = matrix->in();
+    if (const int64_t in = InputsOf(files, name); in > 0) sites.weights[key].in = in;
   }
   return {job.plan, sites, Carrying::kStored, statics};
 }
-
-namespace {
-
-// Of a matrix; 0 of a tensor that is none, which is refused when it is read.
-int64_t InputsOf(const Checkpoint& files, const std::string& name) {
-  if (const ForeignMatrix* matrix = files.FindForeign(name)) return matrix->in();
-  const TensorView* const tensor = files.Find(name);
-  return tensor != nullptr && tensor->shape.size() == 2 ? tensor->shape[1] : 0;
-}
-
-}  // namespace
 
 int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
   const ResolvedPlan plan = PlanOfWeights(job, files, config);

@@ -48,8 +48,10 @@ void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& part
   }
   const double weights = budget.stored.weights, enough = std::ceil(least / weights * 1000) / 1000;
   if (unquantized > 0 && budget.bits >= unquantized)
-    FailUsage("got room for {:.3f} bits per weight, expected less than the {:.3f} that they have; try {:.3f}",
-              budget.bits / weights, unquantized / weights, std::max(enough, unquantized / weights / 4));
+    FailUsage(
+        "got room for {:.3f} bits per weight, expected less than the {:.3f} of the weights as stored; try "
+        "--bits-per-weight {:.3f}",
+        budget.bits / weights, unquantized / weights, std::max(enough, unquantized / weights / 4));
   if (least <= budget.bits) return;
   FailUsage(
       "got room for {:.3f} bits per weight, expected at least {:.3f}, which the smallest levels take beside {} of all "
