@@ -3,11 +3,15 @@
 """Writes a checkpoint of a public model's shape with random bf16 weights, and ids.safetensors beside them, for
 measurements of time and memory (CHECKPOINTS.md), a tensor at a time. Needs numpy.
 
-    python3 results/random_checkpoint.py SHAPE FOLDER      SHAPE: diffllama-1.2b, qwen3-3b or llama-7b
+    python3 results/random_checkpoint.py SHAPE FOLDER [LAYERS]
+
+SHAPE: diffllama-1.2b, qwen3-3b or llama-7b; LAYERS: instead of all. Or llama-57m, the shape of `tare bench forward`,
+with the tokenizer of the embedded pair, for other programs' benches.
 """
 import json
 import math
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -22,6 +26,9 @@ SHAPES = {
     "llama-7b": dict(model_type="llama", architectures=["LlamaForCausalLM"], hidden_size=4096, intermediate_size=11008,
                      num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=32, vocab_size=32000,
                      tie_word_embeddings=False),
+    "llama-57m": dict(model_type="llama", architectures=["LlamaForCausalLM"], hidden_size=1024, intermediate_size=2752,
+                      num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=16, vocab_size=2048,
+                      tie_word_embeddings=False),
 }
 
 
@@ -84,15 +91,20 @@ def weights(c):
 
 
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in SHAPES:
+    if len(sys.argv) not in (3, 4) or sys.argv[1] not in SHAPES:
         sys.exit(__doc__)
     config, folder = SHAPES[sys.argv[1]], sys.argv[2]
+    if len(sys.argv) == 4:
+        config = config | dict(num_hidden_layers=int(sys.argv[3]))
     os.makedirs(folder)
     config = config | dict(hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, max_position_embeddings=131072,
                            torch_dtype="bfloat16", attention_bias=False, mlp_bias=False)
     with open(f"{folder}/config.json", "w") as file:
         json.dump(config, file, indent=1)
     write(f"{folder}/model.safetensors", weights(config))
+    if config["vocab_size"] == 2048:
+        pair = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../experiments/pair/novels-standard")
+        shutil.copy(f"{pair}/tokenizer.model", folder)
     ids = np.random.default_rng(2).zipf(1.2, 4 * 32768) % config["vocab_size"]  # 64 rows of 2,048
     write(f"{folder}/ids.safetensors", [("input_ids", "I32", (64, 2048), [ids.astype(np.int32).tobytes()])])
 
