@@ -24,7 +24,10 @@ AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std:
     factor[i * in + i] = static_cast<float>(double{hessian[i * in + i]} + damping * mean);
   }
   if (!FactorInPlace(in, factor.data()))
-    Fail("{}: the calibration's second moments are not positive definite; try a longer calibration text", where);
+    Fail(
+        "{}: the calibration's second moments are not positive definite; try a longer calibration text, or more "
+        "damping (gptaq:0.05)",
+        where);
   InvertInPlace(in, factor.data());
   std::vector<float> change(cross);
   MultiplyByInverse(in, factor.data(), in, change.data());

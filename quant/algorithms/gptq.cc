@@ -74,7 +74,7 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
   if (!FactorInPlace(in, factor.data())) {
     Fail(
         "{}: the calibration's second moments are not positive definite; try a longer calibration text, or more "
-        "damping",
+        "damping (gptq:0.05)",
         where);
   }
   std::ranges::reverse(factor);  // L lower and backwards is R

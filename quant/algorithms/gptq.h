@@ -48,8 +48,9 @@ enum class GptqOrder { kFalling, kStored };
 class GptqFactor {
  public:
   // hessian: sum of x x^T, [in, in], symmetric; only its upper triangle is read. An input that is always 0 is rounded
-  // to nearest. together: the most inputs that have one code in any of the weights, 1 or kLatticeWidth. Throws Error,
-  // starting with `where`, if the hessian is not finite or not positive definite, or if `together` does not divide in.
+  // to nearest, if it shares its code with no other. together: the most inputs that have one code in any of the
+  // weights, 1 or kLatticeWidth. Throws Error, starting with `where`, if the hessian is not finite or not positive
+  // definite, or if `together` does not divide in.
   GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where,
              int64_t together = 1, GptqOrder order = GptqOrder::kFalling);
 
