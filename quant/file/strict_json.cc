@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/strict_json.h"
 
+#include <array>
+#include <concepts>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxBytes = 100'000'000;
+constexpr size_t kStreamDepth = 3;  // what is open in outer.inner: the root, outer and inner
 
 // The message of a parser error without nlohmann's own prefix "[json.exception.parse_error.101] ".
 std::string Reason(const nlohmann::json::exception& error) {
@@ -26,7 +29,7 @@ std::string Reason(const nlohmann::json::exception& error) {
 template <typename Json>
 class StrictReader : public nlohmann::json_sax<Json> {
  public:
-  explicit StrictReader(const std::string& where) : where_(where) {}
+  StrictReader(const std::string& where, std::span<const JsonStream> streams) : where_(where), streams_(streams) {}
 
   Json& root() { return root_; }
 
@@ -44,10 +47,15 @@ class StrictReader : public nlohmann::json_sax<Json> {
 
   bool key(std::string& key) override {
     CheckDepth();
+    if (InStream()) {
+      key_ = key;
+      return true;
+    }
     const auto [place, is_new] =
         open_.back()->template get_ref<typename Json::object_t&>().emplace(std::move(key), nullptr);
     if (!is_new) Fail("{}: got the key '{}' twice, expected once", where_, place->first);
     value_ = &place->second;
+    if (!streams_.empty() && open_.size() <= path_.size()) path_[open_.size() - 1] = place->first;
     return true;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
@@ -61,20 +69,42 @@ class StrictReader : public nlohmann::json_sax<Json> {
   Json* Place(Json value) {
     CheckDepth();
     if (open_.empty()) return &(root_ = std::move(value));
+    if (InStream()) return &(member_ = std::move(value));
     if (open_.back()->is_object()) return &(*value_ = std::move(value));
     auto& list = open_.back()->template get_ref<typename Json::array_t&>();
     return &list.emplace_back(std::move(value));
   }
   bool Put(Json value) {
     Place(std::move(value));
-    return true;
+    return GiveMember();
   }
   bool Open(Json value) {
     open_.push_back(Place(std::move(value)));
+    if (stream_ == nullptr && open_.size() == kStreamDepth) stream_ = StreamHere();
     return true;
   }
   bool Close() {
+    if (InStream()) stream_ = nullptr;
     open_.pop_back();
+    return GiveMember();
+  }
+
+  // Whether what comes next is a member of a stream.
+  bool InStream() const { return stream_ != nullptr && open_.size() == kStreamDepth; }
+  const JsonStream* StreamHere() const {
+    for (const JsonStream& stream : streams_) {
+      const bool is_kind =
+          stream.kind == JsonStream::Kind::kObject ? open_.back()->is_object() : open_.back()->is_array();
+      if (is_kind && open_[0]->is_object() && open_[1]->is_object() && path_[0] == stream.outer &&
+          path_[1] == stream.inner)
+        return &stream;
+    }
+    return nullptr;
+  }
+  bool GiveMember() {
+    if constexpr (std::same_as<Json, nlohmann::json>) {
+      if (InStream()) stream_->take(key_, member_);
+    }
     return true;
   }
 
@@ -82,13 +112,19 @@ class StrictReader : public nlohmann::json_sax<Json> {
   Json root_;
   std::vector<Json*> open_;  // a list does not grow, and move its members, while one of them is open
   Json* value_ = nullptr;    // of the last key
+
+  std::span<const JsonStream> streams_;
+  std::array<std::string, kStreamDepth - 1> path_;  // the last keys
+  const JsonStream* stream_ = nullptr;              // that is open
+  std::string key_;                                 // of member_, which is the stream's last
+  Json member_;
 };
 
 template <typename Json>
-Json Parse(std::string_view text, const std::string& where) {
+Json Parse(std::string_view text, const std::string& where, std::span<const JsonStream> streams = {}) {
   if (text.size() > kMaxBytes) Fail("{}: got {} bytes, expected JSON of at most {}", where, text.size(), kMaxBytes);
   if (text.find('\0') != text.npos) Fail("{}: got a NUL byte, expected JSON text; try downloading it again", where);
-  StrictReader<Json> reader(where);
+  StrictReader<Json> reader(where, streams);
   Json::sax_parse(text, &reader);
   return std::move(reader.root());
 }
@@ -96,6 +132,9 @@ Json Parse(std::string_view text, const std::string& where) {
 }  // namespace
 
 nlohmann::json ParseJson(std::string_view text, const std::string& where) { return Parse<nlohmann::json>(text, where); }
+nlohmann::json ParseJson(std::string_view text, const std::string& where, std::span<const JsonStream> streams) {
+  return Parse<nlohmann::json>(text, where, streams);
+}
 nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string& where) {
   return Parse<nlohmann::ordered_json>(text, where);
 }

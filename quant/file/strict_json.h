@@ -4,7 +4,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,5 +16,15 @@ namespace tare {
 nlohmann::json ParseJson(std::string_view text, const std::string& where);
 nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string& where);
 nlohmann::json ReadJson(const std::filesystem::path& path);
+
+// An object or list too long to hold as JSON, which costs several allocations a member: `outer.inner` of the text.
+struct JsonStream {
+  std::string_view outer, inner;
+  enum class Kind { kObject, kList } kind;  // one of the other kind, or anything else, is held as usual
+  // Gets each member as soon as it is read; the key of a list's is empty. Refuses keys that come twice.
+  std::function<void(const std::string& key, const nlohmann::json& value)> take;
+};
+// Leaves the objects and lists of `streams` empty.
+nlohmann::json ParseJson(std::string_view text, const std::string& where, std::span<const JsonStream> streams);
 
 }  // namespace tare

@@ -20,25 +20,15 @@ constexpr size_t kSeenWords = 1 << 16, kSeenBytes = 256;
 
 constexpr Merge kNoMerge{std::numeric_limits<int32_t>::max(), 0};
 
-// The two pieces of "left right" or ["left", "right"], or empty ones.
-std::pair<std::string_view, std::string_view> PiecesOf(const nlohmann::json& merge) {
-  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-    return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
-  if (!merge.is_string()) return {};
-  const std::string_view text = merge.get_ref<const std::string&>();
-  const size_t space = text.find(' ');
-  if (space == text.npos || text.find(' ', space + 1) != text.npos) return {};
-  return {text.substr(0, space), text.substr(space + 1)};
-}
-
 }  // namespace
 
 char32_t Bpe::NextSymbol(std::string_view text, size_t* at) const {
   return bytes_ ? static_cast<unsigned char>(text[(*at)++]) : Next(text, at);
 }
 
-Bpe::Bpe(const nlohmann::json& json, WordsOf words, const std::string& where)
-    : bytes_(words == WordsOf::kBytes),
+Bpe::Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::string& where)
+    : names_(std::move(lists.names)),
+      bytes_(words == WordsOf::kBytes),
       prefix_(GetOr<std::string>(json, "continuing_subword_prefix", "", where)),
       suffix_(GetOr<std::string>(json, "end_of_word_suffix", "", where)),
       byte_fallback_(GetOr(json, "byte_fallback", false, where)),
@@ -50,11 +40,10 @@ Bpe::Bpe(const nlohmann::json& json, WordsOf words, const std::string& where)
     Fail("{}: got ByteLevel with a prefix or suffix of pieces, expected none", where);
   const auto vocabulary = json.find("vocab");
   if (vocabulary == json.end() || !vocabulary->is_object()) Fail("{}: got no vocab, expected an object", where);
-  AddPieces(*vocabulary, where);
+  AddPieces(where);
   const auto merges = json.find("merges");
   if (merges == json.end() || !merges->is_array()) Fail("{}: got no merges, expected a list", where);
-  merges_ = MergeTable(merges->size());
-  for (size_t rank = 0; rank < merges->size(); ++rank) AddMerge((*merges)[rank], static_cast<int32_t>(rank), where);
+  AddMerges(lists.merges, where);
   const auto unknown = GetOr<std::string>(json, "unk_token", "", where);
   if (!unknown.empty()) {
     const std::optional<int32_t> id = names_.Find(unknown);
@@ -64,40 +53,51 @@ Bpe::Bpe(const nlohmann::json& json, WordsOf words, const std::string& where)
   byte_ids_ = names_.Bytes();
   for (size_t byte = 0; byte < single_.size(); ++byte) {
     const char spelled = static_cast<char>(byte);
-    single_[byte] = pieces_.Find({&spelled, 1}).value_or(-1);
+    single_[byte] = pieces().Find({&spelled, 1}).value_or(-1);
   }
 }
 
-void Bpe::AddPieces(const nlohmann::json& vocabulary, const std::string& where) {
-  const std::string place = where + ": vocab";
-  names_.Reserve(vocabulary.size());
-  pieces_.Reserve(vocabulary.size());
-  for (const auto& [piece, id] : vocabulary.items()) {
-    if (!id.is_number_integer()) Fail("{}: '{}': got {}, expected an id", place, piece, id.dump());
-    names_.Add(piece, id.get<int64_t>(), place);
-    const std::optional<std::string> spelled = bytes_ ? FromAlphabet(piece) : piece;
-    if (!spelled) continue;
-    AddNeighbours(*spelled);
-    pieces_.Add(*spelled, id.get<int64_t>(), place);
+void Bpe::AddPieces(const std::string& where) {
+  if (bytes_) pieces_.Reserve(names_.size());
+  for (int32_t id = 0; id < names_.ids(); ++id) {
+    const std::string& name = names_.Piece(id);
+    if (name.empty()) continue;  // no piece has the id
+    if (!bytes_) {
+      AddNeighbours(name);
+    } else if (const std::optional<std::string> spelled = FromAlphabet(name)) {
+      AddNeighbours(*spelled);
+      pieces_.Add(*spelled, id, where + ": vocab");
+    }
   }
 }
 
-void Bpe::AddMerge(const nlohmann::json& merge, int32_t rank, const std::string& where) {
-  const auto [left, right] = PiecesOf(merge);
-  if (left.empty() || right.empty()) Fail("{}: merges: {}: got {}, expected two pieces", where, rank, merge.dump());
-  std::string joined(left);
-  joined += right.starts_with(prefix_) ? right.substr(prefix_.size()) : right;
-  const std::optional<int32_t> a = names_.Find(left), b = names_.Find(right), c = names_.Find(joined);
-  if (!a || !b || !c)
-    Fail("{}: merges: {}: got '{}' and '{}', but vocab has no '{}'", where, rank, left, right,
-         !a   ? left
-         : !b ? right
-              : joined);
-  merges_.Set(*a, *b, {rank, *c});
+void Bpe::AddMerges(const std::vector<std::pair<std::string, std::string>>& merges, const std::string& where) {
+  merges_ = MergeTable(merges.size());
+  int32_t made = -1;  // by the merge before
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    const auto& [left, right] = merges[rank];
+    const std::string_view tail = std::string_view(right).substr(right.starts_with(prefix_) ? prefix_.size() : 0);
+    const auto is_joined = [&](int32_t id) {
+      const std::string& piece = names_.Piece(id);
+      return piece.size() == left.size() + tail.size() && piece.starts_with(left) && piece.ends_with(tail);
+    };
+    const std::optional<int32_t> a = names_.Find(left), b = names_.Find(right);
+    // Files list merges in the order of the pieces that they make, so it is nearly always this one or the next.
+    const std::optional<int32_t> c = is_joined(made)       ? made
+                                     : is_joined(made + 1) ? made + 1
+                                                           : names_.Find(left + std::string(tail));
+    if (!a || !b || !c)
+      Fail("{}: merges: {}: got '{}' and '{}', but vocab has no '{}'", where, rank, left, right,
+           !a   ? left
+           : !b ? right
+                : left + std::string(tail));
+    made = *c;
+    merges_.Set(*a, *b, {static_cast<int32_t>(rank), made});
+  }
 }
 
 std::optional<int32_t> Bpe::FindSymbol(std::string_view symbol) const {
-  if (symbol.size() != 1) return pieces_.Find(symbol);
+  if (symbol.size() != 1) return pieces().Find(symbol);
   const int32_t id = single_[static_cast<unsigned char>(symbol[0])];
   return id < 0 ? std::nullopt : std::optional(id);
 }
@@ -227,7 +227,7 @@ void Bpe::MergeWord(std::string_view word, std::vector<int32_t>* ids) const {
 void Bpe::EncodeWord(std::string_view word, std::vector<int32_t>* ids) const {
   if (cache_.Find(word, ids)) return;
   const size_t before = ids->size();
-  if (const std::optional<int32_t> whole = ignore_merges_ ? pieces_.Find(word) : std::nullopt) {
+  if (const std::optional<int32_t> whole = ignore_merges_ ? pieces().Find(word) : std::nullopt) {
     ids->push_back(*whole);
   } else {
     MergeWord(word, ids);
@@ -238,7 +238,7 @@ void Bpe::EncodeWord(std::string_view word, std::vector<int32_t>* ids) const {
 void Bpe::Encode(std::string_view word, std::vector<int32_t>* ids) const {
   if (word.size() <= kShortSymbols || !prefix_.empty() || !suffix_.empty()) return EncodeWord(word, ids);
   if (ignore_merges_) {
-    if (const std::optional<int32_t> whole = pieces_.Find(word)) return ids->push_back(*whole);
+    if (const std::optional<int32_t> whole = pieces().Find(word)) return ids->push_back(*whole);
   }
   for (size_t begin = 0; begin < word.size();) {
     const size_t end = FindCut(word, begin);

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "experiments/text/tokenizer/bpe_lists.h"
 #include "experiments/text/tokenizer/merge_table.h"
 #include "experiments/text/tokenizer/neighbours.h"
 #include "experiments/text/tokenizer/piece_table.h"
@@ -22,7 +23,7 @@ namespace tare::pipeline {
 class Bpe : public Subwords {
  public:
   // Throws Error for merges of missing pieces, and for dropout.
-  Bpe(const nlohmann::json& json, WordsOf words, const std::string& where);
+  Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::string& where);
 
   void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
   std::optional<int32_t> Find(const std::string& piece) const override { return names_.Find(piece); }
@@ -35,8 +36,9 @@ class Bpe : public Subwords {
     int32_t previous, next;  // -1: none
   };
 
-  void AddPieces(const nlohmann::json& vocabulary, const std::string& where);
-  void AddMerge(const nlohmann::json& merge, int32_t rank, const std::string& where);
+  const PieceTable& pieces() const { return bytes_ ? pieces_ : names_; }  // as spelled in words
+  void AddPieces(const std::string& where);
+  void AddMerges(const std::vector<std::pair<std::string, std::string>>& merges, const std::string& where);
   char32_t NextSymbol(std::string_view text, size_t* at) const;  // a character or a byte
   void AddNeighbours(std::string_view piece);
   // The first place from `from` on where cutting the word does not change the result; its size if there is none.
@@ -49,7 +51,7 @@ class Bpe : public Subwords {
   void MergeLong() const;
 
   PieceTable names_;   // as spelled in the file
-  PieceTable pieces_;  // as spelled in words; the same without bytes_
+  PieceTable pieces_;  // as spelled in words, with bytes_
   bool bytes_;
   std::string prefix_, suffix_;  // of characters that do not start a word, and that end one
   bool byte_fallback_, fuse_unknown_, ignore_merges_;

@@ -30,6 +30,7 @@ class PieceTable {
 
   std::optional<int32_t> Find(std::string_view piece) const;
   const std::string& Piece(int32_t id) const;
+  size_t size() const { return used_; }  // pieces
   int32_t ids() const { return static_cast<int32_t>(pieces_.size()); }
 
   // Ids of <0x00> to <0xFF>; -1 for a missing one.

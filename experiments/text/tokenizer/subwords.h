@@ -11,6 +11,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "experiments/text/tokenizer/bpe_lists.h"
+
 namespace tare::pipeline {
 
 // Units of words. Bytes are passed as they are; pieces spell them in GPT-2's alphabet.
@@ -29,6 +31,7 @@ class Subwords {
 
 // Type BPE or Unigram; a file without a type is recognised by its keys. Throws Error for other types, by name, and for
 // contents that do not fit together.
-std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, WordsOf words, const std::string& where);
+std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, BpeLists lists, WordsOf words,
+                                        const std::string& where);
 
 }  // namespace tare::pipeline

@@ -5,18 +5,12 @@
 
 #include "experiments/text/tokenizer/steps.h"
 #include "experiments/text/utf8.h"
-#include "quant/file/strict_json.h"
 
 namespace tare::pipeline {
-
-struct TokenizerJson::Parsed {
-  Json json;
-};
-
 namespace {
 
-Json ParseObject(std::string_view text, const std::string& where) {
-  Json json = ParseJson(text, where);
+Json ParseObject(std::string_view text, const std::string& where, BpeLists* lists) {
+  Json json = ParseWithLists(text, where, lists);
   if (!json.is_object() || !json.contains("model"))
     Fail("{}: got no model, expected a tokenizer.json of Hugging Face's tokenizers library", where);
   return json;
@@ -26,14 +20,21 @@ Json Member(const Json& json, const char* key) { return json.contains(key) ? jso
 
 }  // namespace
 
-TokenizerJson::TokenizerJson(std::string_view text, const std::string& where)
-    : TokenizerJson(Parsed{ParseObject(text, where)}, where) {}
+struct TokenizerJson::Parsed {
+  BpeLists lists;
+  Json json;
 
-TokenizerJson::TokenizerJson(const Parsed& parsed, const std::string& where)
+  Parsed(std::string_view text, const std::string& where) : json(ParseObject(text, where, &lists)) {}
+};
+
+TokenizerJson::TokenizerJson(std::string_view text, const std::string& where)
+    : TokenizerJson(Parsed(text, where), where) {}
+
+TokenizerJson::TokenizerJson(Parsed parsed, const std::string& where)
     : normalizer_(Member(parsed.json, "normalizer"), where + ": normalizer"),
       added_(Member(parsed.json, "added_tokens"), normalizer_, where + ": added_tokens"),
       pre_tokenizer_(Member(parsed.json, "pre_tokenizer"), where + ": pre_tokenizer"),
-      subwords_(ParseSubwords(parsed.json["model"],
+      subwords_(ParseSubwords(parsed.json["model"], std::move(parsed.lists),
                               pre_tokenizer_.ends_in_bytes() ? WordsOf::kBytes : WordsOf::kCharacters,
                               where + ": model")),
       post_processor_(Member(parsed.json, "post_processor"), where + ": post_processor"),

@@ -42,7 +42,7 @@ class TokenizerJson : public TokenizerModel {
 
  private:
   struct Parsed;  // the file's JSON
-  TokenizerJson(const Parsed& parsed, const std::string& where);
+  TokenizerJson(Parsed parsed, const std::string& where);
   void EncodeWords(const Word& text, std::vector<int32_t>* ids) const;
 
   Normalizer normalizer_;

@@ -7,7 +7,9 @@
 
 #include <random>
 
+#include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -15,11 +17,18 @@ namespace {
 using pipeline::Bpe;
 using pipeline::WordsOf;
 using testing::ElementsAre;
+using testing::ThrowsMessage;
 using Json = nlohmann::json;
+
+Bpe Parsed(const Json& model, WordsOf words = WordsOf::kCharacters) {
+  pipeline::BpeLists lists;
+  const Json json = pipeline::ParseWithLists(Json{{"model", model}}.dump(), "file", &lists);
+  return {json["model"], std::move(lists), words, "model"};
+}
 
 std::vector<int32_t> Encode(const Json& json, const std::string& word, WordsOf words = WordsOf::kCharacters) {
   std::vector<int32_t> ids;
-  Bpe(json, words, "model").Encode(word, &ids);
+  Parsed(json, words).Encode(word, &ids);
   return ids;
 }
 
@@ -60,7 +69,7 @@ TEST(Bpe, APartThatIsAPieceIsMerged) {
   Json json = Model();
   json["vocab"]["ba"] = 8;
   json["ignore_merges"] = true;
-  const Bpe bpe(json, WordsOf::kCharacters, "model");
+  const Bpe bpe = Parsed(json);
   std::string word;
   for (int i = 0; i < 20; ++i) word += "cba";  // no piece has "cb" or "ac": parts are "c" and "ba"
   for (int round = 0; round < 2; ++round) {
@@ -91,6 +100,17 @@ TEST(Bpe, Bytes) {
                         2}}},
                      {"merges", {"\xc4\xa0 a"}}};
   EXPECT_THAT(Encode(json, " a", WordsOf::kBytes), ElementsAre(2));  // the alphabet spells a space so
+}
+
+// Merges of pieces in any order of their ids, and several that make the same piece.
+TEST(Bpe, MergesInAnyOrder) {
+  Json json = Model();
+  json["merges"] = {"a a", "ab c", "a b", "b c", "a bc"};
+  EXPECT_THAT(Encode(json, "aaabc"), ElementsAre(6, 5));
+  EXPECT_THAT(Encode(json, "bcab"), ElementsAre(4, 3));
+  json["merges"] = {"b c", "a bc", "ab c", "c b"};
+  EXPECT_THAT(Call([&] { Parsed(json); }),
+              ThrowsMessage<Error>("model: merges: 3: got 'c' and 'b', but vocab has no 'cb'"));
 }
 
 // Every pair of neighbours, of least rank, leftmost: written out, on words short and long.

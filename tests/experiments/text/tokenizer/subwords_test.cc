@@ -19,13 +19,15 @@ using testing::ThrowsMessage;
 
 TEST(Subwords, AModelWithoutATypeIsRecognised) {
   std::vector<int32_t> ids;
-  ParseSubwords({{"vocab", {{"a", 0}}}, {"merges", nlohmann::json::array()}}, WordsOf::kCharacters, "m")
-      ->Encode("a", &ids);
-  ParseSubwords(nlohmann::json::parse(R"({"vocab": [["a", -1.0]]})"), WordsOf::kCharacters, "m")->Encode("a", &ids);
+  BpeLists lists;
+  const auto json = ParseWithLists(R"({"model": {"vocab": {"a": 0}, "merges": []}})", "f", &lists);
+  ParseSubwords(json["model"], std::move(lists), WordsOf::kCharacters, "m")->Encode("a", &ids);
+  const auto unigram = nlohmann::json::parse(R"({"vocab": [["a", -1.0]]})");
+  ParseSubwords(unigram, {}, WordsOf::kCharacters, "m")->Encode("a", &ids);
   EXPECT_THAT(ids, ElementsAre(0, 0));
-  EXPECT_THAT(Call([] { ParseSubwords({{"type", "WordLevel"}}, WordsOf::kCharacters, "m"); }),
+  EXPECT_THAT(Call([] { ParseSubwords({{"type", "WordLevel"}}, {}, WordsOf::kCharacters, "m"); }),
               ThrowsMessage<Error>(HasSubstr("m: got type WordLevel")));
-  EXPECT_THAT(Call([] { ParseSubwords("x", WordsOf::kCharacters, "m"); }),
+  EXPECT_THAT(Call([] { ParseSubwords("x", {}, WordsOf::kCharacters, "m"); }),
               ThrowsMessage<Error>(HasSubstr("expected an object")));
 }
 
