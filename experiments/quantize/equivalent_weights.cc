@@ -98,7 +98,7 @@ std::vector<float> Inverse(const std::vector<float>& values) {
 }
 
 // Consecutive blocks of inputs.
-void TurnInputs(const Hadamard& rotation, int64_t out, int64_t in, float* w) {
+void TurnInputs(const ChannelRotation& rotation, int64_t out, int64_t in, float* w) {
   TARE_CHECK(in % rotation.size() == 0);
   ParallelFor(static_cast<size_t>(out), [&](size_t row, int) {
     float* values = w + static_cast<int64_t>(row) * in;
@@ -107,7 +107,8 @@ void TurnInputs(const Hadamard& rotation, int64_t out, int64_t in, float* w) {
 }
 
 // Blocks of outputs, consecutive in `order`; sixteen columns at a time, which share cache lines.
-void TurnOutputs(const Hadamard& rotation, const std::vector<int64_t>& order, int64_t out, int64_t in, float* w) {
+void TurnOutputs(const ChannelRotation& rotation, const std::vector<int64_t>& order, int64_t out, int64_t in,
+                 float* w) {
   constexpr int64_t kColumns = 16;
   const int64_t block = rotation.size();
   TARE_CHECK(out % block == 0);
@@ -160,20 +161,31 @@ std::string UntiedConfigOf(const std::filesystem::path& model) {
   return config.dump(2) + "\n";
 }
 
-EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_t seed) {
-  const Family& family = FamilyOf(c);
+bool ReadsStream(const LinearLayer& linear) { return !linear.place->norm.empty(); }
+
+bool WritesStream(const LinearLayer& linear) {
+  const Site weight = linear.place->weight;
+  return weight == Site::kOProjW || weight == Site::kDownProjW || weight == Site::kExpertsDownW;
+}
+
+void RequireRotation(const Family& family, std::string_view method) {
   if (family.rotation == Rotation::kNone)
     Fail(
-        "hadamard: got {} model, expected one whose residual stream is written by linear layers alone and read "
-        "through norms, so that it can be rotated; try another method",
-        WithArticle(family.name));
-  const auto stream = std::make_shared<const Hadamard>(c.hidden, seed);
+        "{}: got {} model, expected one whose residual stream is written by linear layers alone and read through "
+        "norms, so that it can be rotated; try another method",
+        method, WithArticle(family.name));
+}
+
+EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_t seed, std::vector<double> learned) {
+  const Family& family = FamilyOf(c);
+  RequireRotation(family, "hadamard");
+  const auto stream = std::make_shared<const ChannelRotation>(Hadamard(c.hidden, seed), std::move(learned));
   const std::string embedding(family.names.embedding), head(family.names.head), norm(family.names.final_norm);
   std::vector<int64_t> value_order;
   if (family.rotation == Rotation::kStreamAndValues) value_order = ValueOrder(c);
-  std::shared_ptr<const Hadamard> values;
+  std::shared_ptr<const ChannelRotation> values;
   if (!value_order.empty())
-    values = std::make_shared<const Hadamard>(HeadTable(c).front().VSlices() * c.head_dim, seed + 1);
+    values = std::make_shared<const ChannelRotation>(Hadamard(HeadTable(c).front().VSlices() * c.head_dim, seed + 1));
   EquivalentWeights w{.unties = c.tied_embeddings};
   w.changes[embedding] = {.source = embedding, .in = stream};
   w.changes[head] = {.source = std::string(HeadTensor(c)), .in_scale = Values(*files.Find(norm)), .in = stream};
@@ -196,8 +208,7 @@ EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_
     of.Weight(Site::kOProjW).in = values;
     of.AlsoBias(Site::kVProjW);
     for (const LinearLayer& linear : of.linear()) {
-      const Site weight = linear.place->weight;
-      if (weight != Site::kOProjW && weight != Site::kDownProjW && weight != Site::kExpertsDownW) continue;
+      if (!WritesStream(linear)) continue;
       of.Weight(linear).out = stream;
       of.AlsoBias(linear);
     }

@@ -22,8 +22,9 @@
 #include <vector>
 
 #include "experiments/model/config.h"
+#include "experiments/model/family.h"
 #include "experiments/passes/progress.h"
-#include "quant/algorithms/hadamard.h"
+#include "quant/algorithms/channel_rotation.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/plan/site.h"
@@ -33,12 +34,12 @@ namespace tare {
 // How a tensor W [out, in] (a vector: in = 1) is made from a stored one: scaled, then rotated.
 struct TensorChange {
   std::string source;
-  std::vector<float> in_scale, out_scale;  // empty: 1
-  std::shared_ptr<const Hadamard> in;      // rotates consecutive blocks of inputs
-  std::shared_ptr<const Hadamard> out;     // rotates blocks of outputs, consecutive in out_order
-  std::vector<int64_t> out_order;          // empty: stored order
-  float offset = 0;                        // added to the stored value before scaling: 1 for a (1 + w) norm
-  bool ones = false;                       // becomes 1 everywhere: a norm whose weight moved elsewhere
+  std::vector<float> in_scale, out_scale;      // empty: 1
+  std::shared_ptr<const ChannelRotation> in;   // rotates consecutive blocks of inputs
+  std::shared_ptr<const ChannelRotation> out;  // rotates blocks of outputs, consecutive in out_order
+  std::vector<int64_t> out_order;              // empty: stored order
+  float offset = 0;                            // added to the stored value before scaling: 1 for a (1 + w) norm
+  bool ones = false;                           // becomes 1 everywhere: a norm whose weight moved elsewhere
 };
 
 struct EquivalentWeights {
@@ -50,8 +51,17 @@ struct EquivalentWeights {
 // o_proj.in [G d], by the channel of v. A site that is missing, or that cannot be smoothed, does not change.
 using LayerSmoothing = std::map<Site, std::vector<float>>;
 
-// Throws Error for a size without a Hadamard matrix, and for a family that cannot be rotated.
-EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& config, uint64_t seed);
+// Whether a linear layer multiplies what a norm makes of the residual stream, or adds to the stream.
+bool ReadsStream(const LinearLayer& linear);
+bool WritesStream(const LinearLayer& linear);
+
+// Throws Error, starting with the method's name, for a family that cannot be rotated.
+void RequireRotation(const Family& family, std::string_view method);
+
+// Throws Error for a size without a Hadamard matrix, and as RequireRotation does.
+// learned: of the stream's channels, after the Hadamard rotation (ChannelRotation); empty: none.
+EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& config, uint64_t seed,
+                          std::vector<double> learned = {});
 EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& config,
                            const std::vector<LayerSmoothing>& layers);
 

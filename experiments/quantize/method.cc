@@ -43,6 +43,16 @@ int Steps(std::string_view step) {
   return steps;
 }
 
+// "cayley:STEPS:SEED"
+void ReadCayleyWords(std::string_view step, QuantizeMethod& method) {
+  const size_t before_seed = step.find(':', step.find(':') + 1);
+  method.rotation_steps = Steps(step.substr(0, before_seed));
+  if (before_seed == std::string_view::npos) return;
+  const std::optional<uint64_t> seed = ParseNumber<uint64_t>(step.substr(before_seed + 1));
+  if (!seed) FailUsage("--method, step '{}': expected a whole number after the second colon", step);
+  method.seed = *seed;
+}
+
 // "gptq:0.05:stored": words after the name, each kind at most once.
 void ReadGptqWords(std::string_view step, QuantizeMethod& method) {
   bool damped = false;
@@ -69,18 +79,22 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
   for (const std::string_view step : Split(text)) {
     const std::string_view name = step.substr(0, step.find(':'));
     const bool rounded = method.rounding != Rounding::kNone;
-    if (name == "hadamard" || name == "smoothquant" || step == "awq") {
+    if (name == "hadamard" || name == "cayley" || name == "smoothquant" || step == "awq") {
       if (method.equivalent != Equivalent::kNone)
         FailUsage(
-            "--method '{}': got two of hadamard, smoothquant and awq, expected one: each would undo the other; try one",
+            "--method '{}': got two of hadamard, cayley, smoothquant and awq, expected one: each would undo the other; "
+            "try one",
             text);
       if (rounded) FailUsage("--method '{}': {} changes weights before they become codes; try it first", text, step);
       method.equivalent = name == "hadamard"      ? Equivalent::kHadamard
+                          : name == "cayley"      ? Equivalent::kCayley
                           : name == "smoothquant" ? Equivalent::kSmoothQuant
                                                   : Equivalent::kAwq;
       if (name == step) continue;
       if (name == "hadamard") {
         method.seed = Parameter<uint64_t>(step, "a whole number");
+      } else if (name == "cayley") {
+        ReadCayleyWords(step, method);
       } else {
         method.alpha = Alpha(step);
       }
@@ -98,7 +112,8 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
       method.quantease = true;
     } else {
       FailUsage(
-          "--method '{}': got step '{}', expected hadamard[:SEED], smoothquant[:ALPHA], awq, rtn, gptq[:DAMPING], "
+          "--method '{}': got step '{}', expected hadamard[:SEED], cayley[:STEPS], smoothquant[:ALPHA], awq, rtn, "
+          "gptq[:DAMPING], "
           "gptaq[:DAMPING], signround[:STEPS] or quantease, joined by +",
           text, step);
     }
@@ -111,6 +126,10 @@ std::string QuantizeMethod::EquivalentText() const {
   if (equivalent == Equivalent::kNone) return "";
   if (equivalent == Equivalent::kAwq) return "awq";
   if (equivalent == Equivalent::kHadamard) return seed == 0 ? "hadamard" : Formatted("hadamard:{}", seed);
+  if (equivalent == Equivalent::kCayley) {
+    if (seed != 0) return Formatted("cayley:{}:{}", rotation_steps, seed);
+    return rotation_steps == kCayleySteps ? "cayley" : Formatted("cayley:{}", rotation_steps);
+  }
   return alpha ? Formatted("smoothquant:{}", *alpha) : "smoothquant";
 }
 

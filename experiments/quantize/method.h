@@ -2,6 +2,9 @@
 // The methods of `tare quantize --method`: steps joined by +, in this order, each at most once.
 //
 //   hadamard[:SEED]       other weights that compute the same (equivalent_weights.h); SEED of the signs, 0 if not given
+//   cayley[:STEPS]        or these: hadamard's, and after it a rotation of the residual stream that is learned on the
+//                         calibration text for what the plan rounds (rotated_error.h); STEPS 1 to 10,000, else 100;
+//                         cayley:50:7 begins with hadamard:7
 //   smoothquant[:ALPHA]   or these; ALPHA from 0 to 1, searched on the calibration text if not given. Not two: the
 //                         rotation takes apart channels that were scaled, and has spread outliers already.
 //   awq                   or these, searched for what the plan rounds (awq_factors.h); and the ranges of groups are
@@ -18,18 +21,20 @@
 #include <string>
 #include <string_view>
 
+#include "quant/algorithms/cayley.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/sign_round.h"
 
 namespace tare {
 
 struct QuantizeMethod {
-  enum class Equivalent { kNone, kHadamard, kSmoothQuant, kAwq };
+  enum class Equivalent { kNone, kHadamard, kCayley, kSmoothQuant, kAwq };
   enum class Rounding { kNone, kNearest, kGptq, kGptaq, kSignRound };
 
   Equivalent equivalent = Equivalent::kNone;
-  uint64_t seed = 0;            // of hadamard
-  std::optional<double> alpha;  // of SmoothQuant; nullopt: searched
+  uint64_t seed = 0;                  // of hadamard and cayley
+  int rotation_steps = kCayleySteps;  // of cayley
+  std::optional<double> alpha;        // of SmoothQuant; nullopt: searched
   Rounding rounding = Rounding::kNearest;
   double damping = kGptqDamping;          // of gptq and gptaq
   GptqOrder order = GptqOrder::kFalling;  // likewise
@@ -42,6 +47,8 @@ struct QuantizeMethod {
   std::string EquivalentText() const;
   std::string RoundingText() const;
   std::string Text() const;  // of all steps
+  // Whether the residual stream is rotated, so that the embedding and the head become two.
+  bool Rotates() const { return equivalent == Equivalent::kHadamard || equivalent == Equivalent::kCayley; }
   // Whether the codes' ranges are AWQ's.
   bool Clips() const { return equivalent == Equivalent::kAwq; }
   // Whether the rounding steps use a calibration text.

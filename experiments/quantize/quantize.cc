@@ -6,6 +6,7 @@
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/awq_factors.h"
 #include "experiments/quantize/equivalent_weights.h"
+#include "experiments/quantize/learned_rotation.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/read_whole.h"
 #include "experiments/quantize/round_layers.h"
@@ -27,12 +28,12 @@ using Rounding = QuantizeMethod::Rounding;
 // Checks that do not need the model.
 void CheckJob(const QuantizeJob& job) {
   const QuantizeMethod& m = job.method;
-  const bool smooths = m.equivalent == Equivalent::kSmoothQuant;
+  const bool smooths = m.equivalent == Equivalent::kSmoothQuant, learns = m.equivalent == Equivalent::kCayley;
   if (m.equivalent == Equivalent::kNone && m.rounding == Rounding::kNone) Fail("quantize: got no method");
-  if (m.rounding == Rounding::kNone && !job.plan.empty() && !(smooths && !m.alpha))
+  if (m.rounding == Rounding::kNone && !job.plan.empty() && !learns && !(smooths && !m.alpha))
     Fail("quantize, plan '{}': {} alone makes no codes; try {}+rtn, or without a plan", job.plan.canonical(),
          m.EquivalentText(), m.EquivalentText());
-  if (job.calibration.empty() && m.RoundsByCalibration())
+  if (job.calibration.empty() && (m.RoundsByCalibration() || learns))
     Fail("quantize, {}: got no calibration text; try --calibrate TEXT", m.Text());
   if (smooths && job.calibration.empty() && job.statistics.empty())
     Fail("quantize, smoothquant: got no calibration text; try --calibrate TEXT, or --stats S.h5 and smoothquant:0.5");
@@ -55,19 +56,20 @@ void CheckJob(const QuantizeJob& job) {
     Fail("quantize: --stats is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
 }
 
-bool SmoothsByText(const QuantizeJob& job) {
-  return (job.method.equivalent == Equivalent::kSmoothQuant && job.statistics.empty()) ||
+bool ChangesByText(const QuantizeJob& job) {
+  return job.method.equivalent == Equivalent::kCayley ||
+         (job.method.equivalent == Equivalent::kSmoothQuant && job.statistics.empty()) ||
          job.method.equivalent == Equivalent::kAwq;
 }
 
 // What the step for equivalent weights sees of the calibration texts; empty if it sees none.
 CalibrationWindows SeenTexts(const QuantizeJob& job) {
-  if (!SmoothsByText(job)) return {};
+  if (!ChangesByText(job)) return {};
   return CutCalibration(job.calibration, job.model, LoadConfig(job.model), job.windows);
 }
 
 // The data that the step for equivalent weights used.
-std::string SeenBySmoothing(const QuantizeJob& job, const CalibrationWindows& seen) {
+std::string SeenByChange(const QuantizeJob& job, const CalibrationWindows& seen) {
   if (job.method.equivalent == Equivalent::kNone || job.method.equivalent == Equivalent::kHadamard) return "";
   if (!job.statistics.empty()) return Formatted("statistics sha256 {}", Sha256OfFile(job.statistics));
   return job.method.alpha ? seen.provenance : Formatted("{} for {}", seen.provenance, job.plan.canonical());
@@ -78,13 +80,38 @@ Provenance PreparedProvenance(const QuantizeJob& job, const Checkpoint& files, c
   const Plan nothing = Plan::Parse("");
   provenance.plan = nothing.canonical();
   provenance.plan_hash = nothing.hash();
-  AddStep(provenance, job.method.EquivalentText(), SeenBySmoothing(job, seen));
+  AddStep(provenance, job.method.EquivalentText(), SeenByChange(job, seen));
   return provenance;
 }
 
-EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, const Progress& progress) {
+struct RemovedAtEnd {
+  fs::path path;
+  ~RemovedAtEnd() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+};
+
+// What turns the stream after the Hadamard rotation, learned on the checkpoint that this one makes: its norms are 1, so
+// that linear layers read the stream as they turn it.
+std::vector<double> LearnedTurn(const QuantizeJob& job, const Checkpoint& files, LayerParts& parts,
+                                const Progress& progress) {
+  QuantizeJob start = job;
+  start.method.equivalent = Equivalent::kHadamard;
+  const RemovedAtEnd begun{parts.Start()};
+  WriteEquivalent(files, job.model, Rotated(files, LoadConfig(job.model), job.method.seed),
+                  PreparedProvenance(start, files, {}), begun.path, progress);
+  Model model(begun.path, WeightReading::kKnown);
+  RotatedError error(model, CutCalibration(job.calibration, model, job.windows).sequences, job.plan, progress);
+  return LearnRotation(error, job.method.rotation_steps, progress).q;
+}
+
+EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, LayerParts& parts,
+                             const Progress& progress) {
   const ModelConfig config = LoadConfig(job.model);
   if (job.method.equivalent == Equivalent::kHadamard) return Rotated(files, config, job.method.seed);
+  if (job.method.equivalent == Equivalent::kCayley)
+    return Rotated(files, config, job.method.seed, LearnedTurn(job, files, parts, progress));
   Model model(job.model, WeightReading::kKnown);
   if (!job.statistics.empty()) {
     const auto seen = ReadStatisticsOf(job.statistics, files.ContentHash(), files.ConfigHash());
@@ -99,17 +126,17 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, co
 
 // Makes the checkpoint with equivalent weights; an existing one is from an earlier run of the same job.
 void Prepare(const QuantizeJob& job, const std::filesystem::path& out, const CalibrationWindows& seen,
-             const Progress& progress) {
+             LayerParts& parts, const Progress& progress) {
   const Checkpoint files = OpenSplit(job.model, LoadConfig(job.model));
   const Provenance provenance = PreparedProvenance(job, files, seen);
   if (job.resume && std::filesystem::exists(out)) {
-    const bool unties = job.method.equivalent == Equivalent::kHadamard && LoadConfig(job.model).tied_embeddings;
+    const bool unties = job.method.Rotates() && LoadConfig(job.model).tied_embeddings;
     const QuantizedCheckpoint prepared(out);
     RequireSameJob(out, prepared, provenance, unties ? UntiedConfigOf(job.model) : ConfigOf(job.model));
     prepared.Verify();
     return;
   }
-  WriteEquivalent(files, job.model, WeightsFor(job, files, progress), provenance, out, progress);
+  WriteEquivalent(files, job.model, WeightsFor(job, files, parts, progress), provenance, out, progress);
 }
 
 QuantizeSummary OnlyPrepared(const std::filesystem::path& model, const std::filesystem::path& out) {
@@ -121,6 +148,11 @@ std::string ReadModel(const QuantizeJob& job, const Progress& progress) {
   RefuseCodes(Checkpoint(job.model), job.model);
   const Model model(job.model, WeightReading::kShapes);
   return ReadWhole(job.model, progress);
+}
+
+LayerParts PartsOf(const QuantizeJob& job) {
+  return {job.parts.empty() ? fs::path(job.out.string() + ".parts") : job.parts,
+          job.resume ? EarlierParts::kTakenUp : EarlierParts::kDeleted};
 }
 
 QuantizeSummary RoundInParts(const QuantizeJob& job, const fs::path& model, LayerParts& parts,
@@ -137,26 +169,28 @@ QuantizeSummary RoundInParts(const QuantizeJob& job, const fs::path& model, Laye
 QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   CheckJob(asked);
   if (asked.method.equivalent == Equivalent::kAwq) CheckAwq(LoadConfig(asked.model), asked.plan);
+  if (asked.method.equivalent == Equivalent::kCayley) CheckRotatedError(LoadConfig(asked.model), asked.plan);
   QuantizeJob job = asked;
   job.model_sha256 = ReadModel(job, progress);
   const CalibrationWindows seen = SeenTexts(job);
   if (job.method.rounding == Rounding::kNone) {
-    Prepare(job, job.out, seen, progress);
+    LayerParts parts = PartsOf(job);
+    Prepare(job, job.out, seen, parts, progress);
+    if (job.method.equivalent == Equivalent::kCayley) parts.Remove();
     QuantizeSummary prepared = OnlyPrepared(job.model, job.out);
     prepared.calibration = seen.files;
     return prepared;
   }
   ModelConfig config = LoadConfig(job.model);
-  if (job.method.equivalent == Equivalent::kHadamard) config.tied_embeddings = false;  // afterwards
+  if (job.method.Rotates()) config.tied_embeddings = false;  // afterwards
   CheckRounding(job, OpenSplit(job.model, config), config);
   if (job.method.equivalent == Equivalent::kNone && !job.method.RoundsByCalibration())
     return RoundLayers(job, job.model, nullptr, progress);  // seconds: nothing worth keeping
-  LayerParts parts(job.parts.empty() ? std::filesystem::path(job.out.string() + ".parts") : job.parts,
-                   job.resume ? EarlierParts::kTakenUp : EarlierParts::kDeleted);
+  LayerParts parts = PartsOf(job);
   std::filesystem::path model = job.model;
   if (job.method.equivalent != Equivalent::kNone) {
     model = parts.Prepared();
-    Prepare(job, model, seen, progress);
+    Prepare(job, model, seen, parts, progress);
   }
   QuantizeSummary summary = RoundInParts(job, model, parts, progress);
   summary.bytes_before = Checkpoint(job.model).total_bytes();

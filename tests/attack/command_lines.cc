@@ -59,6 +59,7 @@ const Words& Values() {
                             "a=b=c,,,",
                             "gptq",
                             "hadamard:-1+gptq",
+                            "cayley:1:-1+gptq",
                             "smoothquant:nan",
                             "rtn+rtn",
                             "perplexity=t.txt",

@@ -73,6 +73,25 @@ TEST(EquivalentWeights, RotationKeepsNormsOfRows) {
   EXPECT_THAT(Written(rotated, "model.norm.weight"), testing::Each(1.0f));
 }
 
+// What is learned turns the stream alone, after the first rotation: with channels in reverse, down_proj's rows are.
+TEST(EquivalentWeights, ALearnedRotationComesAfterTheFirst) {
+  const auto folder = GoldenFolder("llama-mha");
+  const ModelConfig config = LoadConfig(folder);
+  const auto n = static_cast<size_t>(config.hidden), inner = static_cast<size_t>(config.ffn);
+  std::vector<double> reverse(n * n, 0.0);
+  for (size_t i = 0; i < n; ++i) reverse[i * n + n - 1 - i] = 1;
+  const EquivalentWeights first = Rotated(Checkpoint(folder), config, 1),
+                          both = Rotated(Checkpoint(folder), config, 1, reverse);
+  const std::vector<float> down = Written(first, kDown), new_down = Written(both, kDown), up = Written(first, kUp),
+                           new_up = Written(both, kUp);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < inner; ++j) {
+      ASSERT_EQ(new_down[(n - 1 - i) * inner + j], down[i * inner + j]);
+      ASSERT_EQ(new_up[j * n + n - 1 - i], up[j * n + i]);
+    }
+  }
+}
+
 // A norm between v and o, as a differential head has, does not let a factor through.
 TEST(EquivalentWeights, OnlyStandardHeadsSmoothTheInputOfO) {
   EXPECT_THAT(FamilyOf(LoadConfig(GoldenFolder("llama-mha"))).smoothed, Contains(Site::kOProjIn));

@@ -25,6 +25,11 @@ TEST(QuantizeMethodTest, StepsAreReadAndWritten) {
         {"hadamard", "hadamard", ""},
         {"hadamard+gptq", "hadamard", "gptq"},
         {"hadamard:7+rtn", "hadamard:7", "rtn"},
+        {"cayley", "cayley", ""},
+        {"cayley:100+gptq", "cayley", "gptq"},
+        {"cayley:50+rtn", "cayley:50", "rtn"},
+        {"cayley:100:7+gptaq", "cayley:100:7", "gptaq"},
+        {"cayley:50:0+rtn", "cayley:50", "rtn"},
         {"smoothquant+rtn", "smoothquant", "rtn"},
         {"awq", "awq", "rtn"},
         {"signround", "", "signround"},
@@ -37,6 +42,7 @@ TEST(QuantizeMethodTest, StepsAreReadAndWritten) {
     EXPECT_EQ(method.RoundingText(), rounding);
   }
   EXPECT_FALSE(QuantizeMethod::Parse("smoothquant+rtn").RoundsByCalibration());
+  EXPECT_FALSE(QuantizeMethod::Parse("cayley+rtn").RoundsByCalibration()) << "only its rotation";
   EXPECT_TRUE(QuantizeMethod::Parse("awq").RoundsByCalibration()) << "its clips";
   EXPECT_EQ(QuantizeMethod::Parse("awq").Text(), "awq+rtn");
   EXPECT_EQ(QuantizeMethod::Parse("hadamard:7").Text(), "hadamard:7");
@@ -70,6 +76,15 @@ TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
                                       {"signround:x", "a whole number"},
                                       {"quantease", "another step made"},
                                       {"rtn+quantease+quantease", "another step made"},
+                                      {"hadamard+cayley", "each would undo the other"},
+                                      {"cayley+awq", "each would undo the other"},
+                                      {"gptq+cayley", "before they become codes"},
+                                      {"cayley:", "a whole number"},
+                                      {"cayley:0", "1 to 10000 steps"},
+                                      {"cayley:10001", "1 to 10000 steps"},
+                                      {"cayley:50:", "after the second colon"},
+                                      {"cayley:50:-1", "after the second colon"},
+                                      {"cayley:50:1:2", "after the second colon"},
                                       {"hadamard:x", "a whole number"},
                                       {"hadamard:-1", "a whole number"},
                                       {"smoothquant:2+rtn", "0 to 1"},

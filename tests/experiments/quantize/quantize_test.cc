@@ -177,6 +177,7 @@ TEST(Quantize, CalibratedMethodsMakeTheSameModelOnAnyNumberOfThreads) {
   for (const auto& [golden, method] : {std::pair{"llama-gqa", "awq+gptq"},
                                        {"diffllama-mha", "gptq+quantease"},
                                        {"diffllama-gqa", "gptaq"},
+                                       {"llama-gqa", "cayley:3+rtn"},
                                        {"llama-mha", "rtn+quantease"}}) {
     std::string first;
     for (const int threads : {1, 3}) {
