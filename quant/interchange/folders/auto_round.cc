@@ -54,7 +54,10 @@ void RequireWeightsOnly(SchemeKeys& keys) {
   keys.Only("data_type", {"\"int\"", "\"int_sym\"", "\"int_asym\""});
   keys.Only("act_bits", {"16", "32"});
   keys.Ignore({"act_data_type", "act_group_size", "act_sym", "act_dynamic"});  // of 16 bits
-  for (const char* key : {"super_bits", "super_group_size", "rotation_config", "rotation_configs"}) keys.Only(key, {});
+  keys.Ignore({"static_attention_granularity", "static_kv_granularity"});      // of what is refused below
+  for (const char* key : {"super_bits", "super_group_size", "rotation_config", "rotation_configs",
+                          "static_attention_dtype", "static_kv_dtype"})
+    keys.Only(key, {});
 }
 
 // Exact names first, then the first pattern that is found in the name; 16 bits: the module is as it was.

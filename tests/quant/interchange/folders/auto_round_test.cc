@@ -28,9 +28,21 @@ TEST(AutoRound, KeysAreHonouredOrRefused) {
   refused("data_type", "mx_fp", "expected \"int\"");
   refused("act_bits", 8, "expected 16 or 32");
   refused("rotation_config", {{"block", 32}}, "it is not supported");
+  refused("static_kv_dtype", "fp8", "it is not supported");
   refused("surprise", true, "expected no such key");
   refused("extra_config", {{"a.int8", {{"surprise", 1}}}}, "expected no such key");
   refused("extra_config", {{"a.int8", {{"act_bits", 4}}}}, "expected 16");
+}
+
+// As version 0.15 writes whether or not attention is quantized.
+TEST(AutoRound, GranularityOfNothingIsIgnored) {
+  EditedCheckpoint checkpoint(ForeignFolder("auto-round"));
+  SchemeOf(checkpoint)["static_attention_granularity"] = "tensor";
+  SchemeOf(checkpoint)["static_kv_granularity"] = "tensor";
+  SchemeOf(checkpoint)["static_kv_dtype"] = nullptr;
+  const TemporaryFolder folder;
+  checkpoint.Write(folder / "m");
+  EXPECT_EQ(Checkpoint(folder / "m").FindForeign("a.int8.weight")->scheme(), "AutoRound int8/group64");
 }
 
 TEST(AutoRound, OverridesMustFitTheTensors) {
