@@ -163,9 +163,7 @@ void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made
 
 void Run(const CLI::App& command, const QuantizeArguments& options) {
   const QuantizeMethod method = QuantizeMethod::Parse(options.method);
-  const bool smooths = method.equivalent == QuantizeMethod::Equivalent::kSmoothQuant;
-  RequireEffect(command, smooths || method.RoundsByCalibration(), {"--calibrate"},
-                "a method that needs a calibration text");
+  RequireEffect(command, method.TakesCalibration(), {"--calibrate"}, "a method that needs a calibration text");
   const bool calibrates = !options.calibrate.empty();
   RequireEffect(command, calibrates, {"--window", "--tokens", "--limit", "--from", "--cut"}, "--calibrate");
   const CalibrationTexts calibration =
@@ -216,7 +214,8 @@ void AddQuantize(CLI::App& app) {
   command
       ->add_option(
           "--method", options->method,
-          "steps joined by +: hadamard[:SEED], cayley[:STEPS] (a rotation learned after it), smoothquant[:ALPHA] "
+          "steps joined by +: hadamard[:SEED], cayley[:STEPS[:SEED]] (a rotation learned after it), "
+          "smoothquant[:ALPHA] "
           "(equivalent weights; alone: f32 weights, no codes) or awq (equivalent weights, clipped ranges), then rtn "
           "(round to nearest; after awq if no "
           "other), gptq, gptaq (gptq:0.05, gptq:stored: another damping than 0.01, inputs as stored instead of "

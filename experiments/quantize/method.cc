@@ -112,9 +112,8 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
       method.quantease = true;
     } else {
       FailUsage(
-          "--method '{}': got step '{}', expected hadamard[:SEED], cayley[:STEPS], smoothquant[:ALPHA], awq, rtn, "
-          "gptq[:DAMPING], "
-          "gptaq[:DAMPING], signround[:STEPS] or quantease, joined by +",
+          "--method '{}': got step '{}', expected hadamard[:SEED], cayley[:STEPS[:SEED]], smoothquant[:ALPHA], awq, "
+          "rtn, gptq[:DAMPING], gptaq[:DAMPING], signround[:STEPS] or quantease, joined by +",
           text, step);
     }
   }

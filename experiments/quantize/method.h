@@ -51,6 +51,10 @@ struct QuantizeMethod {
   bool Rotates() const { return equivalent == Equivalent::kHadamard || equivalent == Equivalent::kCayley; }
   // Whether the codes' ranges are AWQ's.
   bool Clips() const { return equivalent == Equivalent::kAwq; }
+  // Whether any step may use a calibration text.
+  bool TakesCalibration() const {
+    return equivalent == Equivalent::kSmoothQuant || equivalent == Equivalent::kCayley || RoundsByCalibration();
+  }
   // Whether the rounding steps use a calibration text.
   bool RoundsByCalibration() const { return rounding > Rounding::kNearest || quantease || Clips(); }
 };

@@ -84,6 +84,7 @@ Provenance PreparedProvenance(const QuantizeJob& job, const Checkpoint& files, c
   return provenance;
 }
 
+// A file, or a folder if it is empty then.
 struct RemovedAtEnd {
   fs::path path;
   ~RemovedAtEnd() {
@@ -98,9 +99,9 @@ std::vector<double> LearnedTurn(const QuantizeJob& job, const Checkpoint& files,
                                 const Progress& progress) {
   QuantizeJob start = job;
   start.method.equivalent = Equivalent::kHadamard;
+  const EquivalentWeights first = Rotated(files, LoadConfig(job.model), job.method.seed);
   const RemovedAtEnd begun{parts.Start()};
-  WriteEquivalent(files, job.model, Rotated(files, LoadConfig(job.model), job.method.seed),
-                  PreparedProvenance(start, files, {}), begun.path, progress);
+  WriteEquivalent(files, job.model, first, PreparedProvenance(start, files, {}), begun.path, progress);
   Model model(begun.path, WeightReading::kKnown);
   RotatedError error(model, CutCalibration(job.calibration, model, job.windows).sequences, job.plan, progress);
   return LearnRotation(error, job.method.rotation_steps, progress).q;
@@ -175,8 +176,8 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   const CalibrationWindows seen = SeenTexts(job);
   if (job.method.rounding == Rounding::kNone) {
     LayerParts parts = PartsOf(job);
+    const RemovedAtEnd begun{parts.folder()};
     Prepare(job, job.out, seen, parts, progress);
-    if (job.method.equivalent == Equivalent::kCayley) parts.Remove();
     QuantizeSummary prepared = OnlyPrepared(job.model, job.out);
     prepared.calibration = seen.files;
     return prepared;

@@ -12,6 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
+#include "quant/format/quantize.h"
 
 namespace tare {
 namespace {
@@ -152,6 +153,9 @@ void RotatedError::Collect(CalibrationPass& calibration, int layer, Site input) 
 void RotatedError::Add(const LinearLayer& linear, size_t moments) {
   const SecondMoments& m = moments_[moments];
   if (m.tokens == 0) return;
+  if (const auto bad = FirstNotFinite(m.values))
+    Fail("cayley, {}: the calibration's second moments hold NaN or infinity at {}; try another calibration text",
+         linear.Tensor(model_.config()), *bad);
   const WeightMatrix& stored = WeightsOf(model_.layers()[static_cast<size_t>(linear.layer)], linear).weight;
   const Table w = Stored(stored);
   const double size = OutputError(w.span(), stored.in, m.values);

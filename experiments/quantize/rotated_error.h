@@ -10,8 +10,9 @@
 //
 // Memory: the second moments of all rounded matrices' inputs, in f32: for a model with E channels, attention's output A
 // and an inner width I 4 (2 E^2 + A^2 + I^2) bytes a layer (0.7 GB of a layer with 4,096, 4,096 and 11,008), experts
-// each their own; besides them ten times the largest matrix. Time of At: 6 out in E products a matrix and 4 E^3 for
-// each input.
+// each their own; besides them thirteen times the largest matrix, and while they are taken the residual streams of the
+// calibration pass. Operations of At: 8 out in E a matrix that reads, 4 out in E + 2 out in^2 one that writes, and
+// 4 E^3 for each input.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ namespace tare {
 // rounds a matrix that reads or writes the stream.
 void CheckRotatedError(const ModelConfig& config, const Plan& plan);
 
-// The gradient lets errors grow with their group's scale (quant/algorithms/error_growth.h): with P = E H' and S the
+// The gradient (of one scale per tensor approximately: each row's largest weight counts) lets errors grow with their
+// group's scale (quant/algorithms/error_growth.h): with P = E H' and S the
 // gradient of <P, E> by W' through the scales
 //
 //   dL = 2 <P^T E + W'^T S, Q^T dQ> / tr(W H W^T) for one that reads, 2 <W' S^T, Q^T dQ> / ... for one that writes

@@ -36,7 +36,7 @@ struct F32 {
 };
 
 // Bytes 0 and 2 of a group as pairs of 16 bits, then 1 and 3: their products' sum always fits, where the instruction
-// that multiplies bytes before VNNI (vpmaddubsw) saturates at 16 bits.
+// that multiplies bytes before VNNI (vpmaddubsw) saturates at 16 bits. With VNNI the ukernel serves them.
 template <typename A>  // uint8_t or int8_t
 struct Bytes {
   using Sum = int32_t;

@@ -25,9 +25,9 @@ AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std:
   }
   if (!FactorInPlace(in, factor.data()))
     Fail(
-        "{}: the calibration's second moments are not positive definite; try a longer calibration text, or more "
-        "damping (gptaq:0.05)",
-        where);
+        "{}: the calibration's second moments are not positive definite; try a longer calibration text, or a larger "
+        "damping than {}",
+        where, damping);
   InvertInPlace(in, factor.data());
   std::vector<float> change(cross);
   MultiplyByInverse(in, factor.data(), in, change.data());

@@ -16,7 +16,7 @@
 namespace tare {
 
 // Adds the gradient of <p, e(w)> to `gradient`; all of the values of one group, as many. A group without a scale adds
-// nothing; of several largest magnitudes the first counts.
+// nothing; of several equal ends one counts.
 void AddErrorGrowth(Format format, std::span<const float> w, std::span<const float> e, std::span<const float> p,
                     std::span<float> gradient);
 

@@ -73,9 +73,9 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
   });
   if (!FactorInPlace(in, factor.data())) {
     Fail(
-        "{}: the calibration's second moments are not positive definite; try a longer calibration text, or more "
-        "damping (gptq:0.05)",
-        where);
+        "{}: the calibration's second moments are not positive definite; try a longer calibration text, or a larger "
+        "damping than {}",
+        where, damping);
   }
   std::ranges::reverse(factor);  // L lower and backwards is R
   upper_ = Panels(Panels::Shape::kUpper, in, factor.data());

@@ -64,7 +64,7 @@ for model in standard differential; do
     --out "$out/dump-$model.h5"
   i=0
   for method in rtn hadamard+rtn hadamard:3+rtn smoothquant:0.5+rtn smoothquant+gptq gptq gptaq gptaq+quantease \
-    rtn+quantease awq awq+gptq signround:50 cayley:5+gptq; do
+    rtn+quantease awq awq+gptq signround:50 cayley:5+gptq cayley:5+rtn; do
     i=$((i + 1))
     run quantize-$model-$i quantize $m --plan weights=int4/channel --method $method $(calibration $method) \
       --out "$out/quantize-$model-$i.h5" --json "$out/quantize-$model-$i.json"

@@ -42,6 +42,18 @@ TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
   EXPECT_NEAR(perplexity(file) / perplexity(model), 1.0, 0.005);  // INT8 weights within half a percent
 }
 
+TEST(QuantizeCommand, RotationsAreLearnedOnACalibrationText) {
+  const TemporaryFolder folder;
+  const std::string model = PairFolder("novels-standard");
+  for (const std::string method : {"cayley:1", "cayley:1:3+rtn"}) {
+    const Outcome made = RunTare({"quantize", model, "--plan", "weights=int4/group16", "--method", method,
+                                  "--calibrate", kText, "--tokens", "512", "--out", folder / method});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    EXPECT_THAT(made.out, HasSubstr("calibrated on heldout.txt, 512 tokens"));
+  }
+  EXPECT_THAT(RunTare({"inspect", folder / "cayley:1:3+rtn"}).out, HasSubstr(", method cayley:1:3+rtn\n"));
+}
+
 TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-standard");

@@ -24,7 +24,7 @@ std::pair<std::string_view, std::string_view> PiecesOf(const nlohmann::json& mer
 }  // namespace
 
 nlohmann::json ParseWithLists(std::string_view text, const std::string& where, BpeLists* lists) {
-  const std::string place = where + ": model: BPE";
+  const std::string place = where + ": model";  // of a type that is not known yet
   const std::string vocab = place + ": vocab";
   const auto add_piece = [&](const std::string& piece, const nlohmann::json& id) {
     if (!id.is_number_integer()) Fail("{}: '{}': got {}, expected an id", vocab, piece, id.dump());

@@ -161,6 +161,25 @@ TEST(LearnedRotation, AnInterruptedJobEndsInTheSameBytes) {
   }
 }
 
+// Weights without codes: what is left is the file, or nothing; another job's parts stay.
+TEST(LearnedRotation, AloneItLeavesNothingBesideItsFile) {
+  const TemporaryFolder folder;
+  QuantizeJob job = JobFor("cayley:2", "diffllama-gqa", "weights=int4/group16", folder);
+  const auto stopped = [](int64_t, int64_t, const char* now) {
+    std::string_view(now) == "steps" ? Fail("no") : void();
+  };
+  EXPECT_THROW(Quantize(job, stopped), Error);
+  EXPECT_THAT(folder.Names(), testing::ElementsAre("ids.h5"));
+  Quantize(job, {});
+  EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("g.h5", "ids.h5"));
+
+  std::filesystem::create_directory(folder / "g.h5.parts");
+  std::filesystem::rename(folder / "g.h5", folder / "g.h5.parts/prepared.h5");
+  job.resume = true;
+  Quantize(job, {});
+  EXPECT_TRUE(std::filesystem::exists(folder / "g.h5.parts/prepared.h5"));
+}
+
 TEST(LearnedRotation, RefusedBeforeTheFirstTensor) {
   const TemporaryFolder folder;
   QuantizeJob job = JobFor("cayley+rtn", "llama-mha", "weights=int4/channel", folder);

@@ -18,7 +18,7 @@ void ExpectExact(ProductTypes types) {
   std::mt19937 random(1);
   for (const int m : {1, 4, 7}) {
     for (const int n : {1, 15, 16, 17, 64}) {
-      for (const int k : {1, 4, 7, 130}) {
+      for (const int k : {1, 4, 7, 130, 257, 520}) {
         const int64_t lda = (k + 3) / 4 * 4, ldb = 64, ldc = n + 1;
         std::vector<A> a(static_cast<size_t>(m * lda));
         std::vector<int8_t> b(static_cast<size_t>(lda * ldb), 0);

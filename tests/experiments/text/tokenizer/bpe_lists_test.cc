@@ -55,15 +55,14 @@ TEST(BpeLists, OtherVocabulariesStay) {
 }
 
 TEST(BpeLists, DamagedMembersAreRefused) {
-  EXPECT_EQ(Refused(R"({"vocab": {"a": 0, "b": 1.5}})"), "t.json: model: BPE: vocab: 'b': got 1.5, expected an id");
-  EXPECT_EQ(Refused(R"({"vocab": {"a": {"b": [0]}}})"),
-            R"(t.json: model: BPE: vocab: 'a': got {"b":[0]}, expected an id)");
+  EXPECT_EQ(Refused(R"({"vocab": {"a": 0, "b": 1.5}})"), "t.json: model: vocab: 'b': got 1.5, expected an id");
+  EXPECT_EQ(Refused(R"({"vocab": {"a": {"b": [0]}}})"), R"(t.json: model: vocab: 'a': got {"b":[0]}, expected an id)");
   EXPECT_EQ(Refused(R"({"vocab": {"a": 0, "b": 1, "a": 2}})"),
-            "t.json: model: BPE: vocab: got 'a' with ids 0 and 2, expected one");
+            "t.json: model: vocab: got 'a' with ids 0 and 2, expected one");
   for (const std::string merge :
        {"7", R"("ab")", R"("a b c")", R"(" b")", R"(["a"])", R"(["a",""])", R"([["a"],"b"])"}) {
     EXPECT_EQ(Refused(R"({"merges": ["a b", )" + merge + "]}"),
-              "t.json: model: BPE: merges: 1: got " + merge + ", expected two pieces");
+              "t.json: model: merges: 1: got " + merge + ", expected two pieces");
   }
   EXPECT_THAT(Refused(R"({"vocab": {"a": 0, "b"}})"), HasSubstr("t.json: not valid JSON: "));
 }
