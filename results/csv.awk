@@ -23,6 +23,15 @@ function text() { return substr(of("task"), index(of("task"), ":") + 1) }
 function seen(list, value) {
   if (!((list, value) in known)) { known[list, value]; ++count[list]; order[list, count[list]] = value }
 }
+# Holm's correction of p[...], of `tests` hypotheses, into adjusted[...].
+function holm(    k, key, least, smallest, so_far) {
+  for (k = tests; k > 0; k--) {
+    least = 2
+    for (key in p) if (!(key in adjusted) && p[key] < least) { least = p[key]; smallest = key }
+    so_far = least * k > so_far ? least * k : so_far
+    adjusted[smallest] = so_far
+  }
+}
 # VALUE +/- ERROR with one digit of the error, and at least so many decimals.
 function measured(value, error, decimals,    digits, shown) {
   shown = sprintf("%.0e", error)

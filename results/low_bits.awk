@@ -51,7 +51,7 @@ function best(kind, width,    m, least, name) {
     }
   return name
 }
-# What differs between the models: the ratio of the shares, and p where there are cuts.
+# p of a row's shares being the same in both models.
 function compare(row, width, method,    i, d, m, sum) {
   for (i = 1; i <= 5; i++) {
     d[i] = log_left("differential", width, method, i) - log_left("standard", width, method, i)
@@ -61,19 +61,14 @@ function compare(row, width, method,    i, d, m, sum) {
   p[row] = p_of_t(m / sqrt(sum / 4 / 5))
   tests++
 }
-function holm(    k, key, least, smallest, so_far) {
-  for (k = tests; k > 0; k--) {
-    least = 2
-    for (key in p) if (!(key in adjusted) && p[key] < least) { least = p[key]; smallest = key }
-    so_far = least * k > so_far ? least * k : so_far
-    adjusted[smallest] = so_far
-  }
-}
-function print_figures(kind, figure, title,    w, m, head, rule, line, key) {
-  head = "| " kind ", " title " |"
+function print_head(title,    w, head, rule) {
+  head = "| " title " |"
   rule = "|---|"
   for (w = 1; w <= count["width"]; w++) { head = head " " order["width", w] " |"; rule = rule "---|" }
   print head "\n" rule
+}
+function print_figures(kind, figure, title,    w, m, line, key) {
+  print_head(kind ", " title)
   for (m = 1; m <= count["method"]; m++) {
     line = "| " order["method", m] " |"
     for (w = 1; w <= count["width"]; w++) {
@@ -91,9 +86,7 @@ END {
     if (has_cuts(order["width", w], order["method", m]))
       compare(order["method", m] SUBSEP order["width", w], order["width", w], order["method", m])
   holm()
-  head = "| left of rtn's: standard, differential |"; rule = "|---|"
-  for (w = 1; w <= count["width"]; w++) { head = head " " order["width", w] " |"; rule = rule "---|" }
-  print head "\n" rule
+  print_head("left of rtn's: standard, differential")
   for (m = 2; m <= count["method"]; m++) {
     method = order["method", m]
     line = "| " method " |"

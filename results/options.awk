@@ -71,14 +71,6 @@ function change(row, column,    i, n, from, to, x) {
   }
   if (base[row] !~ /=f32$/) { p[row, column] = p_of_mean(x, n); tests++ }
 }
-function holm(    k, key, least, smallest, so_far) {
-  for (k = tests; k > 0; k--) {
-    least = 2
-    for (key in p) if (!(key in adjusted) && p[key] < least) { least = p[key]; smallest = key }
-    so_far = least * k > so_far ? least * k : so_far
-    adjusted[smallest] = so_far
-  }
-}
 END {
   head = "| plan | and |"
   rule = "|---|---|"

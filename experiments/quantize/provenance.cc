@@ -55,10 +55,10 @@ void RequireSameJob(const std::filesystem::path& path, const QuantizedCheckpoint
 
 namespace fs = std::filesystem;
 
-// "prepared.h5", "start.h5", "layer-12.h5".
+// "prepared.h5", "layer-12.h5".
 static bool IsPartName(const std::string& name) {
   constexpr std::string_view kLayer = "layer-", kEnd = ".h5";
-  if (name == "prepared.h5" || name == "start.h5") return true;
+  if (name == "prepared.h5") return true;
   if (!name.starts_with(kLayer) || !name.ends_with(kEnd)) return false;
   return ParseNumber<int>(std::string_view(name).substr(kLayer.size(), name.size() - kLayer.size() - kEnd.size()))
       .has_value();
@@ -85,11 +85,6 @@ void LayerParts::Begin() {
 fs::path LayerParts::Prepared() {
   Begin();
   return folder_ / "prepared.h5";
-}
-
-fs::path LayerParts::Start() {
-  Begin();
-  return folder_ / "start.h5";
 }
 
 int LayerParts::Layers() const {

@@ -26,8 +26,8 @@ void RequireSameJob(const std::filesystem::path& path, const QuantizedCheckpoint
                     const std::string& config);
 
 // Finished parts of a long `tare quantize` job, kept in the folder OUT.parts beside the result for --resume: the
-// equivalent checkpoint (prepared.h5; start.h5 while a rotation of it is learned) and the codes of each finished layer
-// (layer-N.h5), each file complete or absent. Somebody else's file of such a name is neither taken nor removed.
+// equivalent checkpoint (prepared.h5) and the codes of each finished layer (layer-N.h5), each file complete or absent.
+// Somebody else's file of such a name is neither taken nor removed.
 // What becomes of the parts that an earlier job left: deleted when this job keeps its own first part, or this job's.
 enum class EarlierParts { kDeleted, kTakenUp };
 
@@ -39,8 +39,6 @@ class LayerParts {
   const std::filesystem::path& folder() const { return folder_; }
   // The path of the equivalent checkpoint, in an existing folder.
   std::filesystem::path Prepared();
-  // The path of what learned rotations begin from, likewise; no part of a resumed job.
-  std::filesystem::path Start();
   // How many layers are finished.
   int Layers() const;
   bool Has(int layer) const { return begun_ && std::filesystem::exists(LayerFile(layer)); }

@@ -16,6 +16,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
+#include "quant/file/atomic_folder.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -84,35 +85,27 @@ Provenance PreparedProvenance(const QuantizeJob& job, const Checkpoint& files, c
   return provenance;
 }
 
-// A file, or a folder if it is empty then.
-struct RemovedAtEnd {
-  fs::path path;
-  ~RemovedAtEnd() {
-    std::error_code ignored;
-    fs::remove(path, ignored);
-  }
-};
-
 // What turns the stream after the Hadamard rotation, learned on the checkpoint that this one makes: its norms are 1, so
-// that linear layers read the stream as they turn it.
-std::vector<double> LearnedTurn(const QuantizeJob& job, const Checkpoint& files, LayerParts& parts,
+// that linear layers read the stream as they turn it. It passes through a file in a folder beside `out`.
+std::vector<double> LearnedTurn(const QuantizeJob& job, const Checkpoint& files, const fs::path& out,
                                 const Progress& progress) {
   QuantizeJob start = job;
   start.method.equivalent = Equivalent::kHadamard;
   const EquivalentWeights first = Rotated(files, LoadConfig(job.model), job.method.seed);
-  const RemovedAtEnd begun{parts.Start()};
-  WriteEquivalent(files, job.model, first, PreparedProvenance(start, files, {}), begun.path, progress);
-  Model model(begun.path, WeightReading::kKnown);
+  const AtomicFolder passing(out.string() + ".hadamard");
+  const fs::path begun = passing.path() / "start.h5";
+  WriteEquivalent(files, job.model, first, PreparedProvenance(start, files, {}), begun, progress);
+  Model model(begun, WeightReading::kKnown);
   RotatedError error(model, CutCalibration(job.calibration, model, job.windows).sequences, job.plan, progress);
   return LearnRotation(error, job.method.rotation_steps, progress).q;
 }
 
-EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, LayerParts& parts,
+EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, const fs::path& out,
                              const Progress& progress) {
   const ModelConfig config = LoadConfig(job.model);
   if (job.method.equivalent == Equivalent::kHadamard) return Rotated(files, config, job.method.seed);
   if (job.method.equivalent == Equivalent::kCayley)
-    return Rotated(files, config, job.method.seed, LearnedTurn(job, files, parts, progress));
+    return Rotated(files, config, job.method.seed, LearnedTurn(job, files, out, progress));
   Model model(job.model, WeightReading::kKnown);
   if (!job.statistics.empty()) {
     const auto seen = ReadStatisticsOf(job.statistics, files.ContentHash(), files.ConfigHash());
@@ -127,7 +120,7 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, La
 
 // Makes the checkpoint with equivalent weights; an existing one is from an earlier run of the same job.
 void Prepare(const QuantizeJob& job, const std::filesystem::path& out, const CalibrationWindows& seen,
-             LayerParts& parts, const Progress& progress) {
+             const Progress& progress) {
   const Checkpoint files = OpenSplit(job.model, LoadConfig(job.model));
   const Provenance provenance = PreparedProvenance(job, files, seen);
   if (job.resume && std::filesystem::exists(out)) {
@@ -137,7 +130,7 @@ void Prepare(const QuantizeJob& job, const std::filesystem::path& out, const Cal
     prepared.Verify();
     return;
   }
-  WriteEquivalent(files, job.model, WeightsFor(job, files, parts, progress), provenance, out, progress);
+  WriteEquivalent(files, job.model, WeightsFor(job, files, out, progress), provenance, out, progress);
 }
 
 QuantizeSummary OnlyPrepared(const std::filesystem::path& model, const std::filesystem::path& out) {
@@ -149,11 +142,6 @@ std::string ReadModel(const QuantizeJob& job, const Progress& progress) {
   RefuseCodes(Checkpoint(job.model), job.model);
   const Model model(job.model, WeightReading::kShapes);
   return ReadWhole(job.model, progress);
-}
-
-LayerParts PartsOf(const QuantizeJob& job) {
-  return {job.parts.empty() ? fs::path(job.out.string() + ".parts") : job.parts,
-          job.resume ? EarlierParts::kTakenUp : EarlierParts::kDeleted};
 }
 
 QuantizeSummary RoundInParts(const QuantizeJob& job, const fs::path& model, LayerParts& parts,
@@ -175,9 +163,7 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   job.model_sha256 = ReadModel(job, progress);
   const CalibrationWindows seen = SeenTexts(job);
   if (job.method.rounding == Rounding::kNone) {
-    LayerParts parts = PartsOf(job);
-    const RemovedAtEnd begun{parts.folder()};
-    Prepare(job, job.out, seen, parts, progress);
+    Prepare(job, job.out, seen, progress);
     QuantizeSummary prepared = OnlyPrepared(job.model, job.out);
     prepared.calibration = seen.files;
     return prepared;
@@ -187,11 +173,12 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   CheckRounding(job, OpenSplit(job.model, config), config);
   if (job.method.equivalent == Equivalent::kNone && !job.method.RoundsByCalibration())
     return RoundLayers(job, job.model, nullptr, progress);  // seconds: nothing worth keeping
-  LayerParts parts = PartsOf(job);
+  LayerParts parts(job.parts.empty() ? fs::path(job.out.string() + ".parts") : job.parts,
+                   job.resume ? EarlierParts::kTakenUp : EarlierParts::kDeleted);
   std::filesystem::path model = job.model;
   if (job.method.equivalent != Equivalent::kNone) {
     model = parts.Prepared();
-    Prepare(job, model, seen, parts, progress);
+    Prepare(job, model, seen, progress);
   }
   QuantizeSummary summary = RoundInParts(job, model, parts, progress);
   summary.bytes_before = Checkpoint(job.model).total_bytes();

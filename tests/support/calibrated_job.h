@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of calibrated methods share: ids to calibrate on, and jobs that end on the way.
+// What tests of calibrated methods share: ids to calibrate on, jobs of golden models, and jobs that end on the way.
 #pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "experiments/passes/progress.h"
+#include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "quant/file/hdf5.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/golden.h"
 
 namespace tare {
 
@@ -19,6 +26,33 @@ inline void WriteCalibrationIds(const std::filesystem::path& path) {
   Hdf5Writer file(path);
   file.WriteDataset<int64_t>("input_ids", {8, 50}, ids);
   file.Commit();
+}
+
+// Of a golden model, calibrated on ids.h5, into g.h5.
+inline QuantizeJob Calibrated(const std::string& method, const std::string& golden, const char* plan,
+                              const TemporaryFolder& folder) {
+  WriteCalibrationIds(folder / "ids.h5");
+  return {.model = GoldenFolder(golden),
+          .plan = Plan::Parse(plan),
+          .out = folder / "g.h5",
+          .method = QuantizeMethod::Parse(method),
+          .calibration = folder / "ids.h5"};
+}
+
+// A calibrated job that `stop` ends leaves parts alone; resumed, it ends in the bytes of `whole`.
+inline void ExpectSameBytesAfter(const Progress& stop, QuantizeJob job, const std::string& whole,
+                                 const TemporaryFolder& folder) {
+  std::filesystem::remove(job.out);
+  EXPECT_THROW(Quantize(job, stop), Error);
+  EXPECT_FALSE(std::filesystem::exists(job.out));
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "g.h5.parts")) {
+    EXPECT_THAT(entry.path().filename().string(),
+                testing::AnyOf("prepared.h5", testing::MatchesRegex("layer-[0-9]+[.]h5")));
+  }
+  job.resume = true;
+  Quantize(job, {});
+  EXPECT_EQ(GetFile(job.out), whole);
+  EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("g.h5", "ids.h5"));
 }
 
 // Ends a job at the first progress after it has kept this part.

@@ -93,15 +93,6 @@ TEST(LearnedRotation, SameOnAnyNumberOfThreads) {
   }
 }
 
-QuantizeJob JobFor(const char* method, const char* golden, const char* plan, const TemporaryFolder& folder) {
-  WriteCalibrationIds(folder / "ids.h5");
-  return {.model = GoldenFolder(golden),
-          .plan = Plan::Parse(plan),
-          .out = folder / "g.h5",
-          .method = QuantizeMethod::Parse(method),
-          .calibration = folder / "ids.h5"};
-}
-
 std::vector<float> LogitsOfText(const std::filesystem::path& path) {
   TokenBatch batch;
   for (size_t i = 0; i < 4; ++i) batch.Add(static_cast<int64_t>(i), Text()[i].tokens);
@@ -119,7 +110,7 @@ double Norm(const std::vector<float>& a, const std::vector<float>& b) {
 TEST(LearnedRotation, ComputesTheSame) {
   for (const char* golden : kGoldenCheckpoints) {
     const TemporaryFolder folder;
-    const QuantizeJob job = JobFor("cayley:3:5", golden, "weights=int4/channel", folder);
+    const QuantizeJob job = Calibrated("cayley:3:5", golden, "weights=int4/channel", folder);
     if (FamilyOf(LoadConfig(job.model)).rotation == Rotation::kNone) {
       EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("linear layers alone")));
       continue;
@@ -144,27 +135,20 @@ TEST(LearnedRotation, ComputesTheSame) {
 // Killed while a rotation is learned, or behind it.
 TEST(LearnedRotation, AnInterruptedJobEndsInTheSameBytes) {
   const TemporaryFolder folder;
-  QuantizeJob job = JobFor("cayley:3+gptq", "diffllama-gqa", "weights=int4/group16", folder);
+  const QuantizeJob job = Calibrated("cayley:3+gptq", "diffllama-gqa", "weights=int4/group16", folder);
   Quantize(job, {});
   const std::string whole = GetFile(folder / "g.h5");
   for (const std::string_view unit : {"layers seen", "steps", "batches"}) {
-    std::filesystem::remove(folder / "g.h5");
-    job.resume = false;
-    EXPECT_THROW(Quantize(job, [&](int64_t, int64_t, const char* now) { unit == now ? Fail("stopped") : void(); }),
-                 Error);
-    EXPECT_FALSE(std::filesystem::exists(folder / "g.h5"));
-    EXPECT_FALSE(std::filesystem::exists(folder / "g.h5.parts/start.h5"));
-    job.resume = true;
-    Quantize(job, {});
-    EXPECT_EQ(GetFile(folder / "g.h5"), whole) << unit;
-    EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("g.h5", "ids.h5"));
+    SCOPED_TRACE(unit);
+    ExpectSameBytesAfter([&](int64_t, int64_t, const char* now) { unit == now ? Fail("stopped") : void(); }, job, whole,
+                         folder);
   }
 }
 
 // Weights without codes: what is left is the file, or nothing; another job's parts stay.
 TEST(LearnedRotation, AloneItLeavesNothingBesideItsFile) {
   const TemporaryFolder folder;
-  QuantizeJob job = JobFor("cayley:2", "diffllama-gqa", "weights=int4/group16", folder);
+  QuantizeJob job = Calibrated("cayley:2", "diffllama-gqa", "weights=int4/group16", folder);
   const auto stopped = [](int64_t, int64_t, const char* now) {
     std::string_view(now) == "steps" ? Fail("no") : void();
   };
@@ -182,11 +166,11 @@ TEST(LearnedRotation, AloneItLeavesNothingBesideItsFile) {
 
 TEST(LearnedRotation, RefusedBeforeTheFirstTensor) {
   const TemporaryFolder folder;
-  QuantizeJob job = JobFor("cayley+rtn", "llama-mha", "weights=int4/channel", folder);
+  QuantizeJob job = Calibrated("cayley+rtn", "llama-mha", "weights=int4/channel", folder);
   job.calibration = {};
   EXPECT_THAT(Call([&] { Quantize(job, {}); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("cayley+rtn"), HasSubstr("try --calibrate TEXT"))));
-  EXPECT_THAT(Call([&] { Quantize(JobFor("cayley", "llama-mha", "", folder), {}); }),
+  EXPECT_THAT(Call([&] { Quantize(Calibrated("cayley", "llama-mha", "", folder), {}); }),
               ThrowsMessage<Error>(HasSubstr("cayley: got the plan 'f32'")));
   EXPECT_THAT(folder.Names(), testing::ElementsAre("ids.h5"));
 }
