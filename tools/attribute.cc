@@ -3,6 +3,8 @@
 // taken out, and evaluates them (experiments/studies/attribution/attribution.h).
 #include "tools/attribute.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "experiments/model/sites_of_model.h"
@@ -14,10 +16,11 @@
 
 namespace tare {
 
-AttributionQuestion AskAttribution(CellsCommand& options, const std::string& plan, const std::string& by) {
-  AttributionQuestion question{.plan = Plan::Parse(plan), .by = by, .parts = {}};
+AttributionQuestion AskAttribution(CellsCommand& options, const std::string& plan, const std::string& by,
+                                   PartCosts costs) {
+  AttributionQuestion question{.plan = Plan::Parse(plan), .by = by, .parts = {}, .costs = costs};
   question.parts = PartsOf(question.plan, ParseGrain(by), ModelSitesOf(LoadConfig(options.models.at(0))));
-  options.sweep.question.plans = AttributionPlans(question.plan, question.parts);
+  options.sweep.question.plans = AttributionPlans(question.plan, question.parts, costs);
   options.sweep.study = "attribute";
   return question;
 }
@@ -26,10 +29,37 @@ std::vector<AtomicFile> ClaimAttribution(CellsCommand& options) {
   return ClaimCells(options, {"attribution.csv", "attribution.txt", "attribution.json"});
 }
 
+namespace {
+
+// The cells that were asked for, and those of what is taken out if an earlier run in the folder has all of them.
+std::vector<SweepCell> WithTakenOut(std::vector<SweepCell> cells, const CellsCommand& options,
+                                    const AttributionQuestion& question) {
+  const size_t asked = options.sweep.tasks.size() * options.sweep.question.plans.size();
+  std::vector<SweepCell> others(std::make_move_iterator(cells.begin() + static_cast<ptrdiff_t>(asked)),
+                                std::make_move_iterator(cells.end()));
+  cells.resize(asked);
+  std::vector<SweepCell> taken_out;
+  for (const TaskSpec& task : options.sweep.tasks) {
+    for (const PlanPart& part : question.parts) {
+      const auto found = std::ranges::find_if(others, [&](const SweepCell& cell) {
+        return cell.task == task.Name() && cell.Plan() == part.without.canonical();
+      });
+      if (found == others.end()) return cells;
+      taken_out.push_back(std::move(*found));
+    }
+  }
+  std::ranges::move(taken_out, std::back_inserter(cells));
+  return cells;
+}
+
+}  // namespace
+
 AttributionResult WriteAttribution(const CellsCommand& options, const AttributionQuestion& question,
                                    std::vector<SweepCell> cells) {
-  cells.resize(options.sweep.tasks.size() * options.sweep.question.plans.size());  // without the folder's others
-  std::vector<Attribution> attributions = Attribute(cells, question.plan, question.parts);
+  const size_t asked = options.sweep.tasks.size() * options.sweep.question.plans.size();
+  cells = WithTakenOut(std::move(cells), options, question);
+  const PartCosts costs = cells.size() > asked ? PartCosts::kAloneAndTakenOut : question.costs;
+  std::vector<Attribution> attributions = Attribute(cells, question.plan, question.parts, costs);
   const std::string model = cells.front().model;
   AttributionResult result{.model = {.cells = std::move(cells), .attributions = std::move(attributions)},
                            .json = {},

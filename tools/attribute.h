@@ -16,10 +16,12 @@ struct AttributionQuestion {
   Plan plan;
   std::string by;
   std::vector<PlanPart> parts;
+  PartCosts costs = PartCosts::kAloneAndTakenOut;
 };
 // Cuts the plan into parts of the options' only model; their plans become the sweep's. Throws Error if it cannot be
 // cut.
-AttributionQuestion AskAttribution(CellsCommand& options, const std::string& plan, const std::string& by);
+AttributionQuestion AskAttribution(CellsCommand& options, const std::string& plan, const std::string& by,
+                                   PartCosts costs = PartCosts::kAloneAndTakenOut);
 
 // Files of the folder besides its cells: attribution.csv, .txt and .json.
 std::vector<AtomicFile> ClaimAttribution(CellsCommand& options);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare compare: two checkpoints side by side at low bit widths, in one command and one folder: the outliers of both, a
 // sweep (tools/sweep.h) that also measures the divergence of texts from each model's own f32, and the cost of each
-// site: each model's attribution in a folder below the comparison's (attribution-A, attribution-B), as `tare attribute
-// --out` writes it, and the two side by side.
+// site alone: each model's attribution in a folder below the comparison's (attribution-A, attribution-B), as `tare
+// attribute --out` writes it but for what is taken out, which that command adds, and the two side by side.
 #include <iterator>
 #include <memory>
 
@@ -101,8 +101,9 @@ struct ComparedWork {
 ComparedWork WorkOf(const std::filesystem::path& text, const CellsCommand& options, int64_t attributed) {
   const std::filesystem::path& folder = options.sweep.models.front();
   const ModelConfig config = LoadConfig(folder);
-  const TokenInput input = LoadTokenInput(text, folder, config.vocabulary);
   WindowOptions windows = options.sweep.windows;
+  // The attribution takes no more of them.
+  const TokenInput input = LoadTokenInput(text, folder, config.vocabulary, windows.FirstTokens());
   ComparedWork work{.outliers = static_cast<double>(SizeOf(CutDisjoint(input, config, windows)).whole)};
   windows.tokens = attributed;
   work.attribution = static_cast<double>(SizeOf(CutSequences(input, config, windows)).whole);
@@ -118,7 +119,7 @@ std::vector<Json> Outliers(const CellsCommand& options, const RecordLines& earli
   std::string lines;
   for (const std::filesystem::path& folder : options.sweep.models) {
     Model model(folder, options.sweep.math);
-    const TokenInput input = LoadModelInput(text, model);
+    const TokenInput input = LoadModelInput(text, model, windows.FirstTokens());
     Json key{{"weights", model.files().ContentHash()},
              {"input", input.sha256},
              {"window", windows.window},
@@ -196,7 +197,7 @@ std::vector<ModelAttribution> AskBoth(const CellsCommand& compare, const std::fi
     sweep.carrying = Carrying::kSimulated;
     sweep.tasks = {{&kDivergenceTask, text}};
     sweep.windows.tokens = tokens;
-    one.question = AskAttribution(one.options, plan, "site");
+    one.question = AskAttribution(one.options, plan, "site", PartCosts::kAlone);
   }
   return both;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost of each part, the most expensive first: sites of `tare sweep --each-site` at the fewest bits, and parts of
-// `tare attribute`, each alone and each taken out.
+// `tare attribute`, each alone and, if that was measured, each taken out.
 #include <algorithm>
 #include <cmath>
 
@@ -84,7 +84,8 @@ void AddParts(const Json& json, const Json& f, FigureData& figure) {
   for (size_t i = 0; i < std::min(parts.size(), kMostParts); ++i) {
     const std::string part = parts[i].at("part");
     AddEffect(panel, part, "alone", parts[i].at("alone_plan"), parts[i].at("alone"), n, figure);
-    AddEffect(panel, part, "taken out", parts[i].at("without_plan"), parts[i].at("taken_out"), n, figure);
+    if (const Json& taken_out = parts[i].at("taken_out"); !taken_out.is_null())
+      AddEffect(panel, part, "taken out", parts[i].at("without_plan"), taken_out, n, figure);
   }
   if (parts.size() > kMostParts)
     figure.missing.push_back(Formatted("{}: the {} most expensive of {} parts are shown; all are in attribution.csv",
@@ -102,6 +103,13 @@ void AddParts(const Json& json, const Json& f, FigureData& figure) {
       SignedText(task, name, f.at("left_over"))));
 }
 
+// Whether that was measured; `tare compare` leaves it out.
+bool HasTakenOut(const Json& json) {
+  return std::ranges::any_of(json.at("figures"), [](const Json& f) {
+    return std::ranges::any_of(f.at("parts"), [](const Json& part) { return !part.at("taken_out").is_null(); });
+  });
+}
+
 // "layer and map" of "by": "layer,map".
 std::string GrainWords(const Json& json) {
   std::string words = json.value("by", "part");
@@ -115,9 +123,10 @@ void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
       .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
       .title = Formatted("Which {} of a plan costs what in {}", GrainWords(json), json.at("model").get<std::string>()),
       .caption =
-          "Alone: change from f32 with only that part quantized; taken out: the whole plan's change minus the change "
-          "without that part; left over: the whole plan's change minus the sum of the parts alone. Units are each "
-          "figure's own (divergence in nats per token); thin bars are 95 % intervals, paired.",
+          Formatted("Alone: change from f32 with only that part quantized; {}left over: the whole plan's change minus "
+                    "the sum of the parts alone. Units are each figure's own (divergence in nats per token); thin bars "
+                    "are 95 % intervals, paired.",
+                    HasTakenOut(json) ? "taken out: the whole plan's change minus the change without that part; " : ""),
       .table = EffectTable("part", "effect"),
       .drawn = {"change"}};
   std::vector<std::string> tasks;  // only the first figure of each is drawn

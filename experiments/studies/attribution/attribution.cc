@@ -24,7 +24,8 @@ struct Runs {
   const Figure* Of(const std::string& plan, size_t figure) const { return &Of(plan).figures.list[figure]; }
 };
 
-Attribution OfFigure(const Runs& runs, size_t i, const Plan& plan, const std::vector<PlanPart>& parts) {
+Attribution OfFigure(const Runs& runs, size_t i, const Plan& plan, const std::vector<PlanPart>& parts,
+                     PartCosts costs) {
   const Figure* const exact = runs.Of("f32", i);
   const Figure* const whole = runs.Of(plan.canonical(), i);
   Attribution a{.task = runs.task,
@@ -39,8 +40,9 @@ Attribution OfFigure(const Runs& runs, size_t i, const Plan& plan, const std::ve
   std::vector<double> sum{-static_cast<double>(parts.size())};
   for (const PlanPart& part : parts) {
     const Figure* const alone = runs.Of(part.alone.canonical(), i);
-    const Figure* const without = runs.Of(part.without.canonical(), i);
-    a.parts.push_back({part, Compare({exact, alone}, {-1, 1}), Compare({without, whole}, {-1, 1})});
+    PartEffect& effect = a.parts.emplace_back(part, Compare({exact, alone}, {-1, 1}), std::nullopt);
+    if (costs == PartCosts::kAloneAndTakenOut)
+      effect.taken_out = Compare({runs.Of(part.without.canonical(), i), whole}, {-1, 1});
     all.push_back(alone);
     sum.push_back(1);
   }
@@ -112,15 +114,16 @@ AttributionPair PairFigure(const FigureRuns& first, const FigureRuns& second, co
 
 }  // namespace
 
-std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<PlanPart>& parts) {
+std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<PlanPart>& parts, PartCosts costs) {
   std::vector<std::string> plans{"f32", plan.canonical()};
   for (const PlanPart& part : parts) plans.push_back(part.alone.canonical());
+  if (costs == PartCosts::kAlone) return plans;
   for (const PlanPart& part : parts) plans.push_back(part.without.canonical());
   return plans;
 }
 
 std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Plan& plan,
-                                   const std::vector<PlanPart>& parts) {
+                                   const std::vector<PlanPart>& parts, PartCosts costs) {
   std::vector<Attribution> all;
   std::vector<std::string> tasks;
   for (const SweepCell& cell : cells) {
@@ -129,7 +132,7 @@ std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Pl
   for (const std::string& task : tasks) {
     const Runs runs{cells, task};
     for (size_t i = 0; i < runs.Of("f32").figures.list.size(); ++i) {
-      all.push_back(OfFigure(runs, i, plan, parts));
+      all.push_back(OfFigure(runs, i, plan, parts, costs));
       all.back().count = runs.Of("f32").figures.count;
       all.back().primary = i == runs.Of("f32").figures.Primary();
     }
@@ -138,7 +141,10 @@ std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Pl
   for (Attribution& a : all) {
     a.sum.primary = a.primary;
     std::vector<Comparison*> of_figure{&a.change, &a.left_over};
-    for (PartEffect& part : a.parts) of_figure.insert(of_figure.end(), {&part.alone, &part.taken_out});
+    for (PartEffect& part : a.parts) {
+      of_figure.push_back(&part.alone);
+      if (part.taken_out) of_figure.push_back(&*part.taken_out);
+    }
     for (Comparison* c : of_figure) c->primary = a.primary;
     if (a.primary) primary.insert(primary.end(), of_figure.begin(), of_figure.end());
   }

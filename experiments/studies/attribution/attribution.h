@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of each part of a plan, from a sweep of f32, the plan, and two plans for each part (parts.h): the part
-// alone, and all but the part. With F(.) a figure under a plan:
+// The cost of each part of a plan, from a sweep of f32, the plan, and one or two plans for each part (parts.h): the
+// part alone, and all but the part. With F(.) a figure under a plan:
 //
 //   alone      F(part) - F(f32)            its cost with everything else exact
-//   taken out  F(plan) - F(all but part)   its cost with everything else quantized
+//   taken out  F(plan) - F(all but part)   its cost with everything else quantized; half of all runs are for this
 //   left over  F(plan) - F(f32) - sum of alone    0 if costs add up; above 0 if parts make each other worse
 //
 // left over is one contrast of all runs, paired by item or by window, so its error accounts for what they share.
@@ -18,12 +18,17 @@
 
 namespace tare {
 
-// The plans to run, in this order: f32, the plan, each part alone, the plan without each part.
-std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<PlanPart>& parts);
+// Which costs of a part are measured.
+enum class PartCosts { kAlone, kAloneAndTakenOut };
+
+// The plans to run, in this order: f32, the plan, each part alone, and for what is taken out the plan without each
+// part.
+std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<PlanPart>& parts, PartCosts costs);
 
 struct PartEffect {
   PlanPart part;
-  Comparison alone, taken_out;
+  Comparison alone;
+  std::optional<Comparison> taken_out;  // if it is measured
 };
 
 struct Attribution {
@@ -41,7 +46,7 @@ struct Attribution {
 // For one model, one per figure. p_holm is over all comparisons of each task's primary figure. Throws Error if a cell
 // of the plans is missing.
 std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Plan& plan,
-                                   const std::vector<PlanPart>& parts);
+                                   const std::vector<PlanPart>& parts, PartCosts costs);
 
 // One plan's attributions in two models side by side: the cost of each part alone in each model, and how much more it
 // costs the second, paired by the items or windows that both saw:

@@ -12,16 +12,24 @@
 namespace tare {
 namespace {
 
+bool HasTakenOut(const Attribution& a) {
+  return std::ranges::any_of(a.parts, [](const PartEffect& p) { return p.taken_out.has_value(); });
+}
+
 std::string FigureTable(const Attribution& a) {
   const char* const format = a.figure.in_tables;
   Table table{.columns = {{.name = "part", .title = "part", .side = Side::kLeft, .width = 16},
-                          {.name = "alone", .title = "alone", .side = Side::kLeft, .width = 34},
-                          {.name = "taken_out", .title = "taken out", .side = Side::kLeft, .width = 24}}};
-  for (const PartEffect& p : a.parts)
-    table.Add({p.part.name, ChangeWithEnds(p.alone, format), ComparisonText(p.taken_out, format)});
-  table.Add({"sum of alone", ChangeWithEnds(a.sum, format), ""});
-  table.Add({"left over", ChangeWithEnds(a.left_over, format), ""});
-  table.Add({"the whole plan", ChangeWithEnds(a.change, format), ""});
+                          {.name = "alone", .title = "alone", .side = Side::kLeft, .width = 34}}};
+  if (HasTakenOut(a))
+    table.columns.push_back({.name = "taken_out", .title = "taken out", .side = Side::kLeft, .width = 24});
+  const auto add = [&](const std::string& name, const Comparison& alone, const std::optional<Comparison>& taken_out) {
+    Json& row = table.rows.emplace_back(Json{{"part", name}, {"alone", ChangeWithEnds(alone, format)}});
+    if (taken_out) row["taken_out"] = ComparisonText(*taken_out, format);
+  };
+  for (const PartEffect& p : a.parts) add(p.part.name, p.alone, p.taken_out);
+  add("sum of alone", a.sum, {});
+  add("left over", a.left_over, {});
+  add("the whole plan", a.change, {});
   return Formatted("\n{}, {}\n  f32 {}, the whole plan {}\n", a.task, a.figure.name, NumberText(a.baseline, format),
                    NumberText(a.whole, format)) +
          TableText(table, 2);
@@ -44,7 +52,7 @@ std::vector<Effect> EffectsOf(const std::vector<Attribution>& attributions, cons
     add("plan", "", plan, a.change);
     for (const PartEffect& p : a.parts) {
       add("alone", p.part.name, p.part.alone, p.alone);
-      add("taken_out", p.part.name, p.part.without, p.taken_out);
+      if (p.taken_out) add("taken_out", p.part.name, p.part.without, *p.taken_out);
     }
     add("sum", "", plan, a.sum);
     add("left_over", "", plan, a.left_over);
@@ -134,7 +142,7 @@ Json AttributionJson(const std::vector<Attribution>& attributions, const std::st
                        {"alone_plan", p.part.alone.canonical()},
                        {"without_plan", p.part.without.canonical()},
                        {"alone", ComparisonJson(p.alone)},
-                       {"taken_out", ComparisonJson(p.taken_out)}});
+                       {"taken_out", p.taken_out ? ComparisonJson(*p.taken_out) : Json()}});
     }
     json["figures"].push_back({{"task", a.task},
                                {"figure", a.figure.name},

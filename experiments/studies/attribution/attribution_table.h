@@ -32,7 +32,7 @@ std::string AttributionCsv(const std::vector<Attribution>& attributions, const P
 
 // tare.attribution/1: {"schema", "model", "plan", "by", "level", "draws", "seed", "figures": [{"task", "figure", "n",
 // "baseline", "whole", "change", "parts": [{"part", "alone_plan", "without_plan", "alone", "taken_out"}], "sum",
-// "left_over"}]}
+// "left_over"}]}; taken_out is null if it was not run.
 Json AttributionJson(const std::vector<Attribution>& attributions, const std::string& model, const Plan& plan,
                      const std::string& by);
 

@@ -53,6 +53,12 @@ TEST(AttributionTest, PartsOfAPlanAloneAndTakenOut) {
                   "[+4.00, +6.00], and the whole plan by +9.00 [+8.00, +10.00], of which +4.00 [+3.00, +5.00] is "
                   "left over."));
   EXPECT_THAT(drawn.caption, HasSubstr("n: 40 of perplexity:t."));
+  Json alone = json;
+  alone["figures"][0]["parts"][0]["taken_out"] = nullptr;  // as `tare compare` writes it
+  const FigureData without = CostsOfSites(MaterialOf({alone})).at(0);
+  EXPECT_EQ(without.table.rows.size(), 3u);
+  EXPECT_THAT(drawn.caption, HasSubstr("taken out"));
+  EXPECT_FALSE(without.caption.contains("taken out"));
 }
 
 }  // namespace

@@ -42,15 +42,17 @@ std::vector<SweepCell> Cells(const std::vector<double>& q, const std::vector<dou
 }
 
 TEST(Attribution, PlansOfTheRuns) {
-  EXPECT_THAT(AttributionPlans(kPlan, Parts()),
+  EXPECT_THAT(AttributionPlans(kPlan, Parts(), PartCosts::kAloneAndTakenOut),
               testing::ElementsAre("f32", "q=int4/token,k=int4/token", "q=int4/token", "k=int4/token",
                                    "q=int4/token,k=int4/token,q=f32", "q=int4/token,k=int4/token,k=f32"));
+  EXPECT_THAT(AttributionPlans(kPlan, Parts(), PartCosts::kAlone),
+              testing::ElementsAre("f32", "q=int4/token,k=int4/token", "q=int4/token", "k=int4/token"));
 }
 
 // Perplexity and nll are of the same losses: k costs most, and both together 0.05 nats more than their sum.
 TEST(Attribution, WhatIsLeftOverHasItsOwnPairedError) {
-  const std::vector<Attribution> all =
-      Attribute(Cells({1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}, {3, 4.5, 5.5, 6.5, 8}), kPlan, Parts());
+  const std::vector<Attribution> all = Attribute(Cells({1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}, {3, 4.5, 5.5, 6.5, 8}), kPlan,
+                                                 Parts(), PartCosts::kAloneAndTakenOut);
   ASSERT_EQ(all.size(), 2u);
   const Attribution& perplexity = all[0];
   ASSERT_EQ(perplexity.parts.size(), 2u);
@@ -58,8 +60,8 @@ TEST(Attribution, WhatIsLeftOverHasItsOwnPairedError) {
   const double f32 = std::exp(2.4), q = std::exp(2.5), k = std::exp(2.8), both = std::exp(2.95);
   EXPECT_NEAR(perplexity.change.value, both - f32, 1e-12);
   EXPECT_NEAR(perplexity.parts[0].alone.value, k - f32, 1e-12);
-  EXPECT_NEAR(perplexity.parts[0].taken_out.value, both - q, 1e-12);
-  EXPECT_NEAR(perplexity.parts[1].taken_out.value, both - k, 1e-12);
+  EXPECT_NEAR(perplexity.parts[0].taken_out->value, both - q, 1e-12);
+  EXPECT_NEAR(perplexity.parts[1].taken_out->value, both - k, 1e-12);
   EXPECT_NEAR(perplexity.sum.value, k + q - 2 * f32, 1e-12);
   EXPECT_NEAR(perplexity.left_over.value, both - f32 - (k + q - 2 * f32), 1e-12);
   // g_i of what is left over, by the runs' own derivatives.
@@ -92,20 +94,35 @@ TEST(Attribution, OfItems) {
   add("k=int4/token", right(6, 10));
   add("q=int4/token,k=int4/token,q=f32", right(6, 10));
   add("q=int4/token,k=int4/token,k=f32", right(0, 6));
-  const std::vector<Attribution> all = Attribute(cells, kPlan, Parts());
+  const std::vector<Attribution> all = Attribute(cells, kPlan, Parts(), PartCosts::kAloneAndTakenOut);
   EXPECT_EQ(all[0].parts[0].part.name, "q");
   EXPECT_NEAR(all[0].parts[0].alone.value, -0.15, 1e-12);
-  EXPECT_NEAR(all[0].parts[0].taken_out.value, -0.2, 1e-12);
+  EXPECT_NEAR(all[0].parts[0].taken_out->value, -0.2, 1e-12);
   EXPECT_NEAR(all[0].left_over.value, -0.05, 1e-12);
   EXPECT_EQ(all[0].left_over.items->lost, 2);
   EXPECT_EQ(all[0].left_over.items->gained, 0);
   EXPECT_EQ(all[0].sum.items->lost, 10);
 }
 
+// Without the runs for what is taken out, nothing else changes but the number of comparisons.
+TEST(Attribution, OfPartsAlone) {
+  std::vector<SweepCell> cells = Cells({1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}, {3, 4.5, 5.5, 6.5, 8});
+  const Attribution all = Attribute(cells, kPlan, Parts(), PartCosts::kAloneAndTakenOut).at(0);
+  cells.resize(4);
+  const Attribution alone = Attribute(cells, kPlan, Parts(), PartCosts::kAlone).at(0);
+  ASSERT_EQ(alone.parts.size(), 2u);
+  EXPECT_EQ(alone.parts[0].part.name, "k");
+  EXPECT_EQ(alone.parts[0].alone.value, all.parts[0].alone.value);
+  EXPECT_EQ(alone.parts[0].alone.p, all.parts[0].alone.p);
+  EXPECT_FALSE(alone.parts[0].taken_out);
+  EXPECT_EQ(alone.left_over.value, all.left_over.value);
+  EXPECT_EQ(alone.left_over.error, all.left_over.error);
+}
+
 TEST(Attribution, AMissingCellIsNamed) {
   std::vector<SweepCell> cells = Cells({1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}, {3, 4, 5, 6, 8});
   cells.pop_back();
-  EXPECT_THAT(Call([&] { Attribute(cells, kPlan, Parts()); }),
+  EXPECT_THAT(Call([&] { Attribute(cells, kPlan, Parts(), PartCosts::kAloneAndTakenOut); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr(
                   "perplexity:t under q=int4/token,k=int4/token,k=f32: got no finished cell, expected one")));
 }
@@ -133,7 +150,7 @@ AttributedModel ModelOf(const char* model, const Plan& plan, const std::string& 
     add(cut.back().alone.canonical(), outcomes);
     add(cut.back().without.canonical(), whole);
   }
-  m.attributions = Attribute(m.cells, plan, cut);
+  m.attributions = Attribute(m.cells, plan, cut, PartCosts::kAloneAndTakenOut);
   return m;
 }
 
