@@ -117,4 +117,11 @@ CutText CutByConvention(const TokenInput& input, const Model& model, const Windo
   return text;
 }
 
+CutText CutFileByConvention(const std::filesystem::path& file, const Model& model, const WindowOptions& options) {
+  WindowOptions taken = options;
+  taken.from = options.Part();
+  const TokenInput input = LoadTokenInput(file, model.folder(), model.config().vocabulary, taken.FirstTokens());
+  return CutByConvention(input, model, options);
+}
+
 }  // namespace tare

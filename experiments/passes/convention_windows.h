@@ -25,6 +25,8 @@ Json RulesOf(const WindowOptions& options);
 // Throws Error as CutSequences does, for ids and for --stride with a tool's convention, and for a text that the tool
 // refuses or of which nothing is scored.
 CutText CutByConvention(const TokenInput& input, const Model& model, const WindowOptions& options);
+// Of a file. Throws Error as LoadTokenInput does, too.
+CutText CutFileByConvention(const std::filesystem::path& file, const Model& model, const WindowOptions& options);
 
 // `<s>`, or without one a token that ends a text: what lm-evaluation-harness predicts a text's first token from.
 // Throws Error if the checkpoint has neither.

@@ -18,13 +18,13 @@ TokenInput IdsOf(const Images& images, const std::filesystem::path& path) {
 }  // namespace
 
 TokenInput LoadModelInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
-                          const ModelConfig& config) {
+                          const ModelConfig& config, size_t first) {
   if (config.SeesImages()) return IdsOf(Images(path, config), path);
-  return LoadTokenInput(path, model_folder, config.vocabulary);
+  return LoadTokenInput(path, model_folder, config.vocabulary, first);
 }
 
-TokenInput LoadModelInput(const std::filesystem::path& path, Model& model) {
-  if (!model.config().SeesImages()) return LoadTokenInput(path, model.folder(), model.config().vocabulary);
+TokenInput LoadModelInput(const std::filesystem::path& path, Model& model, size_t first) {
+  if (!model.config().SeesImages()) return LoadModelInput(path, model.folder(), model.config(), first);
   const auto images = std::make_shared<const Images>(path, model.config());
   model.Show(images);
   return IdsOf(*images, path);

@@ -7,10 +7,10 @@
 
 namespace tare {
 
-// The ids alone, without a model to run them.
+// The ids alone, without a model to run them. first: of a text, so many of its first tokens are enough.
 TokenInput LoadModelInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
-                          const ModelConfig& config);
+                          const ModelConfig& config, size_t first = SIZE_MAX);
 // The same; also shows the model the images that the ids refer to.
-TokenInput LoadModelInput(const std::filesystem::path& path, Model& model);
+TokenInput LoadModelInput(const std::filesystem::path& path, Model& model, size_t first = SIZE_MAX);
 
 }  // namespace tare

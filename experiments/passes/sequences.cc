@@ -198,7 +198,7 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
           .bos = bos == 1,
           .cut_to_positions = options.window == 0 && usual > config.max_positions,
           .from = options.TakesPart() ? std::optional(options.from) : std::nullopt,
-          .of_tokens = tokens};
+          .of_tokens = input.whole ? std::optional(tokens) : std::nullopt};
 }
 
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,

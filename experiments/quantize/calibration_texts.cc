@@ -128,7 +128,7 @@ CalibrationWindows CutInputs(const CalibrationTexts& texts, std::vector<TokenInp
   return all;
 }
 
-using LoadOne = std::function<TokenInput(const std::filesystem::path&)>;
+using LoadOne = std::function<TokenInput(const std::filesystem::path&, size_t first)>;
 
 // load: of what is no documents.
 CalibrationWindows Cut(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
@@ -137,11 +137,13 @@ CalibrationWindows Cut(const CalibrationTexts& texts, const std::filesystem::pat
     Fail("--calibrate: got {} files of images, expected one", texts.parts.size());
   if (texts.parts.size() > 1 && options.limit != 0)
     FailUsage("--limit: got {} with several texts, expected --tokens, which the weights share", options.limit);
+  // Weights and cuts are of whole texts.
+  const size_t first = texts.parts.size() == 1 && texts.cut.count == 1 ? options.FirstTokens() : SIZE_MAX;
   std::vector<TokenInput> inputs;
   for (const Part& part : texts.parts) {
     inputs.push_back(AreDocuments(part.file) && !config.SeesImages()
                          ? LoadDocumentRows(part.file, model_folder, config.vocabulary)
-                         : load(part.file));
+                         : load(part.file, first));
   }
   return CutInputs(texts, std::move(inputs), config, options);
 }
@@ -171,13 +173,14 @@ CalibrationTexts CalibrationTexts::Parse(const std::string& text, const Shard& c
 
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
                                   const ModelConfig& config, const WindowOptions& options) {
-  return Cut(texts, model_folder, config, options,
-             [&](const std::filesystem::path& file) { return LoadModelInput(file, model_folder, config); });
+  return Cut(texts, model_folder, config, options, [&](const std::filesystem::path& file, size_t first) {
+    return LoadModelInput(file, model_folder, config, first);
+  });
 }
 
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, Model& model, const WindowOptions& options) {
   return Cut(texts, model.folder(), model.config(), options,
-             [&](const std::filesystem::path& file) { return LoadModelInput(file, model); });
+             [&](const std::filesystem::path& file, size_t first) { return LoadModelInput(file, model, first); });
 }
 
 }  // namespace tare

@@ -78,8 +78,7 @@ struct LongText {
 };
 
 LongText LongTextOf(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  CutText text = CutByConvention(input, of, options.windows);
+  CutText text = CutFileByConvention(file, of, options.windows);
   const int64_t short_context = ShortContextOf(options.windows);
   if (short_context >= text.cut.window)
     FailUsage(

@@ -100,11 +100,13 @@ Json CutFigures(const WindowCut& cut) {
 }
 
 void AddTaken(const WindowCut& cut, Json& figures) {
-  if (cut.from) figures.update({{"from", Name(*cut.from)}, {"of_tokens", cut.of_tokens}});
+  if (cut.from) figures["from"] = Name(*cut.from);
+  if (cut.from && cut.of_tokens) figures["of_tokens"] = *cut.of_tokens;
 }
 
 std::string TakenText(const Json& result) {
   if (!result.contains("from")) return "";
+  if (!result.contains("of_tokens")) return " from the start of the text";
   return Formatted(" {} {}", result.at("from") == "spread" ? "spread over" : "from the start of",
                    Counted(result.at("of_tokens"), "token"));
 }
@@ -124,8 +126,7 @@ Json PerplexityConvention(const WindowOptions& w) {
 namespace {
 
 RunTask ReadPerplexity(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  CutText text = CutByConvention(input, of, options.windows);
+  CutText text = CutFileByConvention(file, of, options.windows);
   const TaskSize size = SizeOf(text.sequences);
   auto body = [text = std::move(text)](Model& model, PlanRun& run, const Progress& progress) {
     TaskResult result = MeasurePerplexity(model, run.Begin(model), text.sequences, run.cache(), progress);

@@ -128,6 +128,24 @@ TEST(EvalTest, TheLineShowsWhatWasScored) {
                         "  stride 100, without <s>: 355 tokens scored\n"));
 }
 
+// The rest of a text is not encoded, so nobody knows how many tokens it has.
+TEST(EvalTest, OfATextsStartNothingElseIsRead) {
+  const TemporaryFolder folder;
+  const std::string pair = TARE_SOURCE_DIR "/experiments/pair";
+  const auto evaluate = [&](const char* tokens, const char* out) {
+    const Outcome outcome =
+        RunTare({"eval", pair + "/novels-standard", "--tasks", "perplexity=" + pair + "/heldout.txt", "--window", "64",
+                 "--tokens", tokens, "--from", "start", "--json", folder / out});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_THAT(evaluate("126", "two"), HasSubstr("\n  2 windows of 64 from the start of the text\n"
+                                                "  stride 63, each after <s>: 126 tokens scored\n"));
+  const Json two = Json::parse(GetFile(folder / "two")).at("tasks").at("perplexity:heldout");
+  EXPECT_EQ(two.at("from"), "start");
+  EXPECT_FALSE(two.contains("of_tokens"));
+}
+
 TEST(EvalTest, FromNeedsAPartOfTheInput) {
   const TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 2, 600);

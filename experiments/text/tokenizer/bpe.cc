@@ -235,12 +235,12 @@ void Bpe::EncodeWord(std::string_view word, std::vector<int32_t>* ids) const {
   cache_.Keep(word, std::span(*ids).subspan(before));
 }
 
-void Bpe::Encode(std::string_view word, std::vector<int32_t>* ids) const {
+void Bpe::EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const {
   if (word.size() <= kShortSymbols || !prefix_.empty() || !suffix_.empty()) return EncodeWord(word, ids);
   if (ignore_merges_) {
     if (const std::optional<int32_t> whole = pieces().Find(word)) return ids->push_back(*whole);
   }
-  for (size_t begin = 0; begin < word.size();) {
+  for (size_t begin = 0; begin < word.size() && ids->size() < count;) {
     const size_t end = FindCut(word, begin);
     const std::string_view part = word.substr(begin, end - begin);
     ignore_merges_ ? MergeWord(part, ids) : EncodeWord(part, ids);  // only whole words ignore merges

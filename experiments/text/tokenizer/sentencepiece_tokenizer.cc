@@ -3,6 +3,8 @@
 
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+
 #include "experiments/text/character_map.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
@@ -52,16 +54,17 @@ std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids) cons
   return text;
 }
 
-std::vector<int32_t> SentencePieceTokenizer::Encode(std::string_view text) const {
+std::vector<int32_t> SentencePieceTokenizer::EncodeFirst(std::string_view text, size_t count) const {
   RequireUtf8(text, "text");
   std::vector<int32_t> ids;
-  while (chunk_rule_ != ChunkRule::kWhole && text.size() > kChunkBytes) {
+  while (chunk_rule_ != ChunkRule::kWhole && text.size() > kChunkBytes && ids.size() < count) {
     const size_t cut = FindCut(text, kChunkBytes);
     if (cut == text.size()) break;
     EncodeChunk(text.substr(0, cut), &ids);
     text.remove_prefix(chunk_rule_ == ChunkRule::kDropSpace ? cut + 1 : cut);
   }
-  EncodeChunk(text, &ids);
+  if (ids.size() < count) EncodeChunk(text, &ids);
+  ids.resize(std::min(ids.size(), count));
   return ids;
 }
 

@@ -25,7 +25,7 @@ class SentencePieceTokenizer : public TokenizerModel {
   SentencePieceTokenizer(std::string_view model, const std::string& where);
   ~SentencePieceTokenizer() override;
 
-  std::vector<int32_t> Encode(std::string_view text) const override;
+  std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const override;
   std::string Decode(const std::vector<int32_t>& ids) const override;
   std::string Piece(int32_t id) const override;
   int32_t vocabulary() const override;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "experiments/text/tokenizer/encoded_text.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -104,33 +105,33 @@ std::vector<std::vector<int32_t>> Rows(const IdTensor& tensor, int vocabulary, c
   return rows;
 }
 
-Tokenizer LoadTokenizer(const std::filesystem::path& model_folder, int vocabulary) {
-  Tokenizer tokenizer = Tokenizer::Load(model_folder);
-  if (tokenizer.vocabulary() > vocabulary) {
+void CheckVocabulary(int32_t pieces, const std::filesystem::path& model_folder, int vocabulary) {
+  if (pieces > vocabulary) {
     Fail(
         "{}: got a tokenizer of {} pieces, expected at most the model's vocabulary of {}; try the tokenizer that "
         "belongs to this checkpoint",
-        model_folder.string(), tokenizer.vocabulary(), vocabulary);
+        model_folder.string(), pieces, vocabulary);
   }
-  return tokenizer;
 }
 
-void ReadText(const std::filesystem::path& model_folder, int vocabulary, TokenInput* input) {
+void ReadText(const std::filesystem::path& model_folder, int vocabulary, size_t first, TokenInput* input) {
   const std::string where = input->path.string();
   const MappedFile file(input->path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   if (text.empty()) Fail("{}: got an empty file, expected a text", where);
   RequireUtf8(text, where);
-  const Tokenizer tokenizer = LoadTokenizer(model_folder, vocabulary);
-  input->bos = tokenizer.bos();
-  input->sequences.push_back(tokenizer.Encode(text));
+  EncodedText encoded = EncodeText(text, input->sha256, model_folder, first);
+  CheckVocabulary(encoded.vocabulary, model_folder, vocabulary);
+  input->bos = encoded.bos;
+  input->whole = encoded.ids.size() < first;
+  input->sequences.push_back(std::move(encoded.ids));
   if (input->sequences[0].empty()) Fail("{}: got nothing but spaces, expected a text", where);
 }
 
 }  // namespace
 
-TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
-                          int vocabulary) {
+TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder, int vocabulary,
+                          size_t first) {
   TokenInput input;
   input.path = path;
   input.sha256 = Sha256OfFile(path);
@@ -143,14 +144,15 @@ TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesyst
     input.kind = TokenInput::Kind::kIds;
     input.sequences = Rows(ReadHdf5(path, where), vocabulary, where);
   } else {
-    ReadText(model_folder, vocabulary, &input);
+    ReadText(model_folder, vocabulary, first, &input);
   }
   return input;
 }
 
 TokenInput EncodeTexts(std::span<const std::string> texts, const std::filesystem::path& path,
                        const std::filesystem::path& model_folder, int vocabulary) {
-  const Tokenizer tokenizer = LoadTokenizer(model_folder, vocabulary);
+  const Tokenizer tokenizer = Tokenizer::Load(model_folder);
+  CheckVocabulary(tokenizer.vocabulary(), model_folder, vocabulary);
   TokenInput input{.bos = tokenizer.bos(), .path = path, .sha256 = Sha256OfFile(path)};
   for (const std::string& text : texts) {
     if (input.sequences.emplace_back(tokenizer.Encode(text)).empty())

@@ -18,7 +18,10 @@ class TokenizerModel {
  public:
   virtual ~TokenizerModel() = default;
   // Without special tokens. Throws Error if the text is not valid UTF-8.
-  virtual std::vector<int32_t> Encode(std::string_view text) const = 0;
+  std::vector<int32_t> Encode(std::string_view text) const { return EncodeFirst(text, SIZE_MAX); }
+  // The first `count` of these, or all. What comes after them does not become ids, where the tokenizer allows to cut
+  // the text; all of it is normalized first.
+  virtual std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const = 0;
   virtual std::string Decode(const std::vector<int32_t>& ids) const = 0;
   // "" for an id without a piece.
   virtual std::string Piece(int32_t id) const = 0;
@@ -38,6 +41,9 @@ class Tokenizer {
 
   // Without special tokens. Empty for an empty text, and for one of spaces that the model strips.
   std::vector<int32_t> Encode(std::string_view text) const { return model_->Encode(text); }
+  std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const {
+    return model_->EncodeFirst(text, count);
+  }
   // Leaves out special tokens.
   std::string Decode(const std::vector<int32_t>& ids) const { return model_->Decode(ids); }
   std::string Piece(int32_t id) const { return model_->Piece(id); }

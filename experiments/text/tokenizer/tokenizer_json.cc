@@ -16,6 +16,9 @@ Json ParseObject(std::string_view text, const std::string& where, BpeLists* list
   return json;
 }
 
+// Ends the walk through a text's words.
+struct HasEnough {};
+
 Json Member(const Json& json, const char* key) { return json.contains(key) ? json[key] : Json(); }
 
 }  // namespace
@@ -46,32 +49,44 @@ TokenizerJson::TokenizerJson(Parsed parsed, const std::string& where)
   }
 }
 
-std::vector<int32_t> TokenizerJson::Encode(std::string_view text) const {
+std::vector<int32_t> TokenizerJson::EncodeFirst(std::string_view text, size_t count) const {
   RequireUtf8(text, "text");
   std::vector<int32_t> ids;
+  try {
+    EncodeUpTo(count, text, &ids);
+  } catch (const HasEnough&) {
+    ids.resize(count);
+  }
+  return ids;
+}
+
+// Throws HasEnough behind the word or added token that completes `count` ids.
+void TokenizerJson::EncodeUpTo(size_t count, std::string_view text, std::vector<int32_t>* ids) const {
+  const auto check = [&] {
+    if (ids->size() >= count) throw HasEnough();
+  };
   for (const AddedTokens::Segment& raw : added_.Split(text)) {
+    check();
     if (raw.id) {
-      ids.push_back(*raw.id);
+      ids->push_back(*raw.id);
       continue;
     }
     const bool begins = raw.text.data() == text.data();
     const std::string normal = normalizer_.empty() ? std::string() : normalizer_.Apply(raw.text);
     const std::string_view rest = normalizer_.empty() ? raw.text : std::string_view(normal);
     for (const AddedTokens::Segment& part : added_.SplitNormalized(rest)) {
+      check();
       if (part.id) {
-        ids.push_back(*part.id);
-      } else {
-        EncodeWords({part.text, begins && part.text.data() == rest.data()}, &ids);
+        ids->push_back(*part.id);
+        continue;
       }
+      pre_tokenizer_.ForEachWord({part.text, begins && part.text.data() == rest.data()}, [&](const Word& word) {
+        check();
+        if (!word.text.empty()) subwords_->EncodeUpTo(count, word.text, ids);
+      });
     }
   }
-  return ids;
-}
-
-void TokenizerJson::EncodeWords(const Word& text, std::vector<int32_t>* ids) const {
-  pre_tokenizer_.ForEachWord(text, [&](const Word& word) {
-    if (!word.text.empty()) subwords_->Encode(word.text, ids);
-  });
+  check();
 }
 
 std::string TokenizerJson::Piece(int32_t id) const {

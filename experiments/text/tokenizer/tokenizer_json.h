@@ -27,8 +27,7 @@ class TokenizerJson : public TokenizerModel {
   // support.
   TokenizerJson(std::string_view text, const std::string& where);
 
-  // Ids of the text without special tokens. Throws Error if it is not UTF-8.
-  std::vector<int32_t> Encode(std::string_view text) const override;
+  std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const override;
   // Ids that precede those of a text.
   std::vector<int32_t> before() const override { return post_processor_.before; }
   std::vector<int32_t> after() const override { return post_processor_.after; }
@@ -43,7 +42,7 @@ class TokenizerJson : public TokenizerModel {
  private:
   struct Parsed;  // the file's JSON
   TokenizerJson(Parsed parsed, const std::string& where);
-  void EncodeWords(const Word& text, std::vector<int32_t>* ids) const;
+  void EncodeUpTo(size_t count, std::string_view text, std::vector<int32_t>* ids) const;
 
   Normalizer normalizer_;
   AddedTokens added_;

@@ -21,7 +21,7 @@ class Unigram : public Subwords {
  public:
   Unigram(const nlohmann::json& json, WordsOf words, const std::string& where);
 
-  void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
+  void EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const override;
   std::optional<int32_t> Find(const std::string& piece) const override { return pieces_.Find(piece); }
   const std::string& Piece(int32_t id) const override { return pieces_.Piece(id); }
   int32_t ids() const override { return pieces_.ids(); }
