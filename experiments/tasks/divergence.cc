@@ -20,7 +20,7 @@ namespace {
 // Rows of the reference's logits that are held at a time: 256 x 128k x 4 bytes = 128 MB. As many as the model computes
 // at a time, so that losses are those of perplexity to the bit.
 constexpr size_t kHeldRows = 256;
-// Values of hidden states that are kept: 256 MiB, 32,768 tokens at a width of 2,048.
+// Values of logits or hidden states that are kept: 256 MiB, 32,768 tokens at a width of 2,048.
 constexpr int64_t kMostKept = int64_t{1} << 26;
 
 // logits: the model's; of_reference: the reference's, which are turned into its probabilities.
@@ -50,7 +50,7 @@ TokenDivergence CompareTokens(std::span<const float> logits, std::span<float> of
   return token;
 }
 
-// The reference's logits of the tokens that the model has run, from kept states or from a run of the same batch; if
+// The reference's logits of the tokens that the model has run, from what was kept or from a run of the same batch; if
 // that went through caches, through its own f32 caches.
 class ReferencePass {
  public:
@@ -62,20 +62,33 @@ class ReferencePass {
   void Follow(const TokenBatch& batch, const PredictedTokens& predicted) {
     if (states_ != nullptr && states_->complete) return;
     Run(batch);
-    if (states_ == nullptr) return;
+    if (!Keeps(ReferenceStates::Of::kFinalNorm)) return;
     for (size_t i = 0; i < predicted.rows.size(); ++i)
       std::copy_n(reference_.FinalState(predicted.rows[i]), Width(), Kept(predicted.places[i]));
   }
-  // The states of these tokens of the last batch.
-  std::vector<const float*> States(std::span<const int64_t> rows, std::span<const size_t> places) const {
+  // The logits of these tokens of the last batch, to [tokens, V].
+  void Logits(std::span<const int64_t> rows, std::span<const size_t> places, float* logits) const {
+    const auto V = static_cast<size_t>(reference_.config().vocabulary);
+    const bool keeps = Keeps(ReferenceStates::Of::kLogits);
+    if (keeps && states_->complete) {
+      for (size_t i = 0; i < rows.size(); ++i) std::copy_n(Kept(places[i]), V, logits + i * V);
+      return;
+    }
     std::vector<const float*> states;
     for (size_t i = 0; i < rows.size(); ++i)
-      states.push_back(states_ == nullptr ? reference_.FinalState(rows[i]) : Kept(places[i]));
-    return states;
+      states.push_back(Keeps(ReferenceStates::Of::kFinalNorm) ? Kept(places[i]) : reference_.FinalState(rows[i]));
+    reference_.LogitsOf(states, [&](size_t i, const float* of, int) {
+      std::copy_n(of, V, logits + i * V);
+      if (keeps) std::copy_n(of, V, Kept(places[i]));
+    });
   }
 
  private:
-  size_t Width() const { return static_cast<size_t>(reference_.config().hidden); }
+  bool Keeps(ReferenceStates::Of of) const { return states_ != nullptr && states_->of == of; }
+  size_t Width() const {
+    const ModelConfig& config = reference_.config();
+    return static_cast<size_t>(Keeps(ReferenceStates::Of::kLogits) ? config.vocabulary : config.hidden);
+  }
   float* Kept(size_t place) const { return states_->values.data() + place * Width(); }
 
   void Run(const TokenBatch& batch) {
@@ -120,8 +133,7 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
       const size_t count = std::min(kHeldRows, rows.size() - part);
       const std::span<const int64_t> some = rows.subspan(part, count);
       held.resize(some.size() * V);
-      reference.LogitsOf(pass.States(some, std::span(predicted.places).subspan(part, count)),
-                         [&](size_t i, const float* logits, int) { std::copy_n(logits, V, held.data() + i * V); });
+      pass.Logits(some, std::span(predicted.places).subspan(part, count), held.data());
       model.VocabularyLogits(some, [&](size_t i, const float* logits, int) {
         const size_t at = part + i;
         tokens[predicted.places[at]] =
@@ -220,11 +232,15 @@ struct KeptReference {
 };
 
 RunTask ReadDivergence(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  CutText text = CutByConvention(input, of, options.windows);
+  CutText text = CutFileByConvention(file, of, options.windows);
   KeptReference kept{.model = ReferenceOf(of, options), .states = nullptr};
   const TaskSize size = SizeOf(text.sequences);
-  if (size.whole * kept.model->config().hidden <= kMostKept) kept.states = std::make_shared<ReferenceStates>();
+  const ModelConfig& config = kept.model->config();
+  if (size.whole * config.vocabulary <= kMostKept) {
+    kept.states = std::make_shared<ReferenceStates>(ReferenceStates::Of::kLogits);
+  } else if (size.whole * config.hidden <= kMostKept) {
+    kept.states = std::make_shared<ReferenceStates>(ReferenceStates::Of::kFinalNorm);
+  }
   auto body = [text = std::move(text), kept = std::move(kept), from_itself = options.reference.empty()](
                   Model& model, PlanRun& run, const Progress& progress) {
     const bool same = from_itself && run.plan().empty() && !run.cache();

@@ -6,7 +6,8 @@
 // perplexity scores.
 //
 // The reference is TaskOptions::reference as stored; if that is empty, the model under test without a plan. A task that
-// runs under many plans runs the reference once, and keeps its final hidden states while they take at most 256 MiB.
+// runs under many plans runs the reference once, and keeps its logits, or else its final hidden states, while they take
+// at most 256 MiB.
 #pragma once
 
 #include <memory>
@@ -18,9 +19,12 @@ namespace tare {
 
 extern const TaskKind kDivergenceTask;  // divergence=TEXT
 
-// The reference's final hidden states of all scored tokens, [tokens, E], from one run over the sequences to the next.
+// What the reference made of all scored tokens, from one run over the sequences to the next: logits [tokens, V], or
+// final hidden states [tokens, E], which take less memory.
 struct ReferenceStates {
-  std::vector<float> values;
+  enum class Of { kLogits, kFinalNorm };
+  Of of = Of::kFinalNorm;
+  std::vector<float> values = {};
   bool complete = false;
 };
 

@@ -77,6 +77,26 @@ TEST(DivergenceTaskTest, IsZeroFromItselfOnAnyNumberOfThreads) {
   SetThreads(0);
 }
 
+// Logits or final states that the first run keeps stand for the reference in the second, to the bit, and are what it
+// takes: with others of them it gives something else.
+TEST(DivergenceTaskTest, WhatIsKeptOfTheReferenceGivesTheSameBits) {
+  Model model(GoldenFolder("diffllama-gqa")), reference(GoldenFolder("llama-gqa"));
+  const std::vector<ScoredSequence> sequences = Rows("diffllama-gqa", model);
+  const auto klds = [&](Model& of, ReferenceStates* states) {
+    std::vector<double> all;
+    for (const TokenDivergence& t : MeasureDivergence(model, {}, of, sequences, {}, {}, states)) all.push_back(t.kld);
+    return all;
+  };
+  const std::vector<double> expected = klds(reference, nullptr);
+  for (const auto of : {ReferenceStates::Of::kLogits, ReferenceStates::Of::kFinalNorm}) {
+    ReferenceStates states{of};
+    EXPECT_EQ(klds(reference, &states), expected);
+    EXPECT_EQ(klds(reference, &states), expected);
+    std::ranges::fill(states.values, 0.0f);
+    EXPECT_NE(klds(reference, &states), expected);
+  }
+}
+
 class DivergenceResult : public testing::Test {
  protected:
   nlohmann::ordered_json Run(Model& model, const char* plan, const TaskOptions& options) {
