@@ -55,9 +55,9 @@ size_t FirstNotFinite(const std::byte* bytes, size_t count, Bits mask) {
     const size_t size = std::min(kStep, count - begin);
     Bits chunk[kStep];
     std::memcpy(chunk, bytes + begin * sizeof(Bits), size * sizeof(Bits));
-    bool bad = false;
-    for (size_t i = 0; i < size; ++i) bad |= (chunk[i] & mask) == mask;
-    if (!bad) continue;
+    Bits bad = 0;  // as wide as the values: compilers make vectors of it
+    for (size_t i = 0; i < size; ++i) bad |= static_cast<Bits>((chunk[i] & mask) == mask ? ~Bits{0} : Bits{0});
+    if (bad == 0) continue;
     for (size_t i = 0; i < size; ++i) {
       if ((chunk[i] & mask) == mask) return begin + i;
     }

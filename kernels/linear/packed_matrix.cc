@@ -3,9 +3,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
 
@@ -113,6 +115,41 @@ void PackSix(const int8_t* codes, int64_t groups, uint8_t* out) {
 
 namespace {
 
+// A row's integers, signed.
+class SignedRow {
+ public:
+  SignedRow(const QuantizedMatrix& m, float step, int bits) : m_(m), steps_(1 / step) {
+    if (!IsInteger(m.format)) {
+      values_.resize(static_cast<size_t>(m.in));
+    } else if (HasOffset(m.format)) {
+      unsigned_.resize(static_cast<size_t>(m.in));
+      lowest_ = 1 << (bits - 1);
+    }
+  }
+
+  // To [m.in].
+  void Read(int64_t row, std::span<int8_t> codes) {
+    const std::span<const uint8_t> packed(m_.codes + static_cast<size_t>(row) * m_.RowBytes(), m_.RowBytes());
+    if (!values_.empty()) {
+      Unpack<float>(m_.format, packed, values_);
+      for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int8_t>(values_[i] * steps_);
+    } else if (!unsigned_.empty()) {
+      Unpack<uint8_t>(m_.format, packed, unsigned_);
+      for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int8_t>(unsigned_[i] - lowest_);
+    } else {
+      Unpack<int8_t>(m_.format, packed, codes);
+    }
+  }
+  int lowest() const { return lowest_; }
+
+ private:
+  const QuantizedMatrix& m_;
+  float steps_;  // exact: steps are powers of two
+  int lowest_ = 0;
+  std::vector<float> values_;      // of formats on a grid
+  std::vector<uint8_t> unsigned_;  // of +zero and +min
+};
+
 StepCodes StepCodesOf(Format format) {
   const std::optional<StepCodes> codes = AsStepCodes(format);
   if (!codes)
@@ -143,6 +180,7 @@ PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
   }
   const auto panels = static_cast<size_t>(Panels());
   codes_.Reset(panels * PanelBytes());
+  AdviseLargePages(std::as_writable_bytes(codes_.span()));
   scales_.Reset(panels * static_cast<size_t>(groups_ * kPanel));
   if (HasOffset(m.format)) offsets_.Reset(scales_.size());
   ParallelFor(panels, [&](size_t panel, int) { PackPanel(m, static_cast<int64_t>(panel)); });
@@ -151,17 +189,14 @@ PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
 void PackedMatrix::PackPanel(const QuantizedMatrix& m, int64_t panel) {
   const int64_t groups_of_four = PaddedIn() / 4, first = panel * kPanel;
   std::vector<int8_t> codes(static_cast<size_t>(groups_of_four) * kGroupBytes);
-  std::vector<float> row(static_cast<size_t>(in_));
   float* scales = scales_.data() + panel * groups_ * kPanel;
   std::fill_n(scales, groups_ * kPanel, 0.0f);
   float* offsets = offsets_.size() == 0 ? nullptr : offsets_.data() + panel * groups_ * kPanel;
   if (offsets != nullptr) std::fill_n(offsets, groups_ * kPanel, 0.0f);
-  const int lowest = offsets == nullptr ? 0 : 1 << (bits_ - 1);  // what makes codes signed
-  const float steps = 1 / step_;                                 // exact: steps are powers of two
+  SignedRow row(m, step_, bits_);
   std::vector<int8_t> signed_row(static_cast<size_t>(PaddedIn()));
   for (int64_t n = 0; n < std::min(kPanel, out_ - first); ++n) {
-    Unpack<float>(m.format, {m.codes + static_cast<size_t>(first + n) * m.RowBytes(), m.RowBytes()}, row);
-    for (int64_t i = 0; i < in_; ++i) signed_row[i] = static_cast<int8_t>(static_cast<int>(row[i] * steps) - lowest);
+    row.Read(first + n, std::span(signed_row).first(static_cast<size_t>(in_)));
     for (int64_t i = 0; i < groups_of_four; ++i) std::memcpy(&codes[(i * kPanel + n) * 4], &signed_row[4 * i], 4);
     CheckScales(m, first + n, "packed weights");
     for (int64_t g = 0; g < groups_; ++g) {
@@ -169,7 +204,7 @@ void PackedMatrix::PackPanel(const QuantizedMatrix& m, int64_t panel) {
       scales[g * kPanel + n] = scale * step_;
       if (offsets == nullptr) continue;
       offsets[g * kPanel + n] =
-          ValueOf(static_cast<float>(lowest), {{0.0f, scale}, m.ZeroOf(first + n, g), m.MinimumOf(first + n, g)});
+          ValueOf(static_cast<float>(row.lowest()), {{0.0f, scale}, m.ZeroOf(first + n, g), m.MinimumOf(first + n, g)});
     }
   }
   uint8_t* out = codes_.data() + static_cast<size_t>(panel) * PanelBytes();

@@ -6,6 +6,12 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <cstdlib>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
@@ -40,6 +46,12 @@ void AdviseLargePages(std::span<std::byte> memory) {
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
   const uintptr_t first = (begin + kLarge - 1) / kLarge * kLarge, last = (begin + memory.size()) / kLarge * kLarge;
   if (first < last) madvise(memory.data() + (first - begin), last - first, MADV_HUGEPAGE);
+}
+
+void ReturnFreedMemory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 double MachineMemory() {

@@ -18,6 +18,11 @@ void RequireRoom();
 // tenth. Contents stay; without large pages in the system, nothing happens.
 void AdviseLargePages(std::span<std::byte> memory);
 
+// Gives the system what the allocator keeps of freed memory, also between what is in use. glibc takes buffers of up to
+// 32 MB from its heap once one of them was freed; where a model's codes were packed among such buffers, a third of the
+// memory held nothing (1.2 G parameters: 1.62 instead of 1.10 GB).
+void ReturnFreedMemory();
+
 // The machine's memory in bytes.
 double MachineMemory();
 

@@ -6,8 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <fstream>
 #include <vector>
 
 #include "quant/base/error.h"
@@ -55,6 +58,27 @@ TEST(Memory, LargePagesKeepWhatIsThere) {
     EXPECT_TRUE(memory == std::vector<std::byte>(bytes, std::byte{7})) << bytes;
   }
 }
+
+#ifdef __GLIBC__
+// Of this process, less what belongs to files.
+int64_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0, resident = 0, of_files = 0;
+  statm >> size >> resident >> of_files;
+  return (resident - of_files) * sysconf(_SC_PAGESIZE);
+}
+
+// Every other buffer of 100,000 bytes is freed: 20 MB in holes between what is in use.
+TEST(Memory, HolesGoBackToTheSystem) {
+  std::vector<std::vector<std::byte>> buffers;
+  for (int i = 0; i < 400; ++i) buffers.emplace_back(100'000, std::byte{7});
+  for (size_t i = 0; i < buffers.size(); i += 2) buffers[i] = std::vector<std::byte>();
+  const int64_t before = ResidentBytes();
+  ReturnFreedMemory();
+  EXPECT_LT(ResidentBytes(), before - 15'000'000);
+  EXPECT_EQ(buffers[1], std::vector<std::byte>(100'000, std::byte{7}));
+}
+#endif
 
 }  // namespace
 }  // namespace tare
