@@ -94,15 +94,20 @@ const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& l
 }
 
 void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer,
-               int64_t most_kept) {
+               int64_t most_kept, RoundedCopies rounded) {
   const int64_t values = int64_t{config.layers} * config.experts * config.hidden * config.ffn * 3;
   for (const LinearLayer& place : LinearLayersOf(config, layer)) {
     LinearWeights& linear = WeightsOf(weights, place);
     const LinearRules rules = LinearRules::Of(linear.weight, place.WeightKey(), place.InputKey(), plan);
-    const bool later = place.expert && values > most_kept && !rules.Nothing();
-    linear.planned = later ? nullptr : PlannedLinear::Of(linear.weight, rules, math);
     std::optional<LinearRules> when_used;
-    if (later) when_used.emplace(rules);
+    if (place.expert && values > most_kept && !rules.Nothing()) {
+      when_used.emplace(rules);
+      linear.planned = nullptr;
+    } else {
+      const RoundedCopies own = place.expert ? RoundedCopies::kKept : rounded;
+      linear.planned = PlannedLinear::Of(linear.weight, rules, math, own);
+      if (rules.RoundsInFloat() && own == RoundedCopies::kMadeForProducts) when_used.emplace(rules).executed = false;
+    }
     linear.when_used.swap(when_used);
   }
 }

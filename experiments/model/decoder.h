@@ -35,8 +35,8 @@ struct LinearWeights {
   WeightMatrix weight;
   std::vector<float> bias;
   std::unique_ptr<PlannedLinear> planned;  // used instead of weight under a plan, or null
-  // What a plan says of it, where that is carried out whenever the weight is used: one of many experts, of which all
-  // together would need too much memory. Else empty.
+  // What a plan says of it, where that is carried out whenever the weight is used, because all weights together would
+  // need too much memory: of one of many experts everything, of others what no packed codes serve. Else empty.
   std::optional<LinearRules> when_used;
 
   const WeightMatrix& Float() const { return FloatOf(planned.get(), weight); }
@@ -62,9 +62,9 @@ LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear);
 const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear);
 
 // Prepares the layer's weights for the plan, until the next call. Experts of a model that has more than most_kept
-// values in them are prepared when they are used.
+// values in them are prepared when they are used. rounded: of the others.
 void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer,
-               int64_t most_kept);
+               int64_t most_kept, RoundedCopies rounded);
 
 // Loads what the family's record lists, with its head table and the layer's mask.
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);

@@ -11,6 +11,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
+#include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -183,6 +184,24 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   ShowRows(visitors, Site::kLmHeadIn, {}, batch, activations_.normed.data(), E);
 }
 
+void Model::KeepRounded(double bytes) {
+  most_rounded_ = bytes;
+  planned_.clear();
+}
+
+RoundedCopies Model::RoundedUnder(const ResolvedPlan& plan) const {
+  double values = 0;
+  for (int layer = 0; layer < config_.layers; ++layer) {
+    for (const LinearLayer& place : LinearLayersOf(config_, layer)) {
+      const WeightMatrix& weight = WeightsOf(layers_[static_cast<size_t>(layer)], place).weight;
+      if (!place.expert && LinearRules::Of(weight, place.WeightKey(), place.InputKey(), plan).RoundsInFloat())
+        values += static_cast<double>(weight.out) * static_cast<double>(weight.in);
+    }
+  }
+  return values * (math() == Math::kBf16 ? 2 : 4) > most_rounded_ ? RoundedCopies::kMadeForProducts
+                                                                  : RoundedCopies::kKept;
+}
+
 void Model::CarryOut(const ResolvedPlan& plan) {
   attention_ = plan.attention();
   TARE_CHECK(attention_.empty() || attention_.size() == layers_.size());
@@ -194,15 +213,24 @@ void Model::CarryOut(const ResolvedPlan& plan) {
   head_.planned =
       PlannedLinear::Of(head_.weight, LinearRules::Of(head_.weight, {Site::kLmHeadW}, {Site::kLmHeadIn}, plan), math);
   if (head_.planned != nullptr) files().Release(std::string(HeadTensor(config_)));
+  const RoundedCopies rounded = RoundedUnder(plan);
   for (int layer = 0; layer < config_.layers; ++layer) {
-    PlanLayer(layers_[layer], config_, plan, math, layer, most_kept_);
+    PlanLayer(layers_[layer], config_, plan, math, layer, most_kept_, rounded);
     ReleaseWeights(layer, [](const LinearWeights& linear) { return linear.planned != nullptr; });
+    const std::vector<LinearLayer> linear = LinearLayersOf(config_, layer);
+    const auto is_packed = [&](const LinearLayer& place) {
+      const PlannedLinear* const of = WeightsOf(layers_[static_cast<size_t>(layer)], place).planned.get();
+      return of != nullptr && of->packed.has_value();
+    };
+    if (std::ranges::any_of(linear, is_packed)) ReturnFreedMemory();  // of the codes before they were packed
   }
   if (plan.clips().empty()) planned_ = std::move(planned);  // other clips may come with the same plan
 }
 
 void Model::UseCodes(const LinearLayer& linear, const QuantizedMatrix& codes) {
-  std::unique_ptr<PlannedLinear>& planned = WeightsOf(layers_[static_cast<size_t>(linear.layer)], linear).planned;
+  LinearWeights& weights = WeightsOf(layers_[static_cast<size_t>(linear.layer)], linear);
+  weights.when_used.reset();
+  std::unique_ptr<PlannedLinear>& planned = weights.planned;
   if (linear.expert) {
     planned = std::make_unique<PlannedLinear>();
     planned->dequantized = {.out = codes.out, .in = codes.in, .quantized = &codes};

@@ -15,6 +15,7 @@
 #include "experiments/model/config.h"
 #include "experiments/model/decoder.h"
 #include "experiments/model/input_embedding.h"
+#include "quant/base/memory.h"
 
 namespace tare {
 
@@ -47,6 +48,11 @@ class Model {
   // executed layers on the integer kernels, everything else in floating point. The plan must be resolved for this
   // model; its visitor does what it simulates.
   void CarryOut(const ResolvedPlan& plan);
+
+  // Weights of layers that a plan rounds for products in floating point are kept as such up to so many bytes, by
+  // default half of the machine's memory; beyond, they are rounded again where no packed codes serve. The results are
+  // the same.
+  void KeepRounded(double bytes);
 
   // Replaces one weight by the values of these codes, for methods that quantize one layer at a time. Codes of experts
   // must stay until DropCodes: their values are made whenever an expert is used.
@@ -98,6 +104,7 @@ class Model {
  private:
   // Gives back the file's memory under the layer's weights that are said to be released: it is read again where needed.
   void ReleaseWeights(int layer, const std::function<bool(const LinearWeights&)>& released) const;
+  RoundedCopies RoundedUnder(const ResolvedPlan& plan) const;
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, LayerPart* part = nullptr);
   void ProjectHead(int64_t rows);
   void SwapShared(Stream& stream);
@@ -116,6 +123,7 @@ class Model {
   std::vector<LayerWeights> layers_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // one per layer, or empty
   std::string planned_;                                 // the last plan that CarryOut applied to linear layers
+  double most_rounded_ = MachineMemory() / 2;           // bytes
   RotaryTable rotary_, window_rotary_;                  // the second for layers with a window
   Activations activations_;
   KeptStreams* kept_ = nullptr;

@@ -76,8 +76,9 @@ LinearRules LinearRules::Of(const WeightMatrix& weight, const SiteKey& weight_ke
   return rules;
 }
 
-std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, const LinearRules& rules, Math math) {
-  if (rules.Nothing()) return nullptr;
+std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, const LinearRules& rules, Math math,
+                                                 RoundedCopies values) {
+  if (rules.Nothing() || (!rules.executed && values == RoundedCopies::kMadeForProducts)) return nullptr;
   TARE_CHECK(rules.weight || weight.quantized != nullptr || HasPackedForm(weight));
   const bool foreign = !rules.weight && weight.quantized == nullptr;
   QuantizedMatrixBuffer buffer;
@@ -87,8 +88,8 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
     weight.foreign->Release();
   }
   const QuantizedMatrix& quantized = rules.weight || foreign ? buffer.view() : *weight.quantized;
-  auto planned = rules.weight && !rules.input ? Dequantized(quantized, math, TextOf(rules.key))
-                                              : std::make_unique<PlannedLinear>();
+  const bool keeps = rules.RoundsInFloat() && values == RoundedCopies::kKept;
+  auto planned = keeps ? Dequantized(quantized, math, TextOf(rules.key)) : std::make_unique<PlannedLinear>();
   if (rules.executed && (rules.input || PackedMatrix::Takes(quantized))) planned->packed.emplace(quantized);
   if (foreign) {
     const std::span<const int32_t> order = weight.foreign->order();

@@ -27,20 +27,27 @@ struct LinearRules {
   static LinearRules Of(const WeightMatrix& weight, const SiteKey& weight_key, const SiteKey& input_key,
                         const ResolvedPlan& plan);
   bool Nothing() const { return !weight && !executed; }
+  // Whether products of several rows take the rounded values in floating point.
+  bool RoundsInFloat() const { return weight && !input; }
 };
+
+// Where such values stand: in memory, from when the plan is carried out, or nowhere: they are made for each product.
+enum class RoundedCopies { kKept, kMadeForProducts };
 
 struct PlannedLinear {
   std::optional<PackedMatrix> packed;     // for integer kernels
   std::vector<int32_t> order;             // which input each column of packed multiplies; empty: the same
   std::optional<TokenFormat> activation;  // format of its inputs; empty: only for single rows, whose inputs stay in f32
   AlignedBuffer<char> memory;             // of dequantized
-  WeightMatrix dequantized;               // used for more rows, or without packed; of no rows: the layer's own weight
+  WeightMatrix dequantized;               // used for more rows, or without packed; of no rows: the layer's own weight,
+                                          // or values that are made for products
 
   // Null if the plan changes nothing. When executed, weights that are quantized (by the plan or in the checkpoint, also
   // by another tool where integers stand for its codes) and have a rule for their inputs run on the integer kernels; so
   // does a single row without such a rule (one_token.h), if codes and groups can be packed. Everything else computes in
-  // floating point (math) with the values of the codes.
-  static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const LinearRules& rules, Math math);
+  // floating point (math) with the values of the codes. Null, too, if only values are changed and they are not kept.
+  static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const LinearRules& rules, Math math,
+                                           RoundedCopies values = RoundedCopies::kKept);
   // What packed multiplies: x [rows, in], or its columns in their order, in the memory.
   const float* InOrder(const float* x, int64_t rows, AlignedBuffer<float>& memory) const;
 

@@ -38,11 +38,14 @@ void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<
   std::vector<QuantizedProjection> weights_alone;
   for (const SeenProjection* p : all) {
     const PlannedLinear* planned = p->linear.planned.get();
-    if (planned == nullptr && p->linear.when_used)
+    const auto takes_packed = [&] {
+      return planned != nullptr && planned->packed && (planned->activation || rows == 1);
+    };
+    if (!takes_packed() && p->linear.when_used)
       planned =
           made.emplace_back(PlannedLinear::Of(p->linear.weight, *p->linear.when_used, call.projector.math())).get();
     const float* bias = p->linear.bias.empty() ? nullptr : p->linear.bias.data();
-    const bool packed = planned != nullptr && planned->packed && (planned->activation || rows == 1);
+    const bool packed = takes_packed();
     if (packed && !planned->order.empty()) {
       ProjectOrdered(call, *planned, x, rows, {&*planned->packed, bias, p->y});
     } else if (packed && planned->activation) {

@@ -118,6 +118,31 @@ TEST(PlanRunTest, WeightsAloneAreDequantized) {
   EXPECT_NE(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, "", Carrying::kSimulated));
 }
 
+// Of a model whose rounded weights would take too much memory, they are made for each product, and nothing else
+// changes: of many rows, and of one, which runs on packed codes.
+TEST(PlanRunTest, RoundedWeightsThatAreNotKept) {
+  Model model(PairFolder("novels-differential"));
+  const TokenBatch many = HeldoutBatch("novels-differential", 40);
+  TokenBatch one;
+  one.Add(0, std::span(many.tokens).first(1));
+  const auto planned = [&] { return model.layers()[0].gate.planned.get(); };
+  for (const Carrying carrying : {Carrying::kSimulated, Carrying::kExecuted}) {
+    for (const char* plan :
+         {"weights=int4/group16+mse,linear_in[l1]=int8/token", "weights=nvfp4,gate_proj.w=fp8e4m3/channel"}) {
+      model.KeepRounded(1e9);
+      const std::vector<float> expected = Under(model, many, plan, carrying),
+                               of_one = Under(model, one, plan, carrying);
+      EXPECT_GT(planned()->dequantized.out, 0);
+      model.KeepRounded(0);
+      EXPECT_EQ(Under(model, many, plan, carrying), expected) << plan;
+      EXPECT_EQ(Under(model, one, plan, carrying), of_one) << plan;
+      EXPECT_EQ(planned() == nullptr ? 0 : planned()->dequantized.out, 0) << plan;
+      EXPECT_EQ(planned() != nullptr, carrying == Carrying::kExecuted) << plan;
+      EXPECT_NE(Under(model, many, "", carrying), expected);  // and nothing of it stays
+    }
+  }
+}
+
 TEST(PlanRunTest, ExecutedSequencesAreRunWhole) {
   const ModelSites model = ModelSitesOf(LoadConfig(PairFolder("novels-standard")));
   EXPECT_TRUE(PlanRun(Plan::Parse(kLate), Carrying::kExecuted, model).SpansRows());
