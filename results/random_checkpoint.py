@@ -5,8 +5,8 @@ measurements of time and memory (CHECKPOINTS.md), a tensor at a time. Needs nump
 
     python3 results/random_checkpoint.py SHAPE FOLDER [LAYERS]
 
-SHAPE: diffllama-1.2b, qwen3-3b or llama-7b; LAYERS: instead of all. Or llama-57m, the shape of `tare bench forward`,
-with the tokenizer of the embedded pair, for other programs' benches.
+SHAPE: diffllama-1.2b, qwen3-3b or llama-7b; LAYERS: instead of all. With the tokenizer of the embedded pair:
+diffllama-14m, for long contexts, and llama-57m, the shape of `tare bench forward`, for other programs' benches.
 """
 import json
 import math
@@ -26,6 +26,9 @@ SHAPES = {
     "llama-7b": dict(model_type="llama", architectures=["LlamaForCausalLM"], hidden_size=4096, intermediate_size=11008,
                      num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=32, vocab_size=32000,
                      tie_word_embeddings=False),
+    "diffllama-14m": dict(model_type="diffllama", architectures=["DiffLlamaForCausalLM"], hidden_size=512,
+                          intermediate_size=1376, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=4,
+                          vocab_size=2048, lambda_std_dev=0.1, tie_word_embeddings=False),
     "llama-57m": dict(model_type="llama", architectures=["LlamaForCausalLM"], hidden_size=1024, intermediate_size=2752,
                       num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=16, vocab_size=2048,
                       tie_word_embeddings=False),
