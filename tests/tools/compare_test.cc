@@ -67,19 +67,6 @@ TEST_F(CompareCommandTest, ShowsOutliersCurvesAndTheDifferenceOfDrops) {
     EXPECT_EQ(std::ranges::count(cells, '\n'), 2 + std::ssize(parts));
     for (const Json& part : parts) EXPECT_TRUE(part.at("taken_out").is_null());
   }
-  // What is taken out comes with another command, and stays.
-  const std::string folder = folder_ / "out" / "attribution-A", input = folder_ / "ids.safetensors";
-  ASSERT_EQ(RunTare({"attribute", GoldenFolder("llama-mha"), "--plan", "int4", "--tasks", "divergence=" + input,
-                     "--tokens", "10220", "--out", folder})
-                .exit_code,
-            0);
-  const auto taken_out = [&] {
-    return Json::parse(Get("attribution-A/attribution.json"))["figures"][0]["parts"][0].at("taken_out");
-  };
-  const Json measured = taken_out();
-  EXPECT_TRUE(measured.is_object());
-  ASSERT_EQ(Compare({"--bits", "4"}).exit_code, 0);
-  EXPECT_EQ(taken_out(), measured);
 }
 
 TEST_F(CompareCommandTest, FinishedCellsAreNotRunAgain) {
