@@ -2,10 +2,8 @@
 #include "experiments/quantize/gguf_export.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "experiments/model/family.h"
 #include "experiments/model/model.h"
@@ -13,6 +11,7 @@
 #include "experiments/passes/generate.h"
 #include "experiments/quantize/gguf_metadata.h"
 #include "experiments/quantize/provenance.h"
+#include "experiments/quantize/squared_error.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
@@ -240,26 +239,6 @@ class GgufJob {
   GgufSummary summary_;
   double error_ = 0, size_ = 0;
 };
-
-// Sums of squares of values less rounded, and of values, in lanes of which compilers make vectors.
-struct Squares {
-  double error = 0, size = 0;
-};
-Squares SquaresOf(std::span<const float> values, std::span<const float> rounded) {
-  constexpr size_t kLanes = 8;
-  std::array<double, kLanes> error{}, size{};
-  const auto add = [&](size_t lane, size_t i) {
-    const double value = values[i], off = value - double{rounded[i]};
-    error[lane] += off * off;
-    size[lane] += value * value;
-  };
-  const size_t whole = values.size() / kLanes * kLanes;
-  for (size_t i = 0; i < whole; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, i + lane);
-  }
-  for (size_t i = whole; i < values.size(); ++i) add(0, i);
-  return {std::accumulate(error.begin(), error.end(), 0.0), std::accumulate(size.begin(), size.end(), 0.0)};
-}
 
 void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_heads, std::span<std::byte> data) {
   struct Sums {

@@ -14,6 +14,7 @@
 #include "experiments/quantize/calibrated_rounding.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/rounded_weights.h"
+#include "experiments/quantize/squared_error.h"
 #include "experiments/quantize/written_tensor.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -24,32 +25,6 @@
 
 namespace tare {
 namespace {
-
-struct SquaredSums {
-  double error = 0, size = 0;
-};
-
-// In eight sums, one after another, which compilers make vectors of.
-SquaredSums SumsOf(const std::vector<float>& values, const std::vector<float>& rounded) {
-  constexpr size_t kLanes = 8;
-  double error[kLanes] = {}, size[kLanes] = {};
-  const size_t whole = values.size() / kLanes * kLanes;
-  const auto add = [&](size_t i, size_t lane) {
-    const double x = values[i], difference = x - double{rounded[i]};
-    error[lane] += difference * difference;
-    size[lane] += x * x;
-  };
-  for (size_t i = 0; i < whole; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) add(i + lane, lane);
-  }
-  for (size_t i = whole; i < values.size(); ++i) add(i, i - whole);
-  SquaredSums sums;
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    sums.error += error[lane];
-    sums.size += size[lane];
-  }
-  return sums;
-}
 
 // What a calibrated method needs besides the files.
 struct Calibrated {
@@ -333,16 +308,16 @@ class Job {
 
   // Rows' sums are added in order, so that the threads do not show.
   void AddError(const WeightMatrix& stored, const QuantizedMatrix& matrix, const std::string& where) {
-    std::vector<SquaredSums> sums(static_cast<size_t>(stored.out));
+    std::vector<Squares> sums(static_cast<size_t>(stored.out));
     ParallelFor(sums.size(), [&](size_t r, int) {
       thread_local std::vector<float> values, rounded;
       values.resize(static_cast<size_t>(stored.in));
       rounded.resize(values.size());
       RowAsFloat(stored, static_cast<int64_t>(r), values.data());
       DequantizeRow(matrix, static_cast<int64_t>(r), rounded.data(), where);
-      sums[r] = SumsOf(values, rounded);
+      sums[r] = SquaresOf(values, rounded);
     });
-    for (const SquaredSums& row : sums) {
+    for (const Squares& row : sums) {
       sums_.error += row.error;
       sums_.size += row.size;
     }
@@ -359,7 +334,7 @@ class Job {
   Provenance provenance_;
   LayerParts* parts_;
   QuantizeSummary summary_;
-  SquaredSums sums_;
+  Squares sums_;
   int64_t code_bytes_ = 0;
   std::unique_ptr<Calibrated> calibrated_;
 };
