@@ -11,6 +11,7 @@
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
+#include "quant/format/hadamard.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -47,6 +48,7 @@ Stored StoredIn(const Model& model) {
       all.quantized.push_back({{"tensor", name},
                                {"format", Info(m->format).name},
                                {"group", m->group},
+                               {"hadamard", m->rotation == nullptr ? Json() : Json(m->rotation->run())},
                                {"bytes", stored},
                                {"bits_per_weight", 8.0 * static_cast<double>(stored) / static_cast<double>(values)}});
       continue;

@@ -11,8 +11,8 @@
 #include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/onednn_attention.h"
 #include "experiments/bench/timing.h"
+#include "experiments/plan/executed_sequence.h"
 #include "kernels/attention/float/fused_attention.h"
-#include "kernels/attention/integer/executed_attention.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
@@ -34,7 +34,7 @@ Mask MaskOf(const std::string& name) {
 struct PreparedAttention {
   std::unique_ptr<AttentionInputs> inputs;
   AlignedBuffer<std::byte> workspace;
-  SmoothingMeans means;
+  ExecutedMemory memory;
   std::unique_ptr<ComposedAttention> composed;
   std::unique_ptr<GraphAttention> graph;
   std::function<void()> run;
@@ -44,9 +44,9 @@ struct PreparedAttention {
 void PrepareExecuted(const AttentionCase& c, PreparedAttention& x) {
   const ExecutedPlan plan = ExecutedPlanOfText("bench attention", c.plan, c.heads);
   x.order = plan.attention.order == AttentionPlan::Order::kEarly ? "early" : "late";
-  x.workspace.Reset(WorkspaceBytes(plan.For(x.inputs->problem(), x.means), x.inputs->problem()));
-  x.run = [&x, plan] {  // means are part of what is timed
-    ExecutedAttention(plan.For(x.inputs->problem(), x.means), x.inputs->problem(), x.workspace.span());
+  x.workspace.Reset(ExecutedSequence(plan, x.inputs->problem(), x.memory).WorkspaceBytes());
+  x.run = [&x, plan] {  // means and rotations are part of what is timed
+    ExecutedSequence(plan, x.inputs->problem(), x.memory).Run(x.workspace.span());
   };
 }
 

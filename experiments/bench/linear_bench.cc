@@ -9,15 +9,15 @@
 #include <omp.h>
 
 #include "experiments/bench/timing.h"
+#include "experiments/model/planned_linear.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
+#include "kernels/elementwise/rotate_rows.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/linear/linear_reference.h"
 #include "kernels/product/tile_product.h"
-#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
@@ -167,25 +167,27 @@ PreparedLinear::PreparedLinear(const LinearCase& c)
   if (input == nullptr && c.rows != 1)
     RefuseRule(*weight, Formatted("{} rows of inputs in f32", c.rows), "one", "linear_in=int8/token beside it");
   if (input != nullptr) activation_ = input->format;
-  quantized_ = QuantizedMatrixBuffer(weight->format, c.out, c.in, GroupOf(weight->granularity, c.in));
-  ParallelFor(static_cast<size_t>(c.out), [&](size_t row, int) {
-    RoundRowToNearest(dense_.data() + row * c.in, ClipChoice::kAbsmax, quantized_, static_cast<int64_t>(row));
-  });
+  quantized_ = QuantizeByRule({.data = dense_.data(), .type = WeightType::kF32, .out = c.out, .in = c.in}, *weight,
+                              "bench linear");
+  if (quantized_.view().rotation != nullptr) rotated_.resize(x_.size());
   weights_.emplace_back(quantized_.view());
   const size_t copies = OneTokenSteps() ? kCycledBytes / weights_.front().Bytes() + 1 : 1;
   while (weights_.size() < copies) weights_.emplace_back(quantized_.view());
 }
 
+const float* PreparedLinear::Inputs() const { return rotated_.empty() ? x_.data() : rotated_.data(); }
+
 void PreparedLinear::RunOnce() {
+  if (!rotated_.empty()) RotateRows(*quantized_.view().rotation, x_.data(), case_.rows, rotated_.data());
   const PackedMatrix& weight = weights_[next_];
   next_ = (next_ + 1) % weights_.size();
   if (OneTokenSteps()) {
     if (!token_) token_.emplace(case_.in, OneToken::BlockOf(weight));
-    token_->Load(x_.data());
+    token_->Load(Inputs());
     token_->Project(weight, nullptr, y_.data());
   } else {
     const QuantizedProjection projection{&weight, nullptr, y_.data()};
-    linear_.Project(x_.data(), case_.rows, {*activation_, {}}, {&projection, 1});
+    linear_.Project(Inputs(), case_.rows, {*activation_, {}}, {&projection, 1});
   }
 }
 
@@ -205,8 +207,9 @@ static double OffsetsOf(const QuantizedMatrix& w, int64_t row) {
 // f32 rounds each group's sum a few times, and its offset's; a one-token step also moves x by half a 32512th of its
 // block's largest.
 void PreparedLinear::CheckRow(int64_t row) {
-  const float* x = x_.data() + row * case_.in;
-  const QuantizedMatrix& w = quantized_.view();
+  const float *stored = x_.data() + row * case_.in, *x = Inputs() + row * case_.in;
+  QuantizedMatrix w = quantized_.view();
+  w.rotation = nullptr;  // x is rotated
   std::vector<double> expected;
   if (!OneTokenSteps()) expected = ReferenceLinear(x, 1, *activation_, w, nullptr).y;
   std::vector<float> weights(static_cast<size_t>(case_.in));
@@ -215,7 +218,7 @@ void PreparedLinear::CheckRow(int64_t row) {
     DequantizeRow(w, n, weights.data());
     double dense = 0, dequantized = 0, size = 0, sum = 0;
     for (int64_t i = 0; i < case_.in; ++i) {
-      dense += double{x[i]} * dense_[n * case_.in + i];
+      dense += double{stored[i]} * dense_[n * case_.in + i];
       dequantized += double{x[i]} * weights[i];
       size += std::abs(double{x[i]} * weights[i]);
       sum += std::abs(double{weights[i]});

@@ -77,11 +77,13 @@ class PreparedLinear {
   double rel_l2() const { return rel_l2_; }  // over Verify's rows
 
  private:
+  const float* Inputs() const;  // x, or what it was rotated to
   void CheckRow(int64_t row);
 
   LinearCase case_;
   std::optional<Format> activation_;
   std::vector<float> x_, y_, dense_;  // dense_: W before quantization
+  std::vector<float> rotated_;        // x, where codes are of rotated weights
   QuantizedMatrixBuffer quantized_;
   std::vector<PackedMatrix> weights_;
   QuantizedLinear linear_;

@@ -6,7 +6,6 @@
 
 #include "experiments/model/seen_projection.h"
 #include "experiments/model/show_sites.h"
-#include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -24,13 +23,12 @@ LinearWeights LoadLinear(Weights& weights, const LinearLayer& layer, const Model
 
 // Attention on the integer kernels, one sequence at a time.
 void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const AttentionProblem& batch) {
-  SmoothingMeans means;
   for (const AttentionSequence& s : call.batch.sequences) {
     TARE_CHECK(s.branches.empty());  // PlanRun::SpansRows keeps tasks from sharing contexts
     const AttentionProblem problem = SequenceRows(s, batch);
-    const AttentionPlan plan = executed.For(problem, means);
-    call.a.workspace.Reserve(WorkspaceBytes(plan, problem));
-    ExecutedAttention(plan, problem, call.a.workspace.span());
+    const ExecutedSequence prepared(executed, problem, call.a.executed);
+    call.a.workspace.Reserve(prepared.WorkspaceBytes());
+    prepared.Run(call.a.workspace.span());
   }
 }
 

@@ -21,6 +21,7 @@
 #include "experiments/model/planned_linear.h"
 #include "experiments/model/rotary.h"
 #include "experiments/model/weights.h"
+#include "experiments/plan/executed_sequence.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/linear/one_token.h"
 #include "kernels/linear/projector.h"
@@ -109,8 +110,9 @@ struct Activations {
   ScanActivations scan;                            // of layers with a scan
   ExpertActivations experts;                       // of layers with experts
   AlignedBuffer<float> seen;                       // [R, E or I] a copy of a projection's input, for its visitors
-  AlignedBuffer<float> ordered;                    // [R, E or I] the same in the order of a matrix's codes
+  AlignedBuffer<float> own_inputs;                 // [R, E or I] the same in the order of a matrix's codes, or rotated
   std::array<AlignedBuffer<char>, 3> dequantized;  // weights of one input of which only codes are kept: at most q, k, v
+  ExecutedMemory executed;                         // of the sequence that executed attention passes
   AlignedBuffer<std::byte> workspace;              // for executed attention
   DecodeScratch decode;                            // for attention over caches
   QuantizedLinear quantized;                       // for executed linear layers

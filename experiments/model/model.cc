@@ -249,7 +249,7 @@ void Model::ProjectHead(int64_t rows) {
   const PlannedLinear* planned = head_.planned.get();
   if (planned != nullptr && planned->packed && (planned->activation || rows == 1)) {
     const QuantizedProjection projection{&*planned->packed, nullptr, logits_.data()};
-    const float* const x = planned->InOrder(gathered_.data(), rows, activations_.ordered);
+    const float* const x = planned->Inputs(gathered_.data(), rows, activations_.own_inputs);
     if (!planned->activation) return activations_.one_token.Project(x, {&projection, 1});
     activations_.quantized.Project(x, rows, *planned->activation, {&projection, 1});
   } else if (IsMadeForCalls(head_.Float(), math()) && (rows > 1 || head_.Float().data == nullptr)) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/planned_linear.h"
 
+#include <utility>
 #include <vector>
 
+#include "kernels/elementwise/rotate_rows.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -34,11 +36,21 @@ bool HasPackedForm(const WeightMatrix& weight) {
 
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read) {
   const float absmax = IsTwoLevel(Info(rule.format).scale) ? EndsOfMatrix(out, in, read, rule.format).high : 0.0f;
-  return {rule.format, out, in, GroupOf(rule.granularity, in), absmax};
+  return {rule.format, out, in, GroupOf(rule.granularity, in), absmax, rule.options.Rotation(in)};
+}
+
+ReadRow RowsToRound(const Rule& rule, int64_t in, ReadRow read) {
+  const Hadamard* const rotation = rule.options.Rotation(in);
+  if (rotation == nullptr) return read;
+  return [rotation, read = std::move(read)](int64_t row, float* values) {
+    read(row, values);
+    rotation->Rotate(values, values);
+  };
 }
 
 QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where) {
-  const ReadRow read = [&](int64_t row, float* values) { RowAsFloat(weight, row, values); };
+  const ReadRow read =
+      RowsToRound(rule, weight.in, [&](int64_t row, float* values) { RowAsFloat(weight, row, values); });
   QuantizedMatrixBuffer matrix = MatrixFor(rule, weight.out, weight.in, read);
   const bool one_scale = rule.granularity.kind == Granularity::Kind::kTensor;
   const Ends ends = one_scale ? EndsOfMatrix(weight.out, weight.in, read, rule.format) : Ends{};
@@ -95,20 +107,26 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
     const std::span<const int32_t> order = weight.foreign->order();
     planned->order.assign(order.begin(), order.end());
   }
+  planned->rotation = quantized.rotation;
   planned->activation = rules.input;
   return planned;
 }
 
-const float* PlannedLinear::InOrder(const float* x, int64_t rows, AlignedBuffer<float>& ordered) const {
-  if (order.empty()) return x;
-  const size_t columns = order.size();
-  ordered.Reserve(static_cast<size_t>(rows) * columns);
+const float* PlannedLinear::Inputs(const float* x, int64_t rows, AlignedBuffer<float>& changed) const {
+  if (!HasOwnInputs()) return x;
+  TARE_CHECK(order.empty() || rotation == nullptr);  // another tool's, or a plan's
+  const auto columns = static_cast<size_t>(packed->in());
+  changed.Reserve(static_cast<size_t>(rows) * columns);
+  if (rotation != nullptr) {
+    RotateRows(*rotation, x, rows, changed.data());
+    return changed.data();
+  }
   ParallelFor(static_cast<size_t>(rows), [&](size_t row, int) {
     const float* const from = x + row * columns;
-    float* const to = ordered.data() + row * columns;
+    float* const to = changed.data() + row * columns;
     for (size_t i = 0; i < columns; ++i) to[i] = from[order[i]];
   });
-  return ordered.data();
+  return changed.data();
 }
 
 std::unique_ptr<PlannedLinear> PlannedLinear::Dequantized(const QuantizedMatrix& matrix, Math math,

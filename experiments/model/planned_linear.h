@@ -37,6 +37,7 @@ enum class RoundedCopies { kKept, kMadeForProducts };
 struct PlannedLinear {
   std::optional<PackedMatrix> packed;     // for integer kernels
   std::vector<int32_t> order;             // which input each column of packed multiplies; empty: the same
+  const Hadamard* rotation = nullptr;     // how inputs of packed are rotated; null: not
   std::optional<TokenFormat> activation;  // format of its inputs; empty: only for single rows, whose inputs stay in f32
   AlignedBuffer<char> memory;             // of dequantized
   WeightMatrix dequantized;               // used for more rows, or without packed; of no rows: the layer's own weight,
@@ -48,8 +49,9 @@ struct PlannedLinear {
   // floating point (math) with the values of the codes. Null, too, if only values are changed and they are not kept.
   static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const LinearRules& rules, Math math,
                                            RoundedCopies values = RoundedCopies::kKept);
-  // What packed multiplies: x [rows, in], or its columns in their order, in the memory.
-  const float* InOrder(const float* x, int64_t rows, AlignedBuffer<float>& memory) const;
+  // What packed multiplies: x [rows, in], or changed: its columns in their order, or rotated. Uses all threads.
+  const float* Inputs(const float* x, int64_t rows, AlignedBuffer<float>& changed) const;
+  bool HasOwnInputs() const { return !order.empty() || rotation != nullptr; }
 
   // The values of the codes, in f32 or bf16.
   static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math, const std::string& where);
@@ -63,7 +65,10 @@ inline const WeightMatrix& FloatOf(const PlannedLinear* planned, const WeightMat
   return planned != nullptr && planned->dequantized.out > 0 ? planned->dequantized : weight;
 }
 
-// An empty matrix for a rule's codes; reads the rows if the format has an f32 per tensor.
+// The rows of `in` weights that a rule rounds: those that `read` reads, rotated if the rule has +hadamard.
+ReadRow RowsToRound(const Rule& rule, int64_t in, ReadRow read);
+
+// An empty matrix for a rule's codes; reads the rows that are rounded if the format has an f32 per tensor.
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read);
 
 // Quantizes a matrix by a rule, rounding to nearest.

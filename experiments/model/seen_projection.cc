@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "experiments/model/show_sites.h"
+#include "kernels/elementwise/rotate_rows.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 
@@ -18,14 +19,19 @@ WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, const P
   return InFloat(weight, call.projector.math(), memory, Formatted("layer {}: weights of {}", call.layer, Name(p.site)));
 }
 
-// Of codes whose groups are no neighbours: with inputs of their own, one by one.
-void ProjectOrdered(const LayerCall& call, const PlannedLinear& planned, const float* x, int64_t rows,
-                    const QuantizedProjection& projection) {
-  const float* const ordered = planned.InOrder(x, rows, call.a.ordered);
-  if (planned.activation) {
-    call.a.quantized.Project(ordered, rows, *planned.activation, {&projection, 1});
+// What packed weights multiply.
+struct IntegerInput {
+  const Hadamard* rotation = nullptr;  // null: as it is
+  std::optional<TokenFormat> format;   // empty: weights alone, of one row
+  friend auto operator<=>(const IntegerInput&, const IntegerInput&) = default;
+};
+
+void ProjectIntegers(const LayerCall& call, const float* x, int64_t rows, const std::optional<TokenFormat>& format,
+                     std::span<const QuantizedProjection> projections) {
+  if (format) {
+    call.a.quantized.Project(x, rows, *format, projections);
   } else {
-    call.a.one_token.Project(ordered, {&projection, 1});
+    call.a.one_token.Project(x, projections);
   }
 }
 
@@ -34,8 +40,7 @@ void ProjectOrdered(const LayerCall& call, const PlannedLinear& planned, const f
 void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<const SeenProjection* const> all) {
   std::vector<std::unique_ptr<PlannedLinear>> made;  // for this call
   std::vector<Projection> in_float;
-  std::map<TokenFormat, std::vector<QuantizedProjection>> in_integers;  // by what x becomes
-  std::vector<QuantizedProjection> weights_alone;
+  std::map<IntegerInput, std::vector<QuantizedProjection>> in_integers;
   for (const SeenProjection* p : all) {
     const PlannedLinear* planned = p->linear.planned.get();
     const auto takes_packed = [&] {
@@ -46,19 +51,25 @@ void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<
           made.emplace_back(PlannedLinear::Of(p->linear.weight, *p->linear.when_used, call.projector.math())).get();
     const float* bias = p->linear.bias.empty() ? nullptr : p->linear.bias.data();
     const bool packed = takes_packed();
-    if (packed && !planned->order.empty()) {
-      ProjectOrdered(call, *planned, x, rows, {&*planned->packed, bias, p->y});
-    } else if (packed && planned->activation) {
-      in_integers[*planned->activation].push_back({&*planned->packed, bias, p->y});
+    if (packed && !planned->order.empty()) {  // codes whose groups are no neighbours: inputs of their own
+      const QuantizedProjection projection{&*planned->packed, bias, p->y};
+      ProjectIntegers(call, planned->Inputs(x, rows, call.a.own_inputs), rows, planned->activation, {&projection, 1});
     } else if (packed) {
-      weights_alone.push_back({&*planned->packed, bias, p->y});
+      in_integers[{planned->rotation, planned->activation}].push_back({&*planned->packed, bias, p->y});
     } else {
       in_float.push_back({FloatWeight(call, *p, planned, rows, call.a.dequantized.at(in_float.size())), bias, p->y});
     }
   }
   call.projector.Project(x, rows, in_float);
-  call.a.one_token.Project(x, weights_alone);
-  for (const auto& [format, projections] : in_integers) call.a.quantized.Project(x, rows, format, projections);
+  for (const auto& [input, projections] : in_integers) {
+    const float* inputs = x;
+    if (input.rotation != nullptr) {
+      call.a.own_inputs.Reserve(static_cast<size_t>(rows * input.rotation->size()));
+      inputs = call.a.own_inputs.data();
+      RotateRows(*input.rotation, x, rows, call.a.own_inputs.data());
+    }
+    ProjectIntegers(call, inputs, rows, input.format, projections);
+  }
 }
 
 void ProjectSeen(const LayerCall& call, float* x, int64_t columns, std::span<const SeenProjection> all) {

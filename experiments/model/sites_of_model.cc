@@ -76,6 +76,7 @@ ModelSites ModelSitesOf(const Model& model) {
     if (weight.quantized != nullptr) {
       stored.format = weight.quantized->format;
       stored.group = weight.quantized->group;
+      stored.rotation = weight.quantized->rotation;
     }
     if (weight.foreign == nullptr || !weight.foreign->HasCodes()) return;
     stored.scheme = weight.foreign->scheme();

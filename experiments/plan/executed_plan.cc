@@ -3,7 +3,6 @@
 
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
-#include "kernels/attention/prefix_mean.h"
 #include "kernels/attention/row_block.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -43,12 +42,16 @@ const Rule* OneRule(const ResolvedPlan& plan, const ModelSites& model, Site site
   return one;
 }
 
-// Options that change scales have no kernel; +smooth has for q, k and v.
-void CheckOptions(const Rule& rule, bool smooth) {
+// Options that change scales have no kernel; +smooth and +hadamard are carried out around it for q, k and v.
+void CheckRows(const Rule& rule) {
   RuleOptions known;
-  known.smooth = smooth && rule.options.smooth;
-  if (rule.options != known)
-    RefuseRule(rule, TextOf(rule.options), smooth ? "no option but +smooth" : "no options", kSimulate);
+  known.smooth = rule.options.smooth;
+  known.hadamard = rule.options.hadamard;
+  if (rule.options != known) RefuseRule(rule, TextOf(rule.options), "no option but +smooth and +hadamard", kSimulate);
+}
+
+void CheckNoOptions(const Rule& rule) {
+  if (rule.options != RuleOptions{}) RefuseRule(rule, TextOf(rule.options), "no options", kSimulate);
 }
 
 void RequireBeside(const LayerRules& rules, const Rule* rule, const char* site, int layer, const char* expected) {
@@ -57,14 +60,14 @@ void RequireBeside(const LayerRules& rules, const Rule* rule, const char* site, 
 
 Format TokenFormat(const Rule& rule) {
   if (rule.granularity.kind != Kind::kToken) RefuseRule(rule, ScaleText(rule), "one per token", kSimulate);
-  CheckOptions(rule, true);
+  CheckRows(rule);
   return rule.format;
 }
 
 void SetProbabilities(const Rule& rule, AttentionPlan& plan) {
   if (rule.granularity.kind != Kind::kBlock) RefuseRule(rule, ScaleText(rule), "one per block<N>", kSimulate);
   if (rule.options.unnormalized) RefuseRule(rule, "+unnormalized", "maps divided by the sum of their codes", kSimulate);
-  CheckOptions(rule, false);
+  CheckNoOptions(rule);
   plan.probs = rule.format;
   plan.block = rule.granularity.n;
   if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
@@ -72,9 +75,10 @@ void SetProbabilities(const Rule& rule, AttentionPlan& plan) {
 }
 
 void SetValues(const Rule& rule, ExecutedPlan& plan) {
-  CheckOptions(rule, true);
+  CheckRows(rule);
   plan.attention.v = rule.format;
   plan.smooth_v = rule.options.smooth;
+  plan.rotated_v = rule.options.hadamard;
   plan.attention.v_scale = AttentionPlan::ValueScale::kSequence;
   if (rule.granularity.kind == Kind::kChannel) return;
   plan.attention.v_scale = AttentionPlan::ValueScale::kBlock;
@@ -86,27 +90,13 @@ void SetValues(const Rule& rule, ExecutedPlan& plan) {
 
 void SetLogits(const Rule& rule, const Rule& k, AttentionPlan& plan) {
   if (rule.granularity.kind != Kind::kRow) RefuseRule(rule, ScaleText(rule), "one per row", kSimulate);
-  CheckOptions(rule, false);
+  CheckNoOptions(rule);
   if (k.options.smooth)
     RefuseRule(k, "+smooth with a rule for attn_logits, whose codes it would shift", "k without it", kSimulate);
   plan.logits = rule.format;
 }
 
-const float* MeanOf(HeadsView<const float> x, std::vector<float>& mean) {
-  mean.resize(static_cast<size_t>(x.heads) * x.width);
-  MeanOfPrefix(x, mean.data());
-  return mean.data();
-}
-
 }  // namespace
-
-AttentionPlan ExecutedPlan::For(const AttentionProblem& sequence, SmoothingMeans& means) const {
-  AttentionPlan plan = attention;
-  if (smooth_q) plan.q_mean = MeanOf(sequence.q, means.q);
-  if (smooth_k) plan.k_mean = MeanOf(sequence.k, means.k);
-  if (smooth_v) plan.v_mean = MeanOf(sequence.v, means.v);
-  return plan;
-}
 
 std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const ModelSites& model, int layer) {
   const auto one = [&](Site site) {
@@ -127,6 +117,10 @@ std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const Model
   executed.attention.k = TokenFormat(*rules.k);
   executed.smooth_q = rules.q->options.smooth;
   executed.smooth_k = rules.k->options.smooth;
+  if (rules.q->options.hadamard != rules.k->options.hadamard)
+    RefuseRule(rules.q->options.hadamard ? *rules.q : *rules.k, "+hadamard of q or k alone",
+               "the same for both, as products of rotated rows need", "it with both, or simulating it");
+  executed.rotated_qk = rules.k->options.hadamard;
   executed.attention.order = early ? AttentionPlan::Order::kEarly : AttentionPlan::Order::kLate;
   SetProbabilities(*p, executed.attention);
   SetValues(*rules.v, executed);

@@ -6,28 +6,22 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "experiments/plan/model_sites.h"
 #include "kernels/attention/attention_plan.h"
+#include "quant/format/hadamard.h"
 
 namespace tare {
 
 class ResolvedPlan;
-
-// Memory for the vectors that +smooth subtracts.
-struct SmoothingMeans {
-  std::vector<float> q, k, v;
-};
 
 struct ExecutedPlan {
   AttentionPlan attention;
   bool smooth_q = false;  // the plan has +smooth
   bool smooth_k = false;
   bool smooth_v = false;
-
-  // The plan for one sequence, with the required means of its Q, K and V, which are stored in `means`.
-  AttentionPlan For(const AttentionProblem& sequence, SmoothingMeans& means) const;
+  std::optional<RotatedRuns> rotated_qk = {};  // +hadamard, of q and k alike
+  std::optional<RotatedRuns> rotated_v = {};
 };
 
 // For one layer; empty if the plan leaves its attention in f32. Throws Error, naming the rule that the kernels cannot

@@ -14,10 +14,13 @@
 
 namespace tare {
 
+class Hadamard;  // quant/format/hadamard.h
+
 struct StoredWeight {
-  int64_t in = 0;                // input channels
-  std::optional<Format> format;  // of codes that kernels read; empty: floating point
-  int64_t group = 0;             // with codes: values of a row that share a scale
+  int64_t in = 0;                      // input channels
+  std::optional<Format> format;        // of codes that kernels read; empty: floating point
+  int64_t group = 0;                   // with codes: values of a row that share a scale
+  const Hadamard* rotation = nullptr;  // with codes: R, if they are of W R
   // Another tool's name for how it is stored, or empty. Rules for weights round its values once more, whatever its
   // codes.
   std::string scheme = {};

@@ -9,6 +9,7 @@
 #include "kernels/linear/packed_matrix.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/format/hadamard.h"
 #include "quant/format/quantized_matrix.h"
 #include "quant/plan/site_class.h"
 
@@ -82,10 +83,27 @@ std::string GroupThatFits(const Rule& rule, const ResolvedPlan& plan, const Mode
                    TextOf(rule.format, largest({model.weights.at(here).in})));
 }
 
+// "+hadamard16", of a rule or of a checkpoint's codes.
+std::string RotationText(const Hadamard* rotation) {
+  if (rotation == nullptr) return "no rotation";
+  const auto run = static_cast<int>(rotation->run());
+  return TextOf(RuleOptions{.hadamard = RotatedRuns{rotation->run() == rotation->size() ? 0 : run}});
+}
+
+// Integers of rotated inputs times those of weights that are not are no products of the two.
+void CheckSameRotation(const Rule* rule, const SiteKey& key, const StoredWeight& stored, const Rule& input) {
+  const Hadamard* const of_weight = rule != nullptr ? rule->options.Rotation(stored.in) : stored.rotation;
+  if (input.options.Rotation(stored.in) == of_weight) return;
+  RefuseRule(input, RotationText(input.options.Rotation(stored.in)),
+             Formatted("that of {}, {}", TextOf(key), RotationText(of_weight)),
+             "the same +hadamard for weights and their inputs, or simulating it");
+}
+
 // Refuses codes in groups that the integer kernels cannot use.
 void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key,
                          const StoredWeight& stored, const Rule& input) {
   const Rule* rule = plan.RuleAt(key);
+  CheckSameRotation(rule, key, stored, input);
   const Format format = rule != nullptr ? rule->format : *stored.format;
   if (!AsStepCodes(format))
     RefuseRule(rule != nullptr ? *rule : input, Formatted("{} in {}", TextOf(key), Info(format).name),
@@ -112,8 +130,10 @@ std::string StoredText(const StoredWeight& stored) {
 
 // One dynamic scale per token, or one static scale.
 void CheckExecutedInput(const Rule& rule) {
+  RuleOptions others = rule.options;
+  others.hadamard.reset();
   const bool fits = rule.options.static_scale ? rule.granularity.kind == Kind::kTensor
-                                              : rule.granularity.kind == Kind::kToken && rule.options == RuleOptions{};
+                                              : rule.granularity.kind == Kind::kToken && others == RuleOptions{};
   if (!fits)
     RefuseRule(rule, ScaleText(rule) + TextOf(rule.options), "a dynamic scale per token, or a static one per tensor",
                "linear_in=int8/token, or simulating it");
@@ -205,11 +225,13 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
     if (stored.in % group != 0 && Info(rule->format).block == 0)
       RefuseRule(*rule, Formatted("{} for rows of {} weights of {}", Name(rule->granularity), stored.in, TextOf(key)),
                  "a divisor", GroupThatFits(*rule, plan, model, key));
-    if (stored.format && stored.scheme.empty() && (stored.format != rule->format || stored.group != group))
-      RefuseRule(
-          *rule,
-          Formatted("{} that is already {} in groups of {}", TextOf(key), Info(*stored.format).name, stored.group),
-          "the format of this checkpoint's codes, or a checkpoint without codes", "a plan without it");
+    const Hadamard* const rotation = rule->options.Rotation(stored.in);
+    if (stored.format && stored.scheme.empty() &&
+        (stored.format != rule->format || stored.group != group || stored.rotation != rotation))
+      RefuseRule(*rule,
+                 Formatted("{} that is already {} in groups of {}{}", TextOf(key), Info(*stored.format).name,
+                           stored.group, stored.rotation == nullptr ? "" : " with " + RotationText(stored.rotation)),
+                 "the format of this checkpoint's codes, or a checkpoint without codes", "a plan without it");
   }
 }
 

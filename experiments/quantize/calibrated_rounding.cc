@@ -7,11 +7,29 @@
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/format/hadamard.h"
 
 namespace tare {
 namespace {
 
 constexpr int kSweeps = 6;  // of quantease
+
+// R^T H R, of the inputs x R. [n, n], exactly symmetric, as H is.
+std::vector<float> RotatedMoments(const std::vector<float>& moments, const Hadamard& rotation) {
+  const int64_t n = rotation.size();
+  std::vector<float> half(moments.size()), rotated(moments.size());
+  ParallelFor(static_cast<size_t>(n), [&](size_t r, int) { rotation.Rotate(&moments[r * n], &half[r * n]); });
+  ParallelFor(static_cast<size_t>(n), [&](size_t c, int) {
+    const auto column = static_cast<int64_t>(c);
+    float* const row = &rotated[column * n];
+    for (int64_t i = 0; i < n; ++i) row[i] = half[i * n + column];
+    rotation.Rotate(row, row);
+  });
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < i; ++j) rotated[i * n + j] = rotated[j * n + i];
+  }
+  return rotated;
+}
 
 void NearestCodes(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) {
   ParallelFor(static_cast<size_t>(matrix.view().out), [&](size_t row, int) {
@@ -25,15 +43,18 @@ void NearestCodes(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuf
 }  // namespace
 
 CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, const SecondMoments& m, int64_t together,
-                                       const std::string& where)
+                                       const Hadamard* rotation, const std::string& where)
     : learning_steps_(method.learning_steps) {
   using Rounding = QuantizeMethod::Rounding;
-  if (method.rounding == Rounding::kSignRound) learned_.emplace(m.values, m.in, where);
-  if (method.rounding == Rounding::kGptq || method.rounding == Rounding::kGptaq)
-    gptq_.emplace(m.values, m.in, method.damping, where, together, method.order);
   if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, method.damping, where);
-  if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping, where);
-  if (method.Clips()) moments_ = m.values;
+  std::vector<float> rotated;
+  if (rotation != nullptr) rotated = RotatedMoments(m.values, *rotation);
+  const std::vector<float>& values = rotation != nullptr ? rotated : m.values;
+  if (method.rounding == Rounding::kSignRound) learned_.emplace(values, m.in, where);
+  if (method.rounding == Rounding::kGptq || method.rounding == Rounding::kGptaq)
+    gptq_.emplace(values, m.in, method.damping, where, together, method.order);
+  if (method.quantease) quantease_.emplace(values, m.in, kGptqDamping, where);
+  if (method.Clips()) moments_ = values;
 }
 
 QuantizedMatrixBuffer CalibratedRounding::Round(const WeightMatrix& stored, Site weight, const Rule& rule,
@@ -46,13 +67,13 @@ QuantizedMatrixBuffer CalibratedRounding::Round(const WeightMatrix& stored, Site
     });
     target_->Correct(stored.out, corrected.data());
   }
-  const ReadRow read = [&](int64_t row, float* y) {
+  const ReadRow read = RowsToRound(rule, stored.in, [&](int64_t row, float* y) {
     if (target_) {
       std::copy_n(corrected.data() + row * stored.in, stored.in, y);
     } else {
       RowAsFloat(stored, row, y);
     }
-  };
+  });
   try {
     return RoundRows(read, stored, weight, rule);
   } catch (const Error& error) {

@@ -19,10 +19,10 @@ namespace tare {
 
 class CalibratedRounding {
  public:
-  // together: the most inputs that share a code in any of the weights. Throws Error, starting with `where`, for moments
-  // that the method cannot use.
+  // together: the most inputs that share a code in any of the weights. rotation: of the weights' rules, all alike;
+  // null: none. Throws Error, starting with `where`, for moments that the method cannot use.
   CalibratedRounding(const QuantizeMethod& method, const SecondMoments& moments, int64_t together,
-                     const std::string& where);
+                     const Hadamard* rotation, const std::string& where);
 
   // weight: the matrix's site; rule: not with one scale per tensor. Uses all threads.
   QuantizedMatrixBuffer Round(const WeightMatrix& stored, Site weight, const Rule& rule,
@@ -33,7 +33,7 @@ class CalibratedRounding {
   QuantizedMatrixBuffer RoundRows(const ReadRow& read, const WeightMatrix& stored, Site weight, const Rule& rule) const;
 
   std::optional<GptqFactor> gptq_;
-  std::optional<AsymmetricTarget> target_;
+  std::optional<AsymmetricTarget> target_;  // of weights before they are rotated
   std::optional<SignRound> learned_;
   int learning_steps_;
   std::optional<QuantEase> quantease_;

@@ -94,6 +94,10 @@ Json ScaledInputs(const Rule& inputs) {
 }  // namespace
 
 CompressedScheme SchemeOf(const Rule& weights, const Rule* inputs) {
+  for (const Rule* const rule : {&weights, inputs}) {
+    if (rule != nullptr && rule->options.hadamard)
+      NoScheme(*rule, "rows that are not rotated", "--method hadamard, or --format safetensors");
+  }
   CompressedScheme scheme = OfWeights(weights);
   if (inputs == nullptr) return scheme;
   const Format of_weights = Base(weights.format), of_inputs = Base(inputs->format);

@@ -12,6 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
+#include "quant/format/hadamard.h"
 #include "quant/format/quantize.h"
 
 namespace tare {
@@ -85,16 +86,24 @@ Table RoundingErrors(const Table& w, const QuantizedMatrix& codes, const std::st
   });
 }
 
-// d <lost, error> / dw through the scales (error_growth.h).
+// d <lost, error> / dw through the scales (error_growth.h), which are of rows as they are rounded: rotated, if the
+// codes are.
 Table Growth(const Table& w, const Table& error, const Table& lost, const QuantizedMatrix& codes) {
   return Filled(w.rows, w.columns, [&](int64_t row, float* y) {
+    const auto rounded = [&](const Table& table) {
+      std::vector<float> values(table.Row(row), table.Row(row) + table.columns);
+      if (codes.rotation != nullptr) codes.rotation->Rotate(values.data(), values.data());
+      return values;
+    };
+    const std::vector<float> weights = rounded(w), errors = rounded(error), outputs = rounded(lost);
     std::fill_n(y, w.columns, 0.0f);
     for (int64_t g = 0; g < codes.Groups(); ++g) {
       const int64_t first = g * codes.group;
       const auto n = static_cast<size_t>(codes.GroupEnd(g) - first);
-      AddErrorGrowth(codes.format, {w.Row(row) + first, n}, {error.Row(row) + first, n}, {lost.Row(row) + first, n},
+      AddErrorGrowth(codes.format, {weights.data() + first, n}, {errors.data() + first, n}, {outputs.data() + first, n},
                      {y + first, n});
     }
+    if (codes.rotation != nullptr) codes.rotation->RotateBack(y, y);
   });
 }
 

@@ -191,7 +191,8 @@ class Job {
       const WeightMatrix stored = Stored(name);
       const auto found = part.matrices().find(name);
       if (found == part.matrices().end() || found->second.out != stored.out || found->second.in != stored.in ||
-          found->second.format != rule.format || found->second.group != GroupOf(rule.granularity, stored.in))
+          found->second.format != rule.format || found->second.group != GroupOf(rule.granularity, stored.in) ||
+          found->second.rotation != rule.options.Rotation(stored.in))
         Fail("{}: the saved layer {} does not match what the plan makes of '{}'; try without --resume", where_, layer,
              name);
     });
@@ -221,7 +222,7 @@ class Job {
       if (InputOf(*linear.place) != input) return;
       if (!rounding)
         rounding.emplace(method_, calibrated_->calibration.MomentsOf(layer, input, Exact()), Together(layer, input),
-                         Where(name));
+                         rule.options.Rotation(Stored(name).in), Where(name));
       const QuantizedMatrixBuffer matrix = rounding->Round(Stored(name), linear.place->weight, rule, Where(name));
       part.AddMatrix(name, matrix.view(), rule.granularity);
       calibrated_->model.UseCodes(linear, matrix.view());
@@ -253,7 +254,8 @@ class Job {
       const SecondMoments& m = moments[static_cast<size_t>(expert - first)];
       if (rounding_for != expert) {
         rounding.reset();
-        if (m.tokens > 0) rounding.emplace(method_, m, Together(layer, input), Where(name));
+        if (m.tokens > 0)
+          rounding.emplace(method_, m, Together(layer, input), rule.options.Rotation(m.in), Where(name));
         rounding_for = expert;
       }
       const std::string where = Where(name);

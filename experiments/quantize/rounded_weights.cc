@@ -46,6 +46,7 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
   const ResolvedPlan plan = PlanOfWeights(job, files, config);
   const std::string method = job.method.Text();
   int64_t matrices = 0;
+  std::map<SiteKey, const Rule*> of_input;  // the first that rounds a weight with it
   for (const auto& [name, key] : WeightSites(config)) {
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr || !files.Has(name)) continue;
@@ -63,6 +64,10 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (job.method.quantease && info.together > 1)
       RefuseRule(*rule, Info(rule->format).name, "a code for each weight, as quantease improves them",
                  "gptq without it");
+    const Rule* const first = of_input.emplace(InputKeyOf(key), rule).first->second;
+    if (first->options.hadamard != rule->options.hadamard)
+      RefuseRule(*rule, Formatted("another +hadamard than '{}'", first->text),
+                 "the same for all weights with one input, as " + method + " takes them", "rtn");
     if (rule->sites.front() == Site::kLmHeadW)
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");

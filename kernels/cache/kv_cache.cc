@@ -9,14 +9,13 @@
 #include <utility>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/algorithms/hadamard.h"
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
+#include "quant/format/hadamard.h"
 
 namespace tare {
 namespace {
 
-constexpr uint64_t kRotationSeed = 1;
 constexpr size_t kLargePage = size_t{2} << 20;  // of the processor's
 
 // Memory for a piece, and where in it the piece begins: on a large page, if it is as long as one. Otherwise up to 2 MiB
@@ -54,8 +53,8 @@ CacheRules Checked(CacheRules rules) {
   return rules;
 }
 
-std::shared_ptr<const Hadamard> RotationOf(const CacheRule& rule, int width) {
-  return rule.hadamard ? std::make_shared<const Hadamard>(width, kRotationSeed) : nullptr;
+const Hadamard* RotationOf(const CacheRule& rule, int width) {
+  return rule.hadamard ? &PlanRotation(width, *rule.hadamard) : nullptr;
 }
 
 void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width,
@@ -194,11 +193,11 @@ void KvCache::WriteToken(const Page& page, int token, const HeadsView<const floa
       rotary_->TurnBack(turned, tokens_ + token - tokens_ % kPageTokens);
       key = turned;
     }
-    key = kept(key, k_rotation_.get());
+    key = kept(key, k_rotation_);
     for_layouts([&](const PageLayout& layout, const Memory& to) { layout.WriteKey(to.k, token, h, key); });
   }
   for (int h = 0; h < v.heads; ++h) {
-    const float* value = kept(v.Row(row, h), v_rotation_.get());
+    const float* value = kept(v.Row(row, h), v_rotation_);
     for_layouts([&](const PageLayout& layout, const Memory& to) { layout.WriteValue(to.v, token, h, value); });
   }
 }
@@ -213,8 +212,8 @@ void KvCache::RoundFullPages() {
 }
 
 void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const float>& v) {
-  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, k_rotation_.get());
-  CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, v_rotation_.get());
+  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, k_rotation_);
+  CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, v_rotation_);
   if (k.tokens == 0) return;
   ReadBackCutPage();
   const int64_t new_pages = (tokens_ + k.tokens + kPageTokens - 1) / kPageTokens - std::ssize(pages_);

@@ -34,7 +34,7 @@
 
 namespace tare {
 
-class Hadamard;  // quant/algorithms/hadamard.h
+class Hadamard;  // quant/format/hadamard.h
 
 enum class KeptKeys { kAfterRotary, kBeforeRotary };
 
@@ -74,9 +74,9 @@ class KvCache {
   void ReadValue(int64_t token, int head, float* value) const;
 
   // What keys and values are multiplied by before they are kept; null: nothing. Keys before rotary are ReadKey's alone.
-  const Hadamard* KeyRotation() const { return k_rotation_.get(); }
+  const Hadamard* KeyRotation() const { return k_rotation_; }
   bool KeysBeforeRotary() const { return rotary_ != nullptr; }
-  const Hadamard* ValueRotation() const { return v_rotation_.get(); }
+  const Hadamard* ValueRotation() const { return v_rotation_; }
 
   // Some of a page's tokens in one layout. keys: from the page's first.
   struct Part {
@@ -130,9 +130,9 @@ class KvCache {
   CacheRules rules_;
   PageLayout coded_, plain_;
   std::vector<Page> pages_;
-  Rest rest_;  // of coded pages
-  std::shared_ptr<const Hadamard> k_rotation_, v_rotation_;
-  std::shared_ptr<const KeyRotary> rotary_;  // null: keys are kept unchanged
+  Rest rest_;                                 // of coded pages
+  const Hadamard *k_rotation_, *v_rotation_;  // null: none
+  std::shared_ptr<const KeyRotary> rotary_;   // null: keys are kept unchanged
   int64_t tokens_ = 0;
   int64_t rounded_ = 0;     // by pages: how many have codes
   int64_t plain_from_ = 0;  // tokens from here on have their f32, if they are among the last ones

@@ -23,9 +23,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "quant/format/format.h"
 #include "quant/format/granularity.h"
+#include "quant/format/hadamard.h"
 
 namespace tare {
 
@@ -41,7 +43,8 @@ struct CacheRule {
   // What shares a scale, of formats with codes: a token's row of a head, or (kChannel) a channel of a head over a
   // page's 64 tokens (KIVI, arXiv 2402.02750, has keys so).
   Granularity granularity = {Granularity::Kind::kToken};
-  bool hadamard = false;  // a head's channels are rotated before they are rounded (quant/algorithms/hadamard.h)
+  // A head's channels are rotated before they are rounded, all together or in runs (quant/format/hadamard.h).
+  std::optional<RotatedRuns> hadamard = {};
 
   bool ByChannel() const { return HasCodes(format) && granularity.kind == Granularity::Kind::kChannel; }
 };

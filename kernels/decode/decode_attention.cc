@@ -10,10 +10,10 @@
 #include "kernels/attention/row_exp2.h"
 #include "kernels/decode/decode_work.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/algorithms/hadamard.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/format/hadamard.h"
 
 namespace tare {
 namespace {

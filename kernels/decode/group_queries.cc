@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/attention/row_exp2.h"
-#include "quant/algorithms/hadamard.h"
+#include "quant/format/hadamard.h"
 
 namespace tare {
 

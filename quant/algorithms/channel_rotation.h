@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "quant/algorithms/hadamard.h"
+#include "quant/format/hadamard.h"
 
 namespace tare {
 

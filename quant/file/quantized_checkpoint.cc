@@ -7,16 +7,20 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/format/hadamard.h"
 #include "quant/format/stored_code.h"
 
 namespace tare {
 namespace {
 
-constexpr std::string_view kSchema = "tare.quantized/4";
-constexpr std::string_view kOlderSchemas[] = {"tare.quantized/3", "tare.quantized/2", "tare.quantized/1"};
+constexpr std::string_view kSchema = "tare.quantized/5";
+constexpr std::string_view kOlderSchemas[] = {"tare.quantized/4", "tare.quantized/3", "tare.quantized/2",
+                                              "tare.quantized/1"};
 constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "codes/", kScales = "scales/",
                            kTensorScales = "tensor_scales/", kZeros = "zeros/", kMinima = "minima/", kGrids = "grids/",
-                           kClips = "clips/";
+                           kClips = "clips/", kHadamard = "hadamard/";
+
+constexpr int64_t kMostRotated = 1 << 20;  // channels, far beyond any model's
 
 std::string In(std::string_view group, const std::string& name) { return std::string(group) + name; }
 
@@ -38,6 +42,19 @@ std::vector<NamedGrid> GridsOf(const FormatInfo& info) {
   if (info.scale != ScaleType::kF32)
     grids.push_back({In(kGrids, std::string(NameOf(info.scale))), ScaleValues(info.scale)});
   return grids;
+}
+
+// What a rotation consists of, as /hadamard has it for those who do not make it themselves.
+struct RotationPart {
+  std::string path;
+  std::vector<int64_t> shape;
+  std::vector<int8_t> values;
+};
+std::vector<RotationPart> PartsOf(const Hadamard& rotation) {
+  const int64_t n = rotation.size(), base = rotation.base();
+  const auto bytes = [](std::span<const float> x) { return std::vector<int8_t>(x.begin(), x.end()); };
+  return {{Formatted("{}signs.{}", kHadamard, n), {n}, bytes(rotation.signs())},
+          {Formatted("{}matrix.{}", kHadamard, base), {base, base}, bytes(rotation.paley())}};
 }
 
 }  // namespace
@@ -75,6 +92,10 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
   file_.SetAttribute(codes, "granularity", Name(granularity));
   file_.SetAttribute(codes, "group", m.group);
   file_.SetAttribute(codes, "in", m.in);
+  if (m.rotation != nullptr) {
+    file_.SetAttribute(codes, "hadamard", m.rotation->run());
+    AddRotation(*m.rotation);
+  }
   if (info.scale == ScaleType::kF32) {
     file_.WriteDataset(scales, DType::kF32, {m.out, m.Groups()}, m.scales);
   } else {
@@ -85,7 +106,13 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
   if (m.minima != nullptr) file_.WriteDataset(In(kMinima, name), DType::kF32, {m.out, m.Groups()}, m.minima);
   if (IsTwoLevel(info.scale)) file_.WriteDataset(In(kTensorScales, name), DType::kF32, {1}, &m.of_tensor);
   for (const NamedGrid& grid : GridsOf(info)) {
-    if (grids_.insert(grid.path).second) file_.WriteDataset<float>(grid.path, {std::ssize(grid.values)}, grid.values);
+    if (shared_.insert(grid.path).second) file_.WriteDataset<float>(grid.path, {std::ssize(grid.values)}, grid.values);
+  }
+}
+
+void QuantizedCheckpointWriter::AddRotation(const Hadamard& rotation) {
+  for (const RotationPart& part : PartsOf(rotation)) {
+    if (shared_.insert(part.path).second) file_.WriteDataset(part.path, DType::kI8, part.shape, part.values.data());
   }
 }
 
@@ -144,12 +171,30 @@ void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
                     .out = shape[0],
                     .in = file_.IntAttribute(codes, "in"),
                     .group = file_.IntAttribute(codes, "group")};
+  if (file_.HasAttribute(codes, "hadamard")) ReadRotation(codes, where, m);
   CheckShape(m, where);
   if (static_cast<int64_t>(m.RowBytes()) != shape[1])
     Fail("{}: got rows of {} bytes, expected {} for {} codes of {}", where, shape[1], m.RowBytes(), m.in, format_name);
   ReadScales(name, where, m);
   ReadOffsets(name, where, m);
   matrices_[name] = m;
+}
+
+// Its signs and matrix are Tare's own.
+void QuantizedCheckpoint::ReadRotation(const std::string& codes, const std::string& where, QuantizedMatrix& m) {
+  const int64_t run = file_.IntAttribute(codes, "hadamard");
+  if (m.in < 1 || m.in > kMostRotated || run < 2 || m.in % run != 0)
+    Fail(
+        "{}: got runs of {} channels rotated in rows of {}, expected a divisor from 2 on of at most {}; try making "
+        "the file again",
+        where, run, m.in, kMostRotated);
+  m.rotation = &PlanRotation(m.in, {static_cast<int>(run)});
+  for (const RotationPart& part : PartsOf(*m.rotation)) {
+    if (!file_.Has(part.path) || file_.Type(part.path) != DType::kI8 || file_.Shape(part.path) != part.shape ||
+        !std::ranges::equal(std::as_bytes(std::span(part.values)), file_.Bytes(part.path)))
+      Fail("{}: got no '{}', or one that is not that of {} channels in runs of {}; try making the file again", where,
+           part.path, m.in, run);
+  }
 }
 
 // One value per group, mapped.

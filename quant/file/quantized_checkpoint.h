@@ -2,15 +2,17 @@
 // A quantized checkpoint: one HDF5 file with everything that a model needs. quantized-checkpoint.md beside this file
 // describes the layout for readers in other languages.
 //
-//   /                 schema "tare.quantized/4", plan, plan_hash, method, source, source_sha256, calibration
+//   /                 schema "tare.quantized/5", plan, plan_hash, method, source, source_sha256, calibration
 //   /files/NAME       config.json and the tokenizer's files (kTokenizerFiles of checkpoint.h): u8, unchanged
 //   /tensors/NAME     unquantized tensors, as stored; BF16 and F16 as u16 with the attribute dtype
-//   /codes/NAME       u8 [out, bytes of a row], quant/format/pack.h; attributes format, granularity, group, in
+//   /codes/NAME       u8 [out, bytes of a row], quant/format/pack.h; attributes format, granularity, group, in; of
+//                     rotated weights hadamard, the channels of a run
 //   /scales/NAME      f32 [out, groups]; u8 for E8M0 and E4M3 scales; attribute grid
 //   /tensor_scales/NAME  f32 [1], beside E4M3
 //   /zeros/NAME       u8 [out, groups], of formats +zero
 //   /minima/NAME      f32 [out, groups], of formats +min
 //   /grids/FORMAT     f32 [2^bits]: the value of each code of a format that is not integer, and of each scale's code
+//   /hadamard/signs.N, /hadamard/matrix.B   i8 [N] and i8 [B, B]: the parts of a rotation of N channels (hadamard.h)
 //   /clips/PLACE      f32 [n]: the magnitudes that become the largest code of an activation, for rules with +static
 #pragma once
 
@@ -30,7 +32,7 @@
 
 namespace tare {
 
-// Whether this version reads such a file. Schema /2 has neither +full nor +zero nor +min, /1 has
+// Whether this version reads such a file. Schema /4 has no rotations, /2 has neither +full nor +zero nor +min, /1 has
 // integers only; otherwise they are the same.
 bool IsQuantizedSchema(std::string_view schema);
 
@@ -57,7 +59,9 @@ class QuantizedCheckpointWriter {
 
  private:
   Hdf5Writer file_;
-  std::set<std::string> grids_;  // already written
+  void AddRotation(const Hadamard& rotation);
+
+  std::set<std::string> shared_;  // grids and parts of rotations that are already written
 };
 
 class QuantizedCheckpoint {
@@ -84,6 +88,7 @@ class QuantizedCheckpoint {
   void ReadTensor(const std::string& name);
   void ReadMatrix(const std::string& name);
   void ReadScales(const std::string& name, const std::string& where, QuantizedMatrix& matrix);
+  void ReadRotation(const std::string& codes, const std::string& where, QuantizedMatrix& matrix);
   void ReadOffsets(const std::string& name, const std::string& where, QuantizedMatrix& matrix);
   template <typename T>
   const T* ReadGroups(const std::string& path, const std::string& where, const QuantizedMatrix& matrix,

@@ -5,10 +5,20 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
 #include "quant/format/stored_code.h"
 
 namespace tare {
+namespace {
+
+void RotateRowBack(const QuantizedMatrix& m, int64_t row, float* y, const std::string& where) {
+  m.rotation->RotateBack(y, y);
+  if (!std::all_of(y, y + m.in, [](float value) { return std::isfinite(value); }))
+    Fail("{}: row {}: got values beyond f32 from codes of rotated weights; try smaller weights", where, row);
+}
+
+}  // namespace
 
 float QuantizedMatrix::ScaleOf(int64_t row, int64_t g) const {
   const int64_t at = row * Groups() + g;
@@ -41,6 +51,8 @@ void CheckShape(const QuantizedMatrix& m, const std::string& where) {
   if (info.block == 0 && (m.group < 1 || m.in % m.group != 0))
     Fail("{}: got groups of {} in rows of {} weights, expected a divisor; try another group, or channel", where,
          m.group, m.in);
+  if (m.rotation != nullptr && m.rotation->size() != m.in)
+    Fail("{}: got a rotation of {} channels, expected {}", where, m.rotation->size(), m.in);
   if (m.group % info.together != 0)
     Fail("{}: got groups of {} in rows of {} weights, expected a multiple of {}, which share a code of {}", where,
          m.group, m.in, info.together, info.name);
@@ -84,10 +96,13 @@ void DequantizeRow(const QuantizedMatrix& m, int64_t row, float* y, const std::s
       for (int64_t i = 0; i < n; ++i) first[i] *= group.scale.scale;  // keeps the sign of 0
     }
   }
+  if (m.rotation != nullptr) RotateRowBack(m, row, y, where);
 }
 
-QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t in, int64_t group, float tensor_absmax)
-    : tensor_absmax_(tensor_absmax), view_{.format = format, .out = out, .in = in, .group = group} {
+QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t in, int64_t group, float tensor_absmax,
+                                             const Hadamard* rotation)
+    : tensor_absmax_(tensor_absmax),
+      view_{.format = format, .out = out, .in = in, .group = group, .rotation = rotation} {
   CheckShape(view_, "quantized matrix");
   const ScaleType type = Info(format).scale;
   if (IsTwoLevel(type)) view_.of_tensor = TensorScale(tensor_absmax, Info(format).grid, type);

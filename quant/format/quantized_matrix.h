@@ -2,7 +2,8 @@
 // A weight matrix W [out, in] as codes and scales: value = value of the code * scale; of integers with a zero point,
 // (code - zero) * scale, or with a minimum, code * scale + minimum (round.h). Each scale belongs to `group`
 // neighbouring inputs of one output; one scale per output ("channel") is a group of all inputs. Blocks that a format
-// defines need not divide a row: the last one may be short, as if padded with zeros.
+// defines need not divide a row: the last one may be short, as if padded with zeros. Codes may be of W R, with R a
+// Hadamard rotation of the inputs (hadamard.h).
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,8 @@
 
 namespace tare {
 
+class Hadamard;
+
 // A view; codes are stored as in pack.h, row by row.
 struct QuantizedMatrix {
   const uint8_t* codes = nullptr;        // [out][RowBytes()]
@@ -28,6 +31,8 @@ struct QuantizedMatrix {
   Format format = Format::kInt8;         // not u8, u6 or u4
   int64_t out = 0, in = 0;
   int64_t group = 0;  // divides in, or is the format's block
+  // R, if the codes are of W R (a plan's +hadamard): a row's values are those of its codes times R^T.
+  const Hadamard* rotation = nullptr;
 
   int64_t Groups() const { return (in + group - 1) / group; }
   int64_t GroupEnd(int64_t g) const { return std::min((g + 1) * group, in); }
@@ -58,8 +63,9 @@ void DequantizeRow(const QuantizedMatrix& matrix, int64_t row, float* y, const s
 class QuantizedMatrixBuffer {
  public:
   QuantizedMatrixBuffer() = default;
-  // tensor_absmax: the largest magnitude, if the format has an f32 per tensor.
-  QuantizedMatrixBuffer(Format format, int64_t out, int64_t in, int64_t group, float tensor_absmax = 0);
+  // tensor_absmax: the largest magnitude, if the format has an f32 per tensor. rotation: of what will be rounded.
+  QuantizedMatrixBuffer(Format format, int64_t out, int64_t in, int64_t group, float tensor_absmax = 0,
+                        const Hadamard* rotation = nullptr);
 
   const QuantizedMatrix& view() const { return view_; }
   uint8_t* Codes(int64_t row) { return codes_.data() + static_cast<size_t>(row) * view_.RowBytes(); }

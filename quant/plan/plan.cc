@@ -19,11 +19,18 @@ constexpr size_t kMaxText = 65536;
 constexpr int kMaxIndex = 65535;
 
 constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {
-    {"smooth", &RuleOptions::smooth},       {"hadamard", &RuleOptions::hadamard},
-    {"maxshift", &RuleOptions::max_shift},  {"sink", &RuleOptions::sink},
-    {"static", &RuleOptions::static_scale}, {"mse", &RuleOptions::mse},
-    {"prerotary", &RuleOptions::prerotary}, {"unnormalized", &RuleOptions::unnormalized},
+    {"smooth", &RuleOptions::smooth},
+    {"maxshift", &RuleOptions::max_shift},
+    {"sink", &RuleOptions::sink},
+    {"static", &RuleOptions::static_scale},
+    {"mse", &RuleOptions::mse},
+    {"prerotary", &RuleOptions::prerotary},
+    {"unnormalized", &RuleOptions::unnormalized},
 };
+
+// Options with a number, and how one looks; hadamard's may be left out.
+constexpr std::pair<std::string_view, std::string_view> kNumbered[] = {
+    {"keep", "keep4"}, {"hadamard", "hadamard64"}, {"p", "p99.9"}};
 
 void AppendWord(std::string& list, std::string_view word) {
   if (!list.empty()) list += ' ';
@@ -210,8 +217,9 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   if (site_class.options.empty()) Refuse(at, "no option: this site has none");
   if (name.empty() || !HasWord(site_class.options, name)) {
     std::string numbers;
-    if (HasWord(site_class.options, "keep")) numbers += "keep4";
-    if (HasWord(site_class.options, "p")) numbers += numbers.empty() ? "p99.9" : ", p99.9";
+    for (const auto& [option, example] : kNumbered) {
+      if (HasWord(site_class.options, option)) numbers += (numbers.empty() ? "" : ", ") + std::string(example);
+    }
     Refuse(at, OneOf(site_class.options) + (numbers.empty() ? "" : Formatted(" (with a number: {})", numbers)));
   }
   const RuleOptions before = options;
@@ -226,6 +234,11 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
     options.keep = ParseNumber<int>(number).value_or(0);
     if (options.keep < 1 || options.keep > kMaxIndex || before.keep != 0)
       Refuse(at, Formatted("one number of keys from 1 to {}: keep4", kMaxIndex));
+  } else if (name == "hadamard") {
+    if (before.hadamard) Refuse(at, "each option once");
+    options.hadamard = RotatedRuns{number.empty() ? 0 : ParseNumber<int>(number).value_or(-1)};
+    if (!number.empty() && (options.hadamard->channels < 2 || options.hadamard->channels > kMaxIndex))
+      Refuse(at, Formatted("hadamard, or with the channels of a run from 2 to {}: hadamard64", kMaxIndex));
   } else {
     if (!number.empty()) Refuse(at, Formatted("{} without a number", name));
     for (const auto& [flag, member] : kFlags) {

@@ -12,7 +12,8 @@
 //   selector = "[" item {"," item} "]"            item = l, h, m or e with a number or a range a-b: [l0-3,h2,m1]
 //   option   = full | zero | min                       another range of codes for integers of weights
 //              (CodeRange); at most one. It becomes part of the rule's format
-//            | smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary | unnormalized
+//            | smooth | hadamard[<n>] | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary
+//            | unnormalized
 //
 // Layers, heads and experts count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only
 // dimensions that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the
@@ -33,6 +34,7 @@
 
 #include "quant/format/format.h"
 #include "quant/format/granularity.h"
+#include "quant/format/hadamard.h"
 #include "quant/plan/site.h"
 
 namespace tare {
@@ -59,17 +61,19 @@ struct Selector {
 };
 
 struct RuleOptions {
-  bool smooth = false;               // subtract a constant vector
-  bool hadamard = false;             // rotate the channels of a head
-  bool max_shift = false;            // "maxshift": subtract the row's maximum
-  bool sink = false;                 // an added key of logit 0 and value 0; for f32 too
-  int keep = 0;                      // "keep4": the first keys stay as they are
-  bool static_scale = false;         // "static": scales frozen at calibration
-  std::optional<double> percentile;  // "p99.9": clip at this percentile of |x|, 1 .. 100
-  bool mse = false;                  // clip where the squared error is least; excludes a percentile
-  bool prerotary = false;            // cached keys are kept as they are before rotary position embedding
-  bool unnormalized = false;         // probabilities are not divided by the sum that rounding left
+  bool smooth = false;                  // subtract a constant vector
+  std::optional<RotatedRuns> hadamard;  // "hadamard", "hadamard16": rotate channels, all or in runs
+  bool max_shift = false;               // "maxshift": subtract the row's maximum
+  bool sink = false;                    // an added key of logit 0 and value 0; for f32 too
+  int keep = 0;                         // "keep4": the first keys stay as they are
+  bool static_scale = false;            // "static": scales frozen at calibration
+  std::optional<double> percentile;     // "p99.9": clip at this percentile of |x|, 1 .. 100
+  bool mse = false;                     // clip where the squared error is least; excludes a percentile
+  bool prerotary = false;               // cached keys are kept as they are before rotary position embedding
+  bool unnormalized = false;            // probabilities are not divided by the sum that rounding left
 
+  // Of rows of so many channels; null without +hadamard. Throws Error as PlanRotation does.
+  const Hadamard* Rotation(int64_t channels) const;
   // Whether the scale may come from another magnitude than the group's largest.
   bool HasClip() const { return static_scale || percentile || mse; }
   friend bool operator==(const RuleOptions&, const RuleOptions&) = default;

@@ -4,6 +4,7 @@
 
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
+#include "quant/format/hadamard.h"
 #include "quant/plan/plan.h"
 
 namespace tare {
@@ -12,6 +13,7 @@ std::string TextOf(const RuleOptions& options) {
   std::string text;
   if (options.smooth) text += "+smooth";
   if (options.hadamard) text += "+hadamard";
+  if (options.hadamard && options.hadamard->channels > 0) text += Formatted("{}", options.hadamard->channels);
   if (options.max_shift) text += "+maxshift";
   if (options.sink) text += "+sink";
   if (options.keep > 0) text += Formatted("+keep{}", options.keep);
@@ -21,6 +23,10 @@ std::string TextOf(const RuleOptions& options) {
   if (options.prerotary) text += "+prerotary";
   if (options.unnormalized) text += "+unnormalized";
   return text;
+}
+
+const Hadamard* RuleOptions::Rotation(int64_t channels) const {
+  return hadamard ? &PlanRotation(channels, *hadamard) : nullptr;
 }
 
 bool Selects(const IndexRanges& ranges, const std::optional<int>& index) {

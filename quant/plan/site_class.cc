@@ -23,10 +23,10 @@ constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Forma
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
-constexpr SiteClass kProjWeight{"l", kOfWeight, "full zero min mse", kWeights};
-constexpr SiteClass kExpertWeight{"le", kOfWeight, "full zero min mse", kWeights};
-constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse", kSigned};
-constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse", kSigned};
+constexpr SiteClass kProjWeight{"l", kOfWeight, "full zero min hadamard mse", kWeights};
+constexpr SiteClass kExpertWeight{"le", kOfWeight, "full zero min hadamard mse", kWeights};
+constexpr SiteClass kOuterHidden{"", kOfHidden, "hadamard static p mse", kSigned};
+constexpr SiteClass kLayerHidden{"l", kOfHidden, "hadamard static p mse", kSigned};
 constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
 constexpr SiteClass kHeadSigmoid{"lh", kOfHead, "static p mse", kUnsigned};
 
@@ -62,7 +62,7 @@ constexpr std::pair<Site, SiteClass> kClasses[] = {
     {Site::kGmuInProjIn, kLayerHidden},
     {Site::kGmuOutProjIn, kLayerHidden},
     {Site::kExpertsGateUpIn, kLayerHidden},
-    {Site::kExpertsDownIn, {"lh", kOfHidden, "static p mse", kSigned}},
+    {Site::kExpertsDownIn, {"lh", kOfHidden, "hadamard static p mse", kSigned}},
     {Site::kQNorm, kNormedQueryKey},
     {Site::kKNorm, kNormedQueryKey},
     {Site::kQ, {"lhm", kOfHead, "smooth hadamard static p mse", kSigned}},
@@ -87,7 +87,7 @@ constexpr std::pair<Site, SiteClass> kClasses[] = {
     {Site::kGmuGate, kLayerHidden},
     {Site::kLayerOut, kLayerHidden},
     {Site::kFinalNorm, kOuterHidden},
-    {Site::kLmHeadW, {"", kOfWeight, "full zero min mse", kWeights}},
+    {Site::kLmHeadW, {"", kOfWeight, "full zero min hadamard mse", kWeights}},
     {Site::kLmHeadIn, kOuterHidden},
     {Site::kCacheK, {"l", kOfCache, "hadamard prerotary", kCached, "hadamard prerotary"}},
     {Site::kCacheV, {"l", kOfCache, "hadamard", kCached, "hadamard"}}};

@@ -6,8 +6,8 @@
 
 #include <nanobind/stl/optional.h>
 #include "experiments/plan/executed_plan.h"
+#include "experiments/plan/executed_sequence.h"
 #include "kernels/attention/float/fused_attention.h"
-#include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "tools/python/module.h"
@@ -203,9 +203,9 @@ void Run(const AttentionProblem& problem, const std::optional<std::string>& plan
   RequireLogits(problem);
   if (!plan || plan->empty()) return FusedAttention(problem, turn.Workspace(FusedWorkspaceBytes(problem)));
   const ExecutedPlan executed = ExecutedPlanOfText("attention", *plan, problem.q.heads);
-  SmoothingMeans means;
-  const AttentionPlan of_call = executed.For(problem, means);
-  ExecutedAttention(of_call, problem, turn.Workspace(WorkspaceBytes(of_call, problem)));
+  ExecutedMemory memory;
+  const ExecutedSequence prepared(executed, problem, memory);
+  prepared.Run(turn.Workspace(prepared.WorkspaceBytes()));
 }
 
 nb::object Attention(nb::handle q, nb::handle k, nb::handle v, nb::handle heads, nb::handle lambda,

@@ -6,15 +6,15 @@
 namespace tare {
 namespace {
 
-constexpr uint64_t kSeed = 1;  // of the rotation's signs: one matrix for all heads of a width
-
 bool RowsAreKeys(Site site) { return site == Site::kK || site == Site::kV; }
 
 }  // namespace
 
 RowChange::RowChange(const RuleOptions& options, const SiteBlock& block)
-    : block_(block), max_shift_(options.max_shift), keep_(options.keep) {
-  if (options.hadamard) rotation_.emplace(block.first_columns, kSeed);
+    : block_(block),
+      max_shift_(options.max_shift),
+      keep_(options.keep),
+      rotation_(options.Rotation(block.first_columns)) {
   if (Any()) made_.resize(static_cast<size_t>(block.rows));
 }
 

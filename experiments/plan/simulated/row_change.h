@@ -4,8 +4,9 @@
 //   maxshift   subtracts the row's largest logit: softmax is unaffected, and the most important values are near 0
 //   keep<n>    leaves the first n keys (columns of maps and logits, tokens of k and v) unchanged and out of the scales,
 //              because attention sinks are among them
-//   hadamard   rotates the channels of a head (quant/algorithms/hadamard.h), q and k by the same matrix: products of q
-//              and k do not change, and v is rotated back where attention has summed it, which is the same as here
+//   hadamard   rotates a row's channels, of q, k and v those of a head (quant/format/hadamard.h): q and k by the same
+//              matrix, like weights and their inputs, so that products do not change; v is rotated back where attention
+//              has summed it, which is the same as here
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "quant/algorithms/hadamard.h"
+#include "quant/format/hadamard.h"
 #include "quant/observe/site_visitor.h"
 #include "quant/plan/plan.h"
 
@@ -24,7 +25,7 @@ class RowChange {
   // Throws Error for +hadamard if no such matrix exists for the width.
   RowChange(const RuleOptions& options, const SiteBlock& block);
 
-  bool Any() const { return rotation_.has_value() || max_shift_ || keep_ > 0; }
+  bool Any() const { return rotation_ != nullptr || max_shift_ || keep_ > 0; }
   // Row r of the block, or a changed copy of it, all finite.
   void Make(int64_t r, std::span<float> row);
   // Undoes the change of a row that Make made.
@@ -40,8 +41,8 @@ class RowChange {
   const SiteBlock& block_;
   bool max_shift_;
   int keep_;
-  std::optional<Hadamard> rotation_;
-  std::vector<Made> made_;  // per row
+  const Hadamard* rotation_;  // null: none
+  std::vector<Made> made_;    // per row
 };
 
 }  // namespace tare

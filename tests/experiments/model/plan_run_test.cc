@@ -98,6 +98,22 @@ INSTANTIATE_TEST_SUITE_P(
             "novels-standard",
             "q[l1]=int8/token,k[l1]=int8/token,probs[l1]=u8/block64,v[l1]=int8/channel,attn_logits[l1]=int6/row",
             kOneLayer},
+        ExecutedCase{"novels-standard",
+                     "q[l1]=int4/token+smooth+hadamard,k[l1]=int4/token+hadamard,probs[l1]=u8/block64,"
+                     "v[l1]=int4/block64.channel+hadamard16",
+                     kOneLayer},
+        ExecutedCase{"novels-differential",
+                     "q[l1]=int4/token+hadamard8,k[l1]=int4/token+hadamard8,difference[l1]=u8/block64,"
+                     "v[l1]=int4/block64.channel+smooth+hadamard",
+                     kOneLayer},
+        ExecutedCase{"novels-standard", "weights[l1]=int4/group16+hadamard16,linear_in[l1]=int4/token+hadamard16",
+                     kOneLayer},
+        ExecutedCase{"novels-differential",
+                     "down_proj.w[l1]=int4/group16+zero+hadamard,down_proj.in[l1]=int4/token+hadamard,"
+                     "q_proj.w[l1]=int4/channel+hadamard64,q_proj.in[l1]=int8/token+hadamard64,"
+                     "k_proj.w[l1]=int4/channel,k_proj.in[l1]=int8/token",
+                     kOneLayer},
+        ExecutedCase{"novels-standard", "lm_head.w=int4/group64+hadamard,lm_head.in=int8/token+hadamard", kOneLayer},
         ExecutedCase{"novels-standard", "weights=int8/channel,linear_in=int8/token", kAllLayers},
         ExecutedCase{"novels-differential", "int8", kAllLayers}, ExecutedCase{"novels-standard", "int4", kAllLayers},
         ExecutedCase{"novels-differential", "weights=int4/group16,linear_in=int8/token", kAllLayers},

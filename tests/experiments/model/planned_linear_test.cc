@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "quant/base/error.h"
+#include "quant/format/hadamard.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"
 #include "quant/plan/site_class.h"
@@ -82,6 +83,29 @@ TEST_F(PlannedLinearTest, FormatsThatAreNotIntegersRoundByTheirScales) {
                                Plan::Parse("weights=mxfp4").rules()[0], "w");
               }),
               ThrowsMessage<Error>(HasSubstr("w: weights, row 1: got nan at 8")));
+}
+
+// What is rounded is the rotated row, and its values are rotated back.
+TEST_F(PlannedLinearTest, RotatedRowsAreRoundedAndRotatedBack) {
+  const Hadamard& rotation = PlanRotation(kIn, {16});
+  std::vector<float> rotated = values_;
+  for (int64_t row = 0; row < kOut; ++row) rotation.Rotate(rotated.data() + row * kIn, rotated.data() + row * kIn);
+  for (const char* rule :
+       {"weights=int4/channel", "weights=int4/group8+zero+mse", "weights=int6/tensor", "weights=nvfp4"}) {
+    const QuantizedMatrixBuffer codes = QuantizeByRule(
+        {.data = rotated.data(), .type = WeightType::kF32, .out = kOut, .in = kIn}, Plan::Parse(rule).rules()[0], "w");
+    std::vector<float> expected(values_.size());
+    for (int64_t row = 0; row < kOut; ++row) {
+      float* const values = expected.data() + row * kIn;
+      DequantizeRow(codes.view(), row, values);
+      rotation.RotateBack(values, values);
+    }
+    const std::string text = Plan::Parse(std::string(rule) + "+hadamard16").canonical();
+    EXPECT_EQ(Rounded(text.c_str()), expected) << text;
+    EXPECT_NE(Rounded(text.c_str()), Rounded(rule)) << text;
+  }
+  EXPECT_THAT(Call([&] { Quantized("weights=int4/channel+hadamard12"); }),
+              ThrowsMessage<Error>(HasSubstr("got runs of 12 channels in rows of 32, expected a divisor")));
 }
 
 // One range for all of a tensor, and one for each group.

@@ -60,6 +60,19 @@ TEST(ExecutedPlan, SmoothedQueriesAndAZeroPoint) {
   EXPECT_EQ(plan.attention.probs, Format::kU6);
 }
 
+TEST(ExecutedPlan, RotationsOfQueriesAndKeysAreTheSame) {
+  const std::string rest = ",probs=u8/block64,v=int4/block64.channel+hadamard16";
+  const ExecutedPlan plan = Of("q=int4/token+hadamard,k=int4/token+smooth+hadamard" + rest);
+  EXPECT_EQ(plan.rotated_qk, RotatedRuns{});
+  EXPECT_EQ(plan.rotated_v, RotatedRuns{16});
+  EXPECT_TRUE(plan.smooth_k);
+  for (const char* other : {"k=int4/token", "k=int4/token+hadamard8"})
+    EXPECT_THAT(
+        Call([&] { Of(std::string("q=int4/token+hadamard,") + other + rest); }),
+        ThrowsMessage<Error>("plan rule 'q=int4/token+hadamard': got +hadamard of q or k alone, expected the same "
+                             "for both, as products of rotated rows need; try it with both, or simulating it"));
+}
+
 TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   const auto refused = [](const std::string& text, const std::string& rule, const char* got, const char* expected) {
     const std::string message = Formatted("plan rule '{}': got {}, expected {}; try {}", rule, got, expected,
@@ -89,7 +102,7 @@ TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   refused(kQk + "probs=u8/block64,v=int8/channel,attn_logits=int6/head", "attn_logits=int6/head", "a scale per head",
           "one per row");
   refused("q=int8/token+p99,k=int8/token,probs=u8/block64,v=int8/channel", "q=int8/token+p99", "+p99",
-          "no option but +smooth");
+          "no option but +smooth and +hadamard");
   refused(kQk + "difference=int8/block64+mse,v=int8/channel", "difference=int8/block64+mse", "+mse", "no options");
   refused(kQk + "probs=u8/block64,v=int8/channel,q[h1]=int4/token", "q[h1]=int4/token",
           "a rule for some heads or maps of layer 0", "one for all of them");

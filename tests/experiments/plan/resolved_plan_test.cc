@@ -7,6 +7,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/format/hadamard.h"
 
 namespace tare {
 namespace {
@@ -191,6 +192,32 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
        "the format of this checkpoint's codes, or a checkpoint without codes", "a plan without it"},
       model, Carrying::kSimulated);
   EXPECT_EQ(Message("weights[l0]=int6/channel,q_proj.in[l0]=int8/token", model, Carrying::kExecuted), "accepted");
+}
+
+// Integers of rotated inputs are multiplied by those of weights that are rotated alike, of a plan or a checkpoint.
+TEST(ResolvedPlan, ExecutedWeightsAndInputsAreRotatedAlike) {
+  ModelSites model = Sites(1);
+  model.weights[{Site::kQProjW, 0}] = {.in = 64, .format = {}, .group = 0};
+  const std::string weights = "q_proj.w=int4/channel+hadamard16", of_weights = weights + ",q_proj.in[l0]=int8/token";
+  EXPECT_EQ(Message((of_weights + "+hadamard16").c_str(), model, Carrying::kExecuted), "accepted");
+  EXPECT_EQ(Message(weights.c_str(), model, Carrying::kExecuted), "accepted") << "weights alone";
+  EXPECT_EQ(Message(of_weights.c_str(), model, Carrying::kSimulated), "accepted");
+  const auto refused = [&](const std::string& plan, const char* rule, const char* got, const char* expected) {
+    ExpectRefused(
+        {plan.c_str(), rule, got, expected, "the same +hadamard for weights and their inputs, or simulating it"}, model,
+        Carrying::kExecuted);
+  };
+  refused(of_weights, "q_proj.in[l0]=int8/token", "no rotation", "that of layer 0, q_proj.w, +hadamard16");
+  refused(of_weights + "+hadamard", "q_proj.in[l0]=int8/token+hadamard", "+hadamard",
+          "that of layer 0, q_proj.w, +hadamard16");
+  model.weights[{Site::kQProjW, 0}] = {.in = 64, .format = Format::kInt4, .group = 64, .rotation = &PlanRotation(64)};
+  EXPECT_EQ(Message("q_proj.in[l0]=int8/token+hadamard", model, Carrying::kExecuted), "accepted");
+  refused("q_proj.in[l0]=int8/token", "q_proj.in[l0]=int8/token", "no rotation",
+          "that of layer 0, q_proj.w, +hadamard");
+  ExpectRefused({"q_proj.w=int4/channel", "q_proj.w=int4/channel",
+                 "layer 0, q_proj.w that is already int4 in groups of 64 with +hadamard",
+                 "the format of this checkpoint's codes, or a checkpoint without codes", "a plan without it"},
+                model, Carrying::kSimulated);
 }
 
 // 127 times the scale of one code; a clip of its own needs statistics.

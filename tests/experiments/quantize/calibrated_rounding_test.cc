@@ -10,6 +10,7 @@
 
 #include "quant/algorithms/output_error.h"
 #include "quant/base/error.h"
+#include "quant/format/hadamard.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"
@@ -33,7 +34,7 @@ class CalibratedRoundingTest : public testing::Test {
   }
   std::vector<float> Rounded(const char* method, const char* plan, Site weight = Site::kVProjW) const {
     const Plan parsed = Plan::Parse(plan);
-    const CalibratedRounding rounding(QuantizeMethod::Parse(method), moments_, 1, "layer");
+    const CalibratedRounding rounding(QuantizeMethod::Parse(method), moments_, 1, nullptr, "layer");
     const QuantizedMatrixBuffer matrix =
         rounding.Round({w_.data(), WeightType::kF32, kOut, kIn}, weight, parsed.rules().front(), "layer");
     std::vector<float> values(w_.size());
@@ -95,12 +96,57 @@ TEST(LearnedRounding, IsAsGoodAsTheGoldenOne) {
       };
       const double nearest = ValuesOf<float>(golden, "nearest." + key).front();
       EXPECT_NEAR(loss(QuantizeByRule(w, plan.rules().front(), "layer")), nearest, 1e-3 * nearest) << key;
-      const CalibratedRounding rounding(QuantizeMethod::Parse("signround"), m, 1, "layer");
+      const CalibratedRounding rounding(QuantizeMethod::Parse("signround"), m, 1, nullptr, "layer");
       EXPECT_LE(loss(rounding.Round(w, linear.place->weight, plan.rules().front(), "layer")),
                 1.01 * double{ValuesOf<float>(golden, "learned." + key).front()})
           << key;
     }
     if (layer == 0) calibration.Advance(0);
+  }
+}
+
+// What a method does to rotated weights is what it does to such weights whose inputs are rotated as they are: R^T H R.
+// Sums round in another order, so that a code near a tie may be its neighbour.
+TEST_F(CalibratedRoundingTest, RotatedWeightsHaveRotatedInputs) {
+  const Hadamard& rotation = PlanRotation(kIn, {8});
+  std::vector<float> r(kIn * kIn);
+  for (int64_t i = 0; i < kIn; ++i) {
+    r[i * kIn + i] = 1;
+    rotation.Rotate(&r[i * kIn], &r[i * kIn]);
+  }
+  SecondMoments turned = moments_;
+  for (int64_t i = 0; i < kIn; ++i) {
+    for (int64_t j = 0; j < kIn; ++j) {
+      double sum = 0;
+      for (int64_t a = 0; a < kIn; ++a) {
+        for (int64_t b = 0; b < kIn; ++b)
+          sum += double{r[a * kIn + i]} * double{moments_.values[a * kIn + b]} * double{r[b * kIn + j]};
+      }
+      turned.values[i * kIn + j] = static_cast<float>(sum);
+    }
+  }
+  std::vector<float> w = w_;
+  for (int64_t row = 0; row < kOut; ++row) rotation.Rotate(&w[row * kIn], &w[row * kIn]);
+  const Plan rotated = Plan::Parse("weights=int4/group8+hadamard8"), plain = Plan::Parse("weights=int4/group8");
+  const auto loss = [&](const QuantizedMatrixBuffer& matrix) {
+    std::vector<float> errors(w_.size());
+    for (int64_t row = 0; row < kOut; ++row) {
+      DequantizeRow(matrix.view(), row, &errors[row * kIn]);
+      const std::vector<float>& of = matrix.view().rotation != nullptr ? w_ : w;
+      for (int64_t i = 0; i < kIn; ++i) errors[row * kIn + i] -= of[row * kIn + i];
+    }
+    return OutputError(errors, kIn, matrix.view().rotation != nullptr ? moments_.values : turned.values);
+  };
+  for (const char* method : {"gptq", "signround:20", "rtn+quantease", "awq", "gptq+quantease"}) {
+    const auto round = [&](const SecondMoments& m, const Hadamard* by, const std::vector<float>& weights,
+                           const Plan& plan) {
+      return loss(CalibratedRounding(QuantizeMethod::Parse(method), m, 1, by, "layer")
+                      .Round({weights.data(), WeightType::kF32, kOut, kIn}, Site::kVProjW, plan.rules()[0], "layer"));
+    };
+    const double expected = round(turned, nullptr, w, plain), got = round(moments_, &rotation, w_, rotated);
+    EXPECT_NEAR(got, expected, 0.02 * expected) << method;
+    EXPECT_GT(loss(QuantizeByRule({w_.data(), WeightType::kF32, kOut, kIn}, rotated.rules()[0], "w")), 1.05 * got)
+        << method << ": no better than to nearest";
   }
 }
 
@@ -132,7 +178,7 @@ SecondMoments Moments() {
 class RoundingMethods : public testing::Test {
  protected:
   std::vector<uint8_t> Codes(const char* method) const {
-    return BytesOf(CalibratedRounding(QuantizeMethod::Parse(method), moments_, 1, "test")
+    return BytesOf(CalibratedRounding(QuantizeMethod::Parse(method), moments_, 1, nullptr, "test")
                        .Round(Weights(), Site::kVProjW, rule_, "test"));
   }
   static std::vector<uint8_t> BytesOf(QuantizedMatrixBuffer matrix) {

@@ -72,8 +72,8 @@ TEST(Quantize, TheFileIsAModelOfTheDequantizedWeights) {
   const TemporaryFolder folder;
   for (const char* golden : {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha", "diffllama-gqa", "qwen2",
                              "mistral", "olmo2", "gemma3", "qwen3-gate-head"}) {
-    for (const char* plan :
-         {"weights=int8/channel", "weights=int4/group16+mse", "weights=int6/tensor,down_proj.w=f32"}) {
+    for (const char* plan : {"weights=int8/channel", "weights=int4/group16+mse", "weights=int6/tensor,down_proj.w=f32",
+                             "weights=int4/channel+hadamard8,o_proj.w=nvfp4+hadamard4"}) {
       const QuantizeSummary summary = Quantize({GoldenFolder(golden), Plan::Parse(plan), folder / "q.h5"}, {});
       EXPECT_LT(summary.relative_error, 0.2) << plan;
       EXPECT_LT(summary.bytes_after, summary.bytes_before);
@@ -87,14 +87,16 @@ TEST(Quantize, TheFileIsAModelOfTheDequantizedWeights) {
 // A plan on the checkpoint and the same plan on the file made by it: what one says of weights, the other holds.
 TEST(Quantize, AFileRunsUnderThePlanThatMadeIt) {
   const TemporaryFolder folder;
-  const char* plan = "weights=int6/channel,linear_in=int8/token";
-  Quantize({GoldenFolder("diffllama-gqa"), Plan::Parse(plan), folder / "q.h5"}, {});
-  const auto logits = [&](const std::filesystem::path& path) {
+  const auto logits = [](const std::filesystem::path& path, const char* plan) {
     Model model(path);
     model.CarryOut({Plan::Parse(plan), ModelSitesOf(model), Carrying::kExecuted});
     return Logits(model);
   };
-  EXPECT_EQ(logits(folder / "q.h5"), logits(GoldenFolder("diffllama-gqa")));
+  for (const char* plan :
+       {"weights=int4/channel+hadamard8,linear_in=int8/token+hadamard8", "weights=int6/channel,linear_in=int8/token"}) {
+    Quantize({GoldenFolder("diffllama-gqa"), Plan::Parse(plan), folder / "q.h5"}, {});
+    EXPECT_EQ(logits(folder / "q.h5", plan), logits(GoldenFolder("diffllama-gqa"), plan));
+  }
   Model model(folder / "q.h5");
   EXPECT_THAT([&] { ResolvedPlan(Plan::Parse("weights=int4/channel"), ModelSitesOf(model), Carrying::kExecuted); },
               ThrowsMessage<Error>(AllOf(HasSubstr("'weights=int4/channel'"), HasSubstr("int6"))));
@@ -172,7 +174,7 @@ TEST(Quantize, CalibratedMethodsMakeTheSameModelOnAnyNumberOfThreads) {
     std::string first;
     for (const int threads : {1, 3}) {
       SetThreads(threads);
-      Quantize(Calibrated(method, golden, "weights=int4/group16+mse", folder), {});
+      Quantize(Calibrated(method, golden, "weights=int4/group16+mse,down_proj.w=int4/group16+hadamard4", folder), {});
       const std::string bytes = GetFile(folder / "g.h5");
       if (first.empty()) first = bytes;
       EXPECT_EQ(bytes, first);

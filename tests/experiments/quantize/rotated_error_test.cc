@@ -14,6 +14,7 @@
 #include "experiments/quantize/equivalent_weights.h"
 #include "quant/algorithms/cayley.h"
 #include "quant/base/error.h"
+#include "quant/format/hadamard.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
@@ -51,6 +52,19 @@ Matrix Transposed(const Matrix& a) {
     for (int64_t j = 0; j < a.columns; ++j) t.At(j, i) = a.At(i, j);
   }
   return t;
+}
+
+// What rows are multiplied by before they are rounded: a plan's rotation, or the identity.
+Matrix BasisOf(int64_t n, int run) {
+  Matrix basis(n, n);
+  std::vector<float> row(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    std::ranges::fill(row, 0.0f);
+    row[static_cast<size_t>(i)] = 1;
+    if (run > 0) PlanRotation(n, {run}).Rotate(row.data(), row.data());
+    std::ranges::copy(row, basis.values.begin() + i * n);
+  }
+  return basis;
 }
 
 // tr(e h e^T)
@@ -100,6 +114,7 @@ struct Kind {
   const char* plan;
   bool range;     // from the smallest to the largest
   double levels;  // steps in what the scale follows
+  int run = 0;    // of +hadamard; 0: without it
 };
 
 struct Group {
@@ -155,10 +170,11 @@ class RotatedErrorTest : public testing::TestWithParam<Kind> {
   }
 
   static Matrix TurnedWeights(const OneMatrix& one, const Matrix& q) {
-    return one.reads ? Times(one.w, q) : Times(Transposed(q), one.w);
+    return Times(one.reads ? Times(one.w, q) : Times(Transposed(q), one.w), BasisOf(one.w.columns, GetParam().run));
   }
   static Matrix TurnedMoments(const OneMatrix& one, const Matrix& q) {
-    return one.reads ? Times(Transposed(q), Times(one.h, q)) : one.h;
+    const Matrix basis = BasisOf(one.w.columns, GetParam().run);
+    return Times(Transposed(basis), Times(one.reads ? Times(Transposed(q), Times(one.h, q)) : one.h, basis));
   }
   // Rounding's errors at q, in magnitudes of their groups.
   static Matrix ErrorsAt(const OneMatrix& one, const Matrix& q) {
@@ -245,14 +261,17 @@ TEST_P(RotatedErrorTest, IsTheReferencesLossAndSlope) {
       }
     }
     EXPECT_NEAR(along, slope, 1e-2 * std::sqrt(squares)) << seed;
-    EXPECT_GT(std::abs(slope), 1e-1 * std::sqrt(squares)) << seed << ": says nothing";
+    EXPECT_GT(std::abs(slope), 5e-2 * std::sqrt(squares)) << seed << ": says nothing";
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RotatedErrorTest,
                          testing::Values(Kind{"weights=int4/group16", false, 7},
-                                         Kind{"weights=int2/group16+min", true, 3}),
-                         [](const auto& kind) { return kind.param.range ? "Range" : "Magnitude"; });
+                                         Kind{"weights=int2/group16+min", true, 3},
+                                         Kind{"weights=int4/group16+hadamard8", false, 7, 8}),
+                         [](const auto& kind) {
+                           return kind.param.run > 0 ? "Rotated" : kind.param.range ? "Range" : "Magnitude";
+                         });
 
 TEST(RotatedError, WhatCannotBeLearnedIsRefusedByName) {
   const auto check = [](const char* golden, const char* plan) {

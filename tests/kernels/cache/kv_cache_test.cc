@@ -206,7 +206,8 @@ TEST(KvCache, KeysBeforeRotaryComeBackTurned) {
   const Tokens tokens;
   const auto rotary = std::make_shared<const KeyRotary>(
       std::vector<float>{1, 0.5f, 0.25f, 0.1f, 0.05f, 0.02f, 0.01f, 0}, RotaryPairs::kNeighbours);
-  for (const bool rotated : {false, true}) {
+  for (const auto& rotated :
+       {std::optional<RotatedRuns>(), std::optional(RotatedRuns{}), std::optional(RotatedRuns{4})}) {
     KvCache exact(kShape, {.k = {.hadamard = rotated}, .keys = KeptKeys::kBeforeRotary}, rotary);
     KvCache codes(kShape,
                   {.k = {Format::kInt8, {Granularity::Kind::kChannel}, rotated}, .keys = KeptKeys::kBeforeRotary},
@@ -248,8 +249,8 @@ TEST(KvCache, RotationIsUndoneByReading) {
     }
     return std::sqrt(sum / (16 * kTokens));
   };
-  const CacheRule rotated{.format = Format::kInt4, .hadamard = true};
-  EXPECT_LT(error({.k = {.hadamard = true}}), 1e-5);
+  const CacheRule rotated{.format = Format::kInt4, .hadamard = RotatedRuns{}};
+  EXPECT_LT(error({.k = {.hadamard = RotatedRuns{}}}), 1e-5);
   const double plain = error({.k = {Format::kInt4}}), spread = error({.k = rotated});
   EXPECT_GT(plain, 0.8);   // a step is 40 / 7: all others become 0
   EXPECT_LT(spread, 0.7);  // steps of some 12 / 7, over sqrt(12)

@@ -91,14 +91,14 @@ TEST(DecodeAttention, ScalesPerChannelAndRotation) {
       const CacheRule channel{.format = format, .granularity = {Granularity::Kind::kChannel}}, token{format};
       for (CacheRules rules : {CacheRules{.k = channel, .v = token}, CacheRules{.k = token, .v = channel},
                                CacheRules{.k = channel, .v = channel, .first = 3, .last = 20}}) {
-        for (const bool rotated : {false, true}) {
+        for (const auto& rotated : {std::optional<RotatedRuns>(), std::optional(RotatedRuns{})}) {
           rules.k.hadamard = rules.v.hadamard = rotated;
           for (const int64_t keys : {1, 65, 200}) {
             const int64_t queries = std::min<int64_t>(keys, 3);
             RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = queries, .keys = keys, .v_width = 80},
                            rules);
             ExpectRight(c, Formatted("family {}, {} {} {}", static_cast<int>(family), Info(format).name,
-                                     static_cast<int>(rotated), keys));
+                                     rotated ? "rotated" : "", keys));
           }
         }
       }
@@ -111,11 +111,11 @@ TEST(DecodeAttention, KeysBeforeRotary) {
   for (const HeadKind family : {HeadKind::kStandard, HeadKind::kDiffLlama}) {
     for (CacheRules rules : {CacheRules{.k = channel, .v = {Format::kInt4}}, CacheRules{.k = {Format::kInt8}},
                              CacheRules{.k = channel, .v = channel, .first = 3, .last = 20}}) {
-      for (const bool rotated : {false, true}) {
+      for (const auto& rotated : {std::optional<RotatedRuns>(), std::optional(RotatedRuns{8})}) {
         rules.keys = KeptKeys::kBeforeRotary;
         rules.k.hadamard = rotated;
         RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = 3, .keys = 150, .d = 24}, rules);
-        ExpectRight(c, Formatted("family {}, {}", static_cast<int>(family), static_cast<int>(rotated)));
+        ExpectRight(c, Formatted("family {}, {}", static_cast<int>(family), rotated ? "rotated" : ""));
       }
     }
   }

@@ -35,7 +35,7 @@ TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
   const CacheRule channel{.format = Format::kInt8, .granularity = {Granularity::Kind::kChannel}};
   for (const CacheRules rules :
        {CacheRules{.k = {Format::kInt4}, .first = 2, .last = 3}, CacheRules{.k = channel},
-        CacheRules{.k = {.hadamard = true}}, CacheRules{.k = channel, .keys = KeptKeys::kBeforeRotary}}) {
+        CacheRules{.k = {.hadamard = RotatedRuns{}}}, CacheRules{.k = channel, .keys = KeptKeys::kBeforeRotary}}) {
     const RandomDecode c({.family = HeadKind::kDiffLlama, .heads = 2, .kv = 2, .queries = 3, .keys = 70, .d = 24},
                          rules);
     const DecodeSequence s = c.sequence();

@@ -10,6 +10,7 @@
 
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
+#include "quant/format/hadamard.h"
 #include "quant/format/stored_code.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
@@ -103,6 +104,62 @@ TEST(QuantizedCheckpoint, OtherRangesOfCodesComeBack) {
     }
     file.Release(kName);
   }
+}
+
+// The run's length beside the codes, and what makes the matrix for other programs.
+TEST(QuantizedCheckpoint, RotationsComeBack) {
+  const TemporaryFolder folder;
+  for (const int run : {96, 16, 12}) {
+    const Hadamard& rotation = PlanRotation(96, {run});
+    QuantizedMatrixBuffer matrix(Format::kInt4, 3, 96, 32, 0, &rotation);
+    for (int64_t row = 0; row < 3; ++row)
+      RoundRowToNearest(RandomNormal(96, static_cast<unsigned>(row)).data(), ClipChoice::kAbsmax, matrix, row);
+    Write(folder / "q.h5", matrix.view());
+    const QuantizedCheckpoint file(folder / "q.h5");
+    EXPECT_NO_THROW(file.Verify());
+    EXPECT_EQ(file.matrices().at(kName).rotation, &rotation);
+    std::vector<float> written(96), read(96);
+    DequantizeRow(matrix.view(), 2, written.data());
+    DequantizeRow(file.matrices().at(kName), 2, read.data());
+    EXPECT_EQ(read, written) << run;
+    const Hdf5Reader parts(folder / "q.h5");
+    EXPECT_EQ(parts.Shape("hadamard/signs.96"), std::vector<int64_t>{96});
+    const int64_t base = run == 16 ? 1 : run == 96 ? 12 : 12;
+    EXPECT_EQ(parts.Shape(Formatted("hadamard/matrix.{}", base)), (std::vector<int64_t>{base, base}));
+  }
+}
+
+TEST(QuantizedCheckpoint, RotationsThatAreNoneAreRefused) {
+  const TemporaryFolder folder;
+  const auto refused = [&](int64_t run, std::vector<int8_t> signs, const std::string& part) {
+    Hdf5Writer file(folder / "f.h5");
+    file.SetAttribute("", "schema", "tare.quantized/5");
+    for (const char* key : {"plan", "plan_hash", "method", "source", "source_sha256", "calibration"})
+      file.SetAttribute("", key, "x");
+    file.WriteDataset<uint8_t>("codes/w", {1, 8}, std::vector<uint8_t>(8));
+    file.SetAttribute("codes/w", "format", "int8");
+    file.SetAttribute("codes/w", "group", int64_t{8});
+    file.SetAttribute("codes/w", "in", int64_t{8});
+    file.SetAttribute("codes/w", "hadamard", run);
+    file.WriteDataset<float>("scales/w", {1, 1}, std::vector<float>(1));
+    if (!signs.empty()) {
+      file.WriteDataset("hadamard/signs.8", DType::kI8, {std::ssize(signs)}, signs.data());
+      const int8_t one = 1;
+      file.WriteDataset("hadamard/matrix.1", DType::kI8, {1, 1}, &one);
+    }
+    file.Commit();
+    EXPECT_THAT(Call([&] { QuantizedCheckpoint(folder / "f.h5").Verify(); }),
+                ThrowsMessage<Error>(AllOf(HasSubstr("f.h5: dataset 'codes/w'"), HasSubstr(part))))
+        << part;
+  };
+  const std::span<const float> known = PlanRotation(8).signs();
+  std::vector<int8_t> signs(known.begin(), known.end());
+  for (const int64_t run : {int64_t{0}, int64_t{-4}, int64_t{3}, int64_t{1}, int64_t{1} << 40})
+    refused(run, signs, Formatted("got runs of {} channels rotated in rows of 8", run));
+  refused(4, {}, "got no 'hadamard/signs.8'");
+  refused(4, {1, 1, 1}, "got no 'hadamard/signs.8', or one that is not that of 8 channels in runs of 4");
+  signs[5] = static_cast<int8_t>(-signs[5]);
+  refused(4, signs, "got no 'hadamard/signs.8', or one that is not");
 }
 
 TEST(QuantizedCheckpoint, ZeroPointsAndMinimaThatDoNotFitAreRefused) {
@@ -228,7 +285,7 @@ TEST(QuantizedCheckpoint, ScalesThatNoQuantizerWritesAreSeenByVerify) {
 
 // A file made by other means, with one fault at a time.
 struct Foreign {
-  std::string schema = "tare.quantized/4", format = "int8";
+  std::string schema = "tare.quantized/5", format = "int8";
   int64_t in = 8, group = 4, row_bytes = 8, groups = 2;
   void Write(const std::filesystem::path& path) const {
     Hdf5Writer file(path);
@@ -254,11 +311,11 @@ TEST(QuantizedCheckpoint, InconsistentPartsAreRefused) {
   };
   Foreign{}.Write(folder / "f.h5");
   EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
-  for (const char* older : {"tare.quantized/1", "tare.quantized/2", "tare.quantized/3"}) {
+  for (const char* older : {"tare.quantized/1", "tare.quantized/2", "tare.quantized/3", "tare.quantized/4"}) {
     Foreign{.schema = older}.Write(folder / "f.h5");
     EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
   }
-  refused({.schema = "tare.quantized/5"}, "schema tare.quantized/5");
+  refused({.schema = "tare.quantized/6"}, "schema tare.quantized/6");
   refused({.schema = "tare.stats/1"}, "schema tare.stats/1");
   refused({.format = "int5"}, "int5");
   refused({.format = "u8"}, "u8");

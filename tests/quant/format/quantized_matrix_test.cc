@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
 #include "tests/support/call.h"
 
@@ -50,6 +51,29 @@ TEST(QuantizedMatrix, RowsThatStandForNoFiniteValuesAreRefusedByName) {
                                                        testing::HasSubstr("expected at most"))));
     }
   }
+}
+
+// A row is its codes' values times R^T.
+TEST(QuantizedMatrix, CodesOfRotatedWeightsAreRotatedBack) {
+  const Hadamard& rotation = PlanRotation(48, {12});
+  QuantizedMatrixBuffer matrix(Format::kInt8, 1, 48, 48, 0, &rotation);
+  std::vector<int8_t> codes(48);
+  for (int i = 0; i < 48; ++i) codes[i] = static_cast<int8_t>(i * 5 - 90);
+  Pack<int8_t>(Format::kInt8, codes, {matrix.Codes(0), matrix.view().RowBytes()});
+  matrix.Scales(0)[0] = 0.5f;
+  std::vector<float> y(48), expected(48);
+  for (int i = 0; i < 48; ++i) expected[i] = 0.5f * codes[i];
+  rotation.RotateBack(expected.data(), expected.data());
+  DequantizeRow(matrix.view(), 0, y.data());
+  EXPECT_EQ(y, expected);
+  EXPECT_THAT(Call([&] { QuantizedMatrixBuffer(Format::kInt8, 1, 24, 24, 0, &rotation); }),
+              testing::ThrowsMessage<Error>(testing::HasSubstr("got a rotation of 48 channels, expected 24")));
+  // Twelve values near the end of f32, all with the sign that adds them up in one channel.
+  for (int i = 0; i < 48; ++i) codes[i] = static_cast<int8_t>(rotation.paley()[i % 12 * 12] * 127);
+  Pack<int8_t>(Format::kInt8, codes, {matrix.Codes(0), matrix.view().RowBytes()});
+  matrix.Scales(0)[0] = 0.9f * std::numeric_limits<float>::max() / 127;
+  EXPECT_THAT(Call([&] { DequantizeRow(matrix.view(), 0, y.data(), "file: 'w'"); }),
+              testing::ThrowsMessage<Error>(testing::StartsWith("file: 'w': row 0: got values beyond f32")));
 }
 
 // Other tools have negative scales: GGUF's Q4_0 puts the value of the largest magnitude on -8.

@@ -17,6 +17,17 @@ TEST(Selects, AllOrThoseInARange) {
   EXPECT_FALSE(Selects(ranges, std::nullopt));
 }
 
+TEST(RuleOptions, RunsOfARotationAreOfTheOption) {
+  const Plan plan = Plan::Parse("down_proj.w=int4/channel + mse+hadamard16,down_proj.in=int8/token+hadamard");
+  EXPECT_EQ(plan.canonical(), "down_proj.w=int4/channel+hadamard16+mse,down_proj.in=int8/token+hadamard");
+  EXPECT_EQ(plan.rules()[0].options.hadamard, RotatedRuns{16});
+  EXPECT_EQ(plan.rules()[1].options.hadamard, RotatedRuns{});
+  EXPECT_EQ(plan.rules()[0].options.Rotation(64)->run(), 16);
+  EXPECT_EQ(plan.rules()[1].options.Rotation(64)->run(), 64);
+  EXPECT_EQ(plan.rules()[1].options.Rotation(16), plan.rules()[0].options.Rotation(16)) << "one run, all of the row";
+  EXPECT_EQ(RuleOptions{}.Rotation(64), nullptr);
+}
+
 TEST(SplitRules, AtCommasOutsideBrackets) {
   EXPECT_THAT(SplitRules("q,attn_logits[l0,m1],k"), testing::ElementsAre("q", "attn_logits[l0,m1]", "k"));
   EXPECT_THAT(SplitRules("q[l0,"), testing::ElementsAre("q[l0,"));

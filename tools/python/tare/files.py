@@ -7,7 +7,8 @@ import pathlib
 from . import _tare
 
 STATISTICS = "tare.stats.file/2"
-CHECKPOINTS = "tare.quantized/1", "tare.quantized/2", "tare.quantized/3", "tare.quantized/4"
+CHECKPOINTS = "tare.quantized/1", "tare.quantized/2", "tare.quantized/3", "tare.quantized/4", \
+    "tare.quantized/5"
 SWEEP = "tare.sweep/3"
 OTHER_FOLDERS = {"attribution.json": "attribute", "search.json": "search"}  # by their result
 

@@ -89,7 +89,7 @@ TEST(RowChangeTest, HadamardSpreadsAndKeepsProducts) {
   for (size_t i = 0; i < 32; ++i) product += double{q[i]} * k[i];
   const SiteBlock queries{.site = Site::kQ, .rows = 1, .first_columns = 32, .values = q.data(), .stride = 32},
       keys{.site = Site::kK, .rows = 1, .first_columns = 32, .values = k.data(), .stride = 32};
-  RowChange of_q({.hadamard = true}, queries), of_k({.hadamard = true}, keys);
+  RowChange of_q({.hadamard = RotatedRuns{}}, queries), of_k({.hadamard = RotatedRuns{}}, keys);
   of_q.Make(0, queries.Row(0));
   of_k.Make(0, keys.Row(0));
   for (size_t i = 0; i < 32; ++i) turned += double{q[i]} * k[i];
@@ -98,7 +98,7 @@ TEST(RowChangeTest, HadamardSpreadsAndKeepsProducts) {
   of_k.Undo(0, keys.Row(0));
   for (size_t i = 0; i < 32; ++i) EXPECT_NEAR(k[i], before[i], 1e-4);
   const SiteBlock odd{.site = Site::kQ, .rows = 1, .first_columns = 3, .values = q.data(), .stride = 3};
-  EXPECT_THAT(Call([&] { RowChange({.hadamard = true}, odd); }),
+  EXPECT_THAT(Call([&] { RowChange({.hadamard = RotatedRuns{}}, odd); }),
               ThrowsMessage<Error>(HasSubstr("hadamard: got 3 channels")));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/algorithms/hadamard.h"
+#include "quant/format/hadamard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::vector<float> MatrixOf(const Hadamard& rotation) {
 }
 
 TEST(Hadamard, EveryEntryIsAsLargeAndRowsAreOrthogonal) {
-  for (const int64_t n : {1, 2, 4, 8, 12, 20, 24, 40, 44, 64, 96, 128, 256, 384, 640}) {
+  for (const int64_t n : {1, 2, 4, 8, 12, 20, 24, 28, 40, 44, 56, 64, 96, 128, 256, 344, 384, 640}) {
     const std::vector<float> r = MatrixOf(Hadamard(n, 3));
     for (const float x : r) ASSERT_FLOAT_EQ(std::abs(x), static_cast<float>(1 / std::sqrt(static_cast<double>(n))));
     for (int64_t i = 0; i < n; ++i) {
@@ -68,10 +68,39 @@ TEST(Hadamard, SeedsDiffer) {
   EXPECT_NE(MatrixOf(Hadamard(64, 1)), MatrixOf(Hadamard(64, 2)));
 }
 
-// 6 is not a multiple of 4; 28 - 1 = 27, 36 - 1 = 35 and 76 - 1 = 75 are no primes (there are such matrices, built in
-// other ways).
+// Of runs of channels R has blocks, and is nought beside them.
+TEST(Hadamard, RunsAreRotatedByThemselves) {
+  for (const auto& [n, run] : {std::pair<int64_t, int64_t>{32, 8}, {48, 16}, {72, 24}, {56, 28}, {16, 16}, {6, 2}}) {
+    const std::vector<float> r = MatrixOf(Hadamard(n, 1, run));
+    const auto entry = static_cast<float>(1 / std::sqrt(static_cast<double>(run)));
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j)
+        ASSERT_FLOAT_EQ(std::abs(r[i * n + j]), i / run == j / run ? entry : 0.0f) << n << " " << i << " " << j;
+      for (int64_t k = 0; k < i; ++k) {
+        double dot = 0;
+        for (int64_t c = 0; c < n; ++c) dot += double{r[i * n + c]} * double{r[k * n + c]};
+        ASSERT_NEAR(dot, 0, 1e-6) << n << " " << i << " " << k;
+      }
+    }
+    std::vector<float> x = RandomNormal(static_cast<size_t>(n), 3), y = x;
+    Hadamard(n, 1, run).Rotate(y.data(), y.data());
+    Hadamard(n, 1, run).RotateBack(y.data(), y.data());
+    for (int64_t i = 0; i < n; ++i) EXPECT_NEAR(y[i], x[i], 1e-5) << n;
+  }
+  EXPECT_THAT(Call([] { Hadamard(48, 1, 32); }),
+              testing::ThrowsMessage<Error>("hadamard: got runs of 32 channels in rows of 48, expected a divisor"));
+}
+
+TEST(Hadamard, APlansRotationIsOneForAWidth) {
+  EXPECT_EQ(&PlanRotation(64), &PlanRotation(64, {64}));
+  EXPECT_NE(&PlanRotation(64), &PlanRotation(64, {16}));
+  EXPECT_EQ(MatrixOf(PlanRotation(64, {16})), MatrixOf(Hadamard(64, 1, 16)));
+}
+
+// 6 is not a multiple of 4; 36 - 1 = 35, 52 - 1 = 51 and 76 - 1 = 75 are neither primes nor cubes of one (there are
+// such matrices, built in other ways).
 TEST(Hadamard, SizesWithoutAMatrixAreRefused) {
-  for (const int64_t n : {0, 3, 6, 28, 36, 76}) {
+  for (const int64_t n : {0, 3, 6, 36, 52, 76}) {
     EXPECT_THAT(Call([&] { Hadamard(n, 0); }), testing::ThrowsMessage<Error>(testing::HasSubstr("hadamard: got"))) << n;
   }
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A randomised Hadamard rotation, which spreads an outlier in one channel over all of them (QuIP#, arXiv 2402.04396;
+// QuaRot, arXiv 2404.00456), or over a run of neighbouring channels (MR-GPTQ, arXiv 2509.23202):
+//
+//   x -> x R,   R = D H / sqrt(run),   D random signs, H H^T = run I with entries of +1 and -1 inside each run, else 0
+//
+// The matrix of a run is Sylvester's for powers of two; for other sizes the Kronecker product of that with Paley's
+// matrix of q + 1 rows (q = 3 mod 4, a prime or the cube of one), which makes 12, 20, 24, 28, 44, ... 344, ... and all
+// their multiples by powers of two.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tare {
+
+// What a plan's +hadamard rotates: every run of so many neighbouring channels by itself.
+struct RotatedRuns {
+  int channels = 0;  // of a run; 0: all of a row
+  friend bool operator==(RotatedRuns, RotatedRuns) = default;
+};
+
+class Hadamard {
+ public:
+  // run: channels of a run, which divide n; 0: all n. Throws Error for a run for which no such matrix is known here:
+  // odd sizes except 1, and 2^k m if 2^j m - 1 is neither a prime nor the cube of one for any j from 2 to k with 2^j m
+  // at most 2048, beyond which rotating costs as much as the layer.
+  Hadamard(int64_t n, uint64_t seed, int64_t run = 0);
+
+  int64_t size() const { return static_cast<int64_t>(signs_.size()); }
+  int64_t run() const { return run_; }
+  int64_t base() const { return base_; }
+  // D, and Paley's matrix [base, base], of one entry for powers of two: +1 and -1. It is I + S with S^T = -S.
+  std::span<const float> signs() const { return signs_; }
+  std::span<const float> paley() const { return paley_; }
+  // y = x R for a row of size() values, summed in double; y may be x. Thread-safe.
+  void Rotate(const float* x, float* y) const;
+  // y = x R^T: undoes Rotate, except for rounding.
+  void RotateBack(const float* x, float* y) const;
+
+ private:
+  int64_t run_;
+  int64_t base_;              // rows of Paley's matrix; the rest of a run is a power of two
+  std::vector<float> paley_;  // [base, base]
+  std::vector<float> signs_;  // the diagonal of D
+};
+
+// The rotation of a plan's +hadamard, the same for all rows of n channels. Made once, and kept while the program runs.
+// Throws Error as the constructor does.
+const Hadamard& PlanRotation(int64_t n, RotatedRuns runs = {});
+
+}  // namespace tare
