@@ -5,8 +5,8 @@
 //   cache_k=int4/channel+hadamard,cache_v=int8/token,cache_k[l0,l31]=f32,first=4,last=128,keep=h2o/1024,skip=0.001
 //
 //   cache_k, cache_v   f32 and bf16; int8, int6 and int4 with one scale per token and head, or per channel, head and
-//                      page of 64 tokens; +hadamard rotates the channels of each head; +prerotary, for keys, stores
-//                      them as they are before rotary position embedding
+//                      page of 64 tokens; +hadamard rotates the channels of each head, all or in runs; +prerotary,
+//                      for keys, stores them as they are before rotary position embedding
 //
 // The default is f32, all keys, every page.
 #pragma once

@@ -118,8 +118,8 @@ std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const Model
   executed.smooth_q = rules.q->options.smooth;
   executed.smooth_k = rules.k->options.smooth;
   if (rules.q->options.hadamard != rules.k->options.hadamard)
-    RefuseRule(rules.q->options.hadamard ? *rules.q : *rules.k, "+hadamard of q or k alone",
-               "the same for both, as products of rotated rows need", "it with both, or simulating it");
+    RefuseRule(rules.q->options.hadamard ? *rules.q : *rules.k, "a rotation that q and k do not share",
+               "the same +hadamard for both, as products of rotated rows need", kSimulate);
   executed.rotated_qk = rules.k->options.hadamard;
   executed.attention.order = early ? AttentionPlan::Order::kEarly : AttentionPlan::Order::kLate;
   SetProbabilities(*p, executed.attention);

@@ -90,12 +90,29 @@ std::string RotationText(const Hadamard* rotation) {
   return TextOf(RuleOptions{.hadamard = RotatedRuns{rotation->run() == rotation->size() ? 0 : run}});
 }
 
+// Refuses a rotation that is not known of rows of so many weights, and of their inputs.
+void CheckRotation(const Rule* rule, const SiteKey& weight, int64_t in) {
+  if (rule == nullptr) return;
+  try {
+    rule->options.Rotation(in);
+  } catch (const Error& error) {
+    FailUsage("plan rule '{}': {}: {}", rule->text, TextOf(weight), error.what());
+  }
+}
+
 // Integers of rotated inputs times those of weights that are not are no products of the two.
 void CheckSameRotation(const Rule* rule, const SiteKey& key, const StoredWeight& stored, const Rule& input) {
   const Hadamard* const of_weight = rule != nullptr ? rule->options.Rotation(stored.in) : stored.rotation;
   if (input.options.Rotation(stored.in) == of_weight) return;
   RefuseRule(input, RotationText(input.options.Rotation(stored.in)),
              Formatted("that of {}, {}", TextOf(key), RotationText(of_weight)),
+             "the same +hadamard for weights and their inputs, or simulating it");
+}
+
+// The same where the weights' rows are not known.
+void CheckSameOption(const Rule* rule, const Rule& input) {
+  if (rule == nullptr || rule->options.hadamard.has_value() == input.options.hadamard.has_value()) return;
+  RefuseRule(input, input.options.hadamard ? "+hadamard" : "no rotation", "that of '" + rule->text + "'",
              "the same +hadamard for weights and their inputs, or simulating it");
 }
 
@@ -219,7 +236,8 @@ void CheckRule(const Rule& rule, const ModelSites& model) {
 
 void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
   for (const auto& [key, stored] : model.weights) {
-    const Rule* rule = plan.RuleAt(key);
+    const Rule *rule = plan.RuleAt(key), *input = plan.RuleAt(InputKeyOf(key));
+    for (const Rule* const rotated : {rule, input}) CheckRotation(rotated, key, stored.in);
     if (rule == nullptr) continue;
     const int64_t group = GroupOf(rule->granularity, stored.in);
     if (stored.in % group != 0 && Info(rule->format).block == 0)
@@ -272,6 +290,7 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
       if (input == nullptr) continue;
       CheckExecutedInput(*input);
       const auto stored = model.weights.find(key);
+      if (stored == model.weights.end()) CheckSameOption(plan.RuleAt(key), *input);
       if (plan.RuleAt(key) == nullptr && stored != model.weights.end() && !stored->second.format)
         RefuseRule(*input, TextOf(key) + " in " + StoredText(stored->second), "weights in integers with it",
                    "it with weights=int8/channel, or simulating it");

@@ -139,6 +139,11 @@ float DivisorFor(float of_tensor) {
 NewModule ModuleOf(const std::string& name, const QuantizedMatrix& m, const CompressedScheme& scheme,
                    ModuleMemory& memory, const std::string& where) {
   NewModule module{name, {}};
+  if (m.rotation != nullptr)
+    Fail(
+        "{}: tensor '{}.weight': got codes of rotated weights, expected none, as {} has no rotations; try --format "
+        "safetensors",
+        where, name, scheme.format);
   if (const int block = Info(m.format).block; block > 0 && m.in % block != 0)
     Fail(
         "{}: tensor '{}.weight': got rows of {} weights, expected a multiple of {} as {} holds them; try another rule "

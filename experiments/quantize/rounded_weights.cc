@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/rounded_weights.h"
 
+#include <optional>
+#include <tuple>
+
 #include "experiments/model/family.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/rule_checks.h"
+#include "experiments/quantize/calibration_pass.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/format/quantized_matrix.h"
@@ -18,6 +22,24 @@ int64_t InputsOf(const Checkpoint& files, const std::string& name) {
   if (const ForeignMatrix* matrix = files.FindForeign(name)) return matrix->in();
   const TensorView* const tensor = files.Find(name);
   return tensor != nullptr && tensor->shape.size() == 2 ? tensor->shape[1] : 0;
+}
+
+// Weights that multiply one input are rounded with one matrix of its moments, which is rotated as they are.
+void CheckRotations(const ResolvedPlan& plan, const Checkpoint& files, const ModelConfig& config,
+                    const std::string& method) {
+  std::map<std::tuple<int, Site, std::optional<int>>, const Rule*> rules;  // the first by layer, input and expert
+  for (int layer = 0; layer < config.layers; ++layer) {
+    for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
+      const Rule* const rule = plan.RuleAt(linear.WeightKey());
+      if (rule == nullptr) continue;
+      const Rule* const first =
+          rules.emplace(std::tuple(layer, InputOf(*linear.place), linear.expert), rule).first->second;
+      const int64_t in = InputsOf(files, linear.Tensor(config) + ".weight");
+      if (in > 0 && first->options.Rotation(in) != rule->options.Rotation(in))
+        RefuseRule(*rule, Formatted("another rotation of {} than '{}' has", TextOf(linear.WeightKey()), first->text),
+                   "the same for all weights with one input, as " + method + " takes them", "rtn");
+    }
+  }
 }
 
 }  // namespace
@@ -46,7 +68,6 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
   const ResolvedPlan plan = PlanOfWeights(job, files, config);
   const std::string method = job.method.Text();
   int64_t matrices = 0;
-  std::map<SiteKey, const Rule*> of_input;  // the first that rounds a weight with it
   for (const auto& [name, key] : WeightSites(config)) {
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr || !files.Has(name)) continue;
@@ -64,14 +85,11 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (job.method.quantease && info.together > 1)
       RefuseRule(*rule, Info(rule->format).name, "a code for each weight, as quantease improves them",
                  "gptq without it");
-    const Rule* const first = of_input.emplace(InputKeyOf(key), rule).first->second;
-    if (first->options.hadamard != rule->options.hadamard)
-      RefuseRule(*rule, Formatted("another +hadamard than '{}'", first->text),
-                 "the same for all weights with one input, as " + method + " takes them", "rtn");
     if (rule->sites.front() == Site::kLmHeadW)
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");
   }
+  if (job.method.RoundsByCalibration()) CheckRotations(plan, files, config, method);
   return matrices;
 }
 

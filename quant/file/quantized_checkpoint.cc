@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -19,8 +20,6 @@ constexpr std::string_view kOlderSchemas[] = {"tare.quantized/4", "tare.quantize
 constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "codes/", kScales = "scales/",
                            kTensorScales = "tensor_scales/", kZeros = "zeros/", kMinima = "minima/", kGrids = "grids/",
                            kClips = "clips/", kHadamard = "hadamard/";
-
-constexpr int64_t kMostRotated = 1 << 20;  // channels, far beyond any model's
 
 std::string In(std::string_view group, const std::string& name) { return std::string(group) + name; }
 
@@ -44,18 +43,10 @@ std::vector<NamedGrid> GridsOf(const FormatInfo& info) {
   return grids;
 }
 
-// What a rotation consists of, as /hadamard has it for those who do not make it themselves.
-struct RotationPart {
-  std::string path;
-  std::vector<int64_t> shape;
-  std::vector<int8_t> values;
-};
-std::vector<RotationPart> PartsOf(const Hadamard& rotation) {
-  const int64_t n = rotation.size(), base = rotation.base();
-  const auto bytes = [](std::span<const float> x) { return std::vector<int8_t>(x.begin(), x.end()); };
-  return {{Formatted("{}signs.{}", kHadamard, n), {n}, bytes(rotation.signs())},
-          {Formatted("{}matrix.{}", kHadamard, base), {base, base}, bytes(rotation.paley())}};
-}
+// What a rotation consists of, for those who do not make it themselves.
+std::string SignsPath(int64_t n) { return Formatted("{}signs.{}", kHadamard, n); }
+std::string MatrixPath(int64_t base) { return Formatted("{}matrix.{}", kHadamard, base); }
+std::vector<int8_t> Int8(std::span<const float> signs) { return {signs.begin(), signs.end()}; }
 
 }  // namespace
 
@@ -111,9 +102,12 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
 }
 
 void QuantizedCheckpointWriter::AddRotation(const Hadamard& rotation) {
-  for (const RotationPart& part : PartsOf(rotation)) {
-    if (shared_.insert(part.path).second) file_.WriteDataset(part.path, DType::kI8, part.shape, part.values.data());
-  }
+  const int64_t n = rotation.size(), base = rotation.base();
+  const auto add = [&](const std::string& path, const std::vector<int64_t>& shape, std::span<const float> values) {
+    if (shared_.insert(path).second) file_.WriteDataset(path, DType::kI8, shape, Int8(values).data());
+  };
+  add(SignsPath(n), {n}, rotation.signs());
+  add(MatrixPath(base), {base, base}, rotation.paley());
 }
 
 void QuantizedCheckpointWriter::AddClips(const std::string& name, std::span<const float> values) {
@@ -171,29 +165,37 @@ void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
                     .out = shape[0],
                     .in = file_.IntAttribute(codes, "in"),
                     .group = file_.IntAttribute(codes, "group")};
-  if (file_.HasAttribute(codes, "hadamard")) ReadRotation(codes, where, m);
   CheckShape(m, where);
   if (static_cast<int64_t>(m.RowBytes()) != shape[1])
     Fail("{}: got rows of {} bytes, expected {} for {} codes of {}", where, shape[1], m.RowBytes(), m.in, format_name);
   ReadScales(name, where, m);
   ReadOffsets(name, where, m);
+  if (file_.HasAttribute(codes, "hadamard")) ReadRotation(codes, where, m);
   matrices_[name] = m;
 }
 
-// Its signs and matrix are Tare's own.
+// Its signs and matrix are Tare's own. They are in the file, so that what is made of them is not much larger than it.
 void QuantizedCheckpoint::ReadRotation(const std::string& codes, const std::string& where, QuantizedMatrix& m) {
   const int64_t run = file_.IntAttribute(codes, "hadamard");
-  if (m.in < 1 || m.in > kMostRotated || run < 2 || m.in % run != 0)
-    Fail(
-        "{}: got runs of {} channels rotated in rows of {}, expected a divisor from 2 on of at most {}; try making "
-        "the file again",
-        where, run, m.in, kMostRotated);
+  if (run < 2 || run > std::numeric_limits<int>::max() || m.in % run != 0)
+    Fail("{}: got runs of {} rotated channels in rows of {}, expected a divisor from 2 on; try making the file again",
+         where, run, m.in);
+  const auto part = [&](const std::string& path, const std::vector<int64_t>& shape) {
+    if (!file_.Has(path) || file_.Type(path) != DType::kI8 || file_.Shape(path) != shape)
+      Fail("{}: got no '{}' of i8 {}, expected it beside rotated codes; try making the file again", where, path,
+           ShapeText(shape));
+  };
+  const int64_t base = Hadamard::BaseOf(run);
+  part(SignsPath(m.in), {m.in});
+  part(MatrixPath(base), {base, base});
   m.rotation = &PlanRotation(m.in, {static_cast<int>(run)});
-  for (const RotationPart& part : PartsOf(*m.rotation)) {
-    if (!file_.Has(part.path) || file_.Type(part.path) != DType::kI8 || file_.Shape(part.path) != part.shape ||
-        !std::ranges::equal(std::as_bytes(std::span(part.values)), file_.Bytes(part.path)))
-      Fail("{}: got no '{}', or one that is not that of {} channels in runs of {}; try making the file again", where,
-           part.path, m.in, run);
+  for (const auto& [path, values] :
+       {std::pair{SignsPath(m.in), m.rotation->signs()}, std::pair{MatrixPath(base), m.rotation->paley()}}) {
+    if (checked_rotations_.contains(path)) continue;
+    const std::vector<int8_t> own = Int8(values);
+    if (!std::ranges::equal(std::as_bytes(std::span(own)), file_.Bytes(path)))
+      Fail("{}: got another '{}' than that of {} channels; try making the file again", where, path, m.in);
+    checked_rotations_.insert(path);
   }
 }
 

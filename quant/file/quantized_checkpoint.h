@@ -32,8 +32,8 @@
 
 namespace tare {
 
-// Whether this version reads such a file. Schema /4 has no rotations, /2 has neither +full nor +zero nor +min, /1 has
-// integers only; otherwise they are the same.
+// Whether this version reads such a file. Schema /4 has no rotations, /3 no int3, int2 and e8p either, /2 neither +full
+// nor +zero nor +min, /1 integers only; otherwise they are the same.
 bool IsQuantizedSchema(std::string_view schema);
 
 // What the file was made from, and how.
@@ -96,6 +96,7 @@ class QuantizedCheckpoint {
   void ReadClips(const std::string& path);
 
   Hdf5Reader file_;
+  std::set<std::string> checked_rotations_;  // parts that are Tare's own
   Provenance provenance_;
   std::map<std::string, TensorView> tensors_;
   std::map<std::string, QuantizedMatrix> matrices_;

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <utility>
 
 #include "quant/base/error.h"
 
@@ -28,20 +29,6 @@ int64_t CubeRootOf(int64_t n) {
 }
 
 constexpr int64_t kLargestBase = 2048;  // rows of Paley's matrix: its product costs as much as that of a layer
-
-// Rows of the smallest Paley matrix b such that n / b is a power of two; 1 for a power of two itself.
-int64_t BaseOf(int64_t n) {
-  int64_t odd = n;
-  while (odd % 2 == 0) odd /= 2;
-  if (odd == 1) return 1;
-  for (int64_t base = 4 * odd; base <= std::min(n, kLargestBase); base *= 2) {
-    if (n % base == 0 && (IsPrime(base - 1) || IsPrime(CubeRootOf(base - 1)))) return base;
-  }
-  Fail(
-      "hadamard: got {} channels, expected a power of two, or 2^k (q + 1) with q mod 4 = 3 a prime or the cube of one "
-      "(no other Hadamard matrix is known here); try runs of fewer channels in a plan, +hadamard16, or smoothquant",
-      n);
-}
 
 // The field of q elements, q a prime or the cube of a prime p: then polynomials of degree 2 over p's field, whose
 // coefficients are an element's digits in base p, and x^3 = a x + b.
@@ -91,17 +78,36 @@ std::vector<float> Paley(int64_t base) {
   return h;
 }
 
-// Each run of `base` values by Paley's matrix, of which entry(i, j) is row i, column j.
-void MultiplyRuns(std::vector<double>& values, int64_t base, auto entry) {
+// Of so many rows, made once.
+std::shared_ptr<const std::vector<float>> SharedPaley(int64_t base) {
+  static std::mutex mutex;
+  static std::map<int64_t, std::shared_ptr<const std::vector<float>>> made;
+  const std::scoped_lock lock(mutex);
+  std::shared_ptr<const std::vector<float>>& paley = made[base];
+  if (paley == nullptr)
+    paley = std::make_shared<const std::vector<float>>(base > 1 ? Paley(base) : std::vector<float>{1});
+  return paley;
+}
+
+// Each run of `base` values by Paley's matrix.
+void MultiplyRuns(std::vector<double>& values, int64_t base, std::span<const float> paley) {
   thread_local std::vector<double> sums;
   sums.resize(static_cast<size_t>(base));
   for (int64_t begin = 0; begin < std::ssize(values); begin += base) {
     std::fill(sums.begin(), sums.end(), 0.0);
     for (int64_t i = 0; i < base; ++i) {
-      for (int64_t j = 0; j < base; ++j) sums[j] += values[begin + i] * double{entry(i, j)};
+      for (int64_t j = 0; j < base; ++j) sums[j] += values[begin + i] * double{paley[i * base + j]};
     }
     std::copy(sums.begin(), sums.end(), values.begin() + static_cast<ptrdiff_t>(begin));
   }
+}
+
+// By its transpose, 2 I less it.
+void MultiplyRunsBack(std::vector<double>& values, int64_t base, std::span<const float> paley) {
+  thread_local std::vector<double> before;
+  before = values;
+  MultiplyRuns(values, base, paley);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 2 * before[i] - values[i];
 }
 
 // The rest of a run, a power of two, by Sylvester's matrix, which is symmetric.
@@ -119,11 +125,28 @@ void MultiplyInRuns(std::vector<double>& values, int64_t base, int64_t run) {
 
 }  // namespace
 
+// The smallest b such that run / b is a power of two; 1 for a power of two itself.
+int64_t Hadamard::BaseOf(int64_t run) {
+  if (run < 1) Fail("hadamard: got {} channels, expected at least one", run);
+  int64_t odd = run;
+  while (odd % 2 == 0) odd /= 2;
+  if (odd == 1) return 1;
+  for (int64_t base = 4 * odd; base <= std::min(run, kLargestBase); base *= 2) {
+    if (run % base == 0 && (IsPrime(base - 1) || IsPrime(CubeRootOf(base - 1)))) return base;
+  }
+  Fail(
+      "hadamard: got {} channels, expected a power of two, or a power of two times b, a multiple of 4 up to {} where "
+      "b - 1 is a prime or the cube of one (no other Hadamard matrix is known here); try runs of fewer channels in a "
+      "plan, +hadamard16, or smoothquant",
+      run, kLargestBase);
+}
+
 Hadamard::Hadamard(int64_t n, uint64_t seed, int64_t run) : run_(run == 0 ? n : run) {
   if (n < 1) Fail("hadamard: got {} channels, expected at least one", n);
-  if (run_ < 1 || n % run_ != 0) Fail("hadamard: got runs of {} channels in rows of {}, expected a divisor", run_, n);
+  if (run_ < 1 || n % run_ != 0)
+    Fail("hadamard: got runs of {} channels in rows of {}, expected a divisor; try +hadamard16", run_, n);
   base_ = BaseOf(run_);
-  paley_ = base_ > 1 ? Paley(base_) : std::vector<float>{1};
+  paley_ = SharedPaley(base_);
   std::mt19937_64 random(seed);
   for (int64_t i = 0; i < n; ++i) signs_.push_back((random() >> 63) == 0 ? 1.0f : -1.0f);
 }
@@ -132,7 +155,7 @@ void Hadamard::Rotate(const float* x, float* y) const {
   thread_local std::vector<double> values;
   values.resize(signs_.size());
   for (size_t i = 0; i < values.size(); ++i) values[i] = double{x[i]} * double{signs_[i]};
-  if (base_ > 1) MultiplyRuns(values, base_, [&](int64_t i, int64_t j) { return paley_[i * base_ + j]; });
+  if (base_ > 1) MultiplyRuns(values, base_, paley());
   MultiplyInRuns(values, base_, run_);
   const double factor = 1 / std::sqrt(static_cast<double>(run_));
   for (size_t i = 0; i < values.size(); ++i) y[i] = static_cast<float>(values[i] * factor);
@@ -142,7 +165,7 @@ void Hadamard::RotateBack(const float* x, float* y) const {
   thread_local std::vector<double> values;
   values.assign(x, x + size());
   MultiplyInRuns(values, base_, run_);
-  if (base_ > 1) MultiplyRuns(values, base_, [&](int64_t i, int64_t j) { return paley_[j * base_ + i]; });
+  if (base_ > 1) MultiplyRunsBack(values, base_, paley());
   const double factor = 1 / std::sqrt(static_cast<double>(run_));
   for (size_t i = 0; i < values.size(); ++i) y[i] = static_cast<float>(values[i] * factor * double{signs_[i]});
 }

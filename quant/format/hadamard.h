@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -30,10 +31,12 @@ class Hadamard {
 
   int64_t size() const { return static_cast<int64_t>(signs_.size()); }
   int64_t run() const { return run_; }
-  int64_t base() const { return base_; }
+  int64_t base() const { return base_; }  // rows of Paley's matrix
+  // Of a run. Throws Error as the constructor does.
+  static int64_t BaseOf(int64_t run);
   // D, and Paley's matrix [base, base], of one entry for powers of two: +1 and -1. It is I + S with S^T = -S.
   std::span<const float> signs() const { return signs_; }
-  std::span<const float> paley() const { return paley_; }
+  std::span<const float> paley() const { return *paley_; }
   // y = x R for a row of size() values, summed in double; y may be x. Thread-safe.
   void Rotate(const float* x, float* y) const;
   // y = x R^T: undoes Rotate, except for rounding.
@@ -41,9 +44,9 @@ class Hadamard {
 
  private:
   int64_t run_;
-  int64_t base_;              // rows of Paley's matrix; the rest of a run is a power of two
-  std::vector<float> paley_;  // [base, base]
-  std::vector<float> signs_;  // the diagonal of D
+  int64_t base_;                                     // the rest of a run is a power of two
+  std::shared_ptr<const std::vector<float>> paley_;  // [base, base], one for all rotations that have it
+  std::vector<float> signs_;                         // the diagonal of D
 };
 
 // The rotation of a plan's +hadamard, the same for all rows of n channels. Made once, and kept while the program runs.

@@ -5,6 +5,7 @@
 #include "experiments/model/planned_linear.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/format/hadamard.h"
 #include "quant/plan/plan.h"
 #include "tools/python/module.h"
 
@@ -32,9 +33,11 @@ Rule RuleOf(const std::string& text) {
     Fail("rule '{}': got {} rules, or f32, expected one rule with a format; try int4/group64", text,
          plan.rules().size());
   Rule rule = plan.rules().front();
-  RuleOptions mse;
-  mse.mse = rule.options.mse;
-  if (rule.options != mse) Fail("rule '{}': got {}, expected no option but +mse", text, TextOf(rule.options));
+  RuleOptions known;
+  known.mse = rule.options.mse;
+  known.hadamard = rule.options.hadamard;
+  if (rule.options != known)
+    Fail("rule '{}': got {}, expected no option but +mse and +hadamard", text, TextOf(rule.options));
   if (IsWeight(rule.sites.front())) return rule;
   using Kind = Granularity::Kind;
   switch (rule.granularity.kind) {
@@ -126,6 +129,11 @@ nb::object OfGroups(nb::handle self, const T* values) {
 nb::object Zeros(nb::handle self) { return OfGroups(self, MatrixOf(self).zeros); }
 nb::object Minima(nb::handle self) { return OfGroups(self, MatrixOf(self).minima); }
 
+nb::object RotatedRun(nb::handle self) {
+  const Hadamard* const rotation = MatrixOf(self).rotation;
+  return rotation == nullptr ? nb::none() : nb::cast(rotation->run());
+}
+
 std::string Text(const Quantized& q) {
   return Formatted("<tare.Quantized {} {} groups of {}, {} bytes>", Info(q.matrix.format).name, ShapeText(q.shape),
                    q.matrix.group, q.matrix.Bytes());
@@ -137,7 +145,8 @@ void AddQuantize(nb::module_& module) {
   using namespace nb::literals;
   nb::class_<Quantized>(module, "Quantized",
                         "Codes and scales of values [..., n]: value = value of the code x scale; with zero points, "
-                        "(code - zero) x scale; with minima, code x scale + minimum.")
+                        "(code - zero) x scale; with minima, code x scale + minimum. Where "
+                        "`hadamard` is a number, these are the values of rotated rows; dequantize() rotates them back.")
       .def_prop_ro("codes", Codes, "uint8 [rows, bytes of a row]: packed as in files; no copy",
                    nb::sig("def codes(self) -> numpy.ndarray"))
       .def_prop_ro("scales", Scales, "float32 [rows, groups of a row]", nb::sig("def scales(self) -> numpy.ndarray"))
@@ -150,6 +159,9 @@ void AddQuantize(nb::module_& module) {
           "the format's name in plans, with +full, +zero or +min after it")
       .def_prop_ro(
           "group", [](const Quantized& q) { return q.matrix.group; }, "values of a row that share a scale")
+      .def_prop_ro("hadamard", RotatedRun,
+                   "channels of a run that was rotated before it was rounded (+hadamard), or None",
+                   nb::sig("def hadamard(self) -> int | None"))
       .def_prop_ro(
           "shape", [](const Quantized& q) { return nb::tuple(nb::cast(q.shape)); }, "of the values",
           nb::sig("def shape(self) -> tuple[int, ...]"))

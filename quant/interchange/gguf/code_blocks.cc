@@ -35,6 +35,7 @@ void PutBlockCodes(TensorType type, const float* codes, uint8_t* b) {
 }  // namespace
 
 bool HoldsCodes(TensorType type, const QuantizedMatrix& m) {
+  if (m.rotation != nullptr) return false;  // their values are those of rotated codes
   if (!IsInteger(m.format) || m.group % kBlockCodes != 0 || m.in % m.group != 0) return false;
   const bool four = Info(m.format).bits <= 4;
   if (type == TensorType::kQ4_1) return four && HasOffset(m.format);

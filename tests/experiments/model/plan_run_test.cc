@@ -144,7 +144,8 @@ TEST(PlanRunTest, RoundedWeightsThatAreNotKept) {
   const auto planned = [&] { return model.layers()[0].gate.planned.get(); };
   for (const Carrying carrying : {Carrying::kSimulated, Carrying::kExecuted}) {
     for (const char* plan :
-         {"weights=int4/group16+mse,linear_in[l1]=int8/token", "weights=nvfp4,gate_proj.w=fp8e4m3/channel"}) {
+         {"weights=int4/group16+mse,linear_in[l1]=int8/token", "weights=nvfp4,gate_proj.w=fp8e4m3/channel",
+          "weights=int4/channel+hadamard,linear_in[l1]=int8/token+hadamard"}) {
       model.KeepRounded(1e9);
       const std::vector<float> expected = Under(model, many, plan, carrying),
                                of_one = Under(model, one, plan, carrying);
@@ -156,6 +157,22 @@ TEST(PlanRunTest, RoundedWeightsThatAreNotKept) {
       EXPECT_EQ(planned() != nullptr, carrying == Carrying::kExecuted) << plan;
       EXPECT_NE(Under(model, many, "", carrying), expected);  // and nothing of it stays
     }
+  }
+}
+
+// One token's inputs are rotated for its packed weights, which take them in 15 bits: a 2^-14th of a block's largest.
+TEST(PlanRunTest, OneTokenMeetsRotatedWeights) {
+  Model model(PairFolder("novels-standard"));
+  const TokenBatch many = HeldoutBatch("novels-standard", 40);
+  TokenBatch one;
+  one.Add(0, std::span(many.tokens).first(1));
+  const std::vector<float> f32 = Under(model, one, "", Carrying::kSimulated);
+  for (const char* plan :
+       {"weights=int4/group16+hadamard16", "weights=int4/channel+hadamard", "weights=int4/group16"}) {
+    const std::vector<float> simulated = Under(model, one, plan, Carrying::kSimulated),
+                             executed = Under(model, one, plan, Carrying::kExecuted);
+    EXPECT_GT(Distance(executed, simulated), 0) << plan;
+    EXPECT_LT(Distance(executed, simulated), 0.01 * Distance(simulated, f32)) << plan;
   }
 }
 

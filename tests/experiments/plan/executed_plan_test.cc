@@ -67,10 +67,10 @@ TEST(ExecutedPlan, RotationsOfQueriesAndKeysAreTheSame) {
   EXPECT_EQ(plan.rotated_v, RotatedRuns{16});
   EXPECT_TRUE(plan.smooth_k);
   for (const char* other : {"k=int4/token", "k=int4/token+hadamard8"})
-    EXPECT_THAT(
-        Call([&] { Of(std::string("q=int4/token+hadamard,") + other + rest); }),
-        ThrowsMessage<Error>("plan rule 'q=int4/token+hadamard': got +hadamard of q or k alone, expected the same "
-                             "for both, as products of rotated rows need; try it with both, or simulating it"));
+    EXPECT_THAT(Call([&] { Of(std::string("q=int4/token+hadamard,") + other + rest); }),
+                ThrowsMessage<Error>(
+                    "plan rule 'q=int4/token+hadamard': got a rotation that q and k do not share, "
+                    "expected the same +hadamard for both, as products of rotated rows need; try simulating it"));
 }
 
 TEST(ExecutedPlan, RefusesWhatHasNoKernel) {

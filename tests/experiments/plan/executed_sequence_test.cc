@@ -50,7 +50,7 @@ TEST(ExecutedSequence, RowsAreRotatedAndOutputsRotatedBack) {
   }
 }
 
-// An outlier in one channel of K and of V takes four bits from all the others of its row, or of its scale.
+// An outlier in one channel of K takes four bits from all the others of its row.
 TEST(ExecutedSequence, RotationsSpreadOutliers) {
   RandomAttention in({.family = HeadKind::kStandard, .queries = 80, .keys = 80, .d = 64, .v_width = 64});
   for (int64_t t = 0; t < 80; ++t) {

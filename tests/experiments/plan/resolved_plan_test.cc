@@ -194,6 +194,17 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
   EXPECT_EQ(Message("weights[l0]=int6/channel,q_proj.in[l0]=int8/token", model, Carrying::kExecuted), "accepted");
 }
 
+// Before the first forward pass, whether weights or their inputs are rotated.
+TEST(ResolvedPlan, WidthsWithoutARotationAreNamed) {
+  ModelSites model = Sites(1);
+  model.weights[{Site::kDownProjW, 2}] = {.in = 37 * 512, .format = {}, .group = 0};
+  for (const char* plan : {"linear_in=int4/token+hadamard", "weights=int4/channel+hadamard"})
+    EXPECT_THAT(Message(plan, model, Carrying::kSimulated),
+                AllOf(StartsWith(Formatted("plan rule '{}': layer 2, down_proj.w: hadamard: got 18944 channels", plan)),
+                      HasSubstr("try runs of fewer channels in a plan, +hadamard16")));
+  EXPECT_EQ(Message("linear_in=int4/token+hadamard512", model, Carrying::kSimulated), "accepted");
+}
+
 // Integers of rotated inputs are multiplied by those of weights that are rotated alike, of a plan or a checkpoint.
 TEST(ResolvedPlan, ExecutedWeightsAndInputsAreRotatedAlike) {
   ModelSites model = Sites(1);
@@ -214,6 +225,10 @@ TEST(ResolvedPlan, ExecutedWeightsAndInputsAreRotatedAlike) {
   EXPECT_EQ(Message("q_proj.in[l0]=int8/token+hadamard", model, Carrying::kExecuted), "accepted");
   refused("q_proj.in[l0]=int8/token", "q_proj.in[l0]=int8/token", "no rotation",
           "that of layer 0, q_proj.w, +hadamard");
+  ExpectRefused({"weights=int4/channel+hadamard16,linear_in=int8/token", "linear_in=int8/token", "no rotation",
+                 "that of 'weights=int4/channel+hadamard16'",
+                 "the same +hadamard for weights and their inputs, or simulating it"},
+                Sites(1), Carrying::kExecuted);
   ExpectRefused({"q_proj.w=int4/channel", "q_proj.w=int4/channel",
                  "layer 0, q_proj.w that is already int4 in groups of 64 with +hadamard",
                  "the format of this checkpoint's codes, or a checkpoint without codes", "a plan without it"},

@@ -55,6 +55,8 @@ TEST(CompressedScheme, WhatNoneHoldsIsRefusedByName) {
   for (const char* format : {"nf4/channel", "ternary/channel", "fp8e4m3:floor/channel", "mxfp6e2m3", "mxint8",
                              "fp8e5m2/channel", "grid(-1 0 1)/channel"})
     Refuses(std::string("weights=") + format, "expected weights in int4, int8");
+  for (const char* rotated : {"weights=int4/channel+hadamard", "weights=int8/channel,linear_in=int8/token+hadamard16"})
+    Refuses(rotated, "does not write, expected rows that are not rotated; try --method hadamard");
   Refuses("weights=int4/tensor", "expected int4 per channel or group<N>; try int4/channel");
   Refuses("weights=fp8e4m3/group16", "expected fp8e4m3 per tensor or channel");
   Refuses("weights=int8/channel,q=int8/token+hadamard", "plan rule 'q=int8/token+hadamard': got what --format");

@@ -261,7 +261,7 @@ TEST_P(RotatedErrorTest, IsTheReferencesLossAndSlope) {
       }
     }
     EXPECT_NEAR(along, slope, 1e-2 * std::sqrt(squares)) << seed;
-    EXPECT_GT(std::abs(slope), 5e-2 * std::sqrt(squares)) << seed << ": says nothing";
+    EXPECT_GT(std::abs(slope), (GetParam().run > 0 ? 5e-2 : 1e-1) * std::sqrt(squares)) << seed << ": says nothing";
   }
 }
 

@@ -44,6 +44,15 @@ TEST(RoundedWeights, MatricesThatCannotBeRoundedAreRefusedByRule) {
   refuses("down_proj.w=int8/tensor", "gptq", "try channel");
   refuses("linear_in=int8/token", "rtn", "got no rule for weights");
   refuses("weights=e8p/group4", "gptq", "got groups of 4 in 'model.layers.0.");
+  for (const char* method : {"gptq", "awq"}) {
+    refuses("weights=int4/group16,v_proj.w=int4/group16+hadamard16", method,
+            "got another rotation of layer 0, v_proj.w");
+    refuses("weights=int4/group16+hadamard16,up_proj.w=int4/group16+hadamard8", method,
+            "up_proj.w than 'weights=int4/group16+hadamard16' has, expected the same for all weights with one input");
+  }
+  EXPECT_NO_THROW(Check("weights=int4/group16,v_proj.w=int4/group16+hadamard16"));
+  EXPECT_NO_THROW(Check("weights=int4/group16,down_proj.w=int4/group16+hadamard16", "gptq"));
+  refuses("weights=int4/group16+hadamard48", "rtn", "plan rule 'weights=int4/group16+hadamard48': layer 0, ");
   refuses("weights=e8p/channel", "gptq+quantease", "got e8p, expected a code for each weight");
 }
 

@@ -17,7 +17,8 @@ constexpr int64_t kRows = 3;
 // The header's bound; exact: rotated in double, sums: of the magnitudes of each run.
 void ExpectNear(const Hadamard& rotation, const float* exact, const float* x, const float* got) {
   const int64_t n = rotation.size(), run = rotation.run();
-  const double roundings = static_cast<double>(rotation.base()) + std::log2(static_cast<double>(run)) + 3;
+  const double roundings =
+      static_cast<double>(rotation.base()) + std::log2(static_cast<double>(run / rotation.base())) + 3;
   for (int64_t begin = 0; begin < n; begin += run) {
     double sum = 0;
     for (int64_t i = begin; i < begin + run; ++i) sum += std::abs(double{x[i]});

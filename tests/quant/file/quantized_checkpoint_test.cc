@@ -124,13 +124,14 @@ TEST(QuantizedCheckpoint, RotationsComeBack) {
     EXPECT_EQ(read, written) << run;
     const Hdf5Reader parts(folder / "q.h5");
     EXPECT_EQ(parts.Shape("hadamard/signs.96"), std::vector<int64_t>{96});
-    const int64_t base = run == 16 ? 1 : run == 96 ? 12 : 12;
+    const int64_t base = run == 16 ? 1 : 12;
     EXPECT_EQ(parts.Shape(Formatted("hadamard/matrix.{}", base)), (std::vector<int64_t>{base, base}));
   }
 }
 
 TEST(QuantizedCheckpoint, RotationsThatAreNoneAreRefused) {
   const TemporaryFolder folder;
+  int8_t matrix = 1;
   const auto refused = [&](int64_t run, std::vector<int8_t> signs, const std::string& part) {
     Hdf5Writer file(folder / "f.h5");
     file.SetAttribute("", "schema", "tare.quantized/5");
@@ -144,8 +145,7 @@ TEST(QuantizedCheckpoint, RotationsThatAreNoneAreRefused) {
     file.WriteDataset<float>("scales/w", {1, 1}, std::vector<float>(1));
     if (!signs.empty()) {
       file.WriteDataset("hadamard/signs.8", DType::kI8, {std::ssize(signs)}, signs.data());
-      const int8_t one = 1;
-      file.WriteDataset("hadamard/matrix.1", DType::kI8, {1, 1}, &one);
+      file.WriteDataset("hadamard/matrix.1", DType::kI8, {1, 1}, &matrix);
     }
     file.Commit();
     EXPECT_THAT(Call([&] { QuantizedCheckpoint(folder / "f.h5").Verify(); }),
@@ -155,11 +155,13 @@ TEST(QuantizedCheckpoint, RotationsThatAreNoneAreRefused) {
   const std::span<const float> known = PlanRotation(8).signs();
   std::vector<int8_t> signs(known.begin(), known.end());
   for (const int64_t run : {int64_t{0}, int64_t{-4}, int64_t{3}, int64_t{1}, int64_t{1} << 40})
-    refused(run, signs, Formatted("got runs of {} channels rotated in rows of 8", run));
+    refused(run, signs, Formatted("got runs of {} rotated channels in rows of 8", run));
   refused(4, {}, "got no 'hadamard/signs.8'");
-  refused(4, {1, 1, 1}, "got no 'hadamard/signs.8', or one that is not that of 8 channels in runs of 4");
+  refused(4, {1, 1, 1}, "got no 'hadamard/signs.8' of i8 [8]");
+  matrix = -1;
+  refused(4, signs, "got another 'hadamard/matrix.1' than");
   signs[5] = static_cast<int8_t>(-signs[5]);
-  refused(4, signs, "got no 'hadamard/signs.8', or one that is not");
+  refused(4, signs, "got another 'hadamard/signs.8' than that of 8 channels");
 }
 
 TEST(QuantizedCheckpoint, ZeroPointsAndMinimaThatDoNotFitAreRefused) {

@@ -13,6 +13,14 @@ class QuantizeTest(Case):
         super().setUp()
         self.x = np.random.default_rng(0).standard_normal((6, 128), dtype=np.float32)
 
+    def test_rotated_rows_are_rotated_back(self):
+        plain, rotated = tare.quantize(self.x, "int8/channel"), tare.quantize(self.x, "int8/channel+hadamard64")
+        self.assertEqual((plain.hadamard, rotated.hadamard), (None, 64))
+        self.assertFalse(np.array_equal(rotated.codes, plain.codes))
+        for made in plain, rotated:
+            error = made.dequantize() - self.x
+            self.assertLess(np.linalg.norm(error), 0.02 * np.linalg.norm(self.x))
+
     def test_the_formula(self):
         for rule, group, largest in ("int8/channel", 128, 127), ("int4/group64", 64, 7), (
                 "linear_in=int8/token", 128, 127):
@@ -69,7 +77,8 @@ class QuantizeTest(Case):
         self.refuses("expected one rule with a format", tare.quantize, self.x, "weights=f32")
         self.refuses("got one scale per head, expected scales along the last dimension", tare.quantize, self.x,
                      "q=int8/head")
-        self.refuses("got +static, expected no option but +mse", tare.quantize, self.x, "linear_in=int8/token+static")
+        self.refuses("got +static, expected no option but +mse and +hadamard", tare.quantize, self.x,
+                     "linear_in=int8/token+static")
         bad = self.x.copy()
         bad[4, 7] = np.inf
         self.refuses("weights, row 4: got inf at 7", tare.quantize, bad, "int8/channel")

@@ -105,10 +105,11 @@ class QuantizedCheckpoint:
         return self._file.quantized(name)
 
     def frame(self):
-        """One row per quantized matrix, as a pandas DataFrame: name, format, group, out, in, bytes."""
+        """One row per quantized matrix, as a pandas DataFrame: name, format, group, hadamard, out, in, bytes."""
         found = {name: self._file.quantized(name) for name in self.matrices}
         return _frame({"name": list(found), "format": [q.format for q in found.values()],
                        "group": [q.group for q in found.values()],
+                       "hadamard": [q.hadamard for q in found.values()],
                        "out": [q.shape[0] for q in found.values()], "in": [q.shape[1] for q in found.values()],
                        "bytes": [q.nbytes for q in found.values()]})
 

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "quant/base/float16.h"
+#include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
 #include "quant/interchange/gguf/blocks.h"
 #include "tests/support/random_quantized.h"
@@ -62,11 +63,12 @@ TEST(GgufCodeBlocks, CodesComeBackAndScalesAreTheNearest) {
 }
 
 TEST(GgufCodeBlocks, OtherFormatsAndGroupsAreNotHeld) {
-  const auto holds = [](TensorType type, Format format, int64_t group) {
-    return HoldsCodes(type, {.format = format, .out = 1, .in = 128, .group = group});
+  const auto holds = [](TensorType type, Format format, int64_t group, const Hadamard* rotation = nullptr) {
+    return HoldsCodes(type, {.format = format, .out = 1, .in = 128, .group = group, .rotation = rotation});
   };
   EXPECT_TRUE(holds(TensorType::kQ4_0, Format::kInt4, 32));
   EXPECT_FALSE(holds(TensorType::kQ4_0, Format::kInt4, 16));
+  EXPECT_FALSE(holds(TensorType::kQ4_0, Format::kInt4, 32, &PlanRotation(128)));
   EXPECT_FALSE(holds(TensorType::kQ4_0, Format::kInt6, 32));
   EXPECT_FALSE(holds(TensorType::kQ4_0, WithRange(Format::kInt4, CodeRange::kMin), 32));
   EXPECT_FALSE(holds(TensorType::kQ8_0, WithRange(Format::kInt8, CodeRange::kZero), 32));
