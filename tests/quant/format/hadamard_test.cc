@@ -88,7 +88,8 @@ TEST(Hadamard, RunsAreRotatedByThemselves) {
     for (int64_t i = 0; i < n; ++i) EXPECT_NEAR(y[i], x[i], 1e-5) << n;
   }
   EXPECT_THAT(Call([] { Hadamard(48, 1, 32); }),
-              testing::ThrowsMessage<Error>("hadamard: got runs of 32 channels in rows of 48, expected a divisor"));
+              testing::ThrowsMessage<Error>("hadamard: got runs of 32 channels in rows of 48, expected a divisor; try "
+                                            "+hadamard16"));
 }
 
 TEST(Hadamard, APlansRotationIsOneForAWidth) {
