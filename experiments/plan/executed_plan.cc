@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/plan/executed_plan.h"
 
+#include <algorithm>
+#include <array>
+
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
 #include "kernels/attention/row_block.h"
@@ -58,10 +61,16 @@ void RequireBeside(const LayerRules& rules, const Rule* rule, const char* site, 
   if (rule == nullptr) RefuseRule(*rules.First(), Formatted("{} in f32 in layer {}", site, layer), expected, kSimulate);
 }
 
+Format KernelFormat(const Rule& rule) {
+  if (!std::ranges::contains(std::array{Format::kInt8, Format::kInt6, Format::kInt4}, rule.format))
+    RefuseRule(rule, Info(rule.format).name, "int8, int6 or int4", kSimulate);
+  return rule.format;
+}
+
 Format TokenFormat(const Rule& rule) {
   if (rule.granularity.kind != Kind::kToken) RefuseRule(rule, ScaleText(rule), "one per token", kSimulate);
   CheckRows(rule);
-  return rule.format;
+  return KernelFormat(rule);
 }
 
 void SetProbabilities(const Rule& rule, AttentionPlan& plan) {
@@ -76,7 +85,7 @@ void SetProbabilities(const Rule& rule, AttentionPlan& plan) {
 
 void SetValues(const Rule& rule, ExecutedPlan& plan) {
   CheckRows(rule);
-  plan.attention.v = rule.format;
+  plan.attention.v = KernelFormat(rule);
   plan.smooth_v = rule.options.smooth;
   plan.rotated_v = rule.options.hadamard;
   plan.attention.v_scale = AttentionPlan::ValueScale::kSequence;

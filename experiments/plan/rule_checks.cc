@@ -20,6 +20,17 @@ using Kind = Granularity::Kind;
 
 bool IsWhole(Kind kind) { return kind == Kind::kTensor || kind == Kind::kHead; }
 
+// Of keys and values: their scales follow from both ends of the values at hand.
+void CheckOffset(const Rule& rule) {
+  const std::string ranged = Formatted("{} with ", Info(rule.format).name);
+  if (IsWhole(rule.granularity.kind))
+    RefuseRule(rule, ranged + ScaleText(rule), "one per token, channel, group<N> or block<N>.channel", "token");
+  if (rule.options.static_scale || rule.options.percentile)
+    RefuseRule(rule, ranged + "+static or +p", "ends of the values themselves, or +mse", "it without this option");
+  if (rule.options.keep > 0 && Info(rule.format).range == CodeRange::kMin)
+    RefuseRule(rule, ranged + "+keep, which would put a 0 into the range", "+zero", "it with +zero");
+}
+
 void CheckOptions(const Rule& rule) {
   const RuleOptions& o = rule.options;
   const Kind kind = rule.granularity.kind;
@@ -29,6 +40,7 @@ void CheckOptions(const Rule& rule) {
   if (HasZeroPoint(rule) && clips)
     RefuseRule(rule, "a clip with a zero point", "no options, as both ends of a group have a code",
                "int8, int6 or int4");
+  if (HasOffset(rule.format) && !IsWeight(rule.sites.front())) CheckOffset(rule);
   if (o.smooth && IsWhole(kind))
     RefuseRule(rule, "+smooth with " + ScaleText(rule), "one per token, channel or block<N>.channel", "token+smooth");
   if (o.smooth && HasTensorScale(rule)) RefuseRule(rule, "+smooth with a scale per tensor", "none", "mxfp4+smooth");

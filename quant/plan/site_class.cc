@@ -11,7 +11,8 @@ using Kind = Granularity::Kind;
 constexpr Kind kOfWeight[] = {Kind::kTensor, Kind::kChannel, Kind::kGroup};
 constexpr Kind kOfHidden[] = {Kind::kTensor, Kind::kToken, Kind::kGroup};
 constexpr Kind kOfHead[] = {Kind::kTensor, Kind::kHead, Kind::kToken};
-constexpr Kind kOfV[] = {Kind::kTensor, Kind::kHead, Kind::kToken, Kind::kChannel, Kind::kBlockChannel};
+constexpr Kind kOfKeysAndValues[] = {Kind::kTensor,  Kind::kHead,         Kind::kToken,
+                                     Kind::kChannel, Kind::kBlockChannel, Kind::kGroup};
 constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
 constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
 constexpr Kind kOfCache[] = {Kind::kToken, Kind::kChannel};
@@ -19,6 +20,7 @@ constexpr Kind kOfCache[] = {Kind::kToken, Kind::kChannel};
 constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
 constexpr Format kWeights[] = {Format::kInt8, Format::kInt6,    Format::kInt4, Format::kInt3,
                                Format::kInt2, Format::kTernary, Format::kE8P};
+constexpr Format kKeysAndValues[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kInt3, Format::kInt2};
 constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kBf16};
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
@@ -66,8 +68,8 @@ constexpr std::pair<Site, SiteClass> kClasses[] = {
     {Site::kQNorm, kNormedQueryKey},
     {Site::kKNorm, kNormedQueryKey},
     {Site::kQ, {"lhm", kOfHead, "smooth hadamard static p mse", kSigned}},
-    {Site::kK, {"lhm", kOfHead, "smooth hadamard keep static p mse", kSigned}},
-    {Site::kV, {"lh", kOfV, "smooth hadamard keep static p mse", kSigned}},
+    {Site::kK, {"lhm", kOfKeysAndValues, "full zero min smooth hadamard keep static p mse", kKeysAndValues}},
+    {Site::kV, {"lh", kOfKeysAndValues, "full zero min smooth hadamard keep static p mse", kKeysAndValues, "", true}},
     {Site::kAttnLogits, {"lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"}},
     {Site::kProbs, {"lhm", kOfMaps, "keep unnormalized", kUnsigned}},
     {Site::kDifference, {"lh", kOfMaps, "keep p mse", kEither}},

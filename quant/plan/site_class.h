@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What plans may say about a site: its selectors (l, h, m), granularities, options and integer formats. Values that
-// cannot be negative take unsigned integers, a difference takes both kinds (unsigned ones with a zero point), and only
-// weights take integers of three or two bits, ternary codes and E8P. Other formats are allowed everywhere but in
-// caches, which take bf16. A granularity that the site lacks (heads of a weight) is refused.
+// cannot be negative take unsigned integers, a difference takes both kinds (unsigned ones with a zero point), only
+// weights, keys and values take integers of three or two bits and other ranges of codes, and only weights ternary
+// codes and E8P. Other formats are allowed everywhere but in caches, which take bf16. A granularity that the site lacks
+// (heads of a weight) is refused.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,7 @@ struct SiteClass {
   std::string_view options;         // separated by blanks
   std::span<const Format> formats;  // signed ones first, if there are both
   std::string_view of_f32 = "";     // the options that f32 rules may have, too
+  bool sums_over_tokens = false;    // the next product does: blocks that a format defines lie along tokens
 
   // f32 and the listed formats; without bf16 among them, also all others but those of weights.
   bool Takes(Format format) const {
@@ -32,11 +34,9 @@ struct SiteClass {
   // n neighbouring values along the dimension that the next product sums over: keys of a score or map, tokens of v,
   // else channels.
   Granularity InnerBlock(int n) const {
-    const auto has = [this](Granularity::Kind kind) {
-      return std::ranges::find(granularities, kind) != granularities.end();
-    };
-    if (has(Granularity::Kind::kBlockChannel)) return {Granularity::Kind::kBlockChannel, n};
-    return {has(Granularity::Kind::kRow) ? Granularity::Kind::kBlock : Granularity::Kind::kGroup, n};
+    if (sums_over_tokens) return {Granularity::Kind::kBlockChannel, n};
+    const bool of_keys = std::ranges::contains(granularities, Granularity::Kind::kRow);
+    return {of_keys ? Granularity::Kind::kBlock : Granularity::Kind::kGroup, n};
   }
   bool NeverNegative() const { return Info(formats.front()).min_code == 0; }
   // The format that a number of bits alone means here; nullopt if none has that many.

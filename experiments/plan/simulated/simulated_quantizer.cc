@@ -7,6 +7,7 @@
 #include "experiments/plan/simulated/row_change.h"
 #include "kernels/attention/prefix_mean.h"
 #include "kernels/elementwise/rows.h"
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
 
@@ -32,6 +33,21 @@ Granularity::Kind WideKind(const Rule& rule) {
 void QuantizeWithZeroPoint(std::span<float> group, Format format) {
   const auto [smallest, largest] = std::ranges::minmax(group);
   FakeQuantize(group.data(), group.size(), ZeroPointScaleFor(smallest, largest, format), format);
+}
+
+// Near f32's end a scale that is rounded up is too large for the largest code.
+void CheckScale(const SiteBlock& block, const ScaleGroup& group, float clip, float scale, Format format) {
+  if (std::isfinite(scale * Info(format).Largest())) return;
+  Fail(
+      "{}, sequence {}, row {}: got {}, expected a magnitude whose scale in {} fits in f32; try the model without a "
+      "plan",
+      TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Info(format).name);
+}
+
+// +zero and +min: both ends of the values have a code.
+GroupScale ScaleOfEnds(std::span<const float> values, const Rule& rule) {
+  const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
+  return GroupScaleFor(ChooseEnds(values.data(), std::ssize(values), rule.format, choice), rule.format, 0);
 }
 
 // Makes each row of probabilities sum to 1 again, with the share of a learned sink, which is not rounded; a row of
@@ -88,17 +104,16 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
     // The survey has looked at these values already.
     const float absmax = surveyed ? known.front() : CheckedAbsmax(block, values, group.row, group.row_step);
     if (zero_point) return QuantizeWithZeroPoint(values, rule.format);
+    if (HasOffset(rule.format)) {
+      const GroupScale scale = ScaleOfEnds(values, rule);
+      CheckScale(block, group, absmax, scale.scale.scale, rule.format);
+      return RoundedValues(values.data(), std::ssize(values), scale, rule.format, values.data());
+    }
     const float clip = known.empty()       ? DynamicClip(rule, values, absmax)
                        : known.size() == 1 ? known.front()
                                            : known[static_cast<size_t>(group.column)];
     const Scale scale = ScaleFor(clip, rule.format, of_tensor);
-    // Near f32's end a scale that is rounded up is too large for the largest code.
-    if (!std::isfinite(scale.scale * Info(rule.format).Largest())) {
-      Fail(
-          "{}, sequence {}, row {}: got {}, expected a magnitude whose scale in {} fits in f32; try the model without "
-          "a plan",
-          TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Info(rule.format).name);
-    }
+    CheckScale(block, group, clip, scale.scale, rule.format);
     FakeQuantize(values.data(), values.size(), scale, rule.format);
   });
 }

@@ -16,11 +16,11 @@
 //
 // probs are divided by the sum of their row's dequantized codes, as integer kernels divide after P x V
 // (kernels/attention/quantized_reference.h), where a learned sink's share, not rounded, belongs to the sum; with
-// +unnormalized the row keeps the sum that rounding left. A difference
-// in u8, u6 or u4 has a zero point (quant/format/zero_point.h). +smooth (q, k, v) subtracts the mean of each channel
-// over the sequence's first tokens (kSmoothingTokens) before quantizing and adds it back after. The scales for
-// attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
-// which it used.
+// +unnormalized the row keeps the sum that rounding left. A difference in u8, u6 or u4 has a zero point
+// (quant/format/zero_point.h), and so have keys and values with +zero (round.h). +smooth (q, k, v) subtracts the mean
+// of each channel over the sequence's first tokens (kSmoothingTokens) before quantizing and adds it back after. The
+// scales for attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which
+// does not say which it used.
 #pragma once
 
 #include "experiments/plan/resolved_plan.h"
