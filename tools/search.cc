@@ -198,7 +198,8 @@ void AddSearch(CLI::App& app) {
   command->add_option("--site", question.site, "sites to search, separated by commas; within a size: weights")
       ->default_str(kWithinLoss.sites);
   AddList(*command, "--bits", question.bits,
-          "bits to choose from, unquantized too: 8, 6, 4, of weights 3, 2, separated by commas (default: 8,6,4; within "
+          "bits to choose from, unquantized too: 8, 6, 4, of weights, k and v 3, 2, separated by commas (default: "
+          "8,6,4; within "
           "a size 8,6,4,3,2)");
   AddList(*command, "--granularity", question.granularities,
           "what shares a scale: row, head, tensor; the search also chooses among several, separated by commas")

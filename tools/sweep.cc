@@ -117,7 +117,8 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
       "quantize each site alone, one after another; a group (weights, linear_in) stands for each of its sites");
   command.add_option("--base", question.base, "rules added to every quantized cell")->transform(WithGridFiles);
   AddExecutedFlag(command, sweep.carrying);
-  command.add_option("--bits", question.bits, "16 (not quantized), 8, 6, 4, of weights 3, 2, separated by commas")
+  command
+      .add_option("--bits", question.bits, "16 (not quantized), 8, 6, 4, of weights, k and v 3, 2, separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)  // or it takes the folders after it
       ->capture_default_str();

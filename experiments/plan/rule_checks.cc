@@ -23,11 +23,13 @@ bool IsWhole(Kind kind) { return kind == Kind::kTensor || kind == Kind::kHead; }
 // Of keys and values: their scales follow from both ends of the values at hand.
 void CheckOffset(const Rule& rule) {
   const std::string ranged = Formatted("{} with ", Info(rule.format).name);
-  if (IsWhole(rule.granularity.kind))
-    RefuseRule(rule, ranged + ScaleText(rule), "one per token, channel, group<N> or block<N>.channel", "token");
+  const Kind kind = rule.granularity.kind;
   if (rule.options.static_scale || rule.options.percentile)
     RefuseRule(rule, ranged + "+static or +p", "ends of the values themselves, or +mse", "it without this option");
-  if (rule.options.keep > 0 && Info(rule.format).range == CodeRange::kMin)
+  if (IsWhole(kind))
+    RefuseRule(rule, ranged + ScaleText(rule), "one per token, channel, group<N> or block<N>.channel", "token");
+  const bool over_tokens = kind == Kind::kChannel || kind == Kind::kBlockChannel;
+  if (over_tokens && rule.options.keep > 0 && Info(rule.format).range == CodeRange::kMin)
     RefuseRule(rule, ranged + "+keep, which would put a 0 into the range", "+zero", "it with +zero");
 }
 
@@ -41,8 +43,12 @@ void CheckOptions(const Rule& rule) {
     RefuseRule(rule, "a clip with a zero point", "no options, as both ends of a group have a code",
                "int8, int6 or int4");
   if (HasOffset(rule.format) && !IsWeight(rule.sites.front())) CheckOffset(rule);
+  if (Info(rule.format).range == CodeRange::kFull && !IsWeight(rule.sites.front()) && o.static_scale && o.mse)
+    RefuseRule(rule, "+full with +static and +mse", "one of the two, as statistics are of magnitudes",
+               "it without +mse");
   if (o.smooth && IsWhole(kind))
-    RefuseRule(rule, "+smooth with " + ScaleText(rule), "one per token, channel or block<N>.channel", "token+smooth");
+    RefuseRule(rule, "+smooth with " + ScaleText(rule), "one per token, channel, group<N> or block<N>.channel",
+               "token+smooth");
   if (o.smooth && HasTensorScale(rule)) RefuseRule(rule, "+smooth with a scale per tensor", "none", "mxfp4+smooth");
   if (o.static_scale && (o.hadamard || o.max_shift || o.keep > 0))
     RefuseRule(rule,

@@ -98,7 +98,7 @@ float PercentileClip(std::span<const float> values, double percentile) {
 float LeastErrorClip(std::span<const float> values, Format format) {
   return LeastError(AbsMax(values), format, [&](Scale scale) {
     double sum = 0.0;
-    for (const float v : values) sum += SquaredError(std::fabs(v), scale, format);
+    for (const float v : values) sum += SquaredError(v, scale, format);
     return sum;
   });
 }

@@ -14,9 +14,9 @@ namespace tare {
 bool HasChannels(Site site) { return site != Site::kAttnLogits && site != Site::kProbs && site != Site::kDifference; }
 
 bool IsMeasured(Site site, std::string_view format) {
-  if (format.starts_with("int")) {  // of fewer bits than the site's integers have
+  if (format.starts_with("int") && !IsWeight(site)) {
     const std::optional<Format> codes = ParseFormat(format.substr(0, format.find('/')));
-    if (codes && !ClassOf(site).OfBits(Info(*codes).bits)) return false;
+    if (codes && Info(*codes).bits < 4) return false;
   }
   if (format.ends_with("/channel")) return HasChannels(site);
   return !format.ends_with("/head") || ClassOf(site).dimensions.contains('h');

@@ -270,7 +270,7 @@ std::string TextOf(const Rule& rule) {
   return Formatted("{}{}={}{}", rule.name, TextOf(rule.selector), format, TextOf(rule.options));
 }
 
-// What "+zero" makes of a rule's format; nullopt where the word is no range that the site's weights may have.
+// What "+zero" makes of a rule's format; nullopt where the word is no range that the site may have.
 std::optional<CodeRange> RangeOf(const SiteClass& site_class, std::string_view word) {
   const auto found = std::ranges::find(kRangeWords, word, &RangeWord::word);
   if (found == kRangeWords.end() || !HasWord(site_class.options, word)) return std::nullopt;

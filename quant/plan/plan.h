@@ -10,7 +10,7 @@
 //                                                      and of bf16, which has no scale
 //   format   = a name of format.h | "grid(" value {" " value} ")"
 //   selector = "[" item {"," item} "]"            item = l, h, m or e with a number or a range a-b: [l0-3,h2,m1]
-//   option   = full | zero | min                       another range of codes for integers of weights
+//   option   = full | zero | min                       another range of codes for integers of weights, k and v
 //              (CodeRange); at most one. It becomes part of the rule's format
 //            | smooth | hadamard[<n>] | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary
 //            | unnormalized

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and values in few bits with zero points, as KIVI has them, against loops over whole matrices in double.
+// Keys and values in few bits with zero points or minima (KIVI has these), against loops over whole matrices in double.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,7 +68,8 @@ TEST(KeysAndValues, ZeroPointsOfTokensGroupsAndBlocksOfChannels) {
   std::vector<float> x = RandomNormal(kTokens * kWidth, 1);
   for (int64_t t = 0; t < kTokens; ++t) x[t * kWidth + 3] += 9;  // a channel of one sign
   for (const auto& [plan, site, tokens, channels, levels, has_zero] :
-       {std::tuple{"k=int2/block32.channel+zero", Site::kK, int64_t{32}, int64_t{1}, 4, true},
+       {std::tuple{"k=int2/block32.channel+min", Site::kK, int64_t{32}, int64_t{1}, 4, false},
+        {"k=int2/block32.channel+zero", Site::kK, int64_t{32}, int64_t{1}, 4, true},
         {"v=int2/group32+zero", Site::kV, int64_t{1}, int64_t{32}, 4, true},
         {"k=int4/token+zero", Site::kK, int64_t{1}, kWidth, 16, true},
         {"k=int3/channel+min", Site::kK, kTokens, int64_t{1}, 8, false},
@@ -94,6 +95,12 @@ TEST(KeysAndValues, AClipOfLeastErrorHelps) {
   EXPECT_LT(error("v=int3/token"), error("v=int2/token"));
 }
 
+// -8 to 7: values of one sign want another clip than their negatives.
+TEST(KeysAndValues, AClipOfOneMoreCodeBelowZero) {
+  EXPECT_EQ(Rounded("v=int2/token+full+mse", Site::kV, std::vector<float>(kTokens * kWidth, -3)),
+            std::vector<float>(kTokens * kWidth, -3));
+}
+
 TEST(KeysAndValues, ARangeBeyondF32IsRefused) {
   std::vector<float> x(kTokens * kWidth, 1.0f);
   x[5] = std::numeric_limits<float>::max();
@@ -113,7 +120,9 @@ TEST(KeysAndValues, WhatHasNoMeaningIsRefusedByRule) {
   refused("v=int2/tensor+min", "got int2+min with a scale per tensor");
   refused("k=int4/channel+zero+static", "got int4+zero with +static or +p, expected ends of the values themselves");
   refused("v=int4/token+zero+p99", "got int4+zero with +static or +p");
-  refused("k=int4/token+min+keep4", "got int4+min with +keep, which would put a 0 into the range, expected +zero");
+  refused("k=int4/channel+min+keep4", "got int4+min with +keep, which would put a 0 into the range, expected +zero");
+  refused("v=int4/head+full+static+mse", "got +full with +static and +mse, expected one of the two");
+  EXPECT_NO_THROW(SimulatedPlan("k=int4/token+min+keep4", Config()));
   refused("q=int4/token+zero", "got 'zero', expected one of smooth hadamard static p mse");
 }
 

@@ -96,7 +96,9 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
   std::vector<float> known;  // clips: one, or one per channel; none: of the values at hand
   if (rule.options.static_scale) known = plan_.ClipAt(block.key());
   if (surveyed) known = maxima_.At(PlaceOf(block, rule.granularity.kind, &rule));
-  TARE_CHECK(known.size() <= 1 || std::ssize(known) == block.first_columns);
+  if (known.size() > 1 && std::ssize(known) != block.first_columns)
+    Fail("{}: got {} static scales, expected one, or one for each of {} channels; try tare stats again",
+         TextOf(block.key()), known.size(), block.first_columns);
   const bool by_channel = rule.granularity.kind == Granularity::Kind::kChannel;
   TARE_CHECK(!by_channel || !known.empty() || block.first_row == 0);  // all tokens of the sequence
   ForEachGroup(block, rule.granularity, [&](const ScaleGroup& group) {

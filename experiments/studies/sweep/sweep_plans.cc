@@ -63,14 +63,24 @@ int Fineness(Kind kind) {
   TARE_CHECK(false);
 }
 
+// Whether it may stand for another granularity: of queries, keys and values those that kernels take, not runs of a
+// head's channels, nor of keys' tokens.
+bool StandsIn(Kind kind, const SiteClass& site_class) {
+  if (kind == Kind::kBlockChannel) return site_class.sums_over_tokens;
+  return kind != Kind::kGroup || !std::ranges::contains(site_class.granularities, Kind::kHead);
+}
+
 // The nearest granularity that a site has, with the options and the N of the requested one.
 std::string NearestGranularity(const std::string& site, const std::string& text) {
   const std::string wanted = text.substr(0, text.find('+')), options = text.substr(wanted.size());
   const std::optional<Granularity> granularity = ParseGranularity(wanted);
   const std::span<const Site> named = SitesNamed(site);
   if (!granularity || named.empty()) return text;  // to be refused where the plan is parsed
-  const std::span<const Kind> kinds = ClassOf(named.front()).granularities;
-  if (std::ranges::contains(kinds, granularity->kind)) return text;
+  const SiteClass& site_class = ClassOf(named.front());
+  if (std::ranges::contains(site_class.granularities, granularity->kind)) return text;
+  std::vector<Kind> kinds;
+  std::ranges::copy_if(site_class.granularities, std::back_inserter(kinds),
+                       [&](Kind kind) { return StandsIn(kind, site_class); });
   const int fineness = Fineness(granularity->kind);
   const Kind nearest = std::ranges::min(kinds, {}, [&](Kind kind) {
     const int difference = Fineness(kind) - fineness;
@@ -84,7 +94,8 @@ std::string NearestGranularity(const std::string& site, const std::string& text)
 std::string FormatOfBits(const std::string& site, int bits) {
   const std::span<const Site> named = SitesNamed(site);
   const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
-  if (!format) FailUsage("--bits: got {}, expected 16 (not quantized), 8, 6 or 4, of weights 3 or 2 too", bits);
+  if (!format)
+    FailUsage("--bits: got {}, expected 16 (not quantized), 8, 6 or 4, of weights, k and v 3 or 2 too", bits);
   return std::string(Info(*format).name);
 }
 

@@ -27,7 +27,7 @@ struct SweepQuestion {
 // Each plan once, in the order of the question: "f32" for 16 bits, else "attn_logits=int6/row" after the base's rules,
 // one rule per site. Among several sites, one without the granularity (q has no row) uses its nearest, the finer of
 // two, and a notice says so. Throws Error for an empty or repeated entry, and for other numbers of bits than 16, 8, 6
-// and 4, and of weights 3 and 2.
+// and 4, and of weights, k and v 3 and 2.
 std::vector<Plan> PlansOf(const SweepQuestion& question);
 
 // "q,k", "int4", "token" of the rules that quantize; empty for "f32", which has 16 bits. Bits are those of the last

@@ -155,7 +155,7 @@ TEST(ResolvedPlan, RulesThatNothingCarriesOut) {
            Refusal{"difference=int8/row", "difference=int8/row", "difference",
                    "a site of a llama model, whose heads have one map", "probs"},
            Refusal{"k=int8/head+smooth", "k=int8/head+smooth", "+smooth with a scale per head",
-                   "one per token, channel or block<N>.channel", "token+smooth"},
+                   "one per token, channel, group<N> or block<N>.channel", "token+smooth"},
            Refusal{"q=int8/token+static", "q=int8/token+static", "+static with a scale per token",
                    "one per tensor, head or channel", "tensor+static"},
            Refusal{"k=int8/tensor+hadamard+keep4+static", "k=int8/tensor+hadamard+keep4+static",

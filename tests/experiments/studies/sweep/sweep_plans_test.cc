@@ -74,6 +74,9 @@ TEST(SweepPlans, SitesTakeTheNearestGranularityThatTheyHave) {
   EXPECT_THAT(Texts({.site = "probs,layer_out", .bits = {4}, .granularities = {"tensor", "head", "block64"}}),
               ElementsAre("probs=u4/row,layer_out=int4/tensor", "probs=u4/row,layer_out=int4/token",
                           "probs=u4/block64,layer_out=int4/group64"));
+  EXPECT_THAT(Texts({.site = "q,k,v,probs", .bits = {4}, .granularities = {"block64"}}),
+              ElementsAre("q=int4/token,k=int4/token,v=int4/block64.channel,probs=u4/block64"))
+      << "as kernels take them";
   EXPECT_THAT(Texts({.site = "q,layer_out", .bits = {4}, .granularities = {"row+p99"}}),
               ElementsAre("q=int4/token+p99,layer_out=int4/token+p99"));
   EXPECT_THAT(Call([] { PlansOf({.site = "q", .bits = {4}}); }), ThrowsMessage<Error>(HasSubstr("got 'row'")));
