@@ -12,13 +12,13 @@ END {
   split("12.706 4.303 3.182 2.776 2.571 2.447", t, " ")  # 97.5 % points of Student's t
   n = count["pair"]
   head = "| int4 keys over int4 values | "; rule = "|---|"
-  for (p = 1; p <= n; p++) { head = head "seed " order["pair", p] " | "; rule = rule "---|" }
+  for (at = 1; at <= n; at++) { head = head "seed " order["pair", at] " | "; rule = rule "---|" }
   print head "mean | deviation | 95 % of the mean |\n" rule "---|---|---|"
   for (k = 1; k <= count["kind"]; k++) {
     sum = squares = 0; line = ""
-    for (p = 1; p <= n; p++) {
-      ratio = kld[order["kind", k], order["pair", p], "cache_k=int4/token"] / \
-        kld[order["kind", k], order["pair", p], "cache_v=int4/token"]
+    for (at = 1; at <= n; at++) {
+      ratio = kld[order["kind", k], order["pair", at], "cache_k=int4/token"] / \
+        kld[order["kind", k], order["pair", at], "cache_v=int4/token"]
       sum += ratio; squares += ratio * ratio; line = line sprintf(" %.2f |", ratio)
     }
     deviation = sqrt((squares - sum * sum / n) / (n - 1)); half = t[n - 1] * deviation / sqrt(n)

@@ -24,13 +24,13 @@ FILENAME ~ /outliers/ && of("layer") == "" && of("head") == "" && of("map") == "
 END {
   head = "| change, differential less standard | plan |"
   rule = "|---|---|"
-  for (p = 1; p <= pairs; p++) { head = head " seed " p " |"; rule = rule "---|" }
+  for (at = 1; at <= pairs; at++) { head = head " seed " at " |"; rule = rule "---|" }
   print head " mean | deviation | 95 % of the mean |\n" rule "---|---|---|"
   for (r = 1; r <= count["row"]; r++) print "| " order["row", r] " |" cell[order["row", r]]
   for (s = 1; s <= count["site"]; s++) {
     site = order["site", s]; sum = squares = 0; line = ""
-    for (p = 1; p <= count["pair"]; p++) {
-      ratio = largest[site, order["pair", p], 1] / largest[site, order["pair", p], 0]
+    for (at = 1; at <= count["pair"]; at++) {
+      ratio = largest[site, order["pair", at], 1] / largest[site, order["pair", at], 0]
       sum += ratio; squares += ratio * ratio; line = line sprintf(" %.2f |", ratio)
     }
     n = count["pair"]

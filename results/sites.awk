@@ -21,8 +21,8 @@ END {
   for (t = 1; t <= count["text"]; t++)
     printf " %s | %s | ratio |", (t == 1 ? first : order["text", t] ": " first), second
   print "\n|---|" substr("---|---|---|---|---|---|---|---|---|", 1, 12 * count["text"])
-  for (p = 1; p <= count["plan"]; p++) {
-    plan = order["plan", p]
+  for (i = 1; i <= count["plan"]; i++) {
+    plan = order["plan", i]
     printf "| `%s` |", plan
     for (t = 1; t <= count["text"]; t++) {
       text_is = order["text", t]

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # results/make.sh makes the table of one small question again, and it equals the page's: the same words, and numbers
 # that differ by at most one in the last digit, as another instruction set may cause. A page with another figure fails.
-# results/readme.sh likewise makes what the README shows below its commands, but for the figures of benches.
+# The scripts of all tables can be read. results/readme.sh likewise makes what the README shows below its commands, but
+# for the figures of benches.
 # usage: results_page_test.sh TARE ROOT
 set -euo pipefail
 tare=$(realpath "$1") root=$2
@@ -35,6 +36,13 @@ sed 's/| 31\.72 |/| 31.74 |/' "$page" >"$work/other.md"
 ! same "$work/other.md" "$made" || die 'a page with another figure passes'
 "$root/results/make.sh" weather "$tare" "$work/none.md" 2>"$work/said" && die 'made a page of no question'
 grep -q "got 'weather', expected one of: .*outliers" "$work/said" || die "got '$(cat "$work/said")', expected a list"
+
+# Every script reads together with csv.awk, whose names are its own, too.
+for script in "$root"/results/*.awk; do
+  [ "$script" != "$root/results/csv.awk" ] || continue
+  awk -f "$root/results/csv.awk" -f "$script" /dev/null >/dev/null 2>"$work/said" || true
+  ! grep -qiE 'illegal|syntax|fatal' "$work/said" || die "$script: $(head -1 "$work/said")"
+done
 
 "$root/results/readme.sh" "$tare" "$work/README.md" 2>"$work/said" || die "readme.sh failed: $(cat "$work/said")"
 same "$root/README.md" "$work/README.md" || die "README.md: $(diff "$root/README.md" "$work/README.md")"
