@@ -1,15 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/plan_run.h"
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "experiments/model/rotary.h"
 #include "experiments/plan/rule_checks.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
+namespace {
+
+// A rule for keys with +prerotary; null if there is none.
+const Rule* BeforeRotary(const Plan& plan) {
+  const auto found = std::ranges::find_if(plan.rules(), [](const Rule& rule) {
+    return rule.options.prerotary && rule.format != Format::kF32 && !IsCache(rule.sites.front());
+  });
+  return found == plan.rules().end() ? nullptr : &*found;
+}
+
+}  // namespace
 
 PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const StaticSource& statics,
                  const std::optional<CachePlan>& cache)
     : resolved_(std::move(plan), model, carrying, statics),
       cache_(CachePlanOf(resolved_.plan(), cache)),
+      key_value_bits_(KeyValueBitsOf(resolved_.plan(), cache_ ? cache_->rules : resolved_.plan(), model)),
       quantizer_(resolved_),
       sink_(resolved_.plan()) {
   if (cache_) {
@@ -27,6 +45,12 @@ void PlanRun::RefuseCache(std::string_view where) const {
 
 SiteVisitors PlanRun::Begin(Model& model) {
   model.CarryOut(resolved_);
+  if (const Rule* before = BeforeRotary(plan())) {
+    std::vector<std::shared_ptr<const KeyRotary>> rotaries;
+    for (int layer = 0; layer < model.config().layers; ++layer)
+      rotaries.push_back(KeyRotaryOf(model.config(), layer, Formatted("plan rule '{}'", before->text)));
+    quantizer_.SetKeyRotaries(std::move(rotaries));
+  }
   return visitors_;
 }
 

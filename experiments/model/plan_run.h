@@ -11,6 +11,7 @@
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/cache_plan.h"
+#include "experiments/plan/key_value_bits.h"
 #include "experiments/plan/simulated/simulated_quantizer.h"
 #include "experiments/plan/simulated/zero_sink.h"
 
@@ -36,10 +37,13 @@ class PlanRun {
   bool SpansRows() const { return carrying() == Carrying::kExecuted || resolved_.SpansRows(); }
   // Whether a scale may span later tokens than the query: one per tensor, head or channel.
   bool LooksAhead() const { return resolved_.SpansRows(); }
+  // Of the plan and its caches.
+  const std::optional<KeyValueBits>& key_value_bits() const { return key_value_bits_; }
 
  private:
   ResolvedPlan resolved_;
   std::optional<CachePlan> cache_;
+  std::optional<KeyValueBits> key_value_bits_;
   SimulatedQuantizer quantizer_;
   ZeroSink sink_;
   std::vector<SiteVisitor*> visitors_;

@@ -3,6 +3,10 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -31,6 +35,22 @@ void RotaryTable::Angles::Reserve(int64_t positions, float factor) {
       sine.push_back(std::sin(angle) * factor);
     }
   }
+}
+
+std::string WithoutRotary(const ModelConfig& config) {
+  if (!config.rotates) return Formatted("a {} model, which has no rotary positions", config.family);
+  if (config.rotary.type == RotaryConfig::Type::kLongRope) return "longrope, whose keys turn by the text's length";
+  return "";
+}
+
+std::shared_ptr<const KeyRotary> KeyRotaryOf(const ModelConfig& config, int layer, const std::string& where) {
+  if (const std::string why = WithoutRotary(config); !why.empty())
+    Fail("{}: got +prerotary for {}; try without it", where, why);
+  std::vector<float> frequencies;  // none leave keys as they are
+  if (config.Rotates(layer)) frequencies = RotaryFrequencies(config.Rotary(layer), config.head_dim);
+  const bool halves = config.rotary.layout == RotaryConfig::Layout::kHalfSplit;
+  return std::make_shared<const KeyRotary>(std::move(frequencies),
+                                           halves ? RotaryPairs::kHalves : RotaryPairs::kNeighbours, config.head_dim);
 }
 
 }  // namespace tare

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "experiments/model/config.h"
 #include "experiments/model/rotary_scaling.h"
+#include "kernels/cache/key_rotary.h"
 
 namespace tare {
 
@@ -35,5 +39,13 @@ class RotaryTable {
   RotaryConfig rotary_;
   Angles angles_, long_angles_;  // the second of long sequences, if these differ
 };
+
+// Why rotary positions cannot be taken off a model's keys: "a phi4flash model, which has no rotary positions", or those
+// of longrope, which turn by the text's length. Empty where they can.
+std::string WithoutRotary(const ModelConfig& config);
+
+// What +prerotary takes off a layer's keys; nothing in a layer that does not rotate. Throws Error, naming `where` and
+// the reason, where WithoutRotary has one.
+std::shared_ptr<const KeyRotary> KeyRotaryOf(const ModelConfig& config, int layer, const std::string& where);
 
 }  // namespace tare

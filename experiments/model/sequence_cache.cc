@@ -51,15 +51,6 @@ KeepRule InKeys(const ModelConfig& config, const CachePlan& plan) {
   return keep;
 }
 
-std::shared_ptr<const KeyRotary> RotaryOf(const ModelConfig& config, int layer) {
-  std::vector<float> frequencies;  // none leave keys as they are
-  if (config.Rotates(layer)) frequencies = RotaryFrequencies(config.Rotary(layer), config.head_dim);
-  return std::make_shared<const KeyRotary>(
-      std::move(frequencies),
-      config.rotary.layout == RotaryConfig::Layout::kHalfSplit ? RotaryPairs::kHalves : RotaryPairs::kNeighbours,
-      config.head_dim);
-}
-
 }  // namespace
 
 SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
@@ -84,12 +75,8 @@ SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
            layer, config.Window(layer));
     const CacheRules rules = plan.OfLayer(layer);
     const bool turned = rules.keys == KeptKeys::kBeforeRotary;
-    if (turned && !config.rotates)
-      Fail("cache {}: got +prerotary for a {} model, which has no rotary positions; try without it", Name(plan),
-           config.family);
-    if (turned && config.rotary.type == RotaryConfig::Type::kLongRope)
-      Fail("cache {}: got +prerotary for longrope, whose keys turn by the text's length; try without it", Name(plan));
-    layers_.push_back({KvCache(shape, rules, turned ? RotaryOf(config, layer) : nullptr), KeptTokens(keep, rules)});
+    const auto rotary = turned ? KeyRotaryOf(config, layer, "cache " + Name(plan)) : nullptr;
+    layers_.push_back({KvCache(shape, rules, rotary), KeptTokens(keep, rules)});
   }
 }
 

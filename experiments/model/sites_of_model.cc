@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "experiments/model/family.h"
+#include "experiments/model/rotary.h"
 #include "kernels/decode/decode_heads.h"
 
 namespace tare {
@@ -39,10 +40,12 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
   const std::vector<OutputHead> table = HeadTable(config);
   ModelSites sites{.family = config.family,
                    .layers = config.layers,
+                   .head_dim = config.head_dim,
                    .maps = Maps(config),
                    .gated_ffn = std::ranges::contains(FamilyOf(config).linear, Site::kGateProjW, &LinearPlace::weight),
                    .tied_head = config.tied_embeddings,
                    .sinks = config.sinks,
+                   .no_prerotary = WithoutRotary(config),
                    .experts = config.experts,
                    .decodes = config.projection == 0,
                    .heads = {},

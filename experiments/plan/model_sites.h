@@ -30,12 +30,14 @@ struct StoredWeight {
 struct ModelSites {
   std::string family;  // for messages
   int layers = 0;
-  int maps = 1;            // softmax maps per output head; 2: there is a difference
-  bool gated_ffn = true;   // has a gate_proj beside up_proj
-  bool tied_head = false;  // the head's weight is the embedding
-  bool sinks = false;      // heads have learned sinks
-  int experts = 0;         // of each layer; 0: one feed-forward, without a router
-  bool decodes = false;    // runs token by token, over caches
+  int head_dim = 0;               // channels of a head of keys or values; 0: not known
+  int maps = 1;                   // softmax maps per output head; 2: there is a difference
+  bool gated_ffn = true;          // has a gate_proj beside up_proj
+  bool tied_head = false;         // the head's weight is the embedding
+  bool sinks = false;             // heads have learned sinks
+  std::string no_prerotary = {};  // why keys cannot be taken before rotary positions; empty: they can
+  int experts = 0;                // of each layer; 0: one feed-forward, without a router
+  bool decodes = false;           // runs token by token, over caches
   // For each site with heads, by head: 1 or 2 if only that map uses it, else empty.
   std::map<Site, std::vector<std::optional<int>>> heads;
   // For the same sites, by head: its group, from 0. Heads that share keys or values are one group

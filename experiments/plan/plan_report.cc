@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/plan/key_value_bits.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/text/grammar.h"
@@ -151,6 +152,7 @@ Json PlanJson(const Plan& plan, const ModelSites& model, const std::string& name
   if (std::ranges::any_of(kSites, [&](const SiteInfo& info) { return IsWeight(info.site) && plan.Touches(info.site); }))
     json["stored"] = Attempt(plan, model, Carrying::kStored, statics).refusal;
   json["lookahead"] = simulated.resolved && simulated.resolved->SpansRows();
+  json.update(ToJson(KeyValueBitsOf(plan, plan, model)));
   return json;
 }
 
@@ -174,6 +176,9 @@ std::string PlanText(const Json& json) {
   text += "\n" + Wrapped("f32", json["f32"]) + Verdict("simulated", json["simulated"]) +
           Verdict("executed", json["executed"], json["simulated"]);
   if (json.contains("stored")) text += Verdict("in a file", json["stored"], json["simulated"]);
+  if (json.contains("key_bits"))
+    text += Formatted("bits       {:.4g} per value of keys, {:.4g} of values\n", json["key_bits"].get<double>(),
+                      json["value_bits"].get<double>());
   if (json["lookahead"].get<bool>()) text += "lookahead  a scale may span later tokens than the query\n";
   return text;
 }

@@ -6,7 +6,8 @@
 //    "sites":     [{"site", "layers", "heads", "rule", "format", "scale_per", "options", "executed"}]
 //    "f32":       [names of sites that no rule quantizes],
 //    "simulated": null or the reason why not; "executed", "stored" (only with a rule for weights): the same
-//    "lookahead": whether a scale may span later tokens than the query}
+//    "lookahead": whether a scale may span later tokens than the query,
+//    "key_bits", "value_bits" (only with a rule for them): of cached keys and values, per value (key_value_bits.h)}
 //
 // A row of sites covers the places of a site where one rule holds in the same heads; "all" is every layer or head.
 // "executed": "integer kernel"; "f32 product" (codes of weights alone, dequantized); "no kernel"; null if the rule says

@@ -33,12 +33,36 @@ void CheckOffset(const Rule& rule) {
     RefuseRule(rule, ranged + "+keep, which would put a 0 into the range", "+zero", "it with +zero");
 }
 
+// Of keys and values in normal4 to normal1: their scale is no largest magnitude, and zeros change it.
+void CheckRootMeanSquare(const Rule& rule) {
+  const std::string name(Info(rule.format).name);
+  if (rule.options.HasClip())
+    RefuseRule(rule, name + " with a clip", "the root of the mean square of the values at hand", "it without");
+  if (IsWhole(rule.granularity.kind))
+    RefuseRule(rule, name + " with " + ScaleText(rule), "one per token, channel, group<N> or block<N>.channel",
+               "token+hadamard");
+  const bool over_tokens = rule.granularity.kind == Kind::kChannel || rule.granularity.kind == Kind::kBlockChannel;
+  if (over_tokens && rule.options.keep > 0)
+    RefuseRule(rule, name + " with +keep and " + ScaleText(rule), "scales of tokens, as kept tokens count as zeros",
+               "it without +keep, or token+keep4");
+}
+
 void CheckOptions(const Rule& rule) {
   const RuleOptions& o = rule.options;
   const Kind kind = rule.granularity.kind;
   const bool clips = o.percentile.has_value() || o.mse;
   if (Info(rule.format).statistic == Statistic::kMean && clips)
     RefuseRule(rule, "a clip with the mean magnitude", "no options", "it without them");
+  if (Info(rule.format).statistic == Statistic::kRootMeanSquare && !IsWeight(rule.sites.front()))
+    CheckRootMeanSquare(rule);
+  if (o.outliers && (IsWhole(kind) || o.static_scale || HasTensorScale(rule)))
+    RefuseRule(rule,
+               "+outliers with " + std::string(o.static_scale ? "+static" : "a scale of the whole tensor or head"),
+               "scales of the values at hand: per token, channel, group<N> or block<N>.channel", "token+outliers1");
+  if (o.outliers && o.sketch)
+    RefuseRule(rule, "+outliers with +sketch, which would change the outliers", "one of the two", "it without +sketch");
+  if (o.prerotary && o.smooth)
+    RefuseRule(rule, "+prerotary with +smooth, whose mean is of rotated keys", "one of the two", "it without +smooth");
   if (HasZeroPoint(rule) && clips)
     RefuseRule(rule, "a clip with a zero point", "no options, as both ends of a group have a code",
                "int8, int6 or int4");
@@ -50,9 +74,9 @@ void CheckOptions(const Rule& rule) {
     RefuseRule(rule, "+smooth with " + ScaleText(rule), "one per token, channel, group<N> or block<N>.channel",
                "token+smooth");
   if (o.smooth && HasTensorScale(rule)) RefuseRule(rule, "+smooth with a scale per tensor", "none", "mxfp4+smooth");
-  if (o.static_scale && (o.hadamard || o.max_shift || o.keep > 0))
-    RefuseRule(rule,
-               "+static with " + TextOf(RuleOptions{.hadamard = o.hadamard, .max_shift = o.max_shift, .keep = o.keep}),
+  const RuleOptions changes{.hadamard = o.hadamard, .max_shift = o.max_shift, .keep = o.keep, .prerotary = o.prerotary};
+  if (o.static_scale && changes != RuleOptions{})
+    RefuseRule(rule, "+static with " + TextOf(changes),
                "scales of what is rounded: statistics are of the values themselves", "it without +static");
   if (o.static_scale && !IsWhole(kind) && kind != Kind::kChannel)
     RefuseRule(rule, "+static with " + ScaleText(rule), "one per tensor, head or channel", "tensor+static");
@@ -246,6 +270,8 @@ void CheckRule(const Rule& rule, const ModelSites& model) {
       RefuseRule(rule, Name(site), Formatted("a site of this {} model, which has none", model.family), WhatItHas(site));
     CheckSelector(rule, site, model, Formatted("plan rule '{}'", rule.text));
   }
+  if (rule.options.prerotary && !IsCache(rule.sites.front()) && !model.no_prerotary.empty())
+    RefuseRule(rule, "+prerotary", "none for " + model.no_prerotary, "it without +prerotary");
   if (rule.options.sink && model.sinks)
     RefuseRule(rule, "+sink", Formatted("none, as heads of this {} model have learned sinks", model.family),
                "it without +sink");

@@ -5,6 +5,7 @@
 
 #include "quant/base/error.h"
 #include "quant/calibrate/clipping.h"
+#include "quant/format/quantize.h"
 #include "quant/observe/site_statistics.h"
 
 namespace tare {
@@ -52,7 +53,8 @@ void ForColumns(const SiteBlock& block, int64_t n, const std::function<void(cons
 float DynamicClip(const Rule& rule, std::span<const float> values, float absmax) {
   if (rule.options.percentile) return PercentileClip(values, *rule.options.percentile);
   if (rule.options.mse) return LeastErrorClip(values, rule.format);
-  return absmax;
+  const Statistic statistic = Info(rule.format).statistic;
+  return statistic == Statistic::kLargest ? absmax : MagnitudeOf(values, statistic);
 }
 
 void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::function<void(const ScaleGroup&)>& body) {

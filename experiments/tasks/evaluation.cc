@@ -45,6 +45,7 @@ Evaluation::Evaluation(Model& model, PlanRun& run, const WindowOptions& windows,
             {"limit", windows.limit}} {
   if (windows.TakesPart()) json_["from"] = Name(windows.Part());
   if (run.cache()) json_["cache"] = Name(*run.cache());
+  json_.update(ToJson(run.key_value_bits()));
   for (const TaskKind* kind : kinds) {
     if (kind->convention != nullptr) json_[Formatted("{}_convention", kind->name)] = kind->convention(windows);
   }

@@ -29,7 +29,7 @@ void RoundGroup(const float* values, int64_t n, const GroupScale& group, const F
   const float inv = group.scale.inv, zero = group.zero, origin = group.origin;
   if (info.together > 1) return RoundToLattice(values, n, inv, rounded);
   if (info.max_code == 0) {
-    for (int64_t i = 0; i < n; ++i) rounded[i] = Nearest(values[i] * inv, info.grid);
+    for (int64_t i = 0; i < n; ++i) rounded[i] = Nearest((values[i] - origin) * inv, info.grid);
     return;
   }
   const float low = static_cast<float>(info.min_code) - zero, high = static_cast<float>(info.max_code) - zero;

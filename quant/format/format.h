@@ -4,14 +4,16 @@
 // Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for values
 // that cannot be negative (probabilities) and, with a zero point (zero_point.h), for values that lean to one side.
 // Their scale is an f32, and integer kernels accept them. The others are MX formats and NVFP4, which define how many
-// values share a scale; FP8 and NF4 with an f32; ternary weights, whose scale is their mean magnitude; and E8P, where
-// eight weights share a code (lattice.h). bf16, for caches only, has neither codes nor a scale.
+// values share a scale; FP8 and NF4 with an f32; ternary weights, whose scale is their mean magnitude; E8P, where
+// eight weights share a code (lattice.h); and normal4 to normal1, for what is normal after a rotation, whose scale is
+// the root of the mean square. bf16, for caches only, has neither codes nor a scale.
 //
 // A suffix of the name selects another rule for the scale and for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
 // of two, as in MX, instead of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table. A user's
 // own list of values is a format too (listed_grid.h).
 //
-// A suffix with a plus gives signed integers another range of codes: int4+full, int4+zero, int4+min (CodeRange).
+// A suffix with a plus gives signed integers another range of codes: int4+full, int4+zero, int4+min, and normal values
+// a mean: normal3+mean (CodeRange).
 #pragma once
 
 #include <algorithm>
@@ -49,6 +51,10 @@ enum class Format {
   kNf4,
   kTernary,
   kE8P,
+  kNormal4,
+  kNormal3,
+  kNormal2,
+  kNormal1,
   kBf16,
 };
 
@@ -60,7 +66,8 @@ enum class Statistic { kLargest, kMean, kRootMeanSquare };
 //   kFull   symmetric with the lowest code, -2^(b-1) .. 2^(b-1)-1
 //   kZero   0 .. 2^b-1 from the group's smallest value to its largest; a whole code, the zero point, stands for 0
 //   kMin    0 .. 2^b-1 likewise; code 0 stands for the smallest value itself
-enum class CodeRange { kOwn, kFull, kZero, kMin };
+//   kMean   of normal4 to normal1: their values, about the group's mean
+enum class CodeRange { kOwn, kFull, kZero, kMin, kMean };
 
 struct FormatInfo {
   Format format = Format::kF32;
@@ -76,10 +83,10 @@ struct FormatInfo {
   int together = 1;  // neighbouring values that have one code
 
   // What a group's largest magnitude is scaled to, in codes; with a zero point or a minimum, the group's whole range.
-  // kFull scales to the middle of its two ends' magnitudes, 7.5 of int4+full. Of e8p, what the root of the mean square
-  // is scaled to: where normal values lose least, as QuIP# has it.
+  // kFull scales to the middle of its two ends' magnitudes, 7.5 of int4+full. Of e8p and normal4 to normal1, what the
+  // root of the mean square is scaled to: where normal values lose least, for e8p as QuIP# has it.
   constexpr float Largest() const {
-    if (statistic == Statistic::kRootMeanSquare) return 1.03f;
+    if (statistic == Statistic::kRootMeanSquare) return together > 1 ? 1.03f : 1.0f;
     if (max_code == 0) return grid.largest;
     return static_cast<float>(max_code) + (range == CodeRange::kFull ? 0.5f : 0.0f);
   }
@@ -112,6 +119,10 @@ inline constexpr auto kBaseFormats = std::to_array<FormatInfo>({
     {Format::kTernary, "ternary", 2, 0, 0, kSigns, ScaleType::kF32, 0, Statistic::kMean},
     {Format::kE8P, "e8p", 2, 0, 0, kLatticeValues, ScaleType::kF32, 0, Statistic::kRootMeanSquare, CodeRange::kOwn,
      kLatticeWidth},
+    {Format::kNormal4, "normal4", 4, 0, 0, kLloydMax4, ScaleType::kF32, 0, Statistic::kRootMeanSquare},
+    {Format::kNormal3, "normal3", 3, 0, 0, kLloydMax3, ScaleType::kF32, 0, Statistic::kRootMeanSquare},
+    {Format::kNormal2, "normal2", 2, 0, 0, kLloydMax2, ScaleType::kF32, 0, Statistic::kRootMeanSquare},
+    {Format::kNormal1, "normal1", 1, 0, 0, kLloydMax1, ScaleType::kF32, 0, Statistic::kRootMeanSquare},
     {Format::kBf16, "bf16", 16},
 });
 
@@ -239,12 +250,27 @@ inline constexpr auto kRangedInfos = [] {
   return rows;
 }();
 
+// Normal values about a mean; of keys and values, in no file.
+inline constexpr auto kMeanInfos = [] {
+  std::array rows{kFormats[static_cast<size_t>(Format::kNormal4)], kFormats[static_cast<size_t>(Format::kNormal3)],
+                  kFormats[static_cast<size_t>(Format::kNormal2)], kFormats[static_cast<size_t>(Format::kNormal1)]};
+  constexpr std::string_view kNames[] = {"normal4+mean", "normal3+mean", "normal2+mean", "normal1+mean"};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].format = WithRange(rows[i].format, CodeRange::kMean);
+    rows[i].name = kNames[i];
+    rows[i].range = CodeRange::kMean;
+  }
+  return rows;
+}();
+
 constexpr Format WithoutRange(Format format) {
   const auto row = static_cast<size_t>(format);
   return row < kRangedFrom ? format : static_cast<Format>(row % kRangedFrom);
 }
 
 constexpr const FormatInfo& RangedInfo(Format format) {
+  const auto about_mean = std::ranges::find(kMeanInfos, format, &FormatInfo::format);
+  if (about_mean != kMeanInfos.end()) return *about_mean;
   return *std::ranges::find(kRangedInfos, format, &FormatInfo::format);
 }
 
@@ -260,10 +286,10 @@ constexpr bool HasCodes(Format format) { return format != Format::kF32 && format
 // Integer codes and an f32 scale.
 constexpr bool IsInteger(Format format) { return Info(format).max_code > 0; }
 
-// Whether each group has a zero point or a minimum besides its scale.
+// Whether each group has a zero point, a minimum or a mean besides its scale.
 constexpr bool HasOffset(Format format) {
   const CodeRange range = Info(format).range;
-  return range == CodeRange::kZero || range == CodeRange::kMin;
+  return range == CodeRange::kZero || range == CodeRange::kMin || range == CodeRange::kMean;
 }
 
 // The narrowest integers of 4, 6 or 8 bits, as kernels take them, whose codes, times `step`, cover all values of a

@@ -9,6 +9,9 @@
 //   E5M2    steps of 2^-16 below 2^-13, doubling up to 57344; its codes of infinity and NaN are not values
 //   1/64    steps of 1/64 up to 127/64, symmetric: MXINT8 without its lowest code
 //   NF4     16 quantiles of the normal law, 0 among them: Dettmers et al., arXiv 2305.14314, appendix E
+//   normal  2, 4, 8 or 16 values at which a normal variable of variance 1 loses least: each is the mean of what is
+//           rounded to it (Lloyd, Max 1960; TurboQuant, arXiv 2504.19874, and HIGGS, arXiv 2411.17525, use them after
+//           a rotation)
 //
 //   E8P     odd quarters up to 11/4; eight neighbours together are a point of a lattice (lattice.h)
 //   ternary -1 0 1: BitNet b1.58, arXiv 2402.17764
@@ -62,6 +65,15 @@ inline constexpr std::array<float, 16> kNf4Levels{
     1.0f,
 };
 
+inline constexpr std::array<float, 2> kLloydMax1Levels{-0.7978845608f, 0.7978845608f};
+inline constexpr std::array<float, 4> kLloydMax2Levels{-1.5104176085f, -0.4527800346f, 0.4527800346f, 1.5104176085f};
+inline constexpr std::array<float, 8> kLloydMax3Levels{-2.1519457045f, -1.3439092785f, -0.7560052812f, -0.2450941789f,
+                                                       0.2450941789f,  0.7560052812f,  1.3439092785f,  2.1519457045f};
+inline constexpr std::array<float, 16> kLloydMax4Levels{-2.7325895710f, -2.0690172265f, -1.6180463860f, -1.2562311973f,
+                                                        -0.9423404565f, -0.6567591185f, -0.3880482995f, -0.1283950299f,
+                                                        0.1283950299f,  0.3880482995f,  0.6567591185f,  0.9423404565f,
+                                                        1.2562311973f,  1.6180463860f,  2.0690172265f,  2.7325895710f};
+
 inline constexpr Grid kE2M1{1, 1.0f, 6.0f};
 inline constexpr Grid kE2M3{3, 1.0f, 7.5f};
 inline constexpr Grid kE3M2{2, 0.25f, 28.0f};
@@ -70,6 +82,10 @@ inline constexpr Grid kE5M2{2, 0x1p-14f, 57344.0f};
 inline constexpr Grid kSixtyFourths{6, 1.0f, 127.0f / 64.0f, {}, true};
 inline constexpr Grid kSigns{0, 1.0f, 1.0f};
 inline constexpr Grid kNormalQuantiles{0, 0.0f, 1.0f, kNf4Levels};
+inline constexpr Grid kLloydMax1{0, 0.0f, kLloydMax1Levels.back(), kLloydMax1Levels};
+inline constexpr Grid kLloydMax2{0, 0.0f, kLloydMax2Levels.back(), kLloydMax2Levels};
+inline constexpr Grid kLloydMax3{0, 0.0f, kLloydMax3Levels.back(), kLloydMax3Levels};
+inline constexpr Grid kLloydMax4{0, 0.0f, kLloydMax4Levels.back(), kLloydMax4Levels};
 inline constexpr Grid kLatticeValues{0, 0.0f, 2.75f, kOddQuarters};
 
 // Adding 1.5 * 2^(23 - mantissa_bits) times the magnitude's power of two gives a sum whose last bit is the grid's step,

@@ -135,15 +135,15 @@ void UnpackPoints(const uint8_t* packed, std::span<Value> values) {
 
 void PackGroup(int bits, const Group& u, uint8_t* out) {
   if (bits >= 4) out = PackPlane<4>(u, 0, out);
-  if (bits != 4) out = PackPlane<2>(u, bits == 6 ? 4 : 0, out);
-  if (bits == 3) PackPlane<1>(u, 2, out);
+  if (bits == 2 || bits == 3 || bits == 6) out = PackPlane<2>(u, bits == 6 ? 4 : 0, out);
+  if (bits == 1 || bits == 3) PackPlane<1>(u, bits == 3 ? 2 : 0, out);
 }
 
 Group UnpackGroup(int bits, const uint8_t* in) {
   Group u{};
   if (bits >= 4) in = UnpackPlane<4>(in, 0, u);
-  if (bits != 4) in = UnpackPlane<2>(in, bits == 6 ? 4 : 0, u);
-  if (bits == 3) UnpackPlane<1>(in, 2, u);
+  if (bits == 2 || bits == 3 || bits == 6) in = UnpackPlane<2>(in, bits == 6 ? 4 : 0, u);
+  if (bits == 1 || bits == 3) UnpackPlane<1>(in, bits == 3 ? 2 : 0, u);
   return u;
 }
 

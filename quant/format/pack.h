@@ -5,6 +5,7 @@
 //   4 bits   32 bytes per group   byte i      = low(u[i]) | low(u[i + 32]) << 4                          i < 32
 //   2 bits   16 bytes per group   byte i      = u[i] | u[i + 16] << 2 | u[i + 32] << 4 | u[i + 48] << 6  i < 16
 //   3 bits   24 bytes per group   the low two bits as for 2 bits, then the high one: bit j of byte i of u[i + 8 j]
+//   1 bit    8 bytes per group    bit j of byte i of u[i + 8 j]
 //   6 bits   48 bytes per group   the low four bits as for 4 bits, then the high two as for 2 bits
 //   e8p      two bytes per eight values, no groups: the code of lattice.h, its low byte first
 //

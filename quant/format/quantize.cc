@@ -8,6 +8,20 @@
 #include "quant/base/error.h"
 
 namespace tare {
+namespace {
+
+// The mean less the root of the mean square about it, and with it.
+Ends AboutMean(std::span<const float> values) {
+  double sum = 0, squares = 0;
+  const auto n = static_cast<double>(values.size());
+  for (const float x : values) sum += double{x};
+  const double mean = sum / n;
+  for (const float x : values) squares += (double{x} - mean) * (double{x} - mean);
+  const double deviation = std::sqrt(squares / n);
+  return {static_cast<float>(mean - deviation), static_cast<float>(mean + deviation)};
+}
+
+}  // namespace
 
 std::optional<size_t> FirstNotFinite(std::span<const float> values) {
   const auto found = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
@@ -33,6 +47,7 @@ float MagnitudeOf(std::span<const float> values, Statistic statistic) {
 }
 
 Ends EndsOf(std::span<const float> values, Format format) {
+  if (Info(format).range == CodeRange::kMean) return AboutMean(values);
   if (HasOffset(format)) {
     const auto [smallest, largest] = std::ranges::minmax(values);
     return {smallest, largest};

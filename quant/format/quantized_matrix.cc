@@ -44,6 +44,8 @@ void CheckShape(const QuantizedMatrix& m, const std::string& where) {
   const FormatInfo& info = Info(m.format);
   if (!HasCodes(m.format) || (IsInteger(m.format) && info.min_code == 0 && !HasOffset(m.format)))
     Fail("{}: got format {}, expected one of signed values", where, info.name);
+  if (info.bits == 1 || info.range == CodeRange::kMean)
+    Fail("{}: got format {}, expected one of weights; try normal2", where, info.name);
   if (m.out < 1 || m.in < 1 || m.in > std::numeric_limits<int64_t>::max() / 8 / m.out)
     Fail("{}: got {} x {} weights, expected at least one and no more than fit in memory", where, m.out, m.in);
   if (info.block > 0 && m.group != info.block)

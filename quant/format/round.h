@@ -21,6 +21,8 @@
 //           code = clamp(round_half_even(x * inv) + zero)     value = (code - zero) * scale
 //   +min    inv and scale likewise, of low = smallest and high = largest
 //           code = clamp(round_half_even((x - low) * inv))    value = code * scale + low
+//   +mean   of normal4 to normal1: low = mean - deviation, high = mean + deviation, the root of the mean square about
+//           the mean; scale = (high - low) / 2, value = code * scale + (low + high) / 2
 //
 // A range below 2^-100 has scale 0 and codes 0: the values become 0 (+zero) or the smallest of them (+min), so that a
 // group of equal values is exact with +min. Sources: +full is what compressed-tensors and GPTQ call symmetric; +zero is
@@ -43,7 +45,8 @@ struct Scale {
   float scale;  // value of one code; 0 with inv 0
 };
 
-// absmax: finite, >= 0; for ternary the mean magnitude, for e8p the root of the mean square. tensor_absmax: the largest
+// absmax: finite, >= 0; for ternary the mean magnitude, for e8p and normal4 to normal1 the root of the
+// mean square. tensor_absmax: the largest
 // magnitude of all values that share the format's f32 per tensor, if it has one (NVFP4). Source: Dettmers et al., arXiv
 // 2208.07339, eq. 1 (absmax quantization), symmetric.
 inline Scale ScaleFor(float absmax, Format format, float tensor_absmax) {
@@ -88,12 +91,14 @@ struct Ends {
 struct GroupScale {
   Scale scale;
   float zero = 0;    // a whole code; of +zero
-  float origin = 0;  // of +min
+  float origin = 0;  // of +min and +mean
 };
 
 // ends: finite. An infinite range gives an infinite scale, which readers of scales refuse.
 inline GroupScale GroupScaleFor(Ends ends, Format format, float tensor_absmax) {
   if (!HasOffset(format)) return {ScaleFor(ends.high, format, tensor_absmax)};
+  if (Info(format).range == CodeRange::kMean)
+    return {.scale = ScaleFor(ends.high / 2 - ends.low / 2, format), .origin = ends.low / 2 + ends.high / 2};
   const bool has_zero = Info(format).range == CodeRange::kZero;
   const float low = has_zero ? std::min(ends.low, 0.0f) : ends.low;
   const float range = (has_zero ? std::max(ends.high, 0.0f) : ends.high) - low, qmax = Info(format).Largest();
@@ -107,7 +112,7 @@ inline GroupScale GroupScaleFor(Ends ends, Format format, float tensor_absmax) {
 // As Rounded does, with the group's zero point or minimum.
 inline float RoundedIn(float value, const GroupScale& group, Format format) {
   const FormatInfo& info = Info(format);
-  if (!HasOffset(format)) return Rounded(value, group.scale.inv, format);
+  if (!HasOffset(format) || !IsInteger(format)) return Rounded(value - group.origin, group.scale.inv, format);
   const float code = std::nearbyint((value - group.origin) * group.scale.inv) + group.zero;
   return std::clamp(code, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
 }

@@ -19,18 +19,15 @@ constexpr size_t kMaxText = 65536;
 constexpr int kMaxIndex = 65535;
 
 constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {
-    {"smooth", &RuleOptions::smooth},
-    {"maxshift", &RuleOptions::max_shift},
-    {"sink", &RuleOptions::sink},
-    {"static", &RuleOptions::static_scale},
-    {"mse", &RuleOptions::mse},
-    {"prerotary", &RuleOptions::prerotary},
-    {"unnormalized", &RuleOptions::unnormalized},
+    {"smooth", &RuleOptions::smooth},       {"sketch", &RuleOptions::sketch},
+    {"maxshift", &RuleOptions::max_shift},  {"sink", &RuleOptions::sink},
+    {"static", &RuleOptions::static_scale}, {"mse", &RuleOptions::mse},
+    {"prerotary", &RuleOptions::prerotary}, {"unnormalized", &RuleOptions::unnormalized},
 };
 
 // Options with a number, and how one looks; hadamard's may be left out.
 constexpr std::pair<std::string_view, std::string_view> kNumbered[] = {
-    {"keep", "keep4"}, {"hadamard", "hadamard64"}, {"p", "p99.9"}};
+    {"keep", "keep4"}, {"hadamard", "hadamard64"}, {"p", "p99.9"}, {"outliers", "outliers1"}};
 
 void AppendWord(std::string& list, std::string_view word) {
   if (!list.empty()) list += ' ';
@@ -207,6 +204,13 @@ Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
   return *granularity;
 }
 
+// A number without a sign or an exponent, from least to most.
+std::optional<double> Percent(std::string_view number, double least, double most) {
+  const double percent = ParseNumber<double>(number).value_or(-1);
+  if (number.find_first_not_of("0123456789.") != number.npos || percent < least || percent > most) return std::nullopt;
+  return percent;
+}
+
 // Splits a word into letters and a number: p99.9 has one, others do not.
 void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   const size_t at = Place();
@@ -224,12 +228,11 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   }
   const RuleOptions before = options;
   if (name == "p") {
-    const double percentile = ParseNumber<double>(number).value_or(0.0);
-    if (number.find_first_not_of("0123456789.") != number.npos || percentile < 1.0 || percentile > 100.0 ||
-        options.percentile) {
-      Refuse(at, "one percentile from 1 to 100: p99.9");
-    }
-    options.percentile = percentile;
+    options.percentile = Percent(number, 1.0, 100.0);
+    if (!options.percentile || before.percentile) Refuse(at, "one percentile from 1 to 100: p99.9");
+  } else if (name == "outliers") {
+    options.outliers = Percent(number, 0.01, 50.0);
+    if (!options.outliers || before.outliers) Refuse(at, "one percentage from 0.01 to 50: outliers1");
   } else if (name == "keep") {
     options.keep = ParseNumber<int>(number).value_or(0);
     if (options.keep < 1 || options.keep > kMaxIndex || before.keep != 0)
@@ -272,9 +275,10 @@ std::string TextOf(const Rule& rule) {
 
 // What "+zero" makes of a rule's format; nullopt where the word is no range that the site may have.
 std::optional<CodeRange> RangeOf(const SiteClass& site_class, std::string_view word) {
+  if (!HasWord(site_class.options, word)) return std::nullopt;
+  if (word == "mean") return CodeRange::kMean;
   const auto found = std::ranges::find(kRangeWords, word, &RangeWord::word);
-  if (found == kRangeWords.end() || !HasWord(site_class.options, word)) return std::nullopt;
-  return found->range;
+  return found == kRangeWords.end() ? std::nullopt : std::optional(found->range);
 }
 
 bool Parser::TakeRange(const SiteClass& site_class, Format& format) {
@@ -285,11 +289,13 @@ bool Parser::TakeRange(const SiteClass& site_class, Format& format) {
     pos_ = at;
     return false;
   }
-  if (Info(format).range != CodeRange::kOwn) Refuse(at, "one of full, zero and min at most");
-  if (!std::ranges::contains(kRangedBases, format))
-    RefuseAt(at,
-             Formatted("got '{}' with {}, expected int8, int6, int4, int3 or int2 with it", word, Info(format).name));
-  format = WithRange(format, *range);
+  if (Info(format).range != CodeRange::kOwn) Refuse(at, "one of full, zero, min and mean at most");
+  const Format ranged = WithRange(format, *range);
+  if (!std::ranges::contains(kRangedInfos, ranged, &FormatInfo::format) &&
+      !std::ranges::contains(kMeanInfos, ranged, &FormatInfo::format))
+    RefuseAt(at, Formatted("got '{}' with {}, expected {} with it", word, Info(format).name,
+                           word == "mean" ? "normal4 to normal1" : "int8, int6, int4, int3 or int2"));
+  format = ranged;
   return true;
 }
 

@@ -10,10 +10,10 @@
 //                                                      and of bf16, which has no scale
 //   format   = a name of format.h | "grid(" value {" " value} ")"
 //   selector = "[" item {"," item} "]"            item = l, h, m or e with a number or a range a-b: [l0-3,h2,m1]
-//   option   = full | zero | min                       another range of codes for integers of weights, k and v
-//              (CodeRange); at most one. It becomes part of the rule's format
-//            | smooth | hadamard[<n>] | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary
-//            | unnormalized
+//   option   = full | zero | min | mean                another range of codes (CodeRange), for integers of weights, k
+//              and v and for normal4 to normal1 of k and v; at most one. It becomes part of the rule's format
+//            | smooth | hadamard[<n>] | sketch | maxshift | sink | keep<n> | outliers<percent> | static
+//            | p<percent> | mse | prerotary | unnormalized
 //
 // Layers, heads and experts count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only
 // dimensions that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the
@@ -63,13 +63,15 @@ struct Selector {
 struct RuleOptions {
   bool smooth = false;                  // subtract a constant vector
   std::optional<RotatedRuns> hadamard;  // "hadamard", "hadamard16": rotate channels, all or in runs
+  bool sketch = false;                  // one more bit per channel: signs of what rounding left, projected
   bool max_shift = false;               // "maxshift": subtract the row's maximum
   bool sink = false;                    // an added key of logit 0 and value 0; for f32 too
   int keep = 0;                         // "keep4": the first keys stay as they are
+  std::optional<double> outliers;       // "outliers1": so many percent of a group stay as they are, 0 .. 50
   bool static_scale = false;            // "static": scales frozen at calibration
   std::optional<double> percentile;     // "p99.9": clip at this percentile of |x|, 1 .. 100
   bool mse = false;                     // clip where the squared error is least; excludes a percentile
-  bool prerotary = false;               // cached keys are kept as they are before rotary position embedding
+  bool prerotary = false;               // keys are rounded as they are before rotary positions
   bool unnormalized = false;            // probabilities are not divided by the sum that rounding left
 
   // Of rows of so many channels; null without +hadamard. Throws Error as PlanRotation does.

@@ -14,9 +14,11 @@ std::string TextOf(const RuleOptions& options) {
   if (options.smooth) text += "+smooth";
   if (options.hadamard) text += "+hadamard";
   if (options.hadamard && options.hadamard->channels > 0) text += Formatted("{}", options.hadamard->channels);
+  if (options.sketch) text += "+sketch";
   if (options.max_shift) text += "+maxshift";
   if (options.sink) text += "+sink";
   if (options.keep > 0) text += Formatted("+keep{}", options.keep);
+  if (options.outliers) text += Formatted("+outliers{}", *options.outliers);  // 0.01 .. 50: never with an exponent
   if (options.static_scale) text += "+static";
   if (options.percentile) text += Formatted("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
   if (options.mse) text += "+mse";

@@ -18,9 +18,11 @@ constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
 constexpr Kind kOfCache[] = {Kind::kToken, Kind::kChannel};
 
 constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
-constexpr Format kWeights[] = {Format::kInt8, Format::kInt6,    Format::kInt4, Format::kInt3,
-                               Format::kInt2, Format::kTernary, Format::kE8P};
-constexpr Format kKeysAndValues[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kInt3, Format::kInt2};
+constexpr Format kWeights[] = {Format::kInt8,    Format::kInt6, Format::kInt4,    Format::kInt3,    Format::kInt2,
+                               Format::kTernary, Format::kE8P,  Format::kNormal4, Format::kNormal3, Format::kNormal2};
+constexpr Format kKeysAndValues[] = {Format::kInt8,    Format::kInt6,    Format::kInt4,
+                                     Format::kInt3,    Format::kInt2,    Format::kNormal4,
+                                     Format::kNormal3, Format::kNormal2, Format::kNormal1};
 constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kBf16};
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
@@ -68,8 +70,12 @@ constexpr std::pair<Site, SiteClass> kClasses[] = {
     {Site::kQNorm, kNormedQueryKey},
     {Site::kKNorm, kNormedQueryKey},
     {Site::kQ, {"lhm", kOfHead, "smooth hadamard static p mse", kSigned}},
-    {Site::kK, {"lhm", kOfKeysAndValues, "full zero min smooth hadamard keep static p mse", kKeysAndValues}},
-    {Site::kV, {"lh", kOfKeysAndValues, "full zero min smooth hadamard keep static p mse", kKeysAndValues, "", true}},
+    {Site::kK,
+     {"lhm", kOfKeysAndValues, "full zero min mean smooth hadamard sketch keep outliers static p mse prerotary",
+      kKeysAndValues}},
+    {Site::kV,
+     {"lh", kOfKeysAndValues, "full zero min mean smooth hadamard keep outliers static p mse", kKeysAndValues, "",
+      true}},
     {Site::kAttnLogits, {"lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"}},
     {Site::kProbs, {"lhm", kOfMaps, "keep unnormalized", kUnsigned}},
     {Site::kDifference, {"lh", kOfMaps, "keep p mse", kEither}},

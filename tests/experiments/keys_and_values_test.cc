@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and values in few bits with zero points or minima (KIVI has these), against loops over whole matrices in double.
+// Keys and values as the literature of caches rounds them, against loops over whole matrices in double: zero points and
+// minima (KIVI), outliers set apart and keys before rotary positions (KVQuant), normal levels and sketches
+// (TurboQuant).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,8 +9,15 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/model/plan_run.h"
+#include "experiments/model/sequence_cache.h"
 #include "quant/base/error.h"
+#include "quant/format/grid.h"
+#include "quant/format/hadamard.h"
+#include "quant/format/sign_sketch.h"
 #include "tests/support/call.h"
+#include "tests/support/golden.h"
+#include "tests/support/logits.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/simulated_plan.h"
 
@@ -123,7 +132,144 @@ TEST(KeysAndValues, WhatHasNoMeaningIsRefusedByRule) {
   refused("k=int4/channel+min+keep4", "got int4+min with +keep, which would put a 0 into the range, expected +zero");
   refused("v=int4/head+full+static+mse", "got +full with +static and +mse, expected one of the two");
   EXPECT_NO_THROW(SimulatedPlan("k=int4/token+min+keep4", Config()));
+  refused("k=normal2/head", "got normal2 with a scale per head, expected one per token, channel, group<N> or");
+  refused("v=normal4/token+mse", "got normal4 with a clip, expected the root of the mean square of the values at hand");
+  refused("k=normal2/channel+static", "got normal2 with a clip");
+  refused("k=int4/token+mean", "got 'mean' with int4, expected normal4 to normal1 with it");
+  refused("k=normal4/token+min", "got 'min' with normal4, expected int8, int6, int4, int3 or int2 with it");
+  refused("weights=normal4/channel+mean", "got 'mean', expected one of full zero min hadamard mse");
+  refused("k=int4/head+outliers1", "got +outliers with a scale of the whole tensor or head");
+  refused("k=int4/channel+static+outliers1", "got +outliers with +static");
+  refused("k=nvfp4+outliers1", "got +outliers with a scale of the whole tensor or head");
+  refused("k=normal3/block32.channel+keep4",
+          "got normal3 with +keep and a scale per block32.channel, expected scales of");
+  refused("k=normal3/channel+mean+keep4", "got normal3+mean with +keep");
+  refused("k=int4/token+outliers1+sketch", "got +outliers with +sketch, which would change the outliers");
+  refused("k=int4/token+smooth+prerotary", "got +prerotary with +smooth");
+  refused("k=int4/head+static+prerotary", "got +static with +prerotary, expected scales of what is rounded");
+  refused("v=int4/token+sketch", "got 'sketch', expected one of full");
+  refused("v=int4/token+outliers51", "got 'outliers51', expected one percentage from 0.01 to 50: outliers1");
+  refused("v=int4/token+outliers1e0", "got 'outliers1e0', expected one percentage");
+  refused("v=int4/token+outliers1+outliers1", "expected one percentage");
   refused("q=int4/token+zero", "got 'zero', expected one of smooth hadamard static p mse");
+}
+
+// The nearest of the levels, by the root of the mean square of each token.
+TEST(KeysAndValues, NormalLevelsAreOfTheMeanSquare) {
+  const std::vector<float> x = RandomNormal(kTokens * kWidth, 3), got = Rounded("v=normal3/token", Site::kV, x);
+  for (int64_t t = 0; t < kTokens; ++t) {
+    double squares = 0;
+    for (int64_t c = 0; c < kWidth; ++c) squares += std::pow(double{x[t * kWidth + c]}, 2);
+    const double rms = std::sqrt(squares / kWidth);
+    for (int64_t c = 0; c < kWidth; ++c) {
+      double nearest = INFINITY, least = INFINITY;
+      for (const float level : kLloydMax3Levels) {
+        const double error = std::fabs(x[t * kWidth + c] - level * rms);
+        if (error < least) least = error, nearest = level * rms;
+      }
+      ASSERT_NEAR(got[t * kWidth + c], nearest, 1e-5) << t << ' ' << c;
+    }
+  }
+  EXPECT_EQ(Rounded("k=normal1/token", Site::kK, std::vector<float>(kTokens * kWidth, 0.0f)),
+            std::vector<float>(kTokens * kWidth, 0.0f));
+}
+
+// Of each channel its mean and the root of the mean square about it.
+TEST(KeysAndValues, NormalLevelsAboutTheMean) {
+  std::vector<float> x = RandomNormal(kTokens * kWidth, 6);
+  for (int64_t i = 0; i < std::ssize(x); ++i) x[i] += static_cast<float>(i % kWidth);
+  const std::vector<float> got = Rounded("k=normal2/channel+mean", Site::kK, x);
+  for (int64_t c = 0; c < kWidth; ++c) {
+    double mean = 0, squares = 0;
+    for (int64_t t = 0; t < kTokens; ++t) mean += double{x[t * kWidth + c]} / kTokens;
+    for (int64_t t = 0; t < kTokens; ++t) squares += std::pow(x[t * kWidth + c] - mean, 2);
+    const double deviation = std::sqrt(squares / kTokens);
+    int others = 0;
+    for (int64_t t = 0; t < kTokens; ++t) {
+      const double from_mean = (x[t * kWidth + c] - mean) / deviation;
+      const double expected = mean + deviation * NearestLevel(static_cast<float>(from_mean), kLloydMax2Levels);
+      others += std::fabs(got[t * kWidth + c] - expected) > 1e-4;
+    }
+    EXPECT_LE(others, 1) << c;  // near the middle of two levels
+  }
+  EXPECT_EQ(Rounded("v=normal1/token+mean", Site::kV, std::vector<float>(kTokens * kWidth, 3.0f)),
+            std::vector<float>(kTokens * kWidth, 3.0f));
+  const std::vector<float> large(kTokens * kWidth, 2e38f);  // the sum of two is beyond f32
+  EXPECT_EQ(Rounded("v=normal1/token+mean", Site::kV, large), large);
+  EXPECT_EQ(Plan::Parse("k = normal3/channel+prerotary+mean").canonical(), "k=normal3/channel+mean+prerotary");
+}
+
+// One value of 75 in each channel, the farthest from the median, and a range of the others.
+TEST(KeysAndValues, OutliersStayAndWidenNoScale) {
+  std::vector<float> x = RandomNormal(kTokens * kWidth, 4);
+  for (int64_t c = 0; c < kWidth; ++c) x[(c * 7 % kTokens) * kWidth + c] = c % 2 == 0 ? 50 : -50;
+  const std::vector<float> got = Rounded("k=int2/channel+min+outliers1", Site::kK, x);
+  for (int64_t c = 0; c < kWidth; ++c) {
+    float low = INFINITY, high = -INFINITY;
+    for (int64_t t = 0; t < kTokens; ++t) {
+      const float value = x[t * kWidth + c];
+      if (std::fabs(value) < 50) low = std::min(low, value), high = std::max(high, value);
+    }
+    for (int64_t t = 0; t < kTokens; ++t) {
+      const size_t i = t * kWidth + c;
+      if (std::fabs(x[i]) == 50) {
+        EXPECT_EQ(got[i], x[i]);
+      } else {
+        EXPECT_LE(std::fabs(got[i] - x[i]), 0.5001f * (high - low) / 3) << c;
+      }
+    }
+  }
+}
+
+TEST(KeysAndValues, ASketchIsOfTheRotatedResidual) {
+  const std::vector<float> x = RandomNormal(kTokens * kWidth, 5);
+  const std::vector<float> got = Rounded("k=normal2/token+hadamard+sketch", Site::kK, x);
+  std::vector<float> expected = x;
+  const Hadamard& rotation = PlanRotation(kWidth);
+  for (int64_t t = 0; t < kTokens; ++t) {
+    float* const row = expected.data() + t * kWidth;
+    rotation.Rotate(row, row);
+    std::vector<float> levels(row, row + kWidth);
+    double squares = 0;
+    for (const float value : levels) squares += std::pow(double{value}, 2);
+    const auto rms = static_cast<float>(std::sqrt(squares / kWidth));
+    for (float& value : levels) value = NearestLevel(value / rms, kLloydMax2Levels) * rms;
+    PlanSketch(kWidth).AddResidual({row, static_cast<size_t>(kWidth)}, levels);
+    rotation.RotateBack(levels.data(), row);
+  }
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << i;
+}
+
+// As a cache that keeps them so computes it: the two differ by the 15 bits of probabilities beside codes.
+TEST(KeysAndValues, BeforeRotaryAsInACache) {
+  for (const char* name : {"diffllama-mha", "diff-v2-gqa", "smollm3"}) {
+    Model model(GoldenFolder(name));
+    const auto logits = [&](const char* plan) {
+      PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
+      SequenceCache cache(model.config(), run.cache().value_or(CachePlan{}));
+      TokenBatch batch;
+      run.cache() ? batch.AddAfter(cache, 0, GoldenRows(name).front()) : batch.Add(0, GoldenRows(name).front());
+      return LogitsOf(model, batch, run.Begin(model));
+    };
+    const std::vector<float> exact = logits("f32"), cached = logits("cache_k=int4/token+prerotary"),
+                             simulated = logits("k=int4/token+prerotary");
+    double error = 0, difference = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      error += std::pow(double{cached[i]} - exact[i], 2);
+      difference += std::pow(double{cached[i]} - simulated[i], 2);
+    }
+    EXPECT_GT(error, 0) << name;
+    EXPECT_LT(difference, 0.01 * error) << name;
+  }
+}
+
+TEST(KeysAndValues, BeforeRotaryIsRefusedWhereThereIsNone) {
+  for (const auto& [name, message] : {std::pair{"phi4flash", "which has no rotary positions"}, {"phi3", "longrope"}}) {
+    const ModelSites sites = ModelSitesOf(LoadConfig(GoldenFolder(name)));
+    EXPECT_THAT(Call([&] { ResolvedPlan(Plan::Parse("k=int4/token+prerotary"), sites, Carrying::kSimulated); }),
+                ThrowsMessage<Error>(HasSubstr(message)))
+        << name;
+  }
 }
 
 // Kernels have codes of 8, 6 and 4 bits around 0.

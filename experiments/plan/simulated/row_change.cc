@@ -10,11 +10,12 @@ bool RowsAreKeys(Site site) { return site == Site::kK || site == Site::kV; }
 
 }  // namespace
 
-RowChange::RowChange(const RuleOptions& options, const SiteBlock& block)
+RowChange::RowChange(const RuleOptions& options, const SiteBlock& block, const KeyRotary* rotary)
     : block_(block),
       max_shift_(options.max_shift),
       keep_(options.keep),
-      rotation_(options.Rotation(block.first_columns)) {
+      rotation_(options.Rotation(block.first_columns)),
+      rotary_(rotary) {
   if (Any()) made_.resize(static_cast<size_t>(block.rows));
 }
 
@@ -33,12 +34,14 @@ void RowChange::Make(int64_t r, std::span<float> row) {
     for (float& x : row) x -= made.shift;
   }
   std::ranges::fill(kept, 0.0f);  // which widens no scale
+  if (rotary_) rotary_->TurnBack(row.data(), block_.first_row + r);
   if (rotation_) rotation_->Rotate(row.data(), row.data());
 }
 
 void RowChange::Undo(int64_t r, std::span<float> row) const {
   const Made& made = made_[static_cast<size_t>(r)];
   if (rotation_) rotation_->RotateBack(row.data(), row.data());
+  if (rotary_) rotary_->Turn(row.data(), block_.first_row + r);
   for (float& x : row) x += made.shift;
   std::ranges::copy(made.kept, row.begin());
 }

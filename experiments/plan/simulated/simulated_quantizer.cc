@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/plan/simulated/row_change.h"
+#include "experiments/plan/set_apart.h"
 #include "kernels/attention/prefix_mean.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
+#include "quant/format/sign_sketch.h"
 
 namespace tare {
 namespace {
@@ -37,17 +38,56 @@ void QuantizeWithZeroPoint(std::span<float> group, Format format) {
 
 // Near f32's end a scale that is rounded up is too large for the largest code.
 void CheckScale(const SiteBlock& block, const ScaleGroup& group, float clip, float scale, Format format) {
-  if (std::isfinite(scale * Info(format).Largest())) return;
+  if (std::isfinite(scale * Info(format).LargestCode())) return;
   Fail(
       "{}, sequence {}, row {}: got {}, expected a magnitude whose scale in {} fits in f32; try the model without a "
       "plan",
       TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Info(format).name);
 }
 
-// +zero and +min: both ends of the values have a code.
+// +zero, +min and +mean.
 GroupScale ScaleOfEnds(std::span<const float> values, const Rule& rule) {
   const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
   return GroupScaleFor(ChooseEnds(values.data(), std::ssize(values), rule.format, choice), rule.format, 0);
+}
+
+// Rounds a group by one scale: of `clip`, or with a zero point, a minimum or a mean of what lies in `sharing`, all of
+// its values but outliers.
+void RoundBy(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, float clip,
+             std::span<const float> sharing, float of_tensor) {
+  const std::span<float> values = group.values;
+  if (HasOffset(rule.format)) {
+    const GroupScale scale = ScaleOfEnds(sharing, rule);
+    CheckScale(block, group, clip, scale.scale.scale, rule.format);
+    return RoundedValues(values.data(), std::ssize(values), scale, rule.format, values.data());
+  }
+  const Scale scale = ScaleFor(clip, rule.format, of_tensor);
+  CheckScale(block, group, clip, scale.scale, rule.format);
+  FakeQuantize(values.data(), values.size(), scale, rule.format);
+}
+
+void QuantizeOthers(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, float of_tensor) {
+  const SetApart apart(group.values, rule.format, *rule.options.outliers);
+  const std::span<const float> others = apart.others();
+  if (others.empty()) return;
+  const float absmax = AbsMax(others.data(), others.size());
+  RoundBy(block, group, rule, HasOffset(rule.format) ? absmax : DynamicClip(rule, others, absmax), others, of_tensor);
+  apart.Restore(group.values);
+}
+
+// Of a block's rows one after another, without gaps.
+std::vector<float> CopyOf(const SiteBlock& block) {
+  std::vector<float> copy;
+  for (int64_t r = 0; r < block.rows; ++r) copy.insert(copy.end(), block.Row(r).begin(), block.Row(r).end());
+  return copy;
+}
+
+// x: the rows before they were rounded, as CopyOf has them.
+void AddSketches(const SiteBlock& block, const std::vector<float>& x) {
+  const auto width = static_cast<size_t>(block.first_columns);
+  const SignSketch& sketch = PlanSketch(block.first_columns);
+  for (int64_t r = 0; r < block.rows; ++r)
+    sketch.AddResidual({x.data() + static_cast<size_t>(r) * width, width}, block.Row(r));
 }
 
 // Makes each row of probabilities sum to 1 again, with the share of a learned sink, which is not rounded; a row of
@@ -70,11 +110,16 @@ bool SimulatedQuantizer::Wants(Site site, std::optional<int>) const { return pla
 
 bool SimulatedQuantizer::NeedsSurvey(Site site, std::optional<int>) const { return plan_.NeedsSurvey(site); }
 
+RowChange SimulatedQuantizer::ChangeOf(const Rule& rule, const SiteBlock& block) const {
+  if (!rule.options.prerotary) return {rule.options, block};
+  return {rule.options, block, rotaries_.at(static_cast<size_t>(*block.layer)).get()};
+}
+
 void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
   const Rule* rule = plan_.RuleAt(block.key());
   if (rule == nullptr || !tare::NeedsSurvey(*rule)) return;
   float absmax = 0;
-  RowChange change(rule->options, block);
+  RowChange change = ChangeOf(*rule, block);
   std::vector<float> changed;
   for (int64_t r = 0; r < block.rows; ++r) {
     float of_row = CheckedAbsmax(block, block.Row(r), r, 0);
@@ -106,17 +151,12 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
     // The survey has looked at these values already.
     const float absmax = surveyed ? known.front() : CheckedAbsmax(block, values, group.row, group.row_step);
     if (zero_point) return QuantizeWithZeroPoint(values, rule.format);
-    if (HasOffset(rule.format)) {
-      const GroupScale scale = ScaleOfEnds(values, rule);
-      CheckScale(block, group, absmax, scale.scale.scale, rule.format);
-      return RoundedValues(values.data(), std::ssize(values), scale, rule.format, values.data());
-    }
-    const float clip = known.empty()       ? DynamicClip(rule, values, absmax)
-                       : known.size() == 1 ? known.front()
-                                           : known[static_cast<size_t>(group.column)];
-    const Scale scale = ScaleFor(clip, rule.format, of_tensor);
-    CheckScale(block, group, clip, scale.scale, rule.format);
-    FakeQuantize(values.data(), values.size(), scale, rule.format);
+    if (rule.options.outliers) return QuantizeOthers(block, group, rule, of_tensor);
+    const float clip = HasOffset(rule.format) ? absmax
+                       : known.empty()        ? DynamicClip(rule, values, absmax)
+                       : known.size() == 1    ? known.front()
+                                              : known[static_cast<size_t>(group.column)];
+    RoundBy(block, group, rule, clip, values, of_tensor);
   });
 }
 
@@ -130,14 +170,16 @@ void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
     MeanOfPrefix({block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0}, mean.data());
     Shift(block, mean, 1.0f);
   }
-  RowChange change(rule->options, block);
+  RowChange change = ChangeOf(*rule, block);
   if (change.Any()) {
     for (int64_t r = 0; r < block.rows; ++r) {
       CheckedAbsmax(block, block.Row(r), r, 0);
       change.Make(r, block.Row(r));
     }
   }
+  const std::vector<float> before = rule->options.sketch ? CopyOf(block) : std::vector<float>();
   Quantize(block, *rule);
+  if (rule->options.sketch) AddSketches(block, before);
   for (int64_t r = 0; change.Any() && r < block.rows; ++r) change.Undo(r, block.Row(r));
   if (rule->options.smooth) Shift(block, mean, -1.0f);
   if (block.site == Site::kProbs && !rule->options.unnormalized) Normalise(block);

@@ -17,14 +17,21 @@
 // probs are divided by the sum of their row's dequantized codes, as integer kernels divide after P x V
 // (kernels/attention/quantized_reference.h), where a learned sink's share, not rounded, belongs to the sum; with
 // +unnormalized the row keeps the sum that rounding left. A difference in u8, u6 or u4 has a zero point
-// (quant/format/zero_point.h), and so have keys and values with +zero (round.h). +smooth (q, k, v) subtracts the mean
-// of each channel over the sequence's first tokens (kSmoothingTokens) before quantizing and adds it back after. The
-// scales for attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which
-// does not say which it used.
+// (quant/format/zero_point.h), and so have keys and values with +zero (round.h). +outliers (k, v) leaves some values
+// of a group unchanged (set_apart.h); +sketch (k) adds what a row's signs tell of its error
+// (quant/format/sign_sketch.h), where +hadamard has rotated it. +smooth (q, k, v) subtracts the mean of each channel
+// over the sequence's first tokens (kSmoothingTokens) before quantizing and adds it back after. The scales for
+// attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
+// which it used.
 #pragma once
+
+#include <memory>
+#include <vector>
 
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/shared_scales.h"
+#include "experiments/plan/simulated/row_change.h"
+#include "kernels/cache/key_rotary.h"
 #include "quant/observe/site_visitor.h"
 
 namespace tare {
@@ -33,6 +40,9 @@ class SimulatedQuantizer : public SiteVisitor {
  public:
   // The plan must outlive it.
   explicit SimulatedQuantizer(const ResolvedPlan& plan) : plan_(plan) {}
+
+  // By layer, for +prerotary; before any block is shown.
+  void SetKeyRotaries(std::vector<std::shared_ptr<const KeyRotary>> of_layers) { rotaries_ = std::move(of_layers); }
 
   bool Wants(Site site, std::optional<int> layer) const override;
   bool Changes() const override { return true; }
@@ -43,8 +53,10 @@ class SimulatedQuantizer : public SiteVisitor {
 
  private:
   void Quantize(const SiteBlock& block, const Rule& rule);
+  RowChange ChangeOf(const Rule& rule, const SiteBlock& block) const;
 
   const ResolvedPlan& plan_;
+  std::vector<std::shared_ptr<const KeyRotary>> rotaries_;
   SharedMaxima maxima_;  // gathered by the survey
 };
 

@@ -59,6 +59,7 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material);
 std::vector<FigureData> CostsOfSites(const Material& material);
 std::vector<FigureData> ErrorsOfMaps(const Material& material);
 std::vector<FigureData> Frontiers(const Material& material);
+std::vector<FigureData> CachesAgainstBits(const Material& material);
 
 // The specification of the figure's kind, with its rows as data. If it has "concat": COLUMN, its "spec" is repeated for
 // each value of the column; in it "$NAME" becomes the value of column NAME in the first row with that value, and
@@ -86,6 +87,7 @@ inline constexpr FigureKind kFigureKinds[] = {
     {"attribution", "which site costs what", CostsOfSites},
     {"map_errors", "errors of each map and of their difference by layer, from tare maps", ErrorsOfMaps},
     {"frontier", "loss of the cheapest plans against their bits, from tare search", Frontiers},
+    {"caches", "divergence of keys and values in few bits against what they take", CachesAgainstBits},
 };
 
 }  // namespace tare

@@ -112,6 +112,11 @@ std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelC
     RequireWholeSites(plan);
     for (const PlanPart& cut : PartsOf(plan, {.site = true, .layer = true}, model)) {
       const Rule& rule = cut.alone.rules().back();  // they are all of this place
+      if (rule.options.outliers || rule.options.sketch)
+        FailUsage(
+            "plan rule '{}': got +outliers or +sketch, expected codes alone, whose bits a search counts; try it "
+            "without them",
+            rule.text);
       const PartPlace place{rule.sites.front(), rule.selector.layers.empty()
                                                     ? std::nullopt
                                                     : std::optional(rule.selector.layers.front().first)};

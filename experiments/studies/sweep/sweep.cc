@@ -22,12 +22,6 @@
 namespace tare {
 namespace {
 
-// Null if neither a task of the sweep nor any kind has the name.
-const TaskKind* KindOf(const std::string& task, const std::vector<TaskSpec>& tasks) {
-  const auto spec = std::ranges::find(tasks, task, &TaskSpec::Name);
-  return spec != tasks.end() ? spec->kind : KindNamed(task);
-}
-
 // A model's static scales; empty if the sweep has none.
 struct Seen {
   StaticSource source;
@@ -93,7 +87,9 @@ std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<st
 
 // A cell of the folder, by its key; empty if its task is of an unknown kind.
 std::optional<SweepCell> CellOf(const Json& key, const CellLog& log, const std::vector<TaskSpec>& tasks) {
-  const TaskKind* kind = KindOf(key["task"], tasks);
+  const std::string task = key["task"];
+  const auto spec = std::ranges::find(tasks, task, &TaskSpec::Name);
+  const TaskKind* kind = spec != tasks.end() ? spec->kind : KindNamed(task);
   if (kind == nullptr || !key.contains("model") || !key["model"].is_string()) return std::nullopt;
   const Json& result = *log.Find(key);
   std::optional<Figures> figures = ReadFigures(result, *kind);
@@ -295,11 +291,14 @@ class ModelSweep {
 
   void RunOne(const std::vector<const PlannedCell*>& together, const Progress& progress) {
     PlanRun run(*together.back()->plan, options_.carrying, ModelSitesOf(model_), seen_.source, options_.cache);
-    const TaskResult result = together.back()->task->run(model_, run, progress);
+    TaskResult result = together.back()->task->run(model_, run, progress);
+    const Json bits = ToJson(run.key_value_bits());
     if (together.size() == 2) {
-      const PlannedCell& text = *together.front();
-      log_.Append(text.key, result.of_text.is_null() ? text.task->run(model_, run, progress).figures : result.of_text);
+      if (result.of_text.is_null()) result.of_text = together.front()->task->run(model_, run, progress).figures;
+      result.of_text.update(bits);
+      log_.Append(together.front()->key, result.of_text);
     }
+    result.figures.update(bits);
     log_.Append(together.back()->key, result.figures);
   }
 

@@ -94,16 +94,14 @@ std::string NearestGranularity(const std::string& site, const std::string& text)
 std::string FormatOfBits(const std::string& site, int bits) {
   const std::span<const Site> named = SitesNamed(site);
   const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
-  if (!format)
+  if (!format || !IsInteger(*format))
     FailUsage("--bits: got {}, expected 16 (not quantized), 8, 6 or 4, of weights, k and v 3 or 2 too", bits);
   return std::string(Info(*format).name);
 }
 
 // "int4/group32+zero" of int4+zero and group32: a range of codes stands before the granularity's own options.
 std::string WithScale(const std::string& name, const std::string& granularity) {
-  const std::optional<Format> format = ParseMatrixFormat(name);
-  const bool has_range = format && WithoutRange(*format) != *format;
-  const size_t range = has_range ? Info(WithoutRange(*format)).name.size() : name.size();
+  const size_t range = name.starts_with(kGridMark) ? name.size() : std::min(name.find('+'), name.size());
   const size_t options = std::min(granularity.find('+'), granularity.size());
   return name.substr(0, range) + "/" + granularity.substr(0, options) + name.substr(range) +
          granularity.substr(options);

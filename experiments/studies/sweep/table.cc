@@ -17,7 +17,9 @@ Columns<SweepCell> CellColumns() {
           {{"site"}, [](const SweepCell& c) { return c.row.site; }},
           {{"format"}, [](const SweepCell& c) { return c.row.format; }},
           {{"granularity"}, [](const SweepCell& c) { return c.row.granularity; }},
-          {{"bits"}, [](const SweepCell& c) { return c.row.bits; }}};
+          {{"bits"}, [](const SweepCell& c) { return c.row.bits; }},
+          {{"key_bits"}, [](const SweepCell& c) { return c.result.value("key_bits", Lacking()); }},
+          {{"value_bits"}, [](const SweepCell& c) { return c.result.value("value_bits", Lacking()); }}};
 }
 
 Columns<SweepFigure> SweepColumns() {

@@ -67,6 +67,9 @@ TEST(QuantizedCheckpoint, FormatsThatAreNotIntegersComeBack) {
                                     {"nf4", 20},
                                     {"ternary", 40},
                                     {"e8p", 8},
+                                    {"normal4", 20},
+                                    {"normal3", 40},
+                                    {"normal2", 10},
                                     {"grid(-1 0.5 1)", 20},  // without 0, which fills up a row
                                     {"grid(-9 -5 -3 -2 -1 0 1 2 3 4 5 6 7 8 9 10 11 12)", 40}}) {
     const Format format = *ParseFormat(name);

@@ -49,7 +49,7 @@ const std::vector<std::string> kPlans{
     "weights=int4/group16+zero+hadamard16+mse,linear_in=int8/token+hadamard,cache_k=int4/token+hadamard32",
     "probs=mxfp4+unnormalized,probs[l0]=u8/block64+keep4+unnormalized",
     "attn_logits[m1]=f32+sink,attn_logits[l0]=f32",
-    "k=int2/block32.channel+zero+mse,v=int3/group32+min+hadamard,v[l0]=int4/token+full",
+    "k=int2/block32.channel+zero+sketch+outliers1+mse+prerotary,v=normal3/group32+hadamard,v[l0]=int4/token+full",
     "head_out[h1-65535]=int8/token,attn_out=int8/group32,layer_out[l2]=int4/token,final_norm=int8/tensor",
 };
 
@@ -79,6 +79,7 @@ TEST(Plan, ParsesEveryPartOfARule) {
 TEST(Plan, CanonicalHasOneSpelling) {
   EXPECT_EQ(Canonical(" attn_logits [ m2 , l3-3 , h0-1 ] = int6 / row "), "attn_logits[l3,h0-1,m2]=int6/row");
   EXPECT_EQ(Canonical("k=int8/token+p099.90+static+smooth"), "k=int8/token+smooth+static+p99.9");
+  EXPECT_EQ(Canonical("k=int4/token+prerotary+outliers01.50+sketch"), "k=int4/token+sketch+outliers1.5+prerotary");
   EXPECT_EQ(Canonical("weights = int4/group64 ,\n linear_in=int8/token"), "weights=int4/group64,linear_in=int8/token");
   EXPECT_EQ(Canonical("q[l00]=f32"), "q[l0]=f32");
   EXPECT_EQ(Canonical("q=int8/token+p100"), "q=int8/token+p100");
@@ -191,7 +192,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"q=mxfp4:seil", 3,
                 "nf4 mxfp4:ties-away mxfp4:ties-zero mxfp4:ceil mxfp4:rceil mxfp4:even; the nearest is mxfp4:ceil\n"},
            Case{"q=ternary/token", 3, "got 'ternary', expected one of f32 int8"},
-           Case{"weights=ternry/tensor", 9, "nf4 ternary e8p; the nearest is ternary\n"},
+           Case{"weights=ternry/tensor", 9, "normal3 normal2; the nearest is ternary\n"},
            Case{"q=mxfp4/token", 8, "got a granularity, but mxfp4 has blocks of 32"},
            Case{"q=nvfp4+p99", 9, "got 'p99', but the scales of nvfp4 follow from its blocks"},
            Case{"q=grid(0 1/token", 3, "grid: got no ')' after its values"},
@@ -209,7 +210,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"q=int8/token+", 14, "got the end, expected one of smooth hadamard static p mse"},
            Case{"q=int8/token+keep4", 14,
                 "got 'keep4', expected one of smooth hadamard static p mse (with a number: hadamard64, p99.9)"},
-           Case{"k=int8/token+sink4", 14, "p mse (with a number: keep4, hadamard64, p99.9)"},
+           Case{"k=int8/token+sink4", 14, "prerotary (with a number: keep4, hadamard64, p99.9, outliers1)"},
            Case{"k=int8/token+keep", 14, "got 'keep', expected one number of keys from 1 to 65535: keep4"},
            Case{"k=int8/token+keep0", 14, "one number of keys"},
            Case{"k=int8/token+keep4+keep5", 20, "one number of keys"},
@@ -228,8 +229,8 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"difference=int8/row+static", 21, "got 'static', expected one of keep p mse"},
            Case{"weights=int8/channel+p99", 22, "got 'p99', expected one of full zero min hadamard mse"},
            Case{"lm_head.w=int8/channel+static", 24, "got 'static', expected one of full zero min hadamard mse"},
-           Case{"weights=int4/group32+zero+min", 27, "got 'min', expected one of full, zero and min at most"},
-           Case{"weights=int4/group32+full+full", 27, "got 'full', expected one of full, zero and min at most"},
+           Case{"weights=int4/group32+zero+min", 27, "got 'min', expected one of full, zero, min and mean at most"},
+           Case{"weights=int4/group32+full+full", 27, "got 'full', expected one of full, zero, min and mean at most"},
            Case{"weights=int4/group32+zero8", 22, "got 'zero8', expected zero without a number"},
            Case{"weights=mxfp4+zero", 15, "got 'zero' with mxfp4, expected int8, int6, int4, int3 or int2 with it"},
            Case{"weights=nvfp4+min", 15, "got 'min' with nvfp4, expected int8, int6, int4, int3 or int2 with it"},

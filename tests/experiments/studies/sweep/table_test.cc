@@ -26,20 +26,22 @@ std::vector<std::string> Csv(const std::vector<SweepCell>& cells) {
 }
 
 TEST(TableFiles, ARowForEveryFigure) {
-  const std::vector<std::string> lines =
-      Csv({Perplexity("a", "f32", 20.5), Perplexity("a", "q=int4/token,k=int4/token", 21.75),
-           Choice("f32", "1100", "1111")});
+  SweepCell rounded = Perplexity("a", "q=int4/token,k=int4/token", 21.75);
+  rounded.result.update({{"key_bits", 4.5}, {"value_bits", 16}});
+  const std::vector<std::string> lines = Csv({Perplexity("a", "f32", 20.5), rounded, Choice("f32", "1100", "1111")});
   ASSERT_EQ(lines.size(), 7u);
-  EXPECT_THAT(lines[0], StartsWith("model,task,site,format,granularity,bits,plan,executed,figure,value,stderr,low,high,"
-                                   "change,change_stderr,change_low,change_high,n,gained,lost,p,p_holm,"));
-  EXPECT_EQ(lines[1], "a,perplexity:t,,,,16,f32,0,perplexity,20.5,,,,,,,,99" + std::string(17, ','));
-  EXPECT_EQ(lines[2], "a,perplexity:t,,,,16,f32,0,nll,3,,,,,,,,99" + std::string(17, ','));
-  EXPECT_EQ(lines[3],
-            "a,perplexity:t,\"q,k\",int4,token,4,\"q=int4/token,k=int4/token\",0,perplexity,21.75,,,,1.25,,,,99" +
-                std::string(17, ','));
-  EXPECT_EQ(lines[5].substr(0, 52), "m,choice:c,,,,16,f32,0,acc,0.5,0.25,0.15003898915214");
-  EXPECT_EQ(std::ranges::count(lines[0], ','), 34);
-  EXPECT_EQ(std::ranges::count(lines[5], ','), 34);
+  EXPECT_THAT(lines[0],
+              StartsWith("model,task,site,format,granularity,bits,key_bits,value_bits,plan,executed,figure,value,"
+                         "stderr,low,high,change,change_stderr,change_low,change_high,n,gained,lost,p,p_holm,"));
+  EXPECT_EQ(lines[1], "a,perplexity:t,,,,16,,,f32,0,perplexity,20.5,,,,,,,,99" + std::string(17, ','));
+  EXPECT_EQ(lines[2], "a,perplexity:t,,,,16,,,f32,0,nll,3,,,,,,,,99" + std::string(17, ','));
+  EXPECT_EQ(
+      lines[3],
+      "a,perplexity:t,\"q,k\",int4,token,4,4.5,16,\"q=int4/token,k=int4/token\",0,perplexity,21.75,,,,1.25,,,,99" +
+          std::string(17, ','));
+  EXPECT_EQ(lines[5].substr(0, 54), "m,choice:c,,,,16,,,f32,0,acc,0.5,0.25,0.15003898915214");
+  EXPECT_EQ(std::ranges::count(lines[0], ','), 36);
+  EXPECT_EQ(std::ranges::count(lines[5], ','), 36);
 }
 
 // acc: none gained and six lost of eight, p = 1 / 2^6; acc_norm is no hypothesis of its own.
