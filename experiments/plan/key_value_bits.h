@@ -23,8 +23,6 @@ namespace tare {
 
 struct KeyValueBits {
   double keys = 16, values = 16;  // per value, the mean over layers and heads
-
-  double Mean() const { return (keys + values) / 2; }
 };
 
 // caches: the plan's rules for caches and those given beside it. Empty without a rule for keys or values, and where the

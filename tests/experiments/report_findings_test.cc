@@ -89,10 +89,11 @@ Json DecodingOf(double seconds) {
 
 // All that a report takes, with figures that hang on `f`.
 Material MaterialFor(double f, const TemporaryFolder& folder) {
-  Material material = MaterialOf(
-      {SweepOf({CellsOf("m", {{16, 20}, {4, 20 + 4 * f}})}),
-       SweepOf({CellsOf("m", {{16, 20}}), CellsOf("m", {{4, 21}}, "q"), CellsOf("m", {{4, 24 + f}}, "k")}),
-       EvaluationOf(f), AttributionOf(10 * f), DecodingOf(f / 2500), SearchOf("m"), MapsOf("m", 3 * f, 0.2, 0.3)});
+  Material material =
+      MaterialOf({SweepOf({CellsOf("m", {{16, 20}, {4, 20 + 4 * f}})}),
+                  SweepOf({CellsOf("m", {{16, 20}}), CellsOf("m", {{4, 21}}, "q"), CellsOf("m", {{4, 24 + f}}, "k")}),
+                  SweepOf({Json::array({DivergenceCell("m", "k=int4/token", 4.5, f)})}), EvaluationOf(f),
+                  AttributionOf(10 * f), DecodingOf(f / 2500), SearchOf("m"), MapsOf("m", 3 * f, 0.2, 0.3)});
   material.statistics.emplace_back("m", Statistics(static_cast<float>(28 * f)));
   const std::filesystem::path dump = folder / ("d" + std::to_string(f) + ".h5");
   Hdf5Writer file(dump);
@@ -124,6 +125,8 @@ const std::map<std::string, Sentences> kExpected{
     {"bits",
      {"With 4 bits for attn_logits and one scale per tensor, m's perplexity on text rises by 1.00 [0.62, 1.38], from "
       "20.00 to 21.00."}},
+    {"caches",
+     {"The least divergence of m on divergence:text, in nats per token: with 10.2 bits 0.25 (k=int4/token)."}},
     {"channels", {"The largest magnitude of embed in m is 0.25, at token 0, channel 0."}},
     {"error", {"Of these sites, attn_logits in m has the lowest signal-to-noise ratio, 11.2 dB with int4/row."}},
     {"frontier",

@@ -58,6 +58,17 @@ inline nlohmann::ordered_json CellsOf(const std::string& model, const std::vecto
   return cells;
 }
 
+// A divergence of a sweep; key_bits: 0 of plans without a rule for keys or values.
+inline nlohmann::ordered_json DivergenceCell(const std::string& model, const std::string& plan, double key_bits,
+                                             double kld) {
+  Json result{{"kld", kld}, {"same_top", 1.0}, {"perplexity_ratio", 1.0}, {"tokens", 100}};
+  if (key_bits > 0) result.update({{"key_bits", key_bits}, {"value_bits", 16}});
+  return {{"model", model},
+          {"task", "divergence:text"},
+          {"key", {{"model", model}, {"weights", "77aa"}, {"plan", plan}, {"math", "f32"}}},
+          {"result", result}};
+}
+
 inline nlohmann::ordered_json SweepOf(const std::vector<nlohmann::ordered_json>& cells) {
   nlohmann::ordered_json sweep{{"schema", "tare.sweep/2"}, {"cells", nlohmann::ordered_json::array()}};
   for (const nlohmann::ordered_json& some : cells)
