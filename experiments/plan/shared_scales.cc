@@ -51,6 +51,7 @@ void ForColumns(const SiteBlock& block, int64_t n, const std::function<void(cons
 }  // namespace
 
 float DynamicClip(const Rule& rule, std::span<const float> values, float absmax) {
+  if (HasOffset(rule.format)) return absmax;
   if (rule.options.percentile) return PercentileClip(values, *rule.options.percentile);
   if (rule.options.mse) return LeastErrorClip(values, rule.format);
   const Statistic statistic = Info(rule.format).statistic;

@@ -33,7 +33,7 @@ struct ScaleGroup {
 void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::function<void(const ScaleGroup&)>& body);
 
 // What ScaleFor takes for values that share a scale and have this largest magnitude: absmax, unless the rule clips
-// (+p99.9, +mse) or the format's scale is of their mean square.
+// (+p99.9, +mse) or the format's scale is of their mean square. Codes with an offset have ends of their own: absmax.
 float DynamicClip(const Rule& rule, std::span<const float> values, float absmax);
 
 // The place of a scale over many blocks of one sequence: a head and map, or a tensor (no head, no map), limited to what

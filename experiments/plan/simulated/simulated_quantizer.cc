@@ -70,8 +70,7 @@ void QuantizeOthers(const SiteBlock& block, const ScaleGroup& group, const Rule&
   const SetApart apart(group.values, rule.format, *rule.options.outliers);
   const std::span<const float> others = apart.others();
   if (others.empty()) return;
-  const float absmax = AbsMax(others.data(), others.size());
-  RoundBy(block, group, rule, HasOffset(rule.format) ? absmax : DynamicClip(rule, others, absmax), others, of_tensor);
+  RoundBy(block, group, rule, DynamicClip(rule, others, AbsMax(others.data(), others.size())), others, of_tensor);
   apart.Restore(group.values);
 }
 
@@ -152,10 +151,9 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
     const float absmax = surveyed ? known.front() : CheckedAbsmax(block, values, group.row, group.row_step);
     if (zero_point) return QuantizeWithZeroPoint(values, rule.format);
     if (rule.options.outliers) return QuantizeOthers(block, group, rule, of_tensor);
-    const float clip = HasOffset(rule.format) ? absmax
-                       : known.empty()        ? DynamicClip(rule, values, absmax)
-                       : known.size() == 1    ? known.front()
-                                              : known[static_cast<size_t>(group.column)];
+    const float clip = known.empty()       ? DynamicClip(rule, values, absmax)
+                       : known.size() == 1 ? known.front()
+                                           : known[static_cast<size_t>(group.column)];
     RoundBy(block, group, rule, clip, values, of_tensor);
   });
 }

@@ -37,14 +37,6 @@ std::string ScaleOf(const SweepCell& cell) {
   return "one scale per " + cell.row.granularity + (IsInteger(cell) ? "" : ", " + cell.row.format);
 }
 
-// The ends of a bar: the 95 % interval of an accuracy itself, for other figures that of the change from 16 bits.
-std::pair<Json, Json> EndsOf(const SweepFigure& row) {
-  if (const std::optional<Interval> interval = row.figure->OfItems()) return {interval->low, interval->high};
-  if (row.change == nullptr || !row.change->interval) return {};
-  const double before = row.figure->value - row.change->value;
-  return {NumberOrNull(before + row.change->interval->low), NumberOrNull(before + row.change->interval->high)};
-}
-
 // A divergence is above 0 by itself, so that its interval is enough. Figures that are not their task's primary one have
 // no test.
 std::string VerdictText(const Comparison& c) {

@@ -29,13 +29,6 @@ bool NamesKeysOrValues(const SweepCell& cell) {
   return std::ranges::any_of(touched, [&](Site site) { return plan.Touches(site); }) || cell.key.contains("cache");
 }
 
-// The ends of the value's interval: that of its change from 16 bits, moved.
-std::pair<Json, Json> EndsOfKld(const SweepFigure& row) {
-  if (row.change == nullptr || !row.change->interval) return {};
-  const double before = row.figure->value - row.change->value;
-  return {NumberOrNull(before + row.change->interval->low), NumberOrNull(before + row.change->interval->high)};
-}
-
 void AddRow(const SweepFigure& row, FigureData& figure) {
   const Json& result = row.cell->result;
   if (std::string_view(row.figure->keys.name) != "kld") return;
@@ -47,7 +40,7 @@ void AddRow(const SweepFigure& row, FigureData& figure) {
     return;
   }
   const double keys = result["key_bits"], values = result["value_bits"], kld = row.figure->value;
-  const auto [low, high] = EndsOfKld(row);
+  const auto [low, high] = EndsOf(row);
   figure.table.Add({row.cell->task, row.cell->model, PlanNameOf(*row.cell), keys, values, (keys + values) / 2,
                     kld > 0 ? NumberOrNull(kld) : Json(), low, high, row.cell->figures.count});
 }

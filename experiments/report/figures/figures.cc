@@ -103,6 +103,13 @@ std::string EvaluatedName(const Json& evaluation) {
                    cache.empty() ? "" : ", cache " + cache, evaluation.value("executed", false) ? " executed" : "");
 }
 
+std::pair<Json, Json> EndsOf(const SweepFigure& row) {
+  if (const std::optional<Interval> interval = row.figure->OfItems()) return {interval->low, interval->high};
+  if (row.change == nullptr || !row.change->interval) return {};
+  const double before = row.figure->value - row.change->value;
+  return {NumberOrNull(before + row.change->interval->low), NumberOrNull(before + row.change->interval->high)};
+}
+
 std::vector<std::string> MissingOf(const FigureData& figure) {
   std::vector<std::string> missing = figure.missing;
   size_t rows = 0;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "experiments/report/input/material.h"
@@ -41,6 +42,10 @@ std::string EvaluatedName(const Json& evaluation);
 
 // "1", "2 to 3".
 std::string RangeName(int64_t first, int64_t last);
+
+// The ends of a bar: the 95 % interval of an accuracy itself, for other figures that of the change from 16 bits, moved
+// to the value; nulls where there is none.
+std::pair<Json, Json> EndsOf(const SweepFigure& row);
 
 // One line per row that the drawing cannot show, with the row's description; then the figure's own gaps.
 std::vector<std::string> MissingOf(const FigureData& figure);
