@@ -75,22 +75,6 @@ class LayerChanges {
   int layer_;
 };
 
-// Rows of v_proj in an order that makes the values of one output head contiguous; empty if slices are paired
-// differently in some heads, so that they cannot be rotated together.
-std::vector<int64_t> ValueOrder(const ModelConfig& config) {
-  std::set<std::array<int, 2>> slices;  // of an output head; several share them
-  for (const OutputHead& head : HeadTable(config)) slices.insert(head.v);
-  std::vector<int64_t> order;
-  for (const std::array<int, 2>& pair : slices) {
-    for (const int slice : pair) {
-      for (int c = 0; slice != kNoMap && c < config.head_dim; ++c)
-        order.push_back(int64_t{slice} * config.head_dim + c);
-    }
-  }
-  if (std::ssize(order) != int64_t{config.kv_heads} * config.head_dim) order.clear();
-  return order;
-}
-
 std::vector<float> Inverse(const std::vector<float>& values) {
   std::vector<float> inverse;
   for (const float x : values) inverse.push_back(1 / x);
@@ -176,16 +160,29 @@ void RequireRotation(const Family& family, std::string_view method) {
         method, WithArticle(family.name));
 }
 
-EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_t seed, std::vector<double> learned) {
+ValueBlocks RotatedValues(const ModelConfig& config) {
+  if (FamilyOf(config).rotation != Rotation::kStreamAndValues) return {};
+  const std::vector<OutputHead> heads = HeadTable(config);
+  std::set<std::array<int, 2>> slices;  // of an output head; several share them
+  for (const OutputHead& head : heads) slices.insert(head.v);
+  ValueBlocks blocks{.size = int64_t{heads.front().VSlices()} * config.head_dim};
+  for (const std::array<int, 2>& pair : slices) {
+    for (const int slice : pair) {
+      for (int c = 0; slice != kNoMap && c < config.head_dim; ++c)
+        blocks.order.push_back(int64_t{slice} * config.head_dim + c);
+    }
+  }
+  const bool fixed_pairs = std::ssize(blocks.order) == int64_t{config.kv_heads} * config.head_dim;
+  return fixed_pairs ? blocks : ValueBlocks{};
+}
+
+EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_t seed,
+                          const LearnedRotations& learned) {
   const Family& family = FamilyOf(c);
   RequireRotation(family, "hadamard");
-  const auto stream = std::make_shared<const ChannelRotation>(Hadamard(c.hidden, seed), std::move(learned));
+  const auto stream = std::make_shared<const ChannelRotation>(Hadamard(c.hidden, seed), learned.stream);
   const std::string embedding(family.names.embedding), head(family.names.head), norm(family.names.final_norm);
-  std::vector<int64_t> value_order;
-  if (family.rotation == Rotation::kStreamAndValues) value_order = ValueOrder(c);
-  std::shared_ptr<const ChannelRotation> values;
-  if (!value_order.empty())
-    values = std::make_shared<const ChannelRotation>(Hadamard(HeadTable(c).front().VSlices() * c.head_dim, seed + 1));
+  const ValueBlocks values = RotatedValues(c);
   EquivalentWeights w{.unties = c.tied_embeddings};
   w.changes[embedding] = {.source = embedding, .in = stream};
   w.changes[head] = {.source = std::string(HeadTensor(c)), .in_scale = Values(*files.Find(norm)), .in = stream};
@@ -203,10 +200,15 @@ EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_
       }
       of.Of(before).ones = true;
     }
-    of.Weight(Site::kVProjW).out = values;
-    of.Weight(Site::kVProjW).out_order = value_order;
-    of.Weight(Site::kOProjW).in = values;
-    of.AlsoBias(Site::kVProjW);
+    if (values.size > 0) {
+      const auto turn = std::make_shared<const ChannelRotation>(
+          Hadamard(values.size, seed + 1),
+          learned.values.empty() ? std::vector<double>{} : learned.values[static_cast<size_t>(layer)]);
+      of.Weight(Site::kVProjW).out = turn;
+      of.Weight(Site::kVProjW).out_order = values.order;
+      of.Weight(Site::kOProjW).in = turn;
+      of.AlsoBias(Site::kVProjW);
+    }
     for (const LinearLayer& linear : of.linear()) {
       if (!WritesStream(linear)) continue;
       of.Weight(linear).out = stream;

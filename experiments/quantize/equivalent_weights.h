@@ -6,8 +6,9 @@
 //     residual stream x -> x R: the norms' weights go into the layers after them; R into embedding, q, k, v, gate, up
 //     and head on the input side, into o and down on the output side; a router and experts as gate, up and down. R
 //     leaves a root mean square unchanged.
-//     values of a head -> v R': into v's output side and o's input side. The two value slices of a head are rotated
-//     together, which leaves a head norm without weight unchanged, too (not if slices do not form fixed pairs).
+//     values of a head -> v R': into v's output side and o's input side, the same for all heads of a layer. The two
+//     value slices of a head are rotated together, which leaves a head norm without weight unchanged, too (not if
+//     slices do not form fixed pairs).
 //   Smoothed (SmoothQuant, arXiv 2211.10438): input channel j of a layer divided by s_j, its weights multiplied
 //     q, k, v and gate, up (and a router): 1/s into the norm before them; down: into up's output; o: into v's output,
 //     with one s for all heads that share it, if the family has nothing in between.
@@ -58,10 +59,24 @@ bool WritesStream(const LinearLayer& linear);
 // Throws Error, starting with the method's name, for a family that cannot be rotated.
 void RequireRotation(const Family& family, std::string_view method);
 
+// The values of one output head, which are rotated together: `size` rows of v_proj that are neighbours in `order` (of
+// all its rows), and `size` neighbouring inputs of o_proj. size: 0 where the family's values cannot be rotated.
+struct ValueBlocks {
+  int64_t size = 0;
+  std::vector<int64_t> order;
+};
+ValueBlocks RotatedValues(const ModelConfig& config);
+
+// Orthogonal matrices, row-major, after the Hadamard rotations (ChannelRotation): of the stream's channels (SpinQuant's
+// R1) and of each layer's values (its R2). Empty: none.
+struct LearnedRotations {
+  std::vector<double> stream;
+  std::vector<std::vector<double>> values;  // by layer, or none at all
+};
+
 // Throws Error for a size without a Hadamard matrix, and as RequireRotation does.
-// learned: of the stream's channels, after the Hadamard rotation (ChannelRotation); empty: none.
 EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& config, uint64_t seed,
-                          std::vector<double> learned = {});
+                          const LearnedRotations& learned = {});
 EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& config,
                            const std::vector<LayerSmoothing>& layers);
 

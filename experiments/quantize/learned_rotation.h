@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learns what to turn the residual stream by after a first rotation, for what a plan rounds: the Q of least error that
-// descent from the identity by Cayley steps sees (rotated_error.h, quant/algorithms/cayley.h).
+// Learns what to turn the residual stream and each layer's values by after a first rotation, for what a plan rounds:
+// the rotations of least error that descent from the identity by Cayley steps sees (rotated_error.h,
+// quant/algorithms/cayley.h).
 //
-// Measured on the embedded standard model, whose weights the Hadamard rotation leaves with a loss of 0.165 in int4 in
-// groups of 64 and 16 (16,384 tokens, 100 steps of 0.19 s on two cores): 36 % less, and 38 % in 300 steps. With codes
-// held in the gradient, which is exact between changes of codes, 23 %, and with codes and scales held 14 %.
+// Measured on the embedded standard model, the stream alone, whose weights the Hadamard rotation leaves with a loss of
+// 0.165 in int4 in groups of 64 and 16 (16,384 tokens, 100 steps of 0.19 s on two cores): 36 % less, and 38 % in 300
+// steps. With codes held in the gradient, which is exact between changes of codes, 23 %, and with codes and scales held
+// 14 %.
 #pragma once
 
 #include <vector>
@@ -15,8 +17,8 @@
 namespace tare {
 
 struct LearnedRotation {
-  std::vector<double> q;        // [E, E], row-major
-  double first = 0, least = 0;  // error of the identity, and of q: not more
+  std::vector<std::vector<double>> rotations;  // in the order of RotatedError::sizes()
+  double first = 0, least = 0;                 // error of the identity, and of these: not more
 };
 
 // The steps' angles fall to 0 in equal parts.

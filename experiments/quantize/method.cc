@@ -59,14 +59,14 @@ void ReadGptqWords(std::string_view step, QuantizeMethod& method) {
   for (std::string_view rest = step; rest.contains(':');) {
     rest.remove_prefix(rest.find(':') + 1);
     const std::string_view word = rest.substr(0, rest.find(':'));
-    if (word == "stored" && method.order == GptqOrder::kFalling) {
-      method.order = GptqOrder::kStored;
+    if ((word == "stored" || word == "moved") && method.order == GptqOrder::kFalling) {
+      method.order = word == "stored" ? GptqOrder::kStored : GptqOrder::kMoved;
       continue;
     }
     const std::optional<double> damping = ParseNumber<double>(word);
     if (damped || !damping || !(*damping > 0 && *damping <= 1))
-      FailUsage("--method, step '{}': got '{}', expected a damping above 0 and up to 1, or stored, each once", step,
-                word);
+      FailUsage("--method, step '{}': got '{}', expected a damping above 0 and up to 1, and stored or moved, each once",
+                step, word);
     method.damping = *damping;
     damped = true;
   }
@@ -137,7 +137,9 @@ std::string QuantizeMethod::RoundingText() const {
   const std::string learned =
       learning_steps == kSignRoundSteps ? "signround" : Formatted("signround:{}", learning_steps);
   const std::string words =
-      (damping == kGptqDamping ? "" : Formatted(":{}", damping)) + (order == GptqOrder::kFalling ? "" : ":stored");
+      (damping == kGptqDamping ? "" : Formatted(":{}", damping)) + (order == GptqOrder::kStored  ? ":stored"
+                                                                    : order == GptqOrder::kMoved ? ":moved"
+                                                                                                 : "");
   const std::string name = rounding == Rounding::kNearest ? "rtn"
                            : rounding == Rounding::kGptq  ? "gptq" + words
                            : rounding == Rounding::kGptaq ? "gptaq" + words

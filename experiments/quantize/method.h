@@ -2,16 +2,17 @@
 // The methods of `tare quantize --method`: steps joined by +, in this order, each at most once.
 //
 //   hadamard[:SEED]       other weights that compute the same (equivalent_weights.h); SEED of the signs, 0 if not given
-//   cayley[:STEPS]        or these: hadamard's, and after it a rotation of the residual stream that is learned on the
-//                         calibration text for what the plan rounds (rotated_error.h); STEPS 1 to 10,000, else 100;
-//                         cayley:50:7 begins with hadamard:7
+//   cayley[:STEPS]        or these: hadamard's, and after it rotations of the residual stream and of each layer's
+//                         values that are learned on the calibration text for what the plan rounds (rotated_error.h);
+//                         STEPS 1 to 10,000, else 100; cayley:50:7 begins with hadamard:7
 //   smoothquant[:ALPHA]   or these; ALPHA from 0 to 1, searched on the calibration text if not given. Not two: the
 //                         rotation takes apart channels that were scaled, and has spread outliers already.
 //   awq                   or these, searched for what the plan rounds (awq_factors.h); and the ranges of groups are
 //                         clipped (quant/algorithms/awq.h), which needs codes: rtn, if no other step makes them
 //   rtn | gptq | gptaq    codes; without any the file holds f32 weights. gptaq: gptq that makes up for what the layers
 //                         before have lost (quant/algorithms/asymmetric_target.h). gptq:0.05, gptq:stored,
-//                         gptq:0.05:stored: another damping than 0.01, inputs in the order in which they are stored
+//                         gptq:0.05:stored: another damping than 0.01, inputs in the order in which they are stored;
+//                         gptq:moved: in this order, and groups' scales from weights as rounding has moved them
 //   signround[:STEPS]     or codes of learned rounding (quant/algorithms/sign_round.h); STEPS 1 to 10,000, else 200
 //   quantease             better codes and scales (quant/algorithms/quantease.h)
 #pragma once

@@ -85,10 +85,10 @@ Provenance PreparedProvenance(const QuantizeJob& job, const Checkpoint& files, c
   return provenance;
 }
 
-// What turns the stream after the Hadamard rotation, learned on the checkpoint that this one makes: its norms are 1, so
-// that linear layers read the stream as they turn it. It passes through a file in a folder beside `out`.
-std::vector<double> LearnedTurn(const QuantizeJob& job, const Checkpoint& files, const fs::path& out,
-                                const Progress& progress) {
+// What turns the stream and values after the Hadamard rotations, learned on the checkpoint that these make: its norms
+// are 1, so that linear layers read the stream as they turn it. It passes through a file in a folder beside `out`.
+LearnedRotations LearnedTurns(const QuantizeJob& job, const Checkpoint& files, const fs::path& out,
+                              const Progress& progress) {
   QuantizeJob start = job;
   start.method.equivalent = Equivalent::kHadamard;
   const EquivalentWeights first = Rotated(files, LoadConfig(job.model), job.method.seed);
@@ -97,7 +97,10 @@ std::vector<double> LearnedTurn(const QuantizeJob& job, const Checkpoint& files,
   WriteEquivalent(files, job.model, first, PreparedProvenance(start, files, {}), begun, progress);
   Model model(begun, WeightReading::kKnown);
   RotatedError error(model, CutCalibration(job.calibration, model, job.windows).sequences, job.plan, progress);
-  return LearnRotation(error, job.method.rotation_steps, progress).q;
+  std::vector<std::vector<double>> turns = LearnRotation(error, job.method.rotation_steps, progress).rotations;
+  LearnedRotations learned{.stream = std::move(turns.front())};
+  learned.values.assign(std::make_move_iterator(turns.begin() + 1), std::make_move_iterator(turns.end()));
+  return learned;
 }
 
 EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, const fs::path& out,
@@ -105,7 +108,7 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, co
   const ModelConfig config = LoadConfig(job.model);
   if (job.method.equivalent == Equivalent::kHadamard) return Rotated(files, config, job.method.seed);
   if (job.method.equivalent == Equivalent::kCayley)
-    return Rotated(files, config, job.method.seed, LearnedTurn(job, files, out, progress));
+    return Rotated(files, config, job.method.seed, LearnedTurns(job, files, out, progress));
   Model model(job.model, WeightReading::kKnown);
   if (!job.statistics.empty()) {
     const auto seen = ReadStatisticsOf(job.statistics, files.ContentHash(), files.ConfigHash());

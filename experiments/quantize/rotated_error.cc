@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "experiments/model/sites_of_model.h"
-#include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/scaled_input.h"
 #include "quant/algorithms/error_growth.h"
 #include "quant/algorithms/output_error.h"
@@ -46,10 +46,33 @@ Table Stored(const WeightMatrix& weight) {
   return Filled(weight.out, weight.in, [&](int64_t row, float* y) { RowAsFloat(weight, row, y); });
 }
 
-Table Transposed(const Table& a) {
-  return Filled(a.columns, a.rows, [&](int64_t c, float* y) {
-    for (int64_t r = 0; r < a.rows; ++r) y[r] = a.Row(r)[c];
+// The same values, in rows of so many.
+Table InRowsOf(int64_t columns, const Table& a) {
+  return Filled(a.rows * a.columns / columns, columns,
+                [&](int64_t row, float* y) { std::copy_n(a.values.data() + row * columns, columns, y); });
+}
+
+// InRowsOf(columns, a), transposed.
+Table ColumnsOf(int64_t columns, const Table& a) {
+  return Filled(columns, a.rows * a.columns / columns, [&](int64_t c, float* y) {
+    for (int64_t i = c; i < a.rows * a.columns; i += columns) *y++ = a.values[static_cast<size_t>(i)];
   });
+}
+
+// a's columns as rows, each of its rows in this order.
+Table Outputs(const Table& a, const std::vector<int64_t>& order) {
+  return Filled(a.columns, a.rows, [&](int64_t c, float* y) {
+    for (int64_t r = 0; r < a.rows; ++r) y[r] = a.Row(order[static_cast<size_t>(r)])[c];
+  });
+}
+
+Table FromOutputs(const Table& outputs, const std::vector<int64_t>& order) {
+  Table a(outputs.columns, outputs.rows);
+  ParallelFor(order.size(), [&](size_t i, int) {
+    float* const y = a.Row(order[i]);
+    for (int64_t c = 0; c < a.columns; ++c) y[c] = outputs.Row(c)[i];
+  });
+  return a;
 }
 
 // Rows of a, each followed by that of b.
@@ -64,6 +87,19 @@ Table Product(Projector& projector, const Table& a, const WeightMatrix& b) {
   const Projection projection{.weight = b, .y = product.values.data()};
   projector.Project(a.values.data(), a.rows, {&projection, 1});
   return product;
+}
+
+// Each run of a row's neighbours times Q: turn is Q^T.
+Table Turned(Projector& projector, const Table& a, const Table& turn) {
+  return InRowsOf(a.columns, Product(projector, InRowsOf(turn.rows, a), turn.view()));
+}
+
+void AddTo(std::vector<double>& sums, const Table& a, double by) {
+  ParallelFor(static_cast<size_t>(a.rows), [&](size_t row, int) {
+    const float* const from = a.Row(static_cast<int64_t>(row));
+    double* const to = sums.data() + row * static_cast<size_t>(a.columns);
+    for (int64_t i = 0; i < a.columns; ++i) to[i] += by * double{from[i]};
+  });
 }
 
 // Rows' sums, added in order, so that the threads do not show.
@@ -126,9 +162,13 @@ void CheckRotatedError(const ModelConfig& config, const Plan& plan) {
 
 RotatedError::RotatedError(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                            const Progress& progress)
-    : model_(model), plan_(plan, ModelSitesOf(model), Carrying::kSimulated), channels_(model.config().hidden) {
+    : model_(model),
+      plan_(plan, ModelSitesOf(model), Carrying::kSimulated),
+      values_(RotatedValues(model.config())),
+      sizes_{model.config().hidden} {
   CalibrationPass calibration(model, text);
   const int layers = model.config().layers;
+  if (values_.size > 0) sizes_.insert(sizes_.end(), static_cast<size_t>(layers), values_.size);
   for (int layer = 0; layer < layers; ++layer) {
     ThrowIfStopped();
     for (const Site input : kCalibratedInputs) Collect(calibration, layer, input);
@@ -169,43 +209,72 @@ void RotatedError::Add(const LinearLayer& linear, size_t moments) {
   const Table w = Stored(stored);
   const double size = OutputError(w.span(), stored.in, m.values);
   if (!(size > 0)) return;
-  matrices_.push_back(
-      {linear.Tensor(model_.config()), &stored, plan_.RuleAt(linear.WeightKey()), ReadsStream(linear), moments, size});
+  Rounded matrix{.name = linear.Tensor(model_.config()),
+                 .stored = &stored,
+                 .rule = plan_.RuleAt(linear.WeightKey()),
+                 .moments = moments,
+                 .size = size};
+  if (ReadsStream(linear)) matrix.in = 0;
+  if (WritesStream(linear)) matrix.out = 0;
+  if (values_.size > 0) {
+    const size_t of_layer = 1 + static_cast<size_t>(linear.layer);
+    if (linear.place->weight == Site::kVProjW) matrix.out = of_layer;
+    if (linear.place->weight == Site::kOProjW) matrix.in = of_layer;
+  }
+  matrices_.push_back(std::move(matrix));
 }
 
-double RotatedError::At(const std::vector<double>& q, std::vector<double>& gradient) {
-  const int64_t n = channels_;
-  const Table turn = Filled(n, n, [&](int64_t c, float* y) {  // Q^T
-    for (int64_t r = 0; r < n; ++r) y[r] = static_cast<float>(q[static_cast<size_t>(r * n + c)]);
-  });
-  gradient.assign(static_cast<size_t>(n * n), 0.0);
+double RotatedError::At(const std::vector<std::vector<double>>& rotations,
+                        std::vector<std::vector<double>>& gradients) {
+  std::vector<Table> turns;  // Q^T
+  gradients.resize(sizes_.size());
+  for (size_t i = 0; i < sizes_.size(); ++i) {
+    const int64_t n = sizes_[i];
+    gradients[i].assign(static_cast<size_t>(n * n), 0.0);
+    turns.push_back(Filled(n, n, [&](int64_t c, float* y) {
+      for (int64_t r = 0; r < n; ++r) y[r] = static_cast<float>(rotations[i][static_cast<size_t>(r * n + c)]);
+    }));
+  }
   double loss = 0;
-  Table turned_moments(0, 0);  // Q^T H Q, for all matrices that read the same
+  Table turned_moments(0, 0);  // T^T H T, for all matrices that read the same
   std::optional<size_t> of;    // which
+  std::vector<int64_t> stored_order;
   for (const Rounded& matrix : matrices_) {
     ThrowIfStopped();
     const SecondMoments& m = moments_[matrix.moments];
     const WeightMatrix h{m.values.data(), WeightType::kF32, m.in, m.in};
-    if (matrix.reads && of != matrix.moments) {
-      turned_moments = Product(projector_, Product(projector_, turn, h), turn.view());
-      of = matrix.moments;
+    stored_order.resize(static_cast<size_t>(matrix.stored->out));
+    std::iota(stored_order.begin(), stored_order.end(), int64_t{0});
+    const std::vector<int64_t>& order = matrix.out.value_or(0) > 0 ? values_.order : stored_order;
+    Table w = Stored(*matrix.stored);
+    if (matrix.in) {
+      const Table& turn = turns[*matrix.in];
+      w = Turned(projector_, w, turn);
+      if (of != matrix.moments) {  // H is symmetric: (H T)^T = T^T H
+        const Table one_side = Turned(projector_, Stored(h), turn);
+        turned_moments = Turned(projector_, ColumnsOf(m.in, one_side), turn);
+        of = matrix.moments;
+      }
     }
-    const Table stored = Stored(*matrix.stored);
-    const Table w =
-        matrix.reads ? Product(projector_, stored, turn.view()) : Product(projector_, turn, Transposed(stored).view());
+    if (matrix.out) w = FromOutputs(Turned(projector_, Outputs(w, order), turns[*matrix.out]), order);
     const QuantizedMatrixBuffer codes = QuantizeByRule(w.view(), *matrix.rule, matrix.name);
     const Table error = RoundingErrors(w, codes.view(), matrix.name);
-    const Table lost = Product(projector_, error, matrix.reads ? turned_moments.view() : h);
+    const Table lost = Product(projector_, error, matrix.in ? turned_moments.view() : h);
     loss += Dot(lost, error) / matrix.size;
     const Table growth = Growth(w, error, lost, codes.view());
-    const Table by_turn = matrix.reads ? Product(projector_, Beside(Transposed(lost), Transposed(w)),
-                                                 Beside(Transposed(error), Transposed(growth)).view())
-                                       : Product(projector_, w, growth.view());
-    ParallelFor(static_cast<size_t>(n), [&](size_t row, int) {
-      const float* const from = by_turn.Row(static_cast<int64_t>(row));
-      for (int64_t i = 0; i < n; ++i)
-        gradient[row * static_cast<size_t>(n) + static_cast<size_t>(i)] += 2 * double{from[i]} / matrix.size;
-    });
+    if (matrix.in) {
+      const int64_t n = sizes_[*matrix.in];
+      AddTo(gradients[*matrix.in],
+            Product(projector_, Beside(ColumnsOf(n, lost), ColumnsOf(n, w)),
+                    Beside(ColumnsOf(n, error), ColumnsOf(n, growth)).view()),
+            2 / matrix.size);
+    }
+    if (matrix.out) {
+      const int64_t n = sizes_[*matrix.out];
+      AddTo(gradients[*matrix.out],
+            Product(projector_, ColumnsOf(n, Outputs(w, order)), ColumnsOf(n, Outputs(growth, order)).view()),
+            2 / matrix.size);
+    }
   }
   return loss;
 }

@@ -17,20 +17,31 @@ namespace tare {
 
 // Some rows while they are rounded: lanes are rows, and columns stand in the order of work.
 struct GptqFactor::RowsInWork {
-  RowsInWork(int64_t first_row, const QuantizedMatrix& m)
-      : first(first_row),
-        count(std::min(kRowsTogether, m.out - first_row)),
-        scales(static_cast<size_t>(kRowsTogether * m.Groups())) {
+  RowsInWork(int64_t first_row, const GroupEnds& group_ends, QuantizedMatrixBuffer& to)
+      : ends(group_ends),
+        matrix(to),
+        first(first_row),
+        count(std::min(kRowsTogether, to.view().out - first_row)),
+        scales(static_cast<size_t>(kRowsTogether * to.view().Groups())) {
     for (AlignedBuffer<float>* buffer : {&errors, &sums, &codes}) {
-      buffer->Reset(Panels::ValuesFor(m.in));
+      buffer->Reset(Panels::ValuesFor(to.view().in));
       std::fill_n(buffer->data(), buffer->size(), 0.0f);
     }
   }
 
+  // Of a row's group, from the values that its scale is to hold.
+  void SetScale(int64_t r, int64_t g, const float* values) {
+    const int64_t n = matrix.view().GroupEnd(g) - g * matrix.view().group;
+    scales[g * kRowsTogether + r] = matrix.SetScale(first + r, g, ends(first + r, g, values, n));
+  }
+
+  const GroupEnds& ends;
+  QuantizedMatrixBuffer& matrix;
   int64_t first, count;
   AlignedBuffer<float> errors;     // [in][kRowsTogether] the weights, and w - q once they are rounded
   AlignedBuffer<float> sums;       // [in][kRowsTogether] of errors before the column, times R
   AlignedBuffer<float> codes;      // [in][kRowsTogether] in storage order; what they stand for before the scale
+  AlignedBuffer<float> moved;      // [in][kRowsTogether] by how much, of a group that begins; sized on first use
   std::vector<GroupScale> scales;  // [groups][kRowsTogether]
 };
 
@@ -53,7 +64,8 @@ std::vector<int64_t> OrderOf(const std::vector<float>& hessian, int64_t in, int6
 }  // namespace
 
 GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where,
-                       int64_t together, GptqOrder order) {
+                       int64_t together, GptqOrder order)
+    : by_(order) {
   TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in);
   if (const auto bad = FirstNotFinite(hessian))
     Fail("{}: the calibration's second moments hold NaN or infinity at {}; try another calibration text", where, *bad);
@@ -85,8 +97,8 @@ void GptqFactor::Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatr
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in());
   ParallelFor(static_cast<size_t>((m.out + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
-    RowsInWork rows(static_cast<int64_t>(block) * kRowsTogether, m);
-    Fill(read, ends, matrix, rows);
+    RowsInWork rows(static_cast<int64_t>(block) * kRowsTogether, ends, matrix);
+    Fill(read, rows);
     RoundRows(m, rows);
     std::vector<float> codes(static_cast<size_t>(m.in));
     for (int64_t r = 0; r < rows.count; ++r) {
@@ -96,21 +108,16 @@ void GptqFactor::Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatr
   });
 }
 
-// Weights and scales, which are taken before the first rounding.
-void GptqFactor::Fill(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix,
-                      RowsInWork& rows) const {
-  const QuantizedMatrix& m = matrix.view();
+// Weights, and scales that are taken before the first rounding.
+void GptqFactor::Fill(const ReadRow& read, RowsInWork& rows) const {
   std::vector<float> stored(order_.size());
   for (int64_t r = 0; r < rows.count; ++r) {
     read(rows.first + r, stored.data());
     if (const auto bad = FirstNotFinite(stored))
       Fail("weights, row {}: got {} at {}, expected finite values", rows.first + r, stored[*bad], *bad);
-    for (int64_t g = 0; g < m.Groups(); ++g) {
-      const int64_t begin = g * m.group;
-      const Ends chosen = ends(rows.first + r, g, stored.data() + begin, m.GroupEnd(g) - begin);
-      rows.scales[g * kRowsTogether + r] = matrix.SetScale(rows.first + r, g, chosen);
-    }
-    for (int64_t i = 0; i < m.in; ++i) rows.errors[i * kRowsTogether + r] = stored[order_[i]];
+    for (int64_t g = 0; by_ != GptqOrder::kMoved && g < rows.matrix.view().Groups(); ++g)
+      rows.SetScale(r, g, stored.data() + g * rows.matrix.view().group);
+    for (int64_t i = 0; i < in(); ++i) rows.errors[i * kRowsTogether + r] = stored[order_[i]];
   }
 }
 
@@ -119,17 +126,49 @@ void GptqFactor::RoundRows(const QuantizedMatrix& m, RowsInWork& rows) const {
   const auto add = [&](Range columns, Range panels) {
     upper_.AddProducts(columns, panels, rows.errors.data(), rows.sums.data());
   };
+  const auto scale_if_moved = [&](int64_t later, int64_t column) {
+    if (by_ == GptqOrder::kMoved && column % m.group == 0) ScaleMoved(m, later, column, rows);
+  };
   for (int64_t first = 0; first < m.in; first += kColumnsLater) {
     const int64_t end = std::min(first + kColumnsLater, m.in);
     for (int64_t panel = first; panel < end; panel += kPanel) {
       add({first, panel}, {panel / kPanel, panel / kPanel + 1});
       if (Info(m.format).together > 1) {
+        scale_if_moved(first, panel);
         RoundPanel(m, panel, rows);
         continue;
       }
-      for (int64_t column = panel; column < std::min(panel + kPanel, end); ++column) RoundColumn(m, column, rows);
+      for (int64_t column = panel; column < std::min(panel + kPanel, end); ++column) {
+        scale_if_moved(first, column);
+        RoundColumn(m, column, rows);
+      }
     }
     add({first, end}, {first / kPanel + kColumnsLater / kPanel, upper_.count()});
+  }
+}
+
+// The scales of the group that begins at a column, of its weights moved to where the error would be least: moved
+// R_group,group is the sums of all columns before, of which those from `later` on have reached this panel alone.
+void GptqFactor::ScaleMoved(const QuantizedMatrix& m, int64_t later, int64_t column, RowsInWork& rows) const {
+  const int64_t g = column / m.group, n = m.GroupEnd(g) - column;
+  const Range behind{column / kPanel + 1, (column + n + kPanel - 1) / kPanel};
+  rows.moved.Reserve(rows.sums.size());
+  float* const moved = rows.moved.data();
+  std::copy(rows.sums.data() + column * kRowsTogether, rows.sums.data() + behind.end * kPanel * kRowsTogether,
+            moved + column * kRowsTogether);
+  upper_.AddProducts({later, column}, behind, rows.errors.data(), moved);
+  for (int64_t j = column; j < column + n; ++j) {
+    float* const sums = moved + j * kRowsTogether;
+    for (int64_t k = column; k < j; ++k) {
+      for (int64_t r = 0; r < kRowsTogether; ++r) sums[r] -= moved[k * kRowsTogether + r] * upper_.At(k, j);
+    }
+    for (int64_t r = 0; r < kRowsTogether; ++r) sums[r] /= upper_.At(j, j);
+  }
+  std::vector<float> values(static_cast<size_t>(n));
+  for (int64_t r = 0; r < rows.count; ++r) {
+    for (int64_t j = 0; j < n; ++j)
+      values[j] = rows.errors[(column + j) * kRowsTogether + r] + moved[(column + j) * kRowsTogether + r];
+    rows.SetScale(r, g, values.data());
   }
 }
 

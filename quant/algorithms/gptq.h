@@ -16,8 +16,8 @@
 // point is taken (block LDLQ of QuIP#, arXiv 2402.04396, section 4.1).
 //
 // Inputs are processed by falling H_ii ("act-order"; GptqOrder), or eights of neighbours by the mean of theirs. Groups
-// keep the stored order, and their scales are taken from W before the first rounding, so the file looks like any other.
-// R comes from one backward Cholesky factorization of H.
+// keep the stored order, and their scales are taken from W before the first rounding (or as they are moved: GptqOrder),
+// so the file looks like any other. R comes from one backward Cholesky factorization of H.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,10 @@ inline double MeanOfDiagonal(const std::vector<float>& hessian, int64_t in) {
 
 inline constexpr double kGptqDamping = 0.01;
 
-// In which inputs are rounded: by falling mean square, so that those that count most lose least, or as they are stored.
-enum class GptqOrder { kFalling, kStored };
+// In which inputs are rounded: by falling mean square, so that those that count most lose least, or as they are stored;
+// kMoved: as they are stored, and a group's scale is taken from its weights as the groups before it have moved them
+// (the authors' code, unless it is told static_groups).
+enum class GptqOrder { kFalling, kStored, kMoved };
 
 // Shared by all weights with the same inputs.
 class GptqFactor {
@@ -60,11 +62,13 @@ class GptqFactor {
 
  private:
   struct RowsInWork;
-  void Fill(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix, RowsInWork& rows) const;
+  void Fill(const ReadRow& read, RowsInWork& rows) const;
   void RoundRows(const QuantizedMatrix& m, RowsInWork& rows) const;
+  void ScaleMoved(const QuantizedMatrix& m, int64_t later, int64_t column, RowsInWork& rows) const;
   void RoundColumn(const QuantizedMatrix& m, int64_t column, RowsInWork& rows) const;
   void RoundPanel(const QuantizedMatrix& m, int64_t panel, RowsInWork& rows) const;
 
+  GptqOrder by_;
   std::vector<int64_t> order_;  // order_[i]: the input processed i-th
   Panels upper_;                // R [in, in]
 };

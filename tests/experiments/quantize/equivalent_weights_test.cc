@@ -73,15 +73,19 @@ TEST(EquivalentWeights, RotationKeepsNormsOfRows) {
   EXPECT_THAT(Written(rotated, "model.norm.weight"), testing::Each(1.0f));
 }
 
-// What is learned turns the stream alone, after the first rotation: with channels in reverse, down_proj's rows are.
+std::vector<double> Reversal(size_t n) {
+  std::vector<double> reverse(n * n, 0.0);
+  for (size_t i = 0; i < n; ++i) reverse[i * n + n - 1 - i] = 1;
+  return reverse;
+}
+
+// What is learned turns the stream after the first rotation: with channels in reverse, down_proj's rows are.
 TEST(EquivalentWeights, ALearnedRotationComesAfterTheFirst) {
   const auto folder = GoldenFolder("llama-mha");
   const ModelConfig config = LoadConfig(folder);
   const auto n = static_cast<size_t>(config.hidden), inner = static_cast<size_t>(config.ffn);
-  std::vector<double> reverse(n * n, 0.0);
-  for (size_t i = 0; i < n; ++i) reverse[i * n + n - 1 - i] = 1;
   const EquivalentWeights first = Rotated(Checkpoint(folder), config, 1),
-                          both = Rotated(Checkpoint(folder), config, 1, reverse);
+                          both = Rotated(Checkpoint(folder), config, 1, {.stream = Reversal(n)});
   const std::vector<float> down = Written(first, kDown), new_down = Written(both, kDown), up = Written(first, kUp),
                            new_up = Written(both, kUp);
   for (size_t i = 0; i < n; ++i) {
@@ -90,6 +94,29 @@ TEST(EquivalentWeights, ALearnedRotationComesAfterTheFirst) {
       ASSERT_EQ(new_up[j * n + n - 1 - i], up[j * n + i]);
     }
   }
+}
+
+// A layer's own turn of values reverses the rows of v_proj and the inputs of o_proj head by head, in that layer alone.
+TEST(EquivalentWeights, ALearnedRotationOfValuesIsItsLayers) {
+  const auto folder = GoldenFolder("llama-mha");
+  const ModelConfig config = LoadConfig(folder);
+  const auto n = static_cast<size_t>(config.hidden), d = static_cast<size_t>(config.head_dim);
+  LearnedRotations learned{.values = std::vector<std::vector<double>>(static_cast<size_t>(config.layers))};
+  learned.values[0] = Reversal(d);
+  const EquivalentWeights first = Rotated(Checkpoint(folder), config, 1),
+                          both = Rotated(Checkpoint(folder), config, 1, learned);
+  const std::string v = "model.layers.0.self_attn.v_proj.weight", o = "model.layers.0.self_attn.o_proj.weight",
+                    next = "model.layers.1.self_attn.v_proj.weight";
+  const std::vector<float> rows = Written(first, v), new_rows = Written(both, v), inputs = Written(first, o),
+                           new_inputs = Written(both, o);
+  const auto reversed = [&](size_t channel) { return channel / d * d + d - 1 - channel % d; };
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      ASSERT_EQ(new_rows[reversed(i) * n + j], rows[i * n + j]);
+      ASSERT_EQ(new_inputs[i * n + reversed(j)], inputs[i * n + j]);
+    }
+  }
+  EXPECT_EQ(Written(both, next), Written(first, next));
 }
 
 // A norm between v and o, as a differential head has, does not let a factor through.

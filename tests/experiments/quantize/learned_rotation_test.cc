@@ -51,28 +51,36 @@ class RotatedModel {
   std::optional<Model> model_;
 };
 
+void ExpectOrthogonal(int64_t n, const std::vector<double>& q, double bound) {
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
+      double sum = 0;
+      for (int64_t r = 0; r < n; ++r) sum += q[static_cast<size_t>(r * n + i)] * q[static_cast<size_t>(r * n + j)];
+      ASSERT_NEAR(sum, i == j, bound);
+    }
+  }
+}
+
 // The best that was seen: no worse than the start in so few steps that all are too long, better in more. It is
-// orthogonal to double's rounding of E products in each step, and its error is the one that is said.
+// orthogonal to double's rounding of n products in each step, and its error is the one that is said. A layer's values
+// turn, too.
 TEST(LearnedRotation, IsTheBestThatWasSeen) {
   for (const char* golden : {"llama-gqa", "diffllama-gqa", "mixtral"}) {
     RotatedModel model(golden);
     for (const char* plan :
          {"weights=int4/group16", "weights=int2/group16+min", "weights=e8p/group16", "weights=mxfp4"}) {
       RotatedError error = model.Error(plan);
-      const int64_t n = error.channels();
       for (const int steps : {1, 30}) {
         const LearnedRotation learned = LearnRotation(error, steps, {});
         EXPECT_LE(learned.least, (steps < 30 ? 1 : 0.97) * learned.first) << golden << " " << plan;
-        const auto q = [&](int64_t i, int64_t j) { return learned.q[static_cast<size_t>(i * n + j)]; };
-        for (int64_t i = 0; i < n; ++i) {
-          for (int64_t j = 0; j <= i; ++j) {
-            double sum = 0;
-            for (int64_t r = 0; r < n; ++r) sum += q(r, i) * q(r, j);
-            ASSERT_NEAR(sum, i == j, static_cast<double>(steps * n) * 0x1p-53) << golden;
-          }
+        ASSERT_EQ(learned.rotations.size(), error.sizes().size());
+        for (size_t i = 0; i < error.sizes().size(); ++i) {
+          const int64_t n = error.sizes()[i];
+          ExpectOrthogonal(n, learned.rotations[i], static_cast<double>(steps * n) * 0x1p-53);
+          EXPECT_TRUE(steps < 30 || learned.rotations[i][0] < 1) << "rotation " << i << " has not turned";
         }
-        std::vector<double> gradient;
-        EXPECT_EQ(error.At(learned.q, gradient), learned.least);
+        std::vector<std::vector<double>> gradients;
+        EXPECT_EQ(error.At(learned.rotations, gradients), learned.least);
       }
     }
   }
@@ -81,13 +89,13 @@ TEST(LearnedRotation, IsTheBestThatWasSeen) {
 TEST(LearnedRotation, SameOnAnyNumberOfThreads) {
   for (const char* golden : {"diffllama-gqa", "mixtral"}) {
     RotatedModel model(golden);
-    std::vector<double> first;
+    std::vector<std::vector<double>> first;
     for (const int threads : {1, 3}) {
       SetThreads(threads);
       RotatedError error = model.Error("weights=int4/group16");
       const LearnedRotation learned = LearnRotation(error, 3, {});
-      if (first.empty()) first = learned.q;
-      EXPECT_EQ(learned.q, first) << golden << " " << threads;
+      if (first.empty()) first = learned.rotations;
+      EXPECT_EQ(learned.rotations, first) << golden << " " << threads;
     }
     SetThreads(0);
   }

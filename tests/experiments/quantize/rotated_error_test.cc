@@ -10,6 +10,8 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <numeric>
+#include <optional>
 
 #include "experiments/quantize/equivalent_weights.h"
 #include "quant/algorithms/cayley.h"
@@ -39,8 +41,11 @@ struct Matrix {
 Matrix Times(const Matrix& a, const Matrix& b) {
   Matrix c(a.rows, b.columns);
   for (int64_t i = 0; i < a.rows; ++i) {
+    double* const sums = c.values.data() + i * b.columns;
     for (int64_t k = 0; k < a.columns; ++k) {
-      for (int64_t j = 0; j < b.columns; ++j) c.At(i, j) += a.At(i, k) * b.At(k, j);
+      const double by = a.At(i, k);
+      const double* const row = b.values.data() + k * b.columns;
+      for (int64_t j = 0; by != 0 && j < b.columns; ++j) sums[j] += by * row[j];
     }
   }
   return c;
@@ -109,8 +114,9 @@ class Moments : public SiteVisitor {
 
 constexpr int64_t kGroup = 16;
 
-// What a group's scale follows, and a weight's value, of int4 and of int2+min.
+// A model, what a group's scale follows, and a weight's value, of int4 and of int2+min.
 struct Kind {
+  const char* golden;
   const char* plan;
   bool range;     // from the smallest to the largest
   double levels;  // steps in what the scale follows
@@ -131,17 +137,55 @@ Group GroupOf(const Kind& kind, const Matrix& w, int64_t row, int64_t first) {
   return kind.range ? Group{low, high - low} : Group{0, absmax};
 }
 
+using Rotations = std::vector<Matrix>;  // of the stream, and of each layer's values
+
 struct OneMatrix {
-  bool reads;
   Matrix w, h;
   double size;
+  std::optional<size_t> in, out;  // which rotation
 };
+
+// q for every run of q.rows channels in this order.
+Matrix InBlocks(const Matrix& q, const std::vector<int64_t>& order) {
+  Matrix all(std::ssize(order), std::ssize(order));
+  for (int64_t first = 0; first < all.rows; first += q.rows) {
+    for (int64_t i = 0; i < q.rows; ++i) {
+      for (int64_t j = 0; j < q.rows; ++j)
+        all.At(order[static_cast<size_t>(first + i)], order[static_cast<size_t>(first + j)]) = q.At(i, j);
+    }
+  }
+  return all;
+}
+
+std::vector<int64_t> Counted(int64_t n) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  return order;
+}
+
+// Rows of v_proj head by head: DiffLlama's heads have the values of key/value head h and of the one half of all heads
+// behind it.
+std::vector<int64_t> ValueRows(const ModelConfig& c, bool pairs) {
+  const int64_t rows = int64_t{c.kv_heads} * c.head_dim;
+  if (!pairs) return Counted(rows);
+  std::vector<int64_t> order;
+  for (int64_t head = 0; head < c.kv_heads / 2; ++head) {
+    for (const int64_t slice : {head, head + c.kv_heads / 2}) {
+      for (int64_t i = 0; i < c.head_dim; ++i) order.push_back(slice * c.head_dim + i);
+    }
+  }
+  return order;
+}
 
 class RotatedErrorTest : public testing::TestWithParam<Kind> {
  protected:
   RotatedErrorTest() {
-    const auto golden = GoldenFolder("llama-mha");
+    const auto golden = GoldenFolder(GetParam().golden);
     const ModelConfig config = LoadConfig(golden);
+    const bool pairs = config.family == "diffllama";
+    value_rows_ = ValueRows(config, pairs);
+    sizes_.assign(static_cast<size_t>(config.layers) + 1, (pairs ? 2 : 1) * config.head_dim);
+    sizes_[0] = config.hidden;
     WriteEquivalent(Checkpoint(golden), golden, Rotated(Checkpoint(golden), config, 0), {.plan = "f32"}, path_, {});
     model_.emplace(path_);
     TokenBatch batch;
@@ -151,12 +195,14 @@ class RotatedErrorTest : public testing::TestWithParam<Kind> {
     model_->Forward(batch, visitors);
     for (int layer = 0; layer < config.layers; ++layer) {
       const LayerWeights& weights = model_->layers()[static_cast<size_t>(layer)];
-      const std::tuple<const LinearWeights*, Site, bool> all[] = {
-          {&weights.q, Site::kQProjIn, true},       {&weights.k, Site::kQProjIn, true},
-          {&weights.v, Site::kQProjIn, true},       {&weights.o, Site::kOProjIn, false},
-          {&weights.gate, Site::kGateProjIn, true}, {&weights.up, Site::kGateProjIn, true},
-          {&weights.down, Site::kDownProjIn, false}};
-      for (const auto& [linear, site, reads] : all) {
+      const size_t values = 1 + static_cast<size_t>(layer);
+      using Which = std::optional<size_t>;
+      const std::tuple<const LinearWeights*, Site, Which, Which> all[] = {
+          {&weights.q, Site::kQProjIn, 0, {}},       {&weights.k, Site::kQProjIn, 0, {}},
+          {&weights.v, Site::kQProjIn, 0, values},   {&weights.o, Site::kOProjIn, values, 0},
+          {&weights.gate, Site::kGateProjIn, 0, {}}, {&weights.up, Site::kGateProjIn, 0, {}},
+          {&weights.down, Site::kDownProjIn, {}, 0}};
+      for (const auto& [linear, site, in, out] : all) {
         Matrix w(linear->weight.out, linear->weight.in);
         std::vector<float> row(static_cast<size_t>(w.columns));
         for (int64_t r = 0; r < w.rows; ++r) {
@@ -164,20 +210,29 @@ class RotatedErrorTest : public testing::TestWithParam<Kind> {
           std::ranges::copy(row, w.values.begin() + r * w.columns);
         }
         const Matrix& h = moments.of.at({layer, site});
-        matrices_.push_back({reads, w, h, Lost(w, h)});
+        matrices_.push_back({w, h, Lost(w, h), in, out});
       }
     }
   }
 
-  static Matrix TurnedWeights(const OneMatrix& one, const Matrix& q) {
-    return Times(one.reads ? Times(one.w, q) : Times(Transposed(q), one.w), BasisOf(one.w.columns, GetParam().run));
+  // What turns a matrix's inputs, and its outputs.
+  static Matrix InTurn(const OneMatrix& one, const Rotations& q) {
+    const std::vector<int64_t> order = Counted(one.w.columns);
+    return one.in ? InBlocks(q[*one.in], order) : BasisOf(one.w.columns, 0);
   }
-  static Matrix TurnedMoments(const OneMatrix& one, const Matrix& q) {
-    const Matrix basis = BasisOf(one.w.columns, GetParam().run);
-    return Times(Transposed(basis), Times(one.reads ? Times(Transposed(q), Times(one.h, q)) : one.h, basis));
+  Matrix OutTurn(const OneMatrix& one, const Rotations& q) const {
+    return one.out ? InBlocks(q[*one.out], *one.out > 0 ? value_rows_ : Counted(one.w.rows)) : BasisOf(one.w.rows, 0);
+  }
+  Matrix TurnedWeights(const OneMatrix& one, const Rotations& q) const {
+    return Times(Times(Transposed(OutTurn(one, q)), Times(one.w, InTurn(one, q))),
+                 BasisOf(one.w.columns, GetParam().run));
+  }
+  static Matrix TurnedMoments(const OneMatrix& one, const Rotations& q) {
+    const Matrix turn = Times(InTurn(one, q), BasisOf(one.w.columns, GetParam().run));
+    return Times(Transposed(turn), Times(one.h, turn));
   }
   // Rounding's errors at q, in magnitudes of their groups.
-  static Matrix ErrorsAt(const OneMatrix& one, const Matrix& q) {
+  Matrix ErrorsAt(const OneMatrix& one, const Rotations& q) const {
     const Kind& kind = GetParam();
     Matrix w = TurnedWeights(one, q), e = w;
     for (int64_t r = 0; r < w.rows; ++r) {
@@ -190,7 +245,7 @@ class RotatedErrorTest : public testing::TestWithParam<Kind> {
     return e;
   }
   // The loss at q of such errors.
-  double LossOf(const std::vector<Matrix>& errors, const Matrix& q) const {
+  double LossOf(const std::vector<Matrix>& errors, const Rotations& q) const {
     double loss = 0;
     for (size_t m = 0; m < matrices_.size(); ++m) {
       const Matrix w = TurnedWeights(matrices_[m], q);
@@ -202,7 +257,7 @@ class RotatedErrorTest : public testing::TestWithParam<Kind> {
     }
     return loss;
   }
-  std::vector<Matrix> AllErrorsAt(const Matrix& q) const {
+  std::vector<Matrix> AllErrorsAt(const Rotations& q) const {
     std::vector<Matrix> errors;
     for (const OneMatrix& one : matrices_) errors.push_back(ErrorsAt(one, q));
     return errors;
@@ -211,6 +266,7 @@ class RotatedErrorTest : public testing::TestWithParam<Kind> {
   TemporaryFolder folder_;
   std::filesystem::path path_ = folder_ / "r.h5";
   std::optional<Model> model_;
+  std::vector<int64_t> sizes_, value_rows_;
   std::vector<OneMatrix> matrices_;
 };
 
@@ -237,40 +293,56 @@ Matrix Along(const Matrix& q, const Matrix& skew, double t) {
 }
 
 // f32 where the reference has double: products of n terms are off by sqrt(n) 2^-24 or so each, and a code near a tie
-// may be its neighbour, one weight of 75,776: a 1/275th of what slopes deviate by.
-TEST_P(RotatedErrorTest, IsTheReferencesLossAndSlope) {
+// may be its neighbour, one weight of 75,776: a 1/275th of what slopes deviate by. The stream moves, then the first
+// layer's values, then all.
+TEST_P(RotatedErrorTest, IsTheReferencesLossAndSlopes) {
   RotatedError error(*model_, Text(), Plan::Parse(GetParam().plan), {});
-  const int64_t n = error.channels();
-  Matrix q(n, n);
-  for (int64_t i = 0; i < n; ++i) q.At(i, i) = 1;
-  CayleyStep(n, Skew(n, 1).values, 0.5, q.values);
-  std::vector<double> gradient;
-  const double loss = error.At(q.values, gradient);
+  ASSERT_EQ(error.sizes(), sizes_);
+  std::vector<std::vector<double>> rotations, gradients;
+  Rotations q;
+  for (const int64_t n : sizes_) {
+    q.push_back(BasisOf(n, 0));
+    CayleyStep(n, Skew(n, 1).values, 0.5, q.back().values);
+    rotations.push_back(q.back().values);
+  }
+  const double loss = error.At(rotations, gradients);
   const std::vector<Matrix> errors = AllErrorsAt(q);
   EXPECT_NEAR(loss, LossOf(errors, q), 1e-4 * loss);
-  for (uint64_t seed = 2; seed < 6; ++seed) {
+  for (const size_t moved : {size_t{0}, size_t{1}, q.size()}) {
     constexpr double kStep = 1e-7;  // few groups have two largest weights so near each other
-    const Matrix skew = Skew(n, seed);
-    const double slope = (LossOf(errors, Along(q, skew, kStep)) - LossOf(errors, Along(q, skew, -kStep))) / (2 * kStep);
+    Rotations before = q, after = q;
     double along = 0, squares = 0;  // squares: of what slopes in random directions deviate by
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < n; ++j) {
-        const double by = gradient[static_cast<size_t>(i * n + j)];
-        along += by * skew.At(i, j);
-        squares += std::pow(by - gradient[static_cast<size_t>(j * n + i)], 2) / 2;
+    for (size_t i = 0; i < q.size(); ++i) {
+      if (moved < q.size() && i != moved) continue;
+      const int64_t n = sizes_[i];
+      const Matrix skew = Skew(n, 2 + i);
+      before[i] = Along(q[i], skew, -kStep);
+      after[i] = Along(q[i], skew, kStep);
+      for (int64_t r = 0; r < n; ++r) {
+        for (int64_t c = 0; c < n; ++c) {
+          const double by = gradients[i][static_cast<size_t>(r * n + c)];
+          along += by * skew.At(r, c);
+          squares += std::pow(by - gradients[i][static_cast<size_t>(c * n + r)], 2) / 2;
+        }
       }
     }
-    EXPECT_NEAR(along, slope, 1e-2 * std::sqrt(squares)) << seed;
-    EXPECT_GT(std::abs(slope), (GetParam().run > 0 ? 5e-2 : 1e-1) * std::sqrt(squares)) << seed << ": says nothing";
+    const double slope = (LossOf(errors, after) - LossOf(errors, before)) / (2 * kStep);
+    EXPECT_NEAR(along, slope, 1e-2 * std::sqrt(squares)) << moved;
+    EXPECT_GT(std::abs(slope), 5e-2 * std::sqrt(squares)) << moved << ": says nothing";
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RotatedErrorTest,
-                         testing::Values(Kind{"weights=int4/group16", false, 7},
-                                         Kind{"weights=int2/group16+min", true, 3},
-                                         Kind{"weights=int4/group16+hadamard8", false, 7, 8}),
+                         testing::Values(Kind{"llama-mha", "weights=int4/group16", false, 7},
+                                         Kind{"diffllama-gqa", "weights=int4/group16", false, 7},
+                                         Kind{"llama-mha", "weights=int2/group16+min", true, 3},
+                                         Kind{"llama-mha", "weights=int4/group16+hadamard8", false, 7, 8}),
                          [](const auto& kind) {
-                           return kind.param.run > 0 ? "Rotated" : kind.param.range ? "Range" : "Magnitude";
+                           const Kind& k = kind.param;
+                           return k.run > 0            ? "Rotated"
+                                  : k.range            ? "Range"
+                                  : k.golden[0] == 'd' ? "Pairs"
+                                                       : "Magnitude";
                          });
 
 TEST(RotatedError, WhatCannotBeLearnedIsRefusedByName) {
