@@ -216,9 +216,9 @@ void AddQuantize(CLI::App& app) {
           "--method", options->method,
           "steps joined by +: hadamard[:SEED], cayley[:STEPS[:SEED]] (rotations learned after it), "
           "smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, no codes) or awq (equivalent weights, clipped "
-          "ranges), then rtn (round to nearest; after awq if no other), gptq, gptaq (gptq:0.05, gptq:stored, "
-          "gptq:moved: another damping than 0.01, inputs as stored instead of by falling mean square, and groups' "
-          "scales from weights as rounding has moved them) or signround[:STEPS], then quantease")
+          "ranges), then rtn (round to nearest; after awq if no other), gptq, gptaq (gptq:0.05: another damping than "
+          "0.01; gptq:stored: inputs as stored instead of by falling mean square; gptq:moved: as stored, and each "
+          "group's scale from its weights as rounding has moved them) or signround[:STEPS], then quantease")
       ->check(IsMethod)
       ->capture_default_str();
   command->add_option(

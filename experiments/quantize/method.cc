@@ -65,8 +65,10 @@ void ReadGptqWords(std::string_view step, QuantizeMethod& method) {
     }
     const std::optional<double> damping = ParseNumber<double>(word);
     if (damped || !damping || !(*damping > 0 && *damping <= 1))
-      FailUsage("--method, step '{}': got '{}', expected a damping above 0 and up to 1, and stored or moved, each once",
-                step, word);
+      FailUsage(
+          "--method, step '{}': got '{}', expected a damping above 0 and up to 1, or one of stored and moved, each "
+          "once",
+          step, word);
     method.damping = *damping;
     damped = true;
   }
@@ -113,11 +115,13 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
     } else {
       FailUsage(
           "--method '{}': got step '{}', expected hadamard[:SEED], cayley[:STEPS[:SEED]], smoothquant[:ALPHA], awq, "
-          "rtn, gptq[:DAMPING], gptaq[:DAMPING], signround[:STEPS] or quantease, joined by +",
+          "rtn, gptq[:DAMPING][:stored|:moved], gptaq likewise, signround[:STEPS] or quantease, joined by +",
           text, step);
     }
   }
   if (method.Clips() && method.rounding == Rounding::kNone) method.rounding = Rounding::kNearest;
+  if (method.Clips() && method.order == GptqOrder::kMoved)
+    FailUsage("--method '{}': awq chooses ranges before any weight has moved; try {}", text, "awq+gptq:stored");
   return method;
 }
 

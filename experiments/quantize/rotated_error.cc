@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <span>
 
 #include "experiments/model/sites_of_model.h"
 #include "experiments/quantize/scaled_input.h"
@@ -17,6 +17,8 @@
 
 namespace tare {
 namespace {
+
+constexpr size_t kStream = 0;  // the stream's place among rotations; those of layers' values follow
 
 // [rows, columns], and zeros up to a projector's number of rows.
 struct Table {
@@ -59,17 +61,17 @@ Table ColumnsOf(int64_t columns, const Table& a) {
   });
 }
 
-// a's columns as rows, each of its rows in this order.
-Table Outputs(const Table& a, const std::vector<int64_t>& order) {
+// a's columns as rows, with a's rows in this order (none: as they are).
+Table Outputs(const Table& a, std::span<const int64_t> order) {
   return Filled(a.columns, a.rows, [&](int64_t c, float* y) {
-    for (int64_t r = 0; r < a.rows; ++r) y[r] = a.Row(order[static_cast<size_t>(r)])[c];
+    for (int64_t r = 0; r < a.rows; ++r) y[r] = a.Row(order.empty() ? r : order[static_cast<size_t>(r)])[c];
   });
 }
 
-Table FromOutputs(const Table& outputs, const std::vector<int64_t>& order) {
+Table FromOutputs(const Table& outputs, std::span<const int64_t> order) {
   Table a(outputs.columns, outputs.rows);
-  ParallelFor(order.size(), [&](size_t i, int) {
-    float* const y = a.Row(order[i]);
+  ParallelFor(static_cast<size_t>(a.rows), [&](size_t i, int) {
+    float* const y = a.Row(order.empty() ? static_cast<int64_t>(i) : order[i]);
     for (int64_t c = 0; c < a.columns; ++c) y[c] = outputs.Row(c)[i];
   });
   return a;
@@ -148,7 +150,8 @@ Table Growth(const Table& w, const Table& error, const Table& lost, const Quanti
 void CheckRotatedError(const ModelConfig& config, const Plan& plan) {
   const Family& family = FamilyOf(config);
   RequireRotation(family, "cayley");
-  const Hadamard start(config.hidden, 0);  // or is refused
+  const Hadamard stream(config.hidden, 0);  // or is refused
+  if (const int64_t size = RotatedValues(config).size; size > 0) Hadamard(size, 0);
   const bool rounds = std::ranges::any_of(family.linear, [&](const LinearPlace& place) {
     const LinearLayer linear{&place, 0, std::nullopt};
     return plan.Touches(place.weight) && (ReadsStream(linear) || WritesStream(linear));
@@ -214,10 +217,10 @@ void RotatedError::Add(const LinearLayer& linear, size_t moments) {
                  .rule = plan_.RuleAt(linear.WeightKey()),
                  .moments = moments,
                  .size = size};
-  if (ReadsStream(linear)) matrix.in = 0;
-  if (WritesStream(linear)) matrix.out = 0;
+  if (ReadsStream(linear)) matrix.in = kStream;
+  if (WritesStream(linear)) matrix.out = kStream;
   if (values_.size > 0) {
-    const size_t of_layer = 1 + static_cast<size_t>(linear.layer);
+    const size_t of_layer = kStream + 1 + static_cast<size_t>(linear.layer);
     if (linear.place->weight == Site::kVProjW) matrix.out = of_layer;
     if (linear.place->weight == Site::kOProjW) matrix.in = of_layer;
   }
@@ -238,14 +241,12 @@ double RotatedError::At(const std::vector<std::vector<double>>& rotations,
   double loss = 0;
   Table turned_moments(0, 0);  // T^T H T, for all matrices that read the same
   std::optional<size_t> of;    // which
-  std::vector<int64_t> stored_order;
   for (const Rounded& matrix : matrices_) {
     ThrowIfStopped();
     const SecondMoments& m = moments_[matrix.moments];
     const WeightMatrix h{m.values.data(), WeightType::kF32, m.in, m.in};
-    stored_order.resize(static_cast<size_t>(matrix.stored->out));
-    std::iota(stored_order.begin(), stored_order.end(), int64_t{0});
-    const std::vector<int64_t>& order = matrix.out.value_or(0) > 0 ? values_.order : stored_order;
+    const bool of_values = matrix.out.has_value() && matrix.out != kStream;
+    const std::span<const int64_t> order = of_values ? values_.order : std::span<const int64_t>();
     Table w = Stored(*matrix.stored);
     if (matrix.in) {
       const Table& turn = turns[*matrix.in];

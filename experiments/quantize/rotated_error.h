@@ -12,8 +12,8 @@
 // Memory: the second moments of all rounded matrices' inputs, in f32: for a model with E channels, attention's output A
 // and an inner width I 4 (2 E^2 + A^2 + I^2) bytes a layer (0.7 GB of a layer with 4,096, 4,096 and 11,008), experts
 // each their own; besides them thirteen times the largest matrix, and while they are taken the residual streams of the
-// calibration pass. Operations of At, for rotations of E channels: 8 out in E a matrix that reads, 4 out in E +
-// 2 out in^2 one that writes, and 4 E^3 for each input.
+// calibration pass. Operations of At: 8 out in E a matrix that reads the stream, 4 out in E + 2 out in^2 one that
+// writes to it, and 4 E^3 for each input; values of d channels add 4 out in d at v, and 6 out in d + 4 A^2 d at o.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@
 
 namespace tare {
 
-// Throws Error unless the family can be rotated, there is a Hadamard rotation of its size to begin with, and the plan
+// Throws Error unless the family can be rotated, there are Hadamard rotations of its sizes to begin with, and the plan
 // rounds a matrix that reads or writes the stream.
 void CheckRotatedError(const ModelConfig& config, const Plan& plan);
 
@@ -39,7 +39,9 @@ void CheckRotatedError(const ModelConfig& config, const Plan& plan);
 // group's scale (quant/algorithms/error_growth.h): with P = E H' and S the gradient of <P, E> by W' through the scales,
 // for turns T^T dT and U^T dU
 //
-//   dL = 2 <P^T E + W'^T S, T^T dT> / tr(W H W^T) + 2 <W' S^T, U^T dU> / tr(W H W^T)      of blocks: summed over them
+//   dL = 2 <P^T E + W'^T S, T^T dT> / tr(W H W^T) + 2 <W' S^T, U^T dU> / tr(W H W^T)
+//
+// Where one rotation turns several blocks of a matrix, their terms are summed.
 class RotatedError {
  public:
   // model: its norms before linear layers have weights of 1 (Rotated, equivalent_weights.h); it must outlive this.

@@ -99,7 +99,7 @@ void GptqFactor::Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatr
   ParallelFor(static_cast<size_t>((m.out + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
     RowsInWork rows(static_cast<int64_t>(block) * kRowsTogether, ends, matrix);
     Fill(read, rows);
-    RoundRows(m, rows);
+    RoundRows(rows);
     std::vector<float> codes(static_cast<size_t>(m.in));
     for (int64_t r = 0; r < rows.count; ++r) {
       for (int64_t i = 0; i < m.in; ++i) codes[i] = rows.codes[i * kRowsTogether + r];
@@ -108,26 +108,28 @@ void GptqFactor::Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatr
   });
 }
 
-// Weights, and scales that are taken before the first rounding.
+// Weights, and scales that are taken before the first rounding: the first group's are in any order.
 void GptqFactor::Fill(const ReadRow& read, RowsInWork& rows) const {
+  const QuantizedMatrix& m = rows.matrix.view();
   std::vector<float> stored(order_.size());
   for (int64_t r = 0; r < rows.count; ++r) {
     read(rows.first + r, stored.data());
     if (const auto bad = FirstNotFinite(stored))
       Fail("weights, row {}: got {} at {}, expected finite values", rows.first + r, stored[*bad], *bad);
-    for (int64_t g = 0; by_ != GptqOrder::kMoved && g < rows.matrix.view().Groups(); ++g)
-      rows.SetScale(r, g, stored.data() + g * rows.matrix.view().group);
+    for (int64_t g = 0; g < (by_ == GptqOrder::kMoved ? 1 : m.Groups()); ++g)
+      rows.SetScale(r, g, stored.data() + g * m.group);
     for (int64_t i = 0; i < in(); ++i) rows.errors[i * kRowsTogether + r] = stored[order_[i]];
   }
 }
 
 // Errors of kColumnsLater columns reach those behind them in one product.
-void GptqFactor::RoundRows(const QuantizedMatrix& m, RowsInWork& rows) const {
+void GptqFactor::RoundRows(RowsInWork& rows) const {
+  const QuantizedMatrix& m = rows.matrix.view();
   const auto add = [&](Range columns, Range panels) {
     upper_.AddProducts(columns, panels, rows.errors.data(), rows.sums.data());
   };
   const auto scale_if_moved = [&](int64_t later, int64_t column) {
-    if (by_ == GptqOrder::kMoved && column % m.group == 0) ScaleMoved(m, later, column, rows);
+    if (by_ == GptqOrder::kMoved && column > 0 && column % m.group == 0) ScaleMoved(later, column, rows);
   };
   for (int64_t first = 0; first < m.in; first += kColumnsLater) {
     const int64_t end = std::min(first + kColumnsLater, m.in);
@@ -135,45 +137,53 @@ void GptqFactor::RoundRows(const QuantizedMatrix& m, RowsInWork& rows) const {
       add({first, panel}, {panel / kPanel, panel / kPanel + 1});
       if (Info(m.format).together > 1) {
         scale_if_moved(first, panel);
-        RoundPanel(m, panel, rows);
+        RoundPanel(panel, rows);
         continue;
       }
       for (int64_t column = panel; column < std::min(panel + kPanel, end); ++column) {
         scale_if_moved(first, column);
-        RoundColumn(m, column, rows);
+        RoundColumn(column, rows);
       }
     }
     add({first, end}, {first / kPanel + kColumnsLater / kPanel, upper_.count()});
   }
 }
 
-// The scales of the group that begins at a column, of its weights moved to where the error would be least: moved
-// R_group,group is the sums of all columns before, of which those from `later` on have reached this panel alone.
-void GptqFactor::ScaleMoved(const QuantizedMatrix& m, int64_t later, int64_t column, RowsInWork& rows) const {
+// What moves columns to where the error would be least, from their sums [columns][kRowsTogether], in their place:
+// moved R_columns,columns is the sums.
+void GptqFactor::Move(Range columns, float* sums) const {
+  for (int64_t j = columns.begin; j < columns.end; ++j) {
+    float* const moved = sums + (j - columns.begin) * kRowsTogether;
+    for (int64_t k = columns.begin; k < j; ++k) {
+      const float* const before = sums + (k - columns.begin) * kRowsTogether;
+      for (int64_t r = 0; r < kRowsTogether; ++r) moved[r] -= before[r] * upper_.At(k, j);
+    }
+    for (int64_t r = 0; r < kRowsTogether; ++r) moved[r] /= upper_.At(j, j);
+  }
+}
+
+// The scales of the group that begins at a column, of its moved weights. Errors of the columns from `later` on have
+// reached the sums of this column's panel alone.
+void GptqFactor::ScaleMoved(int64_t later, int64_t column, RowsInWork& rows) const {
+  const QuantizedMatrix& m = rows.matrix.view();
   const int64_t g = column / m.group, n = m.GroupEnd(g) - column;
   const Range behind{column / kPanel + 1, (column + n + kPanel - 1) / kPanel};
   rows.moved.Reserve(rows.sums.size());
-  float* const moved = rows.moved.data();
-  std::copy(rows.sums.data() + column * kRowsTogether, rows.sums.data() + behind.end * kPanel * kRowsTogether,
-            moved + column * kRowsTogether);
-  upper_.AddProducts({later, column}, behind, rows.errors.data(), moved);
-  for (int64_t j = column; j < column + n; ++j) {
-    float* const sums = moved + j * kRowsTogether;
-    for (int64_t k = column; k < j; ++k) {
-      for (int64_t r = 0; r < kRowsTogether; ++r) sums[r] -= moved[k * kRowsTogether + r] * upper_.At(k, j);
-    }
-    for (int64_t r = 0; r < kRowsTogether; ++r) sums[r] /= upper_.At(j, j);
-  }
+  float* const moved = rows.moved.data() + column * kRowsTogether;
+  std::copy(rows.sums.data() + column * kRowsTogether, rows.sums.data() + behind.end * kPanel * kRowsTogether, moved);
+  upper_.AddProducts({later, column}, behind, rows.errors.data(), rows.moved.data());
+  Move({column, column + n}, moved);
   std::vector<float> values(static_cast<size_t>(n));
   for (int64_t r = 0; r < rows.count; ++r) {
     for (int64_t j = 0; j < n; ++j)
-      values[j] = rows.errors[(column + j) * kRowsTogether + r] + moved[(column + j) * kRowsTogether + r];
+      values[j] = rows.errors[(column + j) * kRowsTogether + r] + moved[j * kRowsTogether + r];
     rows.SetScale(r, g, values.data());
   }
 }
 
 // One column of all rows; its errors reach those behind it in its panel.
-void GptqFactor::RoundColumn(const QuantizedMatrix& m, int64_t column, RowsInWork& rows) const {
+void GptqFactor::RoundColumn(int64_t column, RowsInWork& rows) const {
+  const QuantizedMatrix& m = rows.matrix.view();
   const int64_t i = order_[column];
   const float diagonal = upper_.At(column, column);
   const GroupScale* const scales = &rows.scales[i / m.group * kRowsTogether];
@@ -191,19 +201,18 @@ void GptqFactor::RoundColumn(const QuantizedMatrix& m, int64_t column, RowsInWor
 }
 
 // The columns of a panel, which share a code. Nothing in the panel is behind them.
-void GptqFactor::RoundPanel(const QuantizedMatrix& m, int64_t panel, RowsInWork& rows) const {
+void GptqFactor::RoundPanel(int64_t panel, RowsInWork& rows) const {
   static_assert(kPanel == kLatticeWidth);
   const int64_t i = order_[panel];
   TARE_CHECK(i % kPanel == 0 && order_[panel + kPanel - 1] == i + kPanel - 1);
+  float moved[kPanel * kRowsTogether];
+  std::copy_n(rows.sums.data() + panel * kRowsTogether, std::size(moved), moved);
+  Move({panel, panel + kPanel}, moved);
   for (int64_t r = 0; r < rows.count; ++r) {
-    const Scale scale = rows.scales[i / m.group * kRowsTogether + r].scale;
-    float moved[kPanel], scaled[kPanel], point[kPanel];  // moved R_eight,eight is the sums
-    for (int64_t j = 0; j < kPanel; ++j) {
-      float sum = rows.sums[(panel + j) * kRowsTogether + r];
-      for (int64_t k = 0; k < j; ++k) sum -= moved[k] * upper_.At(panel + k, panel + j);
-      moved[j] = sum / upper_.At(panel + j, panel + j);
-      scaled[j] = (rows.errors[(panel + j) * kRowsTogether + r] + moved[j]) * scale.inv;
-    }
+    const Scale scale = rows.scales[i / rows.matrix.view().group * kRowsTogether + r].scale;
+    float scaled[kPanel], point[kPanel];
+    for (int64_t j = 0; j < kPanel; ++j)
+      scaled[j] = (rows.errors[(panel + j) * kRowsTogether + r] + moved[j * kRowsTogether + r]) * scale.inv;
     NearestLatticePoint(scaled, point);
     for (int64_t j = 0; j < kPanel; ++j) {
       rows.codes[(i + j) * kRowsTogether + r] = point[j];

@@ -42,8 +42,9 @@ inline double MeanOfDiagonal(const std::vector<float>& hessian, int64_t in) {
 inline constexpr double kGptqDamping = 0.01;
 
 // In which inputs are rounded: by falling mean square, so that those that count most lose least, or as they are stored;
-// kMoved: as they are stored, and a group's scale is taken from its weights as the groups before it have moved them
-// (the authors' code, unless it is told static_groups).
+// kMoved: as they are stored, and a group's scale is taken from its weights as all inputs before it have moved them.
+// The authors' code does so without static_groups, but a group within one of its blocks of 128 inputs lacks what the
+// block's own inputs moved. A format's scale of the whole tensor (NVFP4's) stays that of the stored weights.
 enum class GptqOrder { kFalling, kStored, kMoved };
 
 // Shared by all weights with the same inputs.
@@ -63,10 +64,11 @@ class GptqFactor {
  private:
   struct RowsInWork;
   void Fill(const ReadRow& read, RowsInWork& rows) const;
-  void RoundRows(const QuantizedMatrix& m, RowsInWork& rows) const;
-  void ScaleMoved(const QuantizedMatrix& m, int64_t later, int64_t column, RowsInWork& rows) const;
-  void RoundColumn(const QuantizedMatrix& m, int64_t column, RowsInWork& rows) const;
-  void RoundPanel(const QuantizedMatrix& m, int64_t panel, RowsInWork& rows) const;
+  void RoundRows(RowsInWork& rows) const;
+  void Move(Range columns, float* sums) const;
+  void ScaleMoved(int64_t later, int64_t column, RowsInWork& rows) const;
+  void RoundColumn(int64_t column, RowsInWork& rows) const;
+  void RoundPanel(int64_t panel, RowsInWork& rows) const;
 
   GptqOrder by_;
   std::vector<int64_t> order_;  // order_[i]: the input processed i-th

@@ -26,6 +26,9 @@ constexpr char kTemplates[] =
     "{\"needle\": \"{name} {number}.\", \"question\": \" {name}\", \"names\": [\"a\", \"b\"]}\n";
 constexpr char kExamples[] =
     "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": 1}\n{\"text\": \"c\", \"label\": 1}\n";
+constexpr char kDocuments[] =
+    "{\"text\": \"It was the season of Light, it was the season of Darkness.\"}\n"
+    "{\"text\": \"It was the spring of hope, it was the winter of despair.\"}\n";
 constexpr char kNames[] =
     "{\"names\": {\"model.layers.{}.self_attn.q_proj.weight\": \"model.layers.{}.self_attn.q_proj.weight\"},"
     " \"config\": {\"model_type\": \"diffllama\", \"rotary_layout\": \"interleaved\"}}\n";
@@ -165,6 +168,10 @@ const std::vector<Subject>& Subjects() {
        .readers = {{"stats", "--tensors", "d.h5", "--json", "-", "--out", "out/s.h5"}},
        .ours = true},
       {"spans.jsonl", Form::kJson, {{"stats", "m", "--input", "i.h5", "--spans", "spans.jsonl", "--out", "out/s.h5"}}},
+      {"documents.jsonl",
+       Form::kJson,
+       {{"quantize", "m", "--plan", "weights=int2/group16", "--method", "gptq:moved", "--calibrate",
+         "documents.jsonl:2,t.txt:1", "--cut", "0/2", "--out", "out/q.h5"}}},
       {.file = "q.h5",
        .form = Form::kHdf5,
        .readers = {{"inspect", "q.h5", "--json", "-"},
@@ -172,6 +179,14 @@ const std::vector<Subject>& Subjects() {
                    {"eval", "q.h5", "--tasks", kTasks, "--json", "-"},
                    {"eval", "q.h5", "--executed", "--plan", "linear_in=int8/token", "--tasks", kTasks, "--json", "-"},
                    {"stats", "q.h5", "--input", "i.h5", "--json", "-"}},
+       .ours = true},
+      {.file = "r.h5",
+       .form = Form::kHdf5,
+       .readers = {{"verify", "r.h5", "--json", "-"},
+                   {"eval", "r.h5", "--tasks", kTasks, "--json", "-"},
+                   {"eval", "r.h5", "--executed", "--plan",
+                    "linear_in=int8/token+hadamard16,down_proj.in=int8/token,lm_head.in=int8/token", "--tasks",
+                    "perplexity=i.h5", "--json", "-"}},
        .ours = true},
       {.file = "s0.h5",
        .form = Form::kHdf5,
@@ -234,6 +249,10 @@ const std::vector<Job>& Jobs() {
       {{"quantize", "m", "--plan", "weights=int4/group16", "--method", "hadamard+gptq+quantease", "--calibrate", "i.h5",
         "--out", "out/g.h5"},
        {"--resume"}},
+      {{"quantize", "m", "--plan", "weights=int4/group16", "--method", "cayley:2+gptq", "--calibrate", "i.h5", "--out",
+        "out/l.h5"},
+       {"--resume"}},
+      {{"search", "m", "--bits-per-weight", "6", "--input", "i.h5", "--out", "out/se", "--out-model", "out/se.h5"}},
       {{"quantize", "m", "--plan", "weights=int6/channel", "--format", "safetensors", "--out", "out/folder"},
        {},
        "out/folder"},
@@ -287,6 +306,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   PutFile(folder / "grid.txt", "-1 -0.25 0 0.5 1\n");
   fs::copy(folder / "m", folder / "x.folder.tmp");
   PutFile(folder / "spans.jsonl", kSpans);
+  PutFile(folder / "documents.jsonl", kDocuments);
   PutManyIds(folder / "i.safetensors", 4, 20);
   PutManyIds(folder / "many.safetensors", 120, 20);  // two batches: a part of a job, and a point between them
   const auto make = [&](const Words& words) { Make(folder, program, words); };
@@ -302,6 +322,8 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
         "s1.h5"});
   make({"quantize", "m", "--plan", "weights=int4/group16,attn_logits=int4/head+static", "--stats", "s.h5", "--out",
         "q.h5"});
+  make({"quantize", "m", "--plan", "weights=int4/group16+hadamard16,down_proj.w=e8p/channel,lm_head.w=int8/channel",
+        "--out", "r.h5"});
   make({"sweep", "m", "--bits", "16,4", "--tasks", "perplexity=i.h5", "--out", "sw"});
   make({"attribute", "m", "--plan", "q=int4/token,k=int4/token", "--tasks", "perplexity=i.h5", "--out", "at"});
   make({"search", "m", "--within", "9", "--bits", "4", "--site", "q,k", "--granularity", "token", "--input", "i.h5",

@@ -114,6 +114,18 @@ double Norm(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(sum);
 }
 
+// What v_proj's inputs turn by keeps these norms; what its outputs turn by does not.
+std::vector<float> ValueRowNorms(const std::filesystem::path& path) {
+  const Model model(path);
+  const WeightMatrix& v = model.layers()[0].v.weight;
+  std::vector<float> row(static_cast<size_t>(v.in)), norms;
+  for (int64_t r = 0; r < v.out; ++r) {
+    RowAsFloat(v, r, row.data());
+    norms.push_back(static_cast<float>(Norm(row, std::vector<float>(row.size()))));
+  }
+  return norms;
+}
+
 // f32's rounding through a few layers is all that differs from the source. The file says what was learned from what.
 TEST(LearnedRotation, ComputesTheSame) {
   for (const char* golden : kGoldenCheckpoints) {
@@ -137,6 +149,11 @@ TEST(LearnedRotation, ComputesTheSame) {
     first.calibration = {};
     Quantize(first, {});
     EXPECT_NE(LogitsOfText(job.out), learned) << "nothing learned";
+    const std::filesystem::path only_hadamard = folder / "h.h5";
+    std::filesystem::rename(job.out, only_hadamard);
+    Quantize(job, {});
+    const bool turns_values = RotatedValues(LoadConfig(job.model)).size > 0;
+    EXPECT_EQ(Norm(ValueRowNorms(job.out), ValueRowNorms(only_hadamard)) > 1e-3, turns_values) << golden;
   }
 }
 

@@ -69,6 +69,7 @@ TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
                                       {"gptq:0.1:0.1", "each once"},
                                       {"gptaq:stored:stored", "each once"},
                                       {"gptq:stored:moved", "each once"},
+                                      {"awq+gptq:moved", "before any weight has moved"},
                                       {"rtn:stored", "got step 'rtn:stored'"},
                                       {"gptq+hadamard", "before they become codes"},
                                       {"hadamard+smoothquant+rtn", "each would undo the other"},

@@ -293,16 +293,17 @@ Matrix Along(const Matrix& q, const Matrix& skew, double t) {
 }
 
 // f32 where the reference has double: products of n terms are off by sqrt(n) 2^-24 or so each, and a code near a tie
-// may be its neighbour, one weight of 75,776: a 1/275th of what slopes deviate by. The stream moves, then the first
-// layer's values, then all.
+// may be its neighbour, one weight of 75,776 or more: a 1/275th of what slopes deviate by. The stream moves, then the
+// first layer's values, then all.
 TEST_P(RotatedErrorTest, IsTheReferencesLossAndSlopes) {
   RotatedError error(*model_, Text(), Plan::Parse(GetParam().plan), {});
   ASSERT_EQ(error.sizes(), sizes_);
   std::vector<std::vector<double>> rotations, gradients;
   Rotations q;
   for (const int64_t n : sizes_) {
+    const size_t seed = 100 + q.size();
     q.push_back(BasisOf(n, 0));
-    CayleyStep(n, Skew(n, 1).values, 0.5, q.back().values);
+    CayleyStep(n, Skew(n, seed).values, 0.5, q.back().values);
     rotations.push_back(q.back().values);
   }
   const double loss = error.At(rotations, gradients);

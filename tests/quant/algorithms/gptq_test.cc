@@ -184,29 +184,39 @@ TEST(Gptq, CodesAreThePlainLoops) {
   }
 }
 
-// As the paper has it, in double: U of H^-1 = U^T U, and weights that move. Only a value within f32's rounding of a tie
-// may fall otherwise, one in some thousands, and then takes its row along.
+// As the paper has it, in double: U of H^-1 = U^T U, and weights that move; kMoved: at each group's first input its
+// scale is that of its weights as they have moved. Groups begin within a panel, and behind the columns of one product.
+// Only a value within f32's rounding of a tie may fall otherwise, one in some thousands, and then takes its row along.
 TEST(Gptq, CodesAreThePapers) {
-  constexpr int64_t kIn = 140, kOut = 40, kGroup = 70;
-  const std::vector<float> hessian = Hessian(kIn, 500, 10), w = RandomNormal(kOut * kIn, 11);
-  QuantizedMatrixBuffer matrix = RoundedBy({hessian, kIn, kGptqDamping, "test"}, w, Format::kInt4, kGroup);
-  const std::vector<int64_t> order = PlainFactor(hessian, kIn).order;
-  const Eigen::MatrixXd h = Damped(hessian, kIn);
-  const Eigen::MatrixXd upper = h(order, order).inverse().llt().matrixU();
-  int64_t different = 0;
-  for (int64_t row = 0; row < kOut; ++row) {
-    Eigen::VectorXd moved(kIn);
-    for (int64_t i = 0; i < kIn; ++i) moved(i) = w[row * kIn + order[i]];
-    std::vector<float> expected(kIn);
-    for (int64_t i = 0; i < kIn; ++i) {
-      const double scale = matrix.Scales(row)[order[i] / kGroup];
-      const double code = std::clamp(std::nearbyint(moved(i) / scale), -7.0, 7.0);
-      expected[order[i]] = static_cast<float>(code);
-      moved.tail(kIn - i) -= (moved(i) - code * scale) / upper(i, i) * upper.row(i).tail(kIn - i).transpose();
+  for (const auto& [in, group, by] : {std::tuple{int64_t{140}, int64_t{70}, GptqOrder::kFalling},
+                                      {140, 20, GptqOrder::kMoved},
+                                      {200, 50, GptqOrder::kMoved},
+                                      {48, 48, GptqOrder::kMoved}}) {
+    constexpr int64_t kOut = 40;
+    const int64_t n = in;
+    const std::vector<float> hessian = Hessian(n, 3 * n + 80, 10), w = RandomNormal(static_cast<size_t>(kOut * n), 11);
+    QuantizedMatrixBuffer matrix = RoundedBy({hessian, n, kGptqDamping, "test", 1, by}, w, Format::kInt4, group);
+    std::vector<int64_t> order = PlainFactor(hessian, n).order;
+    if (by == GptqOrder::kMoved) std::ranges::sort(order);
+    const Eigen::MatrixXd upper = Damped(hessian, n)(order, order).inverse().llt().matrixU();
+    int64_t different = 0;
+    for (int64_t row = 0; row < kOut; ++row) {
+      Eigen::VectorXd moved(n);
+      for (int64_t i = 0; i < n; ++i) moved(i) = double{w[row * n + order[i]]};
+      std::vector<float> expected(static_cast<size_t>(n));
+      bool same = true;
+      for (int64_t i = 0; i < n; ++i) {
+        const double scale = double{matrix.Scales(row)[order[i] / group]};
+        if (by == GptqOrder::kMoved && i % group == 0)
+          same = same && std::abs(moved.segment(i, group).cwiseAbs().maxCoeff() / 7 / scale - 1) < 1e-4;
+        const double code = std::clamp(std::nearbyint(moved(i) / scale), -7.0, 7.0);
+        expected[order[i]] = static_cast<float>(code);
+        moved.tail(n - i) -= (moved(i) - code * scale) / upper(i, i) * upper.row(i).tail(n - i).transpose();
+      }
+      different += !same || CodesOf(matrix, row) != expected;
     }
-    different += CodesOf(matrix, row) != expected;
+    EXPECT_LE(different, 1) << n << " in groups of " << group;
   }
-  EXPECT_LE(different, 1);
 }
 
 TEST(Gptq, ErrorOnTheInputsIsSmallerThanRoundToNearests) {
@@ -282,49 +292,24 @@ TEST(Gptq, PointsOfALatticeAreTheDefinitions) {
   EXPECT_LT(ours, 0.6 * theirs);
 }
 
-// As the authors' code without static groups, in double: at each group's first input its scale is that of its weights
-// as they have moved. Groups that begin within a panel, and reach over the columns of one product.
-TEST(Gptq, ScalesOfMovedWeightsAreThePapers) {
-  for (const auto& [in, group] : {std::pair{int64_t{140}, int64_t{70}}, {140, 20}, {300, 60}, {48, 48}}) {
-    constexpr int64_t kOut = 40;
-    const int64_t n = in;
-    const std::vector<float> hessian = Hessian(n, 3 * n + 90, 16), w = RandomNormal(static_cast<size_t>(kOut * n), 17);
-    const GptqFactor factor(hessian, n, kGptqDamping, "test", 1, GptqOrder::kMoved);
-    QuantizedMatrixBuffer matrix = RoundedBy(factor, w, Format::kInt4, group);
-    const Eigen::MatrixXd upper = Damped(hessian, n).inverse().llt().matrixU();
-    int64_t different = 0;
-    for (int64_t row = 0; row < kOut; ++row) {
-      Eigen::VectorXd moved(n);
-      for (int64_t i = 0; i < n; ++i) moved(i) = double{w[row * n + i]};
-      std::vector<float> expected(static_cast<size_t>(n));
-      bool same = true;
-      double scale = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        if (i % group == 0) {
-          scale = moved.segment(i, group).cwiseAbs().maxCoeff() / 7;
-          same = same && std::abs(double{matrix.Scales(row)[i / group]} / scale - 1) < 1e-4;
-        }
-        const double code = std::clamp(std::nearbyint(moved(i) / scale), -7.0, 7.0);
-        expected[i] = static_cast<float>(code);
-        moved.tail(n - i) -= (moved(i) - code * scale) / upper(i, i) * upper.row(i).tail(n - i).transpose();
-      }
-      different += !same || CodesOf(matrix, row) != expected;
-    }
-    EXPECT_LE(different, 2) << n << " in groups of " << group;  // values within f32's rounding of a tie
-  }
-}
-
-// Of points, the first group's scale is that of the stored weights, and the others' are not.
+// Of points: each group's scale is that of what its weights move to, with those before at their points, in double.
 TEST(Gptq, ScalesOfMovedWeightsOfALattice) {
   constexpr int64_t kIn = 96, kGroup = 32;
   const std::vector<float> hessian = Hessian(kIn, 400, 12), w = RandomNormal(kIn, 13);
-  const auto scales = [&](GptqOrder order) {
-    QuantizedMatrixBuffer row =
-        RoundedBy({hessian, kIn, kGptqDamping, "test", kLatticeWidth, order}, w, Format::kE8P, kGroup);
-    return std::vector<float>(row.Scales(0), row.Scales(0) + kIn / kGroup);
-  };
-  const std::vector<float> moved = scales(GptqOrder::kMoved), stored = scales(GptqOrder::kStored);
-  for (size_t g = 0; g < 3; ++g) EXPECT_EQ(moved[g] == stored[g], g == 0) << g;
+  QuantizedMatrixBuffer row =
+      RoundedBy({hessian, kIn, kGptqDamping, "test", kLatticeWidth, GptqOrder::kMoved}, w, Format::kE8P, kGroup);
+  const std::vector<float> rounded = RowOf(row, 0), scales(row.Scales(0), row.Scales(0) + kIn / kGroup);
+  const Eigen::MatrixXd h = Damped(hessian, kIn);
+  for (int64_t first = 0; first < kIn; first += kGroup) {
+    const int64_t rest = kIn - first;
+    Eigen::VectorXd change(first);
+    for (int64_t i = 0; i < first; ++i) change(i) = double{rounded[i]} - double{w[i]};
+    const Eigen::VectorXd moved = h.bottomRightCorner(rest, rest).llt().solve(h.bottomLeftCorner(rest, first) * change);
+    std::vector<float> group(kGroup);
+    for (int64_t i = 0; i < kGroup; ++i) group[i] = static_cast<float>(double{w[first + i]} - moved(i));
+    row.SetScale(0, first / kGroup, EndsOf(group, Format::kE8P));
+    EXPECT_NEAR(row.Scales(0)[first / kGroup], scales[first / kGroup], 1e-4 * scales[first / kGroup]);
+  }
 }
 
 // The first stored input is rounded to nearest; by falling mean square, the one that counts most.
