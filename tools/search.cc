@@ -33,13 +33,14 @@ struct SearchArguments : CellsCommand {
   CellNumbers numbers;
 };
 
-// Sites and bits if no option gives them: of a size, weights alone, which are what has one.
+// Sites, bits and granularities if no option gives them: of a size, weights alone, which are what has one.
 struct Usual {
   std::string sites;
   std::vector<int> bits;
+  std::vector<std::string> granularities;
 };
-const Usual kWithinLoss{"weights,linear_in,q,k,v,attn_logits,probs", {8, 6, 4}};
-const Usual kWithinSize{"weights", {8, 6, 4, 3, 2}};
+const Usual kWithinLoss{"weights,linear_in,q,k,v,attn_logits,probs", {8, 6, 4}, {"row"}};
+const Usual kWithinSize{"weights", {8, 6, 4, 3, 2}, {"channel"}};
 
 // What is searched: the parts and their levels, and those that each given plan has for all parts.
 struct Choices {
@@ -133,6 +134,7 @@ void Run(const CLI::App& command, SearchArguments& options) {
   const Usual& usual = options.within != 0 ? kWithinLoss : kWithinSize;
   if (command.count("--site") == 0) options.sweep.question.site = usual.sites;
   if (command.count("--bits") == 0) options.sweep.question.bits = usual.bits;
+  if (command.count("--granularity") == 0) options.sweep.question.granularities = usual.granularities;
   options.models = {options.model};
   const ModelConfig config = LoadConfig(options.model);
   const std::string divergence = "divergence=" + options.input;
@@ -201,9 +203,10 @@ void AddSearch(CLI::App& app) {
           "bits to choose from, unquantized too: 8, 6, 4, of weights, k and v 3, 2, separated by commas (default: "
           "8,6,4; within "
           "a size 8,6,4,3,2)");
-  AddList(*command, "--granularity", question.granularities,
-          "what shares a scale: row, head, tensor; the search also chooses among several, separated by commas")
-      ->capture_default_str();
+  AddList(
+      *command, "--granularity", question.granularities,
+      "what shares a scale: row, head, tensor, of weights channel, group<N>; the search also chooses among several, "
+      "separated by commas (default: row; within a size channel)");
   command
       ->add_option("--plan", question.plans,
                    "instead of sites, bits and granularities: a plan whose rules give each part one level; repeatable")

@@ -5,15 +5,13 @@
 #include <vector>
 
 #include "quant/base/error.h"
+#include "quant/format/nearest_integer.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"
 
 namespace tare {
 namespace {
-
-// Adding it rounds |x| <= 2^22 to the nearest integer, ties to even, like std::nearbyint; compilers vectorize this.
-constexpr float kRoundingMagic = 12582912.0f;
 
 void RoundToLattice(const float* values, int64_t n, float inv, float* rounded) {
   for (int64_t i = 0; i < n; i += kLatticeWidth) {
@@ -35,7 +33,7 @@ void RoundGroup(const float* values, int64_t n, const GroupScale& group, const F
   const float low = static_cast<float>(info.min_code) - zero, high = static_cast<float>(info.max_code) - zero;
   for (int64_t i = 0; i < n; ++i) {
     const float scaled = std::min(std::max((values[i] - origin) * inv, low), high);
-    rounded[i] = (scaled + kRoundingMagic) - kRoundingMagic + zero;
+    rounded[i] = NearestInteger(scaled) + zero;
   }
 }
 

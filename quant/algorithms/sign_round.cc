@@ -2,13 +2,13 @@
 #include "quant/algorithms/sign_round.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 
-#include <Eigen/Core>
-
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/format/nearest_integer.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"
@@ -16,179 +16,229 @@
 namespace tare {
 namespace {
 
-using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-constexpr int64_t kRowsLearned = 64;     // together, so that H, which fits no cache, is read once for all of them
 constexpr float kSmallestRange = 1e-3f;  // of alpha and beta, whose bound of 0 is open
 
 // What is learned of a group, and its fixed parts.
 struct LearnedGroup {
-  Ends widest;       // for alpha and beta of 1
-  float centre = 0;  // that the ends shrink to
+  Ends widest = {0, 0};  // for alpha and beta of 1
+  float centre = 0;      // that the ends shrink to
   float alpha = 1, beta = 1;
 
   Ends Now() const { return {centre + alpha * (widest.low - centre), centre + beta * (widest.high - centre)}; }
 };
 
-// d L / d of a group's scale, and of its lower end where that is not by way of the scale.
-struct GroupGradient {
-  double scale = 0, low = 0;
+// Of all rows.
+using Lanes = std::array<float, kRowsTogether>;
+
+// A group's scales.
+struct GroupLanes {
+  Lanes scale, inv, zero, origin;
 };
 
-float Sign(double x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f; }
+// d L / d of these, and of the groups' lower ends where that is not by way of the scale.
+struct GroupGradients {
+  std::array<double, kRowsTogether> scale{}, low{};
+};
 
-// Rows in progress.
+template <typename T>
+T Sign(T x) {
+  return (x > 0 ? T{1} : T{0}) - (x < 0 ? T{1} : T{0});
+}
+
+// Rows in progress: lanes, so that loops over them are vectors'. Lanes without a row are zeros.
 class LearnedRows {
  public:
-  LearnedRows(const QuantizedMatrix& m, int64_t first, int64_t count, const ReadRow& read, const GroupEnds& ends)
+  LearnedRows(const QuantizedMatrix& m, int64_t first, const ReadRow& read, const GroupEnds& ends)
       : m_(m),
         first_(first),
-        w_(count, m.in),
-        v_(Floats::Zero(count, m.in)),
-        codes_(count, m.in),
-        error_(count, m.in),
-        best_codes_(count, m.in),
-        best_(static_cast<size_t>(count), HUGE_VAL) {
-    for (int64_t r = 0; r < count; ++r) {
-      read(first + r, w_.row(r).data());
-      if (const auto bad = FirstNotFinite({w_.row(r).data(), static_cast<size_t>(m.in)}))
-        Fail("weights, row {}: got {} at {}, expected finite values", first + r, w_(r, *bad), *bad);
+        count_(std::min(kRowsTogether, m.out - first)),
+        groups_(static_cast<size_t>(m.Groups() * kRowsTogether)),
+        lanes_(static_cast<size_t>(m.Groups())) {
+    for (AlignedBuffer<float>* buffer : {&w_, &v_, &codes_, &error_, &product_, &inside_, &best_codes_}) {
+      buffer->Reset(Panels::ValuesFor(m.in));
+      std::fill_n(buffer->data(), buffer->size(), 0.0f);
+    }
+    std::vector<float> row(static_cast<size_t>(m.in));
+    for (int64_t r = 0; r < count_; ++r) {
+      read(first + r, row.data());
+      if (const auto bad = FirstNotFinite(row))
+        Fail("weights, row {}: got {} at {}, expected finite values", first + r, row[*bad], *bad);
+      for (int64_t i = 0; i < m.in; ++i) w_[i * kRowsTogether + r] = row[i];
       for (int64_t g = 0; g < m.Groups(); ++g) {
-        LearnedGroup& group = groups_.emplace_back();
-        group.widest = ends(first + r, g, w_.row(r).data() + g * m.group, m.GroupEnd(g) - g * m.group);
+        LearnedGroup& group = groups_[g * kRowsTogether + r];
+        group.widest = ends(first + r, g, row.data() + g * m.group, m.GroupEnd(g) - g * m.group);
         if (Info(m.format).range == CodeRange::kMin) group.centre = (group.widest.low + group.widest.high) / 2;
       }
     }
     best_groups_ = groups_;
-    scales_.resize(groups_.size());
-    clamped_.resize(static_cast<size_t>(w_.size()));
+    best_.fill(HUGE_VAL);
   }
 
-  // Codes and errors of what is learned so far.
-  void RoundAll() {
-    for (int64_t r = 0; r < w_.rows(); ++r) {
-      for (int64_t g = 0; g < m_.Groups(); ++g) {
-        const int64_t at = r * m_.Groups() + g;
-        const GroupScale scale = scales_[at] = GroupScaleFor(groups_[at].Now(), m_.format, 0);
-        for (int64_t i = g * m_.group; i < m_.GroupEnd(g); ++i) {
-          const float code = std::nearbyint(Steps(r, i, scale) + v_(r, i)) + scale.zero;
-          codes_(r, i) = std::clamp(code, least_, most_);
-          clamped_[r * m_.in + i] = code != codes_(r, i);
-          error_(r, i) = ValueOf(codes_(r, i), scale) - w_(r, i);
-        }
+  // Codes and errors of what is learned so far, and the errors times H.
+  void RoundAll(const Panels& h) {
+    for (int64_t g = 0; g < m_.Groups(); ++g) {
+      GroupLanes& lanes = lanes_[g];
+      for (int64_t r = 0; r < kRowsTogether; ++r) {
+        const GroupScale scale = GroupScaleFor(groups_[g * kRowsTogether + r].Now(), m_.format, 0);
+        lanes.scale[r] = scale.scale.scale, lanes.inv[r] = scale.scale.inv;
+        lanes.zero[r] = scale.zero, lanes.origin[r] = scale.origin;
       }
+      for (int64_t i = g * m_.group; i < m_.GroupEnd(g); ++i) RoundColumn(lanes, i * kRowsTogether);
     }
+    std::fill_n(product_.data(), product_.size(), 0.0f);
+    h.AddProducts({0, m_.in}, {0, h.count()}, error_.data(), product_.data());
   }
 
-  // Keeps each row's best. product: the errors times H.
-  void KeepBest(const Floats& product) {
-    for (int64_t r = 0; r < w_.rows(); ++r) {
-      double loss = 0;
-      for (int64_t i = 0; i < m_.in; ++i) loss += double{product(r, i)} * double{error_(r, i)};
-      if (!(loss < best_[r])) continue;
-      best_[r] = loss;
-      best_codes_.row(r) = codes_.row(r);
-      std::copy_n(groups_.begin() + r * m_.Groups(), m_.Groups(), best_groups_.begin() + r * m_.Groups());
+  // Keeps each row's best.
+  void KeepBest() {
+    std::array<double, kRowsTogether> loss{};
+    for (int64_t i = 0; i < m_.in; ++i) {
+      const float* const product = &product_[i * kRowsTogether];
+      const float* const error = &error_[i * kRowsTogether];
+      for (int64_t r = 0; r < kRowsTogether; ++r) loss[r] += double{product[r]} * double{error[r]};
+    }
+    Lanes better;
+    for (int64_t r = 0; r < kRowsTogether; ++r) {
+      better[r] = loss[r] < best_[r] ? 1.0f : 0.0f;
+      if (better[r] == 0) continue;
+      best_[r] = loss[r];
+      for (int64_t g = 0; g < m_.Groups(); ++g) best_groups_[g * kRowsTogether + r] = groups_[g * kRowsTogether + r];
+    }
+    if (std::ranges::count(better, 1.0f) == 0) return;
+    for (int64_t i = 0; i < m_.in; ++i) {
+      const float* __restrict const codes = &codes_[i * kRowsTogether];
+      float* __restrict const best = &best_codes_[i * kRowsTogether];
+      for (int64_t r = 0; r < kRowsTogether; ++r) best[r] = better[r] != 0 ? codes[r] : best[r];
     }
   }
 
   // One step against the signs of the gradient.
-  void Step(const Floats& product, float rate) {
-    for (int64_t r = 0; r < w_.rows(); ++r) {
-      for (int64_t g = 0; g < m_.Groups(); ++g) {
-        const int64_t at = r * m_.Groups() + g;
-        if (scales_[at].scale.scale == 0) continue;
-        StepRange(GradientOf(product, r, g), rate, groups_[at]);
-        for (int64_t i = g * m_.group; i < m_.GroupEnd(g); ++i) {
-          if (!clamped_[r * m_.in + i]) v_(r, i) = std::clamp(v_(r, i) - rate * Sign(product(r, i)), -0.5f, 0.5f);
-        }
+  void Step(float rate) {
+    for (int64_t g = 0; g < m_.Groups(); ++g) {
+      const GroupGradients gradients = GradientsOf(g);
+      Lanes rates;  // a group of zeros stays as it is
+      for (int64_t r = 0; r < kRowsTogether; ++r) {
+        rates[r] = lanes_[g].scale[r] == 0 ? 0 : rate;
+        StepRange(gradients.scale[r], gradients.low[r], rates[r], groups_[g * kRowsTogether + r]);
       }
+      for (int64_t i = g * m_.group; i < m_.GroupEnd(g); ++i) MoveColumn(rates, i * kRowsTogether);
     }
   }
 
   void Write(QuantizedMatrixBuffer& matrix) const {
-    for (int64_t r = 0; r < w_.rows(); ++r) {
-      for (int64_t g = 0; g < m_.Groups(); ++g) matrix.SetScale(first_ + r, g, best_groups_[r * m_.Groups() + g].Now());
-      Pack<float>(m_.format, {best_codes_.row(r).data(), static_cast<size_t>(m_.in)},
-                  {matrix.Codes(first_ + r), m_.RowBytes()});
+    std::vector<float> codes(static_cast<size_t>(m_.in));
+    for (int64_t r = 0; r < count_; ++r) {
+      for (int64_t g = 0; g < m_.Groups(); ++g)
+        matrix.SetScale(first_ + r, g, best_groups_[g * kRowsTogether + r].Now());
+      for (int64_t i = 0; i < m_.in; ++i) codes[i] = best_codes_[i * kRowsTogether + r];
+      Pack<float>(m_.format, codes, {matrix.Codes(first_ + r), m_.RowBytes()});
     }
   }
 
-  const Floats& errors() const { return error_; }
-
  private:
-  // w in steps of the scale, from the zero point or the minimum.
-  float Steps(int64_t r, int64_t i, const GroupScale& scale) const {
-    return (w_(r, i) - scale.origin) * scale.scale.inv;
+  // As round.h rounds and dequantizes, with v before rounding.
+  void RoundColumn(const GroupLanes& lanes, int64_t at) {
+    const float* __restrict const w = &w_[at];
+    const float* __restrict const v = &v_[at];
+    float* __restrict const codes = &codes_[at];
+    float* __restrict const inside = &inside_[at];
+    float* __restrict const error = &error_[at];
+    for (int64_t r = 0; r < kRowsTogether; ++r) {
+      const float code = NearestInteger((w[r] - lanes.origin[r]) * lanes.inv[r] + v[r]) + lanes.zero[r];
+      const float held = std::min(std::max(code, least_), most_);
+      codes[r] = held;
+      inside[r] = held == code ? 1.0f : 0.0f;
+      error[r] = (held - lanes.zero[r]) * lanes.scale[r] + lanes.origin[r] - w[r];
+    }
+  }
+
+  void MoveColumn(const Lanes& rates, int64_t at) {
+    const float* __restrict const gradient = &product_[at];
+    const float* __restrict const inside = &inside_[at];
+    float* __restrict const v = &v_[at];
+    for (int64_t r = 0; r < kRowsTogether; ++r) {
+      const float moved = v[r] - rates[r] * inside[r] * Sign(gradient[r]);
+      v[r] = std::min(std::max(moved, -0.5f), 0.5f);
+    }
   }
 
   // value = (code - zero) scale + origin. Inside, code - zero = w's steps + v; a clamped code is constant, and its
   // value moves with the scale and, where there is a zero point (-low / scale) or a minimum (low), with the lower end.
-  GroupGradient GradientOf(const Floats& product, int64_t r, int64_t g) const {
-    const int64_t at = r * m_.Groups() + g;
-    const GroupScale& scale = scales_[at];
-    GroupGradient gradient;
-    const bool has_zero = Info(m_.format).range == CodeRange::kZero, offset = HasOffset(m_.format);
-    const double low = has_zero ? double{std::min(groups_[at].Now().low, 0.0f)} : 0.0;
-    for (int64_t i = g * m_.group; i < m_.GroupEnd(g); ++i) {
-      const double of_value = product(r, i), steps = double{codes_(r, i)} - double{scale.zero};
-      if (!clamped_[r * m_.in + i]) {
-        gradient.scale += of_value * (steps - double{Steps(r, i, scale)});
-      } else {
-        gradient.scale += of_value * (steps - low * double{scale.scale.inv});
-        if (offset) gradient.low += of_value;
-      }
+  GroupGradients GradientsOf(int64_t g) const {
+    Lanes low_steps{};  // low / scale, of a zero point
+    if (Info(m_.format).range == CodeRange::kZero) {
+      for (int64_t r = 0; r < kRowsTogether; ++r)
+        low_steps[r] = std::min(groups_[g * kRowsTogether + r].Now().low, 0.0f) * lanes_[g].inv[r];
     }
-    return gradient;
+    GroupGradients sums;
+    for (int64_t i = g * m_.group; i < m_.GroupEnd(g); ++i) AddColumn(lanes_[g], low_steps, i * kRowsTogether, sums);
+    return sums;
+  }
+
+  void AddColumn(const GroupLanes& lanes, const Lanes& low_steps, int64_t at, GroupGradients& sums) const {
+    const float* const w = &w_[at];
+    const float* const codes = &codes_[at];
+    const float* const product = &product_[at];
+    const float* const inside = &inside_[at];
+    Lanes of_scale, of_low;  // apart from the sums in double: a loop with both types is not vectors'
+    for (int64_t r = 0; r < kRowsTogether; ++r) {
+      const float clamped = 1 - inside[r];
+      const float moves = inside[r] * (w[r] - lanes.origin[r]) * lanes.inv[r] + clamped * low_steps[r];
+      of_scale[r] = product[r] * (codes[r] - lanes.zero[r] - moves);
+      of_low[r] = product[r] * clamped;
+    }
+    for (int64_t r = 0; r < kRowsTogether; ++r) sums.scale[r] += double{of_scale[r]};
+    for (int64_t r = 0; r < kRowsTogether; ++r) sums.low[r] += double{of_low[r]};
   }
 
   // scale = (high - low) / qmax; without an offset high / qmax, and low follows.
-  void StepRange(const GroupGradient& gradient, float rate, LearnedGroup& group) const {
+  void StepRange(double of_scale, double of_low_end, float rate, LearnedGroup& group) const {
     const double qmax = Info(m_.format).Largest();
-    const double of_high = gradient.scale / qmax * double{group.widest.high - group.centre};
-    const double of_low = (gradient.low - gradient.scale / qmax) * double{group.widest.low - group.centre};
-    group.beta = std::clamp(group.beta - rate * Sign(of_high), kSmallestRange, 1.0f);
-    group.alpha =
-        HasOffset(m_.format) ? std::clamp(group.alpha - rate * Sign(of_low), kSmallestRange, 1.0f) : group.beta;
+    const double of_high = of_scale / qmax * double{group.widest.high - group.centre};
+    const double of_low = (of_low_end - of_scale / qmax) * double{group.widest.low - group.centre};
+    group.beta = std::clamp(group.beta - rate * static_cast<float>(Sign(of_high)), kSmallestRange, 1.0f);
+    group.alpha = HasOffset(m_.format)
+                      ? std::clamp(group.alpha - rate * static_cast<float>(Sign(of_low)), kSmallestRange, 1.0f)
+                      : group.beta;
   }
 
   const QuantizedMatrix& m_;
-  int64_t first_;
+  int64_t first_, count_;
   float least_ = static_cast<float>(Info(m_.format).min_code), most_ = static_cast<float>(Info(m_.format).max_code);
-  Floats w_, v_, codes_, error_;                    // [rows, in]
-  std::vector<char> clamped_;                       // [rows, in]
-  std::vector<LearnedGroup> groups_, best_groups_;  // [rows][groups]
-  std::vector<GroupScale> scales_;                  // of groups_ as they were rounded
-  Floats best_codes_;
-  std::vector<double> best_;  // loss, by row
+  AlignedBuffer<float> w_, v_, codes_, error_, product_;  // [in][kRowsTogether]; product_: error_ times H
+  AlignedBuffer<float> inside_;                           // 1 where the code is not clamped
+  AlignedBuffer<float> best_codes_;
+  std::vector<LearnedGroup> groups_, best_groups_;  // [groups][kRowsTogether]
+  std::vector<GroupLanes> lanes_;                   // [groups] of groups_ as they were rounded
+  std::array<double, kRowsTogether> best_;          // loss
 };
 
-}  // namespace
-
-SignRound::SignRound(const std::vector<float>& hessian, int64_t in, const std::string& where)
-    : in_(in), hessian_(hessian) {
+// Both triangles, or refused.
+Panels Whole(std::vector<float> hessian, int64_t in, const std::string& where) {
   TARE_CHECK(std::ssize(hessian) == in * in);
   for (int64_t i = 0; i < in; ++i) {
     if (FirstNotFinite(std::span(hessian).subspan(static_cast<size_t>(i * in + i), static_cast<size_t>(in - i))))
       Fail("{}: the calibration's second moments hold NaN or infinity; try another calibration text", where);
-    for (int64_t j = 0; j < i; ++j) hessian_[i * in + j] = hessian_[j * in + i];
+    for (int64_t j = 0; j < i; ++j) hessian[i * in + j] = hessian[j * in + i];
   }
+  return {Panels::Shape::kFull, in, hessian.data()};
 }
+
+}  // namespace
+
+SignRound::SignRound(const std::vector<float>& hessian, int64_t in, const std::string& where)
+    : in_(in), hessian_(Whole(hessian, in, where)) {}
 
 void SignRound::Round(const ReadRow& read, const GroupEnds& ends, int steps, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in_ && IsInteger(m.format) && steps > 0);
-  const Eigen::Map<const Floats> h(hessian_.data(), in_, in_);
-  ParallelFor(static_cast<size_t>((m.out + kRowsLearned - 1) / kRowsLearned), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kRowsLearned;
-    LearnedRows rows(m, first, std::min(kRowsLearned, m.out - first), read, ends);
-    Floats product;
+  ParallelFor(static_cast<size_t>((m.out + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
+    LearnedRows rows(m, static_cast<int64_t>(block) * kRowsTogether, read, ends);
+    const auto n = static_cast<float>(steps);
     for (int step = 0; step <= steps; ++step) {
-      rows.RoundAll();
-      product.noalias() = rows.errors() * h;
-      rows.KeepBest(product);
-      const auto n = static_cast<float>(steps);
-      if (step < steps) rows.Step(product, (1.0f - static_cast<float>(step) / n) / n);
+      rows.RoundAll(hessian_);
+      rows.KeepBest();
+      if (step < steps) rows.Step((1.0f - static_cast<float>(step) / n) / n);
     }
     rows.Write(matrix);
   });

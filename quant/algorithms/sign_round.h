@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "quant/algorithms/panel_products.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/format/quantized_matrix.h"
 
@@ -35,7 +36,7 @@ class SignRound {
 
  private:
   int64_t in_;
-  std::vector<float> hessian_;  // [in, in], both triangles
+  Panels hessian_;  // [in, in], both triangles
 };
 
 }  // namespace tare

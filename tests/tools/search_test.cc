@@ -140,6 +140,12 @@ TEST_F(SearchCommandTest, TheLeastLossWithinASize) {
   const std::string bytes = std::to_string(json["budget"]["bytes"].get<int64_t>());
   ASSERT_EQ(search("bytes", "--bytes", bytes).exit_code, 0);
   EXPECT_EQ(Json::parse(Get("bytes/search.json")).at("plan"), json["plan"]);
+
+  // Without further options: weights, with one scale per output channel.
+  const Outcome usual =
+      RunTare({"search", model, "--input", ids, "--bits-per-weight", "5", "--out", folder_ / "usual"});
+  ASSERT_EQ(usual.exit_code, 0) << usual.err;
+  EXPECT_THAT(Json::parse(Get("usual/search.json")).at("plan").get<std::string>(), HasSubstr("/channel"));
 }
 
 TEST_F(SearchCommandTest, SizesAreRefusedBeforeAnythingRuns) {

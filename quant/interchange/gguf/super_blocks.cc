@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "quant/base/float16.h"
+#include "quant/format/nearest_integer.h"
 #include "quant/interchange/gguf/half.h"
 
 namespace tare::gguf {
@@ -15,12 +16,8 @@ namespace {
 
 constexpr int kSuper = 256, kLanes = 8;
 
-// To the nearest whole number, ties to even, of magnitudes below 2^22: the sum has no place for a fraction.
-constexpr float kToNearest = 12582912.0f;  // 1.5 * 2^23
-float Nearest(float x) { return (x + kToNearest) - kToNearest; }
-
 // The nearest whole number between these; of NaN the least, so that what follows stays defined.
-float Code(float x, float least, float most) { return Nearest(std::min(most, std::max(least, x))); }
+float Code(float x, float least, float most) { return NearestInteger(std::min(most, std::max(least, x))); }
 
 // The codes of a width.
 struct Rounding {
