@@ -218,14 +218,15 @@ void AddQuantize(CLI::App& app) {
           "smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, no codes) or awq (equivalent weights, clipped "
           "ranges), then rtn (round to nearest; after awq if no other), gptq, gptaq (gptq:0.05: another damping than "
           "0.01; gptq:stored: inputs as stored instead of by falling mean square; gptq:moved: as stored, and each "
-          "group's scale from its weights as rounding has moved them) or signround[:STEPS], then quantease")
+          "group's scale from its weights as rounding has moved them), signround[:STEPS] or "
+          "autoround[:STEPS[:SEED]], then quantease")
       ->check(IsMethod)
       ->capture_default_str();
   command->add_option(
       "--calibrate", options->calibrate,
-      "calibration text or ids for cayley, smoothquant, awq, gptq, gptaq, signround and quantease; not the text that "
-      "is evaluated. DOCUMENTS.jsonl: no window reaches over a document's end. a.txt:2,b.jsonl:1: of the tokens, two "
-      "of the first for each one of the second");
+      "calibration text or ids for cayley, smoothquant, awq, gptq, gptaq, signround, autoround and quantease; not the "
+      "text that is evaluated. DOCUMENTS.jsonl: no window reaches over a document's end. a.txt:2,b.jsonl:1: of the "
+      "tokens, two of the first for each one of the second");
   command
       ->add_option("--cut", options->cut,
                    "i/n, for example 0/5: calibrate on this one of n equal cuts of each text; tare sweep of the "

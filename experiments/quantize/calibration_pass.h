@@ -54,6 +54,9 @@ class CalibrationPass {
   // whose moments were asked for.
   std::map<Site, CaughtInputs> InputsOf(size_t batch, int layer, std::span<const Site> sites);
   size_t batches() const { return parts_.size(); }
+  const TokenBatch& batch(size_t index) const { return parts_.at(index).batch; }
+  // Its residual stream [R, E] before the next layer: none stands inside it.
+  const float* StreamAt(size_t index) const { return parts_.at(index).stream.x.data(); }
   // Called after each batch that MomentsOf, MomentsOfExperts or Advance has taken through the layer.
   void OnBatch(std::function<void()> done) { on_batch_ = std::move(done); }
 

@@ -43,14 +43,20 @@ int Steps(std::string_view step) {
   return steps;
 }
 
-// "cayley:STEPS:SEED"
-void ReadCayleyWords(std::string_view step, QuantizeMethod& method) {
+// "name:STEPS:SEED"
+void ReadStepsAndSeed(std::string_view step, int& steps, uint64_t& seed) {
   const size_t before_seed = step.find(':', step.find(':') + 1);
-  method.rotation_steps = Steps(step.substr(0, before_seed));
+  steps = Steps(step.substr(0, before_seed));
   if (before_seed == std::string_view::npos) return;
-  const std::optional<uint64_t> seed = ParseNumber<uint64_t>(step.substr(before_seed + 1));
-  if (!seed) FailUsage("--method, step '{}': expected a whole number after the second colon", step);
-  method.seed = *seed;
+  const std::optional<uint64_t> read = ParseNumber<uint64_t>(step.substr(before_seed + 1));
+  if (!read) FailUsage("--method, step '{}': expected a whole number after the second colon", step);
+  seed = *read;
+}
+
+// The same, without what is as by default.
+std::string WithStepsAndSeed(const std::string& name, int steps, int default_steps, uint64_t seed) {
+  if (seed != 0) return Formatted("{}:{}:{}", name, steps, seed);
+  return steps == default_steps ? name : Formatted("{}:{}", name, steps);
 }
 
 // "gptq:0.05:stored": words after the name, each kind at most once.
@@ -96,7 +102,7 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
       if (name == "hadamard") {
         method.seed = Parameter<uint64_t>(step, "a whole number");
       } else if (name == "cayley") {
-        ReadCayleyWords(step, method);
+        ReadStepsAndSeed(step, method.rotation_steps, method.seed);
       } else {
         method.alpha = Alpha(step);
       }
@@ -104,10 +110,15 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
       if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
       method.rounding = step == "rtn" ? Rounding::kNearest : name == "gptq" ? Rounding::kGptq : Rounding::kGptaq;
       if (name != step) ReadGptqWords(step, method);
-    } else if (name == "signround") {
+    } else if (name == "signround" || name == "autoround") {
       if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
-      method.rounding = Rounding::kSignRound;
-      if (name != step) method.learning_steps = Steps(step);
+      method.rounding = name == "signround" ? Rounding::kSignRound : Rounding::kAutoRound;
+      if (name == step) continue;
+      if (name == "signround") {
+        method.learning_steps = Steps(step);
+      } else {
+        ReadStepsAndSeed(step, method.learning_steps, method.learning_seed);
+      }
     } else if (step == "quantease") {
       if (!rounded || method.quantease)
         FailUsage("--method '{}': quantease improves codes that another step made; try gptq+quantease", text);
@@ -115,13 +126,20 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
     } else {
       FailUsage(
           "--method '{}': got step '{}', expected hadamard[:SEED], cayley[:STEPS[:SEED]], smoothquant[:ALPHA], awq, "
-          "rtn, gptq[:DAMPING][:stored|:moved], gptaq likewise, signround[:STEPS] or quantease, joined by +",
+          "rtn, gptq[:DAMPING][:stored|:moved], gptaq likewise, signround[:STEPS], autoround[:STEPS[:SEED]] or "
+          "quantease, "
+          "joined by +",
           text, step);
     }
   }
   if (method.Clips() && method.rounding == Rounding::kNone) method.rounding = Rounding::kNearest;
   if (method.Clips() && method.order == GptqOrder::kMoved)
     FailUsage("--method '{}': awq chooses ranges before any weight has moved; try {}", text, "awq+gptq:stored");
+  if (method.rounding == Rounding::kAutoRound && method.Clips())
+    FailUsage("--method '{}': awq chooses ranges, which autoround learns; try awq+signround, or autoround alone", text);
+  if (method.rounding == Rounding::kAutoRound && method.quantease)
+    FailUsage("--method '{}': quantease changes each matrix for its own output, autoround all for the layer's; try {}",
+              text, "autoround alone, or signround+quantease");
   return method;
 }
 
@@ -129,17 +147,14 @@ std::string QuantizeMethod::EquivalentText() const {
   if (equivalent == Equivalent::kNone) return "";
   if (equivalent == Equivalent::kAwq) return "awq";
   if (equivalent == Equivalent::kHadamard) return seed == 0 ? "hadamard" : Formatted("hadamard:{}", seed);
-  if (equivalent == Equivalent::kCayley) {
-    if (seed != 0) return Formatted("cayley:{}:{}", rotation_steps, seed);
-    return rotation_steps == kCayleySteps ? "cayley" : Formatted("cayley:{}", rotation_steps);
-  }
+  if (equivalent == Equivalent::kCayley) return WithStepsAndSeed("cayley", rotation_steps, kCayleySteps, seed);
   return alpha ? Formatted("smoothquant:{}", *alpha) : "smoothquant";
 }
 
 std::string QuantizeMethod::RoundingText() const {
   if (rounding == Rounding::kNone) return "";
-  const std::string learned =
-      learning_steps == kSignRoundSteps ? "signround" : Formatted("signround:{}", learning_steps);
+  const std::string learned = WithStepsAndSeed(rounding == Rounding::kAutoRound ? "autoround" : "signround",
+                                               learning_steps, kSignRoundSteps, learning_seed);
   const std::string words =
       (damping == kGptqDamping ? "" : Formatted(":{}", damping)) + (order == GptqOrder::kStored  ? ":stored"
                                                                     : order == GptqOrder::kMoved ? ":moved"

@@ -14,6 +14,8 @@
 //                         gptq:0.05:stored: another damping than 0.01, inputs in the order in which they are stored;
 //                         gptq:moved: in this order, and groups' scales from weights as rounding has moved them
 //   signround[:STEPS]     or codes of learned rounding (quant/algorithms/sign_round.h); STEPS 1 to 10,000, else 200
+//   autoround[:STEPS]     or codes learned for all matrices of a layer together, by the error of its output
+//                         (learned_layer.h); STEPS likewise; autoround:200:7 draws batches by the seed 7 instead of 0
 //   quantease             better codes and scales (quant/algorithms/quantease.h)
 #pragma once
 
@@ -30,7 +32,7 @@ namespace tare {
 
 struct QuantizeMethod {
   enum class Equivalent { kNone, kHadamard, kCayley, kSmoothQuant, kAwq };
-  enum class Rounding { kNone, kNearest, kGptq, kGptaq, kSignRound };
+  enum class Rounding { kNone, kNearest, kGptq, kGptaq, kSignRound, kAutoRound };
 
   Equivalent equivalent = Equivalent::kNone;
   uint64_t seed = 0;                  // of hadamard and cayley
@@ -39,7 +41,8 @@ struct QuantizeMethod {
   Rounding rounding = Rounding::kNearest;
   double damping = kGptqDamping;          // of gptq and gptaq
   GptqOrder order = GptqOrder::kFalling;  // likewise
-  int learning_steps = kSignRoundSteps;   // of signround
+  int learning_steps = kSignRoundSteps;   // of signround and autoround
+  uint64_t learning_seed = 0;             // of autoround
   bool quantease = false;
 
   // Throws Error, naming the step.
@@ -56,6 +59,8 @@ struct QuantizeMethod {
   bool TakesCalibration() const {
     return equivalent == Equivalent::kSmoothQuant || equivalent == Equivalent::kCayley || RoundsByCalibration();
   }
+  // Whether they look at what the stored model makes of that text.
+  bool ComparesWithStored() const { return rounding == Rounding::kGptaq || rounding == Rounding::kAutoRound; }
   // Whether the rounding steps use a calibration text.
   bool RoundsByCalibration() const { return rounding > Rounding::kNearest || quantease || Clips(); }
 };

@@ -13,6 +13,7 @@
 #include "experiments/model/model.h"
 #include "experiments/quantize/calibrated_rounding.h"
 #include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/learned_layer.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "experiments/quantize/squared_error.h"
 #include "experiments/quantize/written_tensor.h"
@@ -33,7 +34,7 @@ struct Calibrated {
       : model(path, reading),
         text(CutCalibration(job.calibration, model, job.windows)),
         calibration(model, text.sequences) {
-    if (job.method.rounding != QuantizeMethod::Rounding::kGptaq) return;
+    if (!job.method.ComparesWithStored()) return;
     exact = std::make_unique<Exact>(path, text.sequences, model.images());
   }
 
@@ -137,17 +138,25 @@ class Job {
 
   // A batch at a time: of a large model, one takes seconds.
   void PassLayers(const Progress& progress) {
-    const auto batches = static_cast<int64_t>(calibrated_->calibration.batches());
     int64_t done = 0, total = 0;
-    for (int layer = 0; layer < config_.layers; ++layer) total += batches * PassesOf(layer);
-    calibrated_->calibration.OnBatch([&] { Report(progress, ++done, total, "batches"); });
+    for (int layer = 0; layer < config_.layers; ++layer) total += BatchesOf(layer);
+    on_batch_ = [&] { Report(progress, ++done, total, "batches"); };
+    calibrated_->calibration.OnBatch(on_batch_);
     for (int layer = 0; layer < config_.layers; ++layer) {
       ThrowIfStopped();
       PassLayer(layer);
     }
   }
 
-  // How often the calibration passes a layer, or a part of it.
+  // How many batches pass a layer, or a part of it.
+  int64_t BatchesOf(int layer) const {
+    const size_t batches = calibrated_->calibration.batches();
+    if (!LearnsLayers()) return static_cast<int64_t>(batches) * PassesOf(layer);
+    return (Advances(layer) ? static_cast<int64_t>(batches) : 0) +
+           (parts_->Has(layer) ? 0 : LearnedLayer::BatchesOf(batches, method_.learning_steps));
+  }
+
+  // How often the calibration passes it.
   int64_t PassesOf(int layer) const {
     std::set<Site> inputs;
     for (const LinearLayer& linear : LinearLayersOf(config_, layer)) {
@@ -158,6 +167,8 @@ class Job {
     for (const Site input : inputs) passes += IsOfExperts(input) ? PassesOfExperts(input) : 1;
     return passes;
   }
+
+  bool LearnsLayers() const { return method_.rounding == QuantizeMethod::Rounding::kAutoRound; }
 
   int64_t PassesOfExperts(Site input) const {
     const int at_once = AtOnce(input, 0);
@@ -172,6 +183,7 @@ class Job {
 
   // Rounds the layer, unless an earlier run has, and takes the calibration through its codes.
   void PassLayer(int layer) {
+    if (LearnsLayers()) calibrated_->exact->calibration.Advance(layer);
     if (!parts_->Has(layer)) RoundLayer(layer);
     const QuantizedCheckpoint part = Part(layer);
     if (!Advances(layer)) return;
@@ -180,7 +192,8 @@ class Job {
     });
     const std::vector<int64_t> reached = calibrated_->calibration.Advance(layer);
     if (!reached.empty()) summary_.experts.push_back({layer, reached});
-    if (calibrated_->exact && layer + 1 < config_.layers) calibrated_->exact->calibration.Advance(layer);
+    if (calibrated_->exact && !LearnsLayers() && layer + 1 < config_.layers)
+      calibrated_->exact->calibration.Advance(layer);
     calibrated_->model.DropCodes(layer);
   }
 
@@ -202,6 +215,7 @@ class Job {
   // Into a part, weights with the same input together, in a layer's order: each input is of the codes before it.
   void RoundLayer(int layer) {
     parts_->Keep(layer, provenance_, config_text_, [&](QuantizedCheckpointWriter& part) {
+      if (LearnsLayers()) return LearnLayer(layer, part);
       std::list<QuantizedMatrixBuffer> experts;  // in use until the layer is done
       for (const Site input : kCalibratedInputs) {
         if (IsOfExperts(input)) {
@@ -212,6 +226,18 @@ class Job {
       }
       calibrated_->model.DropCodes(layer);
     });
+  }
+
+  // All of its matrices together, by what the stored model makes of the layer, which that model has passed.
+  void LearnLayer(int layer, QuantizedCheckpointWriter& part) {
+    const CalibrationPass &reached = calibrated_->calibration, &exact = calibrated_->exact->calibration;
+    std::vector<LayerTokens> tokens;
+    for (size_t i = 0; i < reached.batches(); ++i)
+      tokens.push_back({&reached.batch(i), reached.StreamAt(i), exact.StreamAt(i)});
+    LearnedLayer learned(config_, calibrated_->model.layers()[static_cast<size_t>(layer)], layer, plan_);
+    learned.Learn(tokens, method_.learning_steps, method_.learning_seed, on_batch_);
+    for (const LearnedMatrix& m : learned.matrices())
+      part.AddMatrix(m.linear.Tensor(config_) + ".weight", m.codes.view(), m.rule->granularity);
   }
 
   CalibrationPass* Exact() { return calibrated_->exact ? &calibrated_->exact->calibration : nullptr; }
@@ -339,6 +365,7 @@ class Job {
   Squares sums_;
   int64_t code_bytes_ = 0;
   std::unique_ptr<Calibrated> calibrated_;
+  std::function<void()> on_batch_;
 };
 
 }  // namespace

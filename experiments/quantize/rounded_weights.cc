@@ -4,6 +4,7 @@
 #include <optional>
 #include <tuple>
 
+#include "experiments/gradient/layer_gradient.h"
 #include "experiments/model/family.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/sites_of_model.h"
@@ -80,8 +81,9 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (!job.method.RoundsByCalibration()) continue;
     if (rule->granularity.kind == Granularity::Kind::kTensor)
       RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
-    if (job.method.rounding == QuantizeMethod::Rounding::kSignRound && !IsInteger(rule->format))
-      RefuseRule(*rule, Info(rule->format).name, "integer codes, as signround learns them", "int4, or gptq for this");
+    if (job.method.rounding >= QuantizeMethod::Rounding::kSignRound && !IsInteger(rule->format))
+      RefuseRule(*rule, Info(rule->format).name, "integer codes, as learned rounding has them",
+                 "int4, or gptq for this");
     if (job.method.quantease && info.together > 1)
       RefuseRule(*rule, Info(rule->format).name, "a code for each weight, as quantease improves them",
                  "gptq without it");
@@ -89,7 +91,12 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");
   }
-  if (job.method.RoundsByCalibration()) CheckRotations(plan, files, config, method);
+  if (job.method.rounding == QuantizeMethod::Rounding::kAutoRound) {
+    if (const std::string why = WithoutGradient(config); !why.empty())
+      Fail("--method autoround: got {}; try signround", why);
+  } else if (job.method.RoundsByCalibration()) {
+    CheckRotations(plan, files, config, method);
+  }
   return matrices;
 }
 

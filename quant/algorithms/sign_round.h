@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SignRound (Cheng et al., arXiv 2309.05516; AutoRound's method): learns for each weight an offset of its rounding, and
-// for each group how far its range shrinks, by the signs of the gradient of the output's error on calibration inputs X.
+// for each group how far its range shrinks (learned_rows.h), by the signs of the gradient of the output's error on
+// calibration inputs X:
 //
-//   low  = c + alpha (low0 - c), high = c + beta (high0 - c)     the group's ends; c = 0, with a minimum their middle
-//   code = clamp(round(w / scale + v))                           with the zero point or minimum of these ends (round.h)
-//   L    = (w - q) H (w - q)^T                                   H = X X^T; its gradient to q is 2 (q - w) H, exact
-//   v   -= r sign(dL/dv), |v| <= 1/2, likewise 0 < alpha, beta <= 1     r = (1 - t / n) / n in step t of n
+//   L = (w - q) H (w - q)^T     H = X X^T; its gradient to q is 2 (q - w) H, exact
+//   r = (1 - t / n) / n         in step t of n
 //
-// Rounding counts as the identity in gradients, a clamp as constant. A row keeps the best that it has seen, which is at
-// least as good as rounding to nearest. AutoRound samples batches and looks at the output of a whole block; here the
-// gradient is that of all tokens, so that nothing is random and there is no seed.
+// A row keeps the best that it has seen, which is at least as good as rounding to nearest. AutoRound samples batches
+// and looks at the output of a whole block (experiments/quantize/learned_layer.h); here the gradient is that of all
+// tokens, so that nothing is random and there is no seed.
 #pragma once
 
 #include <cstdint>

@@ -37,6 +37,10 @@ TEST(QuantizeMethodTest, StepsAreReadAndWritten) {
         {"signround", "", "signround"},
         {"signround:200", "", "signround"},
         {"awq+signround:50+quantease", "awq", "signround:50+quantease"},
+        {"autoround", "", "autoround"},
+        {"hadamard+autoround:50", "hadamard", "autoround:50"},
+        {"cayley+autoround:200:0", "cayley", "autoround"},
+        {"autoround:200:7", "", "autoround:200:7"},
         {"awq+gptq+quantease", "awq", "gptq+quantease"},
         {"smoothquant:0.75+rtn+quantease", "smoothquant:0.75", "rtn+quantease"}}) {
     const QuantizeMethod method = QuantizeMethod::Parse(text);
@@ -75,6 +79,12 @@ TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
                                       {"hadamard+smoothquant+rtn", "each would undo the other"},
                                       {"hadamard+hadamard", "each would undo the other"},
                                       {"signround+rtn", "two steps that round"},
+                                      {"signround+autoround", "two steps that round"},
+                                      {"signround:50:7", "a whole number"},
+                                      {"autoround:0", "1 to 10000 steps"},
+                                      {"autoround:5:x", "after the second colon"},
+                                      {"awq+autoround", "try awq+signround"},
+                                      {"autoround+quantease", "signround+quantease"},
                                       {"signround:0", "1 to 10000 steps"},
                                       {"signround:10001", "1 to 10000 steps"},
                                       {"signround:x", "a whole number"},

@@ -170,6 +170,7 @@ TEST(Quantize, CalibratedMethodsMakeTheSameModelOnAnyNumberOfThreads) {
                                        {"diffllama-mha", "gptq+quantease"},
                                        {"diffllama-gqa", "gptaq"},
                                        {"llama-gqa", "cayley:3+rtn"},
+                                       {"diffllama-gqa", "autoround:5"},
                                        {"llama-mha", "rtn+quantease"}}) {
     std::string first;
     for (const int threads : {1, 3}) {
@@ -328,14 +329,16 @@ TEST(Quantize, StaticScalesGoWithTheFile) {
 // Killed after any layer, or after the rotation: resumed, it ends in the same bytes.
 TEST(Quantize, AnInterruptedJobEndsInTheSameBytes) {
   const TemporaryFolder folder;
-  const QuantizeJob job = Calibrated("hadamard+gptq", "llama-gqa", "weights=int4/group16", folder);
-  Quantize(job, {});
-  const std::string whole = GetFile(folder / "g.h5");
-  const int layers = LoadConfig(job.model).layers;
-  for (int stop = 0; stop <= layers; ++stop) {
-    SCOPED_TRACE(stop);
-    const std::string part = stop == 0 ? "prepared.h5" : Formatted("layer-{}.h5", stop - 1);
-    ExpectSameBytesAfter(StopOnce(folder / ("g.h5.parts/" + part)), job, whole, folder);
+  for (const char* method : {"hadamard+gptq", "hadamard+autoround:3"}) {
+    const QuantizeJob job = Calibrated(method, "llama-gqa", "weights=int4/group16", folder);
+    Quantize(job, {});
+    const std::string whole = GetFile(folder / "g.h5");
+    const int layers = LoadConfig(job.model).layers;
+    for (int stop = 0; stop <= layers; ++stop) {
+      SCOPED_TRACE(testing::Message() << method << " " << stop);
+      const std::string part = stop == 0 ? "prepared.h5" : Formatted("layer-{}.h5", stop - 1);
+      ExpectSameBytesAfter(StopOnce(folder / ("g.h5.parts/" + part)), job, whole, folder);
+    }
   }
 }
 

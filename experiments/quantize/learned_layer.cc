@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/learned_layer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "experiments/model/planned_linear.h"
+#include "experiments/significance/draws.h"
+#include "quant/algorithms/round_to_nearest.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/hadamard.h"
+
+namespace tare {
+namespace {
+
+size_t PerStep(size_t batches) { return std::min(batches, static_cast<size_t>(kBatchesPerStep)); }
+
+// Batches in a new order whenever all have had their turn.
+class Turns {
+ public:
+  Turns(size_t count, uint64_t seed) : draws_(seed), order_(count) { std::iota(order_.begin(), order_.end(), 0); }
+  size_t Next() {
+    if (next_ == 0) draws_.Shuffle(order_);
+    const size_t index = order_[next_];
+    next_ = (next_ + 1) % order_.size();
+    return index;
+  }
+
+ private:
+  Draws draws_;
+  std::vector<size_t> order_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+LearnedLayer::LearnedLayer(const ModelConfig& config, const LayerWeights& stored, int layer, const ResolvedPlan& plan)
+    : layer_(config, stored, layer) {
+  for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
+    const Rule* const rule = plan.RuleAt(linear.WeightKey());
+    if (rule == nullptr) continue;
+    const WeightMatrix& from = WeightsOf(stored, linear).weight;
+    const ReadRow read = RowsToRound(*rule, from.in, [&from](int64_t row, float* y) { RowAsFloat(from, row, y); });
+    LearnedMatrix& m = matrices_.emplace_back(linear, rule, MatrixFor(*rule, from.out, from.in, read));
+    const GroupEnds ends = EndsBy(rule->options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, rule->format);
+    for (int64_t first = 0; first < from.out; first += kRowsTogether)
+      m.rows.emplace_back(m.codes.view(), first, read, ends);
+  }
+}
+
+int64_t LearnedLayer::BatchesOf(size_t batches, int steps) {
+  return static_cast<int64_t>(2 * batches + static_cast<size_t>(steps) * PerStep(batches));
+}
+
+LearnedLayer::Losses LearnedLayer::Learn(const std::vector<LayerTokens>& batches, int steps, uint64_t seed,
+                                         const std::function<void()>& body) {
+  TARE_CHECK(!batches.empty() && steps > 0);
+  for (LearnedMatrix& matrix : matrices_) RoundInto(matrix);
+  KeepAll();
+  Losses losses{.nearest = MeanLoss(batches, body), .learned = 0};
+  Turns turns(batches.size(), seed);
+  const auto n = static_cast<float>(steps);
+  for (int step = 0; step < steps; ++step) {
+    layer_.ClearGradients();
+    for (size_t i = 0; i < PerStep(batches.size()); ++i) {
+      LossOf(batches[turns.Next()], true);
+      body();
+    }
+    for (LearnedMatrix& matrix : matrices_) {
+      StepFrom(matrix, (1.0f - static_cast<float>(step) / n) / n);
+      RoundInto(matrix);
+    }
+  }
+  losses.learned = MeanLoss(batches, body);
+  if (losses.learned < losses.nearest) KeepAll();
+  for (LearnedMatrix& matrix : matrices_) {
+    for (const LearnedRows& rows : matrix.rows) rows.Write(matrix.codes);
+  }
+  return losses;
+}
+
+// The rounded weights into the layer, turned back if they were rotated.
+void LearnedLayer::RoundInto(LearnedMatrix& matrix) {
+  float* const weight = layer_.Weight(matrix.linear.place->weight);
+  const QuantizedMatrix& m = matrix.codes.view();
+  ParallelFor(matrix.rows.size(), [&](size_t block, int) {
+    LearnedRows& rows = matrix.rows[block];
+    rows.Round();
+    for (int64_t r = 0; r < rows.count(); ++r) {
+      float* const row = weight + (rows.first() + r) * m.in;
+      rows.CopyValues(r, row);
+      if (m.rotation != nullptr) m.rotation->RotateBack(row, row);
+    }
+  });
+}
+
+void LearnedLayer::StepFrom(LearnedMatrix& matrix, float rate) {
+  const float* const gradient = layer_.Gradient(matrix.linear.place->weight);
+  const QuantizedMatrix& m = matrix.codes.view();
+  ParallelFor(matrix.rows.size(), [&](size_t block, int) {
+    LearnedRows& rows = matrix.rows[block];
+    std::vector<float> row(static_cast<size_t>(m.in));
+    for (int64_t r = 0; r < rows.count(); ++r) {
+      std::copy_n(gradient + (rows.first() + r) * m.in, m.in, row.data());
+      if (m.rotation != nullptr) m.rotation->Rotate(row.data(), row.data());
+      for (int64_t i = 0; i < m.in; ++i) rows.gradient()[i * kRowsTogether + r] = row[static_cast<size_t>(i)];
+    }
+    rows.Step(rate);
+  });
+}
+
+// Sum of squares; with gradients, those of half of it are added.
+double LearnedLayer::LossOf(const LayerTokens& tokens, bool gradients) {
+  const float* const output = layer_.Forward(*tokens.batch, tokens.input);
+  const auto rows = static_cast<size_t>(tokens.batch->Rows()), channels = static_cast<size_t>(layer_.channels());
+  d_output_.Reserve(rows * channels);
+  std::vector<double> sums(rows);
+  ParallelFor(rows, [&](size_t row, int) {
+    for (size_t at = row * channels; at < (row + 1) * channels; ++at) {
+      d_output_[at] = output[at] - tokens.target[at];
+      sums[row] += double{d_output_[at]} * double{d_output_[at]};
+    }
+  });
+  if (gradients) layer_.Backward(d_output_.data());
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+double LearnedLayer::MeanLoss(const std::vector<LayerTokens>& batches, const std::function<void()>& body) {
+  double sum = 0;
+  int64_t tokens = 0;
+  for (const LayerTokens& batch : batches) {
+    sum += LossOf(batch, false);
+    tokens += batch.batch->Rows();
+    body();
+  }
+  const double mean = sum / static_cast<double>(tokens * layer_.channels());
+  if (!std::isfinite(mean))
+    Fail("autoround: got an error of a layer's output that is not finite; try another calibration text");
+  return mean;
+}
+
+void LearnedLayer::KeepAll() {
+  LearnedRows::Lanes all;
+  all.fill(1);
+  for (LearnedMatrix& matrix : matrices_) {
+    for (LearnedRows& rows : matrix.rows) rows.Keep(all);
+  }
+}
+
+}  // namespace tare

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layer against the model's own in every family that it serves; gradients against differences of the layer's
+// outputs.
+#include "experiments/gradient/layer_gradient.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+#include "experiments/model/model.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "tests/support/call.h"
+#include "tests/support/golden.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+constexpr auto kServed =
+    std::to_array<const char*>({"llama-gqa", "diffllama-mha", "diffllama-gqa", "diff-v1-mha", "diff-v1-gqa", "qwen2",
+                                "mistral", "ministral", "smollm3", "granite", "phi3"});
+
+TokenBatch TwoSequences() {
+  TokenBatch batch;
+  for (int s = 0; s < 2; ++s) {
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < 25 + 10 * s; ++i) tokens.push_back((7 * i * i + 31 * s) % 90 + 1);
+    batch.Add(s, tokens);
+  }
+  return batch;
+}
+
+// The goldens' weights are bf16, of which some products on some machines add up in another order than those of f32.
+TEST(LayerGradient, ForwardIsTheModelsLayer) {
+  for (const char* golden : kServed) {
+    SCOPED_TRACE(golden);
+    Model model(GoldenFolder(golden));
+    const TokenBatch batch = TwoSequences();
+    Stream stream;
+    model.EmbedInto(batch, stream);
+    const auto values = static_cast<size_t>(batch.Rows() * model.config().hidden);
+    for (int layer = 0; layer < model.config().layers; ++layer) {
+      LayerGradient gradient(model.config(), model.layers()[static_cast<size_t>(layer)], layer);
+      const float* const got = gradient.Forward(batch, stream.x.data());
+      model.RunLayer(batch, layer, stream);
+      for (size_t i = 0; i < values; ++i) ASSERT_NEAR(got[i], stream.x[i], 1e-5) << layer << " " << i;
+    }
+  }
+}
+
+class Differences {
+ public:
+  explicit Differences(const char* golden) : model_(GoldenFolder(golden)), batch_(TwoSequences()) {
+    model_.EmbedInto(batch_, stream_);
+    model_.RunLayer(batch_, 0, stream_);
+    layer_.emplace(model_.config(), model_.layers()[1], 1);
+    dy_ = RandomNormal(static_cast<size_t>(batch_.Rows() * model_.config().hidden), 5);
+  }
+
+  LayerGradient& layer() { return *layer_; }
+  const ModelConfig& config() const { return model_.config(); }
+  double Loss() {
+    const float* const y = layer_->Forward(batch_, stream_.x.data());
+    return std::inner_product(dy_.begin(), dy_.end(), y, 0.0, std::plus<>(),
+                              [](float a, float b) { return double{a} * double{b}; });
+  }
+  void Backward() {
+    Loss();
+    layer_->Backward(dy_.data());
+  }
+  // Of the loss along a direction of a weight: two central differences, of which the error of h^2 cancels.
+  double Along(Site weight, const std::vector<float>& direction, float h) {
+    return (4 * Central(weight, direction, h / 2) - Central(weight, direction, h)) / 3;
+  }
+
+ private:
+  double Central(Site weight, const std::vector<float>& direction, float h) {
+    float* const w = layer_->Weight(weight);
+    const std::vector<float> at(w, w + direction.size());
+    const auto loss = [&](float by) {
+      for (size_t i = 0; i < at.size(); ++i) w[i] = at[i] + by * direction[i];
+      return Loss();
+    };
+    const double difference = loss(h) - loss(-h);
+    std::ranges::copy(at, w);
+    return difference / (2 * double{h});
+  }
+
+  Model model_;
+  TokenBatch batch_;
+  Stream stream_;
+  std::optional<LayerGradient> layer_;
+  std::vector<float> dy_;
+};
+
+// Directions of unit length, of random entries: the derivative along one is a gradient's length times a normal value
+// over the root of its entries. f32 outputs leave an error of some 1e-3 of that in the difference.
+TEST(LayerGradient, GradientsAreDifferencesOfTheOutput) {
+  for (const char* golden : kServed) {
+    SCOPED_TRACE(golden);
+    Differences of(golden);
+    of.Backward();
+    for (const LinearLayer& linear : LinearLayersOf(of.config(), 1)) {
+      const Site site = linear.place->weight;
+      SCOPED_TRACE(Name(site));
+      const auto [out, in] = ShapeOf(site, of.config());
+      const std::span<const float> gradient(of.layer().Gradient(site), static_cast<size_t>(out * in));
+      const double length = std::sqrt(std::inner_product(gradient.begin(), gradient.end(), gradient.begin(), 0.0));
+      ASSERT_GT(length, 0);
+      for (unsigned seed = 1; seed <= 3; ++seed) {
+        std::vector<float> direction = RandomNormal(gradient.size(), seed);
+        const double norm = std::sqrt(std::inner_product(direction.begin(), direction.end(), direction.begin(), 0.0));
+        for (float& one : direction) one = static_cast<float>(one / norm);
+        const double expected = std::inner_product(direction.begin(), direction.end(), gradient.begin(), 0.0);
+        const double unit = length / std::sqrt(static_cast<double>(gradient.size()));
+        EXPECT_NEAR(of.Along(site, direction, 0.1f), expected, 0.02 * unit) << seed;
+      }
+    }
+  }
+}
+
+TEST(LayerGradient, GradientsAddUpUntilTheyAreCleared) {
+  Differences of("diffllama-gqa");
+  of.Backward();
+  const float once = of.layer().Gradient(Site::kKProjW)[5];
+  ASSERT_NE(once, 0);
+  of.Backward();
+  EXPECT_EQ(of.layer().Gradient(Site::kKProjW)[5], 2 * once);
+  of.layer().ClearGradients();
+  EXPECT_EQ(of.layer().Gradient(Site::kKProjW)[5], 0);
+}
+
+TEST(LayerGradient, ThreadsDoNotShow) {
+  const auto gradient = [](int threads) {
+    SetThreads(threads);
+    Differences of("diffllama-gqa");
+    of.Backward();
+    const auto [out, in] = ShapeOf(Site::kQProjW, of.config());
+    return std::vector<float>(of.layer().Gradient(Site::kQProjW), of.layer().Gradient(Site::kQProjW) + out * in);
+  };
+  const std::vector<float> one = gradient(1), three = gradient(3);
+  SetThreads(0);
+  EXPECT_EQ(one, three);
+}
+
+TEST(LayerGradient, OtherLayersAreRefused) {
+  for (const char* golden : {"qwen3", "olmo2", "gemma3", "diff-v2-gqa", "motif", "phi4flash", "gpt-oss", "mixtral"}) {
+    const Model model(GoldenFolder(golden));
+    EXPECT_THAT(WithoutGradient(model.config()), testing::HasSubstr("neither llama's nor diffllama's")) << golden;
+    EXPECT_THAT(Call([&] { LayerGradient(model.config(), model.layers()[0], 0); }),
+                testing::ThrowsMessage<Error>(testing::HasSubstr("try signround")));
+  }
+}
+
+}  // namespace
+}  // namespace tare
