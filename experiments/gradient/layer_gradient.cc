@@ -2,7 +2,6 @@
 #include "experiments/gradient/layer_gradient.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/seen_projection.h"
+#include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -18,25 +18,6 @@
 
 namespace tare {
 namespace {
-
-// [columns, rows] from [rows, columns], rows of `to` so far apart. A block at a time, in a place of its own: the rows
-// that a block is written to lie in the same cache sets where `stride` is a power of two.
-void Transpose(const float* from, int64_t rows, int64_t columns, int64_t stride, float* to) {
-  constexpr int64_t kBlock = 32;
-  ParallelFor(static_cast<size_t>((columns + kBlock - 1) / kBlock), [&](size_t index, int) {
-    std::array<std::array<float, kBlock>, kBlock> block;
-    const int64_t begin = static_cast<int64_t>(index) * kBlock, width = std::min(kBlock, columns - begin);
-    for (int64_t first = 0; first < rows; first += kBlock) {
-      const int64_t height = std::min(kBlock, rows - first);
-      for (int64_t r = 0; r < height; ++r) {
-        for (int64_t c = 0; c < width; ++c)
-          block[static_cast<size_t>(c)][static_cast<size_t>(r)] = from[(first + r) * columns + begin + c];
-      }
-      for (int64_t c = 0; c < width; ++c)
-        std::copy_n(block[static_cast<size_t>(c)].data(), height, to + (begin + c) * stride + first);
-    }
-  });
-}
 
 // A copy of the batch's rows, with zeros to the end of the last padded one.
 void Keep(const AlignedBuffer<float>& from, int64_t rows, int64_t columns, AlignedBuffer<float>& to) {
@@ -49,14 +30,15 @@ void Keep(const AlignedBuffer<float>& from, int64_t rows, int64_t columns, Align
 
 std::string WithoutGradient(const ModelConfig& config) {
   const Family& family = FamilyOf(config);
-  if (family.forward == LlamaForward || family.forward == DifferentialForward) return "";
-  return Formatted("a {} model, whose layers are neither llama's nor diffllama's", config.family);
+  const bool served = family.forward == LlamaForward || family.forward == DifferentialForward ||
+                      family.name == "diff_v2" || family.name == "qwen3";
+  return served ? "" : Formatted("{} model, through whose layers no gradient goes back", WithArticle(family.name));
 }
 
 LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stored, int layer)
     : config_(config), layer_(layer), rotary_(config.Rotary(layer), config.head_dim) {
   if (const std::string why = WithoutGradient(config); !why.empty())
-    Fail("gradients of a layer: got {}; try signround", why);
+    Fail("gradient of a layer: got {}; try signround", why);
   weights_.vectors = stored.vectors;
   weights_.heads = stored.heads;
   weights_.mask = stored.mask;
@@ -65,23 +47,15 @@ LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stor
   weights_.lambda_init = stored.lambda_init;
   for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
     const LinearWeights& from = WeightsOf(stored, linear);
-    Matrix& m = matrices_[linear.place->weight];
-    m.out = from.weight.out, m.in = from.weight.in;
-    m.weight.Reset(static_cast<size_t>(m.out * m.in));
-    m.transposed.Reset(m.weight.size());
-    m.gradient.Reset(static_cast<size_t>(PaddedRows(m.out) * m.in));
-    ParallelFor(static_cast<size_t>(m.out), [&](size_t row, int) {
-      RowAsFloat(from.weight, static_cast<int64_t>(row), m.weight.data() + static_cast<int64_t>(row) * m.in);
-    });
+    const LinearGradient& own = linear_.try_emplace(linear.place->weight, from.weight).first->second;
     LinearWeights& to = WeightsOf(weights_, linear);
-    to.weight = {.data = m.weight.data(), .type = WeightType::kF32, .out = m.out, .in = m.in};
+    to.weight = own.Matrix();
     to.bias = from.bias;
   }
-  ClearGradients();
 }
 
 void LayerGradient::ClearGradients() {
-  for (auto& [site, m] : matrices_) std::fill_n(m.gradient.data(), m.gradient.size(), 0.0f);
+  for (auto& [site, linear] : linear_) linear.Clear();
 }
 
 const float* LayerGradient::Forward(const TokenBatch& batch, const float* x) {
@@ -91,18 +65,9 @@ const float* LayerGradient::Forward(const TokenBatch& batch, const float* x) {
   rotary_.Reserve(*std::ranges::max_element(a_.positions) + 1);
   std::copy_n(x, rows * E, a_.x.data());
   const LayerCall call = Call();
-  Keep(a_.x, rows, E, kept_.x);
   NormRows(call, weights_.vectors.at(kInputNorm));
   Keep(a_.normed, rows, E, kept_.normed);
-  ProjectQkv(call);
-  RotateQk(call);
-  Keep(a_.q, rows, weights_.q.weight.out, kept_.q);
-  Keep(a_.k, rows, weights_.k.weight.out, kept_.k);
-  Keep(a_.v, rows, weights_.v.weight.out, kept_.v);
-  Attend(call, LambdaOf(weights_));
-  Keep(a_.attended, rows, weights_.o.weight.in, kept_.attended);
-  if (Differential()) NormHeads(call);
-  Keep(a_.attended, rows, weights_.o.weight.in, kept_.heads);
+  ForwardAttention(call);
   ProjectOutput(call);
   AddDelta(call);
   Keep(a_.x, rows, E, kept_.middle);
@@ -120,36 +85,41 @@ const float* LayerGradient::Forward(const TokenBatch& batch, const float* x) {
   return a_.x.data();
 }
 
+void LayerGradient::ForwardAttention(const LayerCall& call) {
+  const int64_t rows = batch_->Rows(), q = int64_t{config_.heads} * config_.head_dim, kv = weights_.k.weight.out,
+                attended = weights_.o.weight.in;
+  ProjectQkv(call);
+  if (config_.qk_norm) {
+    Keep(a_.q, rows, q, kept_.q_before_norm);
+    Keep(a_.k, rows, kv, kept_.k_before_norm);
+    NormQk(call, weights_.vectors.at(kQNorm), weights_.vectors.at(kKNorm));
+  }
+  RotateQk(call);
+  Keep(a_.q, rows, q, kept_.q);
+  Keep(a_.k, rows, kv, kept_.k);
+  Keep(a_.v, rows, kv, kept_.v);
+  lambda_ = ProjectsLambda(config_) ? ProjectLambda(call) : LambdaOf(weights_);
+  Attend(call, lambda_);
+  Keep(a_.attended, rows, attended, kept_.attended);
+  if (HasHeadNorm()) NormHeads(call);
+  if (Gates() > 0) {
+    GateHeads(call);
+    Keep(a_.attn_gate, rows, config_.heads * Gates(), kept_.gates);
+  }
+  Keep(a_.attended, rows, attended, kept_.heads);
+}
+
 void LayerGradient::Backward(const float* dy) {
   TARE_CHECK(batch_ != nullptr);
   const int64_t rows = batch_->Rows(), E = config_.hidden;
-  for (auto& [site, m] : matrices_) Transpose(m.weight.data(), m.out, m.in, m.out, m.transposed.data());
   for (AlignedBuffer<float>* buffer : {&d_stream_, &d_delta_, &d_normed_, &d_more_}) GrowRows(*buffer, rows, E);
   std::copy_n(dy, rows * E, d_stream_.data());
   BackThroughFeedForward();
   BackThroughAttention();
 }
 
-// dW += dy^T input, and dx = dy W unless it is null.
 void LayerGradient::BackThrough(Site weight, const float* dy, const AlignedBuffer<float>& input, float* dx) {
-  Matrix& m = matrices_.at(weight);
-  const int64_t rows = batch_->Rows(), padded = PaddedRows(rows);
-  turned_out_.Reserve(static_cast<size_t>(PaddedRows(m.out) * padded));
-  turned_in_.Reserve(static_cast<size_t>(m.in * padded));
-  std::fill_n(turned_out_.data(), PaddedRows(m.out) * padded, 0.0f);
-  std::fill_n(turned_in_.data(), m.in * padded, 0.0f);
-  Transpose(dy, rows, m.out, padded, turned_out_.data());
-  Transpose(input.data(), rows, m.in, padded, turned_in_.data());
-  product_.Reserve(m.gradient.size());
-  const Projection by_weight{.weight = {turned_in_.data(), WeightType::kF32, m.in, padded}, .y = product_.data()};
-  projector_.Project(turned_out_.data(), m.out, {&by_weight, 1});
-  ParallelFor(static_cast<size_t>(m.out), [&](size_t row, int) {
-    const int64_t at = static_cast<int64_t>(row) * m.in;
-    AddTo(m.gradient.data() + at, product_.data() + at, static_cast<size_t>(m.in));
-  });
-  if (dx == nullptr) return;
-  const Projection by_input{.weight = {m.transposed.data(), WeightType::kF32, m.in, m.out}, .y = dx};
-  projector_.Project(dy, rows, {&by_input, 1});
+  linear_.at(weight).Add(dy, input.data(), batch_->Rows(), dx, memory_);
 }
 
 void LayerGradient::BackThroughFeedForward() {
@@ -182,7 +152,7 @@ AttentionProblem LayerGradient::Attention(float* out) {
           .k = ReadOnly(DenseHeads(kept_.k.data(), rows, c.kv_heads, c.head_dim)),
           .v = ReadOnly(DenseHeads(kept_.v.data(), rows, c.kv_heads, c.head_dim)),
           .heads = table,
-          .lambda = LambdaOf(weights_),
+          .lambda = lambda_,
           .mask = weights_.mask,
           .scale = c.attention_scale.value_or(1.0f / std::sqrt(static_cast<float>(c.head_dim))),
           .sinks = weights_.sinks,
@@ -205,27 +175,87 @@ void LayerGradient::BackThroughHeadNorm(float* d_attended) {
   });
 }
 
+// d of the gates' product, in place, and of the gates before the sigmoid.
+void LayerGradient::BackThroughGates(float* d_attended) {
+  const int64_t d = config_.head_dim, gates = Gates(), heads = config_.heads;
+  GrowRows(d_gates_, batch_->Rows(), heads * gates);
+  ForRows(Call(), [&](int64_t r) {
+    for (int64_t at = r * heads; at < (r + 1) * heads; ++at) {
+      const float* const gate = kept_.gates.data() + at * gates;
+      float* const d_gate = d_gates_.data() + at * gates;
+      std::fill_n(d_gate, gates, 0.0f);
+      for (int64_t c = 0; c < d; ++c) {
+        const int64_t g = gates == 1 ? 0 : c;
+        d_gate[g] += d_attended[at * d + c] * kept_.attended[at * d + c];
+        d_attended[at * d + c] *= gate[g];
+      }
+      for (int64_t g = 0; g < gates; ++g) d_gate[g] *= gate[g] * (1 - gate[g]);
+    }
+  });
+}
+
 void LayerGradient::BackThroughAttention() {
-  const int64_t rows = batch_->Rows(), E = config_.hidden;
+  const int64_t rows = batch_->Rows(), E = config_.hidden, heads = std::ssize(weights_.heads);
   const int d = config_.head_dim;
   GrowRows(d_heads_, rows, weights_.o.weight.in);
-  GrowRows(d_q_, rows, weights_.q.weight.out);
+  GrowRows(d_q_, rows, int64_t{config_.heads} * d);
   for (AlignedBuffer<float>* buffer : {&d_k_, &d_v_}) GrowRows(*buffer, rows, weights_.k.weight.out);
+  if (ProjectsLambda(config_)) GrowRows(d_lambda_, rows, heads);
   const LayerCall call = Call();
   ForRows(call,
           [&](int64_t r) { ScaleInto(d_stream_.data() + r * E, config_.residual_scale, E, d_delta_.data() + r * E); });
   BackThrough(Site::kOProjW, d_delta_.data(), kept_.heads, d_heads_.data());
-  if (Differential()) BackThroughHeadNorm(d_heads_.data());
+  if (Gates() > 0) BackThroughGates(d_heads_.data());
+  if (HasHeadNorm()) BackThroughHeadNorm(d_heads_.data());
   const AttentionProblem problem = Attention(d_heads_.data());
   AttentionGradient(problem, batch_->sequences,
                     {.out = ReadOnly(problem.out),
                      .q = DenseHeads(d_q_.data(), rows, config_.heads, d),
                      .k = DenseHeads(d_k_.data(), rows, config_.kv_heads, d),
-                     .v = DenseHeads(d_v_.data(), rows, config_.kv_heads, d)});
+                     .v = DenseHeads(d_v_.data(), rows, config_.kv_heads, d),
+                     .lambda = ProjectsLambda(config_) ? d_lambda_.data() : nullptr});
   BackThroughRotary();
-  BackThrough(Site::kQProjW, d_q_.data(), kept_.normed, nullptr);
+  if (config_.qk_norm) {
+    BackThroughNorm(weights_.vectors.at(kQNorm), kept_.q_before_norm, int64_t{config_.heads} * d, d_q_);
+    BackThroughNorm(weights_.vectors.at(kKNorm), kept_.k_before_norm, weights_.k.weight.out, d_k_);
+  }
+  BackThroughProjections();
+}
+
+// d of the norms of each head's queries or keys, in place.
+void LayerGradient::BackThroughNorm(const std::vector<float>& weight, const AlignedBuffer<float>& before, int64_t width,
+                                    AlignedBuffer<float>& d) {
+  const auto n = std::ssize(weight);
+  ForRows(Call(), [&](int64_t r) {
+    for (int64_t at = r * width; at < (r + 1) * width; at += n)
+      RmsNormGradient(before.data() + at, weight.data(), config_.norm_eps, d.data() + at, n, d.data() + at);
+  });
+}
+
+void LayerGradient::BackThroughProjections() {
+  const int64_t rows = batch_->Rows(), heads = std::ssize(weights_.heads);
+  BackThrough(Site::kQProjW, Gates() > 0 ? WithGates() : d_q_.data(), kept_.normed, nullptr);
   BackThrough(Site::kKProjW, d_k_.data(), kept_.normed, nullptr);
   BackThrough(Site::kVProjW, d_v_.data(), kept_.normed, nullptr);
+  if (!ProjectsLambda(config_)) return;
+  for (int64_t i = 0; i < rows * heads; ++i) d_lambda_[i] *= lambda_.data[i] * (1 - lambda_.data[i]);
+  BackThrough(Site::kLambdaProjW, d_lambda_.data(), kept_.normed, nullptr);
+}
+
+// d of q_proj's rows, a group's queries before its gates.
+const float* LayerGradient::WithGates() {
+  const int64_t rows = batch_->Rows(), d = config_.head_dim, gates = Gates(), heads = config_.heads,
+                group = heads / config_.kv_heads;
+  GrowRows(d_q_and_gates_, rows, heads * (d + gates));
+  ForRows(Call(), [&](int64_t r) {
+    for (int64_t at = r * heads; at < (r + 1) * heads; ++at) {
+      const int64_t in_group = at % heads % group;
+      float* const to = d_q_and_gates_.data() + (at - in_group) * (d + gates);
+      std::copy_n(d_q_.data() + at * d, d, to + in_group * d);
+      std::copy_n(d_gates_.data() + at * gates, gates, to + group * d + in_group * gates);
+    }
+  });
+  return d_q_and_gates_.data();
 }
 
 // A rotation's transpose: that by the angles' opposites.

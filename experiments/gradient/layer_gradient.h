@@ -4,22 +4,27 @@
 // Backward goes through them in reverse order, by hand: a norm, products, rotary positions, attention, a norm of heads
 // and a gated unit are all that there is, which is less than a library of gradients would bring along.
 //
-//   x1 = x + s W_o N(attention(R W_q n, R W_k n, W_v n)),  n = norm(x)      N: the head norm of differential families
-//   y  = x1 + s W_down (silu(W_gate m) * W_up m),          m = norm(x1)     s: the family's residual_scale
+//   x1 = x + s W_o N(attention(R W_q n, R W_k n, W_v n)),  n = norm(x)
+//   y  = x1 + s W_down (silu(W_gate m) * W_up m),          m = norm(x1)
+//
+// s is the family's residual_scale, R rotary positions, after norms of heads where the family has them; N the head norm
+// of the first differential families, or a gate; a lambda per token is sigmoid(W_lambda n).
 #pragma once
 
 #include <array>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "experiments/gradient/linear_gradient.h"
 #include "experiments/model/decoder.h"
 #include "experiments/model/rotary.h"
 #include "quant/base/aligned.h"
 
 namespace tare {
 
-// Why there is no gradient of a family's layers; empty where there is one: families whose layers are llama's or
-// diffllama's (LlamaForward, DifferentialForward).
+// Why there is no gradient of a family's layers: "a motif model, through whose layers ..."; empty where there is one:
+// families whose layers are llama's, diffllama's, diff_v2's or qwen3's.
 std::string WithoutGradient(const ModelConfig& config);
 
 class LayerGradient {
@@ -31,51 +36,57 @@ class LayerGradient {
 
   int64_t channels() const { return config_.hidden; }
   // W [out, in] of a linear layer of the family's, row-major: to read and to change.
-  float* Weight(Site weight) { return matrices_.at(weight).weight.data(); }
+  float* Weight(Site weight) { return linear_.at(weight).weight(); }
   // d loss / d W since ClearGradients.
-  const float* Gradient(Site weight) const { return matrices_.at(weight).gradient.data(); }
+  const float* Gradient(Site weight) const { return linear_.at(weight).gradient(); }
   void ClearGradients();
 
   // The layer's output for the batch's rows x [R, E]; valid until the next call. Keeps for Backward what it needs: per
-  // token some 8 E + 5 I + 5 A values (A attention's width, I the inner one).
+  // token some 4 E + 5 I + 6 A values (A attention's width, I the inner one).
   const float* Forward(const TokenBatch& batch, const float* x);
   // Adds to the gradients, from d loss / d output [R, E] of the last Forward.
   void Backward(const float* dy);
 
  private:
-  struct Matrix {
-    int64_t out = 0, in = 0;
-    AlignedBuffer<float> weight, gradient, transposed;  // [out, in] [PaddedRows(out), in] [in, out]
-  };
   // Of the last Forward, [R, ...].
   struct Kept {
-    AlignedBuffer<float> x, normed, q, k, v, attended, heads, middle, middle_normed, gate, up, inner;
+    AlignedBuffer<float> normed, q_before_norm, k_before_norm, q, k, v, attended, gates, heads;
+    AlignedBuffer<float> middle, middle_normed, gate, up, inner;
   };
 
-  bool Differential() const { return weights_.lambda_init.has_value(); }
-  LayerCall Call() { return {config_, weights_, *batch_, rotary_, projector_, {}, nullptr, layer_, a_}; }
+  bool HasHeadNorm() const { return weights_.lambda_init.has_value(); }
+  int64_t Gates() const { return GateWidth(config_); }
+  LayerCall Call() { return {config_, weights_, *batch_, rotary_, memory_.projector, {}, nullptr, layer_, a_}; }
+  void ForwardAttention(const LayerCall& call);
   AttentionProblem Attention(float* out);
   // From d output of a product W input: W's gradient, and d input where asked for.
   void BackThrough(Site weight, const float* dy, const AlignedBuffer<float>& input, float* dx);
   void BackThroughFeedForward();
   void BackThroughAttention();
+  void BackThroughGates(float* d_attended);
   void BackThroughHeadNorm(float* d_attended);
   void BackThroughRotary();
+  void BackThroughNorm(const std::vector<float>& weight, const AlignedBuffer<float>& before, int64_t width,
+                       AlignedBuffer<float>& d);
+  void BackThroughProjections();
+  const float* WithGates();
 
   const ModelConfig& config_;
   int layer_;
   LayerWeights weights_;
-  std::map<Site, Matrix> matrices_;
+  std::map<Site, LinearGradient> linear_;
   RotaryTable rotary_;
-  Projector projector_{Math::kF32};
+  LinearGradientMemory memory_;
   Activations a_;
   const TokenBatch* batch_ = nullptr;
   Kept kept_;
-  AlignedBuffer<float> d_stream_;                     // d loss / d the residual stream, where Backward has come
-  AlignedBuffer<float> d_delta_, d_normed_, d_more_;  // [R, E]
-  AlignedBuffer<float> d_wide_, d_gate_, d_up_;       // [R, I]
-  AlignedBuffer<float> d_heads_, d_q_, d_k_, d_v_;    // [R, A] and heads
-  AlignedBuffer<float> turned_out_, turned_in_, product_;
+  LambdaView lambda_;                                  // of it
+  AlignedBuffer<float> d_stream_;                      // d loss / d the residual stream, where Backward has come
+  AlignedBuffer<float> d_delta_, d_normed_, d_more_;   // [R, E]
+  AlignedBuffer<float> d_wide_, d_gate_, d_up_;        // [R, I]
+  AlignedBuffer<float> d_heads_, d_gates_, d_lambda_;  // [R, A] [R, H gates] [R, output heads]
+  AlignedBuffer<float> d_q_, d_k_, d_v_;               // [R, H d] [R, G d] [R, G d]
+  AlignedBuffer<float> d_q_and_gates_;                 // [R, H (d + gates)]
 };
 
 }  // namespace tare

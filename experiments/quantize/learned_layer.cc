@@ -15,8 +15,6 @@
 namespace tare {
 namespace {
 
-size_t PerStep(size_t batches) { return std::min(batches, static_cast<size_t>(kBatchesPerStep)); }
-
 // Batches in a new order whenever all have had their turn.
 class Turns {
  public:
@@ -50,9 +48,7 @@ LearnedLayer::LearnedLayer(const ModelConfig& config, const LayerWeights& stored
   }
 }
 
-int64_t LearnedLayer::BatchesOf(size_t batches, int steps) {
-  return static_cast<int64_t>(2 * batches + static_cast<size_t>(steps) * PerStep(batches));
-}
+int64_t LearnedLayer::BatchesOf(size_t batches, int steps) { return 2 * static_cast<int64_t>(batches) + steps; }
 
 LearnedLayer::Losses LearnedLayer::Learn(const std::vector<LayerTokens>& batches, int steps, uint64_t seed,
                                          const std::function<void()>& body) {
@@ -64,10 +60,8 @@ LearnedLayer::Losses LearnedLayer::Learn(const std::vector<LayerTokens>& batches
   const auto n = static_cast<float>(steps);
   for (int step = 0; step < steps; ++step) {
     layer_.ClearGradients();
-    for (size_t i = 0; i < PerStep(batches.size()); ++i) {
-      LossOf(batches[turns.Next()], true);
-      body();
-    }
+    LossOf(batches[turns.Next()], true);
+    body();
     for (LearnedMatrix& matrix : matrices_) {
       StepFrom(matrix, (1.0f - static_cast<float>(step) / n) / n);
       RoundInto(matrix);

@@ -5,9 +5,13 @@
 //   L = sum over tokens of |y - f(x)|^2     x: the layer's input in the model rounded so far, y: its output as stored
 //
 // whose gradient goes back through the layer (experiments/gradient/layer_gradient.h). Step t of n takes the gradient of
-// a few batches, drawn in a new order each time all have had their turn, and has the size (1 - t / n) / n. The result
-// is kept if it loses less on all batches than rounding to nearest does; AutoRound keeps the step whose own batches
-// lost least, which batches differ in too.
+// one batch, in a new order each time all have had their turn, and has the size (1 - t / n) / n. The result is kept if
+// it loses less on all batches than rounding to nearest does; AutoRound keeps the step whose own batches lost least, in
+// which batches differ, too.
+//
+// Measured on the embedded differential model, int4+zero in groups of 64 and 16, batches of 2,048 tokens, 200 steps:
+// two batches per step lose 1 % less and take twice as long; errors divided by the size of a token's state, as the next
+// norm divides them, lose the same within 1 %. Memory: 40 bytes for each weight of a layer.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +25,6 @@
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {
-
-inline constexpr int kBatchesPerStep = 1;
 
 // One batch at a layer, each [R, E]. Views.
 struct LayerTokens {

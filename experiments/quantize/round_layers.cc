@@ -153,7 +153,7 @@ class Job {
     const size_t batches = calibrated_->calibration.batches();
     if (!LearnsLayers()) return static_cast<int64_t>(batches) * PassesOf(layer);
     return (Advances(layer) ? static_cast<int64_t>(batches) : 0) +
-           (parts_->Has(layer) ? 0 : LearnedLayer::BatchesOf(batches, method_.learning_steps));
+           (parts_->Has(layer) || !Rounds(layer) ? 0 : LearnedLayer::BatchesOf(batches, method_.learning_steps));
   }
 
   // How often the calibration passes it.
@@ -169,6 +169,11 @@ class Job {
   }
 
   bool LearnsLayers() const { return method_.rounding == QuantizeMethod::Rounding::kAutoRound; }
+
+  bool Rounds(int layer) const {
+    return std::ranges::any_of(LinearLayersOf(config_, layer),
+                               [&](const LinearLayer& linear) { return plan_.RuleAt(linear.WeightKey()) != nullptr; });
+  }
 
   int64_t PassesOfExperts(Site input) const {
     const int at_once = AtOnce(input, 0);
@@ -230,6 +235,7 @@ class Job {
 
   // All of its matrices together, by what the stored model makes of the layer, which that model has passed.
   void LearnLayer(int layer, QuantizedCheckpointWriter& part) {
+    if (!Rounds(layer)) return;
     const CalibrationPass &reached = calibrated_->calibration, &exact = calibrated_->exact->calibration;
     std::vector<LayerTokens> tokens;
     for (size_t i = 0; i < reached.batches(); ++i)

@@ -78,9 +78,11 @@ TEST(RoundLayers, AFileIsTheSimulatedPlanBitForBit) {
 TEST(RoundLayers, ProgressCountsBatches) {
   const TemporaryFolder folder;
   WriteCalibrationIds(folder / "ids.h5");
-  for (const auto& [golden, plan] : {std::pair{"llama-gqa", "weights=int4/group16"},
-                                     {"llama-gqa", "down_proj.w=int4/group16"},
-                                     {"gpt-oss", "weights=int4/group16"}}) {
+  for (const auto& [golden, plan, method] : {std::tuple{"llama-gqa", "weights=int4/group16", "gptq"},
+                                             {"llama-gqa", "down_proj.w=int4/group16", "gptq"},
+                                             {"gpt-oss", "weights=int4/group16", "gptq"},
+                                             {"llama-gqa", "weights=int4/group16", "autoround:3"},
+                                             {"qwen3", "q_proj.w[l1]=int4/group16", "autoround:3"}}) {
     std::vector<std::string> units;
     int64_t last = 0, all = 0;
     const auto progress = [&](int64_t done, int64_t total, const char* unit) {
@@ -96,7 +98,7 @@ TEST(RoundLayers, ProgressCountsBatches) {
     Quantize({.model = GoldenFolder(golden),
               .plan = Plan::Parse(plan),
               .out = folder / "q.h5",
-              .method = QuantizeMethod::Parse("gptq"),
+              .method = QuantizeMethod::Parse(method),
               .calibration = folder / "ids.h5"},
              progress);
     EXPECT_EQ(last, all);
