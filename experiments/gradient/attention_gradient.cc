@@ -123,7 +123,7 @@ class SequenceGradient {
     }
   }
 
-  // A row of `width` values to column t of blocks [width][64]; or its first `count` ones.
+  // A row to column t of blocks [width][64]: of all `width` values, or of `count`, from the block's first row on.
   static void Turn(const float* row, int64_t width, int64_t t, float* blocks, int64_t count = -1) {
     float* const column = blocks + t / kTile * width * kTile + t % kTile;
     for (int64_t i = 0; i < (count < 0 ? width : count); ++i) column[i * kTile] = row[i];

@@ -17,16 +17,16 @@
 namespace tare {
 
 // Gradients of the sum of `out` times problem.out, in the shapes of problem.q, k, v and lambda. Views that share
-// memory with others of the call are not allowed.
+// memory with others of the call are not allowed, but for out with problem.out, which is not read.
 struct AttentionGradients {
   HeadsView<const float> out;  // d loss / d problem.out
   HeadsView<float> q, k, v;
   float* lambda = nullptr;  // [T][output heads], of heads with two maps; null: not asked for
 };
 
-// Of whole sequences without branches; problem.out is not read. Products of f32, sums over keys in double. Uses all
-// threads, one for each sequence; the result does not depend on them. Memory per thread: a head's keys and values four
-// times, and two blocks of 64 queries by a sequence's keys.
+// Of whole sequences without branches. Products and their sums are f32, sums of P * dP double. Uses as many threads as
+// there are sequences; the result does not depend on them. Memory per thread: three times a head's keys, of two maps,
+// twice its values, and three blocks of 64 queries by a sequence's keys.
 void AttentionGradient(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                        const AttentionGradients& gradients);
 

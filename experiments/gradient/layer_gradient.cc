@@ -39,6 +39,7 @@ LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stor
     : config_(config), layer_(layer), rotary_(config.Rotary(layer), config.head_dim) {
   if (const std::string why = WithoutGradient(config); !why.empty())
     Fail("gradient of a layer: got {}; try signround", why);
+  TARE_CHECK(stored.lambda_init.has_value() + (GateWidth(config) > 0) < 2);  // kept.attended is before either
   weights_.vectors = stored.vectors;
   weights_.heads = stored.heads;
   weights_.mask = stored.mask;

@@ -41,8 +41,8 @@ class LayerGradient {
   const float* Gradient(Site weight) const { return linear_.at(weight).gradient(); }
   void ClearGradients();
 
-  // The layer's output for the batch's rows x [R, E]; valid until the next call. Keeps for Backward what it needs: per
-  // token some 4 E + 5 I + 6 A values (A attention's width, I the inner one).
+  // The layer's output for the batch's rows x [R, E]; valid until the next call. Keeps for Backward what it needs: with
+  // what Backward takes, per token some 10 E + 8 I + 13 A values (A attention's width, I the inner one).
   const float* Forward(const TokenBatch& batch, const float* x);
   // Adds to the gradients, from d loss / d output [R, E] of the last Forward.
   void Backward(const float* dy);

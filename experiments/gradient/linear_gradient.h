@@ -12,7 +12,7 @@ namespace tare {
 // Memory for products, shared by the linear layers of a model's layer.
 struct LinearGradientMemory {
   Projector projector{Math::kF32};
-  AlignedBuffer<float> outputs, inputs, product;  // dy^T [PaddedRows(out), rows], x^T [in, rows], dy^T x
+  AlignedBuffer<float> outputs, inputs, product;  // dy^T [out, rows], x^T [in, rows], dy^T x, with padding
 };
 
 class LinearGradient {

@@ -9,6 +9,7 @@
 #include "experiments/significance/draws.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 
@@ -34,8 +35,30 @@ class Turns {
 
 }  // namespace
 
-LearnedLayer::LearnedLayer(const ModelConfig& config, const LayerWeights& stored, int layer, const ResolvedPlan& plan)
-    : layer_(config, stored, layer) {
+std::vector<std::vector<size_t>> BatchesOfSteps(const std::vector<int64_t>& tokens, int steps, uint64_t seed) {
+  const int64_t most = *std::ranges::max_element(tokens);
+  std::vector<std::vector<size_t>> batches(static_cast<size_t>(steps));
+  Turns turns(tokens.size(), seed);
+  for (std::vector<size_t>& of_step : batches) {
+    for (int64_t sum = 0; sum < most; sum += tokens[of_step.back()]) of_step.push_back(turns.Next());
+  }
+  return batches;
+}
+
+int64_t LearningBatches(const std::vector<int64_t>& tokens, int steps, uint64_t seed) {
+  int64_t all = 2 * std::ssize(tokens);  // of the losses before and after
+  for (const std::vector<size_t>& of_step : BatchesOfSteps(tokens, steps, seed)) all += std::ssize(of_step);
+  return all;
+}
+
+void CheckLearnedLayers(const ModelConfig& config) {
+  if (const std::string why = WithoutGradient(config); !why.empty())
+    FailUsage("--method autoround: got {}; try signround", why);
+}
+
+LearnedLayer::LearnedLayer(const ModelConfig& config, const LayerWeights& stored, int layer, const ResolvedPlan& plan,
+                           const std::string& where)
+    : layer_(config, stored, layer), where_(Formatted("{}: layer {}", where, layer)) {
   for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
     const Rule* const rule = plan.RuleAt(linear.WeightKey());
     if (rule == nullptr) continue;
@@ -43,12 +66,14 @@ LearnedLayer::LearnedLayer(const ModelConfig& config, const LayerWeights& stored
     const ReadRow read = RowsToRound(*rule, from.in, [&from](int64_t row, float* y) { RowAsFloat(from, row, y); });
     LearnedMatrix& m = matrices_.emplace_back(linear, rule, MatrixFor(*rule, from.out, from.in, read));
     const GroupEnds ends = EndsBy(rule->options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, rule->format);
-    for (int64_t first = 0; first < from.out; first += kRowsTogether)
-      m.rows.emplace_back(m.codes.view(), first, read, ends);
+    try {
+      for (int64_t first = 0; first < from.out; first += kRowsTogether)
+        m.rows.emplace_back(m.codes.view(), first, read, ends);
+    } catch (const Error& error) {
+      Fail("{}: {}: {}", where_, Name(linear.place->weight), error.what());
+    }
   }
 }
-
-int64_t LearnedLayer::BatchesOf(size_t batches, int steps) { return 2 * static_cast<int64_t>(batches) + steps; }
 
 LearnedLayer::Losses LearnedLayer::Learn(const std::vector<LayerTokens>& batches, int steps, uint64_t seed,
                                          const std::function<void()>& body) {
@@ -56,18 +81,25 @@ LearnedLayer::Losses LearnedLayer::Learn(const std::vector<LayerTokens>& batches
   for (LearnedMatrix& matrix : matrices_) RoundInto(matrix);
   KeepAll();
   Losses losses{.nearest = MeanLoss(batches, body), .learned = 0};
-  Turns turns(batches.size(), seed);
+  if (!std::isfinite(losses.nearest))
+    Fail("{}: autoround: got an error of the output that is not finite; try another calibration text, or signround",
+         where_);
+  std::vector<int64_t> tokens;
+  for (const LayerTokens& batch : batches) tokens.push_back(batch.batch->Rows());
+  const std::vector<std::vector<size_t>> of_steps = BatchesOfSteps(tokens, steps, seed);
   const auto n = static_cast<float>(steps);
   for (int step = 0; step < steps; ++step) {
     layer_.ClearGradients();
-    LossOf(batches[turns.Next()], true);
-    body();
+    for (const size_t index : of_steps[static_cast<size_t>(step)]) {
+      LossOf(batches[index], true);
+      body();
+    }
     for (LearnedMatrix& matrix : matrices_) {
       StepFrom(matrix, (1.0f - static_cast<float>(step) / n) / n);
       RoundInto(matrix);
     }
   }
-  losses.learned = MeanLoss(batches, body);
+  losses.learned = MeanLoss(batches, body);  // not less where it is not finite
   if (losses.learned < losses.nearest) KeepAll();
   for (LearnedMatrix& matrix : matrices_) {
     for (const LearnedRows& rows : matrix.rows) rows.Write(matrix.codes);
@@ -129,10 +161,7 @@ double LearnedLayer::MeanLoss(const std::vector<LayerTokens>& batches, const std
     tokens += batch.batch->Rows();
     body();
   }
-  const double mean = sum / static_cast<double>(tokens * layer_.channels());
-  if (!std::isfinite(mean))
-    Fail("autoround: got an error of a layer's output that is not finite; try another calibration text");
-  return mean;
+  return sum / static_cast<double>(tokens * layer_.channels());
 }
 
 void LearnedLayer::KeepAll() {

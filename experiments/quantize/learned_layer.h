@@ -2,21 +2,24 @@
 // AutoRound (Cheng et al., arXiv 2309.05516): learns the rounding of all matrices of a layer together, offsets and
 // ranges by the signs of gradients as in quant/algorithms/learned_rows.h, by the error of the layer's output,
 //
-//   L = sum over tokens of |y - f(x)|^2     x: the layer's input in the model rounded so far, y: its output as stored
+//   L = sum over tokens of |y - f(x)|^2     x: the layer's input in the model rounded so far
+//                                         y: the state after the layer in the stored model, from its own inputs
 //
 // whose gradient goes back through the layer (experiments/gradient/layer_gradient.h). Step t of n takes the gradient of
-// one batch, in a new order each time all have had their turn, and has the size (1 - t / n) / n. The result is kept if
-// it loses less on all batches than rounding to nearest does; AutoRound keeps the step whose own batches lost least, in
-// which batches differ, too.
+// one batch, or of several short ones with as many tokens as the longest, in a new order each time all have had their
+// turn, and has the size (1 - t / n) / n. The result is kept if
+// it loses less on all batches than rounding to nearest does; AutoRound keeps the step with the least loss on its own
+// batch, which compares different batches.
 //
-// Measured on the embedded differential model, int4+zero in groups of 64 and 16, batches of 2,048 tokens, 200 steps:
-// two batches per step lose 1 % less and take twice as long; errors divided by the size of a token's state, as the next
-// norm divides them, lose the same within 1 %. Memory: 40 bytes for each weight of a layer.
+// Tried on the embedded differential model, four bits and zero points: steps of two batches of 2,048 tokens lose 1 %
+// less; errors divided by the size of a token's state, as the next norm divides them, lose the same within 1 %. Some 50
+// bytes of memory for each weight of a layer.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <string>
 #include <vector>
 
 #include "experiments/gradient/layer_gradient.h"
@@ -40,19 +43,28 @@ struct LearnedMatrix {
   std::vector<LearnedRows> rows;  // of codes
 };
 
+// The batches of each step, by their tokens.
+std::vector<std::vector<size_t>> BatchesOfSteps(const std::vector<int64_t>& tokens, int steps, uint64_t seed);
+
+// How many batches Learn takes through a layer.
+int64_t LearningBatches(const std::vector<int64_t>& tokens, int steps, uint64_t seed);
+
+// Throws Error if there is no gradient of the family's layers.
+void CheckLearnedLayers(const ModelConfig& config);
+
 class LearnedLayer {
  public:
-  // Of what the plan, which must stay, rounds in this layer: integer codes, no scales per tensor. Throws Error where
-  // there is no gradient.
-  LearnedLayer(const ModelConfig& config, const LayerWeights& stored, int layer, const ResolvedPlan& plan);
+  // Of what the plan, which must stay, rounds in this layer: integer codes, no scales per tensor. Throws Error, from
+  // `where` on, for weights that are not finite once they are rotated, and where there is no gradient.
+  LearnedLayer(const ModelConfig& config, const LayerWeights& stored, int layer, const ResolvedPlan& plan,
+               const std::string& where);
 
   struct Losses {
     double nearest, learned;  // mean square over tokens and channels
   };
-  // body: after every batch that was taken through the layer; BatchesOf is how many there will be. Throws Error if the
-  // loss is not finite. The result does not depend on threads.
+  // body: after every batch that was taken through the layer. Throws Error if the
+  // loss of the nearest codes is not finite. The result does not depend on threads.
   Losses Learn(const std::vector<LayerTokens>& batches, int steps, uint64_t seed, const std::function<void()>& body);
-  static int64_t BatchesOf(size_t batches, int steps);
 
   const std::list<LearnedMatrix>& matrices() const { return matrices_; }
 
@@ -64,6 +76,7 @@ class LearnedLayer {
   void KeepAll();
 
   LayerGradient layer_;
+  std::string where_;
   std::list<LearnedMatrix> matrices_;
   AlignedBuffer<float> d_output_;
 };

@@ -127,8 +127,7 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
       FailUsage(
           "--method '{}': got step '{}', expected hadamard[:SEED], cayley[:STEPS[:SEED]], smoothquant[:ALPHA], awq, "
           "rtn, gptq[:DAMPING][:stored|:moved], gptaq likewise, signround[:STEPS], autoround[:STEPS[:SEED]] or "
-          "quantease, "
-          "joined by +",
+          "quantease, joined by +",
           text, step);
     }
   }
@@ -136,7 +135,8 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
   if (method.Clips() && method.order == GptqOrder::kMoved)
     FailUsage("--method '{}': awq chooses ranges before any weight has moved; try {}", text, "awq+gptq:stored");
   if (method.rounding == Rounding::kAutoRound && method.Clips())
-    FailUsage("--method '{}': awq chooses ranges, which autoround learns; try awq+signround, or autoround alone", text);
+    FailUsage("--method '{}': autoround does not begin with the ranges that awq chooses; try {}", text,
+              "awq+signround, or autoround alone");
   if (method.rounding == Rounding::kAutoRound && method.quantease)
     FailUsage("--method '{}': quantease changes each matrix for its own output, autoround all for the layer's; try {}",
               text, "autoround alone, or signround+quantease");

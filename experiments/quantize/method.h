@@ -15,7 +15,8 @@
 //                         gptq:moved: in this order, and groups' scales from weights as rounding has moved them
 //   signround[:STEPS]     or codes of learned rounding (quant/algorithms/sign_round.h); STEPS 1 to 10,000, else 200
 //   autoround[:STEPS]     or codes learned for all matrices of a layer together, by the error of its output
-//                         (learned_layer.h); STEPS likewise; autoround:200:7 draws batches by the seed 7 instead of 0
+//                         (learned_layer.h); STEPS likewise; autoround:200:7: batches in the order of the seed 7, else
+//                         of 0; neither with awq nor with quantease
 //   quantease             better codes and scales (quant/algorithms/quantease.h)
 #pragma once
 

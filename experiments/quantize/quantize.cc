@@ -6,6 +6,7 @@
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/awq_factors.h"
 #include "experiments/quantize/equivalent_weights.h"
+#include "experiments/quantize/learned_layer.h"
 #include "experiments/quantize/learned_rotation.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/read_whole.h"
@@ -162,6 +163,7 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   CheckJob(asked);
   if (asked.method.equivalent == Equivalent::kAwq) CheckAwq(LoadConfig(asked.model), asked.plan);
   if (asked.method.equivalent == Equivalent::kCayley) CheckRotatedError(LoadConfig(asked.model), asked.plan);
+  if (asked.method.rounding == Rounding::kAutoRound) CheckLearnedLayers(LoadConfig(asked.model));
   QuantizeJob job = asked;
   job.model_sha256 = ReadModel(job, progress);
   const CalibrationWindows seen = SeenTexts(job);

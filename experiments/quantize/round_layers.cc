@@ -150,10 +150,15 @@ class Job {
 
   // How many batches pass a layer, or a part of it.
   int64_t BatchesOf(int layer) const {
-    const size_t batches = calibrated_->calibration.batches();
-    if (!LearnsLayers()) return static_cast<int64_t>(batches) * PassesOf(layer);
-    return (Advances(layer) ? static_cast<int64_t>(batches) : 0) +
-           (parts_->Has(layer) || !Rounds(layer) ? 0 : LearnedLayer::BatchesOf(batches, method_.learning_steps));
+    const auto batches = static_cast<int64_t>(calibrated_->calibration.batches());
+    if (!LearnsLayers()) return batches * PassesOf(layer);
+    return (Advances(layer) ? batches : 0) + (Learns(layer) ? LearningBatches() : 0);
+  }
+  int64_t LearningBatches() const {
+    std::vector<int64_t> tokens;
+    for (size_t i = 0; i < calibrated_->calibration.batches(); ++i)
+      tokens.push_back(calibrated_->calibration.batch(i).Rows());
+    return tare::LearningBatches(tokens, method_.learning_steps, method_.learning_seed);
   }
 
   // How often the calibration passes it.
@@ -170,6 +175,8 @@ class Job {
 
   bool LearnsLayers() const { return method_.rounding == QuantizeMethod::Rounding::kAutoRound; }
 
+  // Whether the layer's rounding is still to be learned.
+  bool Learns(int layer) const { return !parts_->Has(layer) && Rounds(layer); }
   bool Rounds(int layer) const {
     return std::ranges::any_of(LinearLayersOf(config_, layer),
                                [&](const LinearLayer& linear) { return plan_.RuleAt(linear.WeightKey()) != nullptr; });
@@ -188,7 +195,7 @@ class Job {
 
   // Rounds the layer, unless an earlier run has, and takes the calibration through its codes.
   void PassLayer(int layer) {
-    if (LearnsLayers()) calibrated_->exact->calibration.Advance(layer);
+    if (LearnsLayers() && (layer + 1 < config_.layers || Learns(layer))) calibrated_->exact->calibration.Advance(layer);
     if (!parts_->Has(layer)) RoundLayer(layer);
     const QuantizedCheckpoint part = Part(layer);
     if (!Advances(layer)) return;
@@ -233,14 +240,14 @@ class Job {
     });
   }
 
-  // All of its matrices together, by what the stored model makes of the layer, which that model has passed.
+  // All of its matrices together, by the states after the layer in the stored model, which has passed it.
   void LearnLayer(int layer, QuantizedCheckpointWriter& part) {
     if (!Rounds(layer)) return;
     const CalibrationPass &reached = calibrated_->calibration, &exact = calibrated_->exact->calibration;
     std::vector<LayerTokens> tokens;
     for (size_t i = 0; i < reached.batches(); ++i)
       tokens.push_back({&reached.batch(i), reached.StreamAt(i), exact.StreamAt(i)});
-    LearnedLayer learned(config_, calibrated_->model.layers()[static_cast<size_t>(layer)], layer, plan_);
+    LearnedLayer learned(config_, calibrated_->model.layers()[static_cast<size_t>(layer)], layer, plan_, where_);
     learned.Learn(tokens, method_.learning_steps, method_.learning_seed, on_batch_);
     for (const LearnedMatrix& m : learned.matrices())
       part.AddMatrix(m.linear.Tensor(config_) + ".weight", m.codes.view(), m.rule->granularity);

@@ -4,7 +4,6 @@
 #include <optional>
 #include <tuple>
 
-#include "experiments/gradient/layer_gradient.h"
 #include "experiments/model/family.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/sites_of_model.h"
@@ -91,12 +90,8 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");
   }
-  if (job.method.rounding == QuantizeMethod::Rounding::kAutoRound) {
-    if (const std::string why = WithoutGradient(config); !why.empty())
-      Fail("--method autoround: got {}; try signround", why);
-  } else if (job.method.RoundsByCalibration()) {
-    CheckRotations(plan, files, config, method);
-  }
+  const bool by_matrix = job.method.rounding != QuantizeMethod::Rounding::kAutoRound;
+  if (job.method.RoundsByCalibration() && by_matrix) CheckRotations(plan, files, config, method);
   return matrices;
 }
 

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// That learning lowers the error of the layer's output, which is measured here through the model's own layer, by more
-// than learning each matrix alone does; that what it keeps is never worse than rounding to nearest.
+// That learning lowers the error of the layer's output, which is measured here through the model's own layer; that what
+// it keeps is never worse than rounding to nearest.
 #include "experiments/quantize/learned_layer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
-#include "experiments/quantize/calibration_pass.h"
-#include "quant/algorithms/sign_round.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
@@ -32,7 +30,7 @@ struct Layer {
     for (int b = 0; b < 3; ++b) {
       for (int s = 0; s < 2; ++s) {
         std::vector<int32_t> tokens;
-        for (int i = 0; i < 40; ++i) tokens.push_back((7 * i * i + 31 * s + 17 * b) % 90 + 1);
+        for (int i = 0; i < 40 - 17 * b; ++i) tokens.push_back((7 * i * i + 31 * s + 17 * b) % 90 + 1);
         batches[static_cast<size_t>(b)].Add(s, tokens);
       }
       Stream& in = input[static_cast<size_t>(b)];
@@ -83,10 +81,13 @@ TEST(LearnedLayer, LosesWhatItSaysAndMuchLessThanTheNearest) {
   for (const auto& [golden, rules] : {std::pair{"llama-gqa", "weights=int3/group16"},
                                       {"diffllama-gqa", "weights=int2/group16+zero"},
                                       {"diff-v1-gqa", "weights=int4/channel+mse,k_proj.w=int3/group8"},
+                                      {"diff-v2-gqa", "weights=int3/group8+zero"},
+                                      {"qwen3-gate-element", "weights=int3/group8"},
+                                      {"phi3", "weights=int3/group8"},
                                       {"llama-mha", "weights=int3/group16+hadamard"}}) {
     SCOPED_TRACE(golden);
     Layer at(golden, rules);
-    LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan);
+    LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan, "test");
     const LearnedLayer::Losses losses = Learn(at, learned, 60);
     EXPECT_LT(losses.learned, 0.6 * losses.nearest);
     EXPECT_NEAR(at.LossWith(learned), losses.learned, 1e-4 * losses.learned);
@@ -95,7 +96,7 @@ TEST(LearnedLayer, LosesWhatItSaysAndMuchLessThanTheNearest) {
 
 TEST(LearnedLayer, OnlyWhatThePlanRounds) {
   Layer at("diffllama-mha", "v_proj.w=int2/group16");
-  LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan);
+  LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan, "test");
   const LearnedLayer::Losses losses = Learn(at, learned, 20);
   EXPECT_LT(losses.learned, losses.nearest);
   EXPECT_NEAR(at.LossWith(learned), losses.learned, 1e-4 * losses.learned);
@@ -103,11 +104,11 @@ TEST(LearnedLayer, OnlyWhatThePlanRounds) {
   EXPECT_EQ(learned.matrices().front().linear.place->weight, Site::kVProjW);
 }
 
-// The step of the largest size is one that overshoots: after one step nothing is learned yet, and the nearest stays.
+// One step has the size 1, which moves every offset to one of its ends: then the nearest stays.
 TEST(LearnedLayer, NeverWorseThanTheNearest) {
   for (const int steps : {1, 2, 3}) {
     Layer at("llama-gqa", "weights=int8/group16");
-    LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan);
+    LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan, "test");
     const LearnedLayer::Losses losses = Learn(at, learned, steps);
     EXPECT_LE(at.LossWith(learned), losses.nearest * (1 + 1e-4)) << steps;
   }
@@ -117,12 +118,14 @@ TEST(LearnedLayer, TheSeedAndNothingElseIsRandom) {
   const auto codes = [](uint64_t seed, int threads) {
     SetThreads(threads);
     Layer at("diffllama-gqa");
-    LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan);
+    LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan, "test");
     Learn(at, learned, 10, seed);
     SetThreads(0);
     std::string all;
-    for (const LearnedMatrix& m : learned.matrices())
+    for (const LearnedMatrix& m : learned.matrices()) {
       all.append(reinterpret_cast<const char*>(m.codes.view().codes), m.codes.code_bytes());
+      all.append(reinterpret_cast<const char*>(m.codes.view().scales), m.codes.scale_count() * sizeof(float));
+    }
     return all;
   };
   const std::string one = codes(1, 1);
@@ -132,17 +135,41 @@ TEST(LearnedLayer, TheSeedAndNothingElseIsRandom) {
 
 TEST(LearnedLayer, EveryBatchIsCounted) {
   Layer at("llama-mha");
-  LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan);
+  LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan, "test");
   int64_t count = 0;
   learned.Learn(at.Tokens(), 7, 0, [&] { ++count; });
-  EXPECT_EQ(count, LearnedLayer::BatchesOf(3, 7));
+  EXPECT_EQ(count, LearningBatches({80, 46, 12}, 7, 0));
+}
+
+// Long batches alone, short ones until there are as many tokens; each has its turn before any has two.
+TEST(LearnedLayer, EveryStepSeesAsManyTokensAsTheLongestBatchHas) {
+  const std::vector<int64_t> tokens = {100, 5, 30, 100, 70};
+  std::vector<int> turns(tokens.size());
+  for (const std::vector<size_t>& batches : BatchesOfSteps(tokens, 50, 3)) {
+    int64_t sum = 0;
+    for (const size_t index : batches) {
+      EXPECT_LT(sum, 100) << "enough before";
+      sum += tokens[index];
+      ++turns[index];
+    }
+    EXPECT_GE(sum, 100);
+  }
+  EXPECT_LE(std::ranges::max(turns) - std::ranges::min(turns), 1);
+  EXPECT_NE(BatchesOfSteps(tokens, 50, 4), BatchesOfSteps(tokens, 50, 3));
+}
+
+TEST(LearnedLayer, FamiliesWithoutAGradientAreRefused) {
+  EXPECT_NO_THROW(CheckLearnedLayers(LoadConfig(GoldenFolder("diffllama-mha"))));
+  EXPECT_THAT(Call([&] { CheckLearnedLayers(LoadConfig(GoldenFolder("motif"))); }),
+              ThrowsMessage<Error>(HasSubstr("--method autoround: got a motif model")));
 }
 
 TEST(LearnedLayer, ErrorsThatAreNotFiniteAreRefused) {
   Layer at("llama-mha");
-  LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan);
+  LearnedLayer learned(at.model.config(), at.model.layers()[0], 0, at.plan, "test");
   at.output[1].x[3] = std::numeric_limits<float>::infinity();
-  EXPECT_THAT(Call([&] { Learn(at, learned, 3); }), ThrowsMessage<Error>(HasSubstr("not finite")));
+  EXPECT_THAT(Call([&] { Learn(at, learned, 3); }),
+              ThrowsMessage<Error>(HasSubstr("test: layer 0: autoround: got an error")));
 }
 
 }  // namespace
