@@ -189,28 +189,6 @@ TEST(Quantize, CalibratedMethodsMakeTheSameModelOnAnyNumberOfThreads) {
   }
 }
 
-// The layers' targets are those of the stored model: a layer makes up for those before it.
-TEST(Quantize, LayersLearnedTogetherLoseLessThanTheNearest) {
-  const TemporaryFolder folder;
-  TokenBatch batch;  // of the calibration's ids, whose error is what is learned from
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < 50; ++i) tokens.push_back((i * i * 7 + 3 * i) % 95 + 1);
-  batch.Add(0, tokens);
-  Model stored(GoldenFolder("diffllama-gqa"));
-  const std::vector<float> exact = LogitsOf(stored, batch);
-  const auto distance = [&](const QuantizeJob& job) {
-    Quantize(job, {});
-    Model model(folder / "g.h5");
-    return DistanceOf(LogitsOf(model, batch), exact);
-  };
-  const QuantizeJob learned = Calibrated("autoround:100", "diffllama-gqa", "weights=int4/group16", folder);
-  QuantizeJob nearest = learned;
-  nearest.method = QuantizeMethod::Parse("rtn");
-  nearest.calibration = {};
-  const double least = distance(nearest);
-  EXPECT_LT(distance(learned), 0.85 * least);
-}
-
 TEST(Quantize, GptqRefusesUnsupportedRules) {
   const TemporaryFolder folder;
   QuantizeJob job = Calibrated("gptq", "llama-mha", "weights=int4/tensor", folder);

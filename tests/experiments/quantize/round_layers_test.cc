@@ -106,6 +106,32 @@ TEST(RoundLayers, ProgressCountsBatches) {
   }
 }
 
+// The layers' targets are those of the stored model: a layer makes up for those before it.
+TEST(RoundLayers, LayersLearnedTogetherLoseLessThanTheNearest) {
+  const TemporaryFolder folder;
+  TokenBatch batch;  // of the calibration's ids, whose error is what is learned from
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 50; ++i) tokens.push_back((i * i * 7 + 3 * i) % 95 + 1);
+  batch.Add(0, tokens);
+  Model stored(GoldenFolder("diffllama-gqa"));
+  const std::vector<float> exact = LogitsOf(stored, batch);
+  const auto distance = [&](const QuantizeJob& job) {
+    Quantize(job, {});
+    Model model(folder / "g.h5");
+    const std::vector<float> logits = LogitsOf(model, batch);
+    double sum = 0;
+    for (size_t i = 0; i < exact.size(); ++i)
+      sum += (double{logits[i]} - double{exact[i]}) * (double{logits[i]} - double{exact[i]});
+    return sum;
+  };
+  const QuantizeJob learned = Calibrated("autoround:100", "diffllama-gqa", "weights=int4/group16", folder);
+  QuantizeJob nearest = learned;
+  nearest.method = QuantizeMethod::Parse("rtn");
+  nearest.calibration = {};
+  const double least = distance(nearest);
+  EXPECT_LT(distance(learned), 0.7 * least);
+}
+
 // Rows of 112 end in half a block.
 TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
   const TemporaryFolder folder;
