@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "experiments/gradient/attention_gradient.h"
 #include "experiments/gradient/rows_gradient.h"
@@ -14,7 +13,6 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {

@@ -43,8 +43,7 @@ const float* Turned(const float* from, int64_t rows, int64_t columns, int64_t st
 }  // namespace
 
 LinearGradient::LinearGradient(const WeightMatrix& stored) : out_(stored.out), in_(stored.in) {
-  for (AlignedBuffer<float>* buffer : {&weight_, &gradient_, &transposed_})
-    buffer->Reset(static_cast<size_t>(out_ * in_));
+  for (AlignedBuffer<float>* buffer : {&weight_, &gradient_}) buffer->Reset(static_cast<size_t>(out_ * in_));
   ParallelFor(static_cast<size_t>(out_), [&](size_t row, int) {
     RowAsFloat(stored, static_cast<int64_t>(row), weight_.data() + static_cast<int64_t>(row) * in_);
   });
@@ -66,8 +65,9 @@ void LinearGradient::Add(const float* dy, const float* x, int64_t rows, float* d
     AddTo(gradient_.data() + at, product + at, static_cast<size_t>(in_));
   });
   if (dx == nullptr) return;
-  Transpose(weight_.data(), out_, in_, out_, transposed_.data());
-  const Projection by_input{.weight = {transposed_.data(), WeightType::kF32, in_, out_}, .y = dx};
+  memory.weight.Reserve(weight_.size());
+  Transpose(weight_.data(), out_, in_, out_, memory.weight.data());
+  const Projection by_input{.weight = {memory.weight.data(), WeightType::kF32, in_, out_}, .y = dx};
   memory.projector.Project(dy, rows, {&by_input, 1});
 }
 

@@ -13,6 +13,7 @@ namespace tare {
 struct LinearGradientMemory {
   Projector projector{Math::kF32};
   AlignedBuffer<float> outputs, inputs, product;  // dy^T [out, rows], x^T [in, rows], dy^T x, with padding
+  AlignedBuffer<float> weight;                    // W^T [in, out], of the layer at work
 };
 
 class LinearGradient {
@@ -31,7 +32,7 @@ class LinearGradient {
 
  private:
   int64_t out_, in_;
-  AlignedBuffer<float> weight_, gradient_, transposed_;  // [out, in] [out, in] [in, out]
+  AlignedBuffer<float> weight_, gradient_;  // [out, in]
 };
 
 }  // namespace tare
