@@ -2,6 +2,7 @@
 #include "experiments/gradient/layer_gradient.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "experiments/gradient/attention_gradient.h"
@@ -11,29 +12,34 @@
 #include "experiments/model/seen_projection.h"
 #include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
+#include "kernels/linear/product_gradient.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
 
-// A copy of the batch's rows, with zeros to the end of the last padded one.
+// A copy of the batch's rows.
 void Keep(const AlignedBuffer<float>& from, int64_t rows, int64_t columns, AlignedBuffer<float>& to) {
-  GrowRows(to, rows, columns);
-  std::copy_n(from.data(), rows * columns, to.data());
-  std::fill(to.data() + rows * columns, to.data() + PaddedRows(rows) * columns, 0.0f);
+  to.Reserve(static_cast<size_t>(rows * columns));
+  ParallelFor(static_cast<size_t>(rows), [&](size_t row, int) {
+    const int64_t at = static_cast<int64_t>(row) * columns;
+    std::copy_n(from.data() + at, columns, to.data() + at);
+  });
 }
 
 }  // namespace
 
 std::string WithoutGradient(const ModelConfig& config) {
   const Family& family = FamilyOf(config);
-  const bool served = family.forward == LlamaForward || family.forward == DifferentialForward ||
-                      family.name == "diff_v2" || family.name == "qwen3";
-  return served ? "" : Formatted("{} model, through whose layers no gradient goes back", WithArticle(family.name));
+  constexpr std::array served{LlamaForward, DifferentialForward, DiffV2Forward, Qwen3Forward};
+  if (std::ranges::contains(served, family.forward)) return "";
+  return Formatted("{} model, through whose layers no gradient goes back", WithArticle(family.name));
 }
 
-LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stored, int layer)
+LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stored, int layer,
+                             const std::set<Site>& learned)
     : config_(config), layer_(layer), rotary_(config.Rotary(layer), config.head_dim) {
   if (const std::string why = WithoutGradient(config); !why.empty())
     Fail("gradient of a layer: got {}; try signround", why);
@@ -46,15 +52,23 @@ LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stor
   weights_.lambda_init = stored.lambda_init;
   for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
     const LinearWeights& from = WeightsOf(stored, linear);
-    const LinearGradient& own = linear_.try_emplace(linear.place->weight, from.weight).first->second;
+    const WeightMatrix& w = from.weight;
+    Linear& own = linear_[linear.place->weight];
+    own.out = w.out, own.in = w.in;
+    own.weight.Reset(static_cast<size_t>(w.out * w.in));
+    ParallelFor(static_cast<size_t>(w.out), [&](size_t row, int) {
+      RowAsFloat(w, static_cast<int64_t>(row), own.weight.data() + static_cast<int64_t>(row) * w.in);
+    });
+    if (learned.contains(linear.place->weight)) own.gradient.Reset(own.weight.size());
     LinearWeights& to = WeightsOf(weights_, linear);
-    to.weight = own.Matrix();
+    to.weight = {.data = own.weight.data(), .type = WeightType::kF32, .out = w.out, .in = w.in};
     to.bias = from.bias;
   }
+  ClearGradients();
 }
 
 void LayerGradient::ClearGradients() {
-  for (auto& [site, linear] : linear_) linear.Clear();
+  for (auto& [site, linear] : linear_) std::fill_n(linear.gradient.data(), linear.gradient.size(), 0.0f);
 }
 
 const float* LayerGradient::Forward(const TokenBatch& batch, const float* x) {
@@ -114,11 +128,22 @@ void LayerGradient::Backward(const float* dy) {
   for (AlignedBuffer<float>* buffer : {&d_stream_, &d_delta_, &d_normed_, &d_more_}) GrowRows(*buffer, rows, E);
   std::copy_n(dy, rows * E, d_stream_.data());
   BackThroughFeedForward();
-  BackThroughAttention();
+  if (Learns(Site::kOProjW) || LearnsProjections()) BackThroughAttention();
 }
 
-void LayerGradient::BackThrough(Site weight, const float* dy, const AlignedBuffer<float>& input, float* dx) {
-  linear_.at(weight).Add(dy, input.data(), batch_->Rows(), dx, memory_);
+void LayerGradient::BackThrough(std::initializer_list<Product> products) {
+  std::vector<ProductGradient> asked;
+  for (const Product& product : products) {
+    Linear& own = linear_.at(product.weight);
+    asked.push_back({.dy = product.dy,
+                     .x = product.input.data(),
+                     .weight = own.weight.data(),
+                     .out = own.out,
+                     .in = own.in,
+                     .d_weight = Learns(product.weight) ? own.gradient.data() : nullptr,
+                     .dx = product.dx});
+  }
+  AddProductGradients(asked, batch_->Rows());
 }
 
 void LayerGradient::BackThroughFeedForward() {
@@ -127,13 +152,13 @@ void LayerGradient::BackThroughFeedForward() {
   const LayerCall call = Call();
   const float scale = config_.residual_scale;
   ForRows(call, [&](int64_t r) { ScaleInto(d_stream_.data() + r * E, scale, E, d_delta_.data() + r * E); });
-  BackThrough(Site::kDownProjW, d_delta_.data(), kept_.inner, d_wide_.data());
+  BackThrough({{Site::kDownProjW, d_delta_.data(), kept_.inner, d_wide_.data()}});
   ForRows(call, [&](int64_t r) {
     SwiGluGradient(kept_.gate.data() + r * I, kept_.up.data() + r * I, d_wide_.data() + r * I, I,
                    d_gate_.data() + r * I, d_up_.data() + r * I);
   });
-  BackThrough(Site::kGateProjW, d_gate_.data(), kept_.middle_normed, d_normed_.data());
-  BackThrough(Site::kUpProjW, d_up_.data(), kept_.middle_normed, d_more_.data());
+  BackThrough({{Site::kGateProjW, d_gate_.data(), kept_.middle_normed, d_normed_.data()},
+               {Site::kUpProjW, d_up_.data(), kept_.middle_normed, d_more_.data()}});
   const float* const weight = weights_.vectors.at(kPostAttentionNorm).data();
   ForRows(call, [&](int64_t r) {
     float* const d = d_normed_.data() + r * E;
@@ -203,7 +228,8 @@ void LayerGradient::BackThroughAttention() {
   const LayerCall call = Call();
   ForRows(call,
           [&](int64_t r) { ScaleInto(d_stream_.data() + r * E, config_.residual_scale, E, d_delta_.data() + r * E); });
-  BackThrough(Site::kOProjW, d_delta_.data(), kept_.heads, d_heads_.data());
+  BackThrough({{Site::kOProjW, d_delta_.data(), kept_.heads, LearnsProjections() ? d_heads_.data() : nullptr}});
+  if (!LearnsProjections()) return;
   if (Gates() > 0) BackThroughGates(d_heads_.data());
   if (HasHeadNorm()) BackThroughHeadNorm(d_heads_.data());
   const AttentionProblem problem = Attention(d_heads_.data());
@@ -233,12 +259,12 @@ void LayerGradient::BackThroughNorm(const std::vector<float>& weight, const Alig
 
 void LayerGradient::BackThroughProjections() {
   const int64_t rows = batch_->Rows(), heads = std::ssize(weights_.heads);
-  BackThrough(Site::kQProjW, Gates() > 0 ? WithGates() : d_q_.data(), kept_.normed, nullptr);
-  BackThrough(Site::kKProjW, d_k_.data(), kept_.normed, nullptr);
-  BackThrough(Site::kVProjW, d_v_.data(), kept_.normed, nullptr);
+  BackThrough({{Site::kQProjW, Gates() > 0 ? WithGates() : d_q_.data(), kept_.normed},
+               {Site::kKProjW, d_k_.data(), kept_.normed},
+               {Site::kVProjW, d_v_.data(), kept_.normed}});
   if (!ProjectsLambda(config_)) return;
   for (int64_t i = 0; i < rows * heads; ++i) d_lambda_[i] *= lambda_.data[i] * (1 - lambda_.data[i]);
-  BackThrough(Site::kLambdaProjW, d_lambda_.data(), kept_.normed, nullptr);
+  BackThrough({{Site::kLambdaProjW, d_lambda_.data(), kept_.normed}});
 }
 
 // d of q_proj's rows, a group's queries before its gates.

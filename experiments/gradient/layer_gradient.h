@@ -11,12 +11,12 @@
 // of the first differential families, or a gate; a lambda per token is sigmoid(W_lambda n).
 #pragma once
 
-#include <array>
+#include <initializer_list>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "experiments/gradient/linear_gradient.h"
 #include "experiments/model/decoder.h"
 #include "experiments/model/rotary.h"
 #include "quant/base/aligned.h"
@@ -29,16 +29,16 @@ std::string WithoutGradient(const ModelConfig& config);
 
 class LayerGradient {
  public:
-  // Takes copies of the layer's vectors and biases, and of its weights as f32. Throws Error where WithoutGradient says
-  // why.
-  LayerGradient(const ModelConfig& config, const LayerWeights& stored, int layer);
+  // Takes copies of the layer's vectors and biases, and of its weights as f32. learned: the weights with a gradient.
+  // Throws Error where WithoutGradient says why.
+  LayerGradient(const ModelConfig& config, const LayerWeights& stored, int layer, const std::set<Site>& learned);
   LayerGradient(const LayerGradient&) = delete;
 
   int64_t channels() const { return config_.hidden; }
   // W [out, in] of a linear layer of the family's, row-major: to read and to change.
-  float* Weight(Site weight) { return linear_.at(weight).weight(); }
-  // d loss / d W since ClearGradients.
-  const float* Gradient(Site weight) const { return linear_.at(weight).gradient(); }
+  float* Weight(Site weight) { return linear_.at(weight).weight.data(); }
+  // d loss / d W since ClearGradients, of a learned weight.
+  const float* Gradient(Site weight) const { return linear_.at(weight).gradient.data(); }
   void ClearGradients();
 
   // The layer's output for the batch's rows x [R, E]; valid until the next call. Keeps for Backward what it needs: with
@@ -54,13 +54,30 @@ class LayerGradient {
     AlignedBuffer<float> middle, middle_normed, gate, up, inner;
   };
 
+  // W [out, in], and its gradient if it is learned.
+  struct Linear {
+    int64_t out, in;
+    AlignedBuffer<float> weight, gradient = {};
+  };
+
+  // Of a product W input: d output; d input, where asked for.
+  struct Product {
+    Site weight;
+    const float* dy;
+    const AlignedBuffer<float>& input;
+    float* dx = nullptr;
+  };
+
+  bool Learns(Site weight) const { return linear_.contains(weight) && linear_.at(weight).gradient.size() > 0; }
+  bool LearnsProjections() const {
+    return Learns(Site::kQProjW) || Learns(Site::kKProjW) || Learns(Site::kVProjW) || Learns(Site::kLambdaProjW);
+  }
   bool HasHeadNorm() const { return weights_.lambda_init.has_value(); }
   int64_t Gates() const { return GateWidth(config_); }
-  LayerCall Call() { return {config_, weights_, *batch_, rotary_, memory_.projector, {}, nullptr, layer_, a_}; }
+  LayerCall Call() { return {config_, weights_, *batch_, rotary_, projector_, {}, nullptr, layer_, a_}; }
   void ForwardAttention(const LayerCall& call);
   AttentionProblem Attention(float* out);
-  // From d output of a product W input: W's gradient, and d input where asked for.
-  void BackThrough(Site weight, const float* dy, const AlignedBuffer<float>& input, float* dx);
+  void BackThrough(std::initializer_list<Product> products);
   void BackThroughFeedForward();
   void BackThroughAttention();
   void BackThroughGates(float* d_attended);
@@ -74,9 +91,9 @@ class LayerGradient {
   const ModelConfig& config_;
   int layer_;
   LayerWeights weights_;
-  std::map<Site, LinearGradient> linear_;
+  std::map<Site, Linear> linear_;
   RotaryTable rotary_;
-  LinearGradientMemory memory_;
+  Projector projector_{Math::kF32};
   Activations a_;
   const TokenBatch* batch_ = nullptr;
   Kept kept_;

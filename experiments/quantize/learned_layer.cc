@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "experiments/model/planned_linear.h"
 #include "experiments/significance/draws.h"
@@ -33,6 +34,15 @@ class Turns {
   size_t next_ = 0;
 };
 
+// The weights of the layer that the plan rounds.
+std::set<Site> Rounded(const ModelConfig& config, int layer, const ResolvedPlan& plan) {
+  std::set<Site> weights;
+  for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
+    if (plan.RuleAt(linear.WeightKey()) != nullptr) weights.insert(linear.place->weight);
+  }
+  return weights;
+}
+
 }  // namespace
 
 std::vector<std::vector<size_t>> BatchesOfSteps(const std::vector<int64_t>& tokens, int steps, uint64_t seed) {
@@ -58,7 +68,7 @@ void CheckLearnedLayers(const ModelConfig& config) {
 
 LearnedLayer::LearnedLayer(const ModelConfig& config, const LayerWeights& stored, int layer, const ResolvedPlan& plan,
                            const std::string& where)
-    : layer_(config, stored, layer), where_(Formatted("{}: layer {}", where, layer)) {
+    : layer_(config, stored, layer, Rounded(config, layer, plan)), where_(Formatted("{}: layer {}", where, layer)) {
   for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
     const Rule* const rule = plan.RuleAt(linear.WeightKey());
     if (rule == nullptr) continue;

@@ -31,6 +31,8 @@ void ReadDiffV2Config(const ConfigKeys& keys, ModelConfig& c) {
 
 std::vector<OutputHead> DiffV2Heads(const ModelConfig& c) { return V2Heads(c.heads / 2, c.kv_heads); }
 
+}  // namespace
+
 void DiffV2Forward(const LayerCall& call) {
   NormRows(call, call.weights.vectors.at(kInputNorm));
   ProjectQkv(call);
@@ -42,8 +44,6 @@ void DiffV2Forward(const LayerCall& call) {
   FeedForward(call);
   AddDelta(call);
 }
-
-}  // namespace
 
 // Between V and o_proj there are only sums over tokens.
 constinit const Family kDiffV2 = Changed(kLlama, [](Family& f) {

@@ -48,6 +48,7 @@ void AddDifferentialAttention(const LayerCall& call);
 // A layer like llama's with this attention; lambda_init is from the configuration, or follows from the layer's depth.
 LayerWeights LoadDifferentialLayer(Weights& weights, const ModelConfig& config, int layer);
 void DifferentialForward(const LayerCall& call);
+void DiffV2Forward(const LayerCall& call);  // like llama's, with a lambda per token
 inline constexpr Site kDifferentialSmoothed[]{Site::kQProjIn, Site::kGateProjIn,
                                               Site::kDownProjIn};  // the head norm is before o_proj
 

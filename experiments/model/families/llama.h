@@ -48,6 +48,7 @@ void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& config);
 std::vector<OutputHead> LlamaHeads(const ModelConfig& config);
 LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer);
 void LlamaForward(const LayerCall& call);
+void Qwen3Forward(const LayerCall& call);  // with norms of queries and keys, and a gate
 
 inline constexpr Family kLlama{.name = "llama",
                                .read = ReadLlamaConfig,

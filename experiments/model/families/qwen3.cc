@@ -26,6 +26,8 @@ void ReadQwen3Config(const ConfigKeys& keys, ModelConfig& c) {
   }
 }
 
+}  // namespace
+
 void Qwen3Forward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
   NormRows(call, vectors.at(kInputNorm));
@@ -40,6 +42,8 @@ void Qwen3Forward(const LayerCall& call) {
   FeedForward(call);
   AddDelta(call);
 }
+
+namespace {
 
 constexpr auto kQwen3Vectors = Joined(kLlamaVectors, kQkNormVectors);
 

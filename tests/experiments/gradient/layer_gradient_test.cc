@@ -11,6 +11,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "experiments/model/model.h"
 #include "quant/base/error.h"
@@ -25,6 +26,12 @@ namespace {
 constexpr auto kServed = std::to_array<const char*>(
     {"llama-gqa", "diffllama-mha", "diffllama-gqa", "diff-v1-mha", "diff-v1-gqa", "qwen2", "mistral", "ministral",
      "smollm3", "granite", "phi3", "diff-v2-gqa", "qwen3", "qwen3-gate-head", "qwen3-gate-element"});
+
+std::set<Site> LinearSites(const ModelConfig& config, int layer) {
+  std::set<Site> sites;
+  for (const LinearLayer& linear : LinearLayersOf(config, layer)) sites.insert(linear.place->weight);
+  return sites;
+}
 
 TokenBatch TwoSequences() {
   TokenBatch batch;
@@ -46,7 +53,7 @@ TEST(LayerGradient, ForwardIsTheModelsLayer) {
     model.EmbedInto(batch, stream);
     const auto values = static_cast<size_t>(batch.Rows() * model.config().hidden);
     for (int layer = 0; layer < model.config().layers; ++layer) {
-      LayerGradient gradient(model.config(), model.layers()[static_cast<size_t>(layer)], layer);
+      LayerGradient gradient(model.config(), model.layers()[static_cast<size_t>(layer)], layer, {});
       const float* const got = gradient.Forward(batch, stream.x.data());
       model.RunLayer(batch, layer, stream);
       for (size_t i = 0; i < values; ++i) ASSERT_NEAR(got[i], stream.x[i], 1e-5) << layer << " " << i;
@@ -56,10 +63,11 @@ TEST(LayerGradient, ForwardIsTheModelsLayer) {
 
 class Differences {
  public:
-  explicit Differences(const char* golden) : model_(GoldenFolder(golden)), batch_(TwoSequences()) {
+  explicit Differences(const char* golden, const std::optional<std::set<Site>>& learned = {})
+      : model_(GoldenFolder(golden)), batch_(TwoSequences()) {
     model_.EmbedInto(batch_, stream_);
     model_.RunLayer(batch_, 0, stream_);
-    layer_.emplace(model_.config(), model_.layers()[1], 1);
+    layer_.emplace(model_.config(), model_.layers()[1], 1, learned.value_or(LinearSites(model_.config(), 1)));
     dy_ = RandomNormal(static_cast<size_t>(batch_.Rows() * model_.config().hidden), 5);
   }
 
@@ -125,6 +133,20 @@ TEST(LayerGradient, GradientsAreDifferencesOfTheOutput) {
   }
 }
 
+// What is not learned is not gone through, and changes nothing of the rest.
+TEST(LayerGradient, OfSomeWeightsAsOfAll) {
+  Differences all("diff-v2-gqa");
+  all.Backward();
+  for (const Site site : LinearSites(all.config(), 1)) {
+    SCOPED_TRACE(Name(site));
+    Differences one("diff-v2-gqa", std::set{site});
+    one.Backward();
+    const auto [out, in] = ShapeOf(site, all.config());
+    const auto gradient = [&](Differences& of) { return std::span(of.layer().Gradient(site), out * in); };
+    EXPECT_THAT(gradient(one), testing::ElementsAreArray(gradient(all)));
+  }
+}
+
 TEST(LayerGradient, GradientsAddUpUntilTheyAreCleared) {
   Differences of("diffllama-gqa");
   of.Backward();
@@ -153,7 +175,7 @@ TEST(LayerGradient, OtherLayersAreRefused) {
   for (const char* golden : {"olmo2", "gemma3", "motif", "phi4flash", "gpt-oss", "mixtral", "qwen3-moe"}) {
     const Model model(GoldenFolder(golden));
     EXPECT_THAT(WithoutGradient(model.config()), testing::HasSubstr("through whose layers no gradient")) << golden;
-    EXPECT_THAT(Call([&] { LayerGradient(model.config(), model.layers()[0], 0); }),
+    EXPECT_THAT(Call([&] { LayerGradient(model.config(), model.layers()[0], 0, {}); }),
                 testing::ThrowsMessage<Error>(testing::HasSubstr("try signround")));
   }
 }
