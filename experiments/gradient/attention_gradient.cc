@@ -69,20 +69,48 @@ struct Buffers {
   std::array<std::array<float, kTile>, 2> sums;  // by map: of P * G
 };
 
-// One sequence, its output heads one after another: they may share keys, values and queries.
+bool Share(const OutputHead& a, const OutputHead& b) {
+  const auto common = [](const std::array<int, 2>& x, const std::array<int, 2>& y) {
+    return std::ranges::any_of(x, [&](int head) { return head != kNoMap && std::ranges::contains(y, head); });
+  };
+  return common({a.q1, a.q2}, {b.q1, b.q2}) || common({a.k1, a.k2}, {b.k1, b.k2}) || common(a.v, b.v);
+}
+
+// Output heads, so grouped that heads of two groups share no queries, keys or values: gradients of one group add up in
+// places of its own.
+std::vector<std::vector<int>> GroupsThatShare(std::span<const OutputHead> heads) {
+  std::vector<std::vector<int>> groups;
+  for (int head = 0; head < std::ssize(heads); ++head) {
+    std::vector<int> joined;
+    std::erase_if(groups, [&](const std::vector<int>& group) {
+      const bool shares = std::ranges::any_of(
+          group, [&](int other) { return Share(heads[static_cast<size_t>(head)], heads[static_cast<size_t>(other)]); });
+      if (shares) joined.insert(joined.end(), group.begin(), group.end());
+      return shares;
+    });
+    joined.push_back(head);
+    groups.push_back(std::move(joined));
+  }
+  return groups;
+}
+
+void Clear(const AttentionGradients& to, const AttentionSequence& s) {
+  for (const HeadsView<float>& view : {to.q, to.k, to.v}) {
+    for (int64_t row = s.first_row; row < s.first_row + s.prefix; ++row) {
+      for (int head = 0; head < view.heads; ++head) std::fill_n(view.Row(row, head), view.width, 0.0f);
+    }
+  }
+}
+
+// One sequence, of whose output heads one is gone through after another.
 class SequenceGradient {
  public:
   SequenceGradient(const AttentionProblem& problem, const AttentionGradients& to, const TileProducts& products,
                    Buffers& b, const AttentionSequence& s)
       : p_(problem), to_(to), products_(products), b_(b), first_(s.first_row), tokens_(s.prefix) {}
 
-  void Run() {
-    for (const HeadsView<float>& view : {to_.q, to_.k, to_.v}) {
-      for (int64_t t = 0; t < tokens_; ++t) {
-        for (int head = 0; head < view.heads; ++head) std::fill_n(view.Row(first_ + t, head), view.width, 0.0f);
-      }
-    }
-    for (size_t head = 0; head < p_.heads.size(); ++head) Head(static_cast<int>(head));
+  void Add(std::span<const int> heads) {
+    for (const int head : heads) Head(head);
   }
 
  private:
@@ -231,14 +259,16 @@ void AttentionGradient(const AttentionProblem& problem, std::span<const Attentio
                s.first_row + s.prefix <= problem.q.tokens);
     longest = std::max(longest, s.prefix);
   }
+  ParallelFor(sequences.size(), [&](size_t i, int) { Clear(gradients, sequences[i]); });
   const int d = problem.q.width, wide = problem.out.width;
   const int64_t keys = Blocks(longest) * kTile;
   const TileProducts products(d, wide, keys + 16);
   std::vector<std::unique_ptr<Buffers>> buffers(static_cast<size_t>(Threads()));
-  ParallelFor(sequences.size(), [&](size_t i, int thread) {
+  const std::vector<std::vector<int>> groups = GroupsThatShare(problem.heads);
+  ParallelFor(sequences.size() * groups.size(), [&](size_t i, int thread) {
     std::unique_ptr<Buffers>& own = buffers[static_cast<size_t>(thread)];
     if (!own) own = std::make_unique<Buffers>(d, wide, keys);
-    SequenceGradient(problem, gradients, products, *own, sequences[i]).Run();
+    SequenceGradient(problem, gradients, products, *own, sequences[i / groups.size()]).Add(groups[i % groups.size()]);
   });
 }
 

@@ -168,21 +168,6 @@ void LayerGradient::BackThroughFeedForward() {
   });
 }
 
-AttentionProblem LayerGradient::Attention(float* out) {
-  const ModelConfig& c = config_;
-  const int64_t rows = batch_->Rows();
-  const std::span<const OutputHead> table = weights_.heads;
-  return {.q = ReadOnly(DenseHeads(kept_.q.data(), rows, c.heads, c.head_dim)),
-          .k = ReadOnly(DenseHeads(kept_.k.data(), rows, c.kv_heads, c.head_dim)),
-          .v = ReadOnly(DenseHeads(kept_.v.data(), rows, c.kv_heads, c.head_dim)),
-          .heads = table,
-          .lambda = lambda_,
-          .mask = weights_.mask,
-          .scale = c.attention_scale.value_or(1.0f / std::sqrt(static_cast<float>(c.head_dim))),
-          .sinks = weights_.sinks,
-          .out = DenseHeads(out, rows, static_cast<int>(table.size()), table.front().VSlices() * c.head_dim)};
-}
-
 // d of the heads' norm, in place.
 void LayerGradient::BackThroughHeadNorm(float* d_attended) {
   const auto heads = std::ssize(weights_.heads);
@@ -232,7 +217,8 @@ void LayerGradient::BackThroughAttention() {
   if (!LearnsProjections()) return;
   if (Gates() > 0) BackThroughGates(d_heads_.data());
   if (HasHeadNorm()) BackThroughHeadNorm(d_heads_.data());
-  const AttentionProblem problem = Attention(d_heads_.data());
+  const AttentionProblem problem =
+      AttentionOf(call, kept_.q.data(), kept_.k.data(), kept_.v.data(), lambda_, d_heads_.data());
   AttentionGradient(problem, batch_->sequences,
                     {.out = ReadOnly(problem.out),
                      .q = DenseHeads(d_q_.data(), rows, config_.heads, d),

@@ -76,7 +76,6 @@ class LayerGradient {
   int64_t Gates() const { return GateWidth(config_); }
   LayerCall Call() { return {config_, weights_, *batch_, rotary_, projector_, {}, nullptr, layer_, a_}; }
   void ForwardAttention(const LayerCall& call);
-  AttentionProblem Attention(float* out);
   void BackThrough(std::initializer_list<Product> products);
   void BackThroughFeedForward();
   void BackThroughAttention();

@@ -215,6 +215,22 @@ void RotateQk(const LayerCall& call) {
   });
 }
 
+AttentionProblem AttentionOf(const LayerCall& call, const float* q, const float* k, const float* v, LambdaView lambda,
+                             float* out) {
+  const ModelConfig& c = call.config;
+  const std::span<const OutputHead> table = call.weights.heads;
+  const int64_t rows = call.batch.Rows();
+  return {.q = DenseHeads(q, rows, c.heads, c.head_dim),
+          .k = DenseHeads(k, rows, c.kv_heads, c.head_dim),
+          .v = DenseHeads(v, rows, c.kv_heads, c.head_dim),
+          .heads = table,
+          .lambda = lambda,
+          .mask = call.weights.mask,
+          .scale = c.attention_scale.value_or(1.0f / std::sqrt(static_cast<float>(c.head_dim))),
+          .sinks = call.weights.sinks,
+          .out = DenseHeads(out, rows, static_cast<int>(table.size()), table.front().VSlices() * c.head_dim)};
+}
+
 void Attend(const LayerCall& call, LambdaView lambda) {
   if (!call.Runs()) return;
   const ModelConfig& c = call.config;
@@ -223,22 +239,13 @@ void Attend(const LayerCall& call, LambdaView lambda) {
   const auto q = DenseHeads(call.a.q.data(), rows, c.heads, c.head_dim);
   const auto k = DenseHeads(call.a.k.data(), rows, c.kv_heads, c.head_dim);
   const auto v = DenseHeads(call.a.v.data(), rows, c.kv_heads, c.head_dim);
-  const auto out =
-      DenseHeads(call.a.attended.data(), rows, static_cast<int>(table.size()), table.front().VSlices() * c.head_dim);
   ShowHeads(call.visitors, Site::kQ, call.layer, call.batch, table, q);
   if (c.KeysLayer(call.layer) == call.layer) {
     ShowHeads(call.visitors, Site::kK, call.layer, call.batch, table, k);
     ShowHeads(call.visitors, Site::kV, call.layer, call.batch, table, v);
   }
-  const AttentionProblem problem{.q = ReadOnly(q),
-                                 .k = ReadOnly(k),
-                                 .v = ReadOnly(v),
-                                 .heads = table,
-                                 .lambda = lambda,
-                                 .mask = call.weights.mask,
-                                 .scale = c.attention_scale.value_or(1.0f / std::sqrt(static_cast<float>(c.head_dim))),
-                                 .sinks = call.weights.sinks,
-                                 .out = out};
+  const AttentionProblem problem =
+      AttentionOf(call, call.a.q.data(), call.a.k.data(), call.a.v.data(), lambda, call.a.attended.data());
   if (!call.batch.caches.empty()) {
     CachedAttention(problem, call.batch.sequences, call.batch.caches, call.layer, call.a.decode);
   } else if (call.attention != nullptr) {
@@ -246,7 +253,7 @@ void Attend(const LayerCall& call, LambdaView lambda) {
   } else {
     FloatAttention({problem, call.batch.sequences, call.visitors, call.layer});
   }
-  ShowHeads(call.visitors, Site::kHeadOut, call.layer, call.batch, table, out);
+  ShowHeads(call.visitors, Site::kHeadOut, call.layer, call.batch, table, problem.out);
 }
 
 void GateHeads(const LayerCall& call) {

@@ -133,6 +133,30 @@ TEST(LayerGradient, GradientsAreDifferencesOfTheOutput) {
   }
 }
 
+// Rows of batches that shrink to one token; a lone token attends to itself alone, whatever its query and key.
+TEST(LayerGradient, OfOneToken) {
+  Model model(GoldenFolder("diff-v2-gqa"));
+  LayerGradient layer(model.config(), model.layers()[0], 0, LinearSites(model.config(), 0));
+  const auto run = [&](const std::vector<int32_t>& tokens) {
+    TokenBatch batch;
+    batch.Add(0, tokens);
+    Stream stream;
+    model.EmbedInto(batch, stream);
+    const std::vector<float> dy(static_cast<size_t>(batch.Rows() * model.config().hidden), 1.0f);
+    layer.ClearGradients();
+    layer.Forward(batch, stream.x.data());
+    layer.Backward(dy.data());
+    const auto [out, in] = ShapeOf(Site::kVProjW, model.config());
+    const float* const values = layer.Gradient(Site::kVProjW);
+    return std::vector<float>(values, values + out * in);
+  };
+  const std::vector<float> alone = run({5});
+  EXPECT_THAT(alone, testing::Contains(testing::Not(0.0f)));
+  EXPECT_NEAR(layer.Gradient(Site::kQProjW)[0], 0, 1e-6);
+  run({5, 6, 7, 8});
+  EXPECT_EQ(run({5}), alone);
+}
+
 // What is not learned is not gone through, and changes nothing of the rest.
 TEST(LayerGradient, OfSomeWeightsAsOfAll) {
   Differences all("diff-v2-gqa");
