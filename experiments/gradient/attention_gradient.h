@@ -25,9 +25,9 @@ struct AttentionGradients {
 };
 
 // Of whole sequences without branches; rows of no sequence stay as they are. Products and their sums are f32, sums of
-// P * dP double. Sequences, and heads that share no queries, keys or values, go on threads of their own; the result does
-// not depend on them. Memory per thread: three times a head's keys, of two maps, twice its values, and three blocks of
-// 64 queries by a sequence's keys.
+// P * dP double. Sequences, and heads that share no queries, keys or values, go on threads of their own; the result
+// does not depend on them. Memory per thread: three times a head's keys, of two maps, twice its values, and three
+// blocks of 64 queries by a sequence's keys.
 void AttentionGradient(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                        const AttentionGradients& gradients);
 

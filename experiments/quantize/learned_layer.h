@@ -12,7 +12,7 @@
 // batch, which compares different batches.
 //
 // Tried on the embedded differential model, four bits and zero points: steps of two batches of 2,048 tokens lose 1 %
-// less; errors divided by the size of a token's state, as the next norm divides them, lose the same within 1 %. Some 50
+// less; errors divided by the size of a token's state, as the next norm divides them, lose the same within 1 %. Some 40
 // bytes of memory for each weight of a layer.
 #pragma once
 

@@ -6,7 +6,7 @@
 // Calibrated methods hold the calibration's residual streams and as much again, what o_proj or gate_proj reads (gptaq
 // and autoround: both twice), one layer's dequantized weights and, for one input of linear layers at a time, the second
 // moments and their factors, at most 32 bytes per value; of experts, the second moments of as many at once as fit into
-// 1 GiB. autoround holds no moments, and some 50 bytes for each weight of a layer.
+// 1 GiB. autoround holds no moments, and some 40 bytes for each weight of a layer.
 #pragma once
 
 #include <cstdint>
