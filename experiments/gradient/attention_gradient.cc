@@ -76,24 +76,6 @@ bool Share(const OutputHead& a, const OutputHead& b) {
   return common({a.q1, a.q2}, {b.q1, b.q2}) || common({a.k1, a.k2}, {b.k1, b.k2}) || common(a.v, b.v);
 }
 
-// Output heads, so grouped that heads of two groups share no queries, keys or values: gradients of one group add up in
-// places of its own.
-std::vector<std::vector<int>> GroupsThatShare(std::span<const OutputHead> heads) {
-  std::vector<std::vector<int>> groups;
-  for (int head = 0; head < std::ssize(heads); ++head) {
-    std::vector<int> joined;
-    std::erase_if(groups, [&](const std::vector<int>& group) {
-      const bool shares = std::ranges::any_of(
-          group, [&](int other) { return Share(heads[static_cast<size_t>(head)], heads[static_cast<size_t>(other)]); });
-      if (shares) joined.insert(joined.end(), group.begin(), group.end());
-      return shares;
-    });
-    joined.push_back(head);
-    groups.push_back(std::move(joined));
-  }
-  return groups;
-}
-
 void Clear(const AttentionGradients& to, const AttentionSequence& s) {
   for (const HeadsView<float>& view : {to.q, to.k, to.v}) {
     for (int64_t row = s.first_row; row < s.first_row + s.prefix; ++row) {
@@ -248,6 +230,22 @@ class SequenceGradient {
 };
 
 }  // namespace
+
+std::vector<std::vector<int>> GroupsThatShare(std::span<const OutputHead> heads) {
+  std::vector<std::vector<int>> groups;
+  for (int head = 0; head < std::ssize(heads); ++head) {
+    std::vector<int> joined;
+    std::erase_if(groups, [&](const std::vector<int>& group) {
+      const bool shares = std::ranges::any_of(
+          group, [&](int other) { return Share(heads[static_cast<size_t>(head)], heads[static_cast<size_t>(other)]); });
+      if (shares) joined.insert(joined.end(), group.begin(), group.end());
+      return shares;
+    });
+    joined.push_back(head);
+    groups.push_back(std::move(joined));
+  }
+  return groups;
+}
 
 void AttentionGradient(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                        const AttentionGradients& gradients) {

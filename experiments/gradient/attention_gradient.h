@@ -10,6 +10,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "experiments/model/float_attention.h"
 #include "kernels/attention/heads.h"
@@ -23,6 +24,10 @@ struct AttentionGradients {
   HeadsView<float> q, k, v;
   float* lambda = nullptr;  // [T][output heads], of heads with two maps; null: not asked for
 };
+
+// Indices of output heads, so grouped that heads of two groups share no queries, keys or values: the gradients of each
+// group add up in places of its own.
+std::vector<std::vector<int>> GroupsThatShare(std::span<const OutputHead> heads);
 
 // Of whole sequences without branches; rows of no sequence stay as they are. Products and their sums are f32, sums of
 // P * dP double. Sequences, and heads that share no queries, keys or values, go on threads of their own; the result

@@ -128,7 +128,7 @@ void LayerGradient::Backward(const float* dy) {
   for (AlignedBuffer<float>* buffer : {&d_stream_, &d_delta_, &d_normed_, &d_more_}) GrowRows(*buffer, rows, E);
   std::copy_n(dy, rows * E, d_stream_.data());
   BackThroughFeedForward();
-  if (Learns(Site::kOProjW) || LearnsProjections()) BackThroughAttention();
+  if (LearnsAttention()) BackThroughAttention();
 }
 
 void LayerGradient::BackThrough(std::initializer_list<Product> products) {
@@ -152,13 +152,16 @@ void LayerGradient::BackThroughFeedForward() {
   const LayerCall call = Call();
   const float scale = config_.residual_scale;
   ForRows(call, [&](int64_t r) { ScaleInto(d_stream_.data() + r * E, scale, E, d_delta_.data() + r * E); });
-  BackThrough({{Site::kDownProjW, d_delta_.data(), kept_.inner, d_wide_.data()}});
+  const bool before = LearnsAttention(), gates = Learns(Site::kGateProjW) || Learns(Site::kUpProjW);
+  BackThrough({{Site::kDownProjW, d_delta_.data(), kept_.inner, before || gates ? d_wide_.data() : nullptr}});
+  if (!before && !gates) return;
   ForRows(call, [&](int64_t r) {
     SwiGluGradient(kept_.gate.data() + r * I, kept_.up.data() + r * I, d_wide_.data() + r * I, I,
                    d_gate_.data() + r * I, d_up_.data() + r * I);
   });
-  BackThrough({{Site::kGateProjW, d_gate_.data(), kept_.middle_normed, d_normed_.data()},
-               {Site::kUpProjW, d_up_.data(), kept_.middle_normed, d_more_.data()}});
+  BackThrough({{Site::kGateProjW, d_gate_.data(), kept_.middle_normed, before ? d_normed_.data() : nullptr},
+               {Site::kUpProjW, d_up_.data(), kept_.middle_normed, before ? d_more_.data() : nullptr}});
+  if (!before) return;
   const float* const weight = weights_.vectors.at(kPostAttentionNorm).data();
   ForRows(call, [&](int64_t r) {
     float* const d = d_normed_.data() + r * E;

@@ -72,6 +72,7 @@ class LayerGradient {
   bool LearnsProjections() const {
     return Learns(Site::kQProjW) || Learns(Site::kKProjW) || Learns(Site::kVProjW) || Learns(Site::kLambdaProjW);
   }
+  bool LearnsAttention() const { return Learns(Site::kOProjW) || LearnsProjections(); }
   bool HasHeadNorm() const { return weights_.lambda_init.has_value(); }
   int64_t Gates() const { return GateWidth(config_); }
   LayerCall Call() { return {config_, weights_, *batch_, rotary_, projector_, {}, nullptr, layer_, a_}; }

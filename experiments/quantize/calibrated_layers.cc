@@ -57,6 +57,9 @@ std::vector<ReachedExperts> CalibratedLayers::Run(const Provenance& provenance, 
     ThrowIfStopped();
     PassLayer(layer);
   }
+  calibration_.OnBatch({});
+  if (stored_) stored_->pass.OnBatch({});
+  on_batch_ = {};
   return std::move(reached_);
 }
 

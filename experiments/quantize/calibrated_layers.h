@@ -22,7 +22,7 @@ namespace tare {
 class CalibratedLayers {
  public:
   // Reads the checkpoint at `model`, of which `matrices` are, and the job's calibration texts. reading: whether the
-  // checkpoint's bytes are known. All but the job must outlive this.
+  // checkpoint's bytes are known. matrices and parts must outlive this.
   CalibratedLayers(const QuantizeJob& job, const std::filesystem::path& model, WeightReading reading,
                    const LayerMatrices& matrices, LayerParts& parts);
   ~CalibratedLayers();
@@ -33,7 +33,7 @@ class CalibratedLayers {
   // Returns how many tokens reached the experts of each layer that has some.
   std::vector<ReachedExperts> Run(const Provenance& provenance, const std::string& config_text,
                                   const Progress& progress);
-  // A finished layer, every matrix of it as this job makes them.
+  // A finished layer, every matrix of it as this job makes them; after Run has begun.
   QuantizedCheckpoint Part(int layer) const;
 
  private:

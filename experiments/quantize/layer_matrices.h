@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrices inside a checkpoint's layers that a plan rounds, one after another, as they are stored.
+// A checkpoint's matrices as they are stored, and those of a layer that a plan rounds, one after another.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace tare {
 class LayerMatrices {
  public:
   // where: the checkpoint, before errors. The others must outlive this.
-  LayerMatrices(std::string where, const ModelConfig& config, const ResolvedPlan& plan, Checkpoint& files)
+  LayerMatrices(std::string where, const ModelConfig& config, const ResolvedPlan& plan, const Checkpoint& files)
       : where_(std::move(where)), config_(config), plan_(plan), files_(files) {}
 
   const std::string& where() const { return where_; }
@@ -43,7 +43,7 @@ class LayerMatrices {
   std::string where_;
   const ModelConfig& config_;
   const ResolvedPlan& plan_;
-  Checkpoint& files_;
+  const Checkpoint& files_;
 };
 
 }  // namespace tare

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear/product_gradient.h"
 
-#include <algorithm>
-#include <functional>
+#include <new>
 #include <vector>
 
-#include <dnnl.hpp>
+#include <dnnl.h>
 
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
@@ -14,19 +13,54 @@
 namespace tare {
 namespace {
 
-// Of dW, with all rows of dy and x. oneDNN 3.7 copies both factors of a large product first and reads those of a small
-// one where they lie, at half the speed if their rows are 8 KiB apart (5504 x 2048, 2,048 rows, Zen 3, GFLOP/s: 512 x
-// 1024 64, 512 x 512 32, whole 80); small layers need blocks for every thread (256 x 256: 59 in 128 x 256, whole 60).
-constexpr int64_t kWideBlock[]{512, 1024}, kNarrowBlock[]{128, 1024};
-constexpr int64_t kNarrow = 1024;  // inputs of which rows are at most 4 KiB apart
+// The largest blocks of dW, each a product over all rows. With AVX2 oneDNN 3.7 reads the factors of a small product
+// where they lie, which takes twice as long where their rows are many KiB apart, and copies those of a larger one
+// first (5504 x 2048, 2,048 rows, Zen 3, GFLOP/s: 512 x 512 32, 512 x 1024 64, whole 80). Small layers need blocks for
+// every thread (256 x 256: 128 x 256 59, whole 60 to 73).
+constexpr int64_t kBlockIn = 1024, kBlockOut = 512, kBlockOutOfFew = 128;
 
 // Of dx, with all its columns (256 to 1,024 rows: the same within 10 %).
 constexpr int64_t kBlockRows = 512;
 
-void Product(char transposed, int64_t m, int64_t n, int64_t k, const float* a, int64_t a_stride, const float* b,
-             int64_t b_stride, float beta, float* c) {
-  const dnnl_status_t status = dnnl_sgemm(transposed, 'N', m, n, k, 1.0f, a, a_stride, b, b_stride, beta, c, b_stride);
-  if (status != dnnl_success) Fail("oneDNN sgemm {} x {} x {}: got status {}", m, n, k, static_cast<int>(status));
+// c = a b + beta c, or a^T b + beta c: c [m, n] with b's stride, a sum over k.
+struct Block {
+  char transposed;  // 'T' or 'N': whether a is [k, m]
+  int64_t m, n, k;
+  const float* a;
+  int64_t a_stride;
+  const float* b;
+  int64_t b_stride;
+  float beta;
+  float* c;
+};
+
+void Run(const Block& x) {
+  const dnnl_status_t status =
+      dnnl_sgemm(x.transposed, 'N', x.m, x.n, x.k, 1.0f, x.a, x.a_stride, x.b, x.b_stride, x.beta, x.c, x.b_stride);
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
+  if (status != dnnl_success)
+    Fail("oneDNN sgemm {} x {} x {}: got status {}, expected success", x.m, x.n, x.k, static_cast<int>(status));
+}
+
+// body(begin, count) for parts of n of nearly one size, at most so large.
+void ForParts(int64_t n, int64_t most, const auto& body) {
+  const int64_t parts = (n + most - 1) / most;
+  for (int64_t part = 0; part < parts; ++part) body(n * part / parts, n * (part + 1) / parts - n * part / parts);
+}
+
+void AddBlocks(const ProductGradient& p, int64_t rows, std::vector<Block>& blocks) {
+  if (p.d_weight != nullptr) {
+    ForParts(p.out, p.in <= kBlockIn ? kBlockOutOfFew : kBlockOut, [&](int64_t o, int64_t out) {
+      ForParts(p.in, kBlockIn, [&](int64_t i, int64_t in) {
+        blocks.push_back({'T', out, in, rows, p.dy + o, p.out, p.x + i, p.in, 1.0f, p.d_weight + o * p.in + i});
+      });
+    });
+  }
+  if (p.dx != nullptr) {
+    ForParts(rows, kBlockRows, [&](int64_t r, int64_t count) {
+      blocks.push_back({'N', count, p.in, p.out, p.dy + r * p.out, p.out, p.weight, p.in, 0.0f, p.dx + r * p.in});
+    });
+  }
 }
 
 }  // namespace
@@ -34,23 +68,9 @@ void Product(char transposed, int64_t m, int64_t n, int64_t k, const float* a, i
 void AddProductGradients(std::span<const ProductGradient> products, int64_t rows) {
   if (rows == 0) return;
   RequireRoom();
-  std::vector<std::function<void()>> blocks;
-  for (const ProductGradient& p : products) {
-    const auto& [most_out, most_in] = p.in <= kNarrow ? kNarrowBlock : kWideBlock;
-    for (int64_t o = 0; p.d_weight != nullptr && o < p.out; o += most_out) {
-      for (int64_t i = 0; i < p.in; i += most_in) {
-        blocks.push_back([&p, rows, o, i, out = std::min(most_out, p.out - o), in = std::min(most_in, p.in - i)] {
-          Product('T', out, in, rows, p.dy + o, p.out, p.x + i, p.in, 1.0f, p.d_weight + o * p.in + i);
-        });
-      }
-    }
-    for (int64_t r = 0; p.dx != nullptr && r < rows; r += kBlockRows) {
-      blocks.push_back([&p, r, count = std::min(kBlockRows, rows - r)] {
-        Product('N', count, p.in, p.out, p.dy + r * p.out, p.out, p.weight, p.in, 0.0f, p.dx + r * p.in);
-      });
-    }
-  }
-  ParallelFor(blocks.size(), [&](size_t i, int) { blocks[i](); });
+  std::vector<Block> blocks;
+  for (const ProductGradient& p : products) AddBlocks(p, rows, blocks);
+  ParallelFor(blocks.size(), [&](size_t i, int) { Run(blocks[i]); });
 }
 
 }  // namespace tare

@@ -5,8 +5,8 @@
 //
 //   x [rows, in], W [out, in], y [rows, out], row-major
 //
-// The work is cut into blocks of fixed size, each a product on one thread: results do not depend on the number of
-// threads.
+// The work is cut into blocks whose size hangs on the shapes alone, each a product on one thread: results do not depend
+// on the number of threads. A call allocates a description of its blocks.
 #pragma once
 
 #include <cstdint>

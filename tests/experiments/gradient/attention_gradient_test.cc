@@ -4,6 +4,7 @@
 // off by what d and S products before it leave; relative to the sum of its terms' sizes (8 d + 4 S) 2^-24.
 #include "experiments/gradient/attention_gradient.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,6 +16,9 @@
 
 namespace tare {
 namespace {
+
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 
 struct HeadsOf {
   const char* name;
@@ -174,6 +178,21 @@ void ExpectReference(Inputs& in) {
   ExpectNear(got.k, expected.k, unit, "k");
   ExpectNear(got.v, expected.v, unit, "v");
   if (in.t.heads.front().Differential()) ExpectNear(got.lambda, expected.lambda, unit, "lambda");
+}
+
+TEST(AttentionGradient, GroupsShareNothing) {
+  EXPECT_THAT(GroupsThatShare(StandardHeads(4, 2)), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+  EXPECT_THAT(GroupsThatShare(V2Heads(4, 2)), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+  EXPECT_THAT(GroupsThatShare(GroupedHeads(4, 2, 4)), ElementsAre(ElementsAre(0), ElementsAre(1)));
+  // By keys, by queries, by a second slice of values; the third and the last head join two groups each.
+  const std::vector<OutputHead> heads{{.q1 = 0, .k1 = 0, .v = {0, 1}},
+                                      {.q1 = 1, .k1 = 1, .v = {2, 3}},
+                                      {.q1 = 2, .k1 = 0, .q2 = 3, .k2 = 1, .v = {4, 5}},
+                                      {.q1 = 4, .k1 = 4, .v = {6, 7}},
+                                      {.q1 = 5, .k1 = 5, .v = {7, kNoMap}},
+                                      {.q1 = 6, .k1 = 6, .v = {8, kNoMap}},
+                                      {.q1 = 6, .k1 = 7, .v = {3, kNoMap}}};
+  EXPECT_THAT(GroupsThatShare(heads), ElementsAre(ElementsAre(3, 4), UnorderedElementsAre(0, 1, 2, 5, 6)));
 }
 
 TEST(AttentionGradient, EveryTableLengthAndMask) {

@@ -4,25 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <tuple>
 
 #include "experiments/model/model.h"
-#include "experiments/model/sites_of_model.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/plan/site_class.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"
-#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
 namespace tare {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 // Of the reading, and then of each batch of each pass.
 TEST(CalibratedLayers, ProgressCountsBatches) {
@@ -32,6 +23,7 @@ TEST(CalibratedLayers, ProgressCountsBatches) {
                                              {"llama-gqa", "down_proj.w=int4/group16", "gptq"},
                                              {"llama-gqa", "weights=int4/group16", "gptaq"},
                                              {"gpt-oss", "weights=int4/group16", "gptq"},
+                                             {"gpt-oss", "weights=int4/group16", "gptaq"},
                                              {"llama-gqa", "weights=int4/group16", "autoround:3"},
                                              {"qwen3", "q_proj.w[l1]=int4/group16", "autoround:3"}}) {
     std::vector<std::string> units;

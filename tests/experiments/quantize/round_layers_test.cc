@@ -8,21 +8,15 @@
 
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
-#include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/site_class.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"
-#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
 namespace tare {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 // Twice as many bits: an eighth of the error and less.
 TEST(RoundLayers, TheSummaryIsOfTheMatricesThatWereRounded) {
