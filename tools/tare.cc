@@ -127,12 +127,15 @@ void StopOnLostPage(int, siginfo_t* info, void*) {
 void StopOnSignals() {
   struct sigaction action = {};
   action.sa_handler = [](int) { tare::RequestStop(); };
-  action.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends the process at once
+  action.sa_flags = SA_RESETHAND | SA_ONSTACK;  // a second Ctrl-C ends the process at once; signal_stack.h
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hangup = {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup ignores it
   struct sigaction lost = {};
   lost.sa_sigaction = StopOnLostPage;
-  lost.sa_flags = SA_SIGINFO;
+  lost.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGBUS, &lost, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then fails the write, like a full disk
 }

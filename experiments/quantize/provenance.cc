@@ -75,6 +75,10 @@ LayerParts::LayerParts(const fs::path& folder, EarlierParts earlier)
   });
 }
 
+LayerParts::~LayerParts() {
+  if (begun_) RemoveFolder();
+}
+
 void LayerParts::Begin() {
   if (!begun_) Remove();
   begun_ = true;
@@ -118,6 +122,10 @@ void LayerParts::Remove() const {
       if (IsPartName(name) || IsTemporaryName(name)) RemoveTemporary(*folder, name);
     });
   }
+  RemoveFolder();
+}
+
+void LayerParts::RemoveFolder() const {
   if (const auto above = OpenFolder::Of(FolderOf(folder_)))
     unlinkat(above->fd(), folder_.filename().c_str(), AT_REMOVEDIR);
 }

@@ -35,6 +35,8 @@ class LayerParts {
  public:
   // Throws Error where the folder has a file of a part's name that is none.
   LayerParts(const std::filesystem::path& folder, EarlierParts earlier);
+  ~LayerParts();  // removes the folder that was made for parts if none was finished
+  LayerParts(const LayerParts&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
   // The path of the equivalent checkpoint, in an existing folder.
@@ -53,6 +55,7 @@ class LayerParts {
  private:
   std::filesystem::path LayerFile(int layer) const;
   void Begin();
+  void RemoveFolder() const;  // unless something is in it
 
   std::filesystem::path folder_;
   bool begun_;  // whether the parts in the folder are this job's

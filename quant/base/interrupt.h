@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C in a long run: a signal handler calls RequestStop, and the long loops call ThrowIfStopped between units of
-// work, as ParallelFor does, so that the stack unwinds, temporary files are removed and finished work is kept.
+// Ctrl-C in a long run: a signal handler, on a stack of its own (signal_stack.h), calls RequestStop, and the long loops
+// call ThrowIfStopped between units of work, as ParallelFor does, so that the stack unwinds, temporary files are
+// removed and finished work is kept.
 #pragma once
 
 namespace tare {

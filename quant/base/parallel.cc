@@ -10,6 +10,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
+#include "quant/base/signal_stack.h"
 #include "quant/base/thread_pool.h"
 
 namespace tare {
@@ -69,6 +70,7 @@ OneThread::~OneThread() { omp_set_num_threads(before_); }
 
 void ParallelForFunction(size_t count, const std::function<void(size_t index, int thread)>& body) {
   if (count == 0) return;
+  thread_local const SignalStack for_products;
   const OneThread of_onednn;
   Handout handout(count, body);
   const auto work = [&](int thread) { handout.Work(thread); };

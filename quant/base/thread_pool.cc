@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "quant/base/error.h"
+#include "quant/base/signal_stack.h"
 
 namespace tare {
 namespace {
@@ -70,6 +71,7 @@ void ThreadPool::RequireThreads(int threads) {
 
 void ThreadPool::Serve(int thread, uint32_t call) {
   omp_set_num_threads(1);  // oneDNN's own
+  const SignalStack for_products;
   // A thread that wakes late enters a later call than it woke for; that one's notice must not make it enter again.
   for (uint32_t served = call;;) {
     call = NextCall(call);

@@ -47,17 +47,19 @@ void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& part
     for (const PartLevel& level : part.levels) unquantized += level.plan == kUnquantized ? level.of.cost : 0;
   }
   const double weights = budget.stored.weights, enough = std::ceil(least / weights * 1000) / 1000;
+  const auto options = [&](double bits) {
+    return Formatted("--bits-per-weight {:.3f}, or --bytes {:.0f}", bits,
+                     std::ceil((bits * weights + budget.stored.others) / 8));
+  };
   if (unquantized > 0 && budget.bits >= unquantized)
-    FailUsage(
-        "got room for {:.3f} bits per weight, expected less than the {:.3f} of the weights as stored; try "
-        "--bits-per-weight {:.3f}",
-        budget.bits / weights, unquantized / weights, std::max(enough, unquantized / weights / 4));
+    FailUsage("got room for {:.3f} bits per weight, expected less than the {:.3f} of the weights as stored; try {}",
+              budget.bits / weights, unquantized / weights, options(std::max(enough, unquantized / weights / 4)));
   if (least <= budget.bits) return;
   FailUsage(
       "got room for {:.3f} bits per weight, expected at least {:.3f}, which the smallest levels take beside {} of all "
-      "other tensors; try --bits-per-weight {:.3f}",
+      "other tensors; try {}",
       std::max(0.0, budget.bits / weights), least / weights, SizeText(static_cast<int64_t>(budget.stored.others / 8)),
-      enough);
+      options(enough));
 }
 
 std::vector<FrontierPoint> ChoicesWithin(const SearchBudget& budget, const std::vector<SearchPart>& parts,

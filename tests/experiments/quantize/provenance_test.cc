@@ -143,6 +143,20 @@ TEST_F(LayerPartsTest, ANewJobDeletesEarlierPartsWithItsFirst) {
   EXPECT_FALSE(second.Has(0));
 }
 
+TEST_F(LayerPartsTest, NothingStaysOfAJobThatFinishedNoLayer) {
+  {
+    LayerParts parts(folder_ / "q.h5.parts", EarlierParts::kDeleted);
+    EXPECT_ANY_THROW(parts.Keep(0, kLayerJob, "{}", [](QuantizedCheckpointWriter&) { Fail("interrupted"); }));
+  }
+  EXPECT_TRUE(folder_.Names().empty());
+  {
+    LayerParts parts(folder_ / "q.h5.parts", EarlierParts::kDeleted);
+    Keep(parts, 0);
+    EXPECT_ANY_THROW(parts.Keep(1, kLayerJob, "{}", [](QuantizedCheckpointWriter&) { Fail("interrupted"); }));
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "q.h5.parts" / "layer-0.h5"));
+}
+
 TEST_F(LayerPartsTest, RemovesOnlyItsOwnFiles) {
   LayerParts parts(folder_ / "q.h5.parts", EarlierParts::kDeleted);
   Keep(parts, 0);
