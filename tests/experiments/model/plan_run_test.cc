@@ -143,10 +143,9 @@ TEST(PlanRunTest, RoundedWeightsThatAreNotKept) {
   one.Add(0, std::span(many.tokens).first(1));
   const auto planned = [&] { return model.layers()[0].gate.planned.get(); };
   for (const Carrying carrying : {Carrying::kSimulated, Carrying::kExecuted}) {
-    for (const char* plan :
-         {"weights=int4/group16,o_proj.w=int4/group16+mse,linear_in[l1]=int8/token",
-          "weights=nvfp4,gate_proj.w=fp8e4m3/channel",
-          "weights=int4/channel+hadamard,linear_in[l1]=int8/token+hadamard"}) {
+    for (const char* plan : {"weights=int4/group16,o_proj.w=int4/group16+mse,linear_in[l1]=int8/token",
+                             "weights=nvfp4,gate_proj.w=fp8e4m3/channel",
+                             "weights=int4/channel+hadamard,linear_in[l1]=int8/token+hadamard"}) {
       model.KeepRounded(1e9);
       const std::vector<float> expected = Under(model, many, plan, carrying),
                                of_one = Under(model, one, plan, carrying);
