@@ -31,6 +31,7 @@ void AddSweep(CLI::App& app);
 void AddCompare(CLI::App& app);
 void AddAttribute(CLI::App& app);
 void AddMaps(CLI::App& app);
+void AddLevels(CLI::App& app);
 void AddSearch(CLI::App& app);
 void AddTokenize(CLI::App& app);
 void AddMake(CLI::App& app);

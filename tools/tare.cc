@@ -57,8 +57,14 @@ std::string Joined(const std::vector<std::string>& words, const std::string& das
   return text;
 }
 
-// CLI11's "MODELS: At least 2 required but received 1" in the words of all other messages.
-std::string WithCounts(const std::string& message) {
+// CLI11's "MODELS: At least 2 required but received 1" and "Could not convert: --within = x" in the words of all other
+// messages.
+std::string InOurWords(const std::string& message) {
+  constexpr std::string_view kConvert = "Could not convert: ";
+  const size_t equals = message.find(" = ");
+  if (message.starts_with(kConvert) && equals != message.npos)
+    return Formatted("{}: got '{}', expected a number", message.substr(kConvert.size(), equals - kConvert.size()),
+                     message.substr(equals + 3));
   int least = 0, got = 0;
   const size_t at = message.find(": At least ");
   if (at == message.npos ||
@@ -82,7 +88,7 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
   if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
     return Formatted("{}: got no command, expected one of {}", path, Joined(commands, ""));
-  if (unknown.empty()) return Formatted("{}: {}", path, WithCounts(error.what()));
+  if (unknown.empty()) return Formatted("{}: {}", path, InOurWords(error.what()));
   const std::string& word = unknown.front();
   const std::string dashes = word.starts_with("-") ? "--" : "";
   const std::vector<std::string> known = word.starts_with("-") ? OptionNamesOf(*innermost) : commands;
@@ -205,6 +211,7 @@ int Run(int argc, char** argv) {
   tare::AddCompare(app);
   tare::AddAttribute(app);
   tare::AddMaps(app);
+  tare::AddLevels(app);
   tare::AddSearch(app);
   tare::AddTokenize(app);
   tare::AddMake(app);

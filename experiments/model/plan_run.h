@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "experiments/model/model.h"
@@ -24,6 +25,8 @@ class PlanRun {
           const std::optional<CachePlan>& cache = std::nullopt);
   PlanRun(const PlanRun&) = delete;
 
+  // SimulatedQuantizer::OnGroup, of a simulated plan.
+  void OnGroup(SimulatedQuantizer::SeeGroup see) { quantizer_.OnGroup(std::move(see)); }
   // Sets how the model computes attention and linear layers; its passes must show their sites to the returned visitors.
   SiteVisitors Begin(Model& model);
 

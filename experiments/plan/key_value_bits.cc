@@ -2,6 +2,7 @@
 #include "experiments/plan/key_value_bits.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "experiments/plan/set_apart.h"
 #include "kernels/cache/page_layout.h"
@@ -36,6 +37,11 @@ Sharing SharingOf(const Rule& rule, int64_t width) {
   }
 }
 
+// Of an index into all values, however a file would store it.
+int CodeBits(const FormatInfo& info) {
+  return info.grid.levels.empty() ? info.bits : std::bit_width(info.grid.levels.size() - 1);
+}
+
 // Bits of the scales, and what stands beside each; of a byte in MX and NVFP4.
 double ScaleBits(const FormatInfo& info, double of_f32) {
   double bits = info.scale == ScaleType::kF32 ? of_f32 : 8;
@@ -56,7 +62,7 @@ double BitsOf(const Rule* rule, int64_t width) {
     beside += ScaleBits(info, of_f32);
     if (percent) beside += kOutlier * static_cast<double>(OutliersOf(std::min(group, row - first), *percent));
   }
-  double bits = info.bits + (row == 0 ? 0 : beside / static_cast<double>(row));
+  double bits = CodeBits(info) + (row == 0 ? 0 : beside / static_cast<double>(row));
   if (row == 0 && percent) bits += *percent / 100 * kOutlier;
   if (rule->options.sketch) bits += 1 + of_f32 / static_cast<double>(width);
   return bits;

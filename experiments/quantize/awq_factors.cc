@@ -157,7 +157,7 @@ void CheckAwq(const ModelConfig& config, const Plan& plan) {
   for (const Site site : family.smoothed) inputs += (inputs.empty() ? "" : ", ") + std::string(Name(site));
   Fail(
       "awq: got the plan '{}', expected one that rounds weights behind an input that {} model can scale ({}); try "
-      "weights=int4/group64",
+      "weights=int4/channel",
       plan.canonical(), WithArticle(family.name), inputs);
 }
 

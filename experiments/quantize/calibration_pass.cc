@@ -7,6 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/format/quantize.h"
 
 namespace tare {
 namespace {
@@ -211,6 +212,15 @@ static void CompleteSquare(int64_t n, std::vector<float>& sums) {
   });
 }
 
+// Finite weights and any text: only values beyond f32 in the model are not.
+void CalibrationPass::RequireFiniteMoments(const SecondMoments& m, int layer, Site input) const {
+  if (FirstNotFinite(m.values) || FirstNotFinite(m.cross))
+    Fail(
+        "{}: layer {}, {}: got values whose squares are beyond f32, or NaN, expected some that a method can sum; try "
+        "`tare stats` to see where this model's values grow",
+        model_.folder().string(), layer, Name(input));
+}
+
 SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass* exact) {
   SecondMoments m;
   for (size_t batch = 0; batch < batches(); ++batch) {
@@ -225,6 +235,7 @@ SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass*
     }
     Done();
   }
+  RequireFiniteMoments(m, layer, input);
   CompleteSquare(m.in, m.values);
   return m;
 }
@@ -261,7 +272,9 @@ std::vector<SecondMoments> CalibrationPass::MomentsOfExperts(int layer, Site inp
     Done();
   }
   for (SecondMoments& m : all) {
-    if (m.tokens > 0) CompleteSquare(m.in, m.values);
+    if (m.tokens == 0) continue;
+    RequireFiniteMoments(m, layer, input);
+    CompleteSquare(m.in, m.values);
   }
   return all;
 }

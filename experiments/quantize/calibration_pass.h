@@ -62,7 +62,8 @@ class CalibrationPass {
 
   // Moments of this input over all batches. exact: a pass of the same text through the stored model, or null. Inputs of
   // a layer are asked for in the order of kCalibratedInputs, and weights before one that was asked for stay as they are
-  // until Advance: what o_proj and gate_proj read is kept, and the steps before them do not run again.
+  // until Advance: what o_proj and gate_proj read is kept, and the steps before them do not run again. Throws Error
+  // where f32 cannot hold the squares of the model's values.
   SecondMoments MomentsOf(int layer, Site input, CalibrationPass* exact = nullptr);
   // The same of an input of experts, for each of `count` experts from the first. Where the stored model sends a token
   // to another expert, nothing is known of what it lost there, and its difference counts as 0.
@@ -87,6 +88,7 @@ class CalibrationPass {
   void AddSquare(const CaughtInputs& a, std::vector<float>& sums);
   void AddProduct(const CaughtInputs& a, const CaughtInputs& b, std::vector<float>& sums);
 
+  void RequireFiniteMoments(const SecondMoments& m, int layer, Site input) const;
   void Done() const {
     if (on_batch_) on_batch_();
   }

@@ -11,6 +11,7 @@
 #include "experiments/tasks/items/document_items.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/notice.h"
 #include "quant/base/number.h"
 #include "quant/file/sha256.h"
 
@@ -84,10 +85,10 @@ std::string CutText(const Shard& cut, double weight, const WindowOptions& option
                    options.window, options.limit, Name(options.from), weight);
 }
 
-void Add(CalibrationWindows& all, const TokenInput& input, const std::string& cut,
+void Add(CalibrationWindows& all, const TokenInput& input, double share, const std::string& cut,
          std::vector<ScoredSequence> sequences) {
-  CalibratedOn& on =
-      all.files.emplace_back(CalibratedOn{.file = input.path.filename().string(), .windows = std::ssize(sequences)});
+  CalibratedOn& on = all.files.emplace_back(
+      CalibratedOn{.file = input.path.filename().string(), .windows = std::ssize(sequences), .asked = share});
   std::vector<int32_t> seen;  // lengths and ids: the same text in other windows is another calibration
   for (const ScoredSequence& s : sequences) {
     on.tokens += std::ssize(s.tokens);
@@ -109,6 +110,17 @@ double TokensInProportion(const std::vector<Part>& parts, const std::vector<Toke
   return tokens;
 }
 
+// Second moments of fewer tokens than inputs leave directions of which nothing is known.
+void NoticeFewTokens(const CalibrationWindows& windows, const ModelConfig& config) {
+  int64_t tokens = 0;
+  for (const CalibratedOn& on : windows.files) tokens += on.tokens;
+  if (tokens < config.hidden && !config.SeesImages())
+    Notice(Formatted(
+        "--calibrate: got {} tokens, fewer than the {} inputs of most weights: what a method learns may serve "
+        "these tokens alone; try more --tokens, or a longer text",
+        tokens, config.hidden));
+}
+
 CalibrationWindows CutInputs(const CalibrationTexts& texts, std::vector<TokenInput> inputs, const ModelConfig& config,
                              const WindowOptions& options) {
   for (TokenInput& input : inputs) KeepCut(input, texts.cut);
@@ -122,9 +134,10 @@ CalibrationWindows CutInputs(const CalibrationTexts& texts, std::vector<TokenInp
     if (inputs.size() > 1 && own.tokens == 0)
       Fail("{}: got no token, its share of {:.0f} tokens of all texts; try more --tokens, or another weight",
            inputs[i].path.string(), tokens);
-    Add(all, inputs[i], CutText(texts.cut, texts.parts[i].weight, options),
+    Add(all, inputs[i], texts.parts[i].weight / weights, CutText(texts.cut, texts.parts[i].weight, options),
         AreDocuments(inputs[i].path) ? CutDocuments(inputs[i], config, own) : CutDisjoint(inputs[i], config, own));
   }
+  NoticeFewTokens(all, config);
   return all;
 }
 

@@ -41,6 +41,7 @@ struct CalibrationTexts {
 struct CalibratedOn {
   std::string file;  // without its folder
   int64_t tokens = 0, windows = 0;
+  double asked = 1;  // share of all tokens, by the weights; whole windows meet it as well as they can
 };
 
 struct CalibrationWindows {

@@ -92,8 +92,10 @@ LearnedLayer::Losses LearnedLayer::Learn(const std::vector<LayerTokens>& batches
   KeepAll();
   Losses losses{.nearest = MeanLoss(batches, body), .learned = 0};
   if (!std::isfinite(losses.nearest))
-    Fail("{}: autoround: got an error of the output that is not finite; try another calibration text, or signround",
-         where_);
+    Fail(
+        "{}: autoround: got an error of the output that is not finite, expected values within f32; try `tare stats` to "
+        "see where this model's values grow, or signround",
+        where_);
   std::vector<int64_t> tokens;
   for (const LayerTokens& batch : batches) tokens.push_back(batch.batch->Rows());
   const std::vector<std::vector<size_t>> of_steps = BatchesOfSteps(tokens, steps, seed);

@@ -24,24 +24,24 @@ std::vector<std::string_view> Split(std::string_view text) {
 template <typename T>
 T Parameter(std::string_view step, const char* expected) {
   const std::optional<T> value = ParseNumber<T>(step.substr(step.find(':') + 1));
-  if (!value) FailUsage("--method, step '{}': expected {} after the colon", step, expected);
+  if (!value) FailUsage("--method '{}': expected {} after the colon", step, expected);
   return *value;
 }
 
 double Alpha(std::string_view step) {
   const double alpha = Parameter<double>(step, "a number from 0 to 1");
-  if (!(alpha >= 0 && alpha <= 1))
-    FailUsage("--method, step '{}': expected a number from 0 to 1 after the colon", step);
+  if (!(alpha >= 0 && alpha <= 1)) FailUsage("--method '{}': expected a number from 0 to 1 after the colon", step);
   return alpha;
 }
 
 int Steps(std::string_view step) {
-  constexpr int kMostSteps = 10000;
-  const int steps = Parameter<int>(step, "a whole number");
-  if (steps < 1 || steps > kMostSteps)
-    FailUsage("--method, step '{}': expected 1 to {} steps after the colon", step, kMostSteps);
+  constexpr const char* kExpected = "1 to 10000 steps";
+  const int steps = Parameter<int>(step, kExpected);
+  if (steps < 1 || steps > 10000) FailUsage("--method '{}': expected {} after the colon", step, kExpected);
   return steps;
 }
+
+constexpr const char* kSeed = "a whole number below 2^64";
 
 // "name:STEPS:SEED"
 void ReadStepsAndSeed(std::string_view step, int& steps, uint64_t& seed) {
@@ -49,7 +49,7 @@ void ReadStepsAndSeed(std::string_view step, int& steps, uint64_t& seed) {
   steps = Steps(step.substr(0, before_seed));
   if (before_seed == std::string_view::npos) return;
   const std::optional<uint64_t> read = ParseNumber<uint64_t>(step.substr(before_seed + 1));
-  if (!read) FailUsage("--method, step '{}': expected a whole number after the second colon", step);
+  if (!read) FailUsage("--method '{}': expected {} after the second colon", step, kSeed);
   seed = *read;
 }
 
@@ -72,7 +72,7 @@ void ReadGptqWords(std::string_view step, QuantizeMethod& method) {
     const std::optional<double> damping = ParseNumber<double>(word);
     if (damped || !damping || !(*damping > 0 && *damping <= 1))
       FailUsage(
-          "--method, step '{}': got '{}', expected a damping above 0 and up to 1, or one of stored and moved, each "
+          "--method '{}': got '{}', expected a damping above 0 and up to 1, or one of stored and moved, each "
           "once",
           step, word);
     method.damping = *damping;
@@ -100,7 +100,7 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
                                                   : Equivalent::kAwq;
       if (name == step) continue;
       if (name == "hadamard") {
-        method.seed = Parameter<uint64_t>(step, "a whole number");
+        method.seed = Parameter<uint64_t>(step, kSeed);
       } else if (name == "cayley") {
         ReadStepsAndSeed(step, method.rotation_steps, method.seed);
       } else {

@@ -159,7 +159,7 @@ void CheckRotatedError(const ModelConfig& config, const Plan& plan) {
   if (!rounds)
     Fail(
         "cayley: got the plan '{}', expected one that rounds weights that read or write the residual stream; try "
-        "weights=int4/group64",
+        "weights=int4/channel",
         plan.canonical());
 }
 

@@ -13,7 +13,7 @@
 // own list of values is a format too (listed_grid.h).
 //
 // A suffix with a plus gives signed integers another range of codes: int4+full, int4+zero, int4+min, and normal values
-// a mean: normal3+mean (CodeRange).
+// and lists a mean: normal3+mean, grid(-1 0 1)+mean (CodeRange).
 #pragma once
 
 #include <algorithm>
@@ -66,7 +66,7 @@ enum class Statistic { kLargest, kMean, kRootMeanSquare };
 //   kFull   symmetric with the lowest code, -2^(b-1) .. 2^(b-1)-1
 //   kZero   0 .. 2^b-1 from the group's smallest value to its largest; a whole code, the zero point, stands for 0
 //   kMin    0 .. 2^b-1 likewise; code 0 stands for the smallest value itself
-//   kMean   of normal4 to normal1: their values, about the group's mean
+//   kMean   of normal4 to normal1 and lists: their values times the group's deviation, about its mean
 enum class CodeRange { kOwn, kFull, kZero, kMin, kMean };
 
 struct FormatInfo {
@@ -268,7 +268,15 @@ constexpr Format WithoutRange(Format format) {
   return row < kRangedFrom ? format : static_cast<Format>(row % kRangedFrom);
 }
 
+// A list of values, without a range.
+constexpr bool IsListed(Format format) {
+  const auto row = static_cast<size_t>(format);
+  return kFormats.size() <= row && row < kRangedFrom;
+}
+
 constexpr const FormatInfo& RangedInfo(Format format) {
+  const Format base = WithoutRange(format);
+  if (static_cast<size_t>(base) >= kFormats.size()) return ListedAboutMean(base);
   const auto about_mean = std::ranges::find(kMeanInfos, format, &FormatInfo::format);
   if (about_mean != kMeanInfos.end()) return *about_mean;
   return *std::ranges::find(kRangedInfos, format, &FormatInfo::format);

@@ -24,6 +24,8 @@ struct Listed {
   std::string name;
   std::array<float, 256> values;
   FormatInfo info;
+  std::string name_about_mean;
+  FormatInfo about_mean;
 };
 
 // A slot is written once, before anyone gets its number, so whoever has the number may read it without the lock.
@@ -51,6 +53,12 @@ std::unique_ptr<Listed> MakeListed(const std::string& name, std::span<const floa
                   .name = listed->name,
                   .bits = BitsFor(values.size()),
                   .grid = {.largest = LargestOf(values), .levels = std::span(listed->values).first(values.size())}};
+  listed->name_about_mean = name + "+mean";
+  listed->about_mean = listed->info;
+  listed->about_mean.format = WithRange(listed->info.format, CodeRange::kMean);
+  listed->about_mean.name = listed->name_about_mean;
+  listed->about_mean.statistic = Statistic::kRootMeanSquare;
+  listed->about_mean.range = CodeRange::kMean;
   return listed;
 }
 
@@ -109,6 +117,8 @@ Format ListedFormat(std::string_view name) {
 }
 
 const FormatInfo& ListedInfo(Format format) { return At(format).info; }
+
+const FormatInfo& ListedAboutMean(Format format) { return At(format).about_mean; }
 
 const std::array<float, 256>& ListedValues(Format format) { return At(format).values; }
 

@@ -2,6 +2,7 @@
 // Formats whose grid is any list of values, with an f32 scale for the values that the plan names:
 //
 //   grid(-1 -0.25 0 0.5 1)     2 to 256 values, rising; the largest magnitude of a group becomes the list's largest
+//   grid(-1.5 -0.4 0.5 1.6)+mean   of keys and values: in units of the group's deviation about its mean (CodeRange)
 //
 // The name is the list, so plans, results and files with the same name use the same grid and need no other file. Codes
 // are indices of 2, 4, 6 or 8 bits. These formats live as long as the process and are numbered after kFormats.
@@ -32,6 +33,8 @@ std::string GridName(std::span<const float> values);
 Format ListedFormat(std::string_view name);
 
 const FormatInfo& ListedInfo(Format format);
+// The same list with CodeRange::kMean; format: the list's own.
+const FormatInfo& ListedAboutMean(Format format);
 // The value of each index; NaN after the last value.
 const std::array<float, 256>& ListedValues(Format format);
 

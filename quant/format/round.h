@@ -21,8 +21,8 @@
 //           code = clamp(round_half_even(x * inv) + zero)     value = (code - zero) * scale
 //   +min    inv and scale likewise, of low = smallest and high = largest
 //           code = clamp(round_half_even((x - low) * inv))    value = code * scale + low
-//   +mean   of normal4 to normal1: low = mean - deviation, high = mean + deviation, the root of the mean square about
-//           the mean; scale = (high - low) / 2, value = code * scale + (low + high) / 2
+//   +mean   of normal4 to normal1 and lists: low = mean - deviation, high = mean + deviation, which is the root of the
+//           mean square about the mean; scale = (high - low) / 2, value = code * scale + (low + high) / 2
 //
 // A range below 2^-100 has scale 0 and codes 0: the values become 0 (+zero) or the smallest of them (+min), so that a
 // group of equal values is exact with +min. Sources: +full is what compressed-tensors and GPTQ call symmetric; +zero is

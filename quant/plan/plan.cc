@@ -252,27 +252,6 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   if (options.mse && options.percentile) Refuse(at, "mse or a percentile, not both: each chooses where to clip");
 }
 
-void AppendItems(std::string& items, const IndexRanges& ranges, char letter) {
-  for (const auto& [first, last] : ranges) {
-    items += Formatted("{}{}{}", items.empty() ? "" : ",", letter, first);
-    if (last > first) items += Formatted("-{}", last);
-  }
-}
-
-std::string TextOf(const Selector& selector) {
-  std::string items;
-  AppendItems(items, selector.layers, 'l');
-  AppendItems(items, selector.heads, 'h');
-  AppendItems(items, selector.maps, 'm');
-  AppendItems(items, selector.experts, 'e');
-  return items.empty() ? items : Formatted("[{}]", items);
-}
-
-std::string TextOf(const Rule& rule) {
-  const std::string format = tare::TextOf(rule.format, rule.granularity);
-  return Formatted("{}{}={}{}", rule.name, TextOf(rule.selector), format, TextOf(rule.options));
-}
-
 // What "+zero" makes of a rule's format; nullopt where the word is no range that the site may have.
 std::optional<CodeRange> RangeOf(const SiteClass& site_class, std::string_view word) {
   if (!HasWord(site_class.options, word)) return std::nullopt;
@@ -291,10 +270,11 @@ bool Parser::TakeRange(const SiteClass& site_class, Format& format) {
   }
   if (Info(format).range != CodeRange::kOwn) Refuse(at, "one of full, zero, min and mean at most");
   const Format ranged = WithRange(format, *range);
+  const bool about_mean = *range == CodeRange::kMean;
   if (!std::ranges::contains(kRangedInfos, ranged, &FormatInfo::format) &&
-      !std::ranges::contains(kMeanInfos, ranged, &FormatInfo::format))
+      !std::ranges::contains(kMeanInfos, ranged, &FormatInfo::format) && !(about_mean && IsListed(format)))
     RefuseAt(at, Formatted("got '{}' with {}, expected {} with it", word, Info(format).name,
-                           word == "mean" ? "normal4 to normal1" : "int8, int6, int4, int3 or int2"));
+                           about_mean ? "normal4 to normal1 or a grid(...)" : "int8, int6, int4, int3 or int2"));
   format = ranged;
   return true;
 }
@@ -384,12 +364,6 @@ std::vector<Rule> Parser::Rules() {
 }
 
 }  // namespace
-
-std::string TextOf(Format format, Granularity granularity) {
-  const std::string_view name = Info(format).name, base = Info(WithoutRange(format)).name;
-  const std::string shared = HasCodes(format) && Info(format).block == 0 ? "/" + Name(granularity) : "";
-  return Formatted("{}{}{}", base, shared, name.substr(base.size()));
-}
 
 Plan Plan::Parse(std::string_view text) {
   Plan plan;

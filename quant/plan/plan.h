@@ -11,7 +11,8 @@
 //   format   = a name of format.h | "grid(" value {" " value} ")"
 //   selector = "[" item {"," item} "]"            item = l, h, m or e with a number or a range a-b: [l0-3,h2,m1]
 //   option   = full | zero | min | mean                another range of codes (CodeRange), for integers of weights, k
-//              and v and for normal4 to normal1 of k and v; at most one. It becomes part of the rule's format
+//              and v, and mean for normal4 to normal1 and lists of k and v; at most one. It becomes part of the
+//              rule's format
 //            | smooth | hadamard[<n>] | sketch | maxshift | sink | keep<n> | outliers<percent> | static
 //            | p<percent> | mse | prerotary | unnormalized
 //
@@ -99,6 +100,9 @@ struct Rule {
   // An f32 rule without options, which changes nothing.
   bool Exempts() const { return format == Format::kF32 && options == RuleOptions{}; }
 };
+
+// Canonical, as `text` is: of a rule that was changed, the new text.
+std::string TextOf(const Rule& rule);
 
 // Splits at the commas outside brackets: "q,attn_logits[l0,m1]" has two rules. Empty for an empty text.
 std::vector<std::string_view> SplitRules(std::string_view text);

@@ -1,31 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matching of rules, and a plan's canonical spelling; the parser is in plan.cc.
+// Matching of rules; the parser is in plan.cc.
 #include <algorithm>
 
-#include "quant/base/formatted.h"
-#include "quant/file/sha256.h"
 #include "quant/format/hadamard.h"
 #include "quant/plan/plan.h"
 
 namespace tare {
-
-std::string TextOf(const RuleOptions& options) {
-  std::string text;
-  if (options.smooth) text += "+smooth";
-  if (options.hadamard) text += "+hadamard";
-  if (options.hadamard && options.hadamard->channels > 0) text += Formatted("{}", options.hadamard->channels);
-  if (options.sketch) text += "+sketch";
-  if (options.max_shift) text += "+maxshift";
-  if (options.sink) text += "+sink";
-  if (options.keep > 0) text += Formatted("+keep{}", options.keep);
-  if (options.outliers) text += Formatted("+outliers{}", *options.outliers);  // 0.01 .. 50: never with an exponent
-  if (options.static_scale) text += "+static";
-  if (options.percentile) text += Formatted("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
-  if (options.mse) text += "+mse";
-  if (options.prerotary) text += "+prerotary";
-  if (options.unnormalized) text += "+unnormalized";
-  return text;
-}
 
 const Hadamard* RuleOptions::Rotation(int64_t channels) const {
   return hadamard ? &PlanRotation(channels, *hadamard) : nullptr;
@@ -76,20 +56,6 @@ bool Plan::NamesCaches() const {
 bool Plan::HasStaticScales() const {
   return std::ranges::any_of(rules_,
                              [](const Rule& rule) { return rule.format != Format::kF32 && rule.options.static_scale; });
-}
-
-std::string Plan::canonical() const {
-  std::string text;
-  for (const Rule& rule : rules_) {
-    if (!text.empty()) text += ',';
-    text += rule.text;
-  }
-  return text.empty() ? "f32" : text;
-}
-
-std::string Plan::hash() const {
-  const std::string text = canonical();
-  return Sha256Hex(std::as_bytes(std::span(text))).substr(0, 16);
 }
 
 }  // namespace tare

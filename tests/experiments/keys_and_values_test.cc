@@ -135,7 +135,7 @@ TEST(KeysAndValues, WhatHasNoMeaningIsRefusedByRule) {
   refused("k=normal2/head", "got normal2 with a scale per head, expected one per token, channel, group<N> or");
   refused("v=normal4/token+mse", "got normal4 with a clip, expected the root of the mean square of the values at hand");
   refused("k=normal2/channel+static", "got normal2 with a clip");
-  refused("k=int4/token+mean", "got 'mean' with int4, expected normal4 to normal1 with it");
+  refused("k=int4/token+mean", "got 'mean' with int4, expected normal4 to normal1 or a grid(...) with it");
   refused("k=normal4/token+min", "got 'min' with normal4, expected int8, int6, int4, int3 or int2 with it");
   refused("weights=normal4/channel+mean", "got 'mean', expected one of full zero min hadamard mse");
   refused("k=int4/head+outliers1", "got +outliers with a scale of the whole tensor or head");
@@ -197,6 +197,19 @@ TEST(KeysAndValues, NormalLevelsAboutTheMean) {
   const std::vector<float> large(kTokens * kWidth, 2e38f);  // the sum of two is beyond f32
   EXPECT_EQ(Rounded("v=normal1/token+mean", Site::kV, large), large);
   EXPECT_EQ(Plan::Parse("k = normal3/channel+prerotary+mean").canonical(), "k=normal3/channel+mean+prerotary");
+}
+
+// A list about the mean has the values of a format with the same ones; without a mean its largest is the largest.
+TEST(KeysAndValues, ListedLevelsAboutTheMean) {
+  const std::vector<float> x = RandomNormal(kTokens * kWidth, 8);
+  const std::string list = GridName(kLloydMax2Levels);
+  EXPECT_EQ(Rounded("k=" + list + "/channel+mean+outliers1", Site::kK, x),
+            Rounded("k=normal2/channel+mean+outliers1", Site::kK, x));
+  EXPECT_NE(Rounded("k=" + list + "/channel", Site::kK, x), Rounded("k=" + list + "/channel+mean", Site::kK, x));
+  EXPECT_EQ(Plan::Parse("v=grid(-1 0 1.50)/token+mean").canonical(), "v=grid(-1 0 1.5)/token+mean");
+  for (const char* refused : {"v=grid(-1 0 1)/head+mean", "v=grid(-1 0 1)/token+mean+mse", "v=grid(-1 0 1)/token+zero"})
+    EXPECT_THAT(Call([&] { SimulatedPlan(refused, Config()); }), ThrowsMessage<Error>(HasSubstr("grid(-1 0 1)")))
+        << refused;
 }
 
 // One value of 75 in each channel, the farthest from the median, and a range of the others.

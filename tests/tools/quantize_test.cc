@@ -54,6 +54,23 @@ TEST(QuantizeCommand, RotationsAreLearnedOnACalibrationText) {
   EXPECT_THAT(RunTare({"inspect", folder / "cayley:1:3+rtn"}).out, HasSubstr(", method cayley:1:3+rtn\n"));
 }
 
+TEST(QuantizeCommand, SharesOfTextsThatWindowsMissAreSaid) {
+  const TemporaryFolder folder;
+  const std::string other = TARE_SOURCE_DIR "/experiments/pair/nowhere.txt";
+  const auto made = [&](const std::string& texts) {
+    const Outcome outcome =
+        RunTare({"quantize", PairFolder("novels-standard"), "--plan", "q_proj.w[l0]=int4/group16", "--method", "gptq",
+                 "--calibrate", texts, "--window", "512", "--tokens", "2000", "--out", folder / "q.h5"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_THAT(made(kText + ":3," + other),
+              HasSubstr("heldout.txt, 1024 tokens in 2 windows (67 %, asked 75 %); nowhere.txt, 501 tokens in 1 window "
+                        "(33 %, asked 25 %)\n"));
+  EXPECT_THAT(made(kText + "," + other),
+              HasSubstr("heldout.txt, 512 tokens in 1 window; nowhere.txt, 512 tokens in 1 window\n"));
+}
+
 TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-standard");

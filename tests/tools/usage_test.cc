@@ -38,6 +38,11 @@ TEST(Usage, MissingAndInvalidValuesNameTheCommand) {
               StartsWith("tare bench forward: --layers: got '0', expected a whole number from 1 to 1000\n"));
   EXPECT_THAT(RunTare({"quantize", "M", "--method", "quip", "--out", "Q.h5"}).err,
               StartsWith("tare quantize: --method: 'quip': got step 'quip', expected hadamard"));
+  EXPECT_THAT(
+      RunTare({"quantize", "M", "--method", "signround:99999999999", "--out", "Q.h5"}).err,
+      StartsWith("tare quantize: --method: 'signround:99999999999': expected 1 to 10000 steps after the colon\n"));
+  EXPECT_THAT(RunTare({"search", "M", "--within", "x"}).err,
+              StartsWith("tare search: --within: got 'x', expected a number\n"));
 }
 
 // An option that would change nothing is refused.

@@ -54,11 +54,12 @@ GroupScale ScaleOfEnds(std::span<const float> values, const Rule& rule) {
 // Rounds a group by one scale: of `clip`, or with a zero point, a minimum or a mean of what lies in `sharing`, all of
 // its values but outliers.
 void RoundBy(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, float clip,
-             std::span<const float> sharing, float of_tensor) {
+             std::span<const float> sharing, float of_tensor, const SimulatedQuantizer::SeeGroup& see) {
   const std::span<float> values = group.values;
   if (HasOffset(rule.format)) {
     const GroupScale scale = ScaleOfEnds(sharing, rule);
     CheckScale(block, group, clip, scale.scale.scale, rule.format);
+    if (see) see(block.key(), sharing, scale);
     return RoundedValues(values.data(), std::ssize(values), scale, rule.format, values.data());
   }
   const Scale scale = ScaleFor(clip, rule.format, of_tensor);
@@ -66,11 +67,12 @@ void RoundBy(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, 
   FakeQuantize(values.data(), values.size(), scale, rule.format);
 }
 
-void QuantizeOthers(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, float of_tensor) {
+void QuantizeOthers(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, float of_tensor,
+                    const SimulatedQuantizer::SeeGroup& see) {
   const SetApart apart(group.values, rule.format, *rule.options.outliers);
   const std::span<const float> others = apart.others();
   if (others.empty()) return;
-  RoundBy(block, group, rule, DynamicClip(rule, others, AbsMax(others.data(), others.size())), others, of_tensor);
+  RoundBy(block, group, rule, DynamicClip(rule, others, AbsMax(others.data(), others.size())), others, of_tensor, see);
   apart.Restore(group.values);
 }
 
@@ -150,11 +152,11 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
     // The survey has looked at these values already.
     const float absmax = surveyed ? known.front() : CheckedAbsmax(block, values, group.row, group.row_step);
     if (zero_point) return QuantizeWithZeroPoint(values, rule.format);
-    if (rule.options.outliers) return QuantizeOthers(block, group, rule, of_tensor);
+    if (rule.options.outliers) return QuantizeOthers(block, group, rule, of_tensor, see_group_);
     const float clip = known.empty()       ? DynamicClip(rule, values, absmax)
                        : known.size() == 1 ? known.front()
                                            : known[static_cast<size_t>(group.column)];
-    RoundBy(block, group, rule, clip, values, of_tensor);
+    RoundBy(block, group, rule, clip, values, of_tensor, see_group_);
   });
 }
 

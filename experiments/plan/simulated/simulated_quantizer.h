@@ -25,13 +25,16 @@
 // which it used.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/shared_scales.h"
 #include "experiments/plan/simulated/row_change.h"
 #include "kernels/cache/key_rotary.h"
+#include "quant/format/round.h"
 #include "quant/observe/site_visitor.h"
 
 namespace tare {
@@ -43,6 +46,11 @@ class SimulatedQuantizer : public SiteVisitor {
 
   // By layer, for +prerotary; before any block is shown.
   void SetKeyRotaries(std::vector<std::shared_ptr<const KeyRotary>> of_layers) { rotaries_ = std::move(of_layers); }
+
+  // Shown each group of a format with an offset before it is rounded: the values that determine its scale, all but
+  // outliers, and the scale. Called on several threads at once; before any block is shown.
+  using SeeGroup = std::function<void(const SiteKey& key, std::span<const float> values, const GroupScale& scale)>;
+  void OnGroup(SeeGroup see) { see_group_ = std::move(see); }
 
   bool Wants(Site site, std::optional<int> layer) const override;
   bool Changes() const override { return true; }
@@ -57,6 +65,7 @@ class SimulatedQuantizer : public SiteVisitor {
 
   const ResolvedPlan& plan_;
   std::vector<std::shared_ptr<const KeyRotary>> rotaries_;
+  SeeGroup see_group_;
   SharedMaxima maxima_;  // gathered by the survey
 };
 

@@ -2,15 +2,19 @@
 // Second moments against sums from a visitor of a whole forward pass; residual streams against that pass.
 #include "experiments/quantize/calibration_pass.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <mutex>
 #include <numeric>
 
 #include "experiments/model/sites_of_model.h"
+#include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -73,6 +77,21 @@ TEST(CalibrationPass, MomentsAreTheSumsOfTheForwardPass) {
       calibration.Advance(layer);
     }
   }
+}
+
+// A model whose values overflow is named with the place, not the text.
+TEST(CalibrationPass, ValuesBeyondF32AreNamed) {
+  EditedCheckpoint golden(GoldenFolder("llama-gqa"));
+  EditedCheckpoint::Tensor& weight = golden.tensors.at("model.layers.0.self_attn.v_proj.weight");
+  for (size_t i = 0; i < 64; ++i) weight.SetBits(i, std::bit_cast<uint32_t>(1e30f));
+  const TemporaryFolder folder;
+  golden.Write(folder / "huge");
+  Model model(folder / "huge");
+  CalibrationPass calibration(model, Sequences());
+  calibration.MomentsOf(0, Site::kQProjIn);
+  EXPECT_THAT([&] { calibration.MomentsOf(0, Site::kOProjIn); },
+              testing::ThrowsMessage<Error>(
+                  testing::HasSubstr("huge: layer 0, o_proj.in: got values whose squares are beyond f32, or NaN")));
 }
 
 // With one layer rounded, what the next one sees has moved from what the model as stored sees.

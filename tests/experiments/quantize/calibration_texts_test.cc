@@ -8,6 +8,7 @@
 #include "experiments/model/config.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
+#include "quant/base/notice.h"
 #include "quant/file/atomic_file.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"
@@ -75,6 +76,25 @@ TEST_F(CalibrationTextsTest, TextsShareTheTokens) {
   EXPECT_EQ(two.sequences.size(), 30u);
   EXPECT_THAT(two.provenance, HasSubstr("; b.txt, sha256 "));
   EXPECT_EQ(Cut(Path("b.txt") + "," + Path("a.txt") + ":2", options).files[1].windows, 20);
+}
+
+// Whole windows miss the proportion of few tokens: what was asked stands beside what came of it.
+TEST_F(CalibrationTextsTest, WhatTheWeightsAskForIsKept) {
+  const CalibrationWindows cut = Cut(Path("a.txt") + ":3," + Path("b.txt"), {.window = 33, .tokens = 120});
+  ASSERT_EQ(cut.files.size(), 2u);
+  EXPECT_EQ(cut.files[0].asked, 0.75);
+  EXPECT_EQ(cut.files[1].asked, 0.25);
+  EXPECT_EQ(Cut(Path("a.txt"), {.window = 33}).files[0].asked, 1);
+}
+
+TEST_F(CalibrationTextsTest, FewTokensAreNoticed) {
+  static std::string noticed;
+  OnNotice([](const std::string& text) { noticed += text; });
+  Cut(Path("a.txt"), {.window = 33, .tokens = 990});
+  EXPECT_EQ(noticed, "");
+  Cut(Path("a.txt"), {.window = 33, .tokens = 9});
+  OnNotice(nullptr);
+  EXPECT_THAT(noticed, HasSubstr("--calibrate: got 10 tokens, fewer than the 256 inputs"));
 }
 
 // The text that is too short keeps its share, and the other gets less.

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/observe/learned_levels.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/calibrate/best_levels.h"
+
+namespace tare {
+namespace {
+
+bool HasLevels(const Rule& rule) { return Info(rule.format).range == CodeRange::kMean; }
+
+// What each rule rounds in each layer. The places are made before threads count.
+class CountedRules {
+ public:
+  CountedRules(const Plan& plan, const ModelSites& model) : plan_(plan) {
+    for (const Rule& rule : plan.rules()) {
+      for (int layer = 0; HasLevels(rule) && layer < model.layers; ++layer) counted_[{&rule, layer}];
+    }
+    if (counted_.empty())
+      FailUsage(
+          "--plan '{}': got no rule with levels to learn, expected k or v in normal4 to normal1, or a grid(...), with "
+          "+mean; try k=normal3/channel+mean,v=normal3/token+mean",
+          plan.canonical());
+  }
+
+  void See(const SiteKey& key, std::span<const float> values, const GroupScale& scale) {
+    const Rule* const rule = plan_.Match(key);
+    if (scale.scale.inv == 0 || !HasLevels(*rule)) return;  // equal values, which any levels hold, or integers
+    Counted& counted = counted_.at({rule, *key.layer});
+    const std::lock_guard lock(counted.mutex);
+    counted.counts.Add(values, scale.origin, scale.scale.inv);
+  }
+
+  const LevelCounts& Of(const Rule& rule, int layer) const { return counted_.at({&rule, layer}).counts; }
+
+ private:
+  struct Counted {
+    std::mutex mutex;
+    LevelCounts counts;
+  };
+  const Plan& plan_;
+  std::map<std::pair<const Rule*, int>, Counted> counted_;
+};
+
+LayerLevels LevelsOf(const Rule& rule, int layer, const LevelCounts& counts) {
+  const std::span<const float> own = Info(rule.format).grid.levels;
+  LayerLevels found{.site = rule.sites.front(), .layer = layer, .rule = rule.text, .values = counts.total()};
+  try {
+    found.levels = BestLevels(counts, static_cast<int>(own.size()));
+  } catch (const Error& error) {
+    Fail("{}, layer {}: {}", Name(found.site), layer, error.what());
+  }
+  found.loss = LevelLoss(counts, own);
+  found.learned_loss = LevelLoss(counts, found.levels);
+  return found;
+}
+
+// The rule for this layer alone, with the learned levels.
+std::string RuleText(Rule rule, const LayerLevels& learned) {
+  rule.selector.layers = {{learned.layer, learned.layer}};
+  rule.format = WithRange(ListedFormat(GridName(learned.levels)), CodeRange::kMean);
+  return TextOf(rule);
+}
+
+}  // namespace
+
+LearnedLevels LearnLevels(Model& model, const Plan& plan, const std::vector<ScoredSequence>& sequences,
+                          const Progress& progress) {
+  const ModelSites sites = ModelSitesOf(model);
+  PlanRun run(plan, Carrying::kSimulated, sites);
+  run.RefuseCache("levels");
+  CountedRules counted(run.plan(), sites);
+  run.OnGroup([&](const SiteKey& key, std::span<const float> values, const GroupScale& scale) {
+    counted.See(key, values, scale);
+  });
+  ForwardAll(model, run.Begin(model), sequences, progress, [](const TokenBatch&, size_t) {});
+  LearnedLevels all;
+  std::string text;
+  const auto add = [&text](const std::string& rule) { text += (text.empty() ? "" : ",") + rule; };
+  for (const Rule& rule : run.plan().rules()) {
+    if (!HasLevels(rule)) add(rule.text);
+    for (int layer = 0; HasLevels(rule) && layer < sites.layers; ++layer) {
+      const LevelCounts& counts = counted.Of(rule, layer);
+      if (counts.total() == 0) continue;  // not selected, or later rules take all of it
+      all.layers.push_back(LevelsOf(rule, layer, counts));
+      add(RuleText(rule, all.layers.back()));
+    }
+  }
+  if (all.layers.empty()) Fail("levels: got no group of different values, expected some; try more tokens");
+  all.plan = Plan::Parse(text);
+  return all;
+}
+
+}  // namespace tare

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare levels: levels of keys and values learned on a calibration text (experiments/observe/learned_levels.h).
+#include <memory>
+
+#include "experiments/observe/learned_levels.h"
+#include "experiments/quantize/calibration_texts.h"
+#include "experiments/table/table.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json_value.h"
+#include "quant/plan/grid_files.h"
+#include "tools/files.h"
+#include "tools/help.h"
+#include "tools/run_options.h"
+
+namespace tare {
+namespace {
+
+struct LevelsArguments {
+  std::string model, plan, calibrate, out, json;
+  WindowOptions windows{.tokens = 32768};
+  MachineOptions machine;
+};
+
+constexpr const char* kLevelsLegend =
+    "loss: mean square error of a value, in shares of its group's variance, by the plan's own levels and by the "
+    "learned\n"
+    "ones, on the calibration text itself.";
+
+Table TableOfLevels(const LearnedLevels& learned) {
+  const Columns<LayerLevels> columns{
+      {{.name = "site", .title = "site", .side = Side::kLeft}, [](const LayerLevels& l) { return Name(l.site); }},
+      {{.name = "layer", .title = "layer"}, &LayerLevels::layer},
+      {{.name = "rule"}, &LayerLevels::rule},
+      {{.name = "values", .title = "values"}, &LayerLevels::values},
+      {Number("loss", "loss", "{:.4f}"), &LayerLevels::loss},
+      {Number("learned_loss", "learned", "{:.4f}"), &LayerLevels::learned_loss},
+      {{.name = "levels"}, &LayerLevels::levels}};
+  return TableOf(columns, learned.layers);
+}
+
+void Run(const LevelsArguments& options) {
+  const CalibrationTexts texts = CalibrationTexts::Parse(options.calibrate);
+  std::vector<std::string> inputs{options.model};
+  for (const CalibrationTexts::Part& part : texts.parts) inputs.push_back(part.file.string());
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.out, options.json});
+  const Plan plan = Plan::Parse(options.plan);
+  Model model(options.model, options.machine.Apply());
+  const CalibrationWindows windows = CutCalibration(texts, model, options.windows);
+  ProgressLine line("levels");
+  const LearnedLevels learned = LearnLevels(model, plan, windows.sequences, line.Callback());
+  const Table table = TableOfLevels(learned);
+  if (PrintsTables(options.json))
+    PrintText("{}: levels of {}\n\n{}\n{}\n\n{}\n", model.Name(), plan.canonical(), TableText(table), kLevelsLegend,
+              learned.plan.canonical());
+  if (!options.out.empty()) WriteFileAtomically(options.out, learned.plan.canonical() + "\n");
+  WriteJson(options.json, {{"schema", "tare.levels/1"},
+                           {"model", model.Name()},
+                           {"calibration", windows.provenance},
+                           {"plan", plan.canonical()},
+                           {"learned_plan", learned.plan.canonical()},
+                           {"layers", TableJson(table)}});
+}
+
+}  // namespace
+
+void AddLevels(CLI::App& app) {
+  auto options = std::make_shared<LevelsArguments>();
+  CLI::App* command =
+      app.add_subcommand("levels", "learn levels of keys and values on a calibration text, as KVQuant does");
+  command
+      ->add_option("MODEL", options->model,
+                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
+      ->required();
+  command
+      ->add_option("--plan", options->plan,
+                   "plan with +mean in rules of k and v, whose levels are learned: k=normal3/channel+mean+outliers1")
+      ->transform(WithGridFiles)
+      ->required();
+  command
+      ->add_option("--calibrate", options->calibrate,
+                   "calibration text or ids, or several with weights, as tare quantize takes them; not the text that "
+                   "is evaluated")
+      ->required();
+  AddWindowOptions(*command, options->windows);
+  command->add_option("--out", options->out, "write the plan with the learned levels to this file");
+  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  options->machine.AddTo(*command);
+  AddQuiet(*command);
+  command->footer(std::string(kLevelsLegend) + "\n\n" +
+                  Examples({"tare levels experiments/pair/novels-differential --plan "
+                            "k=normal3/channel+mean+outliers1+prerotary,v=normal3/token+mean+outliers1 --calibrate "
+                            "experiments/pair/heldout.txt --tokens 16384 --out levels.txt",
+                            "tare eval experiments/pair/novels-differential --plan \"$(cat levels.txt)\" --tasks "
+                            "perplexity=experiments/pair/nowhere.txt --tokens 5110"}));
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare
