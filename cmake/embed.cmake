@@ -28,10 +28,11 @@ asm(".section .rodata\n"
 @blocks@    ".previous\n");
 
 namespace tare {
-namespace {
 
 #pragma GCC visibility push(hidden)
 @externs@#pragma GCC visibility pop
+
+namespace {
 
 struct File {
   std::string_view name, bytes;

@@ -10,6 +10,16 @@ if(TARE_SANITIZE)
   target_compile_options(tare_flags INTERFACE -fsanitize=${TARE_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
   target_link_options(tare_flags INTERFACE -fsanitize=${TARE_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)  # as g++ says it
+    foreach(sanitizer address thread)
+      if(TARE_SANITIZE MATCHES ${sanitizer})
+        string(TOUPPER ${sanitizer} name)
+        target_compile_definitions(tare_flags INTERFACE __SANITIZE_${name}__)
+      endif()
+    endforeach()
+    target_sources(tare_flags INTERFACE
+                   $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${PROJECT_SOURCE_DIR}/cmake/leaks.cc>)
+  endif()
 endif()
 # At every use of an address UBSan checks that it is not null, is aligned, lies in its object and did not wrap. These
 # checks are a fifth of the time that a sanitized source takes to compile. Targets that link this, after tare_flags, go

@@ -45,7 +45,7 @@ fi
 python=()
 if [ $module = ON ]; then
   python=(--python "PYTHONPATH=$PWD/build/release/python" --python python3)
-  preloaded=$(g++ -print-file-name=libasan.so):$(g++ -print-file-name=libstdc++.so)
+  preloaded=$(clang++ -print-file-name=libclang_rt.asan-$(uname -m).so):$(g++ -print-file-name=libstdc++.so)
   for word in "LD_PRELOAD=$preloaded" "PYTHONPATH=$PWD/build/asan/python" \
     ASAN_OPTIONS=exitcode=99:detect_leaks=0:max_allocation_size_mb=4096:allocator_may_return_null=1 python3; do
     python+=(--sanitized-python "$word")

@@ -6,7 +6,7 @@
 #   --lint   also clang-format and clang-tidy (and an omp.h for clang)
 #   --python also packages to build and test the Python module
 #   --slurm  also Slurm, to test tools/cluster/slurm.sh
-#   --fuzz   also clang with libFuzzer, and the tools that measure coverage
+#   --fuzz   also clang, for the sanitizers and libFuzzer, and the tools that measure coverage
 #   --ccache also ccache, for whoever builds twice
 #
 # For Debian 13 or later and Ubuntu 25.04 or later, as root or as a user with sudo. The script checks the versions on

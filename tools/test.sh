@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-presets='asan release' static_checks=yes tidy= werror=ON together=ON
+presets='asan release' static_checks=yes sanitized= tidy= werror=ON together=ON
 case "${1:-}" in
   '') ;;
   --quick) presets=dev static_checks= ;;
@@ -78,7 +78,8 @@ clang_format() { sources -name '*.h' -o -name '*.cc' | xargs -0 clang-format --d
 clang_tidy() \
   { sources -name '*.cc' ! -path 'tests/*' | xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/release --quiet; }
 
-tools/setup.sh ${static_checks:+--lint --python --slurm}
+[ "$presets" = dev ] || sanitized=yes
+tools/setup.sh ${sanitized:+--fuzz} ${static_checks:+--lint --python --slurm}
 [ -z "$static_checks" ] || check 'clang-format' clang_format
 for preset in $presets; do run_preset "$preset"; done
 [ -z "$tidy" ] || check 'clang-tidy' clang_tidy

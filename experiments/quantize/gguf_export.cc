@@ -190,7 +190,7 @@ class GgufJob {
     const Source source = SourceOf(name);
     NewTensor tensor{FileNameOf(name), &InfoOf(TensorType::kF32), {source.out}, {}};
     const float added = architecture_.norms_add_one && name.ends_with("norm.weight") ? 1.0f : 0.0f;
-    tensor.fill = [=, this](std::span<std::byte> data) {
+    tensor.fill = [=](std::span<std::byte> data) {
       for (int64_t i = 0; i < source.out; ++i) {
         float value = 0;
         source.read(i, &value);

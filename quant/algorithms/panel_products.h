@@ -4,8 +4,9 @@
 //   sums[j][r] += sum over k of m[k][j] x[k][r]
 //
 // The rows r are the lanes of vectors: a factor x [k] and a sum are kRowsTogether values, one of each row. The matrix
-// lies in panels of kPanel columns, [k][kPanel] each. Products are added one after another and none is fused, so a sum
-// is bit for bit that of a plain loop over k, on any instruction set and however the k are cut into calls.
+// lies in panels of kPanel columns, [k][kPanel] each. Products are added one after another by fused multiply-adds, so a
+// sum is bit for bit that of a loop of std::fma over k, on any instruction set and however the k are cut into calls.
+// Processors without them (x86 before 2013) compute them in software, very slowly.
 #pragma once
 
 #include <cstdint>

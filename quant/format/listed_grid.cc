@@ -29,9 +29,9 @@ struct Listed {
 };
 
 // A slot is written once, before anyone gets its number, so whoever has the number may read it without the lock.
-std::mutex lock;
+std::mutex listing;
 std::array<std::unique_ptr<Listed>, kMaxGrids> grids;
-size_t count = 0;
+size_t listed_count = 0;
 
 const Listed& At(Format format) {
   const size_t index = static_cast<size_t>(format) - kFormats.size();
@@ -49,7 +49,7 @@ std::unique_ptr<Listed> MakeListed(const std::string& name, std::span<const floa
   listed->name = name;
   listed->values.fill(std::numeric_limits<float>::quiet_NaN());
   std::ranges::copy(values, listed->values.begin());
-  listed->info = {.format = static_cast<Format>(kFormats.size() + count),
+  listed->info = {.format = static_cast<Format>(kFormats.size() + listed_count),
                   .name = listed->name,
                   .bits = BitsFor(values.size()),
                   .grid = {.largest = LargestOf(values), .levels = std::span(listed->values).first(values.size())}};
@@ -107,13 +107,13 @@ Format ListedFormat(std::string_view name) {
   name.remove_prefix(kGridMark.size());
   const std::vector<float> values = ParseGrid(name.substr(0, name.size() - 1), "grid");
   const std::string canonical = GridName(values);
-  const std::scoped_lock hold(lock);
-  for (size_t i = 0; i < count; ++i) {
+  const std::scoped_lock hold(listing);
+  for (size_t i = 0; i < listed_count; ++i) {
     if (grids[i]->name == canonical) return grids[i]->info.format;
   }
-  if (count == kMaxGrids) Fail("grid: got more than {} in one process, expected fewer", kMaxGrids);
-  grids[count] = MakeListed(canonical, values);
-  return grids[count++]->info.format;
+  if (listed_count == kMaxGrids) Fail("grid: got more than {} in one process, expected fewer", kMaxGrids);
+  grids[listed_count] = MakeListed(canonical, values);
+  return grids[listed_count++]->info.format;
 }
 
 const FormatInfo& ListedInfo(Format format) { return At(format).info; }

@@ -22,7 +22,6 @@ using DF = hn::CappedTag<float, kRowStep>;
 using DI = hn::RebindToSigned<DF>;
 using VF = hn::Vec<DF>;
 constexpr int kLanes = HWY_MAX_LANES_D(DF);
-constexpr int kVectors = kTile / kLanes;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // 2^x for x <= 0; 2^-126 below. The octave, x rounded, is added to the exponent's bits.

@@ -165,7 +165,8 @@ void AddGemma(Keys& keys, int64_t head_dim, Json& config) {
     if (const auto period = keys.Number(kPattern); period && window) config["sliding_window_pattern"] = *period;
     return;
   }
-  for (const double slides : *keys.Reals(kPattern))
+  const std::optional<std::vector<double>> by_layer = keys.Reals(kPattern);
+  for (const double slides : *by_layer)
     config["layer_types"].push_back(slides != 0 ? "sliding_attention" : "full_attention");
 }
 

@@ -146,11 +146,11 @@ std::string_view Cursor::Text(std::string_view what) {
 }
 
 std::string_view Cursor::Name(std::string_view what) {
-  constexpr size_t kMost = 1024;
+  constexpr size_t kMostShown = 1024;
   const std::string_view name = Text(what);
-  if (name.size() > kMost || !std::ranges::all_of(name, IsPrintable))
+  if (name.size() > kMostShown || !std::ranges::all_of(name, IsPrintable))
     Fail("{}: {}: got '{}' of {} bytes, expected at most {} printable characters", where_, what, Shown(name),
-         name.size(), kMost);
+         name.size(), kMostShown);
   return name;
 }
 

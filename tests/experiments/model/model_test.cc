@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "experiments/model/random_checkpoint.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -192,21 +195,32 @@ TEST(ModelTest, SequencesLongerThanThePositionsAreRefused) {
   EXPECT_THAT(Call([&] { model.Forward(batch); }), ThrowsMessage<Error>(HasSubstr("sequence 41")));
 }
 
+// |a - b| / |b| of each row of so many values; the middle one.
+double MedianChange(const std::vector<float>& a, const std::vector<float>& b, size_t width) {
+  std::vector<double> changes;
+  for (size_t begin = 0; begin < b.size(); begin += width) {
+    double size = 0, difference = 0;
+    for (size_t i = begin; i < begin + width; ++i) {
+      size += double{b[i]} * b[i];
+      difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+    }
+    changes.push_back(std::sqrt(difference / size));
+  }
+  const auto middle = changes.begin() + std::ssize(changes) / 2;
+  std::ranges::nth_element(changes, middle);
+  return *middle;
+}
+
 // Rounding each factor of each product to 8 bits of mantissa costs about 2^-9 per product; through three layers well
-// below 3 %.
+// below 3 %. Of most tokens: one near the middle between two experts may choose the other.
 TEST(ModelTest, Bf16ProductsAreNearF32AndRepeat) {
   if (!HasProducts(Math::kBf16)) GTEST_SKIP() << "no products of bf16 here";
   for (const char* name : kGoldenCheckpoints) {
     const TokenBatch batch = GoldenBatch(name);
     const std::vector<float> exact = FolderLogits(GoldenFolder(name), batch),
                              rounded = FolderLogits(GoldenFolder(name), batch, Math::kBf16);
-    double size = 0, difference = 0;
-    for (size_t i = 0; i < exact.size(); ++i) {
-      size += double{exact[i]} * exact[i];
-      difference += (double{rounded[i]} - exact[i]) * (double{rounded[i]} - exact[i]);
-    }
-    EXPECT_LT(std::sqrt(difference / size), 0.03) << name;
-    EXPECT_GT(difference, 0) << name;
+    EXPECT_LT(MedianChange(rounded, exact, exact.size() / static_cast<size_t>(batch.Rows())), 0.03) << name;
+    EXPECT_NE(rounded, exact) << name;
     EXPECT_EQ(FolderLogits(GoldenFolder(name), batch, Math::kBf16), rounded) << name;
   }
 }

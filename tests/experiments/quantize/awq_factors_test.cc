@@ -179,7 +179,7 @@ TEST(AwqFactorsOfAModel, WhatCannotBeScaledIsRefusedByName) {
     CheckAwq(LoadConfig(GoldenFolder(golden)), Plan::Parse(plan));
   };
   EXPECT_THAT(Call([&] { check("phi4flash", kPlan); }), ThrowsMessage<Error>(HasSubstr("awq: got a phi4flash model")));
-  EXPECT_THAT(Call([&] { check("llama-mha", ""); }), ThrowsMessage<Error>(HasSubstr("try weights=int4/group64")));
+  EXPECT_THAT(Call([&] { check("llama-mha", ""); }), ThrowsMessage<Error>(HasSubstr("try weights=int4/channel")));
   // A norm of its own stands between values and o_proj of a differential head.
   EXPECT_THAT(Call([&] { check("diffllama-mha", "o_proj.w=int4/group16"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("'o_proj.w=int4/group16'"), HasSubstr("a diffllama model"),

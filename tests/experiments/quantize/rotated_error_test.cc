@@ -354,7 +354,7 @@ TEST(RotatedError, WhatCannotBeLearnedIsRefusedByName) {
               ThrowsMessage<Error>(AllOf(HasSubstr("cayley: got an olmo2 model"), HasSubstr("try another method"))));
   EXPECT_THAT(Call([&] { check("llama-mha", "lm_head.w=int4/group16"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("cayley: got the plan 'lm_head.w=int4/group16'"),
-                                         HasSubstr("try weights=int4/group64"))));
+                                         HasSubstr("try weights=int4/channel"))));
   ModelConfig config = LoadConfig(GoldenFolder("llama-mha"));
   config.hidden = 36;
   EXPECT_THAT(Call([&] { CheckRotatedError(config, Plan::Parse("weights=int4/channel")); }),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Against plain loops, bit for bit.
+// Against plain loops of fused multiply-adds, bit for bit.
 #include "quant/algorithms/panel_products.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "tests/support/random_quantized.h"
@@ -23,7 +24,8 @@ void AddPlainly(const std::vector<float>& m, int64_t n, Range k, Range columns, 
                 AlignedBuffer<float>& sums) {
   for (int64_t j = columns.begin; j < columns.end; ++j) {
     for (int64_t r = 0; r < kRowsTogether; ++r) {
-      for (int64_t i = k.begin; i < k.end; ++i) sums[j * kRowsTogether + r] += m[i * n + j] * x[i * kRowsTogether + r];
+      float& sum = sums[j * kRowsTogether + r];
+      for (int64_t i = k.begin; i < k.end; ++i) sum = std::fma(m[i * n + j], x[i * kRowsTogether + r], sum);
     }
   }
 }

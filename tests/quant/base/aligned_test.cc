@@ -55,7 +55,7 @@ TEST(AlignedBuffer, MovesItsContents) {
 TEST(AlignedBuffer, RefusesSizesWhoseBytesOverflow) {
   AlignedBuffer<double> buffer;
   EXPECT_THROW(buffer.Reset(std::numeric_limits<size_t>::max() / 8 + 2), Error);
-  EXPECT_THROW(AlignedBuffer<double>(std::numeric_limits<size_t>::max()), Error);
+  EXPECT_THROW(AlignedBuffer<double>{std::numeric_limits<size_t>::max()}, Error);
 }
 
 }  // namespace

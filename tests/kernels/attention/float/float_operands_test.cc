@@ -62,7 +62,7 @@ TEST(FloatOperands, RowsKeysAndValuesLieAsTheProductsReadThem) {
   }
 }
 
-TEST(FloatOperands, IntegersAreRefused) { EXPECT_THROW(FloatOperands(ProductTypes::kU8S8), Error); }
+TEST(FloatOperands, IntegersAreRefused) { EXPECT_THROW(FloatOperands{ProductTypes::kU8S8}, Error); }
 
 }  // namespace
 }  // namespace tare

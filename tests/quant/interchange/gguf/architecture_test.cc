@@ -125,5 +125,12 @@ TEST(GgufArchitecture, GemmasLayersOfWindowsComeInPeriods) {
   EXPECT_EQ(mapped.config["query_pre_attn_scalar"], 4);
 }
 
+TEST(GgufArchitecture, GemmasLayersOfWindowsMayBeListed) {
+  const Mapped mapped(Small("gemma3")
+                          .AddNumber("gemma3.attention.sliding_window", 6)
+                          .Add("gemma3.attention.sliding_window_pattern", 9, GgufBytes::Numbers<uint8_t>(7, {0})));
+  EXPECT_EQ(mapped.config["layer_types"], nlohmann::json({"full_attention"}));
+}
+
 }  // namespace
 }  // namespace tare
