@@ -5,6 +5,7 @@
 #include <span>
 
 #include "quant/base/error.h"
+#include "quant/base/widest_vectors.h"
 #include "quant/format/nearest_integer.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
@@ -57,7 +58,9 @@ void LearnedRows::Round() {
       lanes.scale[r] = scale.scale.scale, lanes.inv[r] = scale.scale.inv;
       lanes.zero[r] = scale.zero, lanes.origin[r] = scale.origin;
     }
-    for (int64_t i = g * m_->group; i < m_->GroupEnd(g); ++i) RoundColumn(lanes, i * kRowsTogether);
+    InWidestVectors([&, end = m_->GroupEnd(g)]() TARE_INTO_CALLER {
+      for (int64_t i = g * m_->group; i < end; ++i) RoundColumn(lanes, i * kRowsTogether);
+    });
   }
 }
 
@@ -75,11 +78,13 @@ void LearnedRows::Keep(const Lanes& better) {
       if (better[r] != 0) kept_groups_[g * kRowsTogether + r] = groups_[g * kRowsTogether + r];
     }
   }
-  for (int64_t i = 0; i < m_->in; ++i) {
-    const float* __restrict const codes = &codes_[i * kRowsTogether];
-    float* __restrict const kept = &kept_codes_[i * kRowsTogether];
-    for (int64_t r = 0; r < kRowsTogether; ++r) kept[r] = better[r] != 0 ? codes[r] : kept[r];
-  }
+  InWidestVectors([&]() TARE_INTO_CALLER {
+    for (int64_t i = 0; i < m_->in; ++i) {
+      const float* __restrict const codes = &codes_[i * kRowsTogether];
+      float* __restrict const kept = &kept_codes_[i * kRowsTogether];
+      for (int64_t r = 0; r < kRowsTogether; ++r) kept[r] = better[r] != 0 ? codes[r] : kept[r];
+    }
+  });
 }
 
 // One step against the signs of the gradient.
@@ -91,7 +96,9 @@ void LearnedRows::Step(float rate) {
       rates[r] = scales_[g].scale[r] == 0 ? 0 : rate;
       StepRange(gradients.scale[r], gradients.low[r], rates[r], groups_[g * kRowsTogether + r]);
     }
-    for (int64_t i = g * m_->group; i < m_->GroupEnd(g); ++i) MoveColumn(rates, i * kRowsTogether);
+    InWidestVectors([&, end = m_->GroupEnd(g)]() TARE_INTO_CALLER {
+      for (int64_t i = g * m_->group; i < end; ++i) MoveColumn(rates, i * kRowsTogether);
+    });
   }
 }
 
@@ -106,7 +113,7 @@ void LearnedRows::Write(QuantizedMatrixBuffer& matrix) const {
 }
 
 // As round.h rounds and dequantizes, with v before rounding.
-void LearnedRows::RoundColumn(const Scales& lanes, int64_t at) {
+TARE_INTO_CALLER inline void LearnedRows::RoundColumn(const Scales& lanes, int64_t at) {
   const float* __restrict const w = &w_[at];
   const float* __restrict const v = &v_[at];
   float* __restrict const codes = &codes_[at];
@@ -121,7 +128,7 @@ void LearnedRows::RoundColumn(const Scales& lanes, int64_t at) {
   }
 }
 
-void LearnedRows::MoveColumn(const Lanes& rates, int64_t at) {
+TARE_INTO_CALLER inline void LearnedRows::MoveColumn(const Lanes& rates, int64_t at) {
   const float* __restrict const gradient = &gradient_[at];
   const float* __restrict const inside = &inside_[at];
   float* __restrict const v = &v_[at];
@@ -140,11 +147,14 @@ LearnedRows::Gradients LearnedRows::GradientsOf(int64_t g) const {
       low_steps[r] = std::min(groups_[g * kRowsTogether + r].Now().low, 0.0f) * scales_[g].inv[r];
   }
   Gradients sums;
-  for (int64_t i = g * m_->group; i < m_->GroupEnd(g); ++i) AddColumn(scales_[g], low_steps, i * kRowsTogether, sums);
+  InWidestVectors([&, end = m_->GroupEnd(g)]() TARE_INTO_CALLER {
+    for (int64_t i = g * m_->group; i < end; ++i) AddColumn(scales_[g], low_steps, i * kRowsTogether, sums);
+  });
   return sums;
 }
 
-void LearnedRows::AddColumn(const Scales& lanes, const Lanes& low_steps, int64_t at, Gradients& sums) const {
+TARE_INTO_CALLER inline void LearnedRows::AddColumn(const Scales& lanes, const Lanes& low_steps, int64_t at,
+                                                    Gradients& sums) const {
   const float* const w = &w_[at];
   const float* const codes = &codes_[at];
   const float* const gradient = &gradient_[at];

@@ -9,6 +9,7 @@
 #include "quant/algorithms/learned_rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/base/widest_vectors.h"
 #include "quant/format/quantize.h"
 
 namespace tare {
@@ -17,11 +18,13 @@ namespace {
 // The sum of error H error^T of each lane, and the lanes where it is less than the least so far.
 LearnedRows::Lanes Better(const LearnedRows& rows, int64_t in, std::array<double, kRowsTogether>& least) {
   std::array<double, kRowsTogether> loss{};
-  for (int64_t i = 0; i < in; ++i) {
-    const float* const product = rows.gradient() + i * kRowsTogether;
-    const float* const error = rows.errors() + i * kRowsTogether;
-    for (int64_t r = 0; r < kRowsTogether; ++r) loss[r] += double{product[r]} * double{error[r]};
-  }
+  InWidestVectors([&]() TARE_INTO_CALLER {
+    for (int64_t i = 0; i < in; ++i) {
+      const float* const product = rows.gradient() + i * kRowsTogether;
+      const float* const error = rows.errors() + i * kRowsTogether;
+      for (int64_t r = 0; r < kRowsTogether; ++r) loss[r] += double{product[r]} * double{error[r]};
+    }
+  });
   LearnedRows::Lanes better{};
   for (int64_t r = 0; r < kRowsTogether; ++r) {
     if (!(loss[r] < least[r])) continue;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/base/widest_vectors.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace tare {
+namespace {
+
+// A product and a sum that a fused multiply-add would round once.
+TEST(WidestVectors, ResultsAreThoseOfThePlainLoop) {
+  std::vector<float> x(77), y(77), expected(77);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 1 + static_cast<float>(i) * 0x1p-13f;
+  for (size_t i = 0; i < x.size(); ++i) expected[i] = std::max(x[i] * x[i] - 1, 0x1p-12f);
+  int runs = 0;
+  InWidestVectors([&]() TARE_INTO_CALLER {
+    ++runs;
+    for (size_t i = 0; i < x.size(); ++i) y[i] = std::max(x[i] * x[i] - 1, 0x1p-12f);
+  });
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(y, expected);
+}
+
+}  // namespace
+}  // namespace tare
