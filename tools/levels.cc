@@ -40,6 +40,7 @@ Table TableOfLevels(const LearnedLevels& learned) {
 
 void Run(const LevelsArguments& options) {
   const CalibrationTexts texts = CalibrationTexts::Parse(options.calibrate);
+  if (texts.empty()) FailUsage("--calibrate: got no text, expected one");
   std::vector<std::string> inputs{options.model};
   for (const CalibrationTexts::Part& part : texts.parts) inputs.push_back(part.file.string());
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.out, options.json});
@@ -50,8 +51,8 @@ void Run(const LevelsArguments& options) {
   const LearnedLevels learned = LearnLevels(model, plan, windows.sequences, line.Callback());
   const Table table = TableOfLevels(learned);
   if (PrintsTables(options.json))
-    PrintText("{}: levels of {}\n\n{}\n{}\n\n{}\n", model.Name(), plan.canonical(), TableText(table), kLevelsLegend,
-              learned.plan.canonical());
+    PrintText("{}: levels of {}\n\n{}\n{}{}", model.Name(), plan.canonical(), TableText(table),
+              Paragraph(kLevelsLegend), options.out.empty() ? "\n" + learned.plan.canonical() + "\n" : "");
   if (!options.out.empty()) WriteFileAtomically(options.out, learned.plan.canonical() + "\n");
   WriteJson(options.json, {{"schema", "tare.levels/1"},
                            {"model", model.Name()},

@@ -59,12 +59,19 @@ std::string Joined(const std::vector<std::string>& words, const std::string& das
 
 // CLI11's "MODELS: At least 2 required but received 1" and "Could not convert: --within = x" in the words of all other
 // messages.
-std::string InOurWords(const std::string& message) {
+std::string InOurWords(const CLI::App& command, const std::string& message) {
   constexpr std::string_view kConvert = "Could not convert: ";
   const size_t equals = message.find(" = ");
-  if (message.starts_with(kConvert) && equals != message.npos)
-    return Formatted("{}: got '{}', expected a number", message.substr(kConvert.size(), equals - kConvert.size()),
-                     message.substr(equals + 3));
+  if (message.starts_with(kConvert) && equals != message.npos) {
+    const std::string name = message.substr(kConvert.size(), equals - kConvert.size());
+    const CLI::Option* const option = command.get_option_no_throw(name);
+    const std::string type = option == nullptr ? "" : option->get_type_name();
+    return Formatted("{}: got '{}', expected {}", name, message.substr(equals + 3),
+                     type.starts_with("UINT")    ? "a whole number of 0 or more"
+                     : type.starts_with("INT")   ? "a whole number"
+                     : type.starts_with("FLOAT") ? "a number"
+                                                 : "another value");
+  }
   int least = 0, got = 0;
   const size_t at = message.find(": At least ");
   if (at == message.npos ||
@@ -88,7 +95,7 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
   if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
     return Formatted("{}: got no command, expected one of {}", path, Joined(commands, ""));
-  if (unknown.empty()) return Formatted("{}: {}", path, InOurWords(error.what()));
+  if (unknown.empty()) return Formatted("{}: {}", path, InOurWords(*innermost, error.what()));
   const std::string& word = unknown.front();
   const std::string dashes = word.starts_with("-") ? "--" : "";
   const std::vector<std::string> known = word.starts_with("-") ? OptionNamesOf(*innermost) : commands;

@@ -14,12 +14,14 @@ namespace {
 
 bool HasLevels(const Rule& rule) { return Info(rule.format).range == CodeRange::kMean; }
 
-// What each rule rounds in each layer. The places are made before threads count.
+// What each rule rounds in each layer. All places are made beforehand: threads only find theirs.
 class CountedRules {
  public:
   CountedRules(const Plan& plan, const ModelSites& model) : plan_(plan) {
     for (const Rule& rule : plan.rules()) {
-      for (int layer = 0; HasLevels(rule) && layer < model.layers; ++layer) counted_[{&rule, layer}];
+      for (int layer = 0; HasLevels(rule) && layer < model.layers; ++layer) {
+        if (Selects(rule.selector.layers, layer)) counted_[{&rule, layer}];
+      }
     }
     if (counted_.empty())
       FailUsage(
@@ -30,18 +32,25 @@ class CountedRules {
 
   void See(const SiteKey& key, std::span<const float> values, const GroupScale& scale) {
     const Rule* const rule = plan_.Match(key);
-    if (scale.scale.inv == 0 || !HasLevels(*rule)) return;  // equal values, which any levels hold, or integers
+    if (!HasLevels(*rule)) return;  // integers
     Counted& counted = counted_.at({rule, *key.layer});
     const std::lock_guard lock(counted.mutex);
-    counted.counts.Add(values, scale.origin, scale.scale.inv);
+    counted.seen = true;
+    if (scale.scale.inv != 0)
+      counted.counts.Add(values, scale.origin, scale.scale.inv);  // else equal: no level is used
   }
 
-  const LevelCounts& Of(const Rule& rule, int layer) const { return counted_.at({&rule, layer}).counts; }
+  // Null where the rule rounds nothing: it does not select the layer, or later rules take all of it.
+  const LevelCounts* Of(const Rule& rule, int layer) const {
+    const auto found = counted_.find({&rule, layer});
+    return found == counted_.end() || !found->second.seen ? nullptr : &found->second.counts;
+  }
 
  private:
   struct Counted {
     std::mutex mutex;
     LevelCounts counts;
+    bool seen = false;
   };
   const Plan& plan_;
   std::map<std::pair<const Rule*, int>, Counted> counted_;
@@ -60,10 +69,10 @@ LayerLevels LevelsOf(const Rule& rule, int layer, const LevelCounts& counts) {
   return found;
 }
 
-// The rule for this layer alone, with the learned levels.
-std::string RuleText(Rule rule, const LayerLevels& learned) {
-  rule.selector.layers = {{learned.layer, learned.layer}};
-  rule.format = WithRange(ListedFormat(GridName(learned.levels)), CodeRange::kMean);
+// The rule for this layer alone, with these levels.
+std::string RuleText(Rule rule, int layer, std::span<const float> levels) {
+  rule.selector.layers = {{layer, layer}};
+  rule.format = WithRange(ListedFormat(GridName(levels)), CodeRange::kMean);
   return TextOf(rule);
 }
 
@@ -71,6 +80,9 @@ std::string RuleText(Rule rule, const LayerLevels& learned) {
 
 LearnedLevels LearnLevels(Model& model, const Plan& plan, const std::vector<ScoredSequence>& sequences,
                           const Progress& progress) {
+  if (plan.HasStaticScales())
+    FailUsage("--plan '{}': got +static, expected scales of the values at hand; try the plan without that rule",
+              plan.canonical());
   const ModelSites sites = ModelSitesOf(model);
   PlanRun run(plan, Carrying::kSimulated, sites);
   run.RefuseCache("levels");
@@ -85,13 +97,17 @@ LearnedLevels LearnLevels(Model& model, const Plan& plan, const std::vector<Scor
   for (const Rule& rule : run.plan().rules()) {
     if (!HasLevels(rule)) add(rule.text);
     for (int layer = 0; HasLevels(rule) && layer < sites.layers; ++layer) {
-      const LevelCounts& counts = counted.Of(rule, layer);
-      if (counts.total() == 0) continue;  // not selected, or later rules take all of it
-      all.layers.push_back(LevelsOf(rule, layer, counts));
-      add(RuleText(rule, all.layers.back()));
+      const LevelCounts* const counts = counted.Of(rule, layer);
+      if (counts == nullptr) continue;
+      if (counts->total() == 0) {  // all groups have equal values: the rule's own levels serve
+        add(RuleText(rule, layer, Info(rule.format).grid.levels));
+        continue;
+      }
+      all.layers.push_back(LevelsOf(rule, layer, *counts));
+      add(RuleText(rule, layer, all.layers.back().levels));
     }
   }
-  if (all.layers.empty()) Fail("levels: got no group of different values, expected some; try more tokens");
+  if (all.layers.empty()) Fail("levels: got groups of equal values alone, expected others; try more tokens");
   all.plan = Plan::Parse(text);
   return all;
 }

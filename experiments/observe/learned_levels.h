@@ -32,7 +32,7 @@ struct LearnedLevels {
 };
 
 // plan: simulated, so that a layer sees what the plan makes of the layers before it. Throws Error for a plan without a
-// rule that has levels to learn, and where fewer different values were seen than levels, or none.
+// rule that has levels to learn, with static scales, or where fewer different values than levels were seen.
 LearnedLevels LearnLevels(Model& model, const Plan& plan, const std::vector<ScoredSequence>& sequences,
                           const Progress& progress);
 

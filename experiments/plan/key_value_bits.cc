@@ -37,11 +37,6 @@ Sharing SharingOf(const Rule& rule, int64_t width) {
   }
 }
 
-// Of an index into all values, however a file would store it.
-int CodeBits(const FormatInfo& info) {
-  return info.grid.levels.empty() ? info.bits : std::bit_width(info.grid.levels.size() - 1);
-}
-
 // Bits of the scales, and what stands beside each; of a byte in MX and NVFP4.
 double ScaleBits(const FormatInfo& info, double of_f32) {
   double bits = info.scale == ScaleType::kF32 ? of_f32 : 8;
@@ -62,7 +57,7 @@ double BitsOf(const Rule* rule, int64_t width) {
     beside += ScaleBits(info, of_f32);
     if (percent) beside += kOutlier * static_cast<double>(OutliersOf(std::min(group, row - first), *percent));
   }
-  double bits = CodeBits(info) + (row == 0 ? 0 : beside / static_cast<double>(row));
+  double bits = CodeBits(*rule) + (row == 0 ? 0 : beside / static_cast<double>(row));
   if (row == 0 && percent) bits += *percent / 100 * kOutlier;
   if (rule->options.sketch) bits += 1 + of_f32 / static_cast<double>(width);
   return bits;
@@ -81,6 +76,12 @@ double MeanOf(const Plan& plan, const Plan& caches, const ModelSites& model, Sit
 }
 
 }  // namespace
+
+int CodeBits(const Rule& rule) {
+  const FormatInfo& info = Info(rule.format);
+  if (info.grid.levels.empty() || IsWeight(rule.sites.front())) return info.bits;
+  return std::bit_width(info.grid.levels.size() - 1);
+}
 
 std::optional<KeyValueBits> KeyValueBitsOf(const Plan& plan, const Plan& caches, const ModelSites& model) {
   const bool any = plan.Touches(Site::kK) || plan.Touches(Site::kV) || caches.Touches(Site::kCacheK) ||

@@ -21,6 +21,9 @@
 
 namespace tare {
 
+// Bits of a code of this rule: of weights as files store it, of others those of an index into the format's values.
+int CodeBits(const Rule& rule);
+
 struct KeyValueBits {
   double keys = 16, values = 16;  // per value, the mean over layers and heads
 };

@@ -33,7 +33,8 @@ void CheckOffset(const Rule& rule) {
     RefuseRule(rule, ranged + "+keep, which would put a 0 into the range", "+zero", "it with +zero");
 }
 
-// Of keys and values in normal4 to normal1: their scale is no largest magnitude, and zeros change it.
+// Of keys and values in normal4 to normal1, and in lists about a mean: their scale is no largest magnitude, and zeros
+// change it.
 void CheckRootMeanSquare(const Rule& rule) {
   const std::string name(Info(rule.format).name);
   if (rule.options.HasClip())

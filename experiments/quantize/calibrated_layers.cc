@@ -39,6 +39,7 @@ CalibratedLayers::CalibratedLayers(const QuantizeJob& job, const std::filesystem
       model_(model, reading),
       text_(CutCalibration(job.calibration, model_, job.windows)),
       calibration_(model_, text_.sequences) {
+  NoticeFewTokens(text_, config_);
   if (method_.ComparesWithStored()) stored_ = std::make_unique<Stored>(model, text_.sequences, model_.images());
 }
 CalibratedLayers::~CalibratedLayers() = default;

@@ -212,13 +212,14 @@ static void CompleteSquare(int64_t n, std::vector<float>& sums) {
   });
 }
 
-// Finite weights and any text: only values beyond f32 in the model are not.
-void CalibrationPass::RequireFiniteMoments(const SecondMoments& m, int layer, Site input) const {
+// Weights are finite and ids are valid: a sum that is not finite means that the model's own values are too large for
+// f32.
+static void RequireFiniteMoments(const SecondMoments& m, int layer, Site input) {
   if (FirstNotFinite(m.values) || FirstNotFinite(m.cross))
     Fail(
-        "{}: layer {}, {}: got values whose squares are beyond f32, or NaN, expected some that a method can sum; try "
-        "`tare stats` to see where this model's values grow",
-        model_.folder().string(), layer, Name(input));
+        "calibration, layer {}, {}: got values whose squares are beyond f32, or NaN, expected some that a method can "
+        "sum; try `tare stats` to see where the model's values grow",
+        layer, Name(input));
 }
 
 SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass* exact) {

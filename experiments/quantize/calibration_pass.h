@@ -88,7 +88,6 @@ class CalibrationPass {
   void AddSquare(const CaughtInputs& a, std::vector<float>& sums);
   void AddProduct(const CaughtInputs& a, const CaughtInputs& b, std::vector<float>& sums);
 
-  void RequireFiniteMoments(const SecondMoments& m, int layer, Site input) const;
   void Done() const {
     if (on_batch_) on_batch_();
   }

@@ -110,17 +110,6 @@ double TokensInProportion(const std::vector<Part>& parts, const std::vector<Toke
   return tokens;
 }
 
-// Second moments of fewer tokens than inputs leave directions of which nothing is known.
-void NoticeFewTokens(const CalibrationWindows& windows, const ModelConfig& config) {
-  int64_t tokens = 0;
-  for (const CalibratedOn& on : windows.files) tokens += on.tokens;
-  if (tokens < config.hidden && !config.SeesImages())
-    Notice(Formatted(
-        "--calibrate: got {} tokens, fewer than the {} inputs of most weights: what a method learns may serve "
-        "these tokens alone; try more --tokens, or a longer text",
-        tokens, config.hidden));
-}
-
 CalibrationWindows CutInputs(const CalibrationTexts& texts, std::vector<TokenInput> inputs, const ModelConfig& config,
                              const WindowOptions& options) {
   for (TokenInput& input : inputs) KeepCut(input, texts.cut);
@@ -137,7 +126,6 @@ CalibrationWindows CutInputs(const CalibrationTexts& texts, std::vector<TokenInp
     Add(all, inputs[i], texts.parts[i].weight / weights, CutText(texts.cut, texts.parts[i].weight, options),
         AreDocuments(inputs[i].path) ? CutDocuments(inputs[i], config, own) : CutDisjoint(inputs[i], config, own));
   }
-  NoticeFewTokens(all, config);
   return all;
 }
 
@@ -182,6 +170,16 @@ CalibrationTexts CalibrationTexts::Parse(const std::string& text, const Shard& c
     begin = end + 1;
   }
   return texts;
+}
+
+void NoticeFewTokens(const CalibrationWindows& windows, const ModelConfig& config) {
+  int64_t tokens = 0;
+  for (const CalibratedOn& on : windows.files) tokens += on.tokens;
+  if (tokens < config.hidden && !config.SeesImages())
+    Notice(Formatted(
+        "--calibrate: got {} tokens, fewer than the {} inputs of most weights: what a method learns may serve "
+        "these tokens alone; try more --tokens, or a longer text",
+        tokens, config.hidden));
 }
 
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, const std::filesystem::path& model_folder,

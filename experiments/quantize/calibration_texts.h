@@ -55,6 +55,8 @@ struct CalibrationWindows {
 // nothing is used, for --limit with several files, and for several files of images.
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
                                   const ModelConfig& config, const WindowOptions& options);
+// Sends a notice where second moments of these tokens would be singular: fewer than a layer's inputs.
+void NoticeFewTokens(const CalibrationWindows& windows, const ModelConfig& config);
 // The same; also shows the model the images.
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, Model& model, const WindowOptions& options);
 

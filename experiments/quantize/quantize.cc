@@ -97,7 +97,9 @@ LearnedRotations LearnedTurns(const QuantizeJob& job, const Checkpoint& files, c
   const fs::path begun = passing.path() / "start.h5";
   WriteEquivalent(files, job.model, first, PreparedProvenance(start, files, {}), begun, progress);
   Model model(begun, WeightReading::kKnown);
-  RotatedError error(model, CutCalibration(job.calibration, model, job.windows).sequences, job.plan, progress);
+  const CalibrationWindows text = CutCalibration(job.calibration, model, job.windows);
+  NoticeFewTokens(text, model.config());
+  RotatedError error(model, text.sequences, job.plan, progress);
   std::vector<std::vector<double>> turns = LearnRotation(error, job.method.rotation_steps, progress).rotations;
   LearnedRotations learned{.stream = std::move(turns.front())};
   learned.values.assign(std::make_move_iterator(turns.begin() + 1), std::make_move_iterator(turns.end()));
@@ -115,11 +117,11 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, co
     const auto seen = ReadStatisticsOf(job.statistics, files.ContentHash(), files.ConfigHash());
     return Smoothed(files, config, SmoothingOf(model, *seen, *job.method.alpha));
   }
-  const std::vector<ScoredSequence> text = CutCalibration(job.calibration, model, job.windows).sequences;
-  return Smoothed(files, config,
-                  job.method.equivalent == Equivalent::kAwq
-                      ? AwqScalingOf(model, text, job.plan, progress)
-                      : SmoothingOf(model, text, job.plan, job.method.alpha, progress));
+  const CalibrationWindows text = CutCalibration(job.calibration, model, job.windows);
+  if (job.method.equivalent == Equivalent::kSmoothQuant)
+    return Smoothed(files, config, SmoothingOf(model, text.sequences, job.plan, job.method.alpha, progress));
+  NoticeFewTokens(text, config);
+  return Smoothed(files, config, AwqScalingOf(model, text.sequences, job.plan, progress));
 }
 
 // Makes the checkpoint with equivalent weights; an existing one is from an earlier run of the same job.

@@ -13,8 +13,8 @@
 namespace tare {
 namespace {
 
-// Sums over the first bins that hold values: differences of two give a run's loss about its mean. Exact: counts are
-// whole and middles multiples of 1/256.
+// Sums over the first bins that hold values: differences of two give a run's loss about its mean. Exact while squares
+// sum to less than 2^37, some 10^11 values: counts are whole and middles multiples of 1/256.
 struct Prefix {
   double count = 0, sum = 0, squares = 0;
 };
@@ -89,7 +89,7 @@ std::vector<float> BestLevels(const LevelCounts& counts, int levels) {
   TARE_CHECK(levels >= 2);
   const std::vector<Prefix> prefixes = PrefixesOf(counts);
   if (std::ssize(prefixes) - 1 < levels)
-    Fail("got {} different values, expected at least {}, one for each level; try more tokens", prefixes.size() - 1,
+    Fail("got values in {} of the bins, expected at least {}, one for each level; try more tokens", prefixes.size() - 1,
          levels);
   const std::vector<std::vector<int>> first = BestRuns(prefixes, levels);
   std::vector<float> best(static_cast<size_t>(levels));

@@ -33,7 +33,7 @@ class LevelCounts {
 // The mean of (x - nearest level)^2. 0 for no values.
 double LevelLoss(const LevelCounts& counts, std::span<const float> levels);
 
-// So many levels, rising, with the least loss, each rounded to 0.001. Throws Error if fewer bins hold values.
+// So many levels, rising, with the least loss, each rounded to 0.001. Throws Error where fewer bins hold values.
 std::vector<float> BestLevels(const LevelCounts& counts, int levels);
 
 }  // namespace tare

@@ -16,7 +16,7 @@ namespace tare {
 namespace {
 
 constexpr size_t kMaxValues = 256;
-constexpr size_t kMaxGrids = 1024;  // a process that is given more reads them from hostile files
+constexpr size_t kMaxGrids = 16384;  // sweeps of 65 plans with levels for each of 126 layers' keys and values
 constexpr float kLeastLargest = 0x1p-100f, kMostLargest = 0x1p100f;
 constexpr std::string_view kBlanks = " \t\r\n";
 
@@ -103,7 +103,11 @@ std::string GridName(std::span<const float> values) {
 
 Format ListedFormat(std::string_view name) {
   TARE_CHECK(name.starts_with(kGridMark));
-  if (!name.ends_with(')')) Fail("grid: got no ')' after its values, expected one");
+  const size_t end = name.find(')');
+  if (end == name.npos) Fail("grid: got no ')' after its values, expected one");
+  if (end + 1 < name.size())
+    Fail("grid: got '{}' after its ')', expected nothing; try it behind the granularity of a plan's rule",
+         name.substr(end + 1, 32));
   name.remove_prefix(kGridMark.size());
   const std::vector<float> values = ParseGrid(name.substr(0, name.size() - 1), "grid");
   const std::string canonical = GridName(values);

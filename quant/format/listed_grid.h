@@ -29,7 +29,7 @@ std::vector<float> ParseGrid(std::string_view text, const std::string& where);
 std::string GridName(std::span<const float> values);
 
 // The format of a name that begins with kGridMark, however its values are spelled. Throws Error as ParseGrid does, and
-// for the 1025th grid of a process.
+// for the 16385th grid of a process.
 Format ListedFormat(std::string_view name);
 
 const FormatInfo& ListedInfo(Format format);

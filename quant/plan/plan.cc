@@ -15,7 +15,7 @@
 namespace tare {
 namespace {
 
-constexpr size_t kMaxText = 65536;
+constexpr size_t kMaxText = size_t{1} << 20;  // levels of 16 values for keys and values of 126 layers take 32 KB
 constexpr int kMaxIndex = 65535;
 
 constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {

@@ -334,6 +334,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   make({"eval", "m", "--plan", "int4", "--tasks", "divergence=i.h5,perplexity=i.h5,choice=items.jsonl", "--json",
         "e.json"});
   make({"maps", "m", "--plan", "k=int4/token", "--input", "i.h5", "--json", "ma.json"});
+  make({"levels", "m", "--plan", "v=normal2/token+mean", "--calibrate", "i.h5", "--out", "le.txt"});
   make({"bench", "linear", "--rows", "1", "--out", "64", "--in", "64", "--plan", "weights=int8/channel",
         "--repetitions", "1", "--json", "b.json"});
   Leave(folder, program,

@@ -207,9 +207,11 @@ TEST(KeysAndValues, ListedLevelsAboutTheMean) {
             Rounded("k=normal2/channel+mean+outliers1", Site::kK, x));
   EXPECT_NE(Rounded("k=" + list + "/channel", Site::kK, x), Rounded("k=" + list + "/channel+mean", Site::kK, x));
   EXPECT_EQ(Plan::Parse("v=grid(-1 0 1.50)/token+mean").canonical(), "v=grid(-1 0 1.5)/token+mean");
-  for (const char* refused : {"v=grid(-1 0 1)/head+mean", "v=grid(-1 0 1)/token+mean+mse", "v=grid(-1 0 1)/token+zero"})
-    EXPECT_THAT(Call([&] { SimulatedPlan(refused, Config()); }), ThrowsMessage<Error>(HasSubstr("grid(-1 0 1)")))
-        << refused;
+  for (const auto& [refused, got] :
+       {std::pair{"v=grid(-1 0 1)/head+mean", "got grid(-1 0 1)+mean with a scale per head"},
+        {"v=grid(-1 0 1)/token+mean+mse", "got grid(-1 0 1)+mean with a clip"},
+        {"v=grid(-1 0 1)/token+zero", "got 'zero' with grid(-1 0 1)"}})
+    EXPECT_THAT(Call([&] { SimulatedPlan(refused, Config()); }), ThrowsMessage<Error>(HasSubstr(got))) << refused;
 }
 
 // One value of 75 in each channel, the farthest from the median, and a range of the others.

@@ -62,6 +62,8 @@ class OutputsTest : public testing::Test {
       {"eval", "gone", "--tasks", "perplexity=text", "--records"},
       {"sweep", "gone", "--tasks", "perplexity=text", "--out", "s", "--json"},
       {"maps", "gone", "--plan", "int4", "--input", "text", "--json"},
+      {"levels", "gone", "--plan", "v=normal2/token+mean", "--calibrate", "text", "--json"},
+      {"levels", "gone", "--plan", "v=normal2/token+mean", "--calibrate", "text", "--out"},
       {"inspect", "gone", "--json"},
       {"verify", "gone", "--json"},
       {"bench", "forward", "--family", "gone", "--json"},

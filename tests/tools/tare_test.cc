@@ -16,7 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 
 const std::vector<std::vector<std::string>> kCommands = {
-    {"inspect"}, {"dump"}, {"stats"}, {"eval"}, {"sweep"}, {"compare"}, {"attribute"}, {"maps"}, {"bench", "forward"}};
+    {"inspect"}, {"dump"},      {"stats"}, {"eval"},   {"sweep"},
+    {"compare"}, {"attribute"}, {"maps"},  {"levels"}, {"bench", "forward"}};
 
 Outcome Help(std::vector<std::string> command, const CommandSetting& setting = {}) {
   command.push_back("--help");

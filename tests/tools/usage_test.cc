@@ -43,6 +43,8 @@ TEST(Usage, MissingAndInvalidValuesNameTheCommand) {
       StartsWith("tare quantize: --method: 'signround:99999999999': expected 1 to 10000 steps after the colon\n"));
   EXPECT_THAT(RunTare({"search", "M", "--within", "x"}).err,
               StartsWith("tare search: --within: got 'x', expected a number\n"));
+  EXPECT_THAT(RunTare({"generate", "M", "--prompt", "x", "--seed=-1"}).err,
+              StartsWith("tare generate: --seed: got '-1', expected a whole number of 0 or more\n"));
 }
 
 // An option that would change nothing is refused.

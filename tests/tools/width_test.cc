@@ -85,6 +85,8 @@ TEST_F(WidthTest, EveryCommandsOutputFits) {
   Fits({"compare", llama, diff, "--bits", "8,4", "--tasks", "perplexity=" + ids, "--out", "compared"});
   Fits({"attribute", diff, "--plan", plan, "--by", "site", "--tasks", "divergence=" + ids, "--out", "attributed"});
   Fits({"maps", diff, "--plan", plan, "--input", ids});
+  Fits({"levels", diff, "--plan", "k=normal1/channel+mean,v=normal1/token+mean", "--calibrate", ids});
+  Fits({"levels", diff, "--plan", "v=normal4/token+mean", "--calibrate", ids, "--out", "levels.txt"});
   Fits({"search", diff, "--input", ids, "--within", "1000", "--plan", "q=int8/token", "--plan", "q=int4/token", "--out",
         "searched"});
   Fits({"convert", diff, "--to", "diff_v1", "--out", "converted"});

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "experiments/model/sites_of_model.h"
+#include "experiments/plan/key_value_bits.h"
 #include "experiments/studies/attribution/parts.h"
 #include "experiments/studies/search/operands.h"
 #include "quant/base/error.h"
@@ -127,7 +128,7 @@ std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelC
       }
       const std::string text = rule.text.substr(rule.text.find('=') + 1);
       if (!std::ranges::contains(part.levels, text, &PartLevel::rule))
-        part.levels.push_back(LevelOf(place, text, Info(rule.format).bits, part.operands));
+        part.levels.push_back(LevelOf(place, text, CodeBits(rule), part.operands));
     }
   }
   if (parts.empty()) Fail("got no plan that quantizes, expected one or more; try --plan int8 --plan int4");

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "experiments/plan/key_value_bits.h"
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -196,7 +197,7 @@ PlanRow RowOf(const Plan& plan) {
     Append(row.format, std::string(Info(rule.format).name), formats);
     Append(row.granularity, (HasCodes(rule.format) ? Name(rule.granularity) : "") + TextOf(rule.options),
            granularities);
-    row.bits = Info(rule.format).bits;
+    row.bits = CodeBits(rule);
   }
   return row;
 }

@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
+#include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -66,6 +69,21 @@ TEST(LearnedLevels, OnlyWhatTheRulesMatch) {
   EXPECT_THAT(learned.plan.rules()[3].text, StartsWith("v[l2]=grid("));
 }
 
+// In a layer whose values are equal in each group, which no levels change, the rule keeps its own.
+TEST(LearnedLevels, WhereAllValuesAreEqualTheRuleStays) {
+  EditedCheckpoint golden(GoldenFolder("diffllama-mha"));
+  EditedCheckpoint::Tensor& weight = golden.tensors.at("model.layers.1.self_attn.v_proj.weight");
+  std::ranges::fill(weight.bytes, std::byte{0});
+  const TemporaryFolder folder;
+  golden.Write(folder / "zero");
+  Model model(folder / "zero");
+  const LearnedLevels learned =
+      LearnLevels(model, Plan::Parse("v=int2/token,v=normal2/token+mean"), Sequences(8, 40), {});
+  EXPECT_EQ(learned.layers.size(), 2u);
+  ASSERT_EQ(learned.plan.rules().size(), 4u);
+  EXPECT_EQ(learned.plan.rules()[2].text, "v[l1]=" + GridName(kLloydMax2Levels) + "/token+mean");
+}
+
 TEST(LearnedLevels, DoNotDependOnTheThreads) {
   const std::string plan = "k=normal3/channel+mean,v=normal3/token+mean";
   SetThreads(3);
@@ -79,16 +97,18 @@ TEST(LearnedLevels, PlansWithoutLevelsAreRefused) {
   for (const char* plan : {"f32", "k=int4/token", "k=normal3/token+hadamard", "v=grid(-1 0 1)/token"})
     EXPECT_THAT(Call([&] { Learn(plan); }), ThrowsMessage<Error>(HasSubstr("got no rule with levels to learn")))
         << plan;
+  EXPECT_THAT(Call([&] { Learn("v=normal2/token+mean,linear_in=int8/tensor+static"); }),
+              ThrowsMessage<Error>(HasSubstr("got +static, expected scales of the values at hand")));
   EXPECT_THAT(Call([] {
                 Model model(GoldenFolder("diffllama-mha"));
                 LearnLevels(model, Plan::Parse("v=normal4/channel+mean"), Sequences(1, 1), {});
               }),
-              ThrowsMessage<Error>(HasSubstr("levels: got no group of different values")));
+              ThrowsMessage<Error>(HasSubstr("levels: got groups of equal values alone")));
   EXPECT_THAT(Call([] {
                 Model model(GoldenFolder("diffllama-mha"));
                 LearnLevels(model, Plan::Parse("v=grid(-2 -1 0 1 2)/channel+mean"), Sequences(1, 2), {});
               }),
-              ThrowsMessage<Error>(HasSubstr("different values, expected at least 5")));
+              ThrowsMessage<Error>(HasSubstr("of the bins, expected at least 5")));
 }
 
 }  // namespace

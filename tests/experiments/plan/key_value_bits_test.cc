@@ -28,7 +28,8 @@ TEST(KeyValueBits, CountCodesAndWhatTheyShare) {
   ExpectBits("v=int4/group64", 16, 4 + 16.0 / 32);                       // a group ends with its head
   ExpectBits("v=int4/group20+outliers1", 16, 4 + 2 * (16 + 32) / 32.0);  // 20 and 12
   ExpectBits("k=normal2/token+mean", 3, 16);
-  ExpectBits("k=int2/channel+min", 2, 16);  // a scale of a whole text
+  ExpectBits("k=grid(-2 -1 0 1 2)/channel+mean,v=grid(-1 0 1)/token", 3, 2 + 16.0 / 32);  // of an index
+  ExpectBits("k=int2/channel+min", 2, 16);                                                // a scale of a whole text
   ExpectBits("k=mxfp4,v=nvfp4", 4 + 8.0 / 32, 4 + 8.0 / 16);
   ExpectBits("k=normal2/token+hadamard+sketch", 2 + 0.5 + 1 + 16.0 / 32, 16);
   ExpectBits("k=int2/channel+min+outliers1", 2 + 0.01 * 32, 16);

@@ -90,8 +90,8 @@ TEST(CalibrationPass, ValuesBeyondF32AreNamed) {
   CalibrationPass calibration(model, Sequences());
   calibration.MomentsOf(0, Site::kQProjIn);
   EXPECT_THAT([&] { calibration.MomentsOf(0, Site::kOProjIn); },
-              testing::ThrowsMessage<Error>(
-                  testing::HasSubstr("huge: layer 0, o_proj.in: got values whose squares are beyond f32, or NaN")));
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "calibration, layer 0, o_proj.in: got values whose squares are beyond f32, or NaN")));
 }
 
 // With one layer rounded, what the next one sees has moved from what the model as stored sees.

@@ -90,9 +90,9 @@ TEST_F(CalibrationTextsTest, WhatTheWeightsAskForIsKept) {
 TEST_F(CalibrationTextsTest, FewTokensAreNoticed) {
   static std::string noticed;
   OnNotice([](const std::string& text) { noticed += text; });
-  Cut(Path("a.txt"), {.window = 33, .tokens = 990});
+  NoticeFewTokens(Cut(Path("a.txt"), {.window = 33, .tokens = 990}), config_);
   EXPECT_EQ(noticed, "");
-  Cut(Path("a.txt"), {.window = 33, .tokens = 9});
+  NoticeFewTokens(Cut(Path("a.txt"), {.window = 33, .tokens = 9}), config_);
   OnNotice(nullptr);
   EXPECT_THAT(noticed, HasSubstr("--calibrate: got 10 tokens, fewer than the 256 inputs"));
 }

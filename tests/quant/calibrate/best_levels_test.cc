@@ -90,7 +90,7 @@ TEST(BestLevels, AsManyLevelsAsValuesLoseNothing) {
   EXPECT_THAT(BestLevels(counts, 3), ElementsAre(-0.996f, 0.504f, 2.004f));  // middles
   EXPECT_NEAR(LevelLoss(counts, BestLevels(counts, 3)), 0, 1e-6);
   EXPECT_THAT(Call([&] { BestLevels(counts, 4); }),
-              ThrowsMessage<Error>(HasSubstr("got 3 different values, expected at least 4")));
+              ThrowsMessage<Error>(HasSubstr("got values in 3 of the bins, expected at least 4")));
   EXPECT_EQ(LevelLoss(LevelCounts(), kLloydMax2Levels), 0);
 }
 

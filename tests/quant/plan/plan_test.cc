@@ -322,7 +322,7 @@ TEST(PlanError, ShowsAPartOfALongTextAndNoControlBytes) {
   EXPECT_THAT(message, StartsWith("plan, column 1301: got '"));
   EXPECT_LT(message.size(), 900u);
   EXPECT_EQ(message.find('\x1b'), std::string::npos);
-  EXPECT_THAT(Message(std::string(70000, ' ')), HasSubstr("got 70000 bytes, expected at most 65536"));
+  EXPECT_THAT(Message(std::string(2000000, ' ')), HasSubstr("got 2000000 bytes, expected at most 1048576"));
 }
 
 TEST(PlanError, BothOrdersForOneHeadAreRefused) {
