@@ -132,7 +132,6 @@ int main(int argc, char** argv) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
   setenv("ASAN_OPTIONS", "exitcode=99:max_allocation_size_mb=4096", 0);
   setenv("UBSAN_OPTIONS", "print_stacktrace=1", 0);
-  setenv("KMP_WARNINGS", "0", 0);  // of LLVM's OpenMP, which the sanitized program has, on a full disk
   setenv("PYTHONDONTWRITEBYTECODE", "1", 0);
   setenv("SOURCE_DATE_EPOCH", "0", 0);  // rsvg-convert writes it into a PDF
   // Commands run in folders of their own.
