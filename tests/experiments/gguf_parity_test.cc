@@ -6,7 +6,7 @@
 
 #include "experiments/model/model.h"
 #include "tests/support/compare.h"
-#include "tests/support/golden.h"
+#include "tests/support/logits.h"
 
 namespace tare {
 namespace {
@@ -21,18 +21,10 @@ testing::AssertionResult HasReferenceLogits(const std::string& name, int64_t mos
   const Safetensors expected(Golden(name + ".safetensors"));
   Model model(Golden(name + ".gguf"), Math::kF32, most_kept);
   const auto ids = ValuesOf<int64_t>(expected, "input_ids");
-  const int64_t B = expected.Find("input_ids")->shape[0], T = expected.Find("input_ids")->shape[1],
-                V = model.config().vocabulary;
+  const int64_t B = expected.Find("input_ids")->shape[0], T = expected.Find("input_ids")->shape[1];
   TokenBatch batch;
   for (int64_t b = 0; b < B; ++b) batch.Add(b, std::vector<int32_t>(ids.begin() + b * T, ids.begin() + (b + 1) * T));
-  model.Forward(batch);
-  std::vector<int64_t> rows(static_cast<size_t>(B * T));
-  for (size_t r = 0; r < rows.size(); ++r) rows[r] = static_cast<int64_t>(r);
-  std::vector<float> logits(static_cast<size_t>(B * T * V));
-  model.VocabularyLogits(rows, [&](size_t i, const float* row, int) {
-    std::copy_n(row, V, logits.begin() + static_cast<int64_t>(i) * V);
-  });
-  return AllNear(logits, ValuesOf<float>(expected, "logits"), kTolerance);
+  return AllNear(LogitsOf(model, batch), ValuesOf<float>(expected, "logits"), kTolerance);
 }
 
 class GgufParityTest : public testing::TestWithParam<const char*> {};
@@ -41,12 +33,21 @@ TEST_P(GgufParityTest, Logits) { EXPECT_TRUE(HasReferenceLogits(GetParam(), Weig
 TEST_P(GgufParityTest, LogitsOfMatricesMadeForEachCall) { EXPECT_TRUE(HasReferenceLogits(GetParam(), 0)); }
 
 INSTANTIATE_TEST_SUITE_P(Golden, GgufParityTest,
-                         testing::Values("llama", "llama-linear", "qwen2", "qwen3", "olmo2", "gemma3", "llama-q4_k_m"),
+                         testing::Values("llama", "llama-linear", "llama-yarn", "llama-q4_k_m", "mixtral", "qwen2",
+                                         "qwen3", "qwen3moe", "olmo2", "olmo3", "gemma3", "smollm3", "granite", "phi3",
+                                         "gpt-oss"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
+
+// The blocks of gpt-oss's own checkpoint, gate and up in tensors of their own: the same values, multiplied alike.
+TEST(GgufParity, ExpertsInMxfp4AreThoseOfTheFolder) {
+  const TokenBatch batch = GoldenBatch("gpt-oss-mxfp4");
+  Model folder(GoldenFolder("gpt-oss-mxfp4")), file(Golden("gpt-oss-mxfp4.gguf"));
+  EXPECT_EQ(LogitsOf(file, batch), LogitsOf(folder, batch));
+}
 
 }  // namespace
 }  // namespace tare

@@ -2,9 +2,8 @@
 #include "quant/interchange/gguf/architecture_table.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
-#include <utility>
+#include <vector>
 
 #include "quant/base/formatted.h"
 #include "quant/base/number.h"
@@ -12,95 +11,155 @@
 namespace tare::gguf {
 namespace {
 
-constexpr std::array<Architecture, 5> kArchitectures{
-    {{.name = "llama", .family = "llama", .transformers = "LlamaForCausalLM", .rotates_neighbours = true},
-     {.name = "qwen2", .family = "qwen2", .transformers = "Qwen2ForCausalLM"},
-     {.name = "qwen3", .family = "qwen3", .transformers = "Qwen3ForCausalLM", .has_qk_norms = true},
-     {.name = "olmo2",
-      .family = "olmo2",
-      .transformers = "Olmo2ForCausalLM",
-      .has_qk_norms = true,
-      .feed_forward_norm = FeedForwardNorm::kNone},
-     {.name = "gemma3",
-      .family = "gemma3_text",
-      .transformers = "Gemma3ForCausalLM",
-      .norms_add_one = true,
-      .has_qk_norms = true,
-      .feed_forward_norm = FeedForwardNorm::kBeforeFeedForward}}};
-
-struct NamePair {
-  std::string_view theirs, ours;
-};
-
 constexpr NamePair kOutsideLayers[]{{"token_embd.weight", "model.embed_tokens.weight"},
                                     {"output_norm.weight", "model.norm.weight"},
                                     {"output.weight", "lm_head.weight"}};
 
-// Within a layer, without .weight and .bias.
-constexpr NamePair kLinearNames[]{{"attn_q", "self_attn.q_proj"}, {"attn_k", "self_attn.k_proj"},
-                                  {"attn_v", "self_attn.v_proj"}, {"attn_output", "self_attn.o_proj"},
-                                  {"ffn_gate", "mlp.gate_proj"},  {"ffn_up", "mlp.up_proj"},
-                                  {"ffn_down", "mlp.down_proj"}};
-constexpr std::string_view kNormNames[]{"attn_norm",           "attn_q_norm",   "attn_k_norm",
-                                        "post_attention_norm", "post_ffw_norm", "ffn_norm"};
+constexpr NamePair kAttention[]{{"attn_q", "self_attn.q_proj"},
+                                {"attn_k", "self_attn.k_proj"},
+                                {"attn_v", "self_attn.v_proj"},
+                                {"attn_output", "self_attn.o_proj"}};
+constexpr NamePair kFeedForward[]{
+    {"ffn_gate", "mlp.gate_proj"}, {"ffn_up", "mlp.up_proj"}, {"ffn_down", "mlp.down_proj"}};
+constexpr NamePair kFused[]{{"attn_qkv", "self_attn.qkv_proj"},
+                            {"attn_output", "self_attn.o_proj"},
+                            {"ffn_up", "mlp.gate_up_proj"},
+                            {"ffn_down", "mlp.down_proj"}};
 
-// Empty if the architecture has no such norm.
-std::string_view NormName(const Architecture& a, std::string_view name) {
-  const bool norms_after = a.feed_forward_norm != FeedForwardNorm::kAfterAttention;
-  if (name == "attn_norm" && a.feed_forward_norm != FeedForwardNorm::kNone) return "input_layernorm";
-  if (name == "attn_q_norm" && a.has_qk_norms) return "self_attn.q_norm";
-  if (name == "attn_k_norm" && a.has_qk_norms) return "self_attn.k_norm";
-  if (name == "post_attention_norm" && norms_after) return "post_attention_layernorm";
-  if (name == "post_ffw_norm" && norms_after) return "post_feedforward_layernorm";
-  if (name == "ffn_norm" && a.feed_forward_norm == FeedForwardNorm::kAfterAttention) return "post_attention_layernorm";
-  if (name == "ffn_norm" && a.feed_forward_norm == FeedForwardNorm::kBeforeFeedForward)
-    return "pre_feedforward_layernorm";
-  return {};
+constexpr NamePair kNorms[]{{"attn_norm", "input_layernorm"}, {"ffn_norm", "post_attention_layernorm"}};
+constexpr NamePair kQkNorms[]{{"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"}};
+constexpr NamePair kNormsAfter[]{{"post_attention_norm", "post_attention_layernorm"},
+                                 {"post_ffw_norm", "post_feedforward_layernorm"}};
+constexpr NamePair kNormsAround[]{{"attn_norm", "input_layernorm"},
+                                  {"post_attention_norm", "post_attention_layernorm"},
+                                  {"ffn_norm", "pre_feedforward_layernorm"},
+                                  {"post_ffw_norm", "post_feedforward_layernorm"}};
+
+constexpr NamePair kMixtralExperts[]{{"ffn_gate_inp", "block_sparse_moe.gate"},
+                                     {"ffn_gate_exps", "block_sparse_moe.experts.{}.w1"},
+                                     {"ffn_up_exps", "block_sparse_moe.experts.{}.w3"},
+                                     {"ffn_down_exps", "block_sparse_moe.experts.{}.w2"}};
+constexpr NamePair kQwen3MoeExperts[]{{"ffn_gate_inp", "mlp.gate"},
+                                      {"ffn_gate_exps", "mlp.experts.{}.gate_proj"},
+                                      {"ffn_up_exps", "mlp.experts.{}.up_proj"},
+                                      {"ffn_down_exps", "mlp.experts.{}.down_proj"}};
+constexpr NamePair kGptOssExperts[]{{"ffn_gate_inp", "mlp.router"},
+                                    {"ffn_gate_exps", "mlp.experts.{}.gate_up_proj"},
+                                    {"ffn_up_exps", "mlp.experts.{}.gate_up_proj"},
+                                    {"ffn_down_exps", "mlp.experts.{}.down_proj"}};
+constexpr NamePair kGptOssOthers[]{{"attn_norm", "input_layernorm"},
+                                   {"post_attention_norm", "post_attention_layernorm"},
+                                   {"attn_sinks.weight", "self_attn.sinks"}};
+
+constexpr Architecture kArchitectures[]{
+    {.name = "llama",
+     .family = "mixtral",
+     .transformers = "MixtralForCausalLM",
+     .only_with = "expert_count",
+     .names = {kAttention, kNorms, kMixtralExperts},
+     .rotates_neighbours = true,
+     .has_experts = true},
+    {.name = "llama",
+     .family = "llama",
+     .transformers = "LlamaForCausalLM",
+     .names = {kAttention, kFeedForward, kNorms},
+     .rotates_neighbours = true},
+    {.name = "qwen2",
+     .family = "qwen2",
+     .transformers = "Qwen2ForCausalLM",
+     .names = {kAttention, kFeedForward, kNorms}},
+    {.name = "qwen3",
+     .family = "qwen3",
+     .transformers = "Qwen3ForCausalLM",
+     .names = {kAttention, kFeedForward, kNorms, kQkNorms}},
+    {.name = "qwen3moe",
+     .family = "qwen3_moe",
+     .transformers = "Qwen3MoeForCausalLM",
+     .names = {kAttention, kNorms, kQkNorms, kQwen3MoeExperts},
+     .has_experts = true},
+    {.name = "olmo2",
+     .family = "olmo3",
+     .transformers = "Olmo3ForCausalLM",
+     .only_with = "attention.sliding_window",
+     .names = {kAttention, kFeedForward, kNormsAfter, kQkNorms}},
+    {.name = "olmo2",
+     .family = "olmo2",
+     .transformers = "Olmo2ForCausalLM",
+     .names = {kAttention, kFeedForward, kNormsAfter, kQkNorms}},
+    {.name = "gemma3",
+     .family = "gemma3_text",
+     .transformers = "Gemma3ForCausalLM",
+     .names = {kAttention, kFeedForward, kNormsAround, kQkNorms},
+     .norms_add_one = true},
+    {.name = "smollm3",
+     .family = "smollm3",
+     .transformers = "SmolLM3ForCausalLM",
+     .names = {kAttention, kFeedForward, kNorms},
+     .rotates_neighbours = true},
+    {.name = "granite",
+     .family = "granite",
+     .transformers = "GraniteForCausalLM",
+     .names = {kAttention, kFeedForward, kNorms},
+     .rotates_neighbours = true},
+    {.name = "phi3", .family = "phi3", .transformers = "Phi3ForCausalLM", .names = {kFused, kNorms}},
+    {.name = "gpt-oss",
+     .family = "gpt_oss",
+     .transformers = "GptOssForCausalLM",
+     .names = {kAttention, kGptOssOthers, kGptOssExperts},
+     .has_experts = true,
+     .gate_up_in_turns = true}};
+
+// By the pair whose name in `from` this is, with .weight or .bias behind it unless the pair says so itself.
+std::string Translated(const Architecture& a, std::string_view name, std::string_view NamePair::* from,
+                       std::string_view NamePair::* to) {
+  const auto find = [&](std::string_view text, bool has_kind) -> const NamePair* {
+    for (const std::span<const NamePair> names : a.names) {
+      const auto found = std::ranges::find(names, text, from);
+      if (found != names.end() && found->theirs.contains('.') == has_kind) return &*found;
+    }
+    return nullptr;
+  };
+  if (const NamePair* pair = find(name, true)) return std::string(pair->*to);
+  for (const std::string_view kind : {".weight", ".bias"}) {
+    const std::string_view stem = name.substr(0, name.size() - std::min(name.size(), kind.size()));
+    const NamePair* const pair = name.ends_with(kind) ? find(stem, false) : nullptr;
+    if (pair != nullptr) return std::string(pair->*to) + std::string(kind);
+  }
+  return "";
 }
 
-std::string_view OursInLayer(const Architecture& a, std::string_view theirs) {
-  const auto linear = std::ranges::find(kLinearNames, theirs, &NamePair::theirs);
-  return linear != std::end(kLinearNames) ? linear->ours : NormName(a, theirs);
-}
-
-std::string_view TheirsInLayer(const Architecture& a, std::string_view ours) {
-  const auto linear = std::ranges::find(kLinearNames, ours, &NamePair::ours);
-  if (linear != std::end(kLinearNames)) return linear->theirs;
-  const auto norm = std::ranges::find(kNormNames, ours, [&](std::string_view theirs) { return NormName(a, theirs); });
-  return norm != std::end(kNormNames) ? *norm : std::string_view();
-}
-
-// PREFIX, a layer's number, a dot, a name, .weight or .bias.
+// PREFIX, a layer's number, a dot, a name.
 struct LayerTensorName {
-  std::string_view layer, name, kind;
+  std::string_view layer, name;
 };
 std::optional<LayerTensorName> InLayer(std::string_view name, std::string_view prefix) {
-  const size_t dot = name.find('.', prefix.size()), end = name.rfind('.');
-  if (!name.starts_with(prefix) || dot == name.npos || end <= dot) return std::nullopt;
-  const LayerTensorName parts{name.substr(prefix.size(), dot - prefix.size()), name.substr(dot + 1, end - dot - 1),
-                              name.substr(end)};
+  const size_t dot = name.find('.', prefix.size());
+  if (!name.starts_with(prefix) || dot == name.npos) return std::nullopt;
+  const LayerTensorName parts{name.substr(prefix.size(), dot - prefix.size()), name.substr(dot + 1)};
   const auto number = ParseNumber<uint32_t>(parts.layer);
-  if (!number || Formatted("{}", *number) != parts.layer) return std::nullopt;
-  if (parts.kind != ".weight" && parts.kind != ".bias") return std::nullopt;
-  return parts;
+  return number && Formatted("{}", *number) == parts.layer ? std::optional(parts) : std::nullopt;
 }
 
 std::string ListOf(std::string_view Architecture::* member) {
+  std::vector<std::string_view> all;
+  for (const Architecture& a : kArchitectures) {
+    if (std::ranges::find(all, a.*member) == all.end()) all.push_back(a.*member);
+  }
   std::string text;
-  for (const Architecture& a : kArchitectures)
-    text += (text.empty() ? "" : &a == &kArchitectures.back() ? " or " : ", ") + std::string(a.*member);
+  for (const std::string_view& one : all)
+    text += (text.empty() ? "" : &one == &all.back() ? " or " : ", ") + std::string(one);
   return text;
-}
-
-const Architecture* FindBy(std::string_view Architecture::* member, std::string_view text) {
-  const auto found = std::ranges::find(kArchitectures, text, member);
-  return found == kArchitectures.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-const Architecture* FindArchitecture(std::string_view name) { return FindBy(&Architecture::name, name); }
-const Architecture* ArchitectureOfFamily(std::string_view family) { return FindBy(&Architecture::family, family); }
+std::span<const Architecture> Architectures() { return kArchitectures; }
+
+const Architecture* ArchitectureOfFamily(std::string_view family) {
+  const auto found = std::ranges::find(kArchitectures, family, &Architecture::family);
+  return found == std::end(kArchitectures) ? nullptr : &*found;
+}
+
 std::string ArchitecturesText() { return ListOf(&Architecture::name); }
 std::string FamiliesText() { return ListOf(&Architecture::family); }
 
@@ -108,16 +167,16 @@ std::string CheckpointName(const Architecture& a, std::string_view name) {
   const auto outside = std::ranges::find(kOutsideLayers, name, &NamePair::theirs);
   if (outside != std::end(kOutsideLayers)) return std::string(outside->ours);
   const std::optional<LayerTensorName> parts = InLayer(name, "blk.");
-  const std::string_view ours = parts ? OursInLayer(a, parts->name) : std::string_view();
-  return ours.empty() ? "" : Formatted("model.layers.{}.{}{}", parts->layer, ours, parts->kind);
+  const std::string ours = parts ? Translated(a, parts->name, &NamePair::theirs, &NamePair::ours) : "";
+  return ours.empty() ? "" : Formatted("model.layers.{}.{}", parts->layer, ours);
 }
 
 std::string FileName(const Architecture& a, std::string_view name) {
   const auto outside = std::ranges::find(kOutsideLayers, name, &NamePair::ours);
   if (outside != std::end(kOutsideLayers)) return std::string(outside->theirs);
   const std::optional<LayerTensorName> parts = InLayer(name, "model.layers.");
-  const std::string_view theirs = parts ? TheirsInLayer(a, parts->name) : std::string_view();
-  return theirs.empty() ? "" : Formatted("blk.{}.{}{}", parts->layer, theirs, parts->kind);
+  const std::string theirs = parts ? Translated(a, parts->name, &NamePair::ours, &NamePair::theirs) : "";
+  return theirs.empty() ? "" : Formatted("blk.{}.{}", parts->layer, theirs);
 }
 
 int64_t RowOfNeighbours(int64_t row, int64_t width) {

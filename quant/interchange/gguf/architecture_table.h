@@ -3,31 +3,42 @@
 // files (architecture.h) and to write them.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace tare::gguf {
 
-enum class FeedForwardNorm { kNone, kAfterAttention, kBeforeFeedForward };
+// Names within a layer: `theirs` in the file, `ours` in the checkpoint. Both stand for NAME.weight and NAME.bias,
+// unless `theirs` has a kind itself. With {} in `ours` it is one tensor of all experts in the file, and one of each in
+// the checkpoint (expert_tensors.h).
+struct NamePair {
+  std::string_view theirs, ours;
+};
 
 struct Architecture {
   std::string_view name, family, transformers;
+  // The key of the file, without the architecture's name, that is more than 0 in this family alone; else empty.
+  std::string_view only_with = {};
+  std::array<std::span<const NamePair>, 4> names = {};
   bool rotates_neighbours = false;  // rows of q and k are reordered
   bool norms_add_one = false;
-  bool has_qk_norms = false;
-  FeedForwardNorm feed_forward_norm = FeedForwardNorm::kAfterAttention;  // what ffn_norm is
+  bool has_experts = false;
+  bool gate_up_in_turns = false;  // of an expert: one matrix in the checkpoint, two in the file
 };
 
-// Null if Tare does not know it.
-const Architecture* FindArchitecture(std::string_view name);
-// By model_type of config.json.
+// Of this name, families with a key of their own first.
+std::span<const Architecture> Architectures();
+// By model_type of config.json; null if there is none.
 const Architecture* ArchitectureOfFamily(std::string_view family);
 // "llama, qwen2 or qwen3", for messages; and of families.
 std::string ArchitecturesText();
 std::string FamiliesText();
 
-// Hugging Face's name of a file's tensor, and the reverse; empty if the architecture has no such tensor.
+// Hugging Face's name of a file's tensor, with {} for an expert's number, and the reverse; empty if the architecture
+// has no such tensor.
 std::string CheckpointName(const Architecture& architecture, std::string_view name);
 std::string FileName(const Architecture& architecture, std::string_view name);
 

@@ -97,6 +97,11 @@ void Place(std::vector<Listed>& all, std::span<const std::byte> data, uint64_t a
 
 }  // namespace
 
+const Tensor* FindTensor(std::span<const Tensor> tensors, std::string_view name) {
+  const auto found = std::ranges::find(tensors, name, &Tensor::name);
+  return found == tensors.end() ? nullptr : &*found;
+}
+
 bool IsGguf(std::string_view first_bytes) { return first_bytes.starts_with(kMagic); }
 
 Content Parse(std::span<const std::byte> file, const std::string& where) {

@@ -33,6 +33,9 @@ struct Content {
   std::vector<Tensor> tensors;  // in the file's order
 };
 
+// Null if there is none.
+const Tensor* FindTensor(std::span<const Tensor> tensors, std::string_view name);
+
 // Parses the bytes of a whole file; the result points into them. `where` starts messages.
 Content Parse(std::span<const std::byte> file, const std::string& where);
 

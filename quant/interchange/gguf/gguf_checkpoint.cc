@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 #include <deque>
+#include <functional>
+#include <numeric>
 #include <span>
 
 #include "quant/base/error.h"
@@ -19,19 +21,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A matrix of codes, or of floating point whose rows come from two tensors in turns.
 class GgufMatrix : public ForeignMatrix {
  public:
   GgufMatrix(const gguf::MappedTensor& mapped, const gguf::Parts& parts, std::string where)
-      : ForeignMatrix(mapped.tensor->shape[0], mapped.tensor->shape[1]),
-        mapped_(mapped),
-        parts_(parts),
-        where_(std::move(where)) {}
+      : ForeignMatrix(mapped.shape[0], mapped.shape[1]), mapped_(mapped), parts_(parts), where_(std::move(where)) {}
 
   void Row(int64_t row, float* y) const override {
     gguf::DequantizeBlocks(type().type, Block(row, 0), in() / type().values, y);
     RequireFinite({y, static_cast<size_t>(in())}, row);
   }
-  std::optional<IntegerForm> integers() const override { return gguf::IntegersOfType(type().type); }
+  std::optional<IntegerForm> integers() const override {
+    return HasCodes() ? std::optional(gguf::IntegersOfType(type().type)) : std::nullopt;
+  }
   void Integers(int64_t row, const IntegerRow& to) const override {
     const int64_t values = type().values, groups = values / gguf::IntegersOfType(type().type).group;
     gguf::BlockIntegers block;
@@ -45,23 +47,35 @@ class GgufMatrix : public ForeignMatrix {
       RequireFinite({to.minima + b * groups, static_cast<size_t>(groups)}, row);
     }
   }
-  std::string scheme() const override { return "GGUF " + std::string(mapped_.tensor->type->name); }
-  int64_t bytes() const override { return static_cast<int64_t>(mapped_.tensor->bytes.size()); }
-  void Release() const override { parts_.Release(mapped_.tensor->bytes); }
+  std::string scheme() const override {
+    return HasCodes() ? "GGUF " + std::string(type().name) : std::string(type().name);
+  }
+  bool HasCodes() const override { return !type().IsFloat(); }
+  int64_t bytes() const override { return out() * RowBytes(); }
+  void Release() const override {
+    for (const gguf::Tensor* tensor : {mapped_.tensor, mapped_.in_turns}) {
+      const int64_t rows = mapped_.in_turns != nullptr ? out() / 2 : out();
+      if (tensor != nullptr)
+        parts_.Release(tensor->bytes.subspan(static_cast<size_t>(mapped_.first_row * RowBytes()),
+                                             static_cast<size_t>(rows * RowBytes())));
+    }
+  }
 
  private:
   const gguf::TypeInfo& type() const { return *mapped_.tensor->type; }
+  int64_t RowBytes() const { return in() / type().values * type().bytes; }
   const std::byte* Block(int64_t row, int64_t block) const {
-    return mapped_.tensor->bytes.data() + (mapped_.FileRow(row) * (in() / type().values) + block) * type().bytes;
+    const auto [tensor, at] = mapped_.Row(row);
+    return tensor->bytes.data() + at * RowBytes() + block * type().bytes;
   }
   void RequireFinite(std::span<const float> values, int64_t row) const {
     constexpr uint32_t kExponent = 0x7f800000;  // all set in infinities and NaNs
     bool bad = false;
     for (const float value : values) bad |= (std::bit_cast<uint32_t>(value) & kExponent) == kExponent;
-    if (bad)
-      Fail(
-          "{}: tensor '{}', row {}: NaN or infinity from its scales; expected finite weights; try downloading it again",
-          where_, mapped_.tensor->name, mapped_.FileRow(row));
+    if (!bad) return;
+    const auto [tensor, at] = mapped_.Row(row);
+    Fail("{}: tensor '{}', row {}: NaN or infinity{}; expected finite weights; try downloading it again", where_,
+         tensor->name, at, HasCodes() ? " from its scales" : "");
   }
 
   gguf::MappedTensor mapped_;
@@ -104,32 +118,45 @@ class GgufSource : public CheckpointSource {
   void Release(const std::string& name) const override {
     const auto found = model_.tensors.find(name);
     if (found == model_.tensors.end()) Fail("tensor '{}': not in this checkpoint", name);
-    parts_.Release(found->second.tensor->bytes);
+    if (const ForeignMatrix* matrix = FindForeign(name)) return matrix->Release();
+    parts_.Release(BytesOf(found->second));
   }
   std::string ContentHash() const override { return parts_.ContentHash(); }
 
  private:
   void Add(const std::string& name, const gguf::MappedTensor& mapped, const std::string& where) {
     const gguf::Tensor& tensor = *mapped.tensor;
-    if (!tensor.type->IsFloat()) {
-      if (tensor.shape.size() != 2 || mapped.added != 0)
+    const bool is_matrix = mapped.shape.size() == 2;
+    if (!tensor.type->IsFloat() || (mapped.in_turns != nullptr && is_matrix)) {
+      if (!is_matrix || mapped.added != 0)
         Fail("{}: tensor '{}': got {} of shape {}, expected a matrix, or values in F32, F16 or BF16", where,
              tensor.name, tensor.type->name, ShapeText(tensor.shape));
       matrices_.try_emplace(name, mapped, parts_, where);
       return;
     }
-    const bool changes = mapped.rotated_heads > 0 || mapped.added != 0;
-    views_[name] = {name, DTypeOf(*tensor.type), tensor.shape, changes ? Changed(mapped, where) : tensor.bytes};
+    const bool changes = mapped.rotated_heads > 0 || mapped.added != 0 || mapped.in_turns != nullptr;
+    views_[name] = {name, DTypeOf(*tensor.type), mapped.shape, changes ? Changed(mapped, where) : BytesOf(mapped)};
+  }
+
+  static size_t RowBytes(const gguf::MappedTensor& mapped) {
+    const int64_t values = std::reduce(mapped.shape.begin() + 1, mapped.shape.end(), int64_t{1}, std::multiplies());
+    return static_cast<size_t>(values * mapped.tensor->type->bytes);
+  }
+  static std::span<const std::byte> BytesOf(const gguf::MappedTensor& mapped) {
+    return mapped.tensor->bytes.subspan(static_cast<size_t>(mapped.first_row) * RowBytes(mapped),
+                                        static_cast<size_t>(mapped.shape[0]) * RowBytes(mapped));
   }
 
   // A copy as the checkpoint had it.
   std::span<const std::byte> Changed(const gguf::MappedTensor& mapped, const std::string& where) {
     const gguf::Tensor& tensor = *mapped.tensor;
-    std::vector<std::byte>& copy = changed_.emplace_back(tensor.bytes.size());
-    const size_t row_bytes = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
-    for (int64_t row = 0; row < tensor.shape[0]; ++row)
+    const size_t row_bytes = RowBytes(mapped);
+    std::vector<std::byte>& copy = changed_.emplace_back(static_cast<size_t>(mapped.shape[0]) * row_bytes);
+    for (int64_t row = 0; row < mapped.shape[0]; ++row) {
+      const auto [from, at] = mapped.Row(row);
       std::memcpy(copy.data() + static_cast<size_t>(row) * row_bytes,
-                  tensor.bytes.data() + static_cast<size_t>(mapped.FileRow(row)) * row_bytes, row_bytes);
+                  from->bytes.data() + static_cast<size_t>(at) * row_bytes, row_bytes);
+    }
     if (mapped.added == 0) return copy;
     if (tensor.type->type != gguf::TensorType::kF32)
       Fail("{}: tensor '{}': got {}, expected F32", where, tensor.name, tensor.type->name);

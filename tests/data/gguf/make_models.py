@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,11 @@ COMMON = dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_k
               vocab_size=96, max_position_embeddings=128, bos_token_id=1, eos_token_id=2)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=32)
+# Each of the two sequences of 19 ids is longer than phi3's original positions.
+LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
+                short_factor=[1.0, 1.1, 1.25], long_factor=[1.0, 2.0, 4.5], original_max_position_embeddings=16)
+GPT_OSS_YARN = dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
+                    original_max_position_embeddings=32)
 MODELS = {
     "llama": (transformers.LlamaConfig, dict(attention_bias=True, mlp_bias=True, head_dim=16, rope_parameters=LLAMA3,
                                              tie_word_embeddings=True)),
@@ -42,6 +48,19 @@ MODELS = {
     "olmo2": (transformers.Olmo2Config, dict(tie_word_embeddings=False)),
     "gemma3": (transformers.Gemma3TextConfig, dict(head_dim=16, query_pre_attn_scalar=16, num_hidden_layers=7,
                                                    sliding_window=6, final_logit_softcapping=5.0)),
+    "llama-yarn": (transformers.LlamaConfig, dict(rope_parameters=dict(
+        rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32))),
+    "olmo3": (transformers.Olmo3Config, dict(num_hidden_layers=4, sliding_window=6)),
+    "smollm3": (transformers.SmolLM3Config, dict(pad_token_id=0, num_hidden_layers=4, tie_word_embeddings=True)),
+    "granite": (transformers.GraniteConfig, dict(embedding_multiplier=6.0, residual_multiplier=0.25,
+                                                 attention_multiplier=0.0625, logits_scaling=4.0)),
+    "phi3": (transformers.Phi3Config, dict(pad_token_id=0, sliding_window=9, tie_word_embeddings=True,
+                                           original_max_position_embeddings=16, rope_parameters=LONGROPE)),
+    "mixtral": (transformers.MixtralConfig, dict(num_local_experts=4, num_experts_per_tok=2)),
+    "qwen3moe": (transformers.Qwen3MoeConfig, dict(head_dim=16, num_experts=4, num_experts_per_tok=2,
+                                                   moe_intermediate_size=64, norm_topk_prob=True)),
+    "gpt-oss": (transformers.GptOssConfig, dict(head_dim=16, num_local_experts=4, num_experts_per_tok=2,
+                                                sliding_window=6, rope_parameters=GPT_OSS_YARN)),
 }
 # 256 inputs for the K types, but few outputs.
 WIDE = dict(hidden_size=256, intermediate_size=96, head_dim=16, num_attention_heads=2, num_key_value_heads=1,
@@ -114,6 +133,15 @@ def quantized():
     model.load_state_dict(weights, strict=False)
     model.tie_weights()
     expect(model, HERE / "llama-q4_k_m.safetensors")
+
+
+def mxfp4():
+    """The experts' blocks of a golden checkpoint, with the logits that stand beside it."""
+    source = HERE.parent / "golden" / "gpt-oss-mxfp4"
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder) / "model"
+        shutil.copytree(source, folder)
+        convert(folder, HERE / "gpt-oss-mxfp4.gguf", gguf.LlamaFileType.ALL_F32)
 
 
 def libggml(library, kind, data, count):
@@ -192,4 +220,5 @@ sys.path.insert(0, sys.argv[1])
 blocks(ctypes.CDLL(sys.argv[2]) if len(sys.argv) > 2 else None)
 models()
 quantized()
+mxfp4()
 corpus()

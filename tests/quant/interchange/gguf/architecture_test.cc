@@ -76,22 +76,20 @@ TEST(GgufArchitecture, RowsOfQueriesAreReordered) {
   const Mapped mapped(Small().AddFloats("blk.0.attn_q.weight", {8, 8}, std::vector<float>(64)));
   const MappedTensor& q = mapped.model.tensors.at("model.layers.0.self_attn.q_proj.weight");
   const std::vector<int64_t> expected{0, 2, 1, 3, 4, 6, 5, 7};
-  for (int64_t row = 0; row < 8; ++row) EXPECT_EQ(q.FileRow(row), expected[static_cast<size_t>(row)]);
+  for (int64_t row = 0; row < 8; ++row) EXPECT_EQ(q.Row(row).row, expected[static_cast<size_t>(row)]);
   const Mapped other(Small("qwen2").AddFloats("blk.0.attn_q.weight", {8, 8}, std::vector<float>(64)));
-  EXPECT_EQ(other.model.tensors.at("model.layers.0.self_attn.q_proj.weight").FileRow(1), 1);
+  EXPECT_EQ(other.model.tensors.at("model.layers.0.self_attn.q_proj.weight").Row(1).row, 1);
 }
 
 TEST(GgufArchitecture, WhatIsNotKnownIsRefusedByName) {
-  ExpectRefused(Small("falcon"), "general.architecture: got 'falcon', expected llama, qwen2, qwen3, olmo2 or gemma3");
+  ExpectRefused(Small("falcon"), "general.architecture: got 'falcon', expected llama, qwen2, qwen3, ");
   ExpectRefused(Small().AddText("general.type", "adapter"), "general.type: got 'adapter'");
   ExpectRefused(Small().AddReal("llama.attention.clamp_kqv", 8), "llama.attention.clamp_kqv: is not supported");
-  ExpectRefused(Small().AddNumber("llama.expert_count", 8), "llama.expert_count: got 8, expected 0");
+  ExpectRefused(Small("qwen2").AddNumber("qwen2.expert_count", 8), "qwen2.expert_count: got 8, expected 0");
   ExpectRefused(Small().AddFlag("llama.attention.causal", false), "llama.attention.causal: got false");
-  ExpectRefused(Small().AddText("llama.rope.scaling.type", "yarn"), "llama.rope.scaling.type: got 'yarn'");
   ExpectRefused(Small().AddNumber("llama.attention.value_length", 6),
                 "llama.attention.value_length: got 6, expected 4");
-  ExpectRefused(Small("olmo2").AddNumber("olmo2.attention.sliding_window", 6),
-                "olmo2.attention.sliding_window: is not");
+  ExpectRefused(Small().AddNumber("llama.attention.sliding_window", 6), "llama.attention.sliding_window: is not");
   ExpectRefused(Small().AddFloats("blk.0.ffn_gate_exps.weight", {8, 8}, std::vector<float>(64)),
                 "tensor 'blk.0.ffn_gate_exps.weight': is no part of the llama models");
   ExpectRefused(Small().AddFloats("blk.00.attn_q.weight", {8, 8}, std::vector<float>(64)), "is no part of");
@@ -117,19 +115,39 @@ TEST(GgufArchitecture, NumbersByLayerMustBeEqual) {
   ExpectRefused(other, "llama.attention.head_count_kv: got numbers that differ by layer");
 }
 
-TEST(GgufArchitecture, GemmasLayersOfWindowsComeInPeriods) {
-  const Mapped mapped(Small("gemma3").AddNumber("gemma3.attention.sliding_window", 6));
-  EXPECT_EQ(mapped.config["model_type"], "gemma3_text");
-  EXPECT_EQ(mapped.config["sliding_window"], 6);
-  EXPECT_EQ(mapped.config["sliding_window_pattern"], 6);
-  EXPECT_EQ(mapped.config["query_pre_attn_scalar"], 4);
+// One name, two families: a key decides.
+TEST(GgufArchitecture, FamiliesOfOneNameAreToldByAKey) {
+  EXPECT_EQ(
+      Mapped(Small().AddNumber("llama.expert_count", 4).AddNumber("llama.expert_used_count", 2)).config["model_type"],
+      "mixtral");
+  EXPECT_EQ(Mapped(Small().AddNumber("llama.expert_count", 0)).config["model_type"], "llama");
+  EXPECT_EQ(Mapped(Small("olmo2").AddNumber("olmo2.attention.sliding_window", 6)).config["model_type"], "olmo3");
+  EXPECT_EQ(Mapped(Small("olmo2")).config["model_type"], "olmo2");
 }
 
-TEST(GgufArchitecture, GemmasLayersOfWindowsMayBeListed) {
-  const Mapped mapped(Small("gemma3")
-                          .AddNumber("gemma3.attention.sliding_window", 6)
-                          .Add("gemma3.attention.sliding_window_pattern", 9, GgufBytes::Numbers<uint8_t>(7, {0})));
-  EXPECT_EQ(mapped.config["layer_types"], nlohmann::json({"full_attention"}));
+TEST(GgufArchitecture, PartOfAHeadMayTurnInPhi3Alone) {
+  GgufBytes file;
+  file.AddText("general.architecture", "phi3");
+  for (const auto& [key, number] : std::map<std::string, uint32_t>{{"block_count", 1},
+                                                                   {"context_length", 64},
+                                                                   {"embedding_length", 16},
+                                                                   {"feed_forward_length", 16},
+                                                                   {"attention.head_count", 2},
+                                                                   {"rope.dimension_count", 6}})
+    file.AddNumber("phi3." + key, number);
+  file.AddFloats("token_embd.weight", {16, 3}, std::vector<float>(48));
+  EXPECT_EQ(Mapped(file).config["partial_rotary_factor"], 0.75);
+  ExpectRefused(Small("qwen2").AddNumber("qwen2.attention.key_length", 8), "qwen2.rope.dimension_count: got 4");
+}
+
+TEST(GgufArchitecture, EachExpertHasATensor) {
+  const Mapped mapped(Small()
+                          .AddNumber("llama.expert_count", 2)
+                          .AddNumber("llama.expert_used_count", 1)
+                          .AddFloats("blk.0.ffn_gate_exps.weight", {8, 16, 2}, std::vector<float>(256)));
+  EXPECT_TRUE(mapped.model.tensors.contains("model.layers.0.block_sparse_moe.experts.0.w1.weight"));
+  EXPECT_TRUE(mapped.model.tensors.contains("model.layers.0.block_sparse_moe.experts.1.w1.weight"));
+  EXPECT_EQ(mapped.model.tensors.size(), 3u);
 }
 
 }  // namespace

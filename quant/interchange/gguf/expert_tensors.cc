@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/gguf/expert_tensors.h"
+
+#include "quant/base/error.h"
+#include "quant/file/dtype.h"
+
+namespace tare::gguf {
+namespace {
+
+constexpr std::string_view kGate = ".ffn_gate_exps.", kUp = ".ffn_up_exps.";
+
+// The tensor that has the odd rows.
+const Tensor& UpBeside(const Tensor& gate, std::span<const Tensor> tensors, const std::string& where) {
+  std::string name(gate.name);
+  name.replace(name.find(kGate), kGate.size(), kUp);
+  const Tensor* const up = FindTensor(tensors, name);
+  if (up == nullptr) Fail("{}: tensor '{}': missing, expected beside '{}'", where, name, gate.name);
+  if (up->shape != gate.shape || up->type != gate.type)
+    Fail("{}: tensor '{}': got {} of shape {}, expected {} of shape {} as '{}'", where, name, up->type->name,
+         ShapeText(up->shape), gate.type->name, ShapeText(gate.shape), gate.name);
+  return *up;
+}
+
+}  // namespace
+
+MappedTensor::FileRow MappedTensor::Row(int64_t row) const {
+  if (in_turns != nullptr) return {row % 2 == 0 ? tensor : in_turns, first_row + row / 2};
+  return {tensor, first_row + (rotated_heads == 0 ? row : RowOfNeighbours(row, shape[0] / rotated_heads))};
+}
+
+std::string NameOfExpert(std::string_view pattern, int64_t expert) {
+  std::string name(pattern);
+  return name.replace(name.find("{}"), 2, std::to_string(expert));
+}
+
+void AddExpertTensors(const Architecture& a, const Tensor& tensor, std::string_view name,
+                      std::span<const Tensor> tensors, int64_t experts, const std::string& where,
+                      std::map<std::string, MappedTensor, std::less<>>& to) {
+  const bool is_weight = name.ends_with(".weight");
+  if (tensor.shape.size() != (is_weight ? 3 : 2) || tensor.shape[0] != experts)
+    Fail("{}: tensor '{}': got shape {}, expected {} of {} experts", where, tensor.name, ShapeText(tensor.shape),
+         is_weight ? "matrices" : "vectors", experts);
+  MappedTensor mapped{.tensor = &tensor, .shape = {tensor.shape.begin() + 1, tensor.shape.end()}};
+  const int64_t rows = mapped.shape[0];
+  if (a.gate_up_in_turns && tensor.name.contains(kUp)) return;  // beside its gate
+  if (a.gate_up_in_turns && tensor.name.contains(kGate)) {
+    mapped.in_turns = &UpBeside(tensor, tensors, where);
+    mapped.shape[0] *= 2;
+  }
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    mapped.first_row = expert * rows;
+    to.emplace(NameOfExpert(name, expert), mapped);
+  }
+}
+
+}  // namespace tare::gguf

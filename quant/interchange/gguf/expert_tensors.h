@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Experts in GGUF files. A layer's tensors ffn_gate_exps, ffn_up_exps [experts, I, E] and ffn_down_exps [experts, E,
+// I], and their biases, hold those of all experts one after another; the checkpoint has a matrix of each. gpt-oss's
+// gate and up are one matrix there, whose rows come from the two tensors in turns.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/interchange/gguf/architecture_table.h"
+#include "quant/interchange/gguf/container.h"
+
+namespace tare::gguf {
+
+// A tensor of the checkpoint [rows, in], or a vector of as many values: rows of one of the file, or of two in turns.
+struct MappedTensor {
+  const Tensor* tensor = nullptr;
+  std::vector<int64_t> shape;
+  int64_t first_row = 0;             // of the file's tensor; of a vector a row is a value
+  const Tensor* in_turns = nullptr;  // has the odd rows
+  int64_t rotated_heads = 0;         // whose rows are ordered as in architecture.h, or 0
+  float added = 0;                   // to each value
+
+  struct FileRow {
+    const Tensor* tensor;
+    int64_t row;
+  };
+  FileRow Row(int64_t row) const;
+};
+
+// Adds each expert's part of `tensor`, which `name` with {} for a number calls. Throws Error, starting with `where`,
+// unless it holds as many experts, and two tensors in turns are alike.
+void AddExpertTensors(const Architecture& architecture, const Tensor& tensor, std::string_view name,
+                      std::span<const Tensor> tensors, int64_t experts, const std::string& where,
+                      std::map<std::string, MappedTensor, std::less<>>& to);
+
+// "mlp.experts.{}.w1" of expert 3: "mlp.experts.3.w1".
+std::string NameOfExpert(std::string_view pattern, int64_t expert);
+
+}  // namespace tare::gguf

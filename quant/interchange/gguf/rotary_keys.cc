@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/gguf/rotary_keys.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/number.h"
+#include "quant/file/dtype.h"
+#include "quant/interchange/gguf/rotary_factors.h"
+
+namespace tare::gguf {
+namespace {
+
+constexpr std::string_view kLlama3 = "rope_freqs.weight", kShort = "rope_factors_short.weight",
+                           kLong = "rope_factors_long.weight";
+
+std::vector<float> VectorOf(const Tensor& tensor, const std::string& where) {
+  if (tensor.type->type != TensorType::kF32 || tensor.shape.size() != 1)
+    Fail("{}: tensor '{}': got {} of shape {}, expected a vector of F32", where, tensor.name, tensor.type->name,
+         ShapeText(tensor.shape));
+  std::vector<float> values(static_cast<size_t>(tensor.shape[0]));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+Json Llama3Of(const Tensor& divisors, double theta, const std::string& where) {
+  const std::optional<RotaryFactors> found = FindRotaryFactors(VectorOf(divisors, where), theta);
+  if (!found)
+    Fail(
+        "{}: tensor '{}': got divisors that are not those of llama3's rotary scaling, expected these (others are not "
+        "supported)",
+        where, divisors.name);
+  return {{"rope_type", "llama3"},
+          {"factor", found->factor},
+          {"low_freq_factor", found->low},
+          {"high_freq_factor", found->high},
+          {"original_max_position_embeddings", found->original}};
+}
+
+Json YarnOf(const Architecture& a, double factor, ArchitectureKeys& keys) {
+  keys.ExpectReal("rope.scaling.yarn_ext_factor", 1);
+  keys.ExpectReal("rope.scaling.yarn_log_multiplier", 0);
+  Json yarn{{"rope_type", "yarn"},
+            {"factor", factor},
+            {"original_max_position_embeddings", keys.Need("rope.scaling.original_context_length")},
+            {"truncate", keys.Flag("rope.scaling.yarn_truncate").value_or(a.family != "gpt_oss")}};
+  for (const auto& [theirs, ours] : {std::pair("yarn_beta_fast", "beta_fast"), std::pair("yarn_beta_slow", "beta_slow"),
+                                     std::pair("yarn_attn_factor", "attention_factor")}) {
+    if (const auto value = keys.Real(std::string("rope.scaling.") + theirs)) yarn[ours] = *value;
+  }
+  return yarn;
+}
+
+// An f32's shortest number, so that it is read as the same.
+Json NumbersOf(const std::vector<float>& values) {
+  Json numbers = Json::array();
+  for (const float value : values) numbers.push_back(*ParseNumber<double>(Formatted("{}", value)));
+  return numbers;
+}
+
+Json LongRopeOf(const Tensor& by_short, const Tensor& by_long, ArchitectureKeys& keys) {
+  Json scaling{{"rope_type", "longrope"},
+               {"short_factor", NumbersOf(VectorOf(by_short, keys.where()))},
+               {"long_factor", NumbersOf(VectorOf(by_long, keys.where()))}};
+  if (const auto factor = keys.Real("rope.scaling.attn_factor")) scaling["attention_factor"] = *factor;
+  return scaling;
+}
+
+// By keys alone; null if not scaled.
+Json ScalingByKeys(const Architecture& a, ArchitectureKeys& keys) {
+  const std::string type(keys.Text("rope.scaling.type").value_or("linear"));
+  const double older = keys.Real("rope.scale_linear").value_or(1);
+  const double factor = keys.Real("rope.scaling.factor").value_or(older);
+  keys.Ignore("rope.scaling.original_context_length");
+  keys.Ignore("rope.scaling.finetuned");
+  if (type == "yarn") return YarnOf(a, factor, keys);
+  const bool takes_tensors = type == "longrope" && a.family == "phi3";
+  if (type != "none" && type != "linear" && !takes_tensors)
+    Fail("{}: {}: got '{}', expected none, linear or yarn{} (others are not supported)", keys.where(),
+         keys.Name("rope.scaling.type"), Shown(type), a.family == "phi3" ? ", or longrope" : "");
+  if (type == "linear" && factor != 1 && factor != 0) return {{"rope_type", "linear"}, {"factor", factor}};
+  return {};
+}
+
+}  // namespace
+
+bool IsRotary(const Architecture& a, std::string_view tensor) {
+  return tensor == kLlama3 || (a.family == "phi3" && (tensor == kShort || tensor == kLong));
+}
+
+void AddRotary(const Architecture& a, std::span<const Tensor> tensors, ArchitectureKeys& keys, Json& config) {
+  const double theta = keys.Real("rope.freq_base").value_or(10000);
+  config["rope_theta"] = theta;
+  Json scaling = ScalingByKeys(a, keys);
+  const Tensor *const divisors = FindTensor(tensors, kLlama3), *const by_long = FindTensor(tensors, kLong),
+                      *const by_short = FindTensor(tensors, kShort);
+  if (const Tensor* tensor = divisors != nullptr ? divisors : by_long; tensor != nullptr && !scaling.is_null())
+    Fail("{}: tensor '{}': got rotary scaling by this and by {}, expected one of them", keys.where(), tensor->name,
+         keys.Name("rope.scaling.factor"));
+  if (a.family == "phi3") {
+    if (const auto original = keys.Number("rope.scaling.original_context_length"))
+      config["original_max_position_embeddings"] = *original;
+    if ((by_long == nullptr) != (by_short == nullptr))
+      Fail("{}: tensor '{}': got one of longrope's two lists, expected {} and {}", keys.where(),
+           (by_long != nullptr ? by_long : by_short)->name, kShort, kLong);
+    if (by_long != nullptr) scaling = LongRopeOf(*by_short, *by_long, keys);
+  }
+  if (divisors != nullptr) scaling = Llama3Of(*divisors, theta, keys.where());
+  if (!scaling.is_null()) config["rope_scaling"] = scaling;
+}
+
+}  // namespace tare::gguf
