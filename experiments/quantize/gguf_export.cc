@@ -5,11 +5,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "experiments/model/family.h"
 #include "experiments/model/model.h"
 #include "experiments/model/rotary.h"
 #include "experiments/passes/generate.h"
+#include "experiments/quantize/gguf_limits.h"
 #include "experiments/quantize/gguf_metadata.h"
+#include "experiments/quantize/gguf_tensors.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/squared_error.h"
 #include "experiments/text/tokenizer/tokenizer.h"
@@ -54,12 +55,15 @@ const TypeInfo& InsteadOf(const TypeInfo& type) {
 
 double BitsOf(const TypeInfo& type) { return 8.0 * static_cast<double>(type.bytes) / static_cast<double>(type.values); }
 
-// Rows of a stored matrix, or the values of a vector as one row.
+// Rows of a stored matrix, or values of a vector as rows of one.
 struct Source {
   std::string name;
-  int64_t out = 0, in = 0;
+  int64_t first = 0, step = 1, count = 0, in = 0;
   ReadRow read;
   const QuantizedMatrix* codes = nullptr;  // where they are Tare's own
+
+  int64_t Stored(int64_t row) const { return first + row * step; }
+  void Row(int64_t row, float* y) const { read(Stored(row), y); }
 };
 
 class GgufJob {
@@ -127,43 +131,24 @@ class GgufJob {
   }
 
   void AddTensors() {
-    const Family& family = FamilyOf(config_);
-    if (config_.rotary.type == RotaryConfig::Type::kLlama3) AddRotaryDivisors();
-    AddMatrix(std::string(family.names.embedding), true, 0);
-    AddVector(std::string(family.names.final_norm));
-    if (!config_.tied_embeddings) AddMatrix(std::string(family.names.head), true, 0);
-    for (int layer = 0; layer < config_.layers; ++layer) {
-      for (const LinearPlace& place : LinearOf(family, config_, layer)) {
-        const std::string name = LayerTensor(config_, layer, place.tensor);
-        const int64_t heads = !architecture_.rotates_neighbours ? 0
-                              : place.weight == Site::kQProjW   ? config_.heads
-                              : place.weight == Site::kKProjW   ? config_.kv_heads
-                                                                : 0;
-        AddMatrix(name + ".weight", false, heads);
-        if (place.bias != nullptr && config_.*place.bias) AddVector(name + ".bias", heads);
-      }
-      for (const VectorPlace& vector : family.vectors) {
-        if (vector.In(config_, layer)) AddVector(LayerTensor(config_, layer, vector.tensor));
-      }
-    }
+    AddRotaryDivisors();
+    for (const GgufTensor& tensor : GgufTensors(config_, architecture_, where_)) AddTensor(tensor);
   }
 
-  std::string FileNameOf(const std::string& name) const {
-    const std::string theirs = gguf::FileName(architecture_, name);
-    if (theirs.empty())
-      Fail("{}: to gguf: tensor '{}': is none of llama.cpp's {}; a GGUF file cannot hold it", where_, name,
-           architecture_.name);
-    return theirs;
-  }
-
-  Source SourceOf(const std::string& name) const {
+  Source SourceOf(const GgufPiece& piece) const {
     const Checkpoint& files = model_.files();
-    const std::string where = Formatted("{}: tensor '{}'", where_, name);
-    if (const QuantizedMatrix* codes = files.FindQuantized(name))
-      return {name, codes->out, codes->in,
-              [codes, where](int64_t row, float* y) { DequantizeRow(*codes, row, y, where); }, codes};
-    const WeightMatrix stored = StoredMatrix(files, name, where);
-    return {name, stored.out, stored.in, [stored](int64_t row, float* y) { RowAsFloat(stored, row, y); }};
+    Source source{.name = piece.tensor, .first = piece.first, .step = piece.step, .count = piece.count};
+    const std::string where = Formatted("{}: tensor '{}'", where_, piece.tensor);
+    if (const QuantizedMatrix* codes = files.FindQuantized(piece.tensor)) {
+      source.in = codes->in;
+      source.codes = codes;
+      source.read = [codes, where](int64_t row, float* y) { DequantizeRow(*codes, row, y, where); };
+      return source;
+    }
+    const WeightMatrix stored = StoredMatrix(files, piece.tensor, where);
+    source.in = stored.in;
+    source.read = [stored](int64_t row, float* y) { RowAsFloat(stored, row, y); };
+    return source;
   }
 
   const TypeInfo& TypeFor(const Source& source, bool is_embedding) {
@@ -175,43 +160,70 @@ class GgufJob {
     return *type;
   }
 
-  void AddMatrix(const std::string& name, bool is_embedding, int64_t rotated_heads) {
-    const Source source = SourceOf(name);
-    const TypeInfo& type = TypeFor(source, is_embedding);
-    NewTensor tensor{FileNameOf(name), &type, {source.out, source.in}, {}};
-    const int64_t bytes = tensor.Bytes();
-    summary_.matrix_bytes += bytes;
-    summary_.matrix_values += source.out * source.in;
-    tensor.fill = [=, this, &type](std::span<std::byte> data) { Fill(source, type, rotated_heads, data); };
-    Add(std::move(tensor));
-  }
-
-  void AddVector(const std::string& name, int64_t rotated_heads = 0) {
-    const Source source = SourceOf(name);
-    NewTensor tensor{FileNameOf(name), &InfoOf(TensorType::kF32), {source.out}, {}};
-    const float added = architecture_.norms_add_one && name.ends_with("norm.weight") ? 1.0f : 0.0f;
-    tensor.fill = [=](std::span<std::byte> data) {
-      for (int64_t i = 0; i < source.out; ++i) {
-        float value = 0;
-        source.read(i, &value);
-        value += added;
-        std::memcpy(data.data() + FileRow(i, source.out, rotated_heads) * static_cast<int64_t>(sizeof value), &value,
-                    sizeof value);
+  void AddTensor(const GgufTensor& tensor) {
+    std::vector<Source> sources;
+    int64_t rows = 0;
+    for (const GgufPiece& piece : tensor.pieces) {
+      sources.push_back(SourceOf(piece));
+      rows += piece.count;
+    }
+    const bool is_vector = tensor.kind == GgufKind::kVector;
+    const int64_t in = sources.front().in;
+    const TypeInfo& type =
+        is_vector ? InfoOf(TensorType::kF32) : TypeFor(sources.front(), tensor.kind == GgufKind::kEmbedding);
+    NewTensor added{tensor.name, &type, {rows}, {}};
+    if (tensor.experts > 0) added.shape = {tensor.experts, rows / tensor.experts};
+    if (!is_vector || in > 1) added.shape.push_back(in);
+    if (!is_vector) {
+      summary_.matrix_bytes += added.Bytes();
+      summary_.matrix_values += rows * in;
+    }
+    added.fill = [this, sources, &type, is_vector, heads = tensor.rotated_heads](std::span<std::byte> data) {
+      for (const Source& source : sources) {
+        const auto size = static_cast<size_t>(source.count * source.in / type.values * type.bytes);
+        is_vector ? FillVector(source, heads, data.first(size)) : Fill(source, type, heads, data.first(size));
+        data = data.subspan(size);
       }
     };
-    Add(std::move(tensor));
+    Add(std::move(added));
   }
 
-  // llama3's scaling: what divides each frequency.
+  // In F32.
+  void FillVector(const Source& source, int64_t rotated_heads, std::span<std::byte> data) const {
+    const float added = architecture_.norms_add_one && source.name.ends_with("norm.weight") ? 1.0f : 0.0f;
+    std::vector<float> row(static_cast<size_t>(source.in));
+    for (int64_t r = 0; r < source.count; ++r) {
+      source.Row(r, row.data());
+      for (float& value : row) value += added;
+      const size_t bytes = row.size() * sizeof(float);
+      std::memcpy(data.data() + static_cast<size_t>(FileRow(r, source.count, rotated_heads)) * bytes, row.data(),
+                  bytes);
+    }
+  }
+
+  // What divides each frequency.
   void AddRotaryDivisors() {
+    using Type = RotaryConfig::Type;
+    if (config_.rotary.type == Type::kLongRope) {
+      AddFloats("rope_factors_long.weight", Floats(config_.rotary.long_divisors));
+      AddFloats("rope_factors_short.weight", Floats(config_.rotary.short_divisors));
+    }
+    if (config_.rotary.type != Type::kLlama3) return;
     RotaryConfig plain = config_.rotary;
-    plain.type = RotaryConfig::Type::kDefault;
+    plain.type = Type::kDefault;
     const std::vector<float> scaled = RotaryFrequencies(config_.rotary, config_.head_dim),
                              unscaled = RotaryFrequencies(plain, config_.head_dim);
     std::vector<float> divisors(scaled.size());
     for (size_t i = 0; i < divisors.size(); ++i) divisors[i] = unscaled[i] / scaled[i];
-    Add({"rope_freqs.weight", &InfoOf(TensorType::kF32), {std::ssize(divisors)}, [divisors](std::span<std::byte> data) {
-           std::memcpy(data.data(), divisors.data(), data.size());
+    AddFloats("rope_freqs.weight", std::move(divisors));
+  }
+
+  static std::vector<float> Floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
+
+  void AddFloats(const char* name, std::vector<float> values) {
+    const std::vector<int64_t> shape{std::ssize(values)};
+    Add({name, &InfoOf(TensorType::kF32), shape, [values = std::move(values)](std::span<std::byte> data) {
+           std::memcpy(data.data(), values.data(), data.size());
          }});
   }
 
@@ -247,16 +259,16 @@ void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_h
     bool fits = true;
   };
   const bool holds_codes = source.codes != nullptr && gguf::HoldsCodes(type.type, *source.codes);
-  std::vector<Sums> sums(static_cast<size_t>(source.out));
+  std::vector<Sums> sums(static_cast<size_t>(source.count));
   const int64_t blocks = source.in / type.values;
   ParallelFor(sums.size(), [&](size_t r, int) {
     thread_local std::vector<float> values, rounded;
     values.resize(static_cast<size_t>(source.in));
     rounded.resize(values.size());
-    source.read(static_cast<int64_t>(r), values.data());
-    std::byte* const row =
-        data.data() + FileRow(static_cast<int64_t>(r), source.out, rotated_heads) * blocks * type.bytes;
-    if (holds_codes) sums[r].scales = gguf::PutCodes(type.type, *source.codes, static_cast<int64_t>(r), row);
+    const auto at = static_cast<int64_t>(r);
+    source.Row(at, values.data());
+    std::byte* const row = data.data() + FileRow(at, source.count, rotated_heads) * blocks * type.bytes;
+    if (holds_codes) sums[r].scales = gguf::PutCodes(type.type, *source.codes, source.Stored(at), row);
     sums[r].fits = holds_codes ? sums[r].scales.fit : gguf::QuantizeBlocks(type.type, values.data(), blocks, row);
     gguf::DequantizeBlocks(type.type, row, blocks, rounded.data());
     const auto [error, size] = SquaresOf(values, rounded);

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's configuration as the keys of a GGUF file, by the names that llama.cpp's loader of the architecture reads.
-// The reverse is quant/interchange/gguf/architecture.cc.
-//
-// What llama.cpp computes otherwise whatever a key says is refused by name: differential attention, gates, windows but
-// gemma3's, other rotary layouts, other scales of attention logits.
+// A model's configuration as keys of a GGUF file: the reverse of quant/interchange/gguf/architecture.h.
 #pragma once
-
-#include <string>
 
 #include "experiments/model/config.h"
 #include "quant/interchange/gguf/architecture_table.h"
@@ -14,9 +8,7 @@
 
 namespace tare {
 
-// Mistral is a llama there. Throws Error, starting with `where`.
-const gguf::Architecture& GgufArchitectureOf(const ModelConfig& config, const std::string& where);
-
+// Of a model that gguf_limits.h lets pass.
 void AddModelKeys(const ModelConfig& config, const gguf::Architecture& architecture, gguf::MetadataWriter& out);
 
 }  // namespace tare

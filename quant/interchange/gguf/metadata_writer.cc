@@ -74,4 +74,10 @@ void MetadataWriter::Integers(std::string_view key, std::span<const int32_t> val
   for (const int32_t value : values) Put(bytes_, value);
 }
 
+void MetadataWriter::Flags(std::string_view key, const std::vector<bool>& values) {
+  Begin(key, static_cast<uint32_t>(ValueType::kArray));
+  PutArray(bytes_, ValueType::kBool, values.size());
+  for (const bool value : values) Put(bytes_, static_cast<uint8_t>(value));
+}
+
 }  // namespace tare::gguf

@@ -22,6 +22,7 @@ class MetadataWriter {
   void Texts(std::string_view key, std::span<const std::string> values);
   void Reals(std::string_view key, std::span<const float> values);
   void Integers(std::string_view key, std::span<const int32_t> values);
+  void Flags(std::string_view key, const std::vector<bool>& values);
 
   uint64_t count() const { return count_; }
   const std::string& bytes() const { return bytes_; }

@@ -2,6 +2,7 @@
 #include "quant/interchange/gguf/rotary_keys.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "quant/base/error.h"
@@ -50,6 +51,8 @@ Json YarnOf(const Architecture& a, double factor, ArchitectureKeys& keys) {
                                      std::pair("yarn_attn_factor", "attention_factor")}) {
     if (const auto value = keys.Real(std::string("rope.scaling.") + theirs)) yarn[ours] = *value;
   }
+  if (const auto more = keys.Real("rope.scaling.attn_factor"))
+    yarn["attention_factor"] = *more * yarn.value("attention_factor", 0.1 * std::log(factor) + 1);
   return yarn;
 }
 

@@ -2,8 +2,9 @@
 // Rotary positions as a GGUF file says them, in the words of config.json: the base, and one of linear, yarn, llama3
 // (the tensor rope_freqs, rotary_factors.h) and phi3's longrope (the tensors rope_factors_short and rope_factors_long).
 //
-// llama.cpp's converter writes transformers' attention_factor as rope.scaling.yarn_attn_factor, and `truncate` as
-// rope.scaling.yarn_truncate; files of gpt-oss from before it did have none, and the published model does not truncate.
+// llama.cpp multiplies YaRN's cosines and sines by 0.1 ln(factor) + 1 and by rope.scaling.attn_factor. Its converter
+// writes transformers' attention_factor as rope.scaling.yarn_attn_factor, and `truncate` as rope.scaling.yarn_truncate;
+// files of gpt-oss from before it did have none, and the published model does not truncate.
 #pragma once
 
 #include <span>

@@ -15,6 +15,7 @@
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/format/pack.h"
+#include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/container.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
@@ -58,9 +59,31 @@ class GgufExport : public testing::Test {
   TemporaryFolder folder_;
 };
 
+float AsF16(float value) { return FloatFromF16(F16FromFloat(value)); }
+
+// The codes of ours are those of the blocks, and the blocks' scales and minima ours in F16.
+void ExpectSameCodes(const QuantizedMatrix& ours, const ForeignMatrix& theirs) {
+  const auto in = static_cast<size_t>(ours.in), blocks = in / 32;
+  std::vector<float> a(in), b(in), scales(blocks), minima(blocks);
+  for (int64_t row = 0; row < ours.out; ++row) {
+    Unpack<float>(ours.format, {ours.codes + static_cast<size_t>(row) * ours.RowBytes(), ours.RowBytes()}, a);
+    theirs.Integers(row, {.codes = b.data(), .scales = scales.data(), .zeros = nullptr, .minima = minima.data()});
+    ASSERT_EQ(a, b) << theirs.scheme() << " " << row;
+    for (size_t i = 0; i < blocks; ++i) {
+      const auto group = static_cast<int64_t>(i) * 32 / ours.group;
+      ASSERT_EQ(scales[i], AsF16(ours.ScaleOf(row, group)));
+      if (!HasOffset(ours.format)) continue;
+      const float least =
+          ours.minima != nullptr ? ours.MinimumOf(row, group) : -ours.ZeroOf(row, group) * ours.ScaleOf(row, group);
+      ASSERT_EQ(minima[i], AsF16(least));
+    }
+  }
+}
+
 // gemma's norms are w + 1 in f32 there and here, less 1 when read: with these weights the same bits.
 TEST_F(GgufExport, WhatTheirConverterWroteIsWrittenAgain) {
-  for (const char* name : {"llama", "llama-linear", "qwen2", "qwen3", "olmo2", "gemma3"}) {
+  for (const char* name : {"llama", "llama-linear", "llama-yarn", "mixtral", "qwen2", "qwen3", "qwen3moe", "olmo2",
+                           "olmo3", "gemma3", "smollm3", "granite", "phi3", "gpt-oss"}) {
     const std::filesystem::path theirs = Theirs(name);
     To("BF16", theirs);
     const Read expected(theirs), written(folder_ / "m.gguf");
@@ -69,6 +92,7 @@ TEST_F(GgufExport, WhatTheirConverterWroteIsWrittenAgain) {
       const gguf::Tensor* const ours = written.Find(tensor.name);
       ASSERT_NE(ours, nullptr) << name << " " << tensor.name;
       EXPECT_EQ(ours->type, tensor.type) << name << " " << tensor.name;
+      EXPECT_EQ(ours->shape, tensor.shape) << name << " " << tensor.name;
       if (tensor.name == "rope_freqs.weight") continue;  // below
       EXPECT_TRUE(std::ranges::equal(ours->bytes, tensor.bytes)) << name << " " << tensor.name;
     }
@@ -82,12 +106,46 @@ TEST_F(GgufExport, WhatTheirConverterWroteIsWrittenAgain) {
 }
 
 TEST_F(GgufExport, FoldersComputeTheSame) {
-  for (const char* golden : {"llama-mha", "llama-gqa", "llama-old-config", "qwen3", "olmo2"}) {
+  for (const char* golden :
+       {"llama-mha", "llama-gqa", "llama-old-config", "qwen3", "olmo2", "granite", "phi3", "mixtral"}) {
     const GgufSummary summary = To("F32", GoldenFolder(golden));
     EXPECT_EQ(summary.relative_error, 0) << golden;
     const TokenBatch batch = GoldenBatch(golden);
     EXPECT_EQ(Logits(folder_ / "m.gguf", batch), Logits(GoldenFolder(golden), batch)) << golden;
   }
+}
+
+// A block of MXFP4 holds what a block of MXFP4 held, whichever scale its largest value asks for.
+TEST_F(GgufExport, ExpertsInMxfp4StayAsTheyAre) {
+  EditedCheckpoint oss(GoldenFolder("gpt-oss-mxfp4"));
+  oss.config["rope_parameters"]["beta_fast"] = 32;  // the only one that a file can hold
+  oss.Write(folder_ / "oss");
+  To("MXFP4", folder_ / "oss");
+  const Read written(folder_ / "m.gguf"), expected(Theirs("gpt-oss-mxfp4"));
+  for (const char* name : {"blk.0.ffn_gate_exps.weight", "blk.1.ffn_up_exps.weight", "blk.2.ffn_down_exps.weight"}) {
+    const gguf::Tensor &ours = *written.Find(name), &theirs = *expected.Find(name);
+    EXPECT_EQ(ours.shape, theirs.shape);
+    const int64_t blocks = std::ssize(theirs.bytes) / theirs.type->bytes;
+    std::vector<float> a(static_cast<size_t>(32 * blocks)), b(a.size());
+    gguf::DequantizeBlocks(ours.type->type, ours.bytes.data(), blocks, a.data());
+    gguf::DequantizeBlocks(theirs.type->type, theirs.bytes.data(), blocks, b.data());
+    EXPECT_EQ(a, b) << name;
+  }
+}
+
+// Each expert's codes, one after another.
+TEST_F(GgufExport, CodesOfExpertsAreWrittenAsTheyAre) {
+  Quantize({GoldenFolder("mixtral"), Plan::Parse("experts.down.w=int4/group32"), folder_ / "e.h5"}, {});
+  const GgufSummary summary = To("Q4_0", folder_ / "e.h5");
+  EXPECT_GT(summary.scales, 0);
+  const QuantizedCheckpoint ours(folder_ / "e.h5");
+  const Checkpoint written(folder_ / "m.gguf");
+  int experts = 0;
+  for (const auto& [name, matrix] : ours.matrices()) {
+    ExpectSameCodes(matrix, *written.FindForeign(name));
+    ++experts;
+  }
+  EXPECT_GT(experts, 2);
 }
 
 TEST_F(GgufExport, MetadataSaysWhatWasDone) {
@@ -171,27 +229,6 @@ TEST_F(GgufExport, CodesAreHeldExactlyOrRefused) {
   EXPECT_EQ(Read(folder_ / "m.gguf").content.metadata.Text("tare.plan"), "weights=int4/group16");
 }
 
-float AsF16(float value) { return FloatFromF16(F16FromFloat(value)); }
-
-// The codes of ours are those of the blocks, and the blocks' scales and minima ours in F16.
-void ExpectSameCodes(const QuantizedMatrix& ours, const ForeignMatrix& theirs) {
-  const auto in = static_cast<size_t>(ours.in), blocks = in / 32;
-  std::vector<float> a(in), b(in), scales(blocks), minima(blocks);
-  for (int64_t row = 0; row < ours.out; ++row) {
-    Unpack<float>(ours.format, {ours.codes + static_cast<size_t>(row) * ours.RowBytes(), ours.RowBytes()}, a);
-    theirs.Integers(row, {.codes = b.data(), .scales = scales.data(), .zeros = nullptr, .minima = minima.data()});
-    ASSERT_EQ(a, b) << theirs.scheme() << " " << row;
-    for (size_t i = 0; i < blocks; ++i) {
-      const auto group = static_cast<int64_t>(i) * 32 / ours.group;
-      ASSERT_EQ(scales[i], AsF16(ours.ScaleOf(row, group)));
-      if (!HasOffset(ours.format)) continue;
-      const float least =
-          ours.minima != nullptr ? ours.MinimumOf(row, group) : -ours.ZeroOf(row, group) * ours.ScaleOf(row, group);
-      ASSERT_EQ(minima[i], AsF16(least));
-    }
-  }
-}
-
 TEST_F(GgufExport, IntegerCodesAreWrittenAsTheyAre) {
   const std::filesystem::path codes = folder_ / "i.h5";
   for (const auto& [plan, type] : {std::pair{"int4/group32", "Q4_0"},
@@ -225,8 +262,8 @@ TEST_F(GgufExport, EquivalentWeightsAreWeights) {
 
 TEST_F(GgufExport, WhatAFileCannotHoldIsRefused) {
   Refuses(GoldenFolder("diffllama-mha"),
-          "to gguf: got a diffllama model, expected one of llama.cpp's architectures that Tare knows: mistral, llama, "
-          "qwen2, qwen3, olmo2 or gemma3_text; a GGUF file cannot hold it");
+          "to gguf: got a diffllama model, expected one of llama.cpp's architectures that Tare knows: mistral, "
+          "mixtral, llama, qwen2, ");
   Refuses(GoldenFolder("mistral"), "got layers that see a window of keys, expected layers that see all");
   Refuses(GoldenFolder("qwen3-gate-head"), "got gates of attention's output, expected none");
   Refuses(GoldenFolder("gemma3"), "got layer 1 without a window, expected every sixth layer to see all keys");

@@ -29,5 +29,12 @@ TEST(GgufMetadataWriter, NumbersTakeFourBytes) {
   EXPECT_EQ(out.bytes(), std::string("\1\0\0\0\0\0\0\0b\4\0\0\0\xff\xff\xff\xff", 17));
 }
 
+TEST(GgufMetadataWriter, FlagsTakeAByteEach) {
+  gguf::MetadataWriter out("m");
+  out.Flags("b", {true, false});
+  // The key, an array, of flags, of two.
+  EXPECT_EQ(out.bytes(), std::string("\1\0\0\0\0\0\0\0b\x09\0\0\0\7\0\0\0\2\0\0\0\0\0\0\0\1\0", 27));
+}
+
 }  // namespace
 }  // namespace tare

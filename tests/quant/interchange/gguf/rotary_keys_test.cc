@@ -67,6 +67,8 @@ TEST(GgufRotaryKeys, YarnIsTransformers) {
   EXPECT_EQ(all["beta_slow"], 2);
   EXPECT_EQ(all["attention_factor"], 1.25);
   EXPECT_EQ(all["truncate"], false);
+  const Json more = RotaryOf(Yarn("llama").AddReal("llama.rope.scaling.attn_factor", 0.5f), "llama");
+  EXPECT_DOUBLE_EQ(more["rope_scaling"]["attention_factor"].get<double>(), 0.5 * (0.1 * std::log(4) + 1));
   EXPECT_EQ(RotaryOf(Yarn("gpt-oss"), "gpt_oss")["rope_scaling"]["truncate"], false);  // its files say nothing
 }
 

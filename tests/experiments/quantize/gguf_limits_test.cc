@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/gguf_limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "tests/support/call.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(GgufLimits, WhatLlamaCppComputesOtherwiseIsRefused) {
+  using Type = RotaryConfig::Type;
+  const auto refuses = [](const char* golden, const std::function<void(ModelConfig&)>& change, const char* why) {
+    ModelConfig config = LoadConfig(GoldenFolder(golden));
+    config.rotary.type = Type::kDefault;
+    change(config);
+    EXPECT_THAT(Call([&] { GgufArchitectureOf(config, "m"); }), ThrowsMessage<Error>(HasSubstr(why))) << why;
+  };
+  const auto in_all = [](const ModelConfig& c, auto value) {
+    return std::vector(static_cast<size_t>(c.layers), value);
+  };
+  refuses(
+      "llama-gqa", [](ModelConfig& c) { c.rotary.layout = RotaryConfig::Layout::kInterleaved; },
+      "m: to gguf: got rotary positions of neighbouring channels, expected those of halves");
+  refuses("llama-gqa", [](ModelConfig& c) { c.attention_scale = 3.0f; }, "got another scale of attention logits");
+  refuses("qwen2", [](ModelConfig& c) { c.windows = {0, 7}; }, "got layers that see a window of keys");
+  refuses("mixtral", [&](ModelConfig& c) { c.windows = in_all(c, 7); }, "got layers that see a window of keys");
+  refuses("qwen3-moe", [](ModelConfig&) {}, "got norm_topk_prob false");
+  refuses(
+      "smollm3", [&](ModelConfig& c) { c.windows.clear(), c.unrotated = in_all(c, true); },
+      "got layer 0 without rotary positions, expected every fourth layer without them");
+  refuses(
+      "gpt-oss", [](ModelConfig& c) { c.windows[1] = c.windows[0]; },
+      "got layer 1 with a window, expected every second layer to see all keys");
+  refuses("olmo3", [](ModelConfig& c) { c.windows.clear(); }, "got an olmo3 without windows");
+  refuses(
+      "gpt-oss", [](ModelConfig& c) { c.rotary.type = Type::kYarn; },
+      "got yarn with beta_fast 4 and beta_slow 1, expected 32 and 1");
+  refuses(
+      "llama-gqa", [](ModelConfig& c) { c.rotary.type = Type::kYarn, c.rotary.truncate = false; },
+      "got yarn with truncate false, expected true");
+  refuses(
+      "gpt-oss", [](ModelConfig& c) { c.rotary.original_positions = 16.5; },
+      "got original_max_position_embeddings 16.5, expected a whole number");
+  refuses(
+      "llama-gqa", [](ModelConfig& c) { c.rotary.type = Type::kLongRope; },
+      "got rotary positions of type longrope, expected default, linear, llama3 or yarn");
+  refuses(
+      "qwen3", [](ModelConfig& c) { c.rotary.type = Type::kLlama3; },
+      "got rotary positions of type llama3, expected default, linear or yarn in a qwen3");
+  refuses("motif", [](ModelConfig&) {}, "got a motif model, expected one of llama.cpp's architectures");
+  ModelConfig mistral = LoadConfig(GoldenFolder("mistral"));
+  mistral.windows.clear();
+  EXPECT_EQ(GgufArchitectureOf(mistral, "m").name, "llama");
+}
+
+}  // namespace
+}  // namespace tare
