@@ -27,7 +27,8 @@ TEST_P(GgufTokenizerTest, IdsAreTheSources) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, GgufTokenizerTest,
-                         testing::Values("llama-bpe", "qwen2", "dbrx", "gpt-2", "olmo", "smollm", "pieces"),
+                         testing::Values("llama-bpe", "qwen2", "dbrx", "gpt-2", "olmo", "smollm", "gpt-4o", "tekken",
+                                         "pieces"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::ranges::replace(name, '-', '_');

@@ -15,7 +15,7 @@ namespace tare::gguf {
 // As in sentencepiece_model.proto.
 inline constexpr int kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
 
-// Words are cut by these patterns. All but llama-bpe's models merge also words that are tokens.
+// Words are cut by these patterns.
 struct Cutting {
   std::string_view name;
   std::string_view pattern;  // empty: GPT-2's
@@ -24,20 +24,38 @@ struct Cutting {
   bool takes_whole_words = false;  // that are tokens, without merges
   bool begins_texts = false;       // with the first special token, unless a key says otherwise
 };
-#define TARE_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
-#define TARE_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-inline constexpr std::string_view kThreeDigits = TARE_CONTRACTIONS "\\p{N}{1,3}" TARE_REST,
-                                  kOneDigit = TARE_CONTRACTIONS "\\p{N}" TARE_REST;
-#undef TARE_CONTRACTIONS
-#undef TARE_REST
+// Numbers in groups of three digits or one by one.
+inline constexpr std::string_view kThreeDigits = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)"
+                                                 R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+                                  kOneDigit = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)"
+                                              R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// The same, words also before a capital letter that follows a small one.
+inline constexpr std::string_view kCasedThreeDigits =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kCasedOneDigit =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+    R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// The first of those that are alike is what is written.
 inline constexpr auto kCuttings = std::to_array<Cutting>(
     {{.name = "llama-bpe", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
      {.name = "llama3", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+     {.name = "pixtral", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+     {.name = "falcon3", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+     {.name = "tekken", .pattern = kCasedOneDigit, .takes_whole_words = true, .begins_texts = true},
+     {.name = "gpt-4o", .pattern = kCasedThreeDigits},
+     {.name = "llama4", .pattern = kCasedThreeDigits},
      {.name = "qwen2", .pattern = kOneDigit, .composes = true},
+     {.name = "deepseek-r1-qwen", .pattern = kOneDigit, .composes = true},
      {.name = "dbrx", .pattern = kThreeDigits},
+     {.name = "smaug-bpe", .pattern = kThreeDigits},
      {.name = "gpt-2", .pattern = {}},
      {.name = "olmo", .pattern = {}, .composes = true},
-     {.name = "smollm", .pattern = {}, .single_digits = true}});
+     {.name = "smollm", .pattern = {}, .single_digits = true},
+     {.name = "refact", .pattern = {}, .single_digits = true},
+     {.name = "starcoder", .pattern = {}, .single_digits = true}});
 
 // Their names, for messages.
 std::string CuttingsText();

@@ -28,6 +28,16 @@ def split(digits):
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
+def cased(digits, suffix):
+    """Of GPT-4o and of Mistral's Tekken."""
+    capitals, small = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+    word = r"[^\r\n\p{L}\p{N}]?"
+    pattern = (f"{word}{capitals}*{small}+{suffix}|{word}{capitals}+{small}*{suffix}|" + digits +
+               r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"),
+                                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
 BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False)
 KINDS = {
     "llama-bpe": (split(r"\p{N}{1,3}"), None, True),
@@ -35,6 +45,8 @@ KINDS = {
     "dbrx": (split(r"\p{N}{1,3}"), None, False),
     "gpt-2": (BYTES, None, False),
     "olmo": (BYTES, normalizers.NFC(), False),
+    "gpt-4o": (cased(r"\p{N}{1,3}", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"), None, False),
+    "tekken": (cased(r"\p{N}", ""), None, True),
     "smollm": (pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), BYTES]), None, False),
 }
 

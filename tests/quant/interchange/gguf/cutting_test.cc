@@ -2,6 +2,7 @@
 // Names and rules of cutting; whole tokenizers are in vocabulary_test.cc and vocabulary_writer_test.cc.
 #include "quant/interchange/gguf/cutting.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -20,13 +21,13 @@ TEST(GgufCutting, NamesAndRulesTellThemApart) {
                  (cutting.takes_whole_words ? "whole" : ""));
   }
   EXPECT_EQ(names.size(), kCuttings.size());
-  EXPECT_EQ(rules.size(), kCuttings.size() - 1);  // llama-bpe and llama3 are one
-  EXPECT_EQ(CuttingsText(), "llama-bpe, llama3, qwen2, dbrx, gpt-2, olmo or smollm");
+  EXPECT_EQ(rules.size(), 8u);  // the other names are of the same rules
+  EXPECT_THAT(CuttingsText(), testing::StartsWith("llama-bpe, llama3, "));
+  EXPECT_THAT(CuttingsText(), testing::EndsWith(" or starcoder"));
 }
 
 TEST(GgufCutting, OfGpt2IsByteLevelAlone) {
-  const Cutting& gpt2 = kCuttings[4];
-  ASSERT_EQ(gpt2.name, "gpt-2");
+  const Cutting& gpt2 = *std::ranges::find(kCuttings, "gpt-2", &Cutting::name);
   EXPECT_TRUE(NormalizerOf(gpt2).is_null());
   EXPECT_EQ(PreTokenizerOf(gpt2)["type"], "ByteLevel");
   EXPECT_EQ(PreTokenizerOf(gpt2)["use_regex"], true);

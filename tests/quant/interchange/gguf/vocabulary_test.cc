@@ -62,7 +62,7 @@ TEST(GgufVocabulary, WhatIsNotKnownIsRefusedByName) {
   const auto refused = [](const GgufBytes& file, const std::string& name, const char* why) {
     EXPECT_THAT(Call([&] { TextOf(file, name); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
-  refused(BytePairs("tekken"), "tokenizer.json", "tokenizer.ggml.pre: got 'tekken', expected llama-bpe, ");
+  refused(BytePairs("default"), "tokenizer.json", "tokenizer.ggml.pre: got 'default', expected llama-bpe, ");
   refused(GgufBytes().AddText("tokenizer.ggml.model", "t5"), "tokenizer.model", "got 't5', expected llama or gpt2");
   GgufBytes pieces;
   pieces.AddText("tokenizer.ggml.model", "llama");

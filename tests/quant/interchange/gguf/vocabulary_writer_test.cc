@@ -49,7 +49,7 @@ Files Golden(const std::string& name) {
 }
 
 TEST(GgufVocabularyWriter, FilesAreReadBack) {
-  for (const char* name : {"llama-bpe", "qwen2", "dbrx", "gpt-2", "olmo", "smollm", "pieces"}) {
+  for (const char* name : {"llama-bpe", "qwen2", "dbrx", "gpt-2", "olmo", "smollm", "gpt-4o", "tekken", "pieces"}) {
     const std::string file = std::string("tokenizer-") + name + ".gguf";
     const MappedFile mapped(std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/gguf" / file);
     const Metadata source = Parse(mapped.bytes(), name).metadata;
