@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A matrix of codes, or of floating point whose rows come from two tensors in turns.
+// A matrix of codes, or of floating point whose rows are in another order.
 class GgufMatrix : public ForeignMatrix {
  public:
   GgufMatrix(const gguf::MappedTensor& mapped, const gguf::Parts& parts, std::string where)
@@ -126,16 +126,16 @@ class GgufSource : public CheckpointSource {
  private:
   void Add(const std::string& name, const gguf::MappedTensor& mapped, const std::string& where) {
     const gguf::Tensor& tensor = *mapped.tensor;
-    const bool is_matrix = mapped.shape.size() == 2;
-    if (!tensor.type->IsFloat() || (mapped.in_turns != nullptr && is_matrix)) {
+    const bool is_matrix = mapped.shape.size() == 2, reordered = mapped.rotated_heads > 0 || mapped.in_turns != nullptr;
+    if (!tensor.type->IsFloat() || (reordered && is_matrix)) {
       if (!is_matrix || mapped.added != 0)
         Fail("{}: tensor '{}': got {} of shape {}, expected a matrix, or values in F32, F16 or BF16", where,
              tensor.name, tensor.type->name, ShapeText(tensor.shape));
       matrices_.try_emplace(name, mapped, parts_, where);
       return;
     }
-    const bool changes = mapped.rotated_heads > 0 || mapped.added != 0 || mapped.in_turns != nullptr;
-    views_[name] = {name, DTypeOf(*tensor.type), mapped.shape, changes ? Changed(mapped, where) : BytesOf(mapped)};
+    views_[name] = {name, DTypeOf(*tensor.type), mapped.shape,
+                    reordered || mapped.added != 0 ? Changed(mapped, where) : BytesOf(mapped)};
   }
 
   static size_t RowBytes(const gguf::MappedTensor& mapped) {
@@ -147,7 +147,7 @@ class GgufSource : public CheckpointSource {
                                         static_cast<size_t>(mapped.shape[0]) * RowBytes(mapped));
   }
 
-  // A copy as the checkpoint had it.
+  // A copy of a bias or a norm as the checkpoint had it.
   std::span<const std::byte> Changed(const gguf::MappedTensor& mapped, const std::string& where) {
     const gguf::Tensor& tensor = *mapped.tensor;
     const size_t row_bytes = RowBytes(mapped);

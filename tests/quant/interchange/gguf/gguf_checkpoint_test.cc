@@ -95,6 +95,25 @@ TEST(GgufCheckpoint, IntegersAreTheRows) {
   }
 }
 
+// Rows in another order are put in the checkpoint's as they are asked for, and the matrix is not copied.
+TEST(GgufCheckpoint, FloatingPointInAnotherOrderIsAMatrix) {
+  const Checkpoint files(Golden("llama.gguf")), oss(Golden("gpt-oss.gguf"));
+  const ForeignMatrix* const q = files.FindForeign("model.layers.0.self_attn.q_proj.weight");
+  ASSERT_NE(q, nullptr);
+  EXPECT_EQ(files.Find("model.layers.0.self_attn.q_proj.weight"), nullptr);
+  EXPECT_FALSE(q->HasCodes());
+  EXPECT_EQ(q->scheme(), "BF16");
+  EXPECT_EQ(q->bytes(), 2 * q->out() * q->in());
+  EXPECT_EQ(q->integers(), std::nullopt);
+  EXPECT_NE(files.Find("model.layers.0.self_attn.v_proj.weight"), nullptr);
+  const ForeignMatrix* const experts = oss.FindForeign("model.layers.1.mlp.experts.3.gate_up_proj.weight");
+  ASSERT_NE(experts, nullptr);
+  EXPECT_FALSE(experts->HasCodes());
+  EXPECT_NO_THROW(experts->Release());
+  EXPECT_NO_THROW(oss.Release("model.layers.1.mlp.experts.3.gate_up_proj.bias"));
+  EXPECT_NO_THROW(oss.Release("model.layers.1.mlp.experts.3.down_proj.weight"));
+}
+
 TEST(GgufCheckpoint, MayHaveAnyName) {
   const TemporaryFolder folder;
   PutFile(folder / "model", WithQueries().Bytes());
