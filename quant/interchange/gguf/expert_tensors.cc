@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/interchange/gguf/expert_tensors.h"
 
+#include <functional>
+#include <numeric>
+
 #include "quant/base/error.h"
 #include "quant/file/dtype.h"
 
@@ -26,6 +29,16 @@ const Tensor& UpBeside(const Tensor& gate, std::span<const Tensor> tensors, cons
 MappedTensor::FileRow MappedTensor::Row(int64_t row) const {
   if (in_turns != nullptr) return {row % 2 == 0 ? tensor : in_turns, first_row + row / 2};
   return {tensor, first_row + (rotated_heads == 0 ? row : RowOfNeighbours(row, shape[0] / rotated_heads))};
+}
+
+int64_t MappedTensor::RowBytes() const {
+  const int64_t values = std::reduce(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies());
+  return values / tensor->type->values * tensor->type->bytes;
+}
+
+std::span<const std::byte> MappedTensor::RowsIn(const Tensor& of) const {
+  const int64_t rows = in_turns != nullptr ? shape[0] / 2 : shape[0];
+  return of.bytes.subspan(static_cast<size_t>(first_row * RowBytes()), static_cast<size_t>(rows * RowBytes()));
 }
 
 std::string NameOfExpert(std::string_view pattern, int64_t expert) {

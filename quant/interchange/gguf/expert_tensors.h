@@ -30,6 +30,9 @@ struct MappedTensor {
     int64_t row;
   };
   FileRow Row(int64_t row) const;
+  int64_t RowBytes() const;
+  // Its rows in one of its tensors.
+  std::span<const std::byte> RowsIn(const Tensor& of) const;
 };
 
 // Adds each expert's part of `tensor`, which `name` with {} for a number calls. Throws Error, starting with `where`,

@@ -4,8 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <deque>
-#include <functional>
-#include <numeric>
 #include <span>
 
 #include "quant/base/error.h"
@@ -20,6 +18,12 @@ namespace tare {
 namespace {
 
 namespace fs = std::filesystem;
+
+void ReleaseRows(const gguf::MappedTensor& mapped, const gguf::Parts& parts) {
+  for (const gguf::Tensor* tensor : {mapped.tensor, mapped.in_turns}) {
+    if (tensor != nullptr) parts.Release(mapped.RowsIn(*tensor));
+  }
+}
 
 // A matrix of codes, or of floating point whose rows are in another order.
 class GgufMatrix : public ForeignMatrix {
@@ -51,22 +55,14 @@ class GgufMatrix : public ForeignMatrix {
     return HasCodes() ? "GGUF " + std::string(type().name) : std::string(type().name);
   }
   bool HasCodes() const override { return !type().IsFloat(); }
-  int64_t bytes() const override { return out() * RowBytes(); }
-  void Release() const override {
-    for (const gguf::Tensor* tensor : {mapped_.tensor, mapped_.in_turns}) {
-      const int64_t rows = mapped_.in_turns != nullptr ? out() / 2 : out();
-      if (tensor != nullptr)
-        parts_.Release(tensor->bytes.subspan(static_cast<size_t>(mapped_.first_row * RowBytes()),
-                                             static_cast<size_t>(rows * RowBytes())));
-    }
-  }
+  int64_t bytes() const override { return out() * mapped_.RowBytes(); }
+  void Release() const override { ReleaseRows(mapped_, parts_); }
 
  private:
   const gguf::TypeInfo& type() const { return *mapped_.tensor->type; }
-  int64_t RowBytes() const { return in() / type().values * type().bytes; }
   const std::byte* Block(int64_t row, int64_t block) const {
     const auto [tensor, at] = mapped_.Row(row);
-    return tensor->bytes.data() + at * RowBytes() + block * type().bytes;
+    return tensor->bytes.data() + at * mapped_.RowBytes() + block * type().bytes;
   }
   void RequireFinite(std::span<const float> values, int64_t row) const {
     constexpr uint32_t kExponent = 0x7f800000;  // all set in infinities and NaNs
@@ -118,8 +114,7 @@ class GgufSource : public CheckpointSource {
   void Release(const std::string& name) const override {
     const auto found = model_.tensors.find(name);
     if (found == model_.tensors.end()) Fail("tensor '{}': not in this checkpoint", name);
-    if (const ForeignMatrix* matrix = FindForeign(name)) return matrix->Release();
-    parts_.Release(BytesOf(found->second));
+    ReleaseRows(found->second, parts_);
   }
   std::string ContentHash() const override { return parts_.ContentHash(); }
 
@@ -135,22 +130,13 @@ class GgufSource : public CheckpointSource {
       return;
     }
     views_[name] = {name, DTypeOf(*tensor.type), mapped.shape,
-                    reordered || mapped.added != 0 ? Changed(mapped, where) : BytesOf(mapped)};
-  }
-
-  static size_t RowBytes(const gguf::MappedTensor& mapped) {
-    const int64_t values = std::reduce(mapped.shape.begin() + 1, mapped.shape.end(), int64_t{1}, std::multiplies());
-    return static_cast<size_t>(values * mapped.tensor->type->bytes);
-  }
-  static std::span<const std::byte> BytesOf(const gguf::MappedTensor& mapped) {
-    return mapped.tensor->bytes.subspan(static_cast<size_t>(mapped.first_row) * RowBytes(mapped),
-                                        static_cast<size_t>(mapped.shape[0]) * RowBytes(mapped));
+                    reordered || mapped.added != 0 ? Changed(mapped, where) : mapped.RowsIn(tensor)};
   }
 
   // A copy of a bias or a norm as the checkpoint had it.
   std::span<const std::byte> Changed(const gguf::MappedTensor& mapped, const std::string& where) {
     const gguf::Tensor& tensor = *mapped.tensor;
-    const size_t row_bytes = RowBytes(mapped);
+    const auto row_bytes = static_cast<size_t>(mapped.RowBytes());
     std::vector<std::byte>& copy = changed_.emplace_back(static_cast<size_t>(mapped.shape[0]) * row_bytes);
     for (int64_t row = 0; row < mapped.shape[0]; ++row) {
       const auto [from, at] = mapped.Row(row);
