@@ -127,6 +127,11 @@ const std::vector<Subject>& Subjects() {
         {"eval", "f.gguf", "--tasks", "perplexity=t.txt", "--json", "-"},
         {"quantize", "f.gguf", "--plan", "weights=int4/channel", "--out", "out/q.h5"},
         {"convert", "f.gguf", "--to", "llama", "--out", "out/f"}}},
+      {"e.gguf",
+       Form::kBinary,
+       {{"inspect", "e.gguf", "--json", "-"},
+        {"eval", "e.gguf", "--tasks", "perplexity=t.txt", "--json", "-"},
+        {"convert", "e.gguf", "--to", "gguf", "--type", "Q8_0", "--out", "out/e.gguf"}}},
       {"o/config.json", Form::kJson, {{"inspect", "o", "--json", "-"}, foreign}},
       {"o/model.safetensors", Form::kSafetensors, {foreign}},
       {"w/config.json", Form::kJson, {{"inspect", "w", "--json", "-"}}},
@@ -315,6 +320,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   make({"dump", "m", "--input", "i.safetensors", "--sites", "layer_out,attn_logits", "--out", "d.h5"});
   fs::copy_file(source / "tests/data/captured/deflated.npz", folder / "c.npz");
   fs::copy_file(source / "tests/fuzz/corpus/gguf/small.gguf", folder / "f.gguf");
+  make({"convert", "e", "--to", "gguf", "--type", "MXFP4", "--out", "e.gguf"});
   make({"stats", "m", "--input", "i.h5", "--sites", "attn_logits,linear_in", "--calibrate", "int4", "--out", "s.h5"});
   make({"stats", "m", "--input", "many.safetensors", "--sites", "attn_logits,layer_out", "--shard", "0/2", "--out",
         "s0.h5"});

@@ -216,9 +216,39 @@ def corpus():
     writer.close()
 
 
+def corpus_of_experts():
+    """The same of gpt-oss: two experts, sinks and YaRN."""
+    random = np.random.default_rng(SEED)
+    writer = gguf.GGUFWriter(HERE.parent.parent / "fuzz/corpus/gguf/experts.gguf", "gpt-oss")
+    for add, number in (("context_length", 64), ("embedding_length", 32), ("block_count", 1), ("head_count", 2),
+                        ("feed_forward_length", 32), ("head_count_kv", 1), ("expert_count", 2),
+                        ("expert_used_count", 1), ("sliding_window", 4), ("rope_scaling_orig_ctx_len", 32)):
+        getattr(writer, f"add_{add}")(number)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    writer.add_rope_scaling_factor(4.0)
+    shapes = {"token_embd.weight": (8, 32), "output.weight": (8, 32), "output_norm.weight": (32,)}
+    layer = {"attn_norm.weight": (32,), "post_attention_norm.weight": (32,), "attn_sinks.weight": (2,),
+             "ffn_gate_inp.weight": (2, 32), "ffn_gate_inp.bias": (2,)}
+    for name, rows in (("attn_q", 32), ("attn_k", 16), ("attn_v", 16), ("attn_output", 32)):
+        layer |= {f"{name}.weight": (rows, 32), f"{name}.bias": (rows,)}
+    for name, shape in (shapes | {f"blk.0.{name}": shape for name, shape in layer.items()}).items():
+        writer.add_tensor(name, random.normal(size=shape).astype(np.float32))
+    for name in ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"):
+        values = gguf.quants.quantize(random.normal(size=(2, 32, 32)).astype(np.float32),
+                                      gguf.GGMLQuantizationType.MXFP4)
+        writer.add_tensor(f"blk.0.{name}.weight", values, raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+        writer.add_tensor(f"blk.0.{name}.bias", random.normal(size=(2, 32)).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 sys.path.insert(0, sys.argv[1])
 blocks(ctypes.CDLL(sys.argv[2]) if len(sys.argv) > 2 else None)
 models()
 quantized()
 mxfp4()
 corpus()
+corpus_of_experts()
