@@ -120,14 +120,20 @@ bool PutMxfp4(const float* x, uint8_t* b) {
   const float most = std::fabs(Extreme(x));
   b[0] = most > 0.0f ? static_cast<uint8_t>(std::max(std::floor(std::log2(most)) + 125.0f, 0.0f)) : 0;
   const float d = HalfOfE8M0(b[0]);
-  const auto distance = [&](int8_t value, float to) { return std::fabs(static_cast<float>(value) * d - to); };
-  PutHalves(b + 1, [&](int i) {
-    size_t best = 0;
-    for (size_t code = 1; code < kTwiceE2M1.size(); ++code) {
-      if (distance(kTwiceE2M1[code], x[i]) < distance(kTwiceE2M1[best], x[i])) best = code;
+  // The nearest magnitude, of two the smaller: of all 16 codes in turn, as there, the first of the nearest.
+  float size[kBlockValues], distance[kBlockValues];
+  int32_t code[kBlockValues] = {};
+  for (int i = 0; i < kBlockValues; ++i) distance[i] = size[i] = std::fabs(x[i]);
+  for (int32_t c = 1; c < 8; ++c) {
+    const float value = static_cast<float>(kTwiceE2M1[c]) * d;
+    for (int i = 0; i < kBlockValues; ++i) {
+      const float to = std::fabs(value - size[i]);
+      code[i] = to < distance[i] ? c : code[i];
+      distance[i] = to < distance[i] ? to : distance[i];
     }
-    return static_cast<int>(best);
-  });
+  }
+  for (int i = 0; i < kBlockValues; ++i) code[i] |= x[i] < 0 && code[i] > 0 ? 8 : 0;
+  PutHalves(b + 1, [&](int i) { return code[i]; });
   return true;
 }
 
