@@ -15,7 +15,8 @@ inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
            "positions per window, including <s> (0: 512 for a text, whole rows for ids)", 0);
   command
       .add_option("--tokens", windows.tokens, "use only as many windows as this many tokens of the text fill (0: all)")
-      ->check(WholeNumber(0));
+      ->check(WholeNumber(0))
+      ->default_str(windows.tokens > 0 ? std::to_string(windows.tokens) : "");
   command.add_option("--limit", windows.limit, "use at most this many windows of a text or items of a set (0: all)")
       ->check(WholeNumber(0));
   command

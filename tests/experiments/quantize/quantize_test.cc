@@ -377,6 +377,9 @@ TEST(Quantize, MissingInputsAreRefusedBeforeTheFirstTensor) {
               ThrowsMessage<Error>(HasSubstr("try hadamard+rtn")));
   EXPECT_THAT([&] { Quantize(Calibrated("smoothquant", "llama-mha", "", folder), {}); },
               ThrowsMessage<Error>(HasSubstr("try smoothquant:0.5")));
+  const char* const floats = "weights=int8/channel,linear_in=fp8e4m3/token";
+  EXPECT_THAT([&] { Quantize(Calibrated("smoothquant+rtn", "llama-mha", floats, folder), {}); },
+              ThrowsMessage<Error>(HasSubstr("got fp8e4m3, expected an integer format, for which alpha is searched")));
   EXPECT_THAT([&] { Quantize(Calibrated("rtn+quantease", "llama-mha", "weights=int4/tensor", folder), {}); },
               ThrowsMessage<Error>(HasSubstr("try channel")));
   EXPECT_THAT(folder.Names(), testing::ElementsAre("ids.h5"));

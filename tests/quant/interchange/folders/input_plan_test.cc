@@ -47,7 +47,7 @@ TEST(InputPlan, TheNearestPlan) {
   EXPECT_EQ(PlanOf({.bits = 4, .is_float = true, .dynamic = true, .strategy = Strategy::kTensorGroup, .group = 16}),
             "linear_in=nvfp4");
   EXPECT_EQ(PlanOf({.bits = 4, .is_float = true, .dynamic = true, .strategy = Strategy::kGroup, .group = 32}),
-            "linear_in=mxfp4");
+            "linear_in=mxfp4:even");
   EXPECT_EQ(PlanOf({.bits = 8, .dynamic = true, .strategy = Strategy::kToken}, {"lm_head"}),
             "linear_in=int8/token,lm_head.in=int8/token");
 }
