@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "experiments/model/family.h"
 #include "experiments/model/fused_tensors.h"
@@ -11,6 +15,7 @@
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/compressed_matrix.h"
 #include "experiments/quantize/export.h"
+#include "experiments/quantize/joined_rows.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -40,25 +45,30 @@ class CompressedJob {
         config_(LoadConfig(quantized)),
         plan_(Plan::Parse(file_.provenance().plan)) {
     CheckCompressed(plan_, config_);
-    for (const FusedTensor& fused : FusedTensors(config_)) {
-      if (std::ranges::any_of(fused.parts, [&](const auto& part) { return file_.matrices().contains(part.name); }))
-        Fail(
-            "{}: to compressed-tensors: got codes of parts of '{}', expected tensors that are whole; try --format "
-            "safetensors",
-            path_.string(), fused.name);
-    }
+    if (!StackedTensors(config_).empty())
+      Fail(
+          "{}: to compressed-tensors: got experts that are one tensor, expected a matrix for each; try convert --to "
+          "gguf",
+          path_.string());
   }
 
   CompressedSummary Write(const std::filesystem::path& folder) {
-    for (const auto& [name, tensor] : file_.tensors()) tensors_.push_back(tensor);
     const std::map<std::string, SiteKey> sites = WeightSites(config_);
+    std::set<std::string> fused_parts;
+    for (const FusedTensor& fused : FusedTensors(config_)) {
+      for (const Checkpoint::Rows& part : fused.parts) fused_parts.insert(part.name);
+      AddFused(fused, sites);
+    }
+    for (const auto& [name, tensor] : file_.tensors()) {
+      if (!fused_parts.contains(name)) tensors_.push_back(tensor);
+    }
     for (const auto& [name, key] : sites) {
-      const std::string module = name.substr(0, name.rfind('.'));
+      if (fused_parts.contains(name)) continue;
       const auto found = file_.matrices().find(name);
       if (found == file_.matrices().end()) {
-        ignored_.push_back(module);
+        ignored_.push_back(ModuleName(name));
       } else {
-        AddModule(module, key, found->second);
+        AddModule(ModuleName(name), key, found->second);
       }
       ThrowIfStopped();
     }
@@ -75,14 +85,51 @@ class CompressedJob {
   }
 
  private:
-  void AddModule(const std::string& module, const SiteKey& key, const QuantizedMatrix& matrix) {
-    const SiteKey input{InputOf(key.site), key.layer};
-    const Rule* inputs = plan_.Match(input);
+  static std::string ModuleName(const std::string& weight) { return weight.substr(0, weight.rfind('.')); }
+
+  // One module there, of one scheme, or floating point.
+  void AddFused(const FusedTensor& fused, const std::map<std::string, SiteKey>& sites) {
+    std::vector<const QuantizedMatrix*> codes;
+    std::vector<TensorView> values;
+    std::vector<CompressedScheme> schemes;
+    for (const Checkpoint::Rows& part : fused.parts) {
+      const auto matrix = file_.matrices().find(part.name);
+      const auto tensor = file_.tensors().find(part.name);
+      if (tensor != file_.tensors().end()) values.push_back(tensor->second);
+      if (matrix == file_.matrices().end()) continue;
+      codes.push_back(&matrix->second);
+      schemes.push_back(SchemeOfModule(sites.at(part.name)).first);
+    }
+    const bool alike = std::ranges::all_of(schemes, [&](const CompressedScheme& s) { return s == schemes[0]; });
+    const bool has_scale_of_tensor = !schemes.empty() && schemes[0].weights["strategy"] == "tensor";
+    if (values.empty() && codes.empty()) return;  // no biases
+    if (values.size() == fused.parts.size()) {
+      if (sites.contains(fused.parts.front().name)) ignored_.push_back(ModuleName(fused.name));
+      tensors_.push_back(JoinedTensor(fused.name, values, joined_.emplace_back()));
+      return;
+    }
+    const std::optional<JoinedMatrix> joined =
+        alike && codes.size() == fused.parts.size() && !has_scale_of_tensor ? JoinedMatrix::Of(codes) : std::nullopt;
+    if (!joined)
+      Fail(
+          "{}: to compressed-tensors: got codes of parts of '{}' by several rules, or with scales of each part as a "
+          "whole, expected one rule with scales per channel or group, as they are one matrix there; try int4/group32",
+          path_.string(), fused.name);
+    AddModule(ModuleName(fused.name), sites.at(fused.parts.front().name), joined->view());
+  }
+
+  // What a matrix's rules ask for, and the rule of its inputs, or null.
+  std::pair<CompressedScheme, const Rule*> SchemeOfModule(const SiteKey& key) const {
+    const Rule* inputs = plan_.Match({InputOf(key.site), key.layer});
     if (inputs != nullptr && inputs->format == Format::kF32) inputs = nullptr;
-    const CompressedScheme scheme = SchemeOf(*plan_.Match(key), inputs);
+    return {SchemeOf(*plan_.Match(key), inputs), inputs};
+  }
+
+  void AddModule(const std::string& module, const SiteKey& key, const QuantizedMatrix& matrix) {
+    const auto [scheme, inputs] = SchemeOfModule(key);
     NewModule made = ModuleOf(module, matrix, scheme, memory_, path_.string());
     if (scheme.largest_input > 0) {
-      const float scale = Clip(*inputs, input) / scheme.largest_input;
+      const float scale = Clip(*inputs, {InputOf(key.site), key.layer}) / scheme.largest_input;
       std::memcpy(memory_.Add(made, "input_scale", DType::kF32, {1}), &scale, sizeof scale);
     }
     std::ranges::move(made.tensors, std::back_inserter(tensors_));
@@ -153,7 +200,8 @@ class CompressedJob {
   Plan plan_;
   ModuleMemory memory_;
   std::vector<TensorView> tensors_;
-  std::vector<std::string> ignored_;  // modules that stay as they are
+  std::deque<AlignedBuffer<std::byte>> joined_;  // tensors
+  std::vector<std::string> ignored_;             // modules that stay as they are
   std::vector<SchemeUse> uses_;
   CompressedSummary summary_;
 };

@@ -12,6 +12,7 @@
 
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/weights.h"
+#include "experiments/quantize/joined_rows.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
@@ -95,22 +96,9 @@ class Folder {
         if (names->erase(rows.name) > 0) names->insert(fused.name);
       }
     }
-    TensorView whole = parts.front();
-    whole.name = fused.name;
-    whole.shape[0] = 0;
-    const bool alike = std::ranges::all_of(parts, [&](const TensorView& part) { return part.dtype == whole.dtype; });
-    if (!alike) whole.dtype = DType::kF32;
-    size_t size = 0;
-    for (TensorView& part : parts) {
-      if (!alike) part = AsFloats(part);
-      whole.shape[0] += part.shape[0];
-      size += part.bytes.size();
-    }
-    AlignedBuffer<std::byte>& bytes = joined_.emplace_back(size);
-    std::byte* end = bytes.data();
-    for (const TensorView& part : parts) end = std::ranges::copy(part.bytes, end).out;
-    whole.bytes = bytes.span();
-    Add(whole);
+    const bool alike = std::ranges::all_of(parts, [&](const TensorView& part) { return part.dtype == parts[0].dtype; });
+    if (!alike) std::ranges::transform(parts, parts.begin(), [&](const TensorView& part) { return AsFloats(part); });
+    Add(JoinedTensor(fused.name, parts, joined_.emplace_back()));
   }
   ExportSummary Write(const std::filesystem::path& path, const Provenance& p) {
     ExportSummary summary;

@@ -29,9 +29,10 @@ const std::filesystem::path kModel = TARE_SOURCE_DIR "/tests/data/gguf/llama-lin
 
 class CompressedExport : public testing::Test {
  protected:
-  CompressedSummary Write(const std::string& plan, const std::string& method = "rtn") {
+  CompressedSummary Write(const std::string& plan, const std::string& method = "rtn",
+                          const std::filesystem::path& model = kModel) {
     std::filesystem::remove_all(folder_ / "out");
-    QuantizeJob job{.model = kModel, .plan = Plan::Parse(plan), .out = folder_ / "q.h5"};
+    QuantizeJob job{.model = model, .plan = Plan::Parse(plan), .out = folder_ / "q.h5"};
     job.method = QuantizeMethod::Parse(method);
     if (job.method.RoundsByCalibration()) {
       PutManyIds(folder_ / "ids.safetensors", 4, 20);
@@ -91,6 +92,34 @@ TEST_F(CompressedExport, TheModelIsTheSame) {
     EXPECT_THAT(GetFile(folder_ / "out" / "README.md"), HasSubstr("- method: `" + std::string(method) + "`"));
   }
   EXPECT_THAT(GetFile(folder_ / "out" / "README.md"), HasSubstr("Written by Tare 1.2.3"));
+}
+
+// Of q, k and v, and of gate and up: one module each, whose rows are theirs.
+TEST_F(CompressedExport, FusedMatricesAreWritten) {
+  const std::filesystem::path phi3 = GoldenFolder("phi3");
+  const TokenBatch batch = GoldenBatch("phi3");
+  for (const char* plan : {"weights=int4/group16", "weights=int4/group16+zero",
+                           "weights=int8/channel,q_proj.in=int8/token,"
+                           "k_proj.in=int8/token,v_proj.in=int8/token",
+                           "down_proj.w=int4/group16", "weights=mxfp8e4m3,weights=int4/channel"}) {
+    Write(plan, "rtn", phi3);
+    Model codes(folder_ / "q.h5"), written(folder_ / "out");
+    EXPECT_EQ(LogitsOf(codes, batch), LogitsOf(written, batch)) << plan;
+    const CheckpointFiles files(folder_ / "out");
+    for (const std::string& name : files.names()) EXPECT_FALSE(name.contains("qkv_proj.q")) << plan << " " << name;
+  }
+  const std::string config = GetFile(folder_ / "out" / "config.json");
+  EXPECT_EQ(config.find("qkv_proj.q"), config.npos);
+  for (const char* plan :
+       {"q_proj.w=int4/group16", "weights=int4/group16,v_proj.w=int8/channel", "weights=int8/tensor"})
+    EXPECT_THAT(Call([&] { Write(plan, "rtn", phi3); }),
+                ThrowsMessage<Error>(HasSubstr("got codes of parts of 'model.layers.0.")))
+        << plan;
+}
+
+TEST_F(CompressedExport, ExpertsInOneTensorAreRefused) {
+  EXPECT_THAT(Call([&] { Write("q_proj.w=int4/group16", "rtn", GoldenFolder("gpt-oss")); }),
+              ThrowsMessage<Error>(HasSubstr("got experts that are one tensor, expected a matrix for each")));
 }
 
 TEST_F(CompressedExport, ConfigurationsSayTheSchemes) {
