@@ -60,34 +60,81 @@ void Write(std::byte* panel, int input, int lane, float value) {
   }
 }
 
-// Codes of n values to consecutive inputs of a lane, or consecutive lanes of an input.
+template <Format kFormat>
+float Read(const std::byte* panel, int input, int lane) {
+  const int64_t at = int64_t{4} * lane;
+  if constexpr (kFormat == Format::kF32) {
+    float value;
+    std::memcpy(&value, panel + int64_t{input} * kRecord + at, 4);
+    return value;
+  } else if constexpr (kFormat == Format::kBf16) {
+    uint16_t bits;
+    std::memcpy(&bits, panel + int64_t{input / 2} * kRecord + at + input % 2 * 2, 2);
+    return FloatFromBf16(bits);
+  } else if constexpr (kFormat == Format::kInt8) {
+    return static_cast<float>(std::to_integer<int8_t>(panel[int64_t{input / 4} * kRecord + at + input % 4]));
+  } else if constexpr (kFormat == Format::kInt4) {
+    const Nibble nibble = NibbleOf(input, lane);
+    return static_cast<float>(GetBits(panel[nibble.byte], nibble.shift, 15) - 8);
+  } else {
+    const int r = input % 16;
+    const std::byte* record = panel + int64_t{input / 16} * 3 * kRecord;
+    const Nibble low = NibbleOf(r, lane);
+    const int high = GetBits(record[2 * kRecord + at + r % 4], r / 4 * 2, 3);
+    return static_cast<float>((GetBits(record[low.byte], low.shift, 15) | high << 4) - 32);
+  }
+}
+
+// Where n values lie: consecutive inputs of a lane, or consecutive lanes of an input.
 struct Run {
-  std::byte* panel;
   int input, lane, input_step, lane_step;
 };
 
 template <Format kFormat>
-void WriteRun(const Run& run, const float* values, int n, Scale scale) {
+void ReadRun(const std::byte* panel, const Run& run, int n, float* values) {
+  for (int i = 0; i < n; ++i)
+    values[i] = Read<kFormat>(panel, run.input + i * run.input_step, run.lane + i * run.lane_step);
+}
+
+void ReadRunOf(Format format, const std::byte* panel, const Run& run, int n, float* values) {
+  switch (format) {
+    case Format::kF32:
+      return ReadRun<Format::kF32>(panel, run, n, values);
+    case Format::kBf16:
+      return ReadRun<Format::kBf16>(panel, run, n, values);
+    case Format::kInt8:
+      return ReadRun<Format::kInt8>(panel, run, n, values);
+    case Format::kInt6:
+      return ReadRun<Format::kInt6>(panel, run, n, values);
+    case Format::kInt4:
+      return ReadRun<Format::kInt4>(panel, run, n, values);
+    default:
+      TARE_CHECK(false);
+  }
+}
+
+template <Format kFormat>
+void WriteRun(std::byte* panel, const Run& run, const float* values, int n, Scale scale) {
   for (int i = 0; i < n; ++i) {
     float value = values[i];
     // |value| inv is the largest code and a rounding of it at most: no clamp changes it.
     if constexpr (HasCodes(kFormat)) value = (value * scale.inv + kToNearest) - kToNearest;
-    Write<kFormat>(run.panel, run.input + i * run.input_step, run.lane + i * run.lane_step, value);
+    Write<kFormat>(panel, run.input + i * run.input_step, run.lane + i * run.lane_step, value);
   }
 }
 
-void WriteRunOf(Format format, const Run& run, const float* values, int n, Scale scale) {
+void WriteRunOf(Format format, std::byte* panel, const Run& run, const float* values, int n, Scale scale) {
   switch (format) {
     case Format::kF32:
-      return WriteRun<Format::kF32>(run, values, n, scale);
+      return WriteRun<Format::kF32>(panel, run, values, n, scale);
     case Format::kBf16:
-      return WriteRun<Format::kBf16>(run, values, n, scale);
+      return WriteRun<Format::kBf16>(panel, run, values, n, scale);
     case Format::kInt8:
-      return WriteRun<Format::kInt8>(run, values, n, scale);
+      return WriteRun<Format::kInt8>(panel, run, values, n, scale);
     case Format::kInt6:
-      return WriteRun<Format::kInt6>(run, values, n, scale);
+      return WriteRun<Format::kInt6>(panel, run, values, n, scale);
     case Format::kInt4:
-      return WriteRun<Format::kInt4>(run, values, n, scale);
+      return WriteRun<Format::kInt4>(panel, run, values, n, scale);
     default:
       TARE_CHECK(false);
   }
@@ -105,10 +152,15 @@ void CopyScale(std::byte* scales, int token, const std::byte* from, int from_tok
   std::memcpy(scales + int64_t{token} * 4, from + int64_t{from_token} * 4, 4);
 }
 
-float LoadScale(const CacheRule& rule, const std::byte* scales, int token, int channel) {
-  float scale = 1.0f;
-  if (HasCodes(rule.format)) std::memcpy(&scale, scales + int64_t{rule.ByChannel() ? channel : token} * 4, 4);
-  return scale;
+// Times the scales of a token's row.
+void Scaled(const CacheRule& rule, const std::byte* scales, int token, int n, float* values) {
+  if (!HasCodes(rule.format)) return;
+  const std::byte* const first = scales + int64_t{rule.ByChannel() ? 0 : token} * 4;
+  for (int i = 0; i < n; ++i) {
+    float scale;
+    std::memcpy(&scale, first + (rule.ByChannel() ? int64_t{i} * 4 : 0), 4);
+    values[i] *= scale;
+  }
 }
 
 }  // namespace
@@ -116,34 +168,9 @@ float LoadScale(const CacheRule& rule, const std::byte* scales, int token, int c
 int64_t PanelBytes(Format format, int64_t inputs) { return inputs * kPanelLanes * Info(format).bits / 8; }
 
 float ReadInput(Format format, const std::byte* panel, int input, int lane) {
-  const int64_t at = int64_t{4} * lane;
-  switch (format) {
-    case Format::kF32: {
-      float value;
-      std::memcpy(&value, panel + int64_t{input} * kRecord + at, 4);
-      return value;
-    }
-    case Format::kBf16: {
-      uint16_t bits;
-      std::memcpy(&bits, panel + int64_t{input / 2} * kRecord + at + input % 2 * 2, 2);
-      return FloatFromBf16(bits);
-    }
-    case Format::kInt8:
-      return static_cast<float>(std::to_integer<int8_t>(panel[int64_t{input / 4} * kRecord + at + input % 4]));
-    case Format::kInt4: {
-      const Nibble nibble = NibbleOf(input, lane);
-      return static_cast<float>(GetBits(panel[nibble.byte], nibble.shift, 15) - 8);
-    }
-    case Format::kInt6: {
-      const int r = input % 16;
-      const std::byte* record = panel + int64_t{input / 16} * 3 * kRecord;
-      const Nibble low = NibbleOf(r, lane);
-      const int high = GetBits(record[2 * kRecord + at + r % 4], r / 4 * 2, 3);
-      return static_cast<float>((GetBits(record[low.byte], low.shift, 15) | high << 4) - 32);
-    }
-    default:
-      TARE_CHECK(false);
-  }
+  float value;
+  ReadRunOf(format, panel, {input, lane, 0, 0}, 1, &value);
+  return value;
 }
 
 PageLayout::PageLayout(const CacheShape& shape, const CacheRule& k, const CacheRule& v)
@@ -158,7 +185,7 @@ PageLayout::PageLayout(const CacheShape& shape, const CacheRule& k, const CacheR
 void PageLayout::WriteKey(std::byte* k, int token, int head, const float* key) const {
   TARE_CHECK(!k_.ByChannel());
   const Scale scale = StoreScale(k_.format, key, shape_.k_width, k + KeyScales(head), token);
-  WriteRunOf(k_.format, {k + Key(head), 0, token, 1, 0}, key, shape_.k_width, scale);
+  WriteRunOf(k_.format, k + Key(head), {0, token, 1, 0}, key, shape_.k_width, scale);
 }
 
 void PageLayout::WriteValue(std::byte* v, int token, int head, const float* value) const {
@@ -166,19 +193,18 @@ void PageLayout::WriteValue(std::byte* v, int token, int head, const float* valu
   const Scale scale = StoreScale(v_.format, value, shape_.v_width, v + ValueScales(head), token);
   for (int first = 0; first < shape_.v_width; first += kPanelLanes) {
     const int channels = std::min(kPanelLanes, shape_.v_width - first);
-    WriteRunOf(v_.format, {v + ValuePanel(head, first), token, 0, 0, 1}, value + first, channels, scale);
+    WriteRunOf(v_.format, v + ValuePanel(head, first), {token, 0, 0, 1}, value + first, channels, scale);
   }
 }
 
 void PageLayout::WriteKeyChannel(std::byte* k, int channel, int head, const float* column) const {
   const Scale scale = StoreScale(k_.format, column, kPageTokens, k + KeyScales(head), channel);
-  WriteRunOf(k_.format, {k + Key(head), channel, 0, 0, 1}, column, kPageTokens, scale);
+  WriteRunOf(k_.format, k + Key(head), {channel, 0, 0, 1}, column, kPageTokens, scale);
 }
 
 void PageLayout::WriteValueChannel(std::byte* v, int channel, int head, const float* column) const {
   const Scale scale = StoreScale(v_.format, column, kPageTokens, v + ValueScales(head), channel);
-  const Run run{v + ValuePanel(head, channel), 0, channel % kPanelLanes, 1, 0};
-  WriteRunOf(v_.format, run, column, kPageTokens, scale);
+  WriteRunOf(v_.format, v + ValuePanel(head, channel), {0, channel % kPanelLanes, 1, 0}, column, kPageTokens, scale);
 }
 
 void PageLayout::WriteKeysOfHead(std::byte* k, int head, const PageLayout& plain, const std::byte* from) const {
@@ -217,8 +243,8 @@ void PageLayout::WriteValues(std::byte* v, const PageLayout& plain, const std::b
 void PageLayout::CopyKey(std::byte* k, int token, const std::byte* from, int from_token, int head) const {
   TARE_CHECK(!k_.ByChannel());
   float codes[kLargestWidth];
-  for (int i = 0; i < shape_.k_width; ++i) codes[i] = ReadInput(k_.format, from + Key(head), i, from_token);
-  WriteRunOf(k_.format, {k + Key(head), 0, token, 1, 0}, codes, shape_.k_width, {1.0f, 1.0f});
+  ReadRunOf(k_.format, from + Key(head), {0, from_token, 1, 0}, shape_.k_width, codes);
+  WriteRunOf(k_.format, k + Key(head), {0, token, 1, 0}, codes, shape_.k_width, {1.0f, 1.0f});
   if (HasCodes(k_.format)) CopyScale(k + KeyScales(head), token, from + KeyScales(head), from_token);
 }
 
@@ -228,22 +254,22 @@ void PageLayout::CopyValue(std::byte* v, int token, const std::byte* from, int f
   for (int first = 0; first < shape_.v_width; first += kPanelLanes) {
     const int channels = std::min(kPanelLanes, shape_.v_width - first);
     const int64_t panel = ValuePanel(head, first);
-    for (int i = 0; i < channels; ++i) codes[i] = ReadInput(v_.format, from + panel, from_token, i);
-    WriteRunOf(v_.format, {v + panel, token, 0, 0, 1}, codes, channels, {1.0f, 1.0f});
+    ReadRunOf(v_.format, from + panel, {from_token, 0, 0, 1}, channels, codes);
+    WriteRunOf(v_.format, v + panel, {token, 0, 0, 1}, codes, channels, {1.0f, 1.0f});
   }
   if (HasCodes(v_.format)) CopyScale(v + ValueScales(head), token, from + ValueScales(head), from_token);
 }
 
 void PageLayout::ReadKey(const std::byte* k, int token, int head, float* key) const {
-  for (int i = 0; i < shape_.k_width; ++i)
-    key[i] = LoadScale(k_, k + KeyScales(head), token, i) * ReadInput(k_.format, k + Key(head), i, token);
+  ReadRunOf(k_.format, k + Key(head), {0, token, 1, 0}, shape_.k_width, key);
+  Scaled(k_, k + KeyScales(head), token, shape_.k_width, key);
 }
 
 void PageLayout::ReadValue(const std::byte* v, int token, int head, float* value) const {
-  for (int i = 0; i < shape_.v_width; ++i) {
-    value[i] = LoadScale(v_, v + ValueScales(head), token, i) *
-               ReadInput(v_.format, v + ValuePanel(head, i), token, i % kPanelLanes);
-  }
+  for (int first = 0; first < shape_.v_width; first += kPanelLanes)
+    ReadRunOf(v_.format, v + ValuePanel(head, first), {token, 0, 0, 1}, std::min(kPanelLanes, shape_.v_width - first),
+              value + first);
+  Scaled(v_, v + ValueScales(head), token, shape_.v_width, value);
 }
 
 }  // namespace tare
