@@ -32,23 +32,31 @@ AttentionProblem SequenceRows(const AttentionSequence& sequence, const Attention
 }
 
 void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
-                     std::span<SequenceCache* const> caches, int layer, DecodeScratch& scratch) {
+                     std::span<SequenceCache* const> caches, int layer, const ExecutedPlan* of_prompts,
+                     DecodeScratch& scratch) {
   TARE_CHECK(caches.size() == sequences.size() && problem.mask.kind != Mask::Kind::kFull);
   std::vector<DecodeSequence> calls;
+  std::vector<SequenceCache*> decoded;
   for (size_t i = 0; i < sequences.size(); ++i) {
     const AttentionSequence& s = sequences[i];
     TARE_CHECK(s.branches.empty());
     KvCache& cache = caches[i]->Layer(layer);
     const AttentionProblem rows = SequenceRows(s, problem);
     if (caches[i]->Owns(layer)) cache.Append(rows.k, rows.v);
+    if (of_prompts != nullptr && caches[i]->InPrompt(layer)) {
+      PromptAttention(*of_prompts, rows, cache, scratch.prompt);
+      continue;
+    }
+    decoded.push_back(caches[i]);
     calls.push_back(
         {.cache = &cache, .q = rows.q, .lambda = rows.lambda, .out = rows.out, .newer = 0, .sinks = rows.sinks});
   }
-  const DecodeHeads& heads = HeadsOf(problem, *caches.front(), calls.front().cache->shape(), scratch.heads);
+  if (calls.empty()) return;
+  const DecodeHeads& heads = HeadsOf(problem, *decoded.front(), calls.front().cache->shape(), scratch.heads);
   scratch.workspace.Reserve(DecodeWorkspaceBytes(heads, calls));
-  caches.front()->Count(DecodeAttention(heads, calls, scratch.workspace.span()));
+  decoded.front()->Count(DecodeAttention(heads, calls, scratch.workspace.span()));
   for (size_t i = 0; i < calls.size(); ++i) {
-    if (caches[i]->Owns(layer)) caches[i]->Update(layer, heads, calls[i]);
+    if (decoded[i]->Owns(layer)) decoded[i]->Update(layer, heads, calls[i]);
   }
 }
 

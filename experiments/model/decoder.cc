@@ -247,7 +247,7 @@ void Attend(const LayerCall& call, LambdaView lambda) {
   const AttentionProblem problem =
       AttentionOf(call, call.a.q.data(), call.a.k.data(), call.a.v.data(), lambda, call.a.attended.data());
   if (!call.batch.caches.empty()) {
-    CachedAttention(problem, call.batch.sequences, call.batch.caches, call.layer, call.a.decode);
+    CachedAttention(problem, call.batch.sequences, call.batch.caches, call.layer, call.attention, call.a.decode);
   } else if (call.attention != nullptr) {
     AttendExecuted(call, *call.attention, problem);
   } else {

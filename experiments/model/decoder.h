@@ -131,7 +131,7 @@ struct LayerCall {
   const RotaryTable& rotary;
   Projector& projector;
   SiteVisitors visitors;
-  const ExecutedPlan* attention;  // on the integer kernels; null: in f32
+  const ExecutedPlan* attention;  // on the integer kernels, over caches of prompts alone; null: in f32
   int layer;
   Activations& a;
   LayerPart* part = nullptr;  // the steps that run; null: all

@@ -100,7 +100,8 @@ void Model::ReleaseWeights(int layer, const std::function<bool(const LinearWeigh
 }
 
 void Model::Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, LayerPart* part) {
-  const ExecutedPlan* attention = attention_.empty() || !attention_[layer].has_value() ? nullptr : &*attention_[layer];
+  const auto& plans = batch.caches.empty() ? attention_ : prompts_;
+  const ExecutedPlan* attention = plans.empty() || !plans[layer].has_value() ? nullptr : &*plans[layer];
   const RotaryTable& rotary = config_.Window(layer) > 0 ? window_rotary_ : rotary_;
   family_.forward({config_, layers_[layer], batch, rotary, projector_, visitors, attention, layer, activations_, part});
   // Codes that a single row reads at all are read at the next one again.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/model/batch.h"
@@ -48,6 +49,10 @@ class Model {
   // executed layers on the integer kernels, everything else in floating point. The plan must be resolved for this
   // model; its visitor does what it simulates.
   void CarryOut(const ResolvedPlan& plan);
+
+  // Sets, by layer, what is executed for prompts of sequences with caches; empty: nothing.
+  void AttendPrompts(std::vector<std::optional<ExecutedPlan>> plans) { prompts_ = std::move(plans); }
+  bool ExecutesPrompts() const { return !prompts_.empty(); }
 
   // Weights of layers that a plan rounds for products in floating point are kept as such up to so many bytes, by
   // default half of the machine's memory; beyond, they are rounded again where no packed codes serve. The results are
@@ -122,6 +127,7 @@ class Model {
   std::vector<float> final_norm_, final_norm_bias_;  // the bias is empty if there is none
   std::vector<LayerWeights> layers_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // one per layer, or empty
+  std::vector<std::optional<ExecutedPlan>> prompts_;    // the same, of batches with caches
   std::string planned_;                                 // the last plan that CarryOut applied to linear layers
   double most_rounded_ = MachineMemory() / 2;           // bytes
   RotaryTable rotary_, window_rotary_;                  // the second for layers with a window

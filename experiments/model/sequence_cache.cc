@@ -11,8 +11,6 @@
 namespace tare {
 namespace {
 
-constexpr int64_t kMostAtOnce = 512;  // weights are read once for them; workspaces grow with more
-
 CacheShape ShapeOf(const ModelConfig& config) {
   return {
       .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
@@ -86,8 +84,8 @@ void SequenceCache::Update(int layer, const DecodeHeads& heads, const DecodeSequ
   if (one.cache.tokens() + one.kept.dropped() == prompt_) one.kept.EndPrompt(heads, one.cache);
 }
 
-int64_t SequenceCache::TokensAtOnce() const {
-  int64_t most = skip_ > 0 ? 1 : kMostAtOnce;
+int64_t SequenceCache::TokensAtOnce(int64_t most) const {
+  if (skip_ > 0) most = 1;
   for (const auto& [cache, kept] : layers_) {
     const CacheRules& rules = cache.rules();
     if (rules.k.ByChannel() || rules.v.ByChannel()) most = std::min(most, kPageTokens - cache.tokens() % kPageTokens);

@@ -18,6 +18,8 @@ namespace tare {
 
 class SequenceCache {
  public:
+  static constexpr int64_t kMostAtOnce = 512;  // weights are read once for them; workspaces grow with more
+
   // Empty. Throws Error if a cache does not support the plan or the model's heads: layers with a window cannot drop
   // keys.
   SequenceCache(const ModelConfig& config, const CachePlan& plan);
@@ -42,6 +44,8 @@ class SequenceCache {
   // longrope turns keys by the length of the whole.
   void ExpectPrompt(int64_t tokens, int64_t more = 0) { prompt_ = tokens, expected_ = tokens + more; }
   int64_t expected() const { return expected_; }
+  // Whether a layer's newest tokens are all of the prompt, before its last.
+  bool InPrompt(int layer) { return Layer(layer).tokens() < prompt_; }
   // Whether a sequence of so many tokens would have other keys than those that are here.
   bool Outgrows(int64_t tokens) const {
     return this->tokens() > 0 && rotary_.IsLong(tokens) && !rotary_.IsLong(std::max(expected_, this->tokens()));
@@ -49,8 +53,8 @@ class SequenceCache {
   // How many tokens may join in one pass so that every query still sees the cache as it is when its own token comes: up
   // to the end of a page, if scales are per channel and fixed there, or to the next drop of keys; one if the last
   // tokens stay in f32, because those change with every token, or if pages are skipped, because a pass skips only pages
-  // that none of its queries needs.
-  int64_t TokensAtOnce() const;
+  // that none of its queries needs. most: where nothing asks for fewer.
+  int64_t TokensAtOnce(int64_t most = kMostAtOnce) const;
 
   // Keeps the first `tokens`. Throws Error if there are fewer, if some were dropped, or if there is a scan, whose state
   // does not go back.

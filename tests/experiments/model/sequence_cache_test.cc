@@ -4,8 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
+#include "experiments/plan/prompt_plan.h"
 #include "quant/base/error.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
@@ -89,6 +94,53 @@ TEST(SequenceCacheTest, EachLayerHasItsOwnFormats) {
     EXPECT_EQ(cache.Layer(1).rules().k.format, Format::kInt4);
     EXPECT_EQ(cache.Layer(1).rules().v.format, Format::kF32);
     EXPECT_TRUE(AllNear(Decoded(model, cache, tokens, 1), expected, 2e-3)) << name;
+  }
+}
+
+// A row of the checkpoint again and again.
+std::vector<int32_t> Repeated(const std::string& name, int64_t tokens) {
+  const std::vector<int32_t> row = GoldenRows(name).front();
+  std::vector<int32_t> all;
+  for (int64_t i = 0; i < tokens; ++i) all.push_back(row[static_cast<size_t>(i) % row.size()]);
+  return all;
+}
+
+// In passes of 64 tokens, all of them among the first `of_prompt` tokens but the last, or not.
+std::vector<float> DecodedBy64(Model& model, std::span<const int32_t> tokens, int64_t of_prompt) {
+  SequenceCache cache(model.config(), {});
+  cache.ExpectPrompt(of_prompt);
+  std::vector<float> all;
+  for (size_t first = 0; first < tokens.size(); first += 64) {
+    TokenBatch batch;
+    batch.AddAfter(cache, 0, tokens.subspan(first, std::min<size_t>(64, tokens.size() - first)));
+    const std::vector<float> some = LogitsOf(model, batch);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+// Over f32, a prompt in parts is the executed pass of all of it. Linear layers are in integers, too, so that nothing
+// hangs on how many rows there are but products in f32: of a head, of a router, of a Mamba. Windows, learned sinks,
+// grouped and differential heads, layers that share keys.
+TEST(SequenceCacheTest, AnExecutedPromptIsTheExecutedPass) {
+  const Plan plan = Plan::Parse("int8");
+  for (const char* name :
+       {"llama-gqa", "diffllama-gqa", "diff-v1-gqa", "diff-v2-gqa", "motif-gda", "gemma3", "gpt-oss", "phi4flash"}) {
+    Model model(GoldenFolder(name));
+    const ModelSites sites = ModelSitesOf(model);
+    const int64_t length = std::min(150, model.config().max_positions);
+    const std::vector<int32_t> tokens = Repeated(name, length - 1);
+    PlanRun executed(plan, Carrying::kExecuted, sites);
+    executed.Begin(model);
+    TokenBatch whole;
+    whole.Add(0, tokens);
+    const std::vector<float> expected = LogitsOf(model, whole);
+    PromptPlan parts = PromptPlanOf(plan, sites, {});
+    PlanRun others(parts.others, Carrying::kExecuted, sites, {}, CachePlan{});
+    others.Begin(model);
+    model.AttendPrompts(std::move(parts.attention));
+    EXPECT_TRUE(AllNear(DecodedBy64(model, tokens, length), expected, 1e-5)) << name;
+    EXPECT_FALSE(AllNear(DecodedBy64(model, tokens, 0), expected, 1e-3)) << name << ": through the decode kernel";
   }
 }
 
