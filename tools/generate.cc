@@ -7,6 +7,7 @@
 #include "experiments/bench/roofline.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/generate.h"
+#include "experiments/plan/prompt_plan.h"
 #include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -141,11 +142,13 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
 void Run(GenerateArguments& options) {
   if (options.input.empty() == options.prompt.empty())
     throw CLI::ValidationError("--prompt", "expected a text here or a file with --input, not both");
-  Plan plan = Plan::Parse(options.plan);
+  const Plan plan = Plan::Parse(options.plan);
   const CachePlan cache = ParseCachePlan(options.cache);
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
   Model model(options.model, options.machine.Apply());
-  PlanRun run(std::move(plan), Carrying::kExecuted, ModelSitesOf(model), {}, cache);
+  PromptPlan prompts = PromptPlanOf(plan, ModelSitesOf(model), cache.policy);
+  PlanRun run(std::move(prompts.others), Carrying::kExecuted, ModelSitesOf(model), {}, cache);
+  model.AttendPrompts(std::move(prompts.attention));
   options.generate.cache = *run.cache();
   const Prompt prompt = PromptOf(options, model);
   options.generate.ends = EndTokens(options.model);
@@ -189,7 +192,9 @@ void AddGenerate(CLI::App& app) {
   command->add_option("--cache", options->cache,
                       "formats of the cache, and the keys it keeps: cache_k=int8/token,cache_v=int4/token,keep=h2o/256 "
                       "(default: f32, all keys)");
-  command->add_option("--plan", options->plan, "linear layers on integer kernels, for example weights=int4/group64");
+  command->add_option("--plan", options->plan,
+                      "integer kernels for linear layers, for example weights=int4/group64, and for attention of the "
+                      "prompt: int8");
   command->add_option("--temperature", options->generate.sampling.temperature, "0: always the most likely token")
       ->capture_default_str();
   command
@@ -202,10 +207,11 @@ void AddGenerate(CLI::App& app) {
   options->machine.AddTo(*command);
   AddHashAgain(*command);
   AddQuiet(*command);
-  command->footer(
-      Examples({"tare generate experiments/pair/novels-differential --prompt 'It was a dark night' --tokens 60",
-                "tare generate experiments/pair/novels-differential --prompt 'It was' --temperature 0.8 --top-p 0.9 "
-                "--cache cache_k=int8/token,cache_v=int4/token"}));
+  command->footer(Examples(
+      {"tare generate experiments/pair/novels-differential --prompt 'It was a dark night' --tokens 60",
+       "tare generate experiments/pair/novels-differential --prompt 'It was' --temperature 0.8 --top-p 0.9 "
+       "--cache cache_k=int8/token,cache_v=int4/token",
+       "tare generate experiments/pair/novels-standard --prompt 'It was a dark night' --plan int8 --tokens 20"}));
   command->callback([options] { Run(*options); });
 }
 

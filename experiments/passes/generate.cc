@@ -18,9 +18,13 @@ namespace {
 
 constexpr size_t kContext = 8;  // tokens before the first, of which its spelling may depend
 
+// On the integer kernels each pass reads and packs the cache anew. A multiple of every block<N> that is a power of two.
+constexpr int64_t kExecutedAtOnce = 2048;
+
 // Tokens per pass of a prompt. In a long pass, some queries would see more of the last tokens in f32, and skip fewer
 // pages, than one by one.
-int64_t PromptTokens(const SequenceCache& cache, const CachePlan& plan) {
+int64_t PromptTokens(const Model& model, const SequenceCache& cache, const CachePlan& plan) {
+  if (model.ExecutesPrompts()) return cache.TokensAtOnce(kExecutedAtOnce);
   return plan.policy.last > 0 || plan.policy.skip > 0 ? kPageTokens : cache.TokensAtOnce();
 }
 
@@ -169,7 +173,8 @@ void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prom
     const int64_t before = std::ssize(text) - 1;
     cache.ExpectPrompt(length, before + 1 - length);
     for (int64_t first = 0; first < before;) {
-      const int64_t count = std::min(PromptTokens(cache, options.cache), before - first);
+      const int64_t end = first < length - 1 ? length - 1 : before;  // generated tokens are no part of the prompt
+      const int64_t count = std::min(PromptTokens(model, cache, options.cache), end - first);
       pass(std::span(text).subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
       first += count;
       Report(progress, first, before, "tokens of the prompt");

@@ -51,6 +51,26 @@ TEST(GenerateCommand, IdsGiveIds) {
   EXPECT_EQ(std::ranges::count(outcome.out, ' '), 4);
 }
 
+// The whole preset: attention on the integer kernels for the prompt, linear layers for all tokens.
+TEST(GenerateCommand, APlanExecutesThePrompt) {
+  const TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 1, 20);
+  const std::vector<std::string> command{"--input",  folder / "ids.safetensors",
+                                         "--tokens", "4",
+                                         "--json",   "-",
+                                         "--cache",  "cache_k=int8/token,cache_v=int4/token",
+                                         "--plan"};
+  for (const char* name : {"gpt-oss", "diff-v2-gqa", "phi4flash"}) {
+    std::vector<std::string> options = command;
+    options.push_back("int8");
+    const Outcome outcome = Generate(options, GoldenFolder(name));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json.at("plan"), "int8");
+    EXPECT_EQ(json.at("tokens").size(), 4u);
+  }
+}
+
 // Written at once, not after the last token; what came so far is kept.
 TEST(GenerateCommand, AFullStandardOutputEndsIt) {
   const TemporaryFolder folder;
@@ -80,6 +100,7 @@ TEST(GenerateCommand, RefusalsSayWhatToTry) {
   refused(Generate({"--prompt", "a", "--tokens", "4000"}), 1, "expected at most max_position_embeddings 2048 together");
   refused(Generate({"--prompt", "a", "--plan", "attn_logits=int6/row"}), 2, "attn_logits");
   refused(Generate({"--prompt", "a", "--cache", "cache_k=int3/token"}), 2, "got 'int3'");
+  refused(Generate({"--prompt", "a", "--plan", "int8", "--cache", "last=8"}), 2, "rules for attention beside last=8");
   refused(Generate({"--input", folder / "two.safetensors"}, GoldenFolder("llama-mha")), 1, "got 2 rows of ids");
   refused(Generate({"--prompt", "a"}, GoldenFolder("llama-mha")), 1, "tokenizer");
   refused(Generate({"--prompt", "a"}, GoldenFolder("clip-text")), 2, "clip");

@@ -12,8 +12,10 @@
 #include <string>
 
 #include "experiments/model/plan_run.h"
+#include "experiments/plan/prompt_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
+#include "quant/base/parallel.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
@@ -200,6 +202,50 @@ TEST(GenerateTest, ExecutedWeightsGiveTheSimulatedText) {
   const Generation in_f32 = run(a, simulated), in_codes = run(b, executed);
   EXPECT_EQ(in_f32.tokens, in_codes.tokens);
   EXPECT_LT(in_codes.weight_bytes, 0.6 * in_f32.weight_bytes);  // the head stays f32
+}
+
+// The tokens that a prompt of so many gives, and how far its passes came, one by one.
+struct Prompted {
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> passes;
+
+  friend bool operator==(const Prompted&, const Prompted&) = default;
+};
+Prompted ExecutedPrompt(Model& model, size_t length, const char* caches, int threads = 0) {
+  SetThreads(threads);
+  const CachePlan cache = ParseCachePlan(caches);
+  PromptPlan plan = PromptPlanOf(Plan::Parse("int8"), ModelSitesOf(model), cache.policy);
+  PlanRun run(plan.others, Carrying::kExecuted, ModelSitesOf(model), {}, cache);
+  model.AttendPrompts(std::move(plan.attention));
+  const SiteVisitors visitors = run.Begin(model);
+  std::vector<int32_t> prompt(length);
+  for (size_t i = 0; i < length; ++i) prompt[i] = static_cast<int32_t>(i * i % 997);
+  Prompted got;
+  Generation done;
+  Generate(
+      model, visitors, prompt, {.cache = cache, .tokens = 3},
+      [&](int64_t now, int64_t, const char*) { got.passes.push_back(now); }, [](int32_t) { return true; }, done);
+  SetThreads(0);
+  got.tokens = done.tokens;
+  return got;
+}
+
+TEST(GenerateTest, ExecutedPromptsPassInLargeParts) {
+  Model model(PairFolder("novels-differential"));
+  const auto passes = [&](size_t length, const char* caches) { return ExecutedPrompt(model, length, caches).passes; };
+  EXPECT_THAT(passes(700, "cache_k=int8/token"), ElementsAre(699));
+  EXPECT_THAT(passes(150, "cache_k=int8/channel"), ElementsAre(64, 128, 149));
+  EXPECT_THAT(passes(2, "first=1,cache_v=int4/token"), ElementsAre(1));
+  EXPECT_THAT(passes(1, ""), IsEmpty());
+}
+
+TEST(GenerateTest, ExecutedPromptsAreTheSameOnAnyNumberOfThreads) {
+  Model model(PairFolder("novels-differential"));
+  for (const size_t length : {size_t{1}, size_t{2}, size_t{511}, size_t{512}, size_t{513}, size_t{514}}) {
+    const Prompted one = ExecutedPrompt(model, length, "cache_k=int4/token,cache_v=int8/token", 1);
+    EXPECT_EQ(one.tokens.size(), 3u) << length;
+    EXPECT_EQ(ExecutedPrompt(model, length, "cache_k=int4/token,cache_v=int8/token", 3), one) << length;
+  }
 }
 
 TEST(GenerateTest, ImpossibleRequestsAreRefusedFirst) {
