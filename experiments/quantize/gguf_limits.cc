@@ -57,6 +57,9 @@ void CheckGemma(const ModelConfig& c, const std::string& where) {
   if (c.attention_scale.value_or(scale) != scale)
     CannotHold(where, Formatted("attention logits times {}", *c.attention_scale),
                Formatted("{}, of query_pre_attn_scalar {}", scale, scalar));
+  if (c.rotary.type == RotaryConfig::Type::kYarn && c.rotary.attention_factor != YarnAttentionFactor(c.rotary.factor))
+    CannotHold(where, Formatted("yarn with attention_factor {}", c.rotary.attention_factor),
+               Formatted("{}, which follows from its factor", YarnAttentionFactor(c.rotary.factor)));
   if (c.window_rotary && c.window_rotary->type != RotaryConfig::Type::kDefault)
     CannotHold(where, "scaled rotary positions in layers with a window", "unscaled ones");
   CheckRotary(*c.window_rotary, c.family, where);
@@ -71,11 +74,27 @@ void CheckSmolLm3(const ModelConfig& c, const std::string& where) {
   }
 }
 
+// Biases and widths for which llama.cpp has tensors.
+void CheckShapes(const ModelConfig& c, const std::string& family, const std::string& where) {
+  constexpr std::string_view kWithBiases[]{"llama", "mixtral", "qwen2", "granite", "gpt_oss"};
+  if (c.attention_bias && !std::ranges::contains(kWithBiases, family))
+    CannotHold(where, "biases of attention", "none in " + WithArticle(family));
+  if (!c.attention_bias && family == "gpt_oss") CannotHold(where, "a gpt_oss without biases of attention", "biases");
+  if (c.mlp_bias && family != "llama" && family != "granite" && family != "gpt_oss")
+    CannotHold(where, "biases of the feed-forward", "none in " + WithArticle(family));
+  const bool is_square = family == "phi3" || family == "olmo2" || family == "olmo3";
+  if (is_square && c.heads * c.head_dim != c.hidden)
+    CannotHold(where, Formatted("{} heads of width {}", c.heads, c.head_dim),
+               Formatted("heads that are as wide as the hidden size {} together", c.hidden));
+}
+
 // Windows of all layers in phi3, of most in olmo3, of every other in gpt-oss; of none in other families.
 void CheckWindows(const ModelConfig& c, const std::string& family, const std::string& where) {
   const bool any = std::ranges::any_of(c.windows, [](int window) { return window > 0; });
   if (family == "gpt_oss") return CheckPeriod(c, 2, "every second layer", where);
   if (family == "olmo3" && !any) CannotHold(where, "an olmo3 without windows", "windows in some layers");
+  if (any && family == "phi3")
+    Notice("llama.cpp 0.7.0 lets every query of a phi3 see all keys, and ignores its window");
   if (any && family != "olmo3" && family != "phi3")
     CannotHold(where, "layers that see a window of keys", "layers that see all");
 }
@@ -94,6 +113,7 @@ const gguf::Architecture& GgufArchitectureOf(const ModelConfig& c, const std::st
     CannotHold(where, "another scale of attention logits", "the head's width");
   if (family == "qwen3_moe" && !c.shares_sum)
     CannotHold(where, "norm_topk_prob false", "shares of a token's experts that sum to 1");
+  CheckShapes(c, family, where);
   CheckRotary(c.rotary, family, where);
   if (c.rotary.type == RotaryConfig::Type::kLlama3 && (!known->rotates_neighbours || family == "smollm3"))
     CannotHold(where, "rotary positions of type llama3", "default, linear or yarn in " + WithArticle(family));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which models a GGUF file can hold, so that llama.cpp computes what Tare does: of its architectures, and without what
-// llama.cpp fixes in its code or has no key for.
+// Which models a GGUF file can hold: of llama.cpp's architectures, and without what it fixes in its code or has no key
+// or tensor for. It then computes what Tare does, but for the window of a phi3 and yarn without truncation in gpt-oss,
+// which it ignores in files of its own converter, too: a notice says so.
 #pragma once
 
 #include <string>

@@ -7,6 +7,7 @@
 
 #include "experiments/model/family.h"
 #include "quant/base/error.h"
+#include "quant/interchange/gguf/expert_tensors.h"
 
 namespace tare {
 namespace {
@@ -19,8 +20,12 @@ class FileTensors {
   std::vector<GgufTensor> All() {
     Add(std::string(family_.names.embedding), GgufKind::kEmbedding, config_.vocabulary);
     Add(std::string(family_.names.final_norm), GgufKind::kVector, config_.hidden);
-    if (!config_.tied_embeddings) Add(std::string(family_.names.head), GgufKind::kEmbedding, config_.vocabulary);
+    if (!config_.tied_embeddings || architecture_.needs_head)
+      all_.push_back({.name = FileNameOf(std::string(family_.names.head)),
+                      .kind = GgufKind::kEmbedding,
+                      .pieces = {{.tensor = std::string(HeadTensor(config_)), .count = config_.vocabulary}}});
     for (int layer = 0; layer < config_.layers; ++layer) {
+      first_of_layer_ = std::ssize(all_);
       for (const LinearLayer& linear : LinearLayersOf(config_, layer)) AddLinear(linear);
       for (const VectorPlace& vector : family_.vectors) {
         if (vector.In(config_, layer))
@@ -48,21 +53,16 @@ class FileTensors {
       const std::string name = FileNameOf(stored + suffix), own = linear.Tensor(config_) + suffix;
       if (in_turns) {
         Append(name, kind, linear, {.tensor = own, .first = 0, .step = 2, .count = rows / 2});
-        Append(UpBeside(name), kind, linear, {.tensor = own, .first = 1, .step = 2, .count = rows / 2});
+        Append(gguf::UpOfGate(name), kind, linear, {.tensor = own, .first = 1, .step = 2, .count = rows / 2});
       } else {
         Append(name, kind, linear, {.tensor = own, .count = rows});
       }
     }
   }
 
-  static std::string UpBeside(std::string name) {
-    constexpr std::string_view kGate = "ffn_gate";
-    return name.replace(name.find(kGate), kGate.size(), "ffn_up");
-  }
-
-  // To the tensor of this name, or to a new one.
+  // To the layer's tensor of this name, or to a new one.
   void Append(const std::string& name, GgufKind kind, const LinearLayer& linear, const GgufPiece& piece) {
-    auto found = std::ranges::find(all_, name, &GgufTensor::name);
+    auto found = std::ranges::find(all_.begin() + first_of_layer_, all_.end(), name, &GgufTensor::name);
     if (found == all_.end()) {
       all_.push_back({.name = name,
                       .kind = kind,
@@ -92,6 +92,7 @@ class FileTensors {
   const std::string& where_;
   const Family& family_;
   std::vector<GgufTensor> all_;
+  ptrdiff_t first_of_layer_ = 0;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "quant/interchange/gguf/architecture.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "quant/base/error.h"
 #include "quant/file/dtype.h"
@@ -60,7 +61,10 @@ void AddRotated(const Architecture& a, int64_t head_dim, ArchitectureKeys& keys,
   constexpr std::string_view kChannels = "rope.dimension_count";
   if (a.family != "phi3") return keys.Expect(kChannels, head_dim, "the width of a head (others are not supported)");
   const int64_t channels = keys.Number(kChannels).value_or(head_dim);
-  config["partial_rotary_factor"] = static_cast<double>(channels) / static_cast<double>(head_dim);
+  double share = static_cast<double>(channels) / static_cast<double>(head_dim);
+  // Whoever reads it cuts off its product with the width.
+  if (static_cast<int64_t>(static_cast<double>(head_dim) * share) < channels) share = std::nextafter(share, 2.0);
+  config["partial_rotary_factor"] = share;
 }
 
 std::string ConfigOf(const Architecture& a, const Metadata& metadata, std::span<const Tensor> tensors) {
@@ -95,15 +99,17 @@ std::string ConfigOf(const Architecture& a, const Metadata& metadata, std::span<
   return config.dump(2) + "\n";
 }
 
-MappedTensor Mapped(const Architecture& a, const Tensor& tensor, const Metadata& metadata) {
+struct HeadCounts {
+  int64_t queries, keys;
+};
+
+MappedTensor Mapped(const Architecture& a, const Tensor& tensor, HeadCounts heads, const std::string& where) {
   MappedTensor mapped{.tensor = &tensor, .shape = tensor.shape};
-  ArchitectureKeys keys(metadata, a.name);
   const bool is_query = tensor.name.contains(".attn_q."), is_key = tensor.name.contains(".attn_k.");
   if (a.rotates_neighbours && (is_query || is_key)) {
-    const int64_t heads = keys.Need("attention.head_count");
-    mapped.rotated_heads = is_query ? heads : keys.Number("attention.head_count_kv").value_or(heads);
+    mapped.rotated_heads = is_query ? heads.queries : heads.keys;
     if (mapped.rotated_heads == 0 || tensor.shape[0] % (2 * mapped.rotated_heads) != 0)
-      Fail("{}: tensor '{}': got {} rows, expected a multiple of twice the {} heads", metadata.where(), tensor.name,
+      Fail("{}: tensor '{}': got {} rows, expected a multiple of twice the {} heads", where, tensor.name,
            tensor.shape[0], mapped.rotated_heads);
   }
   if (a.norms_add_one && tensor.name.ends_with("norm.weight")) mapped.added = -1;
@@ -115,7 +121,11 @@ MappedTensor Mapped(const Architecture& a, const Tensor& tensor, const Metadata&
 MappedModel MapModel(const Metadata& metadata, std::span<const Tensor> tensors) {
   const Architecture& a = ArchitectureOf(metadata);
   MappedModel model{.config = ConfigOf(a, metadata, tensors), .tensors = {}};
-  const int64_t experts = ArchitectureKeys(metadata, a.name).Number("expert_count").value_or(0);
+  ArchitectureKeys keys(metadata, a.name);
+  const int64_t experts = keys.Number("expert_count").value_or(0), queries = keys.Need("attention.head_count");
+  const HeadCounts heads{queries, keys.Number("attention.head_count_kv").value_or(queries)};
+  TensorsByName by_name;
+  for (const Tensor& tensor : tensors) by_name.emplace(tensor.name, &tensor);
   for (const Tensor& tensor : tensors) {
     // Rotary frequencies: in config.json, or computed again.
     if (IsRotary(a, tensor.name) || tensor.name.ends_with(".attn_rot_embd")) continue;
@@ -123,9 +133,9 @@ MappedModel MapModel(const Metadata& metadata, std::span<const Tensor> tensors) 
     if (name.empty())
       Fail("{}: tensor '{}': is no part of the {} models that Tare knows", metadata.where(), tensor.name, a.name);
     if (name.contains("{}"))
-      AddExpertTensors(a, tensor, name, tensors, experts, metadata.where(), model.tensors);
+      AddExpertTensors(a, tensor, name, by_name, experts, metadata.where(), model.tensors);
     else
-      model.tensors.emplace(name, Mapped(a, tensor, metadata));
+      model.tensors.emplace(name, Mapped(a, tensor, heads, metadata.where()));
   }
   return model;
 }

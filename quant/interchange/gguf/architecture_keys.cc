@@ -2,6 +2,7 @@
 #include "quant/interchange/gguf/architecture_keys.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <variant>
 
@@ -44,7 +45,20 @@ int64_t ArchitectureKeys::Need(std::string_view key) {
 
 std::optional<double> ArchitectureKeys::Real(std::string_view key) {
   const std::optional<double> value = metadata_.Real(Used(key));
-  return value ? ParseNumber<double>(Formatted("{}", static_cast<float>(*value))) : std::nullopt;
+  if (!value) return std::nullopt;
+  const auto rounded = static_cast<float>(*value);
+  if (!std::isfinite(rounded)) Fail("{}: {}: got {}, expected a number that f32 holds", where(), Name(key), *value);
+  return ParseNumber<double>(Formatted("{}", rounded));
+}
+
+std::vector<double> ArchitectureKeys::Reals(std::string_view key, int64_t count) {
+  const std::string name = Used(key);
+  const auto found = metadata_.values().find(name);
+  if (found == metadata_.values().end()) return {};
+  const Array* const list = std::get_if<Array>(&found->second);
+  if (list != nullptr && list->count != static_cast<uint64_t>(count))
+    Fail("{}: {}: got a list of {}, expected {}", where(), name, list->count, count);
+  return *metadata_.Reals(name);
 }
 
 void ArchitectureKeys::Expect(std::string_view key, int64_t expected, std::string_view why) {

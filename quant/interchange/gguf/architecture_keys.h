@@ -24,11 +24,12 @@ class ArchitectureKeys {
   // ones.
   std::optional<int64_t> Number(std::string_view key);
   int64_t Need(std::string_view key);  // more than 0
-  // An f32, as the shortest number that is it.
+  // A finite f32, as the shortest number that is it.
   std::optional<double> Real(std::string_view key);
   std::optional<bool> Flag(std::string_view key) { return metadata_.Flag(Used(key)); }
   std::optional<std::string_view> Text(std::string_view key) { return metadata_.Text(Used(key)); }
-  std::optional<std::vector<double>> Reals(std::string_view key) { return metadata_.Reals(Used(key)); }
+  // A list of so many numbers or flags; empty if there is none.
+  std::vector<double> Reals(std::string_view key, int64_t count);
   bool IsArray(std::string_view key) const;
   // The key may be missing or have this value.
   void Expect(std::string_view key, int64_t expected, std::string_view why);

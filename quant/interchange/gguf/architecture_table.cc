@@ -81,11 +81,13 @@ constexpr Architecture kArchitectures[]{
      .family = "olmo3",
      .transformers = "Olmo3ForCausalLM",
      .only_with = "attention.sliding_window",
-     .names = {kAttention, kFeedForward, kNormsAfter, kQkNorms}},
+     .names = {kAttention, kFeedForward, kNormsAfter, kQkNorms},
+     .needs_head = true},
     {.name = "olmo2",
      .family = "olmo2",
      .transformers = "Olmo2ForCausalLM",
-     .names = {kAttention, kFeedForward, kNormsAfter, kQkNorms}},
+     .names = {kAttention, kFeedForward, kNormsAfter, kQkNorms},
+     .needs_head = true},
     {.name = "gemma3",
      .family = "gemma3_text",
      .transformers = "Gemma3ForCausalLM",
@@ -106,6 +108,7 @@ constexpr Architecture kArchitectures[]{
      .family = "gpt_oss",
      .transformers = "GptOssForCausalLM",
      .names = {kAttention, kGptOssOthers, kGptOssExperts},
+     .needs_head = true,
      .has_experts = true,
      .gate_up_in_turns = true}};
 

@@ -25,6 +25,7 @@ struct Architecture {
   std::array<std::span<const NamePair>, 4> names = {};
   bool rotates_neighbours = false;  // rows of q and k are reordered
   bool norms_add_one = false;
+  bool needs_head = false;  // output.weight, also of models that use the embedding for it
   bool has_experts = false;
   bool gate_up_in_turns = false;  // of an expert: one matrix in the checkpoint, two in the file
 };

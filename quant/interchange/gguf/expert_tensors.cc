@@ -12,16 +12,20 @@ namespace {
 
 constexpr std::string_view kGate = ".ffn_gate_exps.", kUp = ".ffn_up_exps.";
 
-// The tensor that has the odd rows.
-const Tensor& UpBeside(const Tensor& gate, std::span<const Tensor> tensors, const std::string& where) {
-  std::string name(gate.name);
-  name.replace(name.find(kGate), kGate.size(), kUp);
-  const Tensor* const up = FindTensor(tensors, name);
-  if (up == nullptr) Fail("{}: tensor '{}': missing, expected beside '{}'", where, name, gate.name);
-  if (up->shape != gate.shape || up->type != gate.type)
-    Fail("{}: tensor '{}': got {} of shape {}, expected {} of shape {} as '{}'", where, name, up->type->name,
-         ShapeText(up->shape), gate.type->name, ShapeText(gate.shape), gate.name);
-  return *up;
+std::string Replaced(std::string_view name, std::string_view from, std::string_view to) {
+  std::string other(name);
+  return other.replace(other.find(from), from.size(), to);
+}
+
+const Tensor& Beside(const Tensor& tensor, const std::string& name, const TensorsByName& tensors,
+                     const std::string& where) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) Fail("{}: tensor '{}': missing, expected beside '{}'", where, name, tensor.name);
+  const Tensor& other = *found->second;
+  if (other.shape != tensor.shape || other.type != tensor.type)
+    Fail("{}: tensor '{}': got {} of shape {}, expected {} of shape {} as '{}'", where, name, other.type->name,
+         ShapeText(other.shape), tensor.type->name, ShapeText(tensor.shape), tensor.name);
+  return other;
 }
 
 }  // namespace
@@ -41,23 +45,28 @@ std::span<const std::byte> MappedTensor::RowsIn(const Tensor& of) const {
   return of.bytes.subspan(static_cast<size_t>(first_row * RowBytes()), static_cast<size_t>(rows * RowBytes()));
 }
 
+std::string UpOfGate(std::string_view gate) { return Replaced(gate, kGate, kUp); }
+std::string GateOfUp(std::string_view up) { return Replaced(up, kUp, kGate); }
+
 std::string NameOfExpert(std::string_view pattern, int64_t expert) {
   std::string name(pattern);
   return name.replace(name.find("{}"), 2, std::to_string(expert));
 }
 
-void AddExpertTensors(const Architecture& a, const Tensor& tensor, std::string_view name,
-                      std::span<const Tensor> tensors, int64_t experts, const std::string& where,
-                      std::map<std::string, MappedTensor, std::less<>>& to) {
+void AddExpertTensors(const Architecture& a, const Tensor& tensor, std::string_view name, const TensorsByName& tensors,
+                      int64_t experts, const std::string& where, std::map<std::string, MappedTensor, std::less<>>& to) {
   const bool is_weight = name.ends_with(".weight");
   if (tensor.shape.size() != (is_weight ? 3 : 2) || tensor.shape[0] != experts)
     Fail("{}: tensor '{}': got shape {}, expected {} of {} experts", where, tensor.name, ShapeText(tensor.shape),
          is_weight ? "matrices" : "vectors", experts);
   MappedTensor mapped{.tensor = &tensor, .shape = {tensor.shape.begin() + 1, tensor.shape.end()}};
   const int64_t rows = mapped.shape[0];
-  if (a.gate_up_in_turns && tensor.name.contains(kUp)) return;  // beside its gate
+  if (a.gate_up_in_turns && tensor.name.contains(kUp)) {
+    Beside(tensor, GateOfUp(tensor.name), tensors, where);  // which adds it
+    return;
+  }
   if (a.gate_up_in_turns && tensor.name.contains(kGate)) {
-    mapped.in_turns = &UpBeside(tensor, tensors, where);
+    mapped.in_turns = &Beside(tensor, UpOfGate(tensor.name), tensors, where);
     mapped.shape[0] *= 2;
   }
   for (int64_t expert = 0; expert < experts; ++expert) {

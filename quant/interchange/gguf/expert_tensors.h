@@ -35,10 +35,16 @@ struct MappedTensor {
   std::span<const std::byte> RowsIn(const Tensor& of) const;
 };
 
+// ffn_gate_exps for ffn_up_exps and the reverse, of a tensor's name in the file.
+std::string UpOfGate(std::string_view gate);
+std::string GateOfUp(std::string_view up);
+
+using TensorsByName = std::map<std::string_view, const Tensor*>;
+
 // Adds each expert's part of `tensor`, which `name` with {} for a number calls. Throws Error, starting with `where`,
 // unless it holds as many experts, and two tensors in turns are alike.
 void AddExpertTensors(const Architecture& architecture, const Tensor& tensor, std::string_view name,
-                      std::span<const Tensor> tensors, int64_t experts, const std::string& where,
+                      const TensorsByName& tensors, int64_t experts, const std::string& where,
                       std::map<std::string, MappedTensor, std::less<>>& to);
 
 // "mlp.experts.{}.w1" of expert 3: "mlp.experts.3.w1".

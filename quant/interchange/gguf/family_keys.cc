@@ -10,14 +10,13 @@ namespace {
 
 constexpr std::string_view kWindow = "attention.sliding_window", kPattern = "attention.sliding_window_pattern";
 
-// Every `period`-th layer sees all keys, or those that a list names.
+// Every `period`-th layer sees all keys, or those that a list does not mark.
 void AddWindows(int64_t period, ArchitectureKeys& keys, Json& config) {
   config["sliding_window"] = keys.Need(kWindow);
   if (!keys.IsArray(kPattern))
     return keys.Expect(kPattern, period, "the period of layers that see all keys (others are not supported)");
-  const auto by_layer = keys.Reals(kPattern);
   config["layer_types"] = Json::array();
-  for (const double slides : *by_layer)
+  for (const double slides : keys.Reals(kPattern, config["num_hidden_layers"]))
     config["layer_types"].push_back(slides != 0 ? "sliding_attention" : "full_attention");
 }
 
@@ -41,6 +40,9 @@ void AddGranite(ArchitectureKeys& keys, Json& config) {
     const double value = keys.Real(key).value_or(0);
     return value != 0 ? value : otherwise;  // llama.cpp's word for "not said"
   };
+  if (!keys.Flag("rope.scaling.finetuned").value_or(true))
+    Fail("{}: {}: got false, by which llama.cpp leaves rotary positions out, expected true (others are not supported)",
+         keys.where(), keys.Name("rope.scaling.finetuned"));
   config["attention_multiplier"] = multiplier("attention.scale", 1 / std::sqrt(config["head_dim"].get<double>()));
   config["embedding_multiplier"] = multiplier("embedding_scale", 1);
   config["residual_multiplier"] = multiplier("residual_scale", 1);
@@ -50,7 +52,11 @@ void AddGranite(ArchitectureKeys& keys, Json& config) {
 void AddExperts(const Architecture& a, ArchitectureKeys& keys, Json& config) {
   const int64_t width = keys.Number("expert_feed_forward_length").value_or(config["intermediate_size"]);
   const bool is_qwen = a.family == "qwen3_moe";
-  config[is_qwen ? "num_experts" : "num_local_experts"] = keys.Need("expert_count");
+  constexpr int64_t kMostExperts = 16384;  // as of config.json
+  const int64_t experts = keys.Need("expert_count");
+  if (experts > kMostExperts)
+    Fail("{}: {}: got {}, expected at most {}", keys.where(), keys.Name("expert_count"), experts, kMostExperts);
+  config[is_qwen ? "num_experts" : "num_local_experts"] = experts;
   config["num_experts_per_tok"] = keys.Need("expert_used_count");
   config[is_qwen ? "moe_intermediate_size" : "intermediate_size"] = width;
   if (is_qwen) config["norm_topk_prob"] = true;

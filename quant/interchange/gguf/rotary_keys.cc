@@ -17,17 +17,21 @@ namespace {
 constexpr std::string_view kLlama3 = "rope_freqs.weight", kShort = "rope_factors_short.weight",
                            kLong = "rope_factors_long.weight";
 
-std::vector<float> VectorOf(const Tensor& tensor, const std::string& where) {
-  if (tensor.type->type != TensorType::kF32 || tensor.shape.size() != 1)
-    Fail("{}: tensor '{}': got {} of shape {}, expected a vector of F32", where, tensor.name, tensor.type->name,
-         ShapeText(tensor.shape));
-  std::vector<float> values(static_cast<size_t>(tensor.shape[0]));
+// One for each pair of channels that turn.
+std::vector<float> DivisorsOf(const Tensor& tensor, int64_t pairs, const std::string& where) {
+  if (tensor.type->type != TensorType::kF32 || tensor.shape != std::vector{pairs})
+    Fail("{}: tensor '{}': got {} of shape {}, expected F32 of shape [{}], the pairs of channels that turn", where,
+         tensor.name, tensor.type->name, ShapeText(tensor.shape), pairs);
+  std::vector<float> values(static_cast<size_t>(pairs));
   std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  if (!std::ranges::all_of(values, [](float x) { return std::isfinite(x) && x > 0; }))
+    Fail("{}: tensor '{}': got values that are not positive numbers, expected divisors of frequencies", where,
+         tensor.name);
   return values;
 }
 
-Json Llama3Of(const Tensor& divisors, double theta, const std::string& where) {
-  const std::optional<RotaryFactors> found = FindRotaryFactors(VectorOf(divisors, where), theta);
+Json Llama3Of(const Tensor& divisors, int64_t pairs, double theta, const std::string& where) {
+  const std::optional<RotaryFactors> found = FindRotaryFactors(DivisorsOf(divisors, pairs, where), theta);
   if (!found)
     Fail(
         "{}: tensor '{}': got divisors that are not those of llama3's rotary scaling, expected these (others are not "
@@ -51,7 +55,8 @@ Json YarnOf(const Architecture& a, double factor, ArchitectureKeys& keys) {
                                      std::pair("yarn_attn_factor", "attention_factor")}) {
     if (const auto value = keys.Real(std::string("rope.scaling.") + theirs)) yarn[ours] = *value;
   }
-  if (const auto more = keys.Real("rope.scaling.attn_factor"))
+  // Of gemma3 llama.cpp multiplies the layers with a window by it, too, which no configuration says: it is refused.
+  if (const auto more = a.norms_add_one ? std::nullopt : keys.Real("rope.scaling.attn_factor"))
     yarn["attention_factor"] = *more * yarn.value("attention_factor", 0.1 * std::log(factor) + 1);
   return yarn;
 }
@@ -63,12 +68,11 @@ Json NumbersOf(const std::vector<float>& values) {
   return numbers;
 }
 
-Json LongRopeOf(const Tensor& by_short, const Tensor& by_long, ArchitectureKeys& keys) {
-  Json scaling{{"rope_type", "longrope"},
-               {"short_factor", NumbersOf(VectorOf(by_short, keys.where()))},
-               {"long_factor", NumbersOf(VectorOf(by_long, keys.where()))}};
-  if (const auto factor = keys.Real("rope.scaling.attn_factor")) scaling["attention_factor"] = *factor;
-  return scaling;
+Json LongRopeOf(const Tensor& by_short, const Tensor& by_long, int64_t pairs, ArchitectureKeys& keys) {
+  return {{"rope_type", "longrope"},
+          {"short_factor", NumbersOf(DivisorsOf(by_short, pairs, keys.where()))},
+          {"long_factor", NumbersOf(DivisorsOf(by_long, pairs, keys.where()))},
+          {"attention_factor", keys.Real("rope.scaling.attn_factor").value_or(1)}};
 }
 
 // By keys alone; null if not scaled.
@@ -95,6 +99,7 @@ bool IsRotary(const Architecture& a, std::string_view tensor) {
 
 void AddRotary(const Architecture& a, std::span<const Tensor> tensors, ArchitectureKeys& keys, Json& config) {
   const double theta = keys.Real("rope.freq_base").value_or(10000);
+  const int64_t pairs = keys.Number("rope.dimension_count").value_or(config["head_dim"]) / 2;
   config["rope_theta"] = theta;
   Json scaling = ScalingByKeys(a, keys);
   const Tensor *const divisors = FindTensor(tensors, kLlama3), *const by_long = FindTensor(tensors, kLong),
@@ -102,15 +107,15 @@ void AddRotary(const Architecture& a, std::span<const Tensor> tensors, Architect
   if (const Tensor* tensor = divisors != nullptr ? divisors : by_long; tensor != nullptr && !scaling.is_null())
     Fail("{}: tensor '{}': got rotary scaling by this and by {}, expected one of them", keys.where(), tensor->name,
          keys.Name("rope.scaling.factor"));
-  if (a.family == "phi3") {
-    if (const auto original = keys.Number("rope.scaling.original_context_length"))
-      config["original_max_position_embeddings"] = *original;
-    if ((by_long == nullptr) != (by_short == nullptr))
+  if (a.family == "phi3" && (by_long != nullptr || by_short != nullptr)) {
+    if (by_long == nullptr || by_short == nullptr)
       Fail("{}: tensor '{}': got one of longrope's two lists, expected {} and {}", keys.where(),
            (by_long != nullptr ? by_long : by_short)->name, kShort, kLong);
-    if (by_long != nullptr) scaling = LongRopeOf(*by_short, *by_long, keys);
+    config["original_max_position_embeddings"] = keys.Need("rope.scaling.original_context_length");
+    scaling = LongRopeOf(*by_short, *by_long, pairs, keys);
   }
-  if (divisors != nullptr) scaling = Llama3Of(*divisors, theta, keys.where());
+  if (divisors != nullptr) scaling = Llama3Of(*divisors, pairs, theta, keys.where());
+  if (scaling.is_null() && a.family == "gpt_oss") scaling = {{"rope_type", "default"}};  // whose config.json means yarn
   if (!scaling.is_null()) config["rope_scaling"] = scaling;
 }
 

@@ -16,7 +16,8 @@
 
 namespace tare::gguf {
 
-// Adds rope_theta and rope_scaling. Throws Error for other kinds, and for two at once.
+// Adds rope_theta and rope_scaling to a configuration that has head_dim. Throws Error for other kinds, and for two at
+// once.
 void AddRotary(const Architecture& architecture, std::span<const Tensor> tensors, ArchitectureKeys& keys, Json& config);
 
 // Whether the tensor says rotary positions and is no part of a layer.

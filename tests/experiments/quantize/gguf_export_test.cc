@@ -106,8 +106,7 @@ TEST_F(GgufExport, WhatTheirConverterWroteIsWrittenAgain) {
 }
 
 TEST_F(GgufExport, FoldersComputeTheSame) {
-  for (const char* golden :
-       {"llama-mha", "llama-gqa", "llama-old-config", "qwen3", "olmo2", "granite", "phi3", "mixtral"}) {
+  for (const char* golden : {"llama-mha", "llama-gqa", "llama-old-config", "olmo2", "granite", "phi3", "mixtral"}) {
     const GgufSummary summary = To("F32", GoldenFolder(golden));
     EXPECT_EQ(summary.relative_error, 0) << golden;
     const TokenBatch batch = GoldenBatch(golden);
@@ -146,6 +145,38 @@ TEST_F(GgufExport, CodesOfExpertsAreWrittenAsTheyAre) {
     ++experts;
   }
   EXPECT_GT(experts, 2);
+}
+
+// llama.cpp has no olmo2 and no gpt-oss without a head of its own.
+TEST_F(GgufExport, TiedHeadsAreWrittenWhereTheyMustBe) {
+  EditedCheckpoint olmo(GoldenFolder("olmo2"));
+  olmo.config["tie_word_embeddings"] = true;
+  olmo.tensors.erase("lm_head.weight");
+  olmo.Write(folder_ / "tied");
+  To("F32", folder_ / "tied");
+  const Read written(folder_ / "m.gguf");
+  ASSERT_NE(written.Find("output.weight"), nullptr);
+  EXPECT_TRUE(std::ranges::equal(written.Find("output.weight")->bytes, written.Find("token_embd.weight")->bytes));
+  const TokenBatch batch = GoldenBatch("olmo2");
+  EXPECT_EQ(Logits(folder_ / "m.gguf", batch), Logits(folder_ / "tied", batch));
+}
+
+// Positions that nothing scales, YaRN with a factor of cosines of its own: read back as they were.
+TEST_F(GgufExport, PositionsOfGptOssAreReadBack) {
+  EditedCheckpoint oss(GoldenFolder("gpt-oss"));
+  oss.config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1000.0}};
+  oss.Write(folder_ / "plain");
+  To("F32", folder_ / "plain");
+  const TokenBatch batch = GoldenBatch("gpt-oss");
+  EXPECT_EQ(Logits(folder_ / "m.gguf", batch), Logits(folder_ / "plain", batch));
+  oss.config["rope_parameters"] = {{"rope_type", "yarn"},
+                                   {"rope_theta", 1000.0},
+                                   {"factor", 8.0},
+                                   {"attention_factor", 1.75},
+                                   {"original_max_position_embeddings", 16}};
+  oss.Write(folder_ / "yarn");
+  To("F32", folder_ / "yarn");
+  EXPECT_NEAR(LoadConfig(folder_ / "m.gguf").rotary.attention_factor, 1.75, 1e-6);  // a ratio in f32
 }
 
 TEST_F(GgufExport, MetadataSaysWhatWasDone) {

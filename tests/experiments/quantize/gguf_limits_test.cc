@@ -52,8 +52,14 @@ TEST(GgufLimits, WhatLlamaCppComputesOtherwiseIsRefused) {
       "llama-gqa", [](ModelConfig& c) { c.rotary.type = Type::kLongRope; },
       "got rotary positions of type longrope, expected default, linear, llama3 or yarn");
   refuses(
-      "qwen3", [](ModelConfig& c) { c.rotary.type = Type::kLlama3; },
+      "qwen3", [](ModelConfig& c) { c.rotary.type = Type::kLlama3, c.attention_bias = false; },
       "got rotary positions of type llama3, expected default, linear or yarn in a qwen3");
+  const auto biased = [](ModelConfig& c) { c.attention_bias = true; };
+  for (const char* golden : {"qwen3", "olmo2", "smollm3"})
+    refuses(golden, biased, "got biases of attention, expected none in a");
+  refuses("gpt-oss", [](ModelConfig& c) { c.attention_bias = false; }, "got a gpt_oss without biases of attention");
+  refuses("olmo2", [](ModelConfig& c) { c.mlp_bias = true; }, "got biases of the feed-forward, expected none in an");
+  refuses("phi3", [](ModelConfig& c) { c.head_dim *= 2; }, "expected heads that are as wide as the hidden size 32");
   refuses("motif", [](ModelConfig&) {}, "got a motif model, expected one of llama.cpp's architectures");
   ModelConfig mistral = LoadConfig(GoldenFolder("mistral"));
   mistral.windows.clear();

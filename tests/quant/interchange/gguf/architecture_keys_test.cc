@@ -41,9 +41,11 @@ TEST_F(GgufArchitectureKeys, WhatNobodyAskedForIsRefused) {
 }
 
 TEST_F(GgufArchitectureKeys, RealsAreTheShortestNumbers) {
-  Open(GgufBytes().AddReal("a.eps", 1e-5f));
+  Open(GgufBytes().AddReal("a.eps", 1e-5f).Add("a.huge", 12, GgufBytes::Raw(1e300)));
   EXPECT_EQ(keys().Real("eps"), 1e-5);  // not 9.99999974737875e-06
   EXPECT_EQ(keys().Real("none"), std::nullopt);
+  EXPECT_THAT(Call([&] { keys().Real("huge"); }),
+              ThrowsMessage<Error>(HasSubstr("a.huge: got 1e+300, expected a num")));
 }
 
 TEST_F(GgufArchitectureKeys, WhatIsNeededMustBeThere) {
@@ -69,6 +71,9 @@ TEST_F(GgufArchitectureKeys, ListsAreOneNumberForAllLayers) {
            .Add("a.same", 9, GgufBytes::Numbers<int32_t>(5, {4, 4}))
            .Add("a.negative", 9, GgufBytes::Numbers<int32_t>(5, {-4, -4})));
   EXPECT_TRUE(keys().IsArray("same"));
+  EXPECT_EQ(keys().Reals("same", 2), (std::vector<double>{4, 4}));
+  EXPECT_EQ(keys().Reals("none", 2), std::vector<double>{});
+  EXPECT_THAT(Call([&] { keys().Reals("same", 3); }), ThrowsMessage<Error>(HasSubstr("a.same: got a list of 2, exp")));
   EXPECT_FALSE(keys().IsArray("none"));
   EXPECT_EQ(keys().Number("same"), 4);
   EXPECT_THAT(Call([&] { keys().Number("negative"); }), ThrowsMessage<Error>(HasSubstr("a.negative: got numbers")));

@@ -140,6 +140,28 @@ TEST(GgufArchitecture, PartOfAHeadMayTurnInPhi3Alone) {
   ExpectRefused(Small("qwen2").AddNumber("qwen2.attention.key_length", 8), "qwen2.rope.dimension_count: got 4");
 }
 
+// 46 times the nearest double of 26 / 46 is less than 26, which whoever cuts it off makes 25.
+TEST(GgufArchitecture, ChannelsThatTurnAreWhole) {
+  for (int width = 2; width <= 256; width += 2) {
+    for (int channels = 2; channels <= width; channels += 2) {
+      GgufBytes file;
+      file.AddText("general.architecture", "phi3");
+      for (const auto& [key, number] :
+           std::map<std::string, uint32_t>{{"block_count", 1},
+                                           {"context_length", 64},
+                                           {"embedding_length", 8},
+                                           {"feed_forward_length", 16},
+                                           {"attention.head_count", 2},
+                                           {"attention.key_length", static_cast<uint32_t>(width)},
+                                           {"rope.dimension_count", static_cast<uint32_t>(channels)}})
+        file.AddNumber("phi3." + key, number);
+      file.AddFloats("token_embd.weight", {8, 3}, std::vector<float>(24));
+      const double share = Mapped(file).config["partial_rotary_factor"];
+      ASSERT_EQ(static_cast<int>(width * share), channels) << width;
+    }
+  }
+}
+
 TEST(GgufArchitecture, EachExpertHasATensor) {
   const Mapped mapped(Small()
                           .AddNumber("llama.expert_count", 2)

@@ -18,6 +18,12 @@ using Mapped = std::map<std::string, MappedTensor, std::less<>>;
 
 const TypeInfo& kFloats = *FindType("F32");
 
+TensorsByName ByName(std::span<const Tensor> tensors) {
+  TensorsByName by_name;
+  for (const Tensor& tensor : tensors) by_name.emplace(tensor.name, &tensor);
+  return by_name;
+}
+
 Tensor Stacked(std::string_view name, std::vector<int64_t> shape) { return {name, &kFloats, std::move(shape), {}}; }
 
 TEST(GgufExpertTensors, EachExpertHasItsRows) {
@@ -40,7 +46,7 @@ TEST(GgufExpertTensors, GateAndUpComeInTurns) {
                          Stacked("blk.0.ffn_up_exps.bias", {2, 4})};
   Mapped mapped;
   for (const Tensor& tensor : tensors)
-    AddExpertTensors(oss, tensor, CheckpointName(oss, tensor.name), tensors, 2, "f", mapped);
+    AddExpertTensors(oss, tensor, CheckpointName(oss, tensor.name), ByName(tensors), 2, "f", mapped);
   ASSERT_EQ(mapped.size(), 4u);
   const MappedTensor& weight = mapped.at("model.layers.0.mlp.experts.1.gate_up_proj.weight");
   EXPECT_EQ(weight.shape, (std::vector<int64_t>{8, 8}));
@@ -57,9 +63,10 @@ TEST(GgufExpertTensors, OtherShapesAreRefused) {
   const Architecture& oss = *ArchitectureOfFamily("gpt_oss");
   const auto refused = [&](const Tensor& tensor, std::span<const Tensor> all, const char* why) {
     Mapped mapped;
-    EXPECT_THAT(
-        Call([&] { AddExpertTensors(oss, tensor, CheckpointName(oss, tensor.name), all, 2, "f.gguf", mapped); }),
-        ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] {
+                  AddExpertTensors(oss, tensor, CheckpointName(oss, tensor.name), ByName(all), 2, "f.gguf", mapped);
+                }),
+                ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused(Stacked("blk.0.ffn_down_exps.weight", {3, 4, 8}), {},
           "f.gguf: tensor 'blk.0.ffn_down_exps.weight': got shape [3, 4, 8], expected matrices of 2 experts");
@@ -67,6 +74,8 @@ TEST(GgufExpertTensors, OtherShapesAreRefused) {
   refused(Stacked("blk.0.ffn_down_exps.bias", {2, 4, 1}), {}, "got shape [2, 4, 1], expected vectors");
   const Tensor gate = Stacked("blk.0.ffn_gate_exps.weight", {2, 4, 8});
   refused(gate, {}, "tensor 'blk.0.ffn_up_exps.weight': missing, expected beside 'blk.0.ffn_gate_exps.weight'");
+  refused(Stacked("blk.9.ffn_up_exps.bias", {2, 4}), {},
+          "tensor 'blk.9.ffn_gate_exps.bias': missing, expected beside 'blk.9.ffn_up_exps.bias'");
   const Tensor up[]{Stacked("blk.0.ffn_up_exps.weight", {2, 5, 8})};
   refused(gate, up, "got F32 of shape [2, 5, 8], expected F32 of shape [2, 4, 8]");
   Tensor other[]{Stacked("blk.0.ffn_up_exps.weight", {2, 4, 8})};

@@ -66,6 +66,8 @@ TEST(GgufFamilyKeys, LayersOfWindowsMayBeListed) {
 
 TEST(GgufFamilyKeys, GranitesMultipliers) {
   EXPECT_EQ(FamilyKeysOf({}, "granite")["attention_multiplier"], 0.5);  // 1 / sqrt of the head's width
+  EXPECT_EQ(FamilyKeysOf(GgufBytes().AddReal("granite.logit_scale", 0), "granite")["logits_scaling"], 1);
+  ExpectRefused(GgufBytes().AddFlag("granite.rope.scaling.finetuned", false), "granite", "finetuned: got false");
   const Json config = FamilyKeysOf(GgufBytes()
                                        .AddReal("granite.attention.scale", 0.25f)
                                        .AddReal("granite.embedding_scale", 12)
@@ -99,6 +101,7 @@ TEST(GgufFamilyKeys, OtherExpertsAreRefused) {
   ExpectRefused(Experts("llama").AddNumber("llama.expert_gating_func", 2), "mixtral", "expert_gating_func: got 2, exp");
   ExpectRefused(Experts("llama").AddNumber("llama.expert_shared_count", 1), "mixtral", "expert_shared_count: got 1");
   ExpectRefused(Experts("llama").AddReal("llama.expert_weights_scale", 2), "mixtral", "expert_weights_scale: is not");
+  ExpectRefused(GgufBytes().AddNumber("llama.expert_count", 16385), "mixtral", "expert_count: got 16385, expected at");
   ExpectRefused(GgufBytes().AddNumber("qwen2.expert_count", 4), "qwen2", "qwen2.expert_count: got 4, expected 0");
 }
 

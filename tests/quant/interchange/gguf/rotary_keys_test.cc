@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
@@ -24,9 +26,10 @@ Json RotaryOf(const GgufBytes& file, std::string_view family) {
   const std::string bytes = file.Bytes();
   const Content content = Parse(std::as_bytes(std::span(bytes)), "f.gguf");
   ArchitectureKeys keys(content.metadata, a.name);
-  Json config = Json::object();
+  Json config{{"head_dim", 4}};
   AddRotary(a, content.tensors, keys, config);
   keys.CheckAllUsed();
+  config.erase("head_dim");
   return config;
 }
 
@@ -72,6 +75,11 @@ TEST(GgufRotaryKeys, YarnIsTransformers) {
   EXPECT_EQ(RotaryOf(Yarn("gpt-oss"), "gpt_oss")["rope_scaling"]["truncate"], false);  // its files say nothing
 }
 
+// Whose family in transformers means YaRN where nothing is said.
+TEST(GgufRotaryKeys, NothingSaidIsSaidOfGptOss) {
+  EXPECT_EQ(RotaryOf({}, "gpt_oss")["rope_scaling"], Json({{"rope_type", "default"}}));
+}
+
 TEST(GgufRotaryKeys, LongRopeIsTwoListsInPhi3) {
   const GgufBytes file = GgufBytes()
                              .AddText("phi3.rope.scaling.type", "longrope")
@@ -85,6 +93,11 @@ TEST(GgufRotaryKeys, LongRopeIsTwoListsInPhi3) {
                                           {"short_factor", {1.0, 1.1}},
                                           {"long_factor", {2.0, 4.5}},
                                           {"attention_factor", 1.1}}));
+  const GgufBytes plain = GgufBytes()
+                              .AddNumber("phi3.rope.scaling.original_context_length", 16)
+                              .AddFloats("rope_factors_short.weight", {2}, std::vector<float>{1, 1.1f})
+                              .AddFloats("rope_factors_long.weight", {2}, std::vector<float>{2, 4.5f});
+  EXPECT_EQ(RotaryOf(plain, "phi3")["rope_scaling"]["attention_factor"], 1);
   EXPECT_TRUE(IsRotary(*ArchitectureOfFamily("phi3"), "rope_factors_long.weight"));
   EXPECT_FALSE(IsRotary(*ArchitectureOfFamily("llama"), "rope_factors_long.weight"));
   EXPECT_TRUE(IsRotary(*ArchitectureOfFamily("llama"), "rope_freqs.weight"));
@@ -105,10 +118,21 @@ TEST(GgufRotaryKeys, WhatIsNotKnownIsRefused) {
                 "got rotary scaling by this and by llama.rope.scaling.factor");
   ExpectRefused(GgufBytes().AddFloats("rope_factors_long.weight", {2}, std::vector<float>{1, 8}), "phi3",
                 "tensor 'rope_factors_long.weight': got one of longrope's two lists");
+  const auto lists = [](std::vector<float> by_long) {
+    return GgufBytes()
+        .AddNumber("phi3.rope.scaling.original_context_length", 16)
+        .AddFloats("rope_factors_long.weight", {by_long.size()}, by_long)
+        .AddFloats("rope_factors_short.weight", {2}, std::vector<float>{1, 8});
+  };
+  ExpectRefused(lists({1, 8, 9}), "phi3",
+                "'rope_factors_long.weight': got F32 of shape [3], expected F32 of shape [2]");
+  ExpectRefused(lists({1, NAN}), "phi3", "'rope_factors_long.weight': got values that are not positive numbers");
   ExpectRefused(GgufBytes()
                     .AddFloats("rope_factors_long.weight", {2}, std::vector<float>{1, 8})
-                    .AddFloats("rope_factors_short.weight", {1, 2}, std::vector<float>{1, 8}),
-                "phi3", "tensor 'rope_factors_short.weight': got F32 of shape [2, 1], expected a vector");
+                    .AddFloats("rope_factors_short.weight", {2}, std::vector<float>{1, 8}),
+                "phi3", "phi3.rope.scaling.original_context_length: got nothing");
+  ExpectRefused(Yarn("gemma3").AddReal("gemma3.rope.scaling.attn_factor", 2), "gemma3_text",
+                "attn_factor: is not supp");
 }
 
 }  // namespace
