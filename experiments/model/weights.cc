@@ -76,12 +76,6 @@ float ValueAt(const std::byte* bytes, WeightType type, size_t i) {
   return type == WeightType::kBf16 ? FloatFromBf16(bits) : FloatFromF16(bits);
 }
 
-// Of a matrix without data.
-void CodesAsFloat(const WeightMatrix& matrix, int64_t row, float* y, const std::string& where) {
-  if (matrix.foreign != nullptr) return matrix.foreign->Row(row, y);
-  DequantizeRow(*matrix.quantized, row, y, where);
-}
-
 // A bias of zeros, which adds nothing: AutoGPTQ writes one for every matrix that it quantized.
 bool IsZeroBias(const std::string& name, const TensorView* tensor) {
   return tensor != nullptr && name.ends_with(".bias") &&
@@ -251,40 +245,44 @@ WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, cons
   return StoredMatrix(*tensor, where);
 }
 
-WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
-                        const std::function<void(int64_t, float*)>& fill) {
+WeightMatrix FillRows(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
+                      const std::function<void(int64_t, int64_t, float*)>& fill) {
   memory.Reserve(static_cast<size_t>(out * in) * ElementBytes(type));
   char* data = memory.data();
   constexpr int64_t kRows = 32;  // neighbours, which may share words of the file: on one thread
   ParallelFor(static_cast<size_t>((out + kRows - 1) / kRows), [&](size_t unit, int) {
-    std::vector<float> values(type == WeightType::kBf16 ? static_cast<size_t>(in) : 0);
-    const int64_t first = static_cast<int64_t>(unit) * kRows;
-    for (int64_t row = first; row < std::min(first + kRows, out); ++row) {
-      char* const target = data + static_cast<size_t>(row * in) * ElementBytes(type);
-      if (type != WeightType::kBf16) {
-        fill(row, reinterpret_cast<float*>(target));
-        continue;
-      }
-      fill(row, values.data());
-      ToBf16(values.data(), in, reinterpret_cast<uint16_t*>(target));
-    }
+    const int64_t first = static_cast<int64_t>(unit) * kRows, count = std::min(kRows, out - first);
+    char* const target = data + static_cast<size_t>(first * in) * ElementBytes(type);
+    if (type != WeightType::kBf16) return fill(first, count, reinterpret_cast<float*>(target));
+    std::vector<float> values(static_cast<size_t>(count * in));
+    fill(first, count, values.data());
+    ToBf16(values.data(), values.size(), reinterpret_cast<uint16_t*>(target));
   });
   return {data, type, out, in};
 }
 
+WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
+                        const std::function<void(int64_t, float*)>& fill) {
+  return FillRows(memory, type, out, in, [&](int64_t first, int64_t count, float* values) {
+    for (int64_t r = 0; r < count; ++r) fill(first + r, values + r * in);
+  });
+}
+
 WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where) {
-  const auto read = [&](int64_t row, float* y) {
-    if (matrix.data != nullptr) return RowAsFloat(matrix, row, y);
-    CodesAsFloat(matrix, row, y, where);
-  };
-  WeightMatrix made = FillMatrix(memory, FactorType(math), matrix.out, matrix.in, read);
+  const bool is_foreign = matrix.data == nullptr && matrix.foreign != nullptr;
+  WeightMatrix made =
+      FillRows(memory, FactorType(math), matrix.out, matrix.in, [&](int64_t first, int64_t count, float* y) {
+        if (is_foreign) return matrix.foreign->Rows(first, count, y);
+        for (int64_t r = 0; r < count; ++r) RowAsFloat(matrix, first + r, y + r * matrix.in, where);
+      });
   made.quantized = matrix.quantized;
   made.foreign = matrix.foreign;
   return made;
 }
 
-void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y) {
-  if (matrix.data == nullptr) return CodesAsFloat(matrix, row, y, "weights");
+void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y, const std::string& where) {
+  if (matrix.data == nullptr && matrix.foreign != nullptr) return matrix.foreign->Row(row, y);
+  if (matrix.data == nullptr) return DequantizeRow(*matrix.quantized, row, y, where);
   const auto* bytes = static_cast<const std::byte*>(matrix.data) + row * matrix.in * ElementBytes(matrix.type);
   switch (matrix.type) {  // a loop each, which compilers make vectors of
     case WeightType::kF32:

@@ -89,6 +89,9 @@ WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, cons
 // Makes memory a matrix of f32 or bf16, row by row: calls fill(row, values of the row) from several threads.
 WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
                         const std::function<void(int64_t row, float* values)>& fill);
+// The same some rows at a time: fill(first row, count, values of these rows).
+WeightMatrix FillRows(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
+                      const std::function<void(int64_t first, int64_t count, float* values)>& fill);
 
 // Whether products of several rows need a copy of W, which InFloat makes: it has no data, or none of bf16's.
 inline bool IsMadeForCalls(const WeightMatrix& w, Math math) {
@@ -98,7 +101,7 @@ inline bool IsMadeForCalls(const WeightMatrix& w, Math math) {
 // Such a W in the memory. Throws Error, starting with `where`, for invalid codes or scales.
 WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where);
 
-// Row `row` of W as f32: y holds W.in values.
-void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y);
+// Row `row` of W as f32: y holds W.in values. Throws Error, starting with `where`, for invalid codes or scales.
+void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y, const std::string& where = "weights");
 
 }  // namespace tare

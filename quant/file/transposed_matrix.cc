@@ -10,16 +10,31 @@
 namespace tare {
 namespace {
 
-float ValueAt(const TensorView& tensor, int64_t i) {
-  const std::byte* const at = tensor.bytes.data() + i * (Bits(tensor.dtype) / 8);
-  if (tensor.dtype == DType::kF32) {
+float ValueOf(DType type, const std::byte* at) {
+  if (type == DType::kF32) {
     float value;
     std::memcpy(&value, at, sizeof value);
     return value;
   }
   uint16_t bits;
   std::memcpy(&bits, at, sizeof bits);
-  return tensor.dtype == DType::kBF16 ? FloatFromBf16(bits) : FloatFromF16(bits);
+  return type == DType::kBF16 ? FloatFromBf16(bits) : FloatFromF16(bits);
+}
+
+// y[r][i] = value r of line i, of `lines` lines that are `stride` bytes apart; whether all are finite. A loop for each
+// type.
+template <DType kType>
+bool Transpose(const std::byte* from, size_t stride, int64_t lines, int64_t count, float* y) {
+  constexpr size_t kBytes = kType == DType::kF32 ? 4 : 2;
+  bool finite = true;
+  for (int64_t i = 0; i < lines; ++i, from += stride) {
+    for (int64_t r = 0; r < count; ++r) {
+      const float value = ValueOf(kType, from + static_cast<size_t>(r) * kBytes);
+      y[r * lines + i] = value;
+      finite &= std::isfinite(value);
+    }
+  }
+  return finite;
 }
 
 }  // namespace
@@ -33,12 +48,17 @@ TransposedMatrix::TransposedMatrix(const TensorView& tensor, int64_t index, std:
     Fail("tensor '{}': got dtype {}, expected F32, BF16 or F16", tensor.name, Name(tensor.dtype));
 }
 
-void TransposedMatrix::Row(int64_t row, float* y) const {
-  for (int64_t i = 0; i < in(); ++i) {
-    y[i] = ValueAt(tensor_, first_ + i * out() + row);
+void TransposedMatrix::Rows(int64_t first, int64_t count, float* y) const {
+  const size_t bytes = Bits(tensor_.dtype) / 8;
+  const std::byte* const from = tensor_.bytes.data() + static_cast<size_t>(first_ + first) * bytes;
+  const size_t stride = static_cast<size_t>(out()) * bytes;
+  const bool finite = tensor_.dtype == DType::kF32    ? Transpose<DType::kF32>(from, stride, in(), count, y)
+                      : tensor_.dtype == DType::kBF16 ? Transpose<DType::kBF16>(from, stride, in(), count, y)
+                                                      : Transpose<DType::kF16>(from, stride, in(), count, y);
+  for (int64_t i = 0; !finite && i < count * in(); ++i) {
     if (!std::isfinite(y[i]))
       Fail("tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again",
-           tensor_.name, first_ + i * out() + row);
+           tensor_.name, first_ + i % in() * out() + first + i / in());
   }
 }
 

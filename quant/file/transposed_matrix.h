@@ -16,7 +16,9 @@ class TransposedMatrix : public ForeignMatrix {
   // Of f32, bf16 or f16; throws Error for others. release gives back the memory under the tensor, which outlives this.
   TransposedMatrix(const TensorView& tensor, int64_t index, std::function<void()> release);
 
-  void Row(int64_t row, float* y) const override;
+  void Row(int64_t row, float* y) const override { Rows(row, 1, y); }
+  // Neighbours stand side by side in the tensor: many cost little more to read than one.
+  void Rows(int64_t first, int64_t count, float* y) const override;
   std::string scheme() const override { return std::string(Name(tensor_.dtype)); }
   bool HasCodes() const override { return false; }
   int64_t bytes() const override { return static_cast<int64_t>(tensor_.bytes.size()) / tensor_.shape[0]; }

@@ -28,6 +28,10 @@ class ForeignMatrix {
   // Row `row`: y holds `in` values, all finite. Throws Error with file and tensor where the file's bytes make no finite
   // value. May be called from several threads.
   virtual void Row(int64_t row, float* y) const = 0;
+  // The same for `count` rows from `first` on; y [count, in].
+  virtual void Rows(int64_t first, int64_t count, float* y) const {
+    for (int64_t r = 0; r < count; ++r) Row(first + r, y + r * in());
+  }
   // "GGUF Q4_K", "GPTQ int4/group128": what messages and tables call it.
   virtual std::string scheme() const = 0;
   // False where its values are stored as they are, of the type that scheme() names.

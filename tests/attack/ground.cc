@@ -43,7 +43,7 @@ void WriteModel(const fs::path& folder, const std::string& family, const fs::pat
   config.hidden = 32;
   config.ffn = 48;
   config.layers = family == "phi4flash" ? 8 : 2;  // one of each kind
-  if (family == "gpt_oss") config.experts = 4, config.chosen_experts = 2;
+  if (family == "gpt_oss") config.experts = 4, config.chosen_experts = 2, config.attention_bias = true;
   config.heads = 4;
   config.kv_heads = 2;
   config.head_dim = 8;

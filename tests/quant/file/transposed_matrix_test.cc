@@ -32,10 +32,15 @@ TEST(TransposedMatrix, RowsAreColumns) {
   EXPECT_THAT(row, testing::ElementsAre(1, 11, 21));
   second.Row(0, row.data());
   EXPECT_THAT(row, testing::ElementsAre(100, 110, 120));
+  std::vector<float> both(6);
+  second.Rows(0, 2, both.data());
+  EXPECT_THAT(both, testing::ElementsAre(100, 110, 120, 101, 111, 121));
   first.Release();
   EXPECT_EQ(released, 1);
   values[8] = std::nanf("");
   EXPECT_THAT(Call([&] { second.Row(0, row.data()); }),
+              testing::ThrowsMessage<Error>(testing::HasSubstr("tensor 't', index 8: NaN or infinity")));
+  EXPECT_THAT(Call([&] { second.Rows(0, 2, both.data()); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("tensor 't', index 8: NaN or infinity")));
 }
 
