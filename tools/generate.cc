@@ -22,7 +22,7 @@ namespace tare {
 namespace {
 
 struct GenerateArguments {
-  std::string model, plan, prompt, input, cache, json;
+  std::string model, plan, prompt, input, cache, packed, json;
   GenerateOptions generate;
   MachineOptions machine;
 };
@@ -144,8 +144,11 @@ void Run(GenerateArguments& options) {
     throw CLI::ValidationError("--prompt", "expected a text here or a file with --input, not both");
   const Plan plan = Plan::Parse(options.plan);
   const CachePlan cache = ParseCachePlan(options.cache);
-  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
-  Model model(options.model, options.machine.Apply());
+  std::vector<std::string> inputs{options.model, options.input}, outputs{options.json};
+  const WeightReading reading = ReadingWith(options.packed, inputs, outputs);
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, outputs);
+  Model model(options.model, reading, options.machine.Apply());
+  model.KeepPackedIn(options.packed);
   PromptPlan prompts = PromptPlanOf(plan, ModelSitesOf(model), cache.policy);
   PlanRun run(std::move(prompts.others), Carrying::kExecuted, ModelSitesOf(model), {}, cache);
   model.AttendPrompts(std::move(prompts.attention));
@@ -195,6 +198,7 @@ void AddGenerate(CLI::App& app) {
   command->add_option("--plan", options->plan,
                       "integer kernels for linear layers, for example weights=int4/group64, and for attention of the "
                       "prompt: int8");
+  AddPackedOption(*command, options->packed);
   command->add_option("--temperature", options->generate.sampling.temperature, "0: always the most likely token")
       ->capture_default_str();
   command

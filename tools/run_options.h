@@ -6,7 +6,9 @@
 #include "experiments/passes/sequences.h"
 #include "tools/command.h"
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 namespace tare {
 
@@ -53,6 +55,21 @@ inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
       "--executed", [&carrying] { carrying = Carrying::kExecuted; },
       "run the plan on integer kernels (linear layers: weights, linear_in; attention: q, k, v, probs or difference, "
       "attn_logits) instead of simulating it");
+}
+
+// Packed codes of what is executed, kept in a file.
+inline void AddPackedOption(CLI::App& command, std::string& file) {
+  command.add_option("--packed", file,
+                     "keep packed codes in this file, which is made if it is missing: later runs with the same weights "
+                     "and rules map it instead of packing, and hold no codes in memory");
+}
+
+// Such a file is an input if it is there, else an output. A model whose codes are packed was read whole at that time.
+inline WeightReading ReadingWith(const std::string& packed, std::vector<std::string>& inputs,
+                                 std::vector<std::string>& outputs) {
+  const bool known = !packed.empty() && std::filesystem::exists(packed);
+  (known ? inputs : outputs).push_back(packed);
+  return known ? WeightReading::kKnown : WeightReading::kWhole;
 }
 
 inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/model/packed_file.h"
 #include "experiments/model/seen_projection.h"
 #include "experiments/model/show_sites.h"
 #include "quant/base/error.h"
@@ -91,19 +92,20 @@ const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& l
   return WeightsIn(weights, linear);
 }
 
-void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer,
-               int64_t most_kept, RoundedCopies rounded) {
+void PlanLayer(LayerWeights& weights, const ModelConfig& config, int layer, const Planning& planning) {
   const int64_t values = int64_t{config.layers} * config.experts * config.hidden * config.ffn * 3;
   for (const LinearLayer& place : LinearLayersOf(config, layer)) {
     LinearWeights& linear = WeightsOf(weights, place);
-    const LinearRules rules = LinearRules::Of(linear.weight, place.WeightKey(), place.InputKey(), plan);
+    const LinearRules rules = LinearRules::Of(linear.weight, place.WeightKey(), place.InputKey(), planning.plan);
     std::optional<LinearRules> when_used;
-    if (place.expert && values > most_kept && !rules.Nothing()) {
+    if (place.expert && values > planning.most_kept && !rules.Nothing()) {
       when_used.emplace(rules);
       linear.planned = nullptr;
     } else {
-      const RoundedCopies own = place.expert ? RoundedCopies::kKept : rounded;
-      linear.planned = PlannedLinear::Of(linear.weight, rules, math, own);
+      const RoundedCopies own = place.expert ? RoundedCopies::kKept : planning.rounded;
+      std::optional<PackedMatrix> stored;
+      if (planning.packed != nullptr) stored = planning.packed->Find(place.Tensor(config) + ".weight");
+      linear.planned = PlannedLinear::Of(linear.weight, rules, planning.math, own, std::move(stored));
       if (rules.RoundsInFloat() && own == RoundedCopies::kMadeForProducts) when_used.emplace(rules).executed = false;
     }
     linear.when_used.swap(when_used);

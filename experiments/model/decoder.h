@@ -62,10 +62,19 @@ struct LayerWeights {
 LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear);
 const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear);
 
-// Prepares the layer's weights for the plan, until the next call. Experts of a model that has more than most_kept
-// values in them are prepared when they are used. rounded: of the others.
-void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer,
-               int64_t most_kept, RoundedCopies rounded);
+class PackedFile;
+
+// How a plan's weights are prepared.
+struct Planning {
+  const ResolvedPlan& plan;
+  Math math = Math::kF32;
+  int64_t most_kept = 0;                         // experts of a model with more values are prepared when they are used
+  RoundedCopies rounded = RoundedCopies::kKept;  // of the others
+  const PackedFile* packed = nullptr;            // what has their packed codes; null: nothing
+};
+
+// Prepares the layer's weights for the plan, until the next call.
+void PlanLayer(LayerWeights& weights, const ModelConfig& config, int layer, const Planning& planning);
 
 // Loads what the family's record lists, with its head table and the layer's mask.
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);

@@ -6,7 +6,9 @@
 
 #include "experiments/model/family.h"
 #include "experiments/model/kept_streams.h"
+#include "experiments/model/packed_file.h"
 #include "experiments/model/show_sites.h"
+#include "experiments/model/write_packed.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -203,20 +205,40 @@ RoundedCopies Model::RoundedUnder(const ResolvedPlan& plan) const {
                                                                   : RoundedCopies::kKept;
 }
 
+void Model::KeepPackedIn(std::filesystem::path file) {
+  packed_path_ = std::move(file);
+  planned_.clear();
+}
+
+void Model::OpenPacked(const ResolvedPlan& plan) {
+  std::string rules;  // of weights, which alone decide about packed codes
+  for (const Rule& rule : plan.plan().rules()) {
+    if (IsWeight(rule.sites.front())) rules += (rules.empty() ? "" : ",") + rule.text;
+  }
+  const PackedSource source{files().ContentHash(), rules};
+  if (packed_file_ && packed_file_->source() == source) return;
+  if (!std::filesystem::exists(packed_path_)) WritePacked(packed_path_, source, *this, plan);
+  packed_file_ = std::make_shared<const PackedFile>(packed_path_, source);
+}
+
 void Model::CarryOut(const ResolvedPlan& plan) {
   attention_ = plan.attention();
   TARE_CHECK(attention_.empty() || attention_.size() == layers_.size());
   std::string planned = Formatted("{} {}", plan.carrying() == Carrying::kExecuted, plan.plan().canonical());
   if (planned == planned_) return;
   planned_.clear();
-  const Math math = projector_.math();
+  const bool stored = !packed_path_.empty() && plan.carrying() == Carrying::kExecuted;
+  if (stored) OpenPacked(plan);
+  const Planning planning{plan, projector_.math(), most_kept_, RoundedUnder(plan),
+                          stored ? packed_file_.get() : nullptr};
   // The head is often the largest matrix: first, so that what packing it takes for a while meets nothing packed.
+  const std::string head(HeadTensor(config_));
   head_.planned =
-      PlannedLinear::Of(head_.weight, LinearRules::Of(head_.weight, {Site::kLmHeadW}, {Site::kLmHeadIn}, plan), math);
-  if (head_.planned != nullptr) files().Release(std::string(HeadTensor(config_)));
-  const RoundedCopies rounded = RoundedUnder(plan);
+      PlannedLinear::Of(head_.weight, LinearRules::Of(head_.weight, {Site::kLmHeadW}, {Site::kLmHeadIn}, plan),
+                        planning.math, RoundedCopies::kKept, stored ? packed_file_->Find(head) : std::nullopt);
+  if (head_.planned != nullptr) files().Release(head);
   for (int layer = 0; layer < config_.layers; ++layer) {
-    PlanLayer(layers_[layer], config_, plan, math, layer, most_kept_, rounded);
+    PlanLayer(layers_[layer], config_, layer, planning);
     ReleaseWeights(layer, [](const LinearWeights& linear) { return linear.planned != nullptr; });
     const std::vector<LinearLayer> linear = LinearLayersOf(config_, layer);
     const auto is_packed = [&](const LinearLayer& place) {

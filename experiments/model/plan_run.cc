@@ -37,6 +37,10 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const St
   if (carrying == Carrying::kSimulated && !resolved_.plan().empty()) visitors_ = {&quantizer_, &sink_};
 }
 
+bool PlanRun::ExecutesAttention() const {
+  return std::ranges::any_of(resolved_.attention(), &std::optional<ExecutedPlan>::has_value);
+}
+
 void PlanRun::RefuseCache(std::string_view where) const {
   if (cache_)
     Fail("{}: got {}, expected a plan without cache_k and cache_v, as nothing is decoded here; try tare eval", where,

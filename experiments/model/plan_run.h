@@ -36,14 +36,17 @@ class PlanRun {
   const std::optional<CachePlan>& cache() const { return cache_; }
   // For callers that pass sequences whole. Throws Error if there is a cache.
   void RefuseCache(std::string_view where) const;
-  // Whether sequences must be run whole, without sharing a common beginning.
-  bool SpansRows() const { return carrying() == Carrying::kExecuted || resolved_.SpansRows(); }
+  // Whether sequences must be run whole, without sharing a common beginning: where attention is executed, as its blocks
+  // of keys may end with other tokens, or a scale spans rows. Executed linear layers take each row by itself.
+  bool SpansRows() const { return ExecutesAttention() || resolved_.SpansRows(); }
   // Whether a scale may span later tokens than the query: one per tensor, head or channel.
   bool LooksAhead() const { return resolved_.SpansRows(); }
   // Of the plan and its caches.
   const std::optional<KeyValueBits>& key_value_bits() const { return key_value_bits_; }
 
  private:
+  bool ExecutesAttention() const;
+
   ResolvedPlan resolved_;
   std::optional<CachePlan> cache_;
   std::optional<KeyValueBits> key_value_bits_;

@@ -89,25 +89,34 @@ LinearRules LinearRules::Of(const WeightMatrix& weight, const SiteKey& weight_ke
 }
 
 std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, const LinearRules& rules, Math math,
-                                                 RoundedCopies values) {
+                                                 RoundedCopies values, std::optional<PackedMatrix> stored) {
   if (rules.Nothing() || (!rules.executed && values == RoundedCopies::kMadeForProducts)) return nullptr;
   TARE_CHECK(rules.weight || weight.quantized != nullptr || HasPackedForm(weight));
   const bool foreign = !rules.weight && weight.quantized == nullptr;
-  QuantizedMatrixBuffer buffer;
-  if (rules.weight) buffer = QuantizeByRule(weight, *rules.weight, TextOf(rules.key));
-  if (foreign) {
-    buffer = IntegersOf(*weight.foreign);
-    weight.foreign->Release();
-  }
-  const QuantizedMatrix& quantized = rules.weight || foreign ? buffer.view() : *weight.quantized;
   const bool keeps = rules.RoundsInFloat() && values == RoundedCopies::kKept;
-  auto planned = keeps ? Dequantized(quantized, math, TextOf(rules.key)) : std::make_unique<PlannedLinear>();
-  if (rules.executed && (rules.input || PackedMatrix::Takes(quantized))) planned->packed.emplace(quantized);
+  auto planned = std::make_unique<PlannedLinear>();
+  if (stored && (stored->out() != weight.out || stored->in() != weight.in))
+    Fail("{}: got packed codes [{}, {}], expected [{}, {}]; remove their file", TextOf(rules.key), stored->out(),
+         stored->in(), weight.out, weight.in);
+  planned->packed = std::move(stored);
+  if (!planned->packed || keeps) {
+    QuantizedMatrixBuffer buffer;
+    if (rules.weight) buffer = QuantizeByRule(weight, *rules.weight, TextOf(rules.key));
+    if (foreign) {
+      buffer = IntegersOf(*weight.foreign);
+      weight.foreign->Release();
+    }
+    const QuantizedMatrix& quantized = rules.weight || foreign ? buffer.view() : *weight.quantized;
+    if (keeps) planned->KeepValues(quantized, math, TextOf(rules.key));
+    const bool packs = rules.executed && (rules.input || PackedMatrix::Takes(quantized));
+    if (packs && !planned->packed) planned->packed.emplace(quantized);
+  }
   if (foreign) {
     const std::span<const int32_t> order = weight.foreign->order();
     planned->order.assign(order.begin(), order.end());
   }
-  planned->rotation = quantized.rotation;
+  planned->rotation = rules.weight ? rules.weight->options.Rotation(weight.in)
+                                   : (weight.quantized == nullptr ? nullptr : weight.quantized->rotation);
   planned->activation = rules.input;
   return planned;
 }
@@ -129,12 +138,15 @@ const float* PlannedLinear::Inputs(const float* x, int64_t rows, AlignedBuffer<f
   return changed.data();
 }
 
+void PlannedLinear::KeepValues(const QuantizedMatrix& matrix, Math math, const std::string& where) {
+  dequantized = FillMatrix(memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out, matrix.in,
+                           [&](int64_t row, float* y) { DequantizeRow(matrix, row, y, where); });
+}
+
 std::unique_ptr<PlannedLinear> PlannedLinear::Dequantized(const QuantizedMatrix& matrix, Math math,
                                                           const std::string& where) {
   auto planned = std::make_unique<PlannedLinear>();
-  planned->dequantized =
-      FillMatrix(planned->memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out, matrix.in,
-                 [&](int64_t row, float* y) { DequantizeRow(matrix, row, y, where); });
+  planned->KeepValues(matrix, math, where);
   return planned;
 }
 

@@ -47,14 +47,17 @@ struct PlannedLinear {
   // by another tool where integers stand for its codes) and have a rule for their inputs run on the integer kernels; so
   // does a single row without such a rule (one_token.h), if codes and groups can be packed. Everything else computes in
   // floating point (math) with the values of the codes. Null, too, if only values are changed and they are not kept.
+  // stored: what a file has of it (packed_file.h), instead of packing it again.
   static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const LinearRules& rules, Math math,
-                                           RoundedCopies values = RoundedCopies::kKept);
+                                           RoundedCopies values = RoundedCopies::kKept,
+                                           std::optional<PackedMatrix> stored = std::nullopt);
   // What packed multiplies: x [rows, in], or changed: its columns in their order, or rotated. Uses all threads.
   const float* Inputs(const float* x, int64_t rows, AlignedBuffer<float>& changed) const;
   bool HasOwnInputs() const { return !order.empty() || rotation != nullptr; }
 
   // The values of the codes, in f32 or bf16.
   static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math, const std::string& where);
+  void KeepValues(const QuantizedMatrix& matrix, Math math, const std::string& where);  // in dequantized
 };
 
 // Whether integers stand for another tool's codes (quant/interchange/integer_form.h) and the kernels take their groups.

@@ -71,6 +71,22 @@ TEST(GenerateCommand, APlanExecutesThePrompt) {
   }
 }
 
+// The second run maps what the first one packed; both continue as a run without a file does.
+TEST(GenerateCommand, PackedCodesAreKeptInAFile) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> command{"--prompt", "It was a dark night",  "--tokens", "8",
+                                         "--plan",   "weights=int4/group16", "--packed", folder / "packed"};
+  const Outcome without = Generate({command.begin(), command.end() - 2}), made = Generate(command);
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(made.out, without.out);
+  const std::string file = GetFile(folder / "packed");
+  EXPECT_EQ(Generate(command).out, without.out);
+  EXPECT_EQ(GetFile(folder / "packed"), file);
+  const Outcome other = Generate(command, PairFolder("novels-standard"));
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("got packed codes of other weights than MODEL's; try another name"));
+}
+
 // Written at once, not after the last token; what came so far is kept.
 TEST(GenerateCommand, AFullStandardOutputEndsIt) {
   const TemporaryFolder folder;

@@ -180,6 +180,8 @@ TEST(PlanRunTest, ExecutedSequencesAreRunWhole) {
   const ModelSites model = ModelSitesOf(LoadConfig(PairFolder("novels-standard")));
   EXPECT_TRUE(PlanRun(Plan::Parse(kLate), Carrying::kExecuted, model).SpansRows());
   EXPECT_FALSE(PlanRun(Plan::Parse("attn_logits=int6/row"), Carrying::kSimulated, model).SpansRows());
+  const char* const linear = "weights=int8/channel,linear_in=int8/token";
+  EXPECT_FALSE(PlanRun(Plan::Parse(linear), Carrying::kExecuted, model).SpansRows());
   EXPECT_TRUE(PlanRun(Plan::Parse(kLate), Carrying::kSimulated, model).LooksAhead());
 }
 

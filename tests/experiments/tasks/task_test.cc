@@ -123,26 +123,35 @@ std::vector<std::vector<double>> LogLikelihoods(const std::vector<ChoiceRecord>&
   return all;
 }
 
-// A scale that spans rows would see other endings where contexts are shared.
+// A scale that spans rows would see other endings where contexts are shared. Executed linear layers give the same bits
+// either way, executed attention would not.
 TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
   Model model(PairFolder("novels-differential"));
   const Task task = ReadOne("choice=" + PairFolder("needles-1.jsonl").string(), model, {.limit = 2});
   const std::vector<ChoiceItem> items = LoadChoiceItems(PairFolder("needles-1.jsonl"), 2, TakeFrom::kSpread);
   const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
-  for (const char* plan : {"f32", "attn_logits=int4/row", "attn_logits=int4/head", "attn_logits=int4/tensor"}) {
-    PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
+  const auto expect = [&](const char* plan, Carrying carrying) {
+    PlanRun run(Plan::Parse(plan), carrying, ModelSitesOf(model));
     const SiteVisitors visitors = run.Begin(model);
     const auto measure = [&](ContextSharing sharing) {
       return LogLikelihoods(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {}, {}));
     };
-    const auto shared = measure(ContextSharing::kAllowed), whole = measure(ContextSharing::kForbidden);
+    const bool may_share = carrying == Carrying::kSimulated || !run.SpansRows();  // executed attention has no branches
+    const auto shared = may_share ? measure(ContextSharing::kAllowed) : std::vector<std::vector<double>>(),
+               whole = measure(ContextSharing::kForbidden);
     if (run.SpansRows()) {
       ASSERT_NE(shared, whole) << plan;
+    }
+    if (carrying == Carrying::kExecuted && !run.SpansRows()) {
+      EXPECT_EQ(shared, whole) << plan;
     }
     std::vector<std::vector<double>> ran;
     for (const Json& record : task.run(model, run, {}).records) ran.push_back(record["log_likelihoods"]);
     EXPECT_EQ(ran, run.SpansRows() ? whole : shared) << plan;
-  }
+  };
+  for (const char* plan : {"f32", "attn_logits=int4/row", "attn_logits=int4/head", "attn_logits=int4/tensor"})
+    expect(plan, Carrying::kSimulated);
+  for (const char* plan : {"weights=int8/channel,linear_in=int8/token", "int8"}) expect(plan, Carrying::kExecuted);
 }
 
 TEST(TaskTest, LimitCountsItems) {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/write_packed.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/model/plan_run.h"
+#include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
+#include "tests/support/golden.h"
+#include "tests/support/logits.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+// Executed, with packed codes from `file` unless it is empty.
+std::vector<float> Under(const std::string& name, const char* plan, const std::filesystem::path& file,
+                         WeightReading reading = WeightReading::kWhole) {
+  Model model(GoldenFolder(name), reading);
+  if (!file.empty()) model.KeepPackedIn(file);
+  PlanRun run(Plan::Parse(plan), Carrying::kExecuted, ModelSitesOf(model));
+  const SiteVisitors visitors = run.Begin(model);
+  return LogitsOf(model, GoldenBatch(name), visitors);
+}
+
+// The same bits from memory, from the file when it is made, and from it in another run: with inputs on the integer
+// kernels, with weights alone (values in floating point), tied and fused weights.
+TEST(WritePacked, GivesTheBitsOfCodesInMemory) {
+  for (const char* name : {"llama-gqa", "diffllama-mha", "phi3"}) {
+    for (const char* plan : {"weights=int4/group16,linear_in=int8/token", "weights=int8/channel",
+                             "weights=int4/group16+zero,linear_in=int8/token,weights[l0]=int8/channel"}) {
+      const TemporaryFolder folder;
+      const std::vector<float> expected = Under(name, plan, {});
+      EXPECT_EQ(Under(name, plan, folder / "packed"), expected) << name << " " << plan;
+      EXPECT_EQ(Under(name, plan, folder / "packed", WeightReading::kKnown), expected) << name << " " << plan;
+    }
+  }
+}
+
+// What is read is the file, not the weights.
+TEST(WritePacked, LaterRunsDoNotPack) {
+  const TemporaryFolder folder;
+  const char* const plan = "weights=int4/group16,linear_in=int8/token";
+  const Model model(GoldenFolder("llama-gqa"));
+  const PackedSource source{model.files().ContentHash(), "weights=int4/group16"};
+  WritePacked(folder / "packed", source, Model(GoldenFolder("llama-mha")),
+              ResolvedPlan(Plan::Parse(plan), ModelSitesOf(model), Carrying::kExecuted));
+  EXPECT_THAT(Call([&] { Under("llama-gqa", plan, folder / "packed"); }),
+              ThrowsMessage<Error>(HasSubstr("expected [")));
+}
+
+TEST(WritePacked, APlanThatPacksNothingIsRefused) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(
+      Call([&] { Under("llama-gqa", "q=int8/token,k=int8/token,probs=u8/block64,v=int8/channel", folder / "packed"); }),
+      ThrowsMessage<Error>(HasSubstr("got a plan that packs no weights")));
+  EXPECT_THAT(folder.Names(), ::testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace tare
