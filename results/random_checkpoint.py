@@ -5,7 +5,7 @@ measurements of time and memory (CHECKPOINTS.md), a tensor at a time. Needs nump
 
     python3 results/random_checkpoint.py SHAPE FOLDER [LAYERS]
 
-SHAPE: diffllama-1.2b, qwen3-3b or llama-7b; LAYERS: instead of all. With the tokenizer of the embedded pair:
+SHAPE: diffllama-1.2b, qwen3-3b, llama-7b or phi4flash-3.8b; LAYERS: instead of all. With the tokenizer of the embedded pair:
 diffllama-14m, for long contexts, and llama-57m, the shape of `tare bench forward`, for other programs' benches.
 """
 import json
@@ -26,6 +26,10 @@ SHAPES = {
     "llama-7b": dict(model_type="llama", architectures=["LlamaForCausalLM"], hidden_size=4096, intermediate_size=11008,
                      num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=32, vocab_size=32000,
                      tie_word_embeddings=False),
+    "phi4flash-3.8b": dict(model_type="phi4flash", architectures=["Phi4FlashForCausalLM"], hidden_size=2560,
+                           intermediate_size=10240, num_hidden_layers=32, num_attention_heads=40,
+                           num_key_value_heads=20, vocab_size=200064, mb_per_layer=2, sliding_window=512,
+                           layer_norm_eps=1e-5, tie_word_embeddings=True),
     "diffllama-14m": dict(model_type="diffllama", architectures=["DiffLlamaForCausalLM"], hidden_size=512,
                           intermediate_size=1376, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=4,
                           vocab_size=2048, lambda_std_dev=0.1, tie_word_embeddings=False),
@@ -35,8 +39,51 @@ SHAPES = {
 }
 
 
+def scan(at, hidden, channels, rank, states=16, taps=4):
+    """A Mamba's tensors."""
+    for name, out, inner in (("in_proj", 2 * channels, hidden), ("x_proj", rank + 2 * states, channels),
+                             ("dt_proj", channels, rank), ("out_proj", hidden, channels)):
+        yield f"{at}{name}.weight", (out, inner), 1 / math.sqrt(inner)
+    yield f"{at}dt_proj.bias", (channels,), 1
+    yield f"{at}conv1d.weight", (channels, 1, taps), 0.5
+    yield f"{at}conv1d.bias", (channels,), 0.1
+    yield f"{at}A_log", (channels, states), None
+    yield f"{at}D", (channels,), None
+
+
+def flash_tensors(c):
+    """The same of phi4flash: Mamba, attention over windows, one full layer, then memory units and shared keys."""
+    hidden, ffn, layers = c["hidden_size"], c["intermediate_size"], c["num_hidden_layers"]
+    width, kv = hidden // c["num_attention_heads"], c["num_key_value_heads"]
+    yield "model.embed_tokens.weight", (c["vocab_size"], hidden), 1 / math.sqrt(hidden)
+    for norm in ["final_layernorm"] + [f"layers.{i}.{n}_layernorm" for i in range(layers)
+                                       for n in ("input", "post_attention")]:
+        yield f"model.{norm}.weight", (hidden,), None
+        yield f"model.{norm}.bias", (hidden,), 0.1
+    for i in range(layers):
+        at = f"model.layers.{i}.attn."
+        if i % 2 == 0 and i <= layers // 2:
+            yield from scan(at, hidden, 2 * hidden, hidden // 16)
+        elif i % 2 == 0:
+            yield f"{at}in_proj.weight", (2 * hidden, hidden), 1 / math.sqrt(hidden)
+            yield f"{at}out_proj.weight", (hidden, 2 * hidden), 1 / math.sqrt(2 * hidden)
+        else:
+            rows = hidden + (2 * kv * width if i <= layers // 2 + 1 else 0)
+            for name, out in (("Wqkv", rows), ("out_proj", hidden)):
+                yield f"{at}{name}.weight", (out, hidden), 1 / math.sqrt(hidden)
+                yield f"{at}{name}.bias", (out,), 0.1
+            for name in ("q1", "k1", "q2", "k2"):
+                yield f"{at}inner_cross_attn.lambda_{name}", (width,), 0.1
+            yield f"{at}inner_cross_attn.subln.weight", (2 * width,), None
+        yield f"model.layers.{i}.mlp.fc1.weight", (2 * ffn, hidden), 1 / math.sqrt(hidden)
+        yield f"model.layers.{i}.mlp.fc2.weight", (hidden, ffn), 1 / math.sqrt(ffn)
+
+
 def tensors(c):
     """(name, shape, deviation): of norms about 1."""
+    if c["model_type"] == "phi4flash":
+        yield from flash_tensors(c)
+        return
     hidden, ffn, heads, kv = (c[k] for k in ("hidden_size", "intermediate_size", "num_attention_heads",
                                              "num_key_value_heads"))
     width = c.get("head_dim", hidden // heads)
@@ -100,8 +147,9 @@ def main():
     if len(sys.argv) == 4:
         config = config | dict(num_hidden_layers=int(sys.argv[3]))
     os.makedirs(folder)
-    config = config | dict(hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, max_position_embeddings=131072,
-                           torch_dtype="bfloat16", attention_bias=False, mlp_bias=False)
+    config = config | dict(hidden_act="silu", max_position_embeddings=131072, torch_dtype="bfloat16", mlp_bias=False)
+    if config["model_type"] != "phi4flash":
+        config = config | dict(rms_norm_eps=1e-5, rope_theta=10000.0, attention_bias=False)
     with open(f"{folder}/config.json", "w") as file:
         json.dump(config, file, indent=1)
     write(f"{folder}/model.safetensors", weights(config))

@@ -16,6 +16,9 @@ WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, const P
                          AlignedBuffer<char>& memory) {
   const WeightMatrix& weight = FloatOf(planned, p.linear.weight);
   if (!IsMadeForCalls(weight, call.projector.math()) || (rows == 1 && weight.data != nullptr)) return weight;
+  if (rows > 1) {
+    if (const std::optional<WeightMatrix> stored = StoredColumns(weight, call.projector)) return *stored;
+  }
   return InFloat(weight, call.projector.math(), memory, Formatted("layer {}: weights of {}", call.layer, Name(p.site)));
 }
 

@@ -280,6 +280,23 @@ WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>&
   return made;
 }
 
+std::optional<WeightMatrix> StoredColumns(const WeightMatrix& matrix, const Projector& projector) {
+  if (matrix.data != nullptr || matrix.foreign == nullptr) return std::nullopt;
+  const std::optional<ForeignMatrix::Columns> columns = matrix.foreign->columns();
+  if (!columns) return std::nullopt;
+  WeightMatrix stored = matrix;
+  stored.data = columns->values;
+  stored.order = WeightOrder::kColumns;
+  using Type = ForeignMatrix::Columns::Type;
+  stored.type = columns->type == Type::kF32    ? WeightType::kF32
+                : columns->type == Type::kBf16 ? WeightType::kBf16
+                                               : WeightType::kF16;
+  const bool aligned = reinterpret_cast<uintptr_t>(stored.data) % ElementBytes(stored.type) == 0;
+  const bool factors = projector.math() == Math::kF32 || stored.type == WeightType::kBf16;
+  return aligned && factors && projector.IsNative(stored.type, stored.out, stored.order) ? std::optional(stored)
+                                                                                         : std::nullopt;
+}
+
 void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y, const std::string& where) {
   if (matrix.data == nullptr && matrix.foreign != nullptr) return matrix.foreign->Row(row, y);
   if (matrix.data == nullptr) return DequantizeRow(*matrix.quantized, row, y, where);

@@ -101,6 +101,10 @@ inline bool IsMadeForCalls(const WeightMatrix& w, Math math) {
 // Such a W in the memory. Throws Error, starting with `where`, for invalid codes or scales.
 WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where);
 
+// A matrix that is stored by columns, in place, where products of several rows take it so; else nullopt. Throws Error
+// for values that are not finite.
+std::optional<WeightMatrix> StoredColumns(const WeightMatrix& matrix, const Projector& projector);
+
 // Row `row` of W as f32: y holds W.in values. Throws Error, starting with `where`, for invalid codes or scales.
 void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y, const std::string& where = "weights");
 

@@ -49,13 +49,15 @@ dnnl::memory::data_type DataType(WeightType type) {
 
 size_t ElementBytes(WeightType type) { return type == WeightType::kF32 ? 4 : 2; }
 
+// y_stride: the matrix's outputs.
 dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int64_t in, int64_t y_stride,
-                                      WeightType type, bool has_bias) {
+                                      WeightType type, WeightOrder order, bool has_bias) {
   using dnnl::memory;
   const OneThread one_thread;  // whatever the caller's team: their blocking must not depend on it
   const auto x_type = math == Math::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
   const memory::desc x({rows, in}, x_type, memory::dims{in, 1});
-  const memory::desc w({in, out}, DataType(type), memory::dims{1, in});
+  const memory::dims strides = order == WeightOrder::kRows ? memory::dims{1, in} : memory::dims{y_stride, 1};
+  const memory::desc w({in, out}, DataType(type), strides);
   const memory::desc y({rows, out}, memory::data_type::f32, memory::dims{y_stride, 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -65,9 +67,9 @@ dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int6
 }
 
 // Of a product with so many outputs.
-bool HasFastProduct(Math math, WeightType type, int64_t out) {
+bool HasFastProduct(Math math, WeightType type, int64_t out, WeightOrder order) {
   try {
-    return !std::string_view(Describe(math, 64, out, 64, out, type, false).impl_info_str()).starts_with("ref");
+    return !std::string_view(Describe(math, 64, out, 64, out, type, order, false).impl_info_str()).starts_with("ref");
   } catch (const dnnl::error&) {
     return false;
   }
@@ -96,7 +98,9 @@ struct Projector::Product {
   }
 };
 
-bool HasProducts(Math math) { return math == Math::kF32 || HasFastProduct(math, WeightType::kBf16, kPanelOut); }
+bool HasProducts(Math math) {
+  return math == Math::kF32 || HasFastProduct(math, WeightType::kBf16, kPanelOut, WeightOrder::kRows);
+}
 
 Projector::Projector(Math math) : math_(math) {
   RequireRoom();
@@ -104,8 +108,8 @@ Projector::Projector(Math math) : math_(math) {
 }
 Projector::~Projector() = default;
 
-bool Projector::IsNative(WeightType type, int64_t out) const {
-  return HasFastProduct(math_, type, kPanelOut + out % kPanelOut);
+bool Projector::IsNative(WeightType type, int64_t out, WeightOrder order) const {
+  return HasFastProduct(math_, type, kPanelOut + out % kPanelOut, order);
 }
 
 std::vector<std::string> Projector::Implementations() const {
@@ -117,11 +121,12 @@ std::vector<std::string> Projector::Implementations() const {
 const Projector::Product& Projector::ProductFor(int64_t rows, int64_t out, const Projection& projection) {
   const WeightMatrix& w = projection.weight;
   const bool has_bias = projection.bias != nullptr;
-  auto& product = products_[{rows, out, w.in, w.out, static_cast<int64_t>(w.type), has_bias}];
+  auto& product =
+      products_[{rows, out, w.in, w.out, static_cast<int64_t>(w.type), static_cast<int64_t>(w.order), has_bias}];
   if (product) return *product;
   RequireRoom();
   try {
-    product = std::make_unique<Product>(Describe(math_, rows, out, w.in, w.out, w.type, has_bias));
+    product = std::make_unique<Product>(Describe(math_, rows, out, w.in, w.out, w.type, w.order, has_bias));
   } catch (const dnnl::error& error) {
     Fail("oneDNN matmul {} x {} x {}: {}", rows, out, w.in, error.what());
   }
@@ -137,7 +142,7 @@ void Projector::ProjectOne(const float* x, std::span<const Projection> projectio
     x = rounded.data();
   }
   for (const Projection& p : projections) {
-    TARE_CHECK(p.weight.in == projections[0].weight.in);
+    TARE_CHECK(p.weight.in == projections[0].weight.in && p.weight.order == WeightOrder::kRows);
     RowProduct(p.weight, math_, x, p.bias, p.y);
   }
 }
@@ -171,7 +176,8 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
   }
   ParallelFor(chunks_.size(), [&](size_t i, int) {
     const auto& [product, p, row, out] = chunks_[i];
-    const char* weight = static_cast<const char*>(p->weight.data) + out * in * ElementBytes(p->weight.type);
+    const int64_t values_before = p->weight.order == WeightOrder::kRows ? out * in : out;
+    const char* weight = static_cast<const char*>(p->weight.data) + values_before * ElementBytes(p->weight.type);
     product->Run(source + row * source_row, weight, p->bias == nullptr ? nullptr : p->bias + out,
                  p->y + row * p->weight.out + out);
   });

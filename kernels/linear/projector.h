@@ -3,6 +3,8 @@
 //
 //   x [rows, in] f32 row-major, W [out, in] row-major f32, bf16 or f16, bias [out] f32 or null, y [rows, out] f32
 //
+// Several rows take W^T [in, out], too.
+//
 // The work is cut into chunks of fixed size, each one single-threaded matmul, so results do not depend on the number of
 // threads (oneDNN's own parallel matmul may split K). Row-major W is 2 to 3 % slower than oneDNN's blocked layout
 // (measured: 222 against 227 GFLOP/s, 2048 x 1024 by 1024 x 2752, two threads, Zen 4) and needs no copy of the weights.
@@ -27,14 +29,17 @@ class ForeignMatrix;  // quant/interchange/foreign_matrix.h
 
 enum class WeightType { kF32, kBf16, kF16 };
 enum class Math { kF32, kBf16 };  // type of the factors; sums are f32 in both
+// What follows each other in memory: a row's inputs, or a column's outputs, as gpt-oss stores its experts.
+enum class WeightOrder { kRows, kColumns };
 
 struct WeightMatrix {
-  const void* data = nullptr;  // [out, in] row-major, aligned to its element
+  const void* data = nullptr;  // [out, in] row-major, aligned to its element; kColumns: [in, out]
   WeightType type = WeightType::kF32;
   int64_t out = 0, in = 0;
   // If data was dequantized, or is null, its source: one of the two.
   const QuantizedMatrix* quantized = nullptr;
   const ForeignMatrix* foreign = nullptr;
+  WeightOrder order = WeightOrder::kRows;
 };
 
 // One output of the shared x. y holds PaddedRows(rows) rows.
@@ -65,7 +70,7 @@ class Projector {
   // Whether this machine multiplies f32 (or bf16, under kBf16) by so many rows of this type of weight without oneDNN's
   // slow reference path. With AVX2 alone, oneDNN 3.7 has no fast product of f32 by bf16 or f16 where the number of rows
   // is no multiple of 8.
-  bool IsNative(WeightType type, int64_t out) const;
+  bool IsNative(WeightType type, int64_t out, WeightOrder order = WeightOrder::kRows) const;
   // The oneDNN implementations of the products made so far; "ref..." is its slow reference path.
   std::vector<std::string> Implementations() const;
   Math math() const { return math_; }
@@ -83,7 +88,7 @@ class Projector {
   const Math math_;
   AlignedBuffer<uint16_t> x_bf16_;
   std::vector<Chunk> chunks_;
-  std::map<std::array<int64_t, 6>, std::unique_ptr<Product>> products_;  // by shape and types
+  std::map<std::array<int64_t, 7>, std::unique_ptr<Product>> products_;  // by shape and types
 };
 
 }  // namespace tare

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/transposed_matrix.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -21,6 +22,11 @@ float ValueOf(DType type, const std::byte* at) {
   return type == DType::kBF16 ? FloatFromBf16(bits) : FloatFromF16(bits);
 }
 
+[[noreturn]] void FailNotFinite(const std::string& tensor, int64_t index) {
+  Fail("tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again", tensor,
+       index);
+}
+
 // y[r][i] = value r of line i, of `lines` lines that are `stride` bytes apart; whether all are finite. A loop for each
 // type.
 template <DType kType>
@@ -35,6 +41,23 @@ bool Transpose(const std::byte* from, size_t stride, int64_t lines, int64_t coun
     }
   }
   return finite;
+}
+
+// The first value that is not finite, or count.
+template <DType kType>
+int64_t FirstNotFinite(const std::byte* from, int64_t count) {
+  constexpr size_t kBytes = kType == DType::kF32 ? 4 : 2;
+  constexpr int64_t kChunk = 4096;  // short: its loop has no exit, so that it becomes vectors
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    const int64_t end = std::min(begin + kChunk, count);
+    bool finite = true;
+    for (int64_t i = begin; i < end; ++i)
+      finite &= std::isfinite(ValueOf(kType, from + static_cast<size_t>(i) * kBytes));
+    for (int64_t i = begin; !finite; ++i) {
+      if (!std::isfinite(ValueOf(kType, from + static_cast<size_t>(i) * kBytes))) return i;
+    }
+  }
+  return count;
 }
 
 }  // namespace
@@ -56,10 +79,23 @@ void TransposedMatrix::Rows(int64_t first, int64_t count, float* y) const {
                       : tensor_.dtype == DType::kBF16 ? Transpose<DType::kBF16>(from, stride, in(), count, y)
                                                       : Transpose<DType::kF16>(from, stride, in(), count, y);
   for (int64_t i = 0; !finite && i < count * in(); ++i) {
-    if (!std::isfinite(y[i]))
-      Fail("tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again",
-           tensor_.name, first_ + i % in() * out() + first + i / in());
+    if (!std::isfinite(y[i])) FailNotFinite(tensor_.name, first_ + i % in() * out() + first + i / in());
   }
+}
+
+std::optional<ForeignMatrix::Columns> TransposedMatrix::columns() const {
+  const std::byte* const values = tensor_.bytes.data() + static_cast<size_t>(first_) * Bits(tensor_.dtype) / 8;
+  std::call_once(looked_through_, [&] {
+    const int64_t count = in() * out();
+    const int64_t bad = tensor_.dtype == DType::kF32    ? FirstNotFinite<DType::kF32>(values, count)
+                        : tensor_.dtype == DType::kBF16 ? FirstNotFinite<DType::kBF16>(values, count)
+                                                        : FirstNotFinite<DType::kF16>(values, count);
+    if (bad < count) FailNotFinite(tensor_.name, first_ + bad);
+  });
+  using Type = Columns::Type;
+  return Columns{values, tensor_.dtype == DType::kF32    ? Type::kF32
+                         : tensor_.dtype == DType::kBF16 ? Type::kBf16
+                                                         : Type::kF16};
 }
 
 }  // namespace tare

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
 #include <string>
 
 #include "quant/file/safetensors.h"
@@ -19,6 +20,8 @@ class TransposedMatrix : public ForeignMatrix {
   void Row(int64_t row, float* y) const override { Rows(row, 1, y); }
   // Neighbours stand side by side in the tensor: many cost little more to read than one.
   void Rows(int64_t first, int64_t count, float* y) const override;
+  // Looked through once for what is not finite.
+  std::optional<Columns> columns() const override;
   std::string scheme() const override { return std::string(Name(tensor_.dtype)); }
   bool HasCodes() const override { return false; }
   int64_t bytes() const override { return static_cast<int64_t>(tensor_.bytes.size()) / tensor_.shape[0]; }
@@ -28,6 +31,7 @@ class TransposedMatrix : public ForeignMatrix {
   TensorView tensor_;
   int64_t first_;  // value of the matrix in the tensor
   std::function<void()> release_;
+  mutable std::once_flag looked_through_;
 };
 
 }  // namespace tare

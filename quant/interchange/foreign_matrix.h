@@ -4,6 +4,7 @@
 // the scheme allows, it gives the same values as integer codes, too. What holds it keeps the file mapped.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -32,6 +33,14 @@ class ForeignMatrix {
   virtual void Rows(int64_t first, int64_t count, float* y) const {
     for (int64_t r = 0; r < count; ++r) Row(first + r, y + r * in());
   }
+  // Its values where they are stored as they are, but by columns.
+  struct Columns {
+    enum class Type { kF32, kBf16, kF16 };
+    const std::byte* values;  // [in, out], not aligned
+    Type type;
+  };
+  // Throws Error as Row does; nullopt if they are not stored so.
+  virtual std::optional<Columns> columns() const { return std::nullopt; }
   // "GGUF Q4_K", "GPTQ int4/group128": what messages and tables call it.
   virtual std::string scheme() const = 0;
   // False where its values are stored as they are, of the type that scheme() names.

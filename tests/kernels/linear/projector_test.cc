@@ -82,6 +82,40 @@ TEST(ProjectorTest, EveryWeightTypeAgainstDouble) {
   }
 }
 
+// The same values, and the same double sums: only where they lie in memory differs.
+Problem ByColumns(const Case& c, WeightType type) {
+  Problem p(c, type, 1);
+  const size_t bytes = type == WeightType::kF32 ? 4 : 2;
+  const std::vector<char> rows(p.stored.data(), p.stored.data() + p.stored.size());
+  for (int64_t o = 0; o < c.out; ++o) {
+    for (int64_t i = 0; i < c.in; ++i)
+      std::memcpy(p.stored.data() + (i * c.out + o) * bytes, rows.data() + (o * c.in + i) * bytes, bytes);
+  }
+  p.weight.order = WeightOrder::kColumns;
+  return p;
+}
+
+TEST(ProjectorTest, WeightsByColumnsAgainstDouble) {
+  for (const Math math : {Math::kF32, Math::kBf16}) {
+    if (!HasProducts(math)) continue;
+    Projector projector(math);
+    for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kF16}) {
+      for (const Case& c : kCases) {
+        if (c.rows == 1 || !projector.IsNative(type, c.out, WeightOrder::kColumns)) continue;
+        if (math == Math::kBf16 && type != WeightType::kBf16) continue;
+        SCOPED_TRACE(testing::Message() << c.rows << " x " << c.out << " x " << c.in << " type "
+                                        << static_cast<int>(type) << " math " << static_cast<int>(math));
+        Problem p = ByColumns(c, type);
+        const Projection projection{p.weight, p.bias.data(), p.y.data()};
+        projector.Project(p.x.data(), c.rows, {&projection, 1});
+        ExpectRight(p, c, true, math == Math::kBf16 ? 0x1p-8 : 0);
+      }
+    }
+    for (const std::string& name : projector.Implementations())
+      EXPECT_THAT(name, testing::Not(testing::StartsWith("ref")));
+  }
+}
+
 TEST(ProjectorTest, Bf16MathRoundsTheFactorsOnly) {
   if (!HasProducts(Math::kBf16)) GTEST_SKIP() << "no products of bf16 here";
   Projector projector(Math::kBf16);

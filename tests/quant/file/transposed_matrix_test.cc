@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <tuple>
 #include <vector>
 
 #include "quant/base/error.h"
@@ -35,6 +37,9 @@ TEST(TransposedMatrix, RowsAreColumns) {
   std::vector<float> both(6);
   second.Rows(0, 2, both.data());
   EXPECT_THAT(both, testing::ElementsAre(100, 110, 120, 101, 111, 121));
+  ASSERT_TRUE(second.columns());
+  EXPECT_EQ(second.columns()->type, ForeignMatrix::Columns::Type::kF32);
+  EXPECT_EQ(second.columns()->values, tensor.bytes.data() + 24);
   first.Release();
   EXPECT_EQ(released, 1);
   values[8] = std::nanf("");
@@ -42,6 +47,20 @@ TEST(TransposedMatrix, RowsAreColumns) {
               testing::ThrowsMessage<Error>(testing::HasSubstr("tensor 't', index 8: NaN or infinity")));
   EXPECT_THAT(Call([&] { second.Rows(0, 2, both.data()); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("tensor 't', index 8: NaN or infinity")));
+}
+
+// Far into a matrix of each type, and not in its neighbour.
+TEST(TransposedMatrix, ColumnsAreFinite) {
+  for (const auto& [type, bytes, infinity] :
+       {std::tuple{DType::kF32, 4, 0x7f800000u}, {DType::kBF16, 2, 0xff80u}, {DType::kF16, 2, 0x7c01u}}) {
+    std::vector<std::byte> values(static_cast<size_t>(2 * 70 * 90 * bytes));
+    std::memcpy(values.data() + (70 * 90 + 5000) * bytes, &infinity, static_cast<size_t>(bytes));
+    const TensorView tensor{"t", type, {2, 70, 90}, values};
+    const TransposedMatrix first(tensor, 0, [] {}), second(tensor, 1, [] {});
+    EXPECT_TRUE(first.columns());
+    EXPECT_THAT(Call([&] { second.columns(); }),
+                testing::ThrowsMessage<Error>(testing::HasSubstr("tensor 't', index 11300: NaN or infinity")));
+  }
 }
 
 TEST(TransposedMatrix, OtherTypesAreRefused) {
