@@ -28,8 +28,8 @@ struct ScaleGroup {
   int64_t row_step = 0;         // 0: along one row, 1: down one column
 };
 
-// Every group of a block, row by row (for tensor, head and heads: every row) or column by column. What body does to a group's
-// values, it does to the block's.
+// Every group of a block, row by row (for tensor, head and heads: every row) or column by column. What body does
+// to a group's values, it does to the block's.
 void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::function<void(const ScaleGroup&)>& body);
 
 // What ScaleFor takes for values that share a scale and have this largest magnitude: absmax, unless the rule clips
@@ -49,7 +49,8 @@ struct WidePlace {
 // The place of a block's scale per tensor, of its rows' scales over heads, or of those per head and channel.
 WidePlace PlaceOf(const SiteBlock& block, Granularity::Kind kind, const Rule* rule = nullptr);
 
-// Largest magnitudes of a batch's places: one each, or one per channel or token. Thread-safe; the order does not matter.
+// Largest magnitudes of a batch's places: one each, or one per channel or token. Thread-safe; the order does not
+// matter.
 class SharedMaxima {
  public:
   void Clear() { maxima_.clear(); }
