@@ -89,8 +89,8 @@ struct TensorNames {
 };
 
 // What an orthogonal matrix may rotate (experiments/quantize/equivalent_weights.h). kStream: the residual stream, if
-// each of its norms is a root mean square that only linear layers read. kStreamAndValues: values too, if nothing
-// between V and o_proj treats the channels of an output head differently.
+// only linear layers read what its norms make. kStreamAndValues: values too, if nothing between V and o_proj treats the
+// channels of an output head differently, but for a head norm's weight (Family::head_norm).
 enum class Rotation { kNone, kStream, kStreamAndValues };
 
 struct Family {
@@ -111,7 +111,11 @@ struct Family {
   void (*fit)(const Checkpoint&, ModelConfig&) = nullptr;
   float norm_offset = 0;  // 1 if norms multiply by 1 + w: added to `vectors` and the final norm at loading
   bool rotates_parts =
-      false;  // whether its code rotates a part of a head's channels where partial_rotary_factor says so
+      false;             // whether its code rotates a part of a head's channels where partial_rotary_factor says so
+  bool centres = false;  // whether its norms subtract the stream's mean, which a rotation then has to keep
+  // The norm of each head's output, whose weight is one number for each channel of it, the same for all heads: what can
+  // be scaled or moved there, between values and o_proj; empty: there is none, or it has no weight of its own.
+  std::string_view head_norm = {};
 };
 
 // Families, AddFamily and FamilyNamed are defined in families/table.cc, which knows all families.

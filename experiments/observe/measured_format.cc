@@ -48,7 +48,7 @@ MeasuredFormat ParseOne(std::string_view text) {
         "--formats '{}': got '{}', expected int8, int6, int4, int3 or int2 (probs take u8, u6, u4), fp8e4m3, fp8e5m2, "
         "nf4, nvfp4 or one of MX, as mxfp4{}",
         text, text.substr(0, slash), NearestTaken(text.substr(0, slash)));
-  if (!granularity || granularity->kind == Kind::kBlockChannel)
+  if (!granularity || granularity->kind == Kind::kBlockChannel || granularity->kind == Kind::kHeads)
     FailUsage("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
   return {*format, *granularity, Formatted("{}/{}", Info(*format).name, Name(*granularity))};
 }

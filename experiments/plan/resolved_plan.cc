@@ -13,8 +13,8 @@ using Kind = Granularity::Kind;
 // Whether a scale belongs to one token, row or group, regardless of other rows.
 bool IsByRow(const Rule& rule) {
   const Kind kind = rule.granularity.kind;
-  return kind == Kind::kRow || kind == Kind::kToken || kind == Kind::kGroup || kind == Kind::kBlock ||
-         rule.options.static_scale;
+  return kind == Kind::kRow || kind == Kind::kToken || kind == Kind::kHeads || kind == Kind::kGroup ||
+         kind == Kind::kBlock || rule.options.static_scale;
 }
 
 // The magnitude that becomes the largest code by the scale that another tool's file has for these inputs.
@@ -32,7 +32,8 @@ std::optional<float> StoredClip(const Rule& rule, const SiteKey& key, const Mode
 bool NeedsSurvey(const Rule& rule) {
   const Kind kind = rule.granularity.kind;
   if (HasTensorScale(rule)) return true;
-  return rule.format != Format::kF32 && (kind == Kind::kTensor || kind == Kind::kHead) && !rule.options.static_scale;
+  const bool of_blocks = kind == Kind::kTensor || kind == Kind::kHead || kind == Kind::kHeads;
+  return rule.format != Format::kF32 && of_blocks && !rule.options.static_scale;
 }
 
 bool HasTensorScale(const Rule& rule) {

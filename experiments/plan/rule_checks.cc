@@ -88,6 +88,8 @@ void CheckOptions(const Rule& rule) {
                "token, or tensor+static");
   if (!o.static_scale && IsWhole(kind) && clips && !IsWeight(rule.sites.front()))
     RefuseRule(rule, "a clip with " + ScaleText(rule), "+static with it, or a scale per row or token", "+static");
+  if (kind == Kind::kHeads && clips)
+    RefuseRule(rule, "a clip with one scale for a token's heads", "their largest magnitude", "it without +p and +mse");
 }
 
 struct LinearSites {

@@ -72,14 +72,17 @@ void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::fu
     case Kind::kHead:
     case Kind::kRow:
     case Kind::kToken:
+    case Kind::kHeads:
       return ForRuns(block, 0, body);
   }
   TARE_CHECK(false);
 }
 
 WidePlace PlaceOf(const SiteBlock& block, Kind kind, const Rule* rule) {
-  if (kind != Kind::kTensor) return {block.slot, block.key(), nullptr};
-  return {block.slot, {block.site, block.layer}, rule};
+  const SiteKey of_all{block.site, block.layer};
+  if (kind == Kind::kTensor) return {block.slot, of_all, rule};
+  if (kind == Kind::kHeads) return {block.slot, of_all, rule, block.batch_row};
+  return {block.slot, block.key(), nullptr};
 }
 
 void SharedMaxima::Add(const WidePlace& place, const std::vector<float>& maxima) {

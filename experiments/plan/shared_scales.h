@@ -5,7 +5,7 @@
 //   group<N>, block<N>   N neighbouring values of a row
 //   channel              one column of a block (for q, k, v and head_out: all tokens of a sequence)
 //   block<N>.channel     N rows of a column, counted from the block's first row
-//   tensor, head         rows of many blocks: their largest magnitudes must be gathered first (SharedMaxima)
+//   tensor, head, heads  rows of many blocks: their largest magnitudes must be gathered first (SharedMaxima)
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct ScaleGroup {
   int64_t row_step = 0;         // 0: along one row, 1: down one column
 };
 
-// Every group of a block, row by row (for tensor and head: every row) or column by column. What body does to a group's
-// values, it does to the block's.
+// Every group of a block, row by row (for tensor, head and heads: every row) or column by column. What body does
+// to a group's values, it does to the block's.
 void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::function<void(const ScaleGroup&)>& body);
 
 // What ScaleFor takes for values that share a scale and have this largest magnitude: absmax, unless the rule clips
@@ -37,18 +37,20 @@ void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::fu
 float DynamicClip(const Rule& rule, std::span<const float> values, float absmax);
 
 // The place of a scale over many blocks of one sequence: a head and map, or a tensor (no head, no map), limited to what
-// one rule selects.
+// one rule selects; or the places of the scales of tokens that follow one another, from a row of the batch on.
 struct WidePlace {
   int slot = 0;
   SiteKey key;
   const Rule* rule = nullptr;
+  int64_t batch_row = 0;
   friend auto operator<=>(const WidePlace&, const WidePlace&) = default;
 };
 
-// The place of a block's scale per tensor, or per head and channel.
+// The place of a block's scale per tensor, of its rows' scales over heads, or of those per head and channel.
 WidePlace PlaceOf(const SiteBlock& block, Granularity::Kind kind, const Rule* rule = nullptr);
 
-// Largest magnitudes of a batch's places: one each, or one per channel. Thread-safe; the order does not matter.
+// Largest magnitudes of a batch's places: one each, or one per channel or token. Thread-safe; the order does not
+// matter.
 class SharedMaxima {
  public:
   void Clear() { maxima_.clear(); }

@@ -169,8 +169,11 @@ std::vector<LayerSmoothing> AwqScalingOf(Model& model, const std::vector<ScoredS
   CalibrationPass calibration(model, text);
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
-    for (const auto& [site, means] : MeanMagnitudes(calibration, layer, sites)) {
-      const std::vector<float> factors = InputSearch(model, calibration, resolved, layer, site).Best(means);
+    const std::map<Site, std::vector<double>> means = MeanMagnitudes(calibration, layer, sites);
+    for (const Site site : kCalibratedInputs) {  // in a layer's order
+      const auto found = means.find(site);
+      if (found == means.end()) continue;
+      const std::vector<float> factors = InputSearch(model, calibration, resolved, layer, site).Best(found->second);
       if (!factors.empty()) layers[static_cast<size_t>(layer)][site] = factors;
     }
     if (layer + 1 < model.config().layers) calibration.Advance(layer);

@@ -7,6 +7,7 @@
 
 #include "experiments/model/family.h"
 #include "experiments/model/weights.h"
+#include "experiments/quantize/scaled_input.h"
 #include "experiments/quantize/written_tensor.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/aligned.h"
@@ -14,6 +15,7 @@
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/strict_json.h"
+#include "quant/format/quantize.h"
 
 namespace tare {
 namespace {
@@ -23,6 +25,12 @@ std::vector<float> Values(const TensorView& tensor) {
   std::vector<float> values(static_cast<size_t>(column.out));
   for (int64_t i = 0; i < column.out; ++i) RowAsFloat(column, i, values.data() + i);
   return values;
+}
+
+std::vector<float> Inverse(const std::vector<float>& values) {
+  std::vector<float> inverse;
+  for (const float x : values) inverse.push_back(1 / x);
+  return inverse;
 }
 
 // A layer's tensors by their names in the family's record.
@@ -50,6 +58,43 @@ class LayerChanges {
     }
     return readers;
   }
+  // The name of a norm's bias; empty: it has none.
+  std::string BiasOf(std::string_view norm) const {
+    const std::string bias = std::string(norm.substr(0, norm.rfind('.'))) + ".bias";
+    return std::ranges::contains(FamilyOf(config_).vectors, bias, &VectorPlace::tensor) ? Name(bias) : "";
+  }
+  TensorChange& Named(const std::string& name) {
+    TensorChange& change = changes_[name];
+    change.source = name;
+    return change;
+  }
+  bool Has(Site site) const { return HasSite(site, config_.Kind(layer_)); }
+  // The head norm's weight goes into o_proj.
+  void MoveHeadNorm() {
+    const std::string_view norm = FamilyOf(config_).head_norm;
+    if (norm.empty()) return;
+    const std::vector<float> weight = Values(*files_.Find(Name(norm)));
+    std::vector<float>& scale = Weight(Site::kOProjW).in_scale;
+    for (const int64_t channel : FactorOf(Site::kOProjIn, ShapeOf(Site::kOProjW, config_).in, config_))
+      scale.push_back(weight[channel]);
+    Of(norm).ones = true;
+  }
+  // Divides what this input, which no norm of the stream makes, is linear in.
+  void DivideBefore(Site input, const std::vector<float>& s) {
+    const std::string_view norm = FamilyOf(config_).head_norm;
+    if (input == Site::kOProjIn && !norm.empty()) {
+      Of(norm).out_scale = Inverse(s);
+      return;
+    }
+    TARE_CHECK(input == Site::kOProjIn || input == Site::kDownProjIn || input == Site::kMambaDtProjIn);
+    const Site before = input == Site::kOProjIn      ? Site::kVProjW
+                        : input == Site::kDownProjIn ? Site::kUpProjW
+                                                     : Site::kMambaXProjW;
+    std::vector<float>& rows = Weight(before).out_scale;
+    rows = Inverse(s);
+    rows.resize(static_cast<size_t>(ShapeOf(before, config_).out), 1.0f);  // x_proj's others make B and C
+    AlsoBias(before);
+  }
   // What the output side of a projection does, its bias does too.
   void AlsoBias(Site site) { AlsoBias(LinearLayer{&Place(site), layer_, std::nullopt}); }
   void AlsoBias(const LinearLayer& linear) {
@@ -63,22 +108,27 @@ class LayerChanges {
   }
 
  private:
-  TensorChange& Named(const std::string& name) {
-    TensorChange& change = changes_[name];
-    change.source = name;
-    return change;
-  }
-
   std::map<std::string, TensorChange>& changes_;
   const Checkpoint& files_;
   const ModelConfig& config_;
   int layer_;
 };
 
-std::vector<float> Inverse(const std::vector<float>& values) {
-  std::vector<float> inverse;
-  for (const float x : values) inverse.push_back(1 / x);
-  return inverse;
+// Where the stream is turned, a norm's weight goes into its readers. A bias stays with the norm, divided by the weight
+// that the readers multiply by, and turned as the stream is.
+void MoveWeight(EquivalentWeights& w, const Checkpoint& files, const std::string& norm, const std::string& bias,
+                const std::vector<TensorChange*>& readers, const std::shared_ptr<const ChannelRotation>& stream) {
+  const std::vector<float> weight = Values(*files.Find(norm));
+  for (TensorChange* const reader : readers) reader->in_scale = weight, reader->in = stream;
+  w.changes[norm] = {.source = norm, .ones = true};
+  if (bias.empty()) return;
+  const std::vector<float> inverse = Inverse(weight);
+  if (const auto bad = FirstNotFinite(inverse))
+    Fail(
+        "hadamard, tensor '{}': got {} at index {}, expected weights by which the norm's bias can be divided; try "
+        "another method",
+        norm, weight[*bad], *bad);
+  w.changes[bias] = {.source = bias, .out_scale = inverse, .out = stream};
 }
 
 // Consecutive blocks of inputs.
@@ -131,6 +181,18 @@ AlignedBuffer<float> Changed(const WeightMatrix& stored, const TensorChange& cha
   return w;
 }
 
+// In a layer that makes values, and in one that reads them, its own or an earlier layer's.
+void TurnValues(LayerChanges& of, const ValueBlocks& values, const std::shared_ptr<const ChannelRotation>& turn) {
+  if (of.Has(Site::kVProjW)) {
+    of.Weight(Site::kVProjW).out = turn;
+    of.Weight(Site::kVProjW).out_order = values.order;
+    of.AlsoBias(Site::kVProjW);
+  }
+  if (!of.Has(Site::kOProjW)) return;
+  of.Weight(Site::kOProjW).in = turn;
+  of.MoveHeadNorm();
+}
+
 }  // namespace
 
 std::string ConfigOf(const std::filesystem::path& model) {
@@ -148,8 +210,9 @@ std::string UntiedConfigOf(const std::filesystem::path& model) {
 bool ReadsStream(const LinearLayer& linear) { return !linear.place->norm.empty(); }
 
 bool WritesStream(const LinearLayer& linear) {
-  const Site weight = linear.place->weight;
-  return weight == Site::kOProjW || weight == Site::kDownProjW || weight == Site::kExpertsDownW;
+  constexpr std::array kWriters{Site::kOProjW, Site::kDownProjW, Site::kExpertsDownW, Site::kMambaOutProjW,
+                                Site::kGmuOutProjW};
+  return std::ranges::contains(kWriters, linear.place->weight);
 }
 
 void RequireRotation(const Family& family, std::string_view method) {
@@ -180,34 +243,28 @@ EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_
                           const LearnedRotations& learned) {
   const Family& family = FamilyOf(c);
   RequireRotation(family, "hadamard");
-  const auto stream = std::make_shared<const ChannelRotation>(Hadamard(c.hidden, seed), learned.stream);
+  const Hadamard first(c.hidden, seed);
+  const auto stream = std::make_shared<const ChannelRotation>(family.centres ? ChannelRotation::KeepingTheMean(first)
+                                                                             : ChannelRotation(first, learned.stream));
   const std::string embedding(family.names.embedding), head(family.names.head), norm(family.names.final_norm);
   const ValueBlocks values = RotatedValues(c);
   EquivalentWeights w{.unties = c.tied_embeddings};
   w.changes[embedding] = {.source = embedding, .in = stream};
-  w.changes[head] = {.source = std::string(HeadTensor(c)), .in_scale = Values(*files.Find(norm)), .in = stream};
-  w.changes[norm] = {.source = norm, .ones = true};
+  w.changes[head] = {.source = std::string(HeadTensor(c))};
+  MoveWeight(w, files, norm, std::string(family.names.final_norm_bias), {&w.changes[head]}, stream);
   for (int layer = 0; layer < c.layers; ++layer) {
     LayerChanges of(w, files, c, layer);
     std::set<std::string_view> norms;
     for (const LinearPlace& place : family.linear) {
       if (!place.norm.empty()) norms.insert(place.norm);
     }
-    for (const std::string_view before : norms) {
-      for (TensorChange* const change : of.Readers(before)) {
-        change->in_scale = Values(*files.Find(of.Name(before)));
-        change->in = stream;
-      }
-      of.Of(before).ones = true;
-    }
+    for (const std::string_view before : norms)
+      MoveWeight(w, files, of.Name(before), of.BiasOf(before), of.Readers(before), stream);
     if (values.size > 0) {
       const auto turn = std::make_shared<const ChannelRotation>(
           Hadamard(values.size, seed + 1),
           learned.values.empty() ? std::vector<double>{} : learned.values[static_cast<size_t>(layer)]);
-      of.Weight(Site::kVProjW).out = turn;
-      of.Weight(Site::kVProjW).out_order = values.order;
-      of.Weight(Site::kOProjW).in = turn;
-      of.AlsoBias(Site::kVProjW);
+      TurnValues(of, values, turn);
     }
     for (const LinearLayer& linear : of.linear()) {
       if (!WritesStream(linear)) continue;
@@ -228,22 +285,13 @@ EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& c, const 
       if (!first.norm.empty()) {
         of.Of(first.norm).out_scale = Inverse(s);
         of.Of(first.norm).offset = FamilyOf(c).norm_offset;
+        if (const std::string bias = of.BiasOf(first.norm); !bias.empty()) of.Named(bias).out_scale = Inverse(s);
         for (TensorChange* const change : of.Readers(first.norm)) change->in_scale = s;
         continue;
       }
-      const Site before = site == Site::kDownProjIn ? Site::kUpProjW : Site::kVProjW;
-      of.Weight(before).out_scale = Inverse(s);
-      of.AlsoBias(before);
+      of.DivideBefore(site, s);
       std::vector<float>& after = of.Weight(first.weight).in_scale;
-      if (site == Site::kDownProjIn) {
-        after = s;
-        continue;
-      }
-      TARE_CHECK(site == Site::kOProjIn);
-      for (const OutputHead& head : HeadTable(c)) {  // one s for all heads that share a V
-        const auto begin = s.begin() + ptrdiff_t{head.v[0]} * c.head_dim;
-        after.insert(after.end(), begin, begin + c.head_dim);
-      }
+      for (const int64_t factor : FactorOf(site, ShapeOf(first.weight, c).in, c)) after.push_back(s[factor]);
     }
   }
   return w;

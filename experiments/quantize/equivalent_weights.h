@@ -5,13 +5,15 @@
 //   Rotated (QuaRot, arXiv 2404.00456, without its rotations at run time)
 //     residual stream x -> x R: the norms' weights go into the layers after them; R into embedding, q, k, v, gate, up
 //     and head on the input side, into o and down on the output side; a router and experts as gate, up and down. R
-//     leaves a root mean square unchanged.
+//     leaves a root mean square unchanged. Where norms subtract the mean, R leaves that unchanged, too, and their
+//     biases b, whose weights w have gone into the layers after them, become (b / w) R.
 //     values of a head -> v R': into v's output side and o's input side, the same for all heads of a layer. The two
 //     value slices of a head are rotated together, which leaves a head norm without weight unchanged, too (not if
-//     slices do not form fixed pairs).
+//     slices do not form fixed pairs); a head norm's weight goes into o before.
 //   Smoothed (SmoothQuant, arXiv 2211.10438): input channel j of a layer divided by s_j, its weights multiplied
-//     q, k, v and gate, up (and a router): 1/s into the norm before them; down: into up's output; o: into v's output,
-//     with one s for all heads that share it, if the family has nothing in between.
+//     q, k, v and gate, up (and a router): 1/s into the norm before them, weight and bias; down: into up's output; o:
+//     into v's output, with one s for all heads that share it, if the family has nothing in between, or into a head
+//     norm's weight, with one s for all heads; dt_proj: into the rows of x_proj that it reads.
 // Family::rotation and Family::smoothed (experiments/model/family.h) say what a family allows.
 #pragma once
 
@@ -49,7 +51,8 @@ struct EquivalentWeights {
 };
 
 // s_j of one layer by the input's site: q_proj.in [E], gate_proj.in or experts.gate_up.in [E], down_proj.in [I];
-// o_proj.in [G d], by the channel of v. A site that is missing, or that cannot be smoothed, does not change.
+// o_proj.in [G d], by the channel of v, or [2 d], of a head norm; mamba.dt_proj.in [R]. A site that is missing, or that
+// cannot be smoothed, does not change.
 using LayerSmoothing = std::map<Site, std::vector<float>>;
 
 // Whether a linear layer multiplies what a norm makes of the residual stream, or adds to the stream.

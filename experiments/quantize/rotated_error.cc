@@ -150,6 +150,8 @@ Table Growth(const Table& w, const Table& error, const Table& lost, const Quanti
 void CheckRotatedError(const ModelConfig& config, const Plan& plan) {
   const Family& family = FamilyOf(config);
   RequireRotation(family, "cayley");
+  if (family.centres)
+    Fail("cayley: got {} model, expected one whose norms subtract no mean; try hadamard", WithArticle(family.name));
   const Hadamard stream(config.hidden, 0);  // or is refused
   if (const int64_t size = RotatedValues(config).size; size > 0) Hadamard(size, 0);
   const bool rounds = std::ranges::any_of(family.linear, [&](const LinearPlace& place) {

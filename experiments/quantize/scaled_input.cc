@@ -24,7 +24,12 @@ std::vector<int64_t> FactorOf(Site site, int64_t channels, const ModelConfig& co
     for (int64_t i = 0; i < channels; ++i) factor.push_back(i);
     return factor;
   }
+  const bool of_norm = !FamilyOf(config).head_norm.empty();
   for (const OutputHead& head : HeadTable(config)) {
+    if (of_norm) {
+      for (int c = 0; c < head.VSlices() * config.head_dim; ++c) factor.push_back(c);
+      continue;
+    }
     for (int c = 0; c < config.head_dim; ++c) factor.push_back(int64_t{head.v[0]} * config.head_dim + c);
   }
   return factor;

@@ -18,7 +18,8 @@ void RequireScaledInputs(const Family& family, std::string_view method);
 std::vector<LinearLayer> LayersWithInput(Site site, const ModelConfig& config, int layer);
 
 // Which factor each of the input's channels uses: for o_proj that of the value channel that it comes from, which all
-// heads that share a V have in common, for others its own.
+// heads that share a V have in common, or of the head norm's channel, which all heads have in common; for others its
+// own.
 std::vector<int64_t> FactorOf(Site site, int64_t channels, const ModelConfig& config);
 
 }  // namespace tare

@@ -220,6 +220,7 @@ std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet&
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
     for (const Site site : FamilyOf(model.config()).smoothed) {
+      if (!HasSite(site, model.config().Kind(layer))) continue;
       const auto found = seen.sites.find({.site = site, .layer = layer});
       if (found == seen.sites.end() || found->second.channel_absmax.empty())
         Fail("smoothquant: the statistics file has nothing of {} in layer {}; try tare stats with all sites",
@@ -247,6 +248,7 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
   for (int layer = 0; layer < model.config().layers; ++layer) {
     SeenInputs seen = See(calibration, layer);
     for (const Site site : family.smoothed) {
+      if (!seen.absmax.contains(site)) continue;  // layers of another kind have it
       const SmoothedInput at(model, layer, site, std::move(seen.absmax.at(site)));
       const std::vector<float> factors = alpha ? at.Factors(*alpha) : Search(resolved, at, seen.sample.at(site)).Best();
       if (!factors.empty()) layers[layer][site] = factors;

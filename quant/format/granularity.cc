@@ -20,11 +20,12 @@ struct KindInfo {
 };
 
 // In the order of the enum. block<N>.channel differs from block<N> by its suffix.
-constexpr std::array<KindInfo, 8> kKinds{{
+constexpr std::array<KindInfo, 9> kKinds{{
     {Kind::kTensor, "tensor", false, "", "tensor"},
     {Kind::kHead, "head", false, "", "head"},
     {Kind::kRow, "row", false, "", "row"},
     {Kind::kToken, "token", false, "", "token"},
+    {Kind::kHeads, "heads", false, "", "heads"},
     {Kind::kChannel, "channel", false, "", "channel"},
     {Kind::kGroup, "group", true, "", "group<N>"},
     {Kind::kBlock, "block", true, "", "block<N>"},

@@ -4,7 +4,8 @@
 //   tensor             the whole tensor
 //   head               one head
 //   row                one query's row
-//   token              one token
+//   token              one token; at sites of heads, one token of one head
+//   heads              one token of all heads
 //   channel            one channel
 //   group<N>           N neighbouring values of a row: N input channels of a weight, N channels of a token
 //   block<N>           one query's row x N keys
@@ -18,7 +19,7 @@
 namespace tare {
 
 struct Granularity {
-  enum class Kind { kTensor, kHead, kRow, kToken, kChannel, kGroup, kBlock, kBlockChannel };
+  enum class Kind { kTensor, kHead, kRow, kToken, kHeads, kChannel, kGroup, kBlock, kBlockChannel };
   static constexpr int kMaxN = 65536;
 
   Kind kind = Kind::kTensor;

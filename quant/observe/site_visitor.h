@@ -30,6 +30,7 @@ struct SiteBlock {
   std::optional<int> head;
   std::optional<int> map;
   int64_t first_row = 0;  // position in the sequence
+  int64_t batch_row = 0;  // of the first row, among the batch's tokens; of sites outside attention's products
   int64_t rows = 0;
   int64_t first_columns = 0;  // Columns(0)
   int64_t column_step = 0;    // 1 under a causal mask, else 0

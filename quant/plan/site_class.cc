@@ -11,6 +11,7 @@ using Kind = Granularity::Kind;
 constexpr Kind kOfWeight[] = {Kind::kTensor, Kind::kChannel, Kind::kGroup};
 constexpr Kind kOfHidden[] = {Kind::kTensor, Kind::kToken, Kind::kGroup};
 constexpr Kind kOfHead[] = {Kind::kTensor, Kind::kHead, Kind::kToken};
+constexpr Kind kOfHeadSigmoid[] = {Kind::kTensor, Kind::kHead, Kind::kToken, Kind::kHeads};
 constexpr Kind kOfKeysAndValues[] = {Kind::kTensor,  Kind::kHead,         Kind::kToken,
                                      Kind::kChannel, Kind::kBlockChannel, Kind::kGroup};
 constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
@@ -32,7 +33,7 @@ constexpr SiteClass kExpertWeight{"le", kOfWeight, "full zero min hadamard mse",
 constexpr SiteClass kOuterHidden{"", kOfHidden, "hadamard static p mse", kSigned};
 constexpr SiteClass kLayerHidden{"l", kOfHidden, "hadamard static p mse", kSigned};
 constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
-constexpr SiteClass kHeadSigmoid{"lh", kOfHead, "static p mse", kUnsigned};
+constexpr SiteClass kHeadSigmoid{"lh", kOfHeadSigmoid, "static p mse", kUnsigned};
 
 // In the order of the enum.
 constexpr std::pair<Site, SiteClass> kClasses[] = {

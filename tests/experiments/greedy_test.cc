@@ -43,7 +43,8 @@ TEST_P(GreedyTest, Tokens) {
 INSTANTIATE_TEST_SUITE_P(Golden, GreedyTest,
                          testing::Values(GreedyGolden{"smollm3"}, GreedyGolden{"granite"}, GreedyGolden{"phi3"},
                                          GreedyGolden{"olmo3"}, GreedyGolden{"ministral"},
-                                         GreedyGolden{"phi4flash", 20}, GreedyGolden{"gpt-oss"},
+                                         GreedyGolden{"phi4flash", 20}, GreedyGolden{"phi4flash-biases"},
+                                         GreedyGolden{"phi4flash-bare"}, GreedyGolden{"gpt-oss"},
                                          GreedyGolden{"gpt-oss-mxfp4"}, GreedyGolden{"mixtral"},
                                          GreedyGolden{"qwen3-moe"}));
 

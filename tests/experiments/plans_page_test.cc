@@ -125,8 +125,8 @@ TEST(PlansPage, EverySiteWithWhatAPlanMaySayOfIt) {
 TEST(PlansPage, GranularitiesFormatsAndPresets) {
   using Kind = Granularity::Kind;
   std::vector<std::string> spellings;
-  for (const Kind kind : {Kind::kTensor, Kind::kHead, Kind::kRow, Kind::kToken, Kind::kChannel, Kind::kGroup,
-                          Kind::kBlock, Kind::kBlockChannel})
+  for (const Kind kind : {Kind::kTensor, Kind::kHead, Kind::kRow, Kind::kToken, Kind::kHeads, Kind::kChannel,
+                          Kind::kGroup, Kind::kBlock, Kind::kBlockChannel})
     spellings.push_back(Formatted("`{}`", Spelling(kind)));
   std::vector<std::string> on_page;
   for (const Row& row : TableOf("granularity")) on_page.push_back(row[0]);

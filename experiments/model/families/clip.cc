@@ -133,7 +133,7 @@ void DifferentialClipForward(const LayerCall& call) {
   FeedForwardOfTower(call);
 }
 
-// LayerNorm subtracts a mean and adds a bias, so the stream cannot be rotated, nor channels be scaled after it.
+// Not rotated, as positions and patches write the stream too, nor scaled, as calibration reads texts.
 constexpr Family Tower(std::string_view name, const TensorNames& names, void (*read)(const ConfigKeys&, ModelConfig&)) {
   return {.name = name,
           .activation = "quick_gelu",

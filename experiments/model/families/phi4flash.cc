@@ -77,6 +77,11 @@ constexpr VectorPlace kPhi4FlashVectors[]{
     {kD, ChannelShape, 1, 0, nullptr, {}, kMambas},
 };
 
+// The input of dt_proj is rows of x_proj; those of x_proj and of mamba.out_proj and gmu.out_proj come from a silu, or
+// from a scan whose output other layers read.
+constexpr Site kPhi4FlashSmoothed[]{Site::kMambaInProjIn, Site::kMambaDtProjIn, Site::kGmuInProjIn, Site::kQProjIn,
+                                    Site::kOProjIn,       Site::kGateProjIn,    Site::kDownProjIn};
+
 LayerKind KindOf(int layer, int layers) {
   if (layer % 2 == 0) return layer <= layers / 2 ? LayerKind::kMamba : LayerKind::kMemoryUnit;
   return layer <= layers / 2 + 1 ? LayerKind::kAttention : LayerKind::kSharedAttention;
@@ -217,8 +222,10 @@ constinit const Family kPhi4Flash{.name = "phi4flash",
                                   .heads = Phi4FlashHeads,
                                   .load = LoadPhi4FlashLayer,
                                   .forward = Phi4FlashForward,
-                                  .rotation = Rotation::kNone,
-                                  .smoothed = {},
-                                  .fit = Fit};
+                                  .rotation = Rotation::kStreamAndValues,
+                                  .smoothed = kPhi4FlashSmoothed,
+                                  .fit = Fit,
+                                  .centres = true,
+                                  .head_norm = kSubNorm};
 
 }  // namespace tare

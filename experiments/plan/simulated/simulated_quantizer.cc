@@ -120,6 +120,7 @@ void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
   const Rule* rule = plan_.RuleAt(block.key());
   if (rule == nullptr || !tare::NeedsSurvey(*rule)) return;
   float absmax = 0;
+  std::vector<float> of_rows;
   RowChange change = ChangeOf(*rule, block);
   std::vector<float> changed;
   for (int64_t r = 0; r < block.rows; ++r) {
@@ -129,9 +130,11 @@ void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
       change.Make(r, changed);
       of_row = AbsMax(changed.data(), changed.size());
     }
+    of_rows.push_back(of_row);
     absmax = std::max(absmax, of_row);
   }
-  maxima_.Add(PlaceOf(block, WideKind(*rule), rule), {absmax});
+  const Granularity::Kind kind = WideKind(*rule);
+  maxima_.Add(PlaceOf(block, kind, rule), kind == Granularity::Kind::kHeads ? of_rows : std::vector{absmax});
 }
 
 void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
@@ -139,10 +142,11 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
   const bool surveyed = tare::NeedsSurvey(rule) && !two_levels;
   // Where blocks have scales of their own beside it.
   const float of_tensor = two_levels ? maxima_.At(PlaceOf(block, WideKind(rule), &rule)).front() : 1.0f;
-  std::vector<float> known;  // clips: one, or one per channel; none: of the values at hand
+  const bool by_heads = rule.granularity.kind == Granularity::Kind::kHeads;
+  std::vector<float> known;  // clips: one, or one per channel or row; none: of the values at hand
   if (rule.options.static_scale) known = plan_.ClipAt(block.key());
   if (surveyed) known = maxima_.At(PlaceOf(block, rule.granularity.kind, &rule));
-  if (known.size() > 1 && std::ssize(known) != block.first_columns)
+  if (known.size() > 1 && !by_heads && std::ssize(known) != block.first_columns)
     Fail("{}: got {} static scales, expected one, or one for each of {} channels; try tare stats again",
          TextOf(block.key()), known.size(), block.first_columns);
   const bool by_channel = rule.granularity.kind == Granularity::Kind::kChannel;
@@ -150,12 +154,14 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
   ForEachGroup(block, rule.granularity, [&](const ScaleGroup& group) {
     const std::span<float> values = group.values;
     // The survey has looked at these values already.
-    const float absmax = surveyed ? known.front() : CheckedAbsmax(block, values, group.row, group.row_step);
+    const auto at = static_cast<size_t>(by_heads ? group.row : group.column);
+    const float absmax =
+        surveyed ? known[known.size() == 1 ? 0 : at] : CheckedAbsmax(block, values, group.row, group.row_step);
     if (zero_point) return QuantizeWithZeroPoint(values, rule.format);
     if (rule.options.outliers) return QuantizeOthers(block, group, rule, of_tensor, see_group_);
     const float clip = known.empty()       ? DynamicClip(rule, values, absmax)
                        : known.size() == 1 ? known.front()
-                                           : known[static_cast<size_t>(group.column)];
+                                           : known[at];
     RoundBy(block, group, rule, clip, values, of_tensor, see_group_);
   });
 }

@@ -6,6 +6,7 @@
 //   tensor             all heads (or all channels) of the layer that the rule selects, separately for each site
 //   head               one head
 //   row, token         one row
+//   heads              one row of all heads that the rule selects
 //   channel            one channel, all tokens
 //   group<N>           N channels of a row
 //   block<N>           N keys of a row

@@ -54,6 +54,7 @@ int Fineness(Kind kind) {
       return 1;
     case Kind::kRow:
     case Kind::kToken:
+    case Kind::kHeads:
     case Kind::kChannel:
       return 2;
     case Kind::kGroup:

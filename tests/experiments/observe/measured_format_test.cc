@@ -40,7 +40,8 @@ TEST(MeasuredFormat, ParsesAList) {
   EXPECT_THAT(Refused("mxpf4:rceil"), HasSubstr("; the nearest are 'mxfp4:rceil', "));
   EXPECT_THAT(Refused("ternary/row"), HasSubstr("got 'ternary'"));
   EXPECT_THAT(Refused("u8/row"), HasSubstr("expected int8, int6, int4, int3 or int2"));
-  EXPECT_THAT(Refused("int8/block4.channel"), HasSubstr("expected one scale per tensor, head, channel, row"));
+  for (const char* format : {"int8/block4.channel", "int8/heads"})
+    EXPECT_THAT(Refused(format), HasSubstr("expected one scale per tensor, head, channel, row"));
   EXPECT_THAT(Refused("int8"), HasSubstr("--formats 'int8'"));
   EXPECT_THAT(Refused("int8/row,int8/row"), HasSubstr("twice"));
   EXPECT_THAT(Refused("int8/row,"), HasSubstr("after the last comma"));

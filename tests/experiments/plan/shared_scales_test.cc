@@ -85,5 +85,20 @@ TEST(SharedMaxima, ATensorIsOfAllHeadsAndOfOneRule) {
   EXPECT_THAT(maxima.At(PlaceOf(block, Granularity::Kind::kHead, &plan.rules()[0])), testing::ElementsAre(3.0f));
 }
 
+// Branches of one prefix begin at the same position, but in rows of their own.
+TEST(SharedMaxima, ScalesOverHeadsAreOfTheirTokens) {
+  const Plan plan = Plan::Parse("lambda=u4/heads");
+  const Rule* const rule = &plan.rules()[0];
+  SharedMaxima maxima;
+  SiteBlock block{.site = Site::kLambda, .layer = 2, .slot = 1, .head = 0, .first_row = 5, .batch_row = 7, .rows = 2};
+  maxima.Add(PlaceOf(block, Granularity::Kind::kHeads, rule), {0.5f, 0.25f});
+  block.head = 3;
+  maxima.Add(PlaceOf(block, Granularity::Kind::kHeads, rule), {0.125f, 1.0f});
+  const WidePlace first = PlaceOf(block, Granularity::Kind::kHeads, rule);
+  block.batch_row = 9;
+  maxima.Add(PlaceOf(block, Granularity::Kind::kHeads, rule), {0.75f, 0.75f});
+  EXPECT_THAT(maxima.At(first), testing::ElementsAre(0.5f, 1.0f));
+}
+
 }  // namespace
 }  // namespace tare

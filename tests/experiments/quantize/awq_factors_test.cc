@@ -116,7 +116,7 @@ TEST(AwqFactorsOfAModel, AndTheClipsMakeTheGoldenWeights) {
 TEST(AwqFactorsOfAModel, LowerTheErrorOfCodes) {
   double log_ratio = 0;
   for (const char* golden : {"llama-gqa", "diffllama-gqa", "diff-v1-gqa", "diff-v2-gqa", "motif", "gemma3", "olmo2",
-                             "mixtral", "qwen3-gate-element", "gpt-oss"}) {
+                             "mixtral", "qwen3-gate-element", "gpt-oss", "phi4flash"}) {
     const TemporaryFolder folder;
     const std::vector<float> exact = LogitsOfText(GoldenFolder(golden));
     std::map<std::string, double> lost;
@@ -131,7 +131,7 @@ TEST(AwqFactorsOfAModel, LowerTheErrorOfCodes) {
     log_ratio += std::log(lost["awq"] / lost["rtn"]);
     EXPECT_NO_THROW(QuantizedCheckpoint(folder / "q.h5").Verify());
   }
-  EXPECT_LT(log_ratio / 10, std::log(0.95));
+  EXPECT_LT(log_ratio / 11, std::log(0.95));
 }
 
 TEST(AwqFactorsOfAModel, SameOnAnyNumberOfThreads) {
@@ -178,7 +178,8 @@ TEST(AwqFactorsOfAModel, WhatCannotBeScaledIsRefusedByName) {
   const auto check = [](const char* golden, const char* plan) {
     CheckAwq(LoadConfig(GoldenFolder(golden)), Plan::Parse(plan));
   };
-  EXPECT_THAT(Call([&] { check("phi4flash", kPlan); }), ThrowsMessage<Error>(HasSubstr("awq: got a phi4flash model")));
+  EXPECT_THAT(Call([&] { check("clip-text", kPlan); }),
+              ThrowsMessage<Error>(HasSubstr("awq: got a clip_text_model model")));
   EXPECT_THAT(Call([&] { check("llama-mha", ""); }), ThrowsMessage<Error>(HasSubstr("try weights=int4/channel")));
   // A norm of its own stands between values and o_proj of a differential head.
   EXPECT_THAT(Call([&] { check("diffllama-mha", "o_proj.w=int4/group16"); }),

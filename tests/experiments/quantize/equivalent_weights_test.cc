@@ -5,14 +5,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include <nlohmann/json.hpp>
 
 #include "experiments/model/family.h"
+#include "experiments/model/fused_tensors.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -24,10 +28,11 @@ using testing::Not;
 const std::string kUp = "model.layers.0.mlp.up_proj.weight", kDown = "model.layers.0.mlp.down_proj.weight";
 
 // A tensor after the changes, in f32.
-std::vector<float> Written(const EquivalentWeights& weights, const std::string& name) {
+std::vector<float> Written(const EquivalentWeights& weights, const std::string& name,
+                           const std::string& golden = "llama-mha") {
   const TemporaryFolder folder;
-  const auto model = GoldenFolder("llama-mha");
-  WriteEquivalent(Checkpoint(model), model, weights, {.plan = "f32"}, folder / "w.h5", {});
+  const auto model = GoldenFolder(golden);
+  WriteEquivalent(OpenSplit(model, LoadConfig(model)), model, weights, {.plan = "f32"}, folder / "w.h5", {});
   const QuantizedCheckpoint file(folder / "w.h5");
   const TensorView& tensor = file.tensors().at(name);
   std::vector<float> values(tensor.bytes.size() / 4);
@@ -59,6 +64,74 @@ TEST(EquivalentWeights, SmoothingDividesHereAndMultipliesThere) {
       ASSERT_EQ(new_down[i * inner + row], down[i * inner + row] * s[row]);
     }
   }
+}
+
+const std::string kLayer = "model.layers.0.", kAttends = "model.layers.7.";
+
+// The tensor before and after.
+std::array<std::vector<float>, 2> BothOfFlash(const EquivalentWeights& after, const std::string& name) {
+  const EquivalentWeights none{.changes = {{name, {.source = name}}}};
+  return {Written(none, name, "phi4flash"), Written(after, name, "phi4flash")};
+}
+
+// A LayerNorm's bias is divided as its weight; of x_proj only the rows that dt_proj reads; a head norm's weight in the
+// place of values, whose channels all heads share.
+TEST(EquivalentWeights, SmoothingDividesWhatAnInputIsLinearIn) {
+  const auto folder = GoldenFolder("phi4flash");
+  const ModelConfig config = LoadConfig(folder);
+  std::vector<LayerSmoothing> layers(static_cast<size_t>(config.layers));
+  layers[0][Site::kMambaInProjIn].assign(static_cast<size_t>(config.hidden), 2);
+  layers[0][Site::kMambaDtProjIn].assign(static_cast<size_t>(config.scan_rank), 4);
+  layers[7][Site::kOProjIn].assign(16, 1);
+  layers[7][Site::kOProjIn][3] = 8;
+  const EquivalentWeights smoothed = Smoothed(OpenSplit(folder, config), config, layers);
+  const auto expect = [&](const std::string& name, const std::function<float(size_t)>& factor) {
+    const auto [before, after] = BothOfFlash(smoothed, name);
+    ASSERT_EQ(before.size(), after.size());
+    for (size_t i = 0; i < before.size(); ++i) ASSERT_EQ(after[i], before[i] * factor(i)) << name << " " << i;
+  };
+  const auto channels = static_cast<size_t>(config.scan_channels), rank = static_cast<size_t>(config.scan_rank);
+  expect(kLayer + "input_layernorm.weight", [](size_t) { return 0.5f; });
+  expect(kLayer + "input_layernorm.bias", [](size_t) { return 0.5f; });
+  expect(kLayer + "attn.in_proj.weight", [](size_t) { return 2.0f; });
+  expect(kLayer + "attn.x_proj.weight", [&](size_t i) { return i / channels < rank ? 0.25f : 1.0f; });
+  expect(kLayer + "attn.dt_proj.weight", [](size_t) { return 4.0f; });
+  expect(kAttends + "attn.inner_cross_attn.subln.weight", [](size_t i) { return i == 3 ? 0.125f : 1.0f; });
+  expect(kAttends + "attn.out_proj.weight", [](size_t i) { return i % 16 == 3 ? 8.0f : 1.0f; });
+}
+
+// The rotation of a stream that LayerNorms read keeps its mean: that of a token's embedding, and of what a layer adds.
+TEST(EquivalentWeights, RotationKeepsTheMeanThatNormsSubtract) {
+  const auto folder = GoldenFolder("phi4flash");
+  const ModelConfig config = LoadConfig(folder);
+  const EquivalentWeights rotated = Rotated(OpenSplit(folder, config), config, 1);
+  const auto hidden = static_cast<size_t>(config.hidden);
+  const auto [embedding, new_embedding] = BothOfFlash(rotated, "model.embed_tokens.weight");
+  ASSERT_EQ(new_embedding.size(), embedding.size());
+  EXPECT_NE(new_embedding, embedding);
+  for (size_t i = 0; i < embedding.size(); i += hidden) {
+    double sum = 0, new_sum = 0, size = 0;
+    for (size_t j = 0; j < hidden; ++j) {
+      sum += embedding[i + j], new_sum += new_embedding[i + j];
+      size += std::fabs(embedding[i + j]);
+    }
+    ASSERT_NEAR(new_sum, sum, 1e-6 * size);
+  }
+  EXPECT_THAT(Written(rotated, kLayer + "input_layernorm.weight", "phi4flash"), testing::Each(1.0f));
+  EXPECT_THAT(Written(rotated, kAttends + "attn.inner_cross_attn.subln.weight", "phi4flash"), testing::Each(1.0f));
+}
+
+// The norm's bias would be divided by it.
+TEST(EquivalentWeights, ANormOfZeroWithABiasIsRefused) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder("phi4flash"));
+  checkpoint.tensors.at("model.layers.3.post_attention_layernorm.weight").SetBits(9, 0);
+  checkpoint.Write(folder / "m");
+  const ModelConfig config = LoadConfig(folder / "m");
+  EXPECT_THAT([&] { Rotated(OpenSplit(folder / "m", config), config, 1); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "hadamard, tensor 'model.layers.3.post_attention_layernorm.weight': got 0 at index 9, expected "
+                  "weights by which the norm's bias can be divided; try another method")));
 }
 
 // A rotation keeps every norm, and every entry changes; norms' weights become 1.

@@ -36,9 +36,16 @@ TEST(ScaledInput, HeadsThatShareAValueShareFactors) {
   EXPECT_THAT(FactorOf(Site::kDownProjIn, 3, Config("llama-gqa")), testing::ElementsAre(0, 1, 2));
 }
 
+// phi4flash: four heads of 16 channels, which the same weights of a head norm scale.
+TEST(ScaledInput, HeadsBehindANormShareItsFactors) {
+  const std::vector<int64_t> factor = FactorOf(Site::kOProjIn, 64, Config("phi4flash"));
+  ASSERT_EQ(factor.size(), 64u);
+  for (size_t i = 0; i < factor.size(); ++i) EXPECT_EQ(factor[i], static_cast<int64_t>(i % 16));
+}
+
 TEST(ScaledInput, AFamilyWithoutIsRefusedByName) {
-  EXPECT_THAT(Call([] { RequireScaledInputs(FamilyOf(Config("phi4flash")), "awq"); }),
-              testing::ThrowsMessage<Error>(testing::HasSubstr("awq: got a phi4flash model")));
+  EXPECT_THAT(Call([] { RequireScaledInputs(FamilyOf(Config("clip-text")), "awq"); }),
+              testing::ThrowsMessage<Error>(testing::HasSubstr("awq: got a clip_text_model model")));
   EXPECT_NO_THROW(RequireScaledInputs(FamilyOf(Config("llama-gqa")), "awq"));
 }
 

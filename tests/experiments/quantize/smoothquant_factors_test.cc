@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "experiments/model/family.h"
+#include "experiments/quantize/scaled_input.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
@@ -24,7 +25,9 @@ StatisticsSet Seen(const Model& model) {
   StatisticsSet seen;
   for (int layer = 0; layer < model.config().layers; ++layer) {
     for (const Site site : FamilyOf(model.config()).smoothed) {
-      const auto channels = static_cast<size_t>(site == Site::kDownProjIn ? model.config().ffn : model.config().hidden);
+      const std::vector<LinearLayer> readers = LayersWithInput(site, model.config(), layer);
+      if (readers.empty()) continue;
+      const auto channels = static_cast<size_t>(ShapeOf(readers.front().place->weight, model.config()).in);
       SiteStatistics& s =
           seen.sites.try_emplace(SiteKey{.site = site, .layer = layer}, seen.Sums(site).size()).first->second;
       s.channel_absmax.assign(channels, 0.5f);
@@ -50,6 +53,25 @@ TEST(Smoothing, FactorsFollowFromStatistics) {
   const auto half = SmoothingOf(model, Seen(model), 0.5)[0].at(Site::kDownProjIn);
   EXPECT_NEAR(half[0], std::sqrt(2.0f * of_weights[0]), 1e-5f * half[0]);
   EXPECT_NEAR(half[1], std::sqrt(0.5f * of_weights[1]), 1e-5f * half[1]);
+}
+
+// Layers of other kinds lack the input, and need no statistics of it.
+TEST(Smoothing, EachKindOfLayerHasItsOwnInputs) {
+  const Model model(GoldenFolder("phi4flash"));
+  const std::vector<LayerSmoothing> layers = SmoothingOf(model, Seen(model), 1.0);
+  const auto inputs = [&](size_t layer) {
+    std::vector<Site> sites;
+    for (const auto& [site, s] : layers[layer]) sites.push_back(site);
+    return sites;
+  };
+  using testing::UnorderedElementsAre;
+  EXPECT_THAT(inputs(0),
+              UnorderedElementsAre(Site::kMambaInProjIn, Site::kMambaDtProjIn, Site::kGateProjIn, Site::kDownProjIn));
+  EXPECT_THAT(inputs(6), UnorderedElementsAre(Site::kGmuInProjIn, Site::kGateProjIn, Site::kDownProjIn));
+  for (const size_t attends : {1u, 7u})  // its own keys, and shared ones
+    EXPECT_THAT(inputs(attends),
+                UnorderedElementsAre(Site::kQProjIn, Site::kOProjIn, Site::kGateProjIn, Site::kDownProjIn));
+  EXPECT_EQ(layers[7].at(Site::kOProjIn).size(), 16u);
 }
 
 TEST(Smoothing, InputsWithoutStatisticsAreRefused) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <utility>
+
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -32,6 +35,35 @@ TEST(ChannelRotation, TheLearnedOneComesSecond) {
     for (size_t i = 0; i < kN; ++i) sum += double{first[i]} * q[i * kN + j];
     EXPECT_EQ(y[j], static_cast<float>(sum));
   }
+}
+
+// The vector of ones stays, so the mean does, and lengths do; an outlier is spread over all channels.
+TEST(ChannelRotation, OneThatKeepsTheMean) {
+  for (const int64_t n : {1, 2, 12, 64}) {
+    const ChannelRotation rotation = ChannelRotation::KeepingTheMean(Hadamard(n, 3));
+    const auto turned = [&](std::vector<float> x) {
+      rotation.Rotate(x.data(), x.data());
+      return x;
+    };
+    const auto sum_and_squares = [](const std::vector<float>& x) {
+      double sum = 0, squares = 0;
+      for (const float value : x) sum += value, squares += double{value} * value;
+      return std::pair(sum, squares);
+    };
+    for (const float one : turned(std::vector<float>(static_cast<size_t>(n), 1.0f))) EXPECT_NEAR(one, 1, 1e-6);
+    const std::vector<float> x = RandomNormal(n, 1), y = turned(x);
+    const auto [sum, squares] = sum_and_squares(x);
+    const auto [new_sum, new_squares] = sum_and_squares(y);
+    // Each channel is rounded to f32 twice.
+    EXPECT_NEAR(new_sum, sum, 2e-7 * static_cast<double>(n) * std::sqrt(squares)) << n;
+    EXPECT_NEAR(new_squares, squares, 1e-6 * squares) << n;
+    EXPECT_EQ(y == x, n == 1);
+  }
+  std::vector<float> outlier(64);
+  outlier[5] = 1;
+  const ChannelRotation rotation = ChannelRotation::KeepingTheMean(Hadamard(64, 3));
+  rotation.Rotate(outlier.data(), outlier.data());
+  for (const float x : outlier) EXPECT_LT(std::fabs(x), 0.3);  // 1/8 from the Hadamard matrix
 }
 
 }  // namespace

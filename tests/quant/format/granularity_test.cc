@@ -13,6 +13,7 @@ TEST(Granularity, NamesAreAsDocumented) {
   EXPECT_EQ(Name({Kind::kHead}), "head");
   EXPECT_EQ(Name({Kind::kRow}), "row");
   EXPECT_EQ(Name({Kind::kToken}), "token");
+  EXPECT_EQ(Name({Kind::kHeads}), "heads");
   EXPECT_EQ(Name({Kind::kChannel}), "channel");
   EXPECT_EQ(Name({Kind::kGroup, 64}), "group64");
   EXPECT_EQ(Name({Kind::kBlock, 1}), "block1");
@@ -21,7 +22,7 @@ TEST(Granularity, NamesAreAsDocumented) {
 }
 
 TEST(Granularity, ParsesWhatItNames) {
-  for (const Kind kind : {Kind::kTensor, Kind::kHead, Kind::kRow, Kind::kToken, Kind::kChannel}) {
+  for (const Kind kind : {Kind::kTensor, Kind::kHead, Kind::kRow, Kind::kToken, Kind::kHeads, Kind::kChannel}) {
     EXPECT_EQ(ParseGranularity(Name({kind})), Granularity{kind});
   }
   for (const Kind kind : {Kind::kGroup, Kind::kBlock, Kind::kBlockChannel}) {

@@ -43,6 +43,7 @@ TEST(SiteClass, AGroupIsOfOneClass) {
 TEST(SiteClass, AScalePerHeadNeedsHeads) {
   for (const SiteInfo& info : kSites) {
     EXPECT_TRUE(!Admits(info.site, Kind::kHead) || ClassOf(info.site).dimensions.contains('h')) << info.name;
+    EXPECT_EQ(Admits(info.site, Kind::kHeads), info.site == Site::kLambda || info.site == Site::kAttnGate) << info.name;
   }
 }
 

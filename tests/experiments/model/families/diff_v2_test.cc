@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <mutex>
 
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
@@ -86,6 +88,57 @@ TEST(DiffV2Test, PlansSimulateAndExecuteIt) {
   Model other(GoldenFolder("diffllama-mha"));
   EXPECT_THAT(Call([&] { PlanRun(Plan::Parse("lambda=u8/head"), Carrying::kSimulated, ModelSitesOf(other)); }),
               ThrowsMessage<Error>(HasSubstr("got lambda, expected a site of this diffllama model, which has none")));
+}
+
+// lambda of every token and head, by rows of the batch.
+class LambdaWatch : public SiteVisitor {
+ public:
+  bool Wants(Site site, std::optional<int> layer) const override { return site == Site::kLambda && layer == 1; }
+  void Visit(const SiteBlock& block, int) override {
+    const std::lock_guard lock(mutex_);
+    for (int64_t r = 0; r < block.rows; ++r) seen[{block.batch_row + r, *block.head}] = block.Row(r)[0];
+  }
+  std::map<std::pair<int64_t, int>, double> seen;
+
+ private:
+  std::mutex mutex_;
+};
+
+// One scale for a token's heads, those of a rule: the largest is a code of 15, the others the nearest multiples of a
+// fifteenth of it. A token's scale depends on no other token, so texts may share their beginning.
+TEST(DiffV2Test, OneScaleForATokensHeads) {
+  Model model(GoldenFolder(kName));
+  TokenBatch batch;
+  batch.Add(0, GoldenRows(kName)[0]);
+  batch.Add(1, std::vector<int32_t>{3, 8, 5});
+  for (const std::vector<int32_t>& branch : {std::vector{7, 9}, std::vector{2, 11, 4}}) batch.AddBranch(branch);
+  PlanRun run(Plan::Parse("lambda=u4/heads,lambda[h1,h3]=u4/heads"), Carrying::kSimulated, ModelSitesOf(model));
+  EXPECT_FALSE(run.LooksAhead());
+  LambdaWatch before, after;
+  std::vector<SiteVisitor*> visitors{&before};
+  const SiteVisitors quantizers = run.Begin(model);
+  visitors.insert(visitors.end(), quantizers.begin(), quantizers.end());
+  visitors.push_back(&after);
+  model.Forward(batch, visitors);
+  ASSERT_EQ(std::ssize(before.seen), batch.Rows() * 4);
+  int changed = 0;
+  for (const auto& [place, x] : before.seen) {
+    const auto [token, head] = place;
+    const double scale = std::max(before.seen.at({token, head % 2}), before.seen.at({token, head % 2 + 2})) / 15;
+    const double y = after.seen.at(place), code = y / scale;
+    EXPECT_NEAR(code, std::round(code), 1e-5) << token << " " << head;  // f32's rounding, 15 times
+    EXPECT_LE(std::fabs(y - x), scale / 2 * (1 + 1e-5));
+    changed += std::fabs(y - x) > 1e-3 * scale;
+  }
+  EXPECT_GT(changed, std::ssize(before.seen) / 4);  // at most one of two heads has the largest
+  const auto refused = [&](const char* plan) {
+    return Call([&, plan] { PlanRun(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model)); });
+  };
+  EXPECT_THAT(refused("lambda=u4/heads+mse"),
+              ThrowsMessage<Error>(HasSubstr("got a clip with one scale for a token's heads, expected their largest "
+                                             "magnitude; try it without +p and +mse")));
+  EXPECT_THAT(refused("lambda=u4/heads+static"), ThrowsMessage<Error>(HasSubstr("got +static with a scale per heads")));
+  EXPECT_THAT(refused("head_out=int8/heads"), ThrowsMessage<Error>(HasSubstr("heads")));
 }
 
 TEST(DiffV2Test, QuantizedByEveryMethod) {

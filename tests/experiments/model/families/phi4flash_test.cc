@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <mutex>
+
 #include "experiments/model/family.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
@@ -12,6 +16,8 @@
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
+#include "quant/file/quantized_checkpoint.h"
+#include "tests/support/calibrated_job.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
@@ -300,6 +306,77 @@ TEST(Phi4FlashTest, QuantizedFilesHoldEveryKindOfWeight) {
   EXPECT_EQ(CheckpointFiles(folder / "m").names(), CheckpointFiles(GoldenFolder(kName)).names());
   Model exported(folder / "m");
   EXPECT_EQ(LogitsOf(exported, GoldenBatch(kName)), LogitsOf(quantized, GoldenBatch(kName)));
+}
+
+// The largest magnitude at a site, in all layers that have it, over the root of the mean square.
+class PeakOf : public SiteVisitor {
+ public:
+  explicit PeakOf(Site site) : site_(site) {}
+  bool Wants(Site site, std::optional<int>) const override { return site == site_; }
+  void Visit(const SiteBlock& block, int) override {
+    const std::lock_guard lock(mutex_);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      for (const float x : block.Row(r))
+        largest_ = std::max(largest_, std::fabs(x)), squares_ += double{x} * x, ++count_;
+    }
+  }
+  double Ratio() const { return largest_ / std::sqrt(squares_ / count_); }
+
+ private:
+  Site site_;
+  std::mutex mutex_;
+  float largest_ = 0;
+  double squares_ = 0, count_ = 0;
+};
+
+// A channel of the stream that is 32 times as large as it was: a rotation spreads it over all, scaling moves it into
+// weights, for every input behind a norm.
+TEST(Phi4FlashTest, OutliersMove) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder(kName));
+  EditedCheckpoint::Tensor& embedding = checkpoint.tensors.at("model.embed_tokens.weight");
+  for (size_t i = 3; i < size_t{151} * 64; i += 64)
+    embedding.SetBits(i, std::bit_cast<uint32_t>(32 * embedding.Value(i)));
+  checkpoint.Write(folder / "m");
+  const auto peaks = [&](const std::filesystem::path& path) {
+    Model model(path);
+    std::vector<double> ratios;
+    for (const Site site : {Site::kMambaInProjIn, Site::kGmuInProjIn, Site::kQProjIn, Site::kGateProjIn}) {
+      PeakOf peak(site);
+      SiteVisitor* const visitors[] = {&peak};
+      model.Forward(GoldenBatch(kName), visitors);
+      ratios.push_back(peak.Ratio());
+    }
+    return ratios;
+  };
+  const std::vector<double> stored = peaks(folder / "m");
+  for (const char* method : {"hadamard", "smoothquant:0.5"}) {
+    QuantizeJob job = Calibrated(method, kName, "", folder);
+    job.model = folder / "m";
+    Quantize(job, {});
+    const std::vector<double> moved = peaks(job.out);
+    for (size_t i = 0; i < stored.size(); ++i)
+      EXPECT_LT(moved[i], 0.85 * stored[i]) << method << " " << i << " " << stored[i];
+  }
+}
+
+// Every way to other weights, and codes of them: the file opens as a model, about as close to the stored one as codes
+// of the weights as they are; gptq adds what it fits to other text.
+TEST(Phi4FlashTest, QuantizedByEveryMethod) {
+  const TemporaryFolder folder;
+  Model stored(GoldenFolder(kName));
+  const std::vector<float> exact = LogitsOf(stored, GoldenBatch(kName));
+  for (const char* method :
+       {"rtn", "gptq", "smoothquant+rtn", "smoothquant:0.5+gptq", "awq+gptq", "hadamard+rtn", "hadamard+gptaq"}) {
+    Quantize(Calibrated(method, kName, "weights=int8/channel", folder), {});
+    EXPECT_EQ(QuantizedCheckpoint(folder / "g.h5").provenance().method, method);
+    Model quantized(folder / "g.h5");
+    const std::vector<float> logits = LogitsOf(quantized, GoldenBatch(kName));
+    double lost = 0, all = 0;
+    for (size_t i = 0; i < exact.size(); ++i) lost += std::pow(logits[i] - exact[i], 2), all += std::pow(exact[i], 2);
+    EXPECT_LT(lost, 0.15 * 0.15 * all) << method;
+    EXPECT_GT(lost, 0) << method;
+  }
 }
 
 }  // namespace
