@@ -6,7 +6,8 @@ measurements of time and memory (CHECKPOINTS.md), a tensor at a time. Needs nump
     python3 results/random_checkpoint.py SHAPE FOLDER [LAYERS]
 
 SHAPE: diffllama-1.2b, qwen3-3b, llama-7b or phi4flash-3.8b; LAYERS: instead of all. With the embedded pair's
-tokenizer: diffllama-14m, for long contexts, and llama-57m, the shape of `tare bench forward`, for other programs' benches.
+tokenizer: diffllama-14m, for long contexts, and llama-57m, the shape of `tare bench forward`, for other programs'
+benches.
 """
 import json
 import math

@@ -37,10 +37,10 @@ Sharing SharingOf(const Rule& rule, int64_t width) {
   }
 }
 
-// Bits of the scales, and what stands beside each; of a byte in MX and NVFP4.
-double ScaleBits(const FormatInfo& info, double of_f32) {
+// Bits of the scales, and what stands beside each; of a byte in MX and NVFP4. Caches hold a zero point as a minimum.
+double ScaleBits(const FormatInfo& info, double of_f32, bool of_cache) {
   double bits = info.scale == ScaleType::kF32 ? of_f32 : 8;
-  if (info.range == CodeRange::kZero) bits += info.bits;
+  if (info.range == CodeRange::kZero) bits += of_cache ? of_f32 : info.bits;
   if (info.range == CodeRange::kMin || info.range == CodeRange::kMean) bits += of_f32;
   return bits;
 }
@@ -49,12 +49,13 @@ double ScaleBits(const FormatInfo& info, double of_f32) {
 double BitsOf(const Rule* rule, int64_t width) {
   if (rule == nullptr || !HasCodes(rule->format)) return kUnquantized;
   const FormatInfo& info = Info(rule->format);
-  const double of_f32 = IsCache(rule->sites.front()) ? 32 : kUnquantized;
+  const bool of_cache = IsCache(rule->sites.front());
+  const double of_f32 = of_cache ? 32 : kUnquantized;
   const auto [row, group] = SharingOf(*rule, width);
   const std::optional<double>& percent = rule->options.outliers;
   double beside = 0;  // bits of a row beside its codes
   for (int64_t first = 0; first < row; first += group) {
-    beside += ScaleBits(info, of_f32);
+    beside += ScaleBits(info, of_f32, of_cache);
     if (percent) beside += kOutlier * static_cast<double>(OutliersOf(std::min(group, row - first), *percent));
   }
   double bits = CodeBits(*rule) + (row == 0 ? 0 : beside / static_cast<double>(row));

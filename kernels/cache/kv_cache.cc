@@ -45,7 +45,8 @@ bool HasRounding(const CacheRules& rules) { return rules.k.format != Format::kF3
 
 CacheRules Checked(CacheRules rules) {
   for (const CacheRule& rule : {rules.k, rules.v}) {
-    if (!IsCached(rule.format)) Fail("cache: got {}, expected f32, bf16, int8, int6 or int4", Info(rule.format).name);
+    if (!IsCached(rule.format))
+      Fail("cache: got {}, expected f32, bf16, int8, int6, int4, int3 or int2", Info(rule.format).name);
   }
   if (rules.first < 0 || rules.last < 0)
     Fail("cache: got first {} and last {}, expected at least 0", rules.first, rules.last);
@@ -57,13 +58,18 @@ const Hadamard* RotationOf(const CacheRule& rule, int width) {
   return rule.hadamard ? &PlanRotation(width, *rule.hadamard) : nullptr;
 }
 
+// Of a value before it is rounded, and of the range that it may lie in, at most.
+float GrowthOf(const CacheRule& rule, int width) {
+  return (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (rule.HasMinima() ? 2.0f : 1.0f);
+}
+
 void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width,
-               const Hadamard* rotation) {
+               const CacheRule& rule) {
   if (x.tokens != tokens || x.heads != heads || x.width != width) {
     Fail("cache, {}: got {} tokens of {} heads of width {}, expected {} of {} of width {}", name, x.tokens, x.heads,
          x.width, tokens, heads, width);
   }
-  const float growth = rotation == nullptr ? 1.0f : std::sqrt(static_cast<float>(width));  // of a value, at most
+  const float growth = GrowthOf(rule, width);
   for (int64_t t = 0; t < tokens; ++t) {
     for (int h = 0; h < heads; ++h) {
       if (!std::isfinite(AbsMax(x.Row(t, h), static_cast<size_t>(width)) * growth))
@@ -212,8 +218,8 @@ void KvCache::RoundFullPages() {
 }
 
 void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const float>& v) {
-  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, k_rotation_);
-  CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, v_rotation_);
+  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, rules_.k);
+  CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, rules_.v);
   if (k.tokens == 0) return;
   ReadBackCutPage();
   const int64_t new_pages = (tokens_ + k.tokens + kPageTokens - 1) / kPageTokens - std::ssize(pages_);

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How 64 tokens of a key/value cache lie in memory: panels of 64 lanes, as the weights of
-// kernels/linear/packed_matrix.h lie. What a decoding query multiplies is side by side:
+// How 64 tokens of a key/value cache lie in memory: panels of 64 lanes (panel.h). What a decoding query multiplies is
+// side by side:
 //
 //   keys of a head      one panel: lane = token, inputs = channels (up to a multiple of 16)
 //   values of a head    ceil(width / 64) panels: lane = channel, inputs = the 64 tokens
 //
-// Inputs per record of 64 lanes, and where input r of lane l is, with u = code + 8 (int4), code + 32 (int6):
-//
-//   f32     256 bytes    1    float l
-//   bf16    256 bytes    2    bf16 2 l + r
-//   int8    256 bytes    4    byte 4 l + r
-//   int4    256 bytes    8    byte 4 l + r % 4: u in its low half for r < 4, in its high half else
-//   int6    768 bytes   16    low four bits of u as two records of int4; byte 512 + 4 l + r % 4 has the high two bits
-//                             of inputs r % 4, + 4, + 8, + 12 in bits 0, 2, 4, 6
-//
 // Codes have scales in f32 beside the head's panels: of tokens [64], or of channels [inputs of keys, or lanes of
-// values]. Scales of values, and of keys' channels, go into what the panels are multiplied by, so they lie before them;
-// scales of keys' tokens are factors of the products and lie after them. Keys of all heads are one piece of memory, and
+// values]; after them as many minima where the format has them, or zero points, as what code 0 stands for: -zero x
+// scale. Those of values, and of keys' channels, go into what the panels are multiplied by, so they lie before them;
+// those of keys' tokens are factors of the products and lie after them. Keys of all heads are one piece of memory, and
 // values another: decoding reads the keys of many pages, then their values, all of it straight on (measured:
 // NOTEBOOK.md).
 #pragma once
@@ -25,17 +17,13 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/cache/page_scales.h"
+#include "kernels/cache/panel.h"
 #include "quant/format/format.h"
 #include "quant/format/granularity.h"
 #include "quant/format/hadamard.h"
 
 namespace tare {
-
-// Those of the table above.
-constexpr bool IsCached(Format format) {
-  return format == Format::kF32 || format == Format::kBf16 || format == Format::kInt8 || format == Format::kInt6 ||
-         format == Format::kInt4;
-}
 
 // How keys, or values, are kept.
 struct CacheRule {
@@ -47,6 +35,8 @@ struct CacheRule {
   std::optional<RotatedRuns> hadamard = {};
 
   bool ByChannel() const { return HasCodes(format) && granularity.kind == Granularity::Kind::kChannel; }
+  // Whether what shares a scale also has a minimum: what code 0 stands for.
+  bool HasMinima() const { return HasOffset(format); }
 };
 
 // Of one layer. V of a head that is 2d wide is one head of width 2d.
@@ -57,13 +47,6 @@ struct CacheShape {
 };
 
 inline constexpr int kPageTokens = 64;
-inline constexpr int kPanelLanes = 64;
-
-// Bytes of a panel; inputs: a multiple of 16.
-int64_t PanelBytes(Format format, int64_t inputs);
-
-// The code, or the number, at (input, lane) of a panel: the layout once more, one value at a time.
-float ReadInput(Format format, const std::byte* panel, int input, int lane);
 
 // Offsets in bytes, from where a page's keys begin or its values; all are multiples of 64. Below, k and v are these
 // places.
@@ -79,13 +62,15 @@ class PageLayout {
   int KeyInputs() const { return (shape_.k_width + 15) / 16 * 16; }
   int ValuePanels() const { return (shape_.v_width + kPanelLanes - 1) / kPanelLanes; }
 
-  int64_t Key(int head) const { return head * key_bytes_ + (k_.ByChannel() ? key_scale_bytes_ : 0); }
+  int64_t Key(int head) const { return head * key_bytes_ + (k_.ByChannel() ? k_scales_.Bytes() : 0); }
   int64_t KeyScales(int head) const {
-    return (head + 1) * key_bytes_ - (k_.ByChannel() ? key_bytes_ : key_scale_bytes_);
+    return (head + 1) * key_bytes_ - (k_.ByChannel() ? key_bytes_ : k_scales_.Bytes());
   }
-  int64_t KeyBytes() const { return shape_.k_heads * key_bytes_; }  // of all heads, scales among them
+  int64_t KeyMinima(int head) const { return KeyScales(head) + k_scales_.Minima(); }  // where k.HasMinima()
+  int64_t KeyBytes() const { return shape_.k_heads * key_bytes_; }                    // of all heads, scales among them
   int64_t ValueScales(int head) const { return head * value_bytes_; }
-  int64_t Value(int head) const { return ValueScales(head) + value_scale_bytes_; }
+  int64_t ValueMinima(int head) const { return ValueScales(head) + v_scales_.Minima(); }  // where v.HasMinima()
+  int64_t Value(int head) const { return ValueScales(head) + v_scales_.Bytes(); }
   int64_t ValueBytes() const { return shape_.v_heads * value_bytes_; }
   int64_t Bytes() const { return KeyBytes() + ValueBytes(); }
 
@@ -109,6 +94,9 @@ class PageLayout {
   int64_t ValuePanel(int head, int channel) const {
     return Value(head) + channel / kPanelLanes * PanelBytes(v_.format, kPageTokens);
   }
+  // A row of codes, or of numbers, as they are.
+  void WriteValueRow(std::byte* v, int token, int head, const float* kept) const;
+  void ReadValueRow(const std::byte* v, int token, int head, float* kept) const;
   void WriteKeyChannel(std::byte* k, int channel, int head, const float* column) const;
   void WriteValueChannel(std::byte* v, int channel, int head, const float* column) const;
   void WriteKeysOfHead(std::byte* k, int head, const PageLayout& plain, const std::byte* from) const;
@@ -116,8 +104,8 @@ class PageLayout {
 
   CacheShape shape_;
   CacheRule k_, v_;
-  int64_t key_scale_bytes_, value_scale_bytes_;  // of a head
-  int64_t key_bytes_, value_bytes_;              // of a head, scales among them
+  PageScales k_scales_, v_scales_;   // of a head
+  int64_t key_bytes_, value_bytes_;  // of a head, scales among them
 };
 
 }  // namespace tare

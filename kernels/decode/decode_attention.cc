@@ -114,9 +114,12 @@ void LoadFactor(const Unit& u, const Part& part, int head, const float* d, float
   factor = {.x = d, .y = y};
   if (!HasCodes(layout.v().format)) return;
   const auto* scales = reinterpret_cast<const float*>(part.v + layout.ValueScales(head));
-  const bool by_channel = layout.v().ByChannel();
+  const auto* minima = reinterpret_cast<const float*>(part.v + layout.ValueMinima(head));
+  const bool by_channel = layout.v().ByChannel(), has_minima = layout.v().HasMinima();
   ToPlanes(d, by_channel ? nullptr : scales, inputs, u.x.d_high + i * kPageTokens, u.x.d_low + i * kPageTokens, factor);
   if (by_channel) factor.lane_scales = scales;
+  if (by_channel && has_minima) factor.lane_minima = minima;
+  if (!by_channel && has_minima) factor.beside = CentreSum(layout.v().format, d, scales, minima, inputs);
 }
 
 // The group's differences times the part's values.

@@ -31,9 +31,23 @@ void GroupQueries::LoadPlanes(int64_t i, const float* weights) const {
   ToPlanes(x_.q + i * inputs_, weights, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, factor);
 }
 
-// Scales per channel are the page's: they go into the queries.
-void GroupQueries::WeighQueries(const std::byte* scales, int64_t begin, int64_t end) const {
-  for (int64_t i = begin; i < end; ++i) LoadPlanes(i, reinterpret_cast<const float*>(scales));
+// Scales per channel are the page's: they go into the queries, and minima become one number for all its keys. Scales of
+// tokens are left to the softmax, but beside minima, which are added to what they have multiplied.
+void GroupQueries::WeighQueries(const Part& part, int head, int64_t begin, int64_t end) const {
+  const PageLayout& layout = *part.layout;
+  const CacheRule& rule = layout.k();
+  if (!rule.ByChannel() && !rule.HasMinima()) return;
+  const auto* scales = reinterpret_cast<const float*>(part.k + layout.KeyScales(head));
+  const auto* minima = reinterpret_cast<const float*>(part.k + layout.KeyMinima(head));
+  for (int64_t i = begin; i < end; ++i) {
+    if (rule.ByChannel()) {
+      LoadPlanes(i, scales);
+      if (rule.HasMinima()) x_.keys[i].beside = CentreSum(rule.format, x_.q + i * inputs_, scales, minima, inputs_);
+    } else {
+      x_.keys[i].lane_scales = scales;
+      x_.keys[i].lane_minima = minima;
+    }
+  }
 }
 
 // Keys before rotary as they count, in f32.
@@ -60,7 +74,7 @@ void GroupQueries::Multiply(const Part& part, int64_t page) const {
       MultiplyTurned(part, page, head, factors);
       continue;
     }
-    if (layout.k().ByChannel()) WeighQueries(part.k + layout.KeyScales(head), i * queries, end * queries);
+    WeighQueries(part, head, i * queries, end * queries);
     PanelProduct({layout.k().format, part.k + layout.Key(head), layout.KeyInputs()}, factors, BestReadHint());
   }
 }
@@ -74,7 +88,9 @@ KeyRange GroupQueries::Visible(const Part& part, int64_t page, int64_t query) co
 
 PartLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const {
   const PageLayout& layout = *part.layout;
-  const bool by_token = HasCodes(layout.k().format) && !layout.k().ByChannel() && !s_.cache->KeysBeforeRotary();
+  const CacheRule& rule = layout.k();
+  const bool by_token =
+      HasCodes(rule.format) && !rule.ByChannel() && !rule.HasMinima() && !s_.cache->KeysBeforeRotary();
   const std::byte* scales = part.k + layout.KeyScales(group_.rows[i / s_.q.tokens].k);
   return {.products = x_.logits + i * kPageTokens,
           .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,

@@ -11,6 +11,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/attention/row_exp2-inl.h"
+#include "kernels/decode/ordered_sum-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
@@ -32,28 +33,13 @@ HWY_INLINE hn::Mask<DF> In(const KeyRange& keys, int i) {
                                       hn::Lt(key, hn::Set(di, static_cast<int32_t>(keys.end)))));
 }
 
-// Of lanes j and j + n / 2, until one is left.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE float SumByHalves(D, V x) {
-  if constexpr (HWY_MAX_LANES_D(D) == 1) {
-    return hn::GetLane(x);
-  } else {
-    const hn::Half<D> half;
-    return SumByHalves(half, hn::Add(hn::LowerHalf(half, x), hn::UpperHalf(half, x)));
-  }
-}
-
-// Sums of x[i] over i = j (mod 16), (x[j] + x[j + 16]) + (x[j + 32] + x[j + 48]), then j with j + 8, + 4, + 2, + 1: in
-// one order, whatever the vectors' width.
+// Sums of x[i] over i = j (mod 16), (x[j] + x[j + 16]) + (x[j + 32] + x[j + 48]), then of these: in one order.
 HWY_INLINE float SumOf(const VF (&x)[kVectors]) {
   constexpr int kOf16 = 16 / kLanes;
   VF sums[kOf16];
   for (int j = 0; j < kOf16; ++j)
     sums[j] = hn::Add(hn::Add(x[j], x[j + kOf16]), hn::Add(x[j + 2 * kOf16], x[j + 3 * kOf16]));
-  for (int n = kOf16 / 2; n > 0; n /= 2) {
-    for (int j = 0; j < n; ++j) sums[j] = hn::Add(sums[j], sums[j + n]);
-  }
-  return SumByHalves(DF(), sums[0]);
+  return SumOfSixteen(DF(), sums);
 }
 
 // What is not seen: -inf less the largest, or less itself, which is NaN; both give 0.

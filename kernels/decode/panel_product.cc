@@ -13,6 +13,7 @@
 #define HWY_TARGET_INCLUDE "kernels/decode/panel_product.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/decode/ordered_sum-inl.h"
 #include "kernels/linear/panel_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -43,11 +44,30 @@ HWY_INLINE void Fetch(const uint8_t* w, int64_t bytes, ReadHint hint) {
   }
 }
 
+// Adds the sums of both planes to lanes from `at` on, by their scales and centres.
+template <int kMiddle>
+HWY_INLINE void AddSums(const PanelFactor& x, int64_t at, VI high, VI low) {
+  const DF d;
+  VF scale = hn::Set(d, x.scale), high_scale = hn::Set(d, 128 * x.scale), centres = hn::Set(d, x.beside);
+  if (x.lane_scales != nullptr) {
+    const VF of_lanes = hn::Load(d, x.lane_scales + at);
+    scale = hn::Mul(scale, of_lanes), high_scale = hn::Mul(high_scale, of_lanes);
+    if (x.lane_minima != nullptr) {
+      const VF centre =
+          hn::Add(hn::Load(d, x.lane_minima + at), hn::Mul(of_lanes, hn::Set(d, static_cast<float>(kMiddle))));
+      const float of_inputs = static_cast<float>(128 * x.high_sum + x.low_sum) * x.scale;
+      centres = hn::Add(centres, hn::Mul(centre, hn::Set(d, of_inputs)));
+    }
+  }
+  VF sum = hn::Add(hn::Load(d, x.y + at), hn::Mul(hn::ConvertTo(d, high), high_scale));
+  sum = hn::Add(sum, hn::Mul(hn::ConvertTo(d, low), scale));
+  hn::Store(hn::Add(sum, centres), d, x.y + at);
+}
+
 // Adds a panel's products with kCount vectors, in two planes, to y [64] of each from offset `first`.
 template <class Bits, int kCount>
 HWY_INLINE void Codes(const uint8_t* w, int64_t inputs, const PanelFactor* x, int64_t first, ReadHint hint) {
   const DI di;
-  const DF d;
   for (int64_t lane = 0; lane < kPanelLanes; lane += kVectors * kLanes) {
     VI high[kCount][kVectors], low[kCount][kVectors];
     for (int i = 0; i < kCount; ++i) {
@@ -61,7 +81,7 @@ HWY_INLINE void Codes(const uint8_t* w, int64_t inputs, const PanelFactor* x, in
       if (lane == 0) Fetch(record, Bits::kRecordBytes, hint);
       for (int v = 0; v < kVectors; ++v) {
         hn::Vec<D8> codes[Bits::kGroups];
-        Bits::Unpack(D8(), record + 4 * lane + v * kBytes, codes);
+        Bits::Unpack(D8(), record, 4 * lane + v * kBytes, codes);
         for (int g = 0; g < Bits::kGroups; ++g) {
           for (int i = 0; i < kCount; ++i)
             FourInputs<DI>(x[i].high + r + 4 * g, x[i].low + r + 4 * g).Accumulate(codes[g], high[i][v], low[i][v]);
@@ -69,16 +89,7 @@ HWY_INLINE void Codes(const uint8_t* w, int64_t inputs, const PanelFactor* x, in
       }
     }
     for (int i = 0; i < kCount; ++i) {
-      for (int v = 0; v < kVectors; ++v) {
-        const int64_t at = first + lane + v * kLanes;
-        VF scale = hn::Set(d, x[i].scale), high_scale = hn::Set(d, 128 * x[i].scale);
-        if (x[i].lane_scales != nullptr) {
-          const VF of_lanes = hn::Load(d, x[i].lane_scales + at);
-          scale = hn::Mul(scale, of_lanes), high_scale = hn::Mul(high_scale, of_lanes);
-        }
-        const VF sum = hn::Add(hn::Load(d, x[i].y + at), hn::Mul(hn::ConvertTo(d, high[i][v]), high_scale));
-        hn::Store(hn::Add(sum, hn::Mul(hn::ConvertTo(d, low[i][v]), scale)), d, x[i].y + at);
-      }
+      for (int v = 0; v < kVectors; ++v) AddSums<Bits::kOffset>(x[i], first + lane + v * kLanes, high[i][v], low[i][v]);
     }
   }
 }
@@ -144,7 +155,7 @@ void FloatPanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint 
 }
 
 void Products(const Panels* p, const PanelFactor* x, int64_t count, ReadHint hint) {
-  switch (p->format) {
+  switch (WithoutRange(p->format)) {
     case Format::kF32:
       return FloatPanels<OneFloat>(*p, x, count, hint);
     case Format::kBf16:
@@ -155,6 +166,10 @@ void Products(const Panels* p, const PanelFactor* x, int64_t count, ReadHint hin
       return CodePanels<SixBits>(*p, x, count, hint);
     case Format::kInt4:
       return CodePanels<FourBits>(*p, x, count, hint);
+    case Format::kInt3:
+      return CodePanels<ThreeBits>(*p, x, count, hint);
+    case Format::kInt2:
+      return CodePanels<TwoBits>(*p, x, count, hint);
     default:
       TARE_CHECK(false);
   }
@@ -189,6 +204,22 @@ void Planes(const float* x, const float* weights, int64_t count, int8_t* high, i
   factor->low_sum = hn::ReduceSum(di, low_sum);
 }
 
+// In 16 parts, input i in part i % 16.
+void Centres(const float* x, const float* scales, const float* minima, float middle, int64_t count, float* sum) {
+  const DF d;
+  constexpr int64_t kParts = 16 / kLanes;
+  VF sums[kParts];
+  for (VF& part : sums) part = hn::Zero(d);
+  for (int64_t i = 0; i < count; i += 16) {
+    for (int64_t j = 0; j < kParts; ++j) {
+      const int64_t at = i + j * kLanes;
+      const VF centre = hn::Add(hn::Load(d, minima + at), hn::Mul(hn::Load(d, scales + at), hn::Set(d, middle)));
+      sums[j] = hn::Add(sums[j], hn::Mul(hn::Load(d, x + at), centre));
+    }
+  }
+  *sum = SumOfSixteen(d, sums);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
@@ -198,12 +229,20 @@ namespace tare {
 
 HWY_EXPORT(Products);
 HWY_EXPORT(Planes);
+HWY_EXPORT(Centres);
 
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor) {
   TARE_CHECK(count % 16 == 0);
   factor.high = high;
   factor.low = low;
   HWY_DYNAMIC_DISPATCH(Planes)(x, weights, count, high, low, &factor);
+}
+
+float CentreSum(Format format, const float* x, const float* scales, const float* minima, int64_t count) {
+  TARE_CHECK(count % 16 == 0);
+  float sum;
+  HWY_DYNAMIC_DISPATCH(Centres)(x, scales, minima, static_cast<float>(MiddleOf(format)), count, &sum);
+  return sum;
 }
 
 void PanelProduct(const Panels& panels, std::span<const PanelFactor> factors, ReadHint hint) {

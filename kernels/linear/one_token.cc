@@ -40,7 +40,7 @@ template <class Format>
 HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, Sums& s) {
   for (int v = 0; v < kVectors; ++v) {
     hn::Vec<D8> codes[Format::kGroups];
-    Format::Unpack(D8(), w + v * kBytes, codes);
+    Format::Unpack(D8(), w, v * kBytes, codes);
     for (int g = 0; g < Format::kGroups; ++g)
       FourInputs<DI>(high + 4 * g, low + 4 * g).Accumulate(codes[g], s.high[v], s.low[v]);
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes of a panel (packed_matrix.h) as unsigned bytes in registers: one vector of a record's lanes becomes kGroups
-// vectors with 4 inputs per lane, as u8 x s8 instructions take them, each code raised by kOffset. Also the 8-bit
-// integers that such a vector is multiplied by: x = 128 high + low.
+// Codes of a panel (packed_matrix.h, and kernels/cache/panel.h, which has those of three and two bits too) as unsigned
+// bytes in registers: one vector of a record's lanes becomes kGroups vectors with 4 inputs per lane, as u8 x s8
+// instructions take them, each code raised by kOffset. `at`: of the first lane, times 4. Also the 8-bit integers that
+// such a vector is multiplied by: x = 128 high + low.
 #include <cstdint>
 #include <cstring>
 
@@ -38,9 +39,9 @@ struct EightBits {
   static constexpr int kGroups = 1, kOffset = 128;
   static constexpr int64_t kRecordBytes = kPanelGroupBytes;
   template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
-  static HWY_INLINE void Unpack(D8 d, const uint8_t* w, V8* codes) {
+  static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
     namespace hn = hwy::HWY_NAMESPACE;
-    codes[0] = hn::Xor(hn::Load(d, w), hn::Set(d, 128));
+    codes[0] = hn::Xor(hn::Load(d, record + at), hn::Set(d, 128));
   }
 };
 
@@ -48,9 +49,10 @@ struct SixBits {
   static constexpr int kGroups = 4, kOffset = 32;
   static constexpr int64_t kRecordBytes = 3 * kPanelGroupBytes;
   template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
-  static HWY_INLINE void Unpack(D8 d, const uint8_t* w, V8* codes) {
+  static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
     namespace hn = hwy::HWY_NAMESPACE;
     const V8 top = hn::Set(d, 0x30);
+    const uint8_t* w = record + at;
     const V8 a = hn::Load(d, w), b = hn::Load(d, w + kPanelGroupBytes), c = hn::Load(d, w + 2 * kPanelGroupBytes);
     codes[0] = hn::OrAnd(LowNibbles(d, a), hn::ShiftLeft<4>(c), top);
     codes[1] = hn::OrAnd(hn::ShiftRight<4>(a), hn::ShiftLeft<2>(c), top);
@@ -63,11 +65,50 @@ struct FourBits {
   static constexpr int kGroups = 2, kOffset = 8;
   static constexpr int64_t kRecordBytes = kPanelGroupBytes;
   template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
-  static HWY_INLINE void Unpack(D8 d, const uint8_t* w, V8* codes) {
+  static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
     namespace hn = hwy::HWY_NAMESPACE;
-    const V8 a = hn::Load(d, w);
+    const V8 a = hn::Load(d, record + at);
     codes[0] = LowNibbles(d, a);
     codes[1] = HighNibbles(d, a);
+  }
+};
+
+// Shifts of pairs of bytes, as in HighNibbles: what comes from the neighbour is masked.
+struct TwoBits {
+  static constexpr int kGroups = 4, kOffset = 2;
+  static constexpr int64_t kRecordBytes = kPanelGroupBytes;
+  template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+  static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const hn::Repartition<uint16_t, D8> pairs;
+    const V8 low = hn::Set(d, 3), a = hn::Load(d, record + at);
+    const auto wide = hn::BitCast(pairs, a);
+    codes[0] = hn::And(a, low);
+    codes[1] = hn::And(hn::BitCast(d, hn::ShiftRight<2>(wide)), low);
+    codes[2] = hn::And(hn::BitCast(d, hn::ShiftRight<4>(wide)), low);
+    codes[3] = hn::And(hn::BitCast(d, hn::ShiftRight<6>(wide)), low);
+  }
+};
+
+// A lane's 16 high bits are spread to its four bytes, four to each, from where a shift takes them to bit 2.
+struct ThreeBits {
+  static constexpr int kGroups = 4, kOffset = 4;
+  static constexpr int64_t kRecordBytes = kPanelGroupBytes * 3 / 2;
+  template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+  static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const hn::Repartition<uint32_t, D8> lanes;
+    const hn::Rebind<uint16_t, decltype(lanes)> halves;
+    auto high =
+        hn::PromoteTo(lanes, hn::Load(halves, reinterpret_cast<const uint16_t*>(record + kPanelGroupBytes + at / 2)));
+    high = hn::And(hn::Or(high, hn::ShiftLeft<8>(high)), hn::Set(lanes, 0x00ff00ffu));
+    high = hn::And(hn::Or(high, hn::ShiftLeft<4>(high)), hn::Set(lanes, 0x0f0f0f0fu));
+    TwoBits::Unpack(d, record, at, codes);
+    const V8 top = hn::Set(d, 4);
+    codes[0] = hn::OrAnd(codes[0], hn::BitCast(d, hn::ShiftLeft<2>(high)), top);
+    codes[1] = hn::OrAnd(codes[1], hn::BitCast(d, hn::ShiftLeft<1>(high)), top);
+    codes[2] = hn::OrAnd(codes[2], hn::BitCast(d, high), top);
+    codes[3] = hn::OrAnd(codes[3], hn::BitCast(d, hn::ShiftRight<1>(high)), top);
   }
 };
 

@@ -24,7 +24,7 @@ constexpr Format kWeights[] = {Format::kInt8,    Format::kInt6, Format::kInt4,  
 constexpr Format kKeysAndValues[] = {Format::kInt8,    Format::kInt6,    Format::kInt4,
                                      Format::kInt3,    Format::kInt2,    Format::kNormal4,
                                      Format::kNormal3, Format::kNormal2, Format::kNormal1};
-constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kBf16};
+constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kInt3, Format::kInt2, Format::kBf16};
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
@@ -98,8 +98,8 @@ constexpr std::pair<Site, SiteClass> kClasses[] = {
     {Site::kFinalNorm, kOuterHidden},
     {Site::kLmHeadW, {"", kOfWeight, "full zero min hadamard mse", kWeights}},
     {Site::kLmHeadIn, kOuterHidden},
-    {Site::kCacheK, {"l", kOfCache, "hadamard prerotary", kCached, "hadamard prerotary"}},
-    {Site::kCacheV, {"l", kOfCache, "hadamard", kCached, "hadamard"}}};
+    {Site::kCacheK, {"l", kOfCache, "full zero min hadamard prerotary", kCached, "hadamard prerotary"}},
+    {Site::kCacheV, {"l", kOfCache, "full zero min hadamard", kCached, "hadamard"}}};
 static_assert(std::ranges::equal(kClasses, kSites, {}, &std::pair<Site, SiteClass>::first, &SiteInfo::site));
 
 }  // namespace

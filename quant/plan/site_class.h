@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What plans may say about a site: its selectors (l, h, m), granularities, options and integer formats. Values that
 // cannot be negative take unsigned integers, a difference takes both kinds (unsigned ones with a zero point), only
-// weights, keys and values take integers of three or two bits, other ranges of codes and the formats of normal values,
-// and only weights ternary codes and E8P. Other formats are allowed everywhere but in caches, which take bf16. A
-// granularity that the site lacks (heads of a weight) is refused.
+// weights, keys, values and caches take integers of three or two bits and other ranges of codes, all but caches the
+// formats of normal values, too, and only weights ternary codes and E8P. Other formats are allowed everywhere but in
+// caches, which take bf16. A granularity that the site lacks (heads of a weight) is refused.
 #pragma once
 
 #include <algorithm>

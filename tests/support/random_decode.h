@@ -2,12 +2,14 @@
 // A cache of seeded normal keys and values and queries of its newest tokens, for tests of decoding.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "kernels/decode/decode_attention.h"
+#include "kernels/decode/decode_reference.h"
 #include "quant/base/aligned.h"
 #include "tests/support/random_attention.h"
 
@@ -51,5 +53,22 @@ class RandomDecode {
   KvCache cache;
   DecodeHeads table;
 };
+
+// Largest ||error|| of a row over its magnitude.
+inline double WorstRow(const RandomDecode& c) {
+  const int width = c.table.out_width();
+  double worst = 0;
+  for (int h = 0; h < c.table.heads(); ++h) {
+    const DecodeTruth truth = ReferenceDecode(c.tensors.heads[h], h, c.table.scale(), c.table.window(), c.sequence());
+    for (int64_t t = 0; t < c.tensors.problem.q.tokens; ++t) {
+      double error = 0;
+      for (int i = 0; i < width; ++i)
+        error += std::pow(c.tensors.problem.out.Row(t, h)[i] - truth.out[t * width + i], 2);
+      if (std::isnan(error)) return error;
+      if (error > 0) worst = std::max(worst, std::sqrt(error) / truth.magnitudes[t]);
+    }
+  }
+  return worst;
+}
 
 }  // namespace tare

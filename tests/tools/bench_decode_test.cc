@@ -36,6 +36,19 @@ TEST(BenchDecodeCommand, OneCacheBesideItsBaselines) {
                                    "tare cache_k=bf16,cache_v=bf16", "onednn-f32 "));
 }
 
+// KIVI's two bits: of 128 tokens a page of codes, scales and minima, and one of f32, which nothing follows.
+TEST(BenchDecodeCommand, BytesOfTwoBits) {
+  const Outcome outcome =
+      RunTare({"bench", "decode", "--family", "v1", "--n", "128", "--d", "16", "--heads", "1", "--threads", "1",
+               "--repetitions", "1", "--cache", "cache_k=int2/channel+min,cache_v=int2/token+min", "--json", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out)["cases"][0];
+  EXPECT_EQ(json["plan"], "cache_k=int2/channel+min,cache_v=int2/token+min");
+  const int keys = 2 * (64 * 16 / 4 + 16 * 8),
+            values = 64 * 64 / 4 + 64 * 8;  // a panel of 64 channels, 32 of them used
+  EXPECT_EQ(json["bytes"], keys + values + 64 * 4 * (2 * 16 + 64));
+}
+
 TEST(BenchDecodeCommand, ColumnsAreExplained) {
   const Outcome outcome = Bench("cache_k=int6/token", "");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -57,7 +70,7 @@ TEST(BenchDecodeCommand, RulesOfSomeLayersAreRefused) {
 TEST(BenchDecodeCommand, UnknownCachesAreRefused) {
   const Outcome outcome = Bench("cache_k=int5/token", "-");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, testing::HasSubstr("got 'int5', expected one of f32 int8 int6 int4 bf16"));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("got 'int5', expected one of f32 int8 int6 int4 int3 int2 bf16"));
 }
 
 }  // namespace

@@ -87,6 +87,17 @@ TEST(GenerateCommand, PackedCodesAreKeptInAFile) {
   EXPECT_THAT(other.err, HasSubstr("got packed codes of other weights than MODEL's; try another name"));
 }
 
+// KIVI's two bits, past a page of 64 tokens.
+TEST(GenerateCommand, OverACacheInTwoBits) {
+  const std::string cache = "cache_k=int2/channel+min,cache_v=int2/token+min,first=2";
+  const Outcome outcome =
+      Generate({"--prompt", "It was a dark night", "--tokens", "80", "--cache", cache, "--json", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json.at("cache"), cache);
+  EXPECT_EQ(json.at("tokens").size(), 80u);
+}
+
 // Written at once, not after the last token; what came so far is kept.
 TEST(GenerateCommand, AFullStandardOutputEndsIt) {
   const TemporaryFolder folder;
@@ -115,7 +126,7 @@ TEST(GenerateCommand, RefusalsSayWhatToTry) {
   refused(Generate({}), 2, "--prompt: expected a text here or a file with --input");
   refused(Generate({"--prompt", "a", "--tokens", "4000"}), 1, "expected at most max_position_embeddings 2048 together");
   refused(Generate({"--prompt", "a", "--plan", "attn_logits=int6/row"}), 2, "attn_logits");
-  refused(Generate({"--prompt", "a", "--cache", "cache_k=int3/token"}), 2, "got 'int3'");
+  refused(Generate({"--prompt", "a", "--cache", "cache_k=int5/token"}), 2, "got 'int5'");
   refused(Generate({"--prompt", "a", "--plan", "int8", "--cache", "last=8"}), 2, "rules for attention beside last=8");
   refused(Generate({"--input", folder / "two.safetensors"}, GoldenFolder("llama-mha")), 1, "got 2 rows of ids");
   refused(Generate({"--prompt", "a"}, GoldenFolder("llama-mha")), 1, "tokenizer");

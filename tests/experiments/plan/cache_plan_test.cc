@@ -65,7 +65,9 @@ TEST(CachePlan, NamesRoundTrip) {
   for (const char* text :
        {"cache_k=int4/token,cache_v=int8/token", "cache_k=f32,cache_v=bf16",
         "cache_k=int6/token,cache_v=f32,first=4,last=128", "cache_k=int4/channel+hadamard,cache_v=bf16+hadamard",
-        "cache_k=int4/channel+hadamard+prerotary,cache_v=f32", "cache_k=f32,cache_v=f32,keep=window/256",
+        "cache_k=int4/channel+hadamard+prerotary,cache_v=f32",
+        "cache_k=int2/channel+min+prerotary,cache_v=int3/token+zero+hadamard,first=4",
+        "cache_k=f32,cache_v=f32,keep=window/256",
         "cache_k=int4/token,cache_v=int4/token,first=1,keep=difference/64kB,skip=0.001",
         "cache_k=f32,cache_v=f32,keep=h2o/3MB", "cache_k=f32,cache_v=f32,keep=snapkv-difference/2GB",
         "cache_k=int4/token,cache_k[l0,l31]=f32,cache_k[l2-5]=bf16,cache_v=int4/token,first=4"})
@@ -101,6 +103,10 @@ TEST(CachePlan, TheLastMatchHoldsInALayer) {
   EXPECT_EQ(last.v.format, Format::kBf16);
   EXPECT_EQ(last.first, 2);
   EXPECT_EQ(last.last, 7);
+  const CacheRules kivi = ParseCachePlan("cache_k=int2/channel+min,cache_v=int3/token+zero").OfLayer(0);
+  EXPECT_EQ(kivi.k.format, WithRange(Format::kInt2, CodeRange::kMin));
+  EXPECT_TRUE(kivi.k.ByChannel() && kivi.k.HasMinima() && kivi.v.HasMinima());
+  EXPECT_EQ(kivi.v.format, WithRange(Format::kInt3, CodeRange::kZero));
   EXPECT_EQ(ParseCachePlan("cache_k[l1]=f32+prerotary").OfLayer(1).keys, KeptKeys::kBeforeRotary);
   EXPECT_EQ(ParseCachePlan("cache_k[l1]=f32+prerotary").OfLayer(0).keys, KeptKeys::kAfterRotary);
 }
@@ -130,13 +136,19 @@ TEST(CachePlan, RefusalsNameTheRule) {
   refused("cache_k=int4", "plan, column 13: got the end, expected '/' and a granularity");
   refused("cache_k=int4/head", "got 'head', expected one of token channel");
   refused("cache_k=f32/token", "got '/'");
-  refused("cache_k=int3/token", "got 'int3', expected one of f32 int8 int6 int4 bf16");
+  refused("cache_k=mxint8/token", "got 'mxint8', expected one of f32 int8 int6 int4 int3 int2 bf16");
+  refused("cache_k=bf16+min", "got 'min'");
+  refused("cache_k=f32+zero", "got 'zero'");
+  refused("cache_k=int2/channel+min+zero", "got 'zero'");
+  refused("cache_k=int2/block32.channel+min", "got 'block32.channel', expected one of token channel");
+  refused("cache_v=int2/group32+min", "got 'group32', expected one of token channel");
+  refused("cache_k=int2/channel+min,keep=h2o/64", "got keep= beside scales per channel");
   refused("cache_k=f32,", "cache, '': got ''");
   refused("cache_k=f32,,first=3", "cache, '': got ''");
   refused("cache_v", "plan, column 8: got the end, expected '='");
   refused("cache_k[l0=f32,first=4", "plan, column 11: got '='");
   refused("cache_k[h1]=f32", "got 'h1', expected an item that begins with one of l ");
-  refused("cache_v=int8/token+prerotary", "got 'prerotary', expected hadamard");
+  refused("cache_v=int8/token+prerotary", "got 'prerotary', expected one of full zero min hadamard");
   refused("cache_k=int4/channel,keep=h2o/64", "got keep= beside scales per channel");
   refused("cache_k[l2]=int4/token+prerotary,keep=h2o/64", "or keys before rotary");
   EXPECT_EQ(Name(ParseCachePlan("cache_k=int4/channel,keep=h2o/64,cache_k=int4/token")),

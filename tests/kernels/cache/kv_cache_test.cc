@@ -22,6 +22,11 @@ constexpr CacheShape kShape{.k_heads = 2, .k_width = 16, .v_heads = 1, .v_width 
 constexpr int64_t kTokens = 200;
 constexpr CacheRules kInt4{.k = {Format::kInt4}, .v = {Format::kInt4}};
 
+constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin),
+                 kThreeBits = WithRange(Format::kInt3, CodeRange::kZero);
+// As KIVI has keys and values.
+constexpr CacheRules kKivi{.k = {kTwoBits, {Granularity::Kind::kChannel}}, .v = {kTwoBits}};
+
 constexpr CacheRule kByChannel{.format = Format::kInt4, .granularity = {Granularity::Kind::kChannel}};
 
 struct Tokens {
@@ -53,7 +58,7 @@ bool IsExact(const KvCache& cache, const Tokens& tokens, int64_t t) {
 
 TEST(KvCache, CodesDoNotDependOnTheChunksOfThePrompt) {
   const Tokens tokens;
-  for (const CacheRules rules : {kInt4, CacheRules{.k = kByChannel, .v = {Format::kInt8}},
+  for (const CacheRules rules : {kInt4, kKivi, CacheRules{.k = kByChannel, .v = {Format::kInt8}},
                                  CacheRules{.k = {Format::kInt6}, .v = kByChannel, .first = 2, .last = 70},
                                  CacheRules{.k = {Format::kInt8}, .v = {Format::kBf16}, .first = 3, .last = 70}}) {
     KvCache whole(kShape, rules), parts(kShape, rules), single(kShape, rules);
@@ -126,31 +131,33 @@ TEST(KvCache, ByChannelTheLastPageStaysAsItCame) {
 // What was rounded stays what it was; what comes after a cut is rounded with what is left of the page.
 TEST(KvCache, ByChannelACutPageIsReadBack) {
   const Tokens tokens;
-  KvCache cache(kShape, {.k = kByChannel, .v = kByChannel});
-  tokens.AppendTo(cache, 0, kTokens);
-  const std::vector<float> before = Rows(cache);
-  cache.Truncate(100);
-  KvCache fork = cache;
-  const std::vector<float> cut(before.begin(), before.begin() + 100 * 64);
-  EXPECT_EQ(Rows(cache), cut);
-  tokens.AppendTo(cache, 100, 110);
-  std::vector<float> grown = Rows(cache);
-  EXPECT_TRUE(IsExact(cache, tokens, 105));
-  grown.resize(cut.size());
-  EXPECT_EQ(grown, cut);
-  tokens.AppendTo(cache, 110, 140);  // the page is full and followed
-  EXPECT_FALSE(IsExact(cache, tokens, 105));
-  EXPECT_EQ(Rows(fork), cut);
-  cache.Truncate(128);
-  tokens.AppendTo(cache, 128, 129);
-  EXPECT_EQ(cache.tokens(), 129);
+  for (const CacheRules rules : {CacheRules{.k = kByChannel, .v = kByChannel}, kKivi}) {
+    KvCache cache(kShape, rules);
+    tokens.AppendTo(cache, 0, kTokens);
+    const std::vector<float> before = Rows(cache);
+    cache.Truncate(100);
+    KvCache fork = cache;
+    const std::vector<float> cut(before.begin(), before.begin() + 100 * 64);
+    EXPECT_EQ(Rows(cache), cut);
+    tokens.AppendTo(cache, 100, 110);
+    std::vector<float> grown = Rows(cache);
+    EXPECT_TRUE(IsExact(cache, tokens, 105));
+    grown.resize(cut.size());
+    EXPECT_EQ(grown, cut);
+    tokens.AppendTo(cache, 110, 140);  // the page is full and followed
+    EXPECT_FALSE(IsExact(cache, tokens, 105));
+    EXPECT_EQ(Rows(fork), cut);
+    cache.Truncate(128);
+    tokens.AppendTo(cache, 128, 129);
+    EXPECT_EQ(cache.tokens(), 129);
+  }
 }
 
 // Each head its own tokens; codes are what they were, and what stays in f32 stays.
 TEST(KvCache, KeepingMovesTokensAsTheyAre) {
   const Tokens tokens;
   for (const CacheRules rules :
-       {kInt4, CacheRules{.k = {Format::kInt6}, .v = {Format::kBf16}},
+       {kInt4, CacheRules{.k = {kTwoBits}, .v = {kThreeBits}}, CacheRules{.k = {Format::kInt6}, .v = {Format::kBf16}},
         CacheRules{.k = {Format::kInt8}, .v = {Format::kInt4}, .first = 3, .last = 20}, CacheRules{}}) {
     KvCache cache(kShape, rules);
     tokens.AppendTo(cache, 0, 190);
@@ -299,7 +306,12 @@ TEST(KvCache, BytesAreThoseOfItsPages) {
   const CacheShape v1{.k_heads = 2, .k_width = 128, .v_heads = 1, .v_width = 256};
   EXPECT_EQ(CacheBytes(v1, kInt4, 64), 64 * (2 * 64 + 128) + 3 * 256);
   EXPECT_EQ(CacheBytes(v1, {}, 65), 2 * 64 * 512 * 4);
-  for (const CacheRules rules : {kInt4, CacheRules{.k = {Format::kInt6}, .v = {Format::kF32}}}) {
+  // KIVI's: two bits a value, a scale and a minimum of each channel of keys and of each token of values; and a page of
+  // f32.
+  EXPECT_EQ(CacheBytes(v1, kKivi, 128), 64 * 512 / 4 + 256 * 8 + 64 * 8 + 64 * 512 * 4);
+  EXPECT_EQ(CacheBytes(v1, {.v = {Format::kInt3}}, 64), 64 * 256 * 4 + 64 * 256 * 3 / 8 + 256);
+  for (const CacheRules rules :
+       {kInt4, kKivi, CacheRules{.k = {Format::kInt6}, .v = {Format::kF32}}, CacheRules{.k = {kThreeBits}}}) {
     KvCache cache(kShape, rules);
     EXPECT_EQ(cache.Bytes(), 0u);
     tokens.AppendTo(cache, 0, kTokens);
@@ -317,6 +329,16 @@ TEST(KvCache, BadInputIsNamedAndNothingIsAppended) {
   tokens.k[5 * 32 + 17] = INFINITY;
   EXPECT_THAT(Call([&] { tokens.AppendTo(cache, 0, 20); }),
               ThrowsMessage<Error>(HasSubstr("cache, k: token 5, head 1")));
+  // Of both signs, and finite: their range is not.
+  KvCache minima(kShape, kKivi), symmetric(kShape, {.v = {Format::kInt4}});
+  Tokens large;
+  large.v[7] = 3e38f;
+  EXPECT_THAT(Call([&] { large.AppendTo(minima, 0, 5); }),
+              ThrowsMessage<Error>(HasSubstr("cache, v: token 0, head 0")));
+  EXPECT_EQ(minima.tokens(), 0);
+  large.AppendTo(symmetric, 0, 5);
+  EXPECT_THAT(Call([] { KvCache(kShape, {.k = {Format::kU4}}); }),
+              ThrowsMessage<Error>(HasSubstr("got u4, expected f32, bf16, int8, int6, int4, int3 or int2")));
   EXPECT_THAT(Call([&] { cache.Append(tokens.K(0, 1), tokens.V(0, 2)); }),
               ThrowsMessage<Error>(HasSubstr("got 2 tokens of 1 heads of width 32, expected 1 of 1")));
   EXPECT_EQ(cache.tokens(), 10);

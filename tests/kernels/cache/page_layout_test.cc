@@ -16,7 +16,20 @@
 namespace tare {
 namespace {
 
-constexpr Format kAllFormats[] = {Format::kF32, Format::kBf16, Format::kInt8, Format::kInt6, Format::kInt4};
+constexpr Format kNumbers[] = {Format::kF32, Format::kBf16};
+
+// Integers of every width and range.
+std::vector<Format> CodeFormats() {
+  std::vector<Format> formats(kRangedBases.begin(), kRangedBases.end());
+  for (const FormatInfo& info : kRangedInfos) formats.push_back(info.format);
+  return formats;
+}
+
+std::vector<Format> AllFormats() {
+  std::vector<Format> formats = CodeFormats();
+  formats.insert(formats.end(), std::begin(kNumbers), std::end(kNumbers));
+  return formats;
+}
 
 struct Page {
   explicit Page(const PageLayout& layout) : bytes(static_cast<size_t>(layout.Bytes())), values(layout.KeyBytes()) {
@@ -35,9 +48,9 @@ std::vector<float> Expected(Format format, std::span<const float> row) {
   if (format == Format::kBf16) {
     for (float& x : values) x = FloatFromBf16(Bf16FromFloat(x));
   } else if (HasCodes(format)) {
-    std::vector<int16_t> codes(row.size());
-    const float scale = QuantizeGroup(row, format, codes);
-    std::ranges::transform(codes, values.begin(), [&](int16_t code) { return static_cast<float>(code) * scale; });
+    const Ends ends = EndsOf(row, format);
+    const GroupScale group = GroupScaleFor(ends, format, ends.high);
+    std::ranges::transform(row, values.begin(), [&](float x) { return ValueOf(RoundedIn(x, group, format), group); });
   }
   return values;
 }
@@ -45,7 +58,7 @@ std::vector<float> Expected(Format format, std::span<const float> row) {
 TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
   const CacheShape shape{.k_heads = 3, .k_width = 40, .v_heads = 2, .v_width = 70};
   const std::vector<float> data = RandomNormal(64 * 3 * 70, 1);
-  for (const Format format : kAllFormats) {
+  for (const Format format : AllFormats()) {
     const PageLayout layout(shape, {format}, {format});
     Page page(layout);
     for (int t = 63; t >= 0; --t) {
@@ -78,7 +91,7 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
     for (int h = 0; h < 2; ++h) plain.WriteKey(from.k(), t, h, k.data() + (t * 2 + h) * 24);
     plain.WriteValue(from.v(), t, 0, v.data() + t * 70);
   }
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format format : CodeFormats()) {
     const CacheRule by_channel{.format = format, .granularity = {Granularity::Kind::kChannel}};
     for (const CacheRule values : {by_channel, CacheRule{.format = format}}) {
       const PageLayout layout(shape, by_channel, values);
@@ -146,6 +159,43 @@ TEST(PageLayout, KeysAndValuesLieApart) {
   EXPECT_EQ(v1.Bytes(), 4 * kKey + 2 * kValue);
 }
 
+// Scale and minimum of a row as equal, a row of zeros and one of both signs: exact with minima, whose range is then 0.
+TEST(PageLayout, RowsWithoutARange) {
+  constexpr float kRow[3] = {-1.7f, -1.7f, -1.7f}, kZeros[3] = {0, 0, 0};
+  for (const Format format : CodeFormats()) {
+    const PageLayout layout({.k_heads = 1, .k_width = 3, .v_heads = 1, .v_width = 3}, {format}, {format});
+    Page page(layout);
+    layout.WriteKey(page.k(), 0, 0, kRow);
+    layout.WriteKey(page.k(), 1, 0, kZeros);
+    float row[3];
+    layout.ReadKey(page.k(), 0, 0, row);
+    if (Info(format).range == CodeRange::kMin) {
+      EXPECT_EQ(row[1], kRow[1]) << Info(format).name;
+    }
+    EXPECT_EQ(row[2], Expected(format, kRow)[2]) << Info(format).name;
+    layout.ReadKey(page.k(), 1, 0, row);
+    EXPECT_EQ(row[0], 0.0f) << Info(format).name;
+  }
+}
+
+// A row moved to another place has its codes, scale and minimum there.
+TEST(PageLayout, CopiedRowsAreTheSame) {
+  const std::vector<float> data = RandomNormal(70, 5);
+  for (const Format format : AllFormats()) {
+    const PageLayout layout({.k_heads = 1, .k_width = 70, .v_heads = 1, .v_width = 70}, {format}, {format});
+    Page from(layout), to(layout);
+    layout.WriteKey(from.k(), 9, 0, data.data());
+    layout.WriteValue(from.v(), 9, 0, data.data());
+    layout.CopyKey(to.k(), 40, from.k(), 9, 0);
+    layout.CopyValue(to.v(), 40, from.v(), 9, 0);
+    std::vector<float> row(70);
+    layout.ReadKey(to.k(), 40, 0, row.data());
+    EXPECT_EQ(row, Expected(format, data)) << Info(format).name;
+    layout.ReadValue(to.v(), 40, 0, row.data());
+    EXPECT_EQ(row, Expected(format, data)) << Info(format).name;
+  }
+}
+
 // In the order in which decoding reads them.
 TEST(PageLayout, ScalesLieWhereTheyAreRead) {
   constexpr CacheRule kToken{Format::kInt8}, kChannel{Format::kInt8, {Granularity::Kind::kChannel}};
@@ -162,6 +212,23 @@ TEST(PageLayout, ScalesLieWhereTheyAreRead) {
   EXPECT_EQ(token.ValueBytes(), token.Value(1) + kValuePanels);
   EXPECT_EQ(channel.Value(1), channel.ValueScales(1) + 128 * 4);
   EXPECT_EQ(channel.ValueBytes(), channel.Value(1) + kValuePanels);
+}
+
+// What a page of two-bit codes with minima takes: two bits a value, and two floats for each that shares a scale.
+TEST(PageLayout, MinimaFollowScales) {
+  constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin);
+  constexpr CacheRule kToken{kTwoBits}, kChannel{kTwoBits, {Granularity::Kind::kChannel}};
+  const PageLayout kivi({.k_heads = 2, .k_width = 40, .v_heads = 2, .v_width = 65}, kChannel, kToken);
+  constexpr int64_t kKeyPanel = 48 * 64 / 4, kValuePanels = 2 * 64 * 64 / 4;
+  EXPECT_EQ(kivi.KeyMinima(0), 48 * 4);
+  EXPECT_EQ(kivi.Key(0), 2 * 48 * 4);
+  EXPECT_EQ(kivi.KeyBytes(), 2 * (kKeyPanel + 2 * 48 * 4));
+  EXPECT_EQ(kivi.ValueMinima(1), kivi.ValueScales(1) + 64 * 4);
+  EXPECT_EQ(kivi.Value(1), kivi.ValueScales(1) + 2 * 64 * 4);
+  EXPECT_EQ(kivi.ValueBytes(), 2 * (kValuePanels + 2 * 64 * 4));
+  const PageLayout token({.k_heads = 2, .k_width = 40, .v_heads = 1, .v_width = 1}, kToken, {});
+  EXPECT_EQ(token.KeyScales(1), token.Key(1) + kKeyPanel);
+  EXPECT_EQ(token.KeyBytes(), token.KeyMinima(1) + 64 * 4);
 }
 
 }  // namespace

@@ -33,8 +33,12 @@ class Memory {
 
 TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
   const CacheRule channel{.format = Format::kInt8, .granularity = {Granularity::Kind::kChannel}};
+  constexpr Format kMin = WithRange(Format::kInt8, CodeRange::kMin), kZero = WithRange(Format::kInt2, CodeRange::kZero);
   for (const CacheRules rules :
-       {CacheRules{.k = {Format::kInt4}, .first = 2, .last = 3}, CacheRules{.k = channel},
+       {CacheRules{.k = {kMin}, .first = 2, .last = 3}, CacheRules{.k = {kMin, channel.granularity}, .first = 2},
+        CacheRules{.k = {kZero, channel.granularity}}, CacheRules{.k = {kZero}},
+        CacheRules{.k = {kMin}, .keys = KeptKeys::kBeforeRotary},
+        CacheRules{.k = {Format::kInt4}, .first = 2, .last = 3}, CacheRules{.k = channel},
         CacheRules{.k = {.hadamard = RotatedRuns{}}}, CacheRules{.k = channel, .keys = KeptKeys::kBeforeRotary}}) {
     const RandomDecode c({.family = HeadKind::kDiffLlama, .heads = 2, .kv = 2, .queries = 3, .keys = 70, .d = 24},
                          rules);

@@ -14,6 +14,19 @@ namespace tare {
 namespace {
 
 constexpr int kInputs = 48, kVectors = 5;
+constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin);
+constexpr Format kEveryFormat[] = {Format::kF32,
+                                   Format::kBf16,
+                                   Format::kInt8,
+                                   Format::kInt6,
+                                   Format::kInt4,
+                                   Format::kInt3,
+                                   Format::kInt2,
+                                   kTwoBits,
+                                   WithRange(Format::kInt3, CodeRange::kZero),
+                                   WithRange(Format::kInt4, CodeRange::kMin),
+                                   WithRange(Format::kInt6, CodeRange::kFull),
+                                   WithRange(Format::kInt8, CodeRange::kMin)};
 
 AlignedBuffer<float> Aligned(const std::vector<float>& values) {
   AlignedBuffer<float> memory(values.size());
@@ -23,7 +36,7 @@ AlignedBuffer<float> Aligned(const std::vector<float>& values) {
 
 TEST(PanelProduct, EveryFormatAgainstLoops) {
   const std::vector<float> data = RandomNormal(64 * kInputs, 1);
-  for (const Format format : {Format::kF32, Format::kBf16, Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format format : kEveryFormat) {
     const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {format});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
     for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
@@ -52,7 +65,8 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
           for (int lane = 0; lane < 64; ++lane) {
             double sum = 0.5, size = 0;
             for (int i = 0; i < kInputs; ++i) {
-              const double product = double{ReadInput(format, page.data(), i, lane)} * x[f][i];
+              const double from = HasCodes(format) ? RaisedBy(format) - MiddleOf(format) : 0;
+              const double product = (ReadInput(format, page.data(), i, lane) + from) * x[f][i];
               sum += product;
               size += std::abs(product);
             }
@@ -93,7 +107,7 @@ TEST(PanelProduct, LanesHaveTheirOwnScales) {
 // scales.
 TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
   constexpr int kPanels = 3, kCounted = 32;
-  for (const Format format : {Format::kF32, Format::kBf16, Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format format : kEveryFormat) {
     const PageLayout layout({.k_heads = 1, .k_width = 1, .v_heads = 1, .v_width = 64 * kPanels}, {}, {format});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.ValueBytes()));
     const std::vector<float> data = RandomNormal(64 * 64 * kPanels, 1);
@@ -121,6 +135,59 @@ TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
       for (int i = 0; i < 64 * kPanels; ++i) ASSERT_EQ(together[i], alone[i]) << Info(format).name << " " << i;
     });
   }
+}
+
+// What a value's minimum adds to its code and scale, of lanes and of inputs: all of it exact in integers.
+TEST(PanelProduct, MinimaOfLanesAndOfInputs) {
+  const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {kTwoBits}, {});
+  AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
+  const std::vector<float> data = RandomNormal(64 * kInputs, 1);
+  for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
+  std::vector<float> whole, powers;
+  for (int i = 0; i < 64; ++i) whole.push_back(static_cast<float>(i % 11 - 7));
+  for (int i = 0; i < 64; ++i) powers.push_back(static_cast<float>(1 << i % 3));
+  const AlignedBuffer<float> minima = Aligned(whole), scales = Aligned(powers);
+  std::vector<float> values(kInputs, -4.0f);
+  values[4] = kLargestPlaneCode;  // times 2 / 2
+  const AlignedBuffer<float> x = Aligned(values), halves = Aligned(std::vector<float>(kInputs, 0.5f));
+  OnEachTarget(kAllTargets, [&] {
+    AlignedBuffer<int8_t> planes(2 * kInputs);
+    for (const bool of_lanes : {true, false}) {
+      AlignedBuffer<float> y = Aligned(std::vector<float>(64, 0.5f));
+      PanelFactor factor{.y = y.data()};
+      int8_t* const high = planes.data();
+      ToPlanes(x.data(), of_lanes ? nullptr : halves.data(), kInputs, high, high + kInputs, factor);
+      if (of_lanes) {
+        factor.lane_scales = scales.data();
+        factor.lane_minima = minima.data();
+      } else {
+        factor.beside = CentreSum(kTwoBits, x.data(), halves.data(), minima.data(), kInputs);
+      }
+      PanelProduct({kTwoBits, page.data(), kInputs}, {&factor, 1}, {});
+      for (int lane = 0; lane < 64; ++lane) {
+        double sum = 0.5;
+        for (int i = 0; i < kInputs; ++i) {
+          const double code = ReadInput(kTwoBits, page.data(), i, lane);
+          sum += x[i] * (of_lanes ? code * scales[lane] + minima[lane] : code * 0.5 + minima[i]);
+        }
+        ASSERT_EQ(y[lane], sum) << of_lanes << lane;
+      }
+    }
+  });
+}
+
+TEST(PanelProduct, CentresHaveTheSameBitsOnEveryInstructionSet) {
+  const AlignedBuffer<float> x = Aligned(RandomNormal(80, 2)), minima = Aligned(RandomNormal(80, 3)),
+                             scales = Aligned(RandomNormal(80, 4));
+  double truth = 0, size = 0;
+  for (int i = 0; i < 80; ++i) {
+    truth += x[i] * (minima[i] + 2.0 * scales[i]);
+    size += std::abs(x[i]) * (std::abs(minima[i]) + 2.0 * std::abs(scales[i]));
+  }
+  std::vector<float> sums;
+  OnEachTarget(kAllTargets, [&] { sums.push_back(CentreSum(kTwoBits, x.data(), scales.data(), minima.data(), 80)); });
+  for (const float sum : sums) EXPECT_EQ(sum, sums.front());
+  EXPECT_NEAR(sums.front(), truth, 12 * 0x1p-24 * size);  // three roundings of a term, five of its part, four of sums
 }
 
 TEST(PanelProduct, PlanesAreHalfAStepOff) {

@@ -4,7 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "kernels/cache/panel.h"
 #include "kernels/linear/packed_matrix.h"
+#include "quant/base/aligned.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -25,7 +29,7 @@ void ExpectCodesOf(Format format) {
   std::vector<float> row(16);
   for (int byte = 0; byte < 256; byte += kBytes) {
     hn::Vec<D8> codes[Bits::kGroups];
-    Bits::Unpack(d, packed.Codes(0) + byte, codes);
+    Bits::Unpack(d, packed.Codes(0), byte, codes);
     for (int r = 0; r < kInputs; ++r) {
       HWY_ALIGN uint8_t got[kBytes];
       hn::Store(codes[r / 4], d, got);
@@ -42,6 +46,43 @@ TEST(PanelCodes, UnpackIsTheInverseOfPacking) {
   ExpectCodesOf<simd::EightBits>(Format::kInt8);
   ExpectCodesOf<simd::SixBits>(Format::kInt6);
   ExpectCodesOf<simd::FourBits>(Format::kInt4);
+}
+
+// Of caches, whose panels are as wide: every lane of a record.
+template <class Bits>
+void ExpectCachedCodesOf(Format format) {
+  using D8 = hn::CappedTag<uint8_t, 64>;
+  const D8 d;
+  constexpr int kInputs = 4 * Bits::kGroups, kBytes = HWY_MAX_LANES_D(D8);
+  ASSERT_EQ(Bits::kRecordBytes, PanelBytes(format, kInputs));
+  ASSERT_EQ(Bits::kOffset, MiddleOf(format));
+  AlignedBuffer<std::byte> panel(static_cast<size_t>(Bits::kRecordBytes));
+  std::ranges::fill(panel.span(), std::byte{0});
+  const auto code = [&](int r, int lane) { return (5 * r + 3 * lane + lane / 4) % (2 * Bits::kOffset); };
+  for (int r = 0; r < kInputs; ++r) {
+    for (int lane = 0; lane < 64; ++lane) {
+      const auto value = static_cast<float>(code(r, lane) - Bits::kOffset);
+      WritePanel(format, panel.data(), {r, lane, 0, 0}, &value, 1);
+    }
+  }
+  for (int byte = 0; byte < 256; byte += kBytes) {
+    hn::Vec<D8> codes[Bits::kGroups];
+    Bits::Unpack(d, reinterpret_cast<const uint8_t*>(panel.data()), byte, codes);
+    for (int r = 0; r < kInputs; ++r) {
+      HWY_ALIGN uint8_t got[kBytes];
+      hn::Store(codes[r / 4], d, got);
+      for (int lane = 0; lane < kBytes / 4; ++lane)
+        ASSERT_EQ(got[4 * lane + r % 4], code(r, byte / 4 + lane)) << Info(format).name << lane << " " << r;
+    }
+  }
+}
+
+TEST(PanelCodes, UnpackIsTheInverseOfWritingACache) {
+  ExpectCachedCodesOf<simd::EightBits>(Format::kInt8);
+  ExpectCachedCodesOf<simd::SixBits>(Format::kInt6);
+  ExpectCachedCodesOf<simd::FourBits>(Format::kInt4);
+  ExpectCachedCodesOf<simd::ThreeBits>(Format::kInt3);
+  ExpectCachedCodesOf<simd::TwoBits>(Format::kInt2);
 }
 
 TEST(PanelCodes, FourInputsMultiplyBothPlanes) {

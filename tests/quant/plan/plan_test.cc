@@ -241,16 +241,16 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"weights=f32+zero", 12, "got '+', expected ',' or the end"},
            Case{"linear_in=int8/token+zero", 22, "got 'zero', expected one of hadamard static p mse"},
            Case{"q=int4/token+zero", 14, "got 'zero', expected one of smooth hadamard static p mse"},
-           Case{"cache_k=int4/token+min", 20, "got 'min', expected one of hadamard prerotary"},
+           Case{"cache_k=bf16+min", 14, "got 'min' with bf16, expected int8, int6, int4, int3 or int2 with it"},
            Case{"linear_in=int8/token+smooth", 22, "got 'smooth', expected one of hadamard static p mse"},
            Case{"cache=int8/token", 1, "got 'cache', expected a site; the nearest is cache_k"},
            Case{"cache_k=int8", 13, "got the end, expected '/'"},
-           Case{"cache_k=mxfp4", 9, "got 'mxfp4', expected one of f32 int8 int6 int4 bf16"},
-           Case{"cache_k=u8/token", 9, "got 'u8', expected one of f32 int8 int6 int4 bf16"},
+           Case{"cache_k=mxfp4", 9, "got 'mxfp4', expected one of f32 int8 int6 int4 int3 int2 bf16"},
+           Case{"cache_k=u8/token", 9, "got 'u8', expected one of f32 int8 int6 int4 int3 int2 bf16"},
            Case{"cache_v=int8/head", 14, "got 'head', expected one of token channel"},
            Case{"cache_v=bf16/token", 13, "got '/', expected '+', ',' or the end"},
-           Case{"cache_v=int8/token+prerotary", 20, "got 'prerotary', expected hadamard"},
-           Case{"cache_k=f32+static", 13, "got 'static', expected one of hadamard prerotary"},
+           Case{"cache_v=int8/token+prerotary", 20, "got 'prerotary', expected one of full zero min hadamard"},
+           Case{"cache_k=f32+static", 13, "got 'static', expected one of full zero min hadamard prerotary"},
            Case{"cache_k=int8/token+hadamard+hadamard", 29, "expected each option once"},
            Case{"weights=int4/channel+hadamard16+hadamard", 33, "expected each option once"},
            Case{"weights=int4/channel+hadamard1", 22, "expected hadamard, or with the channels of a run from 2 to"},
@@ -302,7 +302,7 @@ TEST(Plan, SelectorsAreLists) {
 
 TEST(Plan, CachesAreSites) {
   for (const char* text :
-       {"cache_k=int4/channel+hadamard+prerotary,cache_v=int8/token", "cache_k=bf16+hadamard,cache_v=bf16",
+       {"cache_k=int2/channel+min+hadamard+prerotary,cache_v=int3/token+zero", "cache_k=bf16+hadamard,cache_v=bf16",
         "cache_k=f32+hadamard+prerotary", "weights=int8/channel,cache_k=int6/token,cache_k[l0,l31]=f32"}) {
     EXPECT_EQ(Plan::Parse(text).canonical(), text);
     EXPECT_TRUE(Plan::Parse(text).NamesCaches()) << text;

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layouts of panel.h once more, one value at a time.
+#include "kernels/cache/panel.h"
+
+#include <cstring>
+
+#include "quant/base/error.h"
+#include "quant/base/float16.h"
+
+namespace tare {
+namespace {
+
+constexpr int kRecord = 256;
+
+void SetBits(std::byte& byte, int shift, int mask, int bits) {
+  byte = (byte & ~(std::byte(mask) << shift)) | std::byte(bits) << shift;
+}
+
+int GetBits(std::byte byte, int shift, int mask) { return std::to_integer<int>(byte >> shift) & mask; }
+
+// Where bits of a code lie.
+struct Place {
+  int64_t byte;
+  int shift;
+};
+// The low four of int4, of which a record has 8 inputs, and of int6, 16 in two.
+Place NibbleOf(int input, int lane) {
+  return {int64_t{input / 8} * kRecord + 4 * lane + input % 4, input % 8 < 4 ? 0 : 4};
+}
+// Two, of 16 inputs.
+Place PairOf(int r, int lane) { return {int64_t{4} * lane + r % 4, r / 4 * 2}; }
+// One, of 16 inputs.
+Place BitOf(int r, int lane) { return {int64_t{2} * lane + r % 4 / 2, r % 2 * 4 + r / 4}; }
+
+// Of 16 inputs.
+constexpr int64_t RecordBytes(int bits) { return int64_t{16} * kPanelLanes * bits / 8; }
+
+template <int kBits>
+void WriteCode(std::byte* panel, int input, int lane, int u) {
+  const int r = input % 16;
+  std::byte* const record = panel + input / 16 * RecordBytes(kBits);
+  const auto write = [](std::byte* from, Place at, int mask, int bits) {
+    SetBits(from[at.byte], at.shift, mask, bits & mask);
+  };
+  if constexpr (kBits == 8) {
+    panel[int64_t{input / 4} * kRecord + 4 * lane + input % 4] = std::byte(u ^ 128);
+  } else if constexpr (kBits >= 4) {
+    write(record, NibbleOf(r, lane), 15, u);
+    if constexpr (kBits == 6) write(record + 2 * kRecord, PairOf(r, lane), 3, u >> 4);
+  } else {
+    write(record, PairOf(r, lane), 3, u);
+    if constexpr (kBits == 3) write(record + kRecord, BitOf(r, lane), 1, u >> 2);
+  }
+}
+
+template <int kBits>
+int ReadCode(const std::byte* panel, int input, int lane) {
+  const int r = input % 16;
+  const std::byte* const record = panel + input / 16 * RecordBytes(kBits);
+  const auto read = [](const std::byte* from, Place at, int mask) { return GetBits(from[at.byte], at.shift, mask); };
+  if constexpr (kBits == 8) {
+    return std::to_integer<int>(panel[int64_t{input / 4} * kRecord + 4 * lane + input % 4]) ^ 128;
+  } else if constexpr (kBits >= 4) {
+    const int low = read(record, NibbleOf(r, lane), 15);
+    return kBits == 6 ? low | read(record + 2 * kRecord, PairOf(r, lane), 3) << 4 : low;
+  } else {
+    const int low = read(record, PairOf(r, lane), 3);
+    return kBits == 3 ? low | read(record + kRecord, BitOf(r, lane), 1) << 2 : low;
+  }
+}
+
+// Numbers and codes with one interface; raised: of codes.
+struct F32 {
+  static void Write(std::byte* panel, int input, int lane, float value, int /*raised*/) {
+    std::memcpy(panel + int64_t{input} * kRecord + 4 * lane, &value, 4);
+  }
+  static float Read(const std::byte* panel, int input, int lane, int /*raised*/) {
+    float value;
+    std::memcpy(&value, panel + int64_t{input} * kRecord + 4 * lane, 4);
+    return value;
+  }
+};
+struct Bf16 {
+  static int64_t Place(int input, int lane) { return int64_t{input / 2} * kRecord + 4 * lane + input % 2 * 2; }
+  static void Write(std::byte* panel, int input, int lane, float value, int /*raised*/) {
+    const uint16_t bits = Bf16FromFloat(value);
+    std::memcpy(panel + Place(input, lane), &bits, 2);
+  }
+  static float Read(const std::byte* panel, int input, int lane, int /*raised*/) {
+    uint16_t bits;
+    std::memcpy(&bits, panel + Place(input, lane), 2);
+    return FloatFromBf16(bits);
+  }
+};
+template <int kBits>
+struct Code {
+  static void Write(std::byte* panel, int input, int lane, float value, int raised) {
+    WriteCode<kBits>(panel, input, lane, static_cast<int>(value) + raised);
+  }
+  static float Read(const std::byte* panel, int input, int lane, int raised) {
+    return static_cast<float>(ReadCode<kBits>(panel, input, lane) - raised);
+  }
+};
+
+// Calls body with the type of the format's values.
+template <typename Body>
+void WithValues(Format format, const Body& body) {
+  switch (WithoutRange(format)) {
+    case Format::kF32:
+      return body(F32());
+    case Format::kBf16:
+      return body(Bf16());
+    case Format::kInt8:
+      return body(Code<8>());
+    case Format::kInt6:
+      return body(Code<6>());
+    case Format::kInt4:
+      return body(Code<4>());
+    case Format::kInt3:
+      return body(Code<3>());
+    case Format::kInt2:
+      return body(Code<2>());
+    default:
+      TARE_CHECK(false);
+  }
+}
+
+}  // namespace
+
+int64_t PanelBytes(Format format, int64_t inputs) { return inputs * kPanelLanes * Info(format).bits / 8; }
+
+void ReadPanel(Format format, const std::byte* panel, const PanelRun& run, int n, float* values) {
+  const int raised = HasCodes(format) ? RaisedBy(format) : 0;
+  WithValues(format, [&]<class Value>(Value) {
+    for (int i = 0; i < n; ++i)
+      values[i] = Value::Read(panel, run.input + i * run.input_step, run.lane + i * run.lane_step, raised);
+  });
+}
+
+void WritePanel(Format format, std::byte* panel, const PanelRun& run, const float* values, int n) {
+  const int raised = HasCodes(format) ? RaisedBy(format) : 0;
+  WithValues(format, [&]<class Value>(Value) {
+    for (int i = 0; i < n; ++i)
+      Value::Write(panel, run.input + i * run.input_step, run.lane + i * run.lane_step, values[i], raised);
+  });
+}
+
+float ReadInput(Format format, const std::byte* panel, int input, int lane) {
+  float value;
+  ReadPanel(format, panel, {input, lane, 0, 0}, 1, &value);
+  return value;
+}
+
+}  // namespace tare
