@@ -49,9 +49,10 @@ struct Projection {
   float* y = nullptr;
 };
 
-// More than one row is computed in multiples of 64, so that batches of all lengths share a few oneDNN primitives
-// (creating one takes milliseconds). x and y must hold that many rows, with finite values in the surplus ones.
-constexpr int64_t PaddedRows(int64_t rows) { return (rows + 63) / 64 * 64; }
+// More than one row is computed in multiples of 16, so that batches of all lengths share a few oneDNN primitives
+// (creating one takes milliseconds), and an expert that few tokens reach multiplies few rows in vain. x and y must hold
+// that many rows, with finite values in the surplus ones.
+constexpr int64_t PaddedRows(int64_t rows) { return (rows + 15) / 16 * 16; }
 
 // Whether this machine has such products: all have kF32's, some kBf16's.
 bool HasProducts(Math math);
