@@ -20,7 +20,8 @@ namespace tare {
 namespace {
 
 struct EvalArguments {
-  std::string model, plan, stats, tasks, json, records, csv, cache, packed;
+  std::string model, plan, stats, tasks, json, records, csv, cache;
+  PackedOption packed;
   Breakdown breakdown;
   Carrying carrying = Carrying::kSimulated;
   TaskOptions task;
@@ -96,14 +97,14 @@ void Run(const CLI::App& command, EvalArguments options) {
   std::vector<std::string> inputs{options.model, options.stats, options.task.reference, options.task.other_tower};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
   std::vector<std::string> outputs{options.json, options.records, options.csv};
-  const WeightReading reading = ReadingWith(options.packed, inputs, outputs);
+  options.packed.Claim(inputs, outputs);
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, outputs);
   CheckEffects(command, plan, specs, options.breakdown);
   CheckKeys(specs, options);
   std::optional<CachePlan> cache;
   if (!options.cache.empty()) cache = ParseCachePlan(options.cache);
-  Model model(options.model, reading, options.machine.Apply());
-  model.KeepPackedIn(options.packed);
+  Model model(options.model, options.packed.Reading(), options.machine.Apply());
+  model.KeepPackedIn(options.packed.file, options.packed.is);
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()),
               cache);
   CheckCache(specs, run.cache());
@@ -139,7 +140,7 @@ void AddEval(CLI::App& app) {
   command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row (default: nothing)")
       ->transform(WithGridFiles);
   AddExecutedFlag(*command, options->carrying);
-  AddPackedOption(*command, options->packed);
+  options->packed.AddTo(*command);
   command->add_option("--stats", options->stats,
                       "statistics file of this model (tare stats --out), for rules with +static");
   command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", separated by commas")->required();

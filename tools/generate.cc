@@ -22,7 +22,8 @@ namespace tare {
 namespace {
 
 struct GenerateArguments {
-  std::string model, plan, prompt, input, cache, packed, json;
+  std::string model, plan, prompt, input, cache, json;
+  PackedOption packed;
   GenerateOptions generate;
   MachineOptions machine;
 };
@@ -145,10 +146,10 @@ void Run(GenerateArguments& options) {
   const Plan plan = Plan::Parse(options.plan);
   const CachePlan cache = ParseCachePlan(options.cache);
   std::vector<std::string> inputs{options.model, options.input}, outputs{options.json};
-  const WeightReading reading = ReadingWith(options.packed, inputs, outputs);
+  options.packed.Claim(inputs, outputs);
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, outputs);
-  Model model(options.model, reading, options.machine.Apply());
-  model.KeepPackedIn(options.packed);
+  Model model(options.model, options.packed.Reading(), options.machine.Apply());
+  model.KeepPackedIn(options.packed.file, options.packed.is);
   PromptPlan prompts = PromptPlanOf(plan, ModelSitesOf(model), cache.policy);
   PlanRun run(std::move(prompts.others), Carrying::kExecuted, ModelSitesOf(model), {}, cache);
   model.AttendPrompts(std::move(prompts.attention));
@@ -198,7 +199,7 @@ void AddGenerate(CLI::App& app) {
   command->add_option("--plan", options->plan,
                       "integer kernels for linear layers, for example weights=int4/group64, and for attention of the "
                       "prompt: int8");
-  AddPackedOption(*command, options->packed);
+  options->packed.AddTo(*command);
   command->add_option("--temperature", options->generate.sampling.temperature, "0: always the most likely token")
       ->capture_default_str();
   command

@@ -58,19 +58,25 @@ inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
 }
 
 // Packed codes of what is executed, kept in a file.
-inline void AddPackedOption(CLI::App& command, std::string& file) {
-  command.add_option("--packed", file,
-                     "keep packed codes in this file, which is made if it is missing: later runs with the same weights "
-                     "and rules map it instead of packing, and hold no codes in memory");
-}
+struct PackedOption {
+  std::string file;
+  PackedFileIs is = PackedFileIs::kMade;
 
-// Such a file is an input if it is there, else an output. A model whose codes are packed was read whole at that time.
-inline WeightReading ReadingWith(const std::string& packed, std::vector<std::string>& inputs,
-                                 std::vector<std::string>& outputs) {
-  const bool known = !packed.empty() && std::filesystem::exists(packed);
-  (known ? inputs : outputs).push_back(packed);
-  return known ? WeightReading::kKnown : WeightReading::kWhole;
-}
+  void AddTo(CLI::App& command) {
+    command.add_option("--packed", file,
+                       "keep packed codes in this file, which is made if it is missing: later runs with the same "
+                       "weights and rules map it instead of packing, and hold none in memory (but experts', and values "
+                       "that a plan without rules for inputs rounds for a prompt)");
+  }
+  // The file is an input if it is there, else an output.
+  void Claim(std::vector<std::string>& inputs, std::vector<std::string>& outputs) {
+    if (file == "-") throw CLI::ValidationError("--packed", "got -, expected a file");
+    is = std::filesystem::exists(file) ? PackedFileIs::kRead : PackedFileIs::kMade;
+    (is == PackedFileIs::kRead ? inputs : outputs).push_back(file);
+  }
+  // A model whose codes are packed was read whole at that time.
+  WeightReading Reading() const { return is == PackedFileIs::kRead ? WeightReading::kKnown : WeightReading::kWhole; }
+};
 
 inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {
   AddWhole(command, "--stride", windows.stride,

@@ -112,7 +112,7 @@ struct Family {
   float norm_offset = 0;  // 1 if norms multiply by 1 + w: added to `vectors` and the final norm at loading
   bool rotates_parts =
       false;             // whether its code rotates a part of a head's channels where partial_rotary_factor says so
-  bool centres = false;  // whether its norms subtract the stream's mean, which a rotation then has to keep
+  bool centres = false;  // whether norms subtract the mean of a stream that may be rotated: then the rotation keeps it
   // The norm of each head's output, whose weight is one number for each channel of it, the same for all heads: what can
   // be scaled or moved there, between values and o_proj; empty: there is none, or it has no weight of its own.
   std::string_view head_norm = {};

@@ -205,20 +205,22 @@ RoundedCopies Model::RoundedUnder(const ResolvedPlan& plan) const {
                                                                   : RoundedCopies::kKept;
 }
 
-void Model::KeepPackedIn(std::filesystem::path file) {
+void Model::KeepPackedIn(std::filesystem::path file, PackedFileIs is) {
   packed_path_ = std::move(file);
-  planned_.clear();
+  packed_is_ = is;
 }
 
-void Model::OpenPacked(const ResolvedPlan& plan) {
+std::shared_ptr<const PackedFile> Model::OpenPacked(const ResolvedPlan& plan) {
   std::string rules;  // of weights, which alone decide about packed codes
   for (const Rule& rule : plan.plan().rules()) {
     if (IsWeight(rule.sites.front())) rules += (rules.empty() ? "" : ",") + rule.text;
   }
-  const PackedSource source{files().ContentHash(), rules};
-  if (packed_file_ && packed_file_->source() == source) return;
-  if (!std::filesystem::exists(packed_path_)) WritePacked(packed_path_, source, *this, plan);
-  packed_file_ = std::make_shared<const PackedFile>(packed_path_, source);
+  const PackedSource source{files().ContentHash(), files().ConfigHash(), rules, math() == Math::kBf16 ? "bf16" : "f32"};
+  if (packed_file_ != nullptr && packed_file_->source() == source) return packed_file_;
+  // Where the model was not read whole, as the file was there, nothing vouches for weights that would be packed now.
+  if (packed_is_ == PackedFileIs::kMade) WritePacked(packed_path_, source, *this, plan);
+  packed_is_ = PackedFileIs::kRead;
+  return std::make_shared<const PackedFile>(packed_path_, source);
 }
 
 void Model::CarryOut(const ResolvedPlan& plan) {
@@ -228,14 +230,14 @@ void Model::CarryOut(const ResolvedPlan& plan) {
   if (planned == planned_) return;
   planned_.clear();
   const bool stored = !packed_path_.empty() && plan.carrying() == Carrying::kExecuted;
-  if (stored) OpenPacked(plan);
-  const Planning planning{plan, projector_.math(), most_kept_, RoundedUnder(plan),
-                          stored ? packed_file_.get() : nullptr};
+  // The file before stays open as long as matrices may be of it.
+  const std::shared_ptr<const PackedFile> packed = stored ? OpenPacked(plan) : nullptr;
+  const Planning planning{plan, projector_.math(), most_kept_, RoundedUnder(plan), packed.get()};
   // The head is often the largest matrix: first, so that what packing it takes for a while meets nothing packed.
   const std::string head(HeadTensor(config_));
   head_.planned =
       PlannedLinear::Of(head_.weight, LinearRules::Of(head_.weight, {Site::kLmHeadW}, {Site::kLmHeadIn}, plan),
-                        planning.math, RoundedCopies::kKept, stored ? packed_file_->Find(head) : std::nullopt);
+                        planning.math, RoundedCopies::kKept, stored ? packed->Find(head) : std::nullopt);
   if (head_.planned != nullptr) files().Release(head);
   for (int layer = 0; layer < config_.layers; ++layer) {
     PlanLayer(layers_[layer], config_, layer, planning);
@@ -247,6 +249,7 @@ void Model::CarryOut(const ResolvedPlan& plan) {
     };
     if (std::ranges::any_of(linear, is_packed)) ReturnFreedMemory();  // of the codes before they were packed
   }
+  packed_file_ = packed;
   if (plan.clips().empty()) planned_ = std::move(planned);  // other clips may come with the same plan
 }
 

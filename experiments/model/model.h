@@ -36,6 +36,10 @@ struct Stream {
 };
 
 class KeptStreams;
+class PackedFile;
+
+// Whether a file of packed codes is made, of a model that was read whole, or was there when the model was opened.
+enum class PackedFileIs { kMade, kRead };
 
 class Model {
  public:
@@ -50,8 +54,9 @@ class Model {
   // model; its visitor does what it simulates.
   void CarryOut(const ResolvedPlan& plan);
 
-  // Packed codes of executed plans, from the next CarryOut on, come from this file; it is made if it is missing.
-  void KeepPackedIn(std::filesystem::path file);
+  // Packed codes of executed plans come from this file (packed_file.h), which the first CarryOut makes or reads. Call
+  // it once, before. No path: they stand in memory.
+  void KeepPackedIn(std::filesystem::path file, PackedFileIs is);
 
   // Sets, by layer, what is executed for prompts of sequences with caches; empty: nothing.
   void AttendPrompts(std::vector<std::optional<ExecutedPlan>> plans) { prompts_ = std::move(plans); }
@@ -113,7 +118,7 @@ class Model {
   // Gives back the file's memory under the layer's weights that are said to be released: it is read again where needed.
   void ReleaseWeights(int layer, const std::function<bool(const LinearWeights&)>& released) const;
   RoundedCopies RoundedUnder(const ResolvedPlan& plan) const;
-  void OpenPacked(const ResolvedPlan& plan);
+  std::shared_ptr<const PackedFile> OpenPacked(const ResolvedPlan& plan);
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, LayerPart* part = nullptr);
   void ProjectHead(int64_t rows);
   void SwapShared(Stream& stream);
@@ -135,8 +140,9 @@ class Model {
   std::string planned_;                                 // the last plan that CarryOut applied to linear layers
   double most_rounded_ = MachineMemory() / 2;           // bytes
   std::filesystem::path packed_path_;                   // empty: packed codes stand in memory
-  std::shared_ptr<const PackedFile> packed_file_;       // of planned_
-  RotaryTable rotary_, window_rotary_;                  // the second for layers with a window
+  PackedFileIs packed_is_ = PackedFileIs::kMade;
+  std::shared_ptr<const PackedFile> packed_file_;  // of planned_
+  RotaryTable rotary_, window_rotary_;             // the second for layers with a window
   Activations activations_;
   KeptStreams* kept_ = nullptr;
   AlignedBuffer<float> gathered_, logits_;  // [rows of a chunk, E] and [.., V]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/packed_file.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <sstream>
@@ -17,6 +18,7 @@ namespace tare {
 namespace {
 
 constexpr std::string_view kSchema = "tare.packed/1";
+constexpr std::array<std::string_view, 5> kOwnKeys{"schema", "weights_sha256", "config_sha256", "rules", "math"};
 // Of a tensor's entry in the header, beside its name: three numbers of shape and two offsets of 20 digits at most, and
 // 60 characters of JSON; of a matrix's metadata: a format, three numbers and 64 digits.
 constexpr int64_t kEntry = 5 * 20 + 80, kDescription = 170;
@@ -41,6 +43,14 @@ int64_t RoomFor(const PackedSource& source, const std::vector<std::string>& name
   return (bytes + kStart - 1) / kStart * kStart;
 }
 
+Safetensors Opened(const std::filesystem::path& path) {
+  try {
+    return Safetensors(path);
+  } catch (const Error& error) {
+    Fail("packed codes, {}; or try again without the file", error.what());
+  }
+}
+
 }  // namespace
 
 PackedFileWriter::PackedFileWriter(const std::filesystem::path& path, PackedSource source,
@@ -48,7 +58,9 @@ PackedFileWriter::PackedFileWriter(const std::filesystem::path& path, PackedSour
     : file_(path), header_bytes_(RoomFor(source, names)) {
   metadata_ = {{"schema", std::string(kSchema)},
                {"weights_sha256", std::move(source.weights_sha256)},
-               {"rules", std::move(source.rules)}};
+               {"config_sha256", std::move(source.config_sha256)},
+               {"rules", std::move(source.rules)},
+               {"math", std::move(source.math)}};
 }
 
 void PackedFileWriter::AddTensor(const std::string& name, std::string_view dtype, const std::vector<int64_t>& shape,
@@ -84,30 +96,34 @@ void PackedFileWriter::Commit() {
 }
 
 PackedFile::PackedFile(const std::filesystem::path& path, PackedSource source)
-    : source_(std::move(source)), file_(path) {
-  const auto& metadata = file_.metadata();
+    : source_(std::move(source)), file_(Opened(path)) {
+  CheckSource(path.string());
+  for (const auto& [name, description] : file_.metadata()) {
+    if (!std::ranges::contains(kOwnKeys, name)) matrices_[name] = PartsOf(name, description);
+  }
+  const std::vector<std::pair<std::string, PackedMatrix::Parts>> all(matrices_.begin(), matrices_.end());
+  ParallelFor(all.size(), [&](size_t i, int) {
+    ThrowIfStopped();
+    const auto& [name, parts] = all[i];
+    if (!file_.metadata().at(name).ends_with(HashOf(parts)))
+      Fail("{}: got other codes of '{}' than were written, expected those; try again without the file", path.string(),
+           name);
+  });
+}
+
+void PackedFile::CheckSource(const std::string& where) const {
   const auto text = [&](const std::string& key) {
-    const auto found = metadata.find(key);
-    return found == metadata.end() ? std::string() : found->second;
+    const auto found = file_.metadata().find(key);
+    return found == file_.metadata().end() ? std::string() : found->second;
   };
-  const std::string where = path.string();
   if (text("schema") != kSchema)
     Fail("{}: got schema '{}', expected '{}'; try another name for the packed codes", where, text("schema"), kSchema);
-  if (text("weights_sha256") != source_.weights_sha256)
-    Fail("{}: got packed codes of other weights than MODEL's; try another name", where);
+  if (text("weights_sha256") != source_.weights_sha256 || text("config_sha256") != source_.config_sha256)
+    Fail("{}: got packed codes of another checkpoint, expected MODEL's; try another name", where);
   if (text("rules") != source_.rules)
     Fail("{}: got packed codes under '{}', expected '{}'; try another name", where, text("rules"), source_.rules);
-  std::vector<std::pair<std::string, std::string>> described;
-  for (const auto& [name, description] : metadata) {
-    if (name != "schema" && name != "weights_sha256" && name != "rules") described.emplace_back(name, description);
-  }
-  for (const auto& [name, description] : described) matrices_[name] = PartsOf(name, description);
-  ParallelFor(described.size(), [&](size_t i, int) {
-    ThrowIfStopped();
-    const auto& [name, description] = described[i];
-    if (!description.ends_with(HashOf(matrices_.at(name))))
-      Fail("{}: got other codes of '{}' than were written; remove the file", where, name);
-  });
+  if (text("math") != source_.math)
+    Fail("{}: got packed codes of --math {}, expected {}; try another name", where, text("math"), source_.math);
 }
 
 PackedMatrix::Parts PackedFile::PartsOf(const std::string& name, std::string_view described) const {
@@ -119,8 +135,10 @@ PackedMatrix::Parts PackedFile::PartsOf(const std::string& name, std::string_vie
   const TensorView* const codes = file_.Find(name + ".codes");
   const TensorView* const scales = file_.Find(name + ".scales");
   if (!words || !known || hash.size() != 64 || codes == nullptr || scales == nullptr)
-    Fail("{}: got '{}' of '{}' without its tensors, expected a format, three numbers and a hash; remove the file",
-         file_.file().path().string(), described, name);
+    Fail(
+        "{}: got '{}' of '{}' without its tensors, expected a format, three numbers and a hash; try again without the "
+        "file",
+        file_.file().path().string(), described, name);
   parts.format = *known;
   const auto floats = [](const TensorView& tensor) {
     return std::span(reinterpret_cast<const float*>(tensor.bytes.data()), tensor.bytes.size() / sizeof(float));
@@ -137,7 +155,7 @@ std::optional<PackedMatrix> PackedFile::Find(const std::string& name) const {
   try {
     return PackedMatrix(found->second);
   } catch (const Error& error) {
-    Fail("{}: '{}': {}; remove the file", file_.file().path().string(), name, error.what());
+    Fail("{}: '{}': {}; try again without the file", file_.file().path().string(), name, error.what());
   }
 }
 

@@ -9,9 +9,8 @@
 //   NAME.scales    F32 [panels, groups, 64]
 //   NAME.offsets   F32 [panels, groups, 64]        where the plan has zero points or minima
 //
-// and in its metadata `schema` "tare.packed/1", `weights_sha256` (Checkpoint::ContentHash) and `rules`, the plan's
-// rules for weights, which must be those at hand, and for each NAME "FORMAT OUT IN GROUPS SHA256", with the hash of its
-// tensors' bytes.
+// and in its metadata `schema` "tare.packed/1", what the codes are of (PackedSource), which must be what is at hand,
+// and for each NAME "FORMAT OUT IN GROUPS SHA256", with the hash of its tensors' bytes.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +27,10 @@
 
 namespace tare {
 
-// What packed codes are of.
+// What packed codes are of: Checkpoint::ContentHash and ConfigHash, the plan's rules for weights, and `--math`, under
+// which weights may be converted before they are rounded.
 struct PackedSource {
-  std::string weights_sha256, rules;
+  std::string weights_sha256, config_sha256, rules, math;
   bool operator==(const PackedSource&) const = default;
 };
 
@@ -41,6 +41,7 @@ class PackedFileWriter {
   PackedFileWriter(const std::filesystem::path& path, PackedSource source, const std::vector<std::string>& names);
   void Add(const std::string& name, const PackedMatrix& matrix);
   void Commit();
+  bool empty() const { return tensors_.empty(); }
 
  private:
   void AddTensor(const std::string& name, std::string_view dtype, const std::vector<int64_t>& shape,
@@ -59,7 +60,7 @@ class PackedFileWriter {
 
 class PackedFile {
  public:
-  // Reads the file once, on all threads. Throws Error, naming the file, if it is of other weights or rules, or damaged.
+  // Reads the file once, on all threads. Throws Error, naming the file, if it is of another source, or damaged.
   PackedFile(const std::filesystem::path& path, PackedSource source);
 
   const PackedSource& source() const { return source_; }
@@ -67,6 +68,7 @@ class PackedFile {
   std::optional<PackedMatrix> Find(const std::string& name) const;
 
  private:
+  void CheckSource(const std::string& where) const;
   PackedMatrix::Parts PartsOf(const std::string& name, std::string_view described) const;
 
   PackedSource source_;

@@ -40,9 +40,6 @@ std::vector<PackedLinear> PackedOf(const Model& model, const ResolvedPlan& plan)
 void WritePacked(const std::filesystem::path& path, const PackedSource& source, const Model& model,
                  const ResolvedPlan& plan) {
   const std::vector<PackedLinear> packed = PackedOf(model, plan);
-  if (packed.empty())
-    Fail("{}: got a plan that packs no weights, expected rules for weights or quantized ones; try weights=int4/group64",
-         path.string());
   std::vector<std::string> names;
   for (const PackedLinear& one : packed) names.push_back(one.tensor);
   PackedFileWriter file(path, source, names);
@@ -53,6 +50,11 @@ void WritePacked(const std::filesystem::path& path, const PackedSource& source, 
     model.files().Release(one.tensor);
     ReturnFreedMemory();
   }
+  if (file.empty())
+    Fail(
+        "{}: got a plan that packs no weights, expected rules in integers for weights but experts', or a checkpoint "
+        "quantized so; try weights=int4/group64",
+        path.string());
   file.Commit();
 }
 

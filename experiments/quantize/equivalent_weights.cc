@@ -123,7 +123,9 @@ void MoveWeight(EquivalentWeights& w, const Checkpoint& files, const std::string
   w.changes[norm] = {.source = norm, .ones = true};
   if (bias.empty()) return;
   const std::vector<float> inverse = Inverse(weight);
-  if (const auto bad = FirstNotFinite(inverse))
+  std::vector<float> moved = Values(*files.Find(bias));
+  for (size_t i = 0; i < moved.size(); ++i) moved[i] *= inverse[i];
+  if (const auto bad = FirstNotFinite(moved))
     Fail(
         "hadamard, tensor '{}': got {} at index {}, expected weights by which the norm's bias can be divided; try "
         "another method",

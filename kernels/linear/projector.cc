@@ -109,7 +109,10 @@ Projector::Projector(Math math) : math_(math) {
 Projector::~Projector() = default;
 
 bool Projector::IsNative(WeightType type, int64_t out, WeightOrder order) const {
-  return HasFastProduct(math_, type, kPanelOut + out % kPanelOut, order);
+  const int64_t outputs = kPanelOut + out % kPanelOut;
+  const std::array<int64_t, 3> key{static_cast<int64_t>(type), outputs, static_cast<int64_t>(order)};
+  if (!native_.contains(key)) native_[key] = HasFastProduct(math_, type, outputs, order);
+  return native_.at(key);
 }
 
 std::vector<std::string> Projector::Implementations() const {

@@ -90,6 +90,7 @@ class Projector {
   AlignedBuffer<uint16_t> x_bf16_;
   std::vector<Chunk> chunks_;
   std::map<std::array<int64_t, 7>, std::unique_ptr<Product>> products_;  // by shape and types
+  mutable std::map<std::array<int64_t, 3>, bool> native_;                // answers of IsNative
 };
 
 }  // namespace tare

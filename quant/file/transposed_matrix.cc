@@ -2,11 +2,13 @@
 #include "quant/file/transposed_matrix.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
@@ -43,21 +45,26 @@ bool Transpose(const std::byte* from, size_t stride, int64_t lines, int64_t coun
   return finite;
 }
 
-// The first value that is not finite, or count.
+// The first value that is not finite, or count. A part's loop has no exit, so that it becomes vectors.
 template <DType kType>
 int64_t FirstNotFinite(const std::byte* from, int64_t count) {
   constexpr size_t kBytes = kType == DType::kF32 ? 4 : 2;
-  constexpr int64_t kChunk = 4096;  // short: its loop has no exit, so that it becomes vectors
-  for (int64_t begin = 0; begin < count; begin += kChunk) {
-    const int64_t end = std::min(begin + kChunk, count);
+  constexpr int64_t kPart = 1 << 16;
+  std::atomic<int64_t> first = count;
+  ParallelFor(static_cast<size_t>((count + kPart - 1) / kPart), [&](size_t part, int) {
+    const int64_t begin = static_cast<int64_t>(part) * kPart, end = std::min(begin + kPart, count);
+    const auto is_finite = [&](int64_t i) {
+      return std::isfinite(ValueOf(kType, from + static_cast<size_t>(i) * kBytes));
+    };
     bool finite = true;
-    for (int64_t i = begin; i < end; ++i)
-      finite &= std::isfinite(ValueOf(kType, from + static_cast<size_t>(i) * kBytes));
-    for (int64_t i = begin; !finite; ++i) {
-      if (!std::isfinite(ValueOf(kType, from + static_cast<size_t>(i) * kBytes))) return i;
+    for (int64_t i = begin; i < end; ++i) finite &= is_finite(i);
+    if (finite) return;
+    int64_t bad = begin;
+    while (is_finite(bad)) ++bad;
+    for (int64_t seen = first; bad < seen && !first.compare_exchange_weak(seen, bad);) {
     }
-  }
-  return count;
+  });
+  return first;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -18,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-const PackedSource kSource{"0123", "weights=int4/group16+zero"};
+const PackedSource kSource{"0123", "89ab", "weights=int4/group16+zero", "f32"};
 
 class PackedFileTest : public ::testing::Test {
  protected:
@@ -60,9 +61,16 @@ TEST_F(PackedFileTest, GivesBackEveryMatrix) {
 }
 
 TEST_F(PackedFileTest, OthersAreRefused) {
-  ExpectRefused({"4567", kSource.rules}, "got packed codes of other weights than MODEL's; try another name");
-  ExpectRefused({kSource.weights_sha256, "weights=int4/group32"},
+  const auto other = [](std::string PackedSource::* field, const char* value) {
+    PackedSource source = kSource;
+    source.*field = value;
+    return source;
+  };
+  for (const auto field : {&PackedSource::weights_sha256, &PackedSource::config_sha256})
+    ExpectRefused(other(field, "4567"), "got packed codes of another checkpoint, expected MODEL's; try another name");
+  ExpectRefused(other(&PackedSource::rules, "weights=int4/group32"),
                 "got packed codes under 'weights=int4/group16+zero', expected 'weights=int4/group32'");
+  ExpectRefused(other(&PackedSource::math, "bf16"), "got packed codes of --math f32, expected bf16");
   WriteSafetensors(path_, {});
   ExpectRefused(kSource, "got schema '', expected 'tare.packed/1'");
 }
@@ -70,12 +78,15 @@ TEST_F(PackedFileTest, OthersAreRefused) {
 // Any changed byte is found: in the header by its reader or as another hash, in codes and scales by their hash.
 TEST_F(PackedFileTest, ADamagedFileIsRefused) {
   const std::string whole = GetFile(path_);
-  const size_t data = 8 + whole.find_last_of('}');  // in the room after the header
-  for (size_t at = whole.size() - 1; at > data + 4096; at -= 997) {
+  uint64_t header = 0;
+  std::memcpy(&header, whole.data(), sizeof header);
+  ASSERT_EQ((8 + header) % 4096, 0u);
+  ASSERT_GT(whole.size(), 8 + header + 20 * 997);
+  for (size_t at = 8 + header; at < whole.size(); at += 997) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
     PutFile(path_, damaged);
-    ExpectRefused(kSource, "than were written; remove the file");
+    ExpectRefused(kSource, "than were written, expected those; try again without the file");
   }
   const auto replaced = [&](std::string_view from, std::string_view to) {
     std::string damaged = whole;
@@ -90,7 +101,7 @@ TEST_F(PackedFileTest, ADamagedFileIsRefused) {
   replaced("b.weight.codes", "b.weight.cades");
   ExpectRefused(kSource, "of 'b.weight' without its tensors");
   PutFile(path_, whole.substr(0, whole.size() / 2));
-  ExpectRefused(kSource, "");
+  ExpectRefused(kSource, "packed codes, ");
 }
 
 TEST(PackedFile, WithoutCommitThereIsNone) {

@@ -10,6 +10,7 @@
 #include "experiments/model/config.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/transposed_matrix.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
@@ -195,6 +196,32 @@ TEST(WeightsTest, WhatIsNotKeptIsConvertedForCalls) {
 }
 
 // An odd offset in the file: taken into aligned memory, the values unchanged.
+// As gpt-oss stores its experts: in place where products take it so, which f32 does everywhere.
+TEST(WeightsTest, ColumnsAreTakenAsTheyAreStored) {
+  constexpr int64_t kIn = 48, kOut = 40;
+  std::vector<std::byte> bytes(2 * kIn * kOut * sizeof(float) + 1);
+  const auto columns = [&](DType type, const Projector& projector, size_t shift = 0) {
+    const size_t size = 2 * kIn * kOut * Bits(type) / 8;
+    const TensorView tensor{"t", type, {2, kIn, kOut}, std::span(bytes).subspan(shift, size)};
+    const TransposedMatrix second(tensor, 1, [] {});
+    const std::optional<WeightMatrix> stored = StoredColumns({.out = kOut, .in = kIn, .foreign = &second}, projector);
+    if (stored) {
+      EXPECT_EQ(stored->data, bytes.data() + shift + size / 2);
+      EXPECT_EQ(stored->order, WeightOrder::kColumns);
+    }
+    return stored.has_value();
+  };
+  const Projector f32(Math::kF32);
+  EXPECT_TRUE(columns(DType::kF32, f32));
+  EXPECT_FALSE(columns(DType::kF32, f32, 1));
+  EXPECT_EQ(columns(DType::kBF16, f32), f32.IsNative(WeightType::kBf16, kOut, WeightOrder::kColumns));
+  EXPECT_FALSE(StoredColumns({.data = bytes.data(), .out = kOut, .in = kIn}, f32));
+  if (!HasProducts(Math::kBf16)) return;
+  const Projector bf16(Math::kBf16);
+  EXPECT_EQ(columns(DType::kBF16, bf16), bf16.IsNative(WeightType::kBf16, kOut, WeightOrder::kColumns));
+  EXPECT_FALSE(columns(DType::kF16, bf16));
+}
+
 TEST(WeightsTest, MisalignedTensorsAreCopied) {
   const TemporaryFolder folder;
   for (const Math math : {Math::kF32, Math::kBf16}) {

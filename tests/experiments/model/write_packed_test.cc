@@ -19,9 +19,9 @@ using ::testing::ThrowsMessage;
 
 // Executed, with packed codes from `file` unless it is empty.
 std::vector<float> Under(const std::string& name, const char* plan, const std::filesystem::path& file,
-                         WeightReading reading = WeightReading::kWhole) {
-  Model model(GoldenFolder(name), reading);
-  if (!file.empty()) model.KeepPackedIn(file);
+                         PackedFileIs is = PackedFileIs::kMade, Math math = Math::kF32) {
+  Model model(GoldenFolder(name), is == PackedFileIs::kMade ? WeightReading::kWhole : WeightReading::kKnown, math);
+  if (!file.empty()) model.KeepPackedIn(file, is);
   PlanRun run(Plan::Parse(plan), Carrying::kExecuted, ModelSitesOf(model));
   const SiteVisitors visitors = run.Begin(model);
   return LogitsOf(model, GoldenBatch(name), visitors);
@@ -36,7 +36,7 @@ TEST(WritePacked, GivesTheBitsOfCodesInMemory) {
       const TemporaryFolder folder;
       const std::vector<float> expected = Under(name, plan, {});
       EXPECT_EQ(Under(name, plan, folder / "packed"), expected) << name << " " << plan;
-      EXPECT_EQ(Under(name, plan, folder / "packed", WeightReading::kKnown), expected) << name << " " << plan;
+      EXPECT_EQ(Under(name, plan, folder / "packed", PackedFileIs::kRead), expected) << name << " " << plan;
     }
   }
 }
@@ -46,19 +46,30 @@ TEST(WritePacked, LaterRunsDoNotPack) {
   const TemporaryFolder folder;
   const char* const plan = "weights=int4/group16,linear_in=int8/token";
   const Model model(GoldenFolder("llama-gqa"));
-  const PackedSource source{model.files().ContentHash(), "weights=int4/group16"};
+  const PackedSource source{model.files().ContentHash(), model.files().ConfigHash(), "weights=int4/group16", "f32"};
   WritePacked(folder / "packed", source, Model(GoldenFolder("llama-mha")),
               ResolvedPlan(Plan::Parse(plan), ModelSitesOf(model), Carrying::kExecuted));
-  EXPECT_THAT(Call([&] { Under("llama-gqa", plan, folder / "packed"); }),
+  EXPECT_THAT(Call([&] { Under("llama-gqa", plan, folder / "packed", PackedFileIs::kRead); }),
               ThrowsMessage<Error>(HasSubstr("expected [")));
 }
 
-TEST(WritePacked, APlanThatPacksNothingIsRefused) {
+// Under bf16, weights in f32 are rounded from what they were converted to.
+TEST(WritePacked, TheMathIsOfTheFile) {
+  if (!HasProducts(Math::kBf16)) GTEST_SKIP() << "no products of bf16 here";
   const TemporaryFolder folder;
-  EXPECT_THAT(
-      Call([&] { Under("llama-gqa", "q=int8/token,k=int8/token,probs=u8/block64,v=int8/channel", folder / "packed"); }),
-      ThrowsMessage<Error>(HasSubstr("got a plan that packs no weights")));
-  EXPECT_THAT(folder.Names(), ::testing::IsEmpty());
+  const char* const plan = "weights=int4/group16,linear_in=int8/token";
+  Under("llama-mha", plan, folder / "packed");
+  EXPECT_THAT(Call([&] { Under("llama-mha", plan, folder / "packed", PackedFileIs::kRead, Math::kBf16); }),
+              ThrowsMessage<Error>(HasSubstr("got packed codes of --math f32, expected bf16")));
+}
+
+TEST(WritePacked, APlanThatPacksNothingIsRefused) {
+  for (const char* plan : {"q=int8/token,k=int8/token,probs=u8/block64,v=int8/channel", "weights=normal4/channel"}) {
+    const TemporaryFolder folder;
+    EXPECT_THAT(Call([&] { Under("llama-gqa", plan, folder / "packed"); }),
+                ThrowsMessage<Error>(HasSubstr("got a plan that packs no weights")));
+    EXPECT_THAT(folder.Names(), ::testing::IsEmpty());
+  }
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ Problem ByColumns(const Case& c, WeightType type) {
 }
 
 TEST(ProjectorTest, WeightsByColumnsAgainstDouble) {
+  int seen = 0;
   for (const Math math : {Math::kF32, Math::kBf16}) {
     if (!HasProducts(math)) continue;
     Projector projector(math);
@@ -106,6 +107,7 @@ TEST(ProjectorTest, WeightsByColumnsAgainstDouble) {
         SCOPED_TRACE(testing::Message() << c.rows << " x " << c.out << " x " << c.in << " type "
                                         << static_cast<int>(type) << " math " << static_cast<int>(math));
         Problem p = ByColumns(c, type);
+        ++seen;
         const Projection projection{p.weight, p.bias.data(), p.y.data()};
         projector.Project(p.x.data(), c.rows, {&projection, 1});
         ExpectRight(p, c, true, math == Math::kBf16 ? 0x1p-8 : 0);
@@ -114,6 +116,7 @@ TEST(ProjectorTest, WeightsByColumnsAgainstDouble) {
     for (const std::string& name : projector.Implementations())
       EXPECT_THAT(name, testing::Not(testing::StartsWith("ref")));
   }
+  EXPECT_GE(seen, 6);  // f32, everywhere
 }
 
 TEST(ProjectorTest, Bf16MathRoundsTheFactorsOnly) {

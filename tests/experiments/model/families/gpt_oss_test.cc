@@ -203,11 +203,17 @@ TEST(GptOssTest, ExpertsOfLargeModelsAreMadeWhenTheyAreUsed) {
     const auto same = [&](const std::string& plan, Carrying carrying) {
       EXPECT_EQ(Under(large, plan, carrying, name), Under(kept, plan, carrying, name)) << name << ' ' << plan;
     };
-    same("", Carrying::kSimulated);
+    // Without a plan weights by columns are multiplied as they are stored, whose sums may have another order.
+    const auto alike = [&] {
+      const std::vector<float> got = Under(large, "", Carrying::kSimulated, name),
+                               want = Under(kept, "", Carrying::kSimulated, name);
+      EXPECT_LT(Distance(got, want), 1e-5 * Distance(want, std::vector<float>(want.size()))) << name;
+    };
+    alike();
     same("weights=int4/group32,experts.down.in=int8/token", Carrying::kSimulated);
     same("weights=int8/channel,linear_in=int8/token", Carrying::kExecuted);
     same("weights=int8/channel", Carrying::kExecuted);
-    same("", Carrying::kSimulated);  // nothing of a plan stays
+    alike();  // nothing of a plan stays
   }
 }
 
