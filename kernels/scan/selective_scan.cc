@@ -11,6 +11,7 @@
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "kernels/elementwise/for_vectors-inl.h"
+#include "quant/base/aligned.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
@@ -47,32 +48,49 @@ void Convolve(const ScanParameters& p, ChannelRange channels, int64_t tokens, To
   }
 }
 
-// One vector of channels through all tokens, whose state stays in the cache nearest to the registers.
+// One vector of channels through all tokens; a, states [N][lanes].
 HWY_INLINE void ScanLanes(const ScanParameters& p, int64_t c, size_t count, int64_t tokens, const ScanInputs& in,
-                          float* state, TokenRows<float> y) {
+                          const float* a, float* states, TokenRows<float> y) {
   const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V skip = hn::LoadN(d, p.d.data() + c, count);
   for (int64_t t = 0; t < tokens; ++t) {
     const V u = hn::LoadN(d, in.u.data + t * in.u.stride + c, count);
     const V delta = hn::LoadN(d, in.delta.data + t * in.delta.stride + c, count);
     const V step = hn::Mul(delta, u);
     const float* const b = in.b.data + t * in.b.stride;
     const float* const cc = in.c.data + t * in.c.stride;
-    V sum = hn::Mul(hn::LoadN(d, p.d.data() + c, count), u);
+    V sum = hn::Mul(skip, u);
     for (int64_t n = 0; n < p.states; ++n) {
-      float* const s = state + n * p.channels + c;
-      const V decay = hn::Exp(d, hn::Mul(delta, hn::LoadN(d, p.a.data() + n * p.channels + c, count)));
-      const V next = hn::MulAdd(step, hn::Set(d, b[n]), hn::Mul(decay, hn::LoadN(d, s, count)));
+      float* const s = states + n * lanes;
+      const V decay = hn::Exp(d, hn::Mul(delta, hn::Load(d, a + n * lanes)));
+      const V next = hn::MulAdd(step, hn::Set(d, b[n]), hn::Mul(decay, hn::Load(d, s)));
       sum = hn::MulAdd(next, hn::Set(d, cc[n]), sum);
-      hn::StoreN(next, d, s, count);
+      hn::Store(next, d, s);
     }
     hn::StoreN(sum, d, y.data + t * y.stride + c, count);
   }
 }
 
+// Rates and states of a vector of channels are copied side by side for all tokens: where they are, with 5120 channels,
+// all of one channel lie in the same set of the nearest cache, and a part of a vector is stored by a mask, which the
+// next token's load waits for.
 void Scan(const ScanParameters& p, ChannelRange channels, int64_t tokens, const ScanInputs& in, float* state,
           TokenRows<float> y) {
+  thread_local AlignedBuffer<float> copies;  // [2][N][lanes]
+  const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
+  copies.Reserve(static_cast<size_t>(2 * p.states * lanes));
+  float* const a = copies.data();
+  float* const states = a + p.states * lanes;
+  std::fill_n(a, 2 * p.states * lanes, 0.0f);
   ForVectors(static_cast<size_t>(channels.end - channels.begin), [&](size_t i, size_t count) HWY_ATTR {
-    ScanLanes(p, channels.begin + static_cast<int64_t>(i), count, tokens, in, state, y);
+    const int64_t c = channels.begin + static_cast<int64_t>(i);
+    for (int64_t n = 0; n < p.states; ++n) {
+      std::copy_n(p.a.data() + n * p.channels + c, count, a + n * lanes);
+      std::copy_n(state + n * p.channels + c, count, states + n * lanes);
+    }
+    ScanLanes(p, c, count, tokens, in, a, states, y);
+    for (int64_t n = 0; n < p.states; ++n) std::copy_n(states + n * lanes, count, state + n * p.channels + c);
   });
 }
 
