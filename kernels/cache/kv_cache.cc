@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <span>
 #include <utility>
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/memory.h"
 #include "quant/format/hadamard.h"
 
@@ -58,22 +60,23 @@ const Hadamard* RotationOf(const CacheRule& rule, int width) {
   return rule.hadamard ? &PlanRotation(width, *rule.hadamard) : nullptr;
 }
 
-// Of a value before it is rounded, and of the range that it may lie in, at most.
+// By how much the largest magnitude may grow until values are rounded. With minima in a range of both signs: twice, and
+// by a third again in a page that was cut, whose values, as read back, lie up to half a step outside of the range.
 float GrowthOf(const CacheRule& rule, int width) {
-  return (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (rule.HasMinima() ? 2.0f : 1.0f);
+  return (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (rule.HasMinima() ? 4.0f : 1.0f);
 }
 
-void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width,
-               const CacheRule& rule) {
+void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width, float growth) {
   if (x.tokens != tokens || x.heads != heads || x.width != width) {
     Fail("cache, {}: got {} tokens of {} heads of width {}, expected {} of {} of width {}", name, x.tokens, x.heads,
          x.width, tokens, heads, width);
   }
-  const float growth = GrowthOf(rule, width);
   for (int64_t t = 0; t < tokens; ++t) {
     for (int h = 0; h < heads; ++h) {
-      if (!std::isfinite(AbsMax(x.Row(t, h), static_cast<size_t>(width)) * growth))
-        Fail("cache, {}: token {}, head {}: got NaN or infinity, expected finite values", name, t, h);
+      const float absmax = AbsMax(x.Row(t, h), static_cast<size_t>(width));
+      if (!std::isfinite(absmax * growth))
+        Fail("cache, {}: token {}, head {}: got {}, expected values, and with minima a range, that stay finite", name,
+             t, h, std::isfinite(absmax) ? Formatted("values up to {}", absmax) : "NaN or infinity");
     }
   }
 }
@@ -218,8 +221,9 @@ void KvCache::RoundFullPages() {
 }
 
 void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const float>& v) {
-  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, rules_.k);
-  CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, rules_.v);
+  const float turn = rotary_ ? std::numbers::sqrt2_v<float> : 1.0f;  // of pairs: one may take all of the other
+  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, GrowthOf(rules_.k, shape().k_width) * turn);
+  CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, GrowthOf(rules_.v, shape().v_width));
   if (k.tokens == 0) return;
   ReadBackCutPage();
   const int64_t new_pages = (tokens_ + k.tokens + kPageTokens - 1) / kPageTokens - std::ssize(pages_);

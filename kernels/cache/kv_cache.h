@@ -51,9 +51,10 @@ class KvCache {
   // rotary without one of their width.
   KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary = nullptr);
 
-  // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error for other shapes and for values
-  // that are not finite (or would not be once rotated, or their range with minima), naming token and head, and nothing
-  // is appended. Out of memory, whole pages of tokens may be.
+  // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error, naming token and head, for
+  // other shapes and for values that are not finite or may not stay so: once turned back or rotated, or, with minima,
+  // in the range between the least and the largest. Nothing is appended then. Out of memory, some whole pages of the
+  // tokens may have been.
   void Append(const HeadsView<const float>& k, const HeadsView<const float>& v);
   // Keeps the first `tokens`. Throws Error for more than there are.
   void Truncate(int64_t tokens);

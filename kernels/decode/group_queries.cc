@@ -31,8 +31,9 @@ void GroupQueries::LoadPlanes(int64_t i, const float* weights) const {
   ToPlanes(x_.q + i * inputs_, weights, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, factor);
 }
 
-// Scales per channel are the page's: they go into the queries, and minima become one number for all its keys. Scales of
-// tokens are left to the softmax, but beside minima, which are added to what they have multiplied.
+// Scales per channel are the inputs': they multiply the queries, which become planes anew for the page, and the minima
+// add one number to every logit. Scales per token are the lanes'. The softmax multiplies by them, unless there are
+// minima: these are added after the scales, so that the product must have both.
 void GroupQueries::WeighQueries(const Part& part, int head, int64_t begin, int64_t end) const {
   const PageLayout& layout = *part.layout;
   const CacheRule& rule = layout.k();

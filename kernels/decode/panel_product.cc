@@ -55,8 +55,7 @@ HWY_INLINE void AddSums(const PanelFactor& x, int64_t at, VI high, VI low) {
     if (x.lane_minima != nullptr) {
       const VF centre =
           hn::Add(hn::Load(d, x.lane_minima + at), hn::Mul(of_lanes, hn::Set(d, static_cast<float>(kMiddle))));
-      const float of_inputs = static_cast<float>(128 * x.high_sum + x.low_sum) * x.scale;
-      centres = hn::Add(centres, hn::Mul(centre, hn::Set(d, of_inputs)));
+      centres = hn::Add(centres, hn::Mul(centre, hn::Set(d, x.sum)));
     }
   }
   VF sum = hn::Add(hn::Load(d, x.y + at), hn::Mul(hn::ConvertTo(d, high), high_scale));
@@ -181,6 +180,17 @@ HWY_INLINE VF Weighted(const float* x, const float* weights, int64_t i) {
   return weights == nullptr ? values : hn::Mul(values, hn::Load(d, weights + i));
 }
 
+// In 16 parts, input i in part i % 16.
+float WeightedSum(const float* x, const float* weights, int64_t count) {
+  const DF d;
+  VF sums[16 / kLanes];
+  for (VF& part : sums) part = hn::Zero(d);
+  for (int64_t i = 0; i < count; i += 16) {
+    for (int64_t j = 0; j < 16; j += kLanes) sums[j / kLanes] = hn::Add(sums[j / kLanes], Weighted(x, weights, i + j));
+  }
+  return SumOfSixteen(d, sums);
+}
+
 void Planes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor* factor) {
   const DF d;
   const DI di;
@@ -202,6 +212,7 @@ void Planes(const float* x, const float* weights, int64_t count, int8_t* high, i
   factor->scale = zero ? 0.0f : absmax / static_cast<float>(kLargestPlaneCode);
   factor->high_sum = hn::ReduceSum(di, high_sum);
   factor->low_sum = hn::ReduceSum(di, low_sum);
+  factor->sum = WeightedSum(x, weights, count);
 }
 
 // In 16 parts, input i in part i % 16.

@@ -8,9 +8,10 @@
 //                                                                                           codes; each plane exact
 //
 // Codes with minima are not negative. The vector's integers are off by a part of its largest magnitude, and a product
-// by as much times its code. So codes count from their middle h: a value is (code - h) x scale + centre, with centre =
-// minimum + h x scale. Where scales are the lanes', each centre is multiplied by the sum of the vector's integers;
-// where they are the inputs', the centres add one number to all lanes, the sum of x[input] centre[input].
+// by as much times its code. So products with minima count code - h, with h the middle of the codes: a value is
+// (code - h) x scale + centre, with centre = minimum + h x scale. Where scales are the lanes', each centre is times the
+// vector's sum in f32: that of its integers is off, and a centre may be large. Where they are the inputs', the centres
+// add one number to all lanes, the sum of x[input] centre[input].
 //
 // The vector's integers are 15 bits wide, as in kernels/linear/one_token.h: off by at most half a 16256th of its
 // largest magnitude, so that what decoding adds to the cache's own rounding is nothing.
@@ -33,6 +34,7 @@ struct PanelFactor {
   const float* lane_scales = nullptr;  // [panels][64], aligned as y, of codes: each sum times its own; null: 1
   const float* lane_minima = nullptr;  // likewise, beside lane_scales; null: none
   int32_t high_sum = 0, low_sum = 0;
+  float sum = 0;       // of x, beside lane_minima
   float beside = 0;    // for every lane, of codes: what the inputs' centres add
   float* y = nullptr;  // [panels][64], aligned to 64 bytes
 };
@@ -49,7 +51,8 @@ struct Panels {
 inline constexpr int kLargestPlaneCode = 127 * 128;
 
 // x [count], times weights [count] where they are not null, as planes of the factor; count a multiple of 16, memory
-// aligned to 64 bytes. Values are finite. Sets the scale and the sums.
+// aligned to 64 bytes. Values are finite. Sets the scale and the sums, `sum` that of the products, which has the same
+// bits on every instruction set.
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor);
 
 // What the inputs' centres add, of x, scales and minima [count], as above; the same bits on every instruction set.

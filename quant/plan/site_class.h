@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plans may say about a site: its selectors (l, h, m), granularities, options and integer formats. Values that
-// cannot be negative take unsigned integers, a difference takes both kinds (unsigned ones with a zero point), only
-// weights, keys, values and caches take integers of three or two bits and other ranges of codes, all but caches the
-// formats of normal values, too, and only weights ternary codes and E8P. Other formats are allowed everywhere but in
-// caches, which take bf16. A granularity that the site lacks (heads of a weight) is refused.
+// What plans may say about a site: its selectors (l, h, m), granularities, options and integer formats. A granularity
+// that the site lacks (heads of a weight) is refused. Formats:
+//
+//   unsigned integers                                values that cannot be negative; a difference, with a zero point
+//   integers of 2 and 3 bits, other ranges of codes  weights, keys, values and caches
+//   levels of a normal law                           weights, keys and values
+//   ternary codes, E8P                               weights
+//   bf16                                             caches
+//   all others but integers                          everywhere but in caches
 #pragma once
 
 #include <algorithm>

@@ -279,17 +279,24 @@ class ModuleReader {
   GroupedParts parts_;
 };
 
+// Of a plan, for such codes of a cache: the fewest bits that hold them, 8 if none do.
+std::string NearestRule(const CompressedArguments& caches) {
+  constexpr int kBits[] = {2, 3, 4, 6};
+  const auto* bits = std::ranges::lower_bound(kBits, caches.bits);
+  return Formatted("int{}/token{}", bits == std::end(kBits) ? 8 : *bits,
+                   caches.is_float || caches.symmetric ? "" : "+zero");
+}
+
 // Caches are rounded by a plan, not by the file, whose scales of them are no part of the weights.
 void ReadCaches(const CompressedConfig& config, ModuleTensors& tensors, std::vector<std::string>& notes) {
   if (!config.caches()) return;
   for (const char* part : {"k_scale", "v_scale"}) {
     for (const std::string& module : tensors.ModulesWith(part)) tensors.Take(module, part, kFloats);
   }
+  const std::string rule = NearestRule(*config.caches());
   notes.emplace_back(
-      Formatted("caches were meant to be rounded as well, to {} of {} bits; the nearest: --cache "
-                "cache_k=int{}/token,cache_v=int{}/token",
-                config.caches()->is_float ? "floats" : "integers", config.caches()->bits,
-                config.caches()->bits <= 4 ? 4 : 8, config.caches()->bits <= 4 ? 4 : 8));
+      Formatted("caches were meant to be rounded as well, to {} of {} bits; the nearest: --cache cache_k={},cache_v={}",
+                config.caches()->is_float ? "floats" : "integers", config.caches()->bits, rule, rule));
 }
 
 }  // namespace

@@ -68,10 +68,10 @@ TEST(DecoderTest, BuffersHoldWholeBlocksOfFiniteRows) {
   TokenBatch batch;
   batch.Add(0, std::vector<int32_t>(65, 1));
   a.Prepare(batch, config);
-  EXPECT_EQ(a.x.size(), 128u * 48);
-  EXPECT_EQ(a.q.size(), 128u * 96);
-  EXPECT_EQ(a.k.size(), 128u * 32);
-  EXPECT_EQ(a.gate.size(), 128u * 80);
+  EXPECT_EQ(a.x.size(), 80u * 48);
+  EXPECT_EQ(a.q.size(), 80u * 96);
+  EXPECT_EQ(a.k.size(), 80u * 32);
+  EXPECT_EQ(a.gate.size(), 80u * 80);
   for (const AlignedBuffer<float>* buffer :
        {&a.x, &a.normed, &a.delta, &a.q, &a.k, &a.v, &a.attended, &a.gate, &a.up}) {
     EXPECT_TRUE(std::ranges::all_of(buffer->span(), [](float x) { return x == 0.0f; }));

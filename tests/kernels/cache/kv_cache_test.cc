@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
@@ -21,12 +23,10 @@ using testing::ThrowsMessage;
 constexpr CacheShape kShape{.k_heads = 2, .k_width = 16, .v_heads = 1, .v_width = 32};
 constexpr int64_t kTokens = 200;
 constexpr CacheRules kInt4{.k = {Format::kInt4}, .v = {Format::kInt4}};
-
 constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin),
                  kThreeBits = WithRange(Format::kInt3, CodeRange::kZero);
 // As KIVI has keys and values.
 constexpr CacheRules kKivi{.k = {kTwoBits, {Granularity::Kind::kChannel}}, .v = {kTwoBits}};
-
 constexpr CacheRule kByChannel{.format = Format::kInt4, .granularity = {Granularity::Kind::kChannel}};
 
 struct Tokens {
@@ -319,31 +319,75 @@ TEST(KvCache, BytesAreThoseOfItsPages) {
   }
 }
 
+// As far as f32 reaches, through all that a value may grow by until it is rounded: sqrt 16 when rotated, sqrt 2 when
+// turned back, 4 beside minima.
+TEST(KvCache, ValuesThatWouldNotStayFiniteAreRefused) {
+  const auto rotary = std::make_shared<const KeyRotary>(std::vector<float>(8, 0.1f), RotaryPairs::kHalves);
+  const CacheRule minima{kTwoBits, {Granularity::Kind::kChannel}};
+  constexpr KeptKeys kBefore = KeptKeys::kBeforeRotary;
+  const float most = std::numeric_limits<float>::max(), turn = std::numbers::sqrt2_v<float>;
+  for (const auto& [rules, growth] :
+       {std::pair{CacheRules{.k = {Format::kInt4}}, 1.0f},
+        {CacheRules{.k = minima}, 4.0f},
+        {CacheRules{.k = {kThreeBits}}, 4.0f},
+        {CacheRules{.k = {Format::kInt4}, .keys = kBefore}, turn},
+        {CacheRules{.k = minima, .keys = kBefore}, 4 * turn},
+        {CacheRules{.k = {kTwoBits, minima.granularity, RotatedRuns{}}, .keys = kBefore}, 16 * turn}}) {
+    Tokens tokens;
+    KvCache cache(kShape, rules, rotary);
+    tokens.k[16 + 7] = most / growth * 0.999f;
+    tokens.AppendTo(cache, 0, 70);
+    EXPECT_TRUE(std::ranges::all_of(Rows(cache), [](float x) { return std::isfinite(x); })) << growth;
+    if (growth == 1.0f) continue;
+    tokens.k[16 + 7] = most / growth * 1.001f;
+    const std::string message = Formatted(
+        "cache, k: token 0, head 1: got values up to {}, expected values, and with "
+        "minima a range, that stay finite",
+        tokens.k[16 + 7]);
+    EXPECT_THAT(Call([&] { tokens.AppendTo(cache, 0, 5); }), ThrowsMessage<Error>(message));
+    EXPECT_EQ(cache.tokens(), 70);
+  }
+}
+
+// Read back, its least value is half a step lower: written again, its range is 2.3 times the largest value that came.
+TEST(KvCache, ValuesOfACutPageThatIsWrittenAgainStayFinite) {
+  const CacheRules rules{.k = {WithRange(Format::kInt2, CodeRange::kZero), {Granularity::Kind::kChannel}}};
+  const auto append = [](KvCache& cache, float least, float largest, int64_t count) {
+    const std::vector<float> v(static_cast<size_t>(count) * 32, 0.0f);
+    std::vector<float> k = v;
+    k[0] = least, k[32] = largest;
+    cache.Append(DenseHeads<const float>(k.data(), count, 2, 16), DenseHeads<const float>(v.data(), count, 1, 32));
+  };
+  const auto write_again = [&](float most) {
+    KvCache cache(kShape, rules);
+    append(cache, -most, most, 65);
+    cache.Truncate(40);
+    append(cache, -most, most, 65);
+    EXPECT_TRUE(std::ranges::all_of(Rows(cache), [](float x) { return std::isfinite(x); })) << most;
+  };
+  write_again(8.5e37f);
+  EXPECT_THAT(Call([&] { write_again(1.6e38f); }), ThrowsMessage<Error>(HasSubstr("got values up to 1.6e+38")));
+}
+
 TEST(KvCache, BadInputIsNamedAndNothingIsAppended) {
   Tokens tokens;
   KvCache cache(kShape, kInt4);
   tokens.AppendTo(cache, 0, 10);
   tokens.v[13 * 32 + 7] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(Call([&] { tokens.AppendTo(cache, 10, 20); }),
-              ThrowsMessage<Error>(HasSubstr("cache, v: token 3, head 0")));
+              ThrowsMessage<Error>("cache, v: token 3, head 0: got NaN or infinity, expected values, and with minima "
+                                   "a range, that stay finite"));
   tokens.k[5 * 32 + 17] = INFINITY;
   EXPECT_THAT(Call([&] { tokens.AppendTo(cache, 0, 20); }),
-              ThrowsMessage<Error>(HasSubstr("cache, k: token 5, head 1")));
-  // Of both signs, and finite: their range is not.
-  KvCache minima(kShape, kKivi), symmetric(kShape, {.v = {Format::kInt4}});
-  Tokens large;
-  large.v[7] = 3e38f;
-  EXPECT_THAT(Call([&] { large.AppendTo(minima, 0, 5); }),
-              ThrowsMessage<Error>(HasSubstr("cache, v: token 0, head 0")));
-  EXPECT_EQ(minima.tokens(), 0);
-  large.AppendTo(symmetric, 0, 5);
+              ThrowsMessage<Error>("cache, k: token 5, head 1: got NaN or infinity, expected values, and with minima "
+                                   "a range, that stay finite"));
   EXPECT_THAT(Call([] { KvCache(kShape, {.k = {Format::kU4}}); }),
               ThrowsMessage<Error>(HasSubstr("got u4, expected f32, bf16, int8, int6, int4, int3 or int2")));
   EXPECT_THAT(Call([&] { cache.Append(tokens.K(0, 1), tokens.V(0, 2)); }),
               ThrowsMessage<Error>(HasSubstr("got 2 tokens of 1 heads of width 32, expected 1 of 1")));
-  EXPECT_EQ(cache.tokens(), 10);
   EXPECT_THAT(Call([&] { cache.Truncate(11); }),
               ThrowsMessage<Error>(HasSubstr("got 11 tokens, expected at most the 10")));
+  EXPECT_EQ(cache.tokens(), 10);
   EXPECT_THAT(Call([] { KvCache({.k_heads = 1, .k_width = 0, .v_heads = 1, .v_width = 1}, {}); }),
               ThrowsMessage<Error>(HasSubstr("expected at least 1 of each")));
   EXPECT_THAT(Call([] { KvCache({.k_heads = 1, .k_width = 8, .v_heads = 1, .v_width = 1025}, {}); }),

@@ -159,7 +159,7 @@ TEST(PageLayout, KeysAndValuesLieApart) {
   EXPECT_EQ(v1.Bytes(), 4 * kKey + 2 * kValue);
 }
 
-// Scale and minimum of a row as equal, a row of zeros and one of both signs: exact with minima, whose range is then 0.
+// A row of one value and a row of zeros: with minima their range is 0, and they come back exactly.
 TEST(PageLayout, RowsWithoutARange) {
   constexpr float kRow[3] = {-1.7f, -1.7f, -1.7f}, kZeros[3] = {0, 0, 0};
   for (const Format format : CodeFormats()) {

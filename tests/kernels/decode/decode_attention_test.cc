@@ -35,6 +35,19 @@ constexpr Granularity kChannel = {Granularity::Kind::kChannel};
 constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin);
 constexpr CacheRules kKivi{.k = {kTwoBits, kChannel}, .v = {kTwoBits}};
 
+constexpr Format kCachedFormats[] = {Format::kF32,
+                                     Format::kBf16,
+                                     Format::kInt8,
+                                     Format::kInt6,
+                                     Format::kInt4,
+                                     Format::kInt3,
+                                     Format::kInt2,
+                                     kTwoBits,
+                                     WithRange(Format::kInt3, CodeRange::kMin),
+                                     WithRange(Format::kInt3, CodeRange::kZero),
+                                     WithRange(Format::kInt4, CodeRange::kZero),
+                                     WithRange(Format::kInt4, CodeRange::kFull)};
+
 double Norm(const float* x, int n) {
   double sum = 0;
   for (int i = 0; i < n; ++i) sum += double{x[i]} * x[i];
@@ -50,18 +63,8 @@ void ExpectRight(RandomDecode& c, const std::string& what) {
 }
 
 TEST(DecodeAttention, EveryFormatOfKeysAndValues) {
-  constexpr Format kFormats[] = {Format::kF32,
-                                 Format::kBf16,
-                                 Format::kInt8,
-                                 Format::kInt6,
-                                 Format::kInt4,
-                                 Format::kInt3,
-                                 Format::kInt2,
-                                 kTwoBits,
-                                 WithRange(Format::kInt3, CodeRange::kZero),
-                                 WithRange(Format::kInt4, CodeRange::kFull)};
-  for (const Format k : kFormats) {
-    for (const Format v : kFormats) {
+  for (const Format k : kCachedFormats) {
+    for (const Format v : kCachedFormats) {
       RandomDecode c({.queries = 1, .keys = 150, .d = 24, .v_width = 80}, {.k = {k}, .v = {v}});
       ExpectRight(c, Formatted("{} {}", Info(k).name, Info(v).name));
     }
@@ -102,10 +105,26 @@ TEST(DecodeAttention, ScalesPerChannelAndRotation) {
   }
 }
 
+// Tokens that were moved bring their minima along.
+TEST(DecodeAttention, KeptTokensWithMinima) {
+  constexpr Format kZero = WithRange(Format::kInt3, CodeRange::kZero);
+  for (const CacheRules rules :
+       {CacheRules{.k = {kTwoBits}, .v = {kZero}}, CacheRules{.k = {kZero}, .v = {kTwoBits}, .first = 2, .last = 5}}) {
+    RandomDecode c({.family = HeadKind::kV1, .heads = 4, .kv = 2, .queries = 3, .keys = 200, .v_width = 80}, rules);
+    std::vector<int64_t> places{0, 1};
+    for (int64_t t = 2; t < 200; t += t < 190 ? 2 : 1) places.push_back(t);
+    const CacheShape shape = c.cache.shape();
+    c.cache.Keep(std::vector(static_cast<size_t>(shape.k_heads), places),
+                 std::vector(static_cast<size_t>(shape.v_heads), places));
+    ASSERT_EQ(c.cache.tokens(), std::ssize(places));
+    ExpectRight(c, std::string(Info(rules.k.format).name));
+  }
+}
+
 TEST(DecodeAttention, KeysBeforeRotary) {
   const CacheRule channel{.format = Format::kInt4, .granularity = {Granularity::Kind::kChannel}};
   for (const HeadKind family : {HeadKind::kStandard, HeadKind::kDiffLlama}) {
-    for (CacheRules rules : {CacheRules{.k = channel, .v = {Format::kInt4}}, CacheRules{.k = {Format::kInt8}},
+    for (CacheRules rules : {CacheRules{.k = channel, .v = {Format::kInt4}}, CacheRules{.k = {Format::kInt8}}, kKivi,
                              CacheRules{.k = channel, .v = channel, .first = 3, .last = 20}}) {
       for (const auto& rotated : {std::optional<RotatedRuns>(), std::optional(RotatedRuns{8})}) {
         rules.keys = KeptKeys::kBeforeRotary;
@@ -258,16 +277,6 @@ double LargestLogit(const RandomDecode& c) {
 // Any shape, tail, window and place of f32 tokens, rows off every boundary, sinks, zeros and sharp maps. Errors of a
 // logit grow with it, and a probability's with a logit's.
 TEST(DecodeAttention, AnyShape) {
-  constexpr Format kFormats[] = {Format::kF32,
-                                 Format::kBf16,
-                                 Format::kInt8,
-                                 Format::kInt6,
-                                 Format::kInt4,
-                                 Format::kInt3,
-                                 Format::kInt2,
-                                 kTwoBits,
-                                 WithRange(Format::kInt3, CodeRange::kMin),
-                                 WithRange(Format::kInt4, CodeRange::kZero)};
   std::mt19937 random(11);
   const auto any = [&](auto... values) {
     const int64_t list[] = {values...};
@@ -284,7 +293,8 @@ TEST(DecodeAttention, AnyShape) {
     shape.v_width = static_cast<int>(any(16, 63, 64, 65, 130));
     shape.pad = static_cast<int>(any(0, 1, 3));
     if (random() % 3 == 0) shape.mask = {.kind = Mask::Kind::kWindow, .window = any(1, 17, 64, 200)};
-    CacheRules rules{.k = {kFormats[random() % 10]}, .v = {kFormats[random() % 10]}};
+    CacheRules rules{.k = {kCachedFormats[random() % std::size(kCachedFormats)]},
+                     .v = {kCachedFormats[random() % std::size(kCachedFormats)]}};
     for (CacheRule* rule : {&rules.k, &rules.v})
       if (random() % 4 == 0) rule->granularity = kChannel;
     rules.first = any(0, 0, 1, 64, 70);

@@ -176,6 +176,38 @@ TEST(PanelProduct, MinimaOfLanesAndOfInputs) {
   });
 }
 
+// Minima of lanes far from 0: planes are off by half a step of the vector's, which multiplies code - h and not the
+// minima. Beside it f32 rounds: the vector's sum eight times, its product with a minimum and the rest four times.
+TEST(PanelProduct, MinimaOfLanesCostNoRoundingOfTheVector) {
+  constexpr Format kEightBits = WithRange(Format::kInt8, CodeRange::kMin);
+  const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {kEightBits}, {});
+  AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
+  std::vector<float> data = RandomNormal(64 * kInputs, 1);
+  for (float& value : data) value += 100;
+  for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
+  const AlignedBuffer<float> x = Aligned(RandomNormal(kInputs, 5));
+  const double largest = std::abs(std::ranges::max(x.span(), {}, [](float v) { return std::abs(v); }));
+  OnEachTarget(kAllTargets, [&] {
+    AlignedBuffer<int8_t> planes(2 * kInputs);
+    AlignedBuffer<float> y = Aligned(std::vector<float>(64, 0.0f));
+    PanelFactor factor{.y = y.data()};
+    ToPlanes(x.data(), nullptr, kInputs, planes.data(), planes.data() + kInputs, factor);
+    factor.lane_scales = reinterpret_cast<const float*>(page.data() + layout.KeyScales(0));
+    factor.lane_minima = reinterpret_cast<const float*>(page.data() + layout.KeyMinima(0));
+    PanelProduct({kEightBits, page.data(), kInputs}, {&factor, 1}, {});
+    for (int lane = 0; lane < 64; ++lane) {
+      double sum = 0, size = 0, codes = 0;
+      for (int i = 0; i < kInputs; ++i) {
+        const double code = ReadInput(kEightBits, page.data(), i, lane), scale = factor.lane_scales[lane];
+        sum += x[i] * (code * scale + factor.lane_minima[lane]);
+        codes += std::abs(code - MiddleOf(kEightBits)) * scale;
+        size += std::abs(x[i]) * (std::abs(factor.lane_minima[lane]) + 255 * scale);
+      }
+      ASSERT_NEAR(y[lane], sum, 0.502 * codes * largest / kLargestPlaneCode + 12 * 0x1p-24 * size) << lane;
+    }
+  });
+}
+
 TEST(PanelProduct, CentresHaveTheSameBitsOnEveryInstructionSet) {
   const AlignedBuffer<float> x = Aligned(RandomNormal(80, 2)), minima = Aligned(RandomNormal(80, 3)),
                              scales = Aligned(RandomNormal(80, 4));
@@ -192,13 +224,22 @@ TEST(PanelProduct, CentresHaveTheSameBitsOnEveryInstructionSet) {
 
 TEST(PanelProduct, PlanesAreHalfAStepOff) {
   AlignedBuffer<float> x = Aligned(RandomNormal(80, 2)), weights = Aligned(RandomNormal(80, 3));
+  std::vector<float> sums;
   OnEachTarget(kAllTargets, [&] {
     AlignedBuffer<int8_t> planes(160);
     PanelFactor factor;
     ToPlanes(x.data(), weights.data(), 80, planes.data(), planes.data() + 80, factor);
-    double largest = 0;
+    double largest = 0, sum = 0, size = 0;
     int high = 0, low = 0;
-    for (int i = 0; i < 80; ++i) largest = std::max(largest, std::abs(double{x[i]} * weights[i]));
+    for (int i = 0; i < 80; ++i) {
+      const double product = double{x[i]} * weights[i];
+      largest = std::max(largest, std::abs(product));
+      sum += product;
+      size += std::abs(product);
+    }
+    sums.push_back(factor.sum);
+    EXPECT_NEAR(factor.sum, sum, 10 * 0x1p-24 * size);  // a rounding of a product, five of its part, four of sums
+    EXPECT_EQ(factor.sum, sums.front());
     EXPECT_NEAR(factor.scale, largest / kLargestPlaneCode, largest * 1e-10);
     for (int i = 0; i < 80; ++i) {
       const int code = 128 * factor.high[i] + factor.low[i];

@@ -61,7 +61,7 @@ void ExpectCachedCodesOf(Format format) {
   const auto code = [&](int r, int lane) { return (5 * r + 3 * lane + lane / 4) % (2 * Bits::kOffset); };
   for (int r = 0; r < kInputs; ++r) {
     for (int lane = 0; lane < 64; ++lane) {
-      const auto value = static_cast<float>(code(r, lane) - Bits::kOffset);
+      const auto value = static_cast<float>(code(r, lane) - RaisedBy(format));
       WritePanel(format, panel.data(), {r, lane, 0, 0}, &value, 1);
     }
   }
@@ -83,6 +83,8 @@ TEST(PanelCodes, UnpackIsTheInverseOfWritingACache) {
   ExpectCachedCodesOf<simd::FourBits>(Format::kInt4);
   ExpectCachedCodesOf<simd::ThreeBits>(Format::kInt3);
   ExpectCachedCodesOf<simd::TwoBits>(Format::kInt2);
+  ExpectCachedCodesOf<simd::EightBits>(WithRange(Format::kInt8, CodeRange::kMin));  // codes above 127
+  ExpectCachedCodesOf<simd::TwoBits>(WithRange(Format::kInt2, CodeRange::kZero));
 }
 
 TEST(PanelCodes, FourInputsMultiplyBothPlanes) {

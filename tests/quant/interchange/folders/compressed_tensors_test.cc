@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "quant/base/formatted.h"
 #include "tests/support/foreign_folder.h"
 
 namespace tare {
@@ -115,6 +116,31 @@ TEST(CompressedTensors, CachesAreOfferedAsThePlanTheyMean) {
               testing::Contains("caches were meant to be rounded as well, to floats of 8 bits; the nearest: --cache "
                                 "cache_k=int8/token,cache_v=int8/token"));
   EXPECT_FALSE(files.Has("x.self_attn.k_scale"));
+}
+
+// The fewest bits that hold a code, and zero points where codes are not symmetric; floats have none.
+TEST(CompressedTensors, CachesOfFewBitsAndWithZeroPointsAreOfferedAsSuch) {
+  const auto expect = [](int bits, const char* type, bool symmetric, const std::string& rule) {
+    EditedCheckpoint checkpoint = Golden("compressed-packed-0.18");
+    SchemeOf(checkpoint)["kv_cache_scheme"] = {
+        {"num_bits", bits}, {"type", type}, {"strategy", "tensor"}, {"symmetric", symmetric}};
+    const TemporaryFolder folder;
+    checkpoint.Write(folder / "m");
+    EXPECT_THAT(
+        Checkpoint(folder / "m").notes(),
+        testing::Contains(Formatted("caches were meant to be rounded as well, to {} of {} bits; the nearest: "
+                                    "--cache cache_k={},cache_v={}",
+                                    std::string_view(type) == "int" ? "integers" : "floats", bits, rule, rule)));
+  };
+  expect(1, "int", true, "int2/token");
+  expect(2, "int", false, "int2/token+zero");
+  expect(3, "int", true, "int3/token");
+  expect(4, "int", false, "int4/token+zero");
+  expect(5, "int", true, "int6/token");
+  expect(6, "int", false, "int6/token+zero");
+  expect(8, "int", false, "int8/token+zero");
+  expect(16, "int", true, "int8/token");
+  expect(4, "float", false, "int4/token");
 }
 
 // One positive number; a damaged one is refused.
