@@ -17,8 +17,6 @@ if(TARE_SANITIZE)
         target_compile_definitions(tare_flags INTERFACE __SANITIZE_${name}__)
       endif()
     endforeach()
-    target_sources(tare_flags INTERFACE
-                   $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${PROJECT_SOURCE_DIR}/cmake/leaks.cc>)
   endif()
 endif()
 # At every use of an address UBSan checks that it is not null, is aligned, lies in its object and did not wrap. These
