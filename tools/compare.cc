@@ -103,7 +103,7 @@ ComparedWork WorkOf(const std::filesystem::path& text, const CellsCommand& optio
   const ModelConfig config = LoadConfig(folder);
   WindowOptions windows = options.sweep.windows;
   // The attribution takes no more of them.
-  const TokenInput input = LoadTokenInput(text, folder, config.vocabulary, windows.FirstTokens());
+  const TokenInput input = LoadTokenInput(text, folder, config.vocabulary, windows.NeededOf(config));
   ComparedWork work{.outliers = static_cast<double>(SizeOf(CutDisjoint(input, config, windows)).whole)};
   windows.tokens = attributed;
   work.attribution = static_cast<double>(SizeOf(CutSequences(input, config, windows)).whole);
@@ -119,7 +119,7 @@ std::vector<Json> Outliers(const CellsCommand& options, const RecordLines& earli
   std::string lines;
   for (const std::filesystem::path& folder : options.sweep.models) {
     Model model(folder, options.sweep.math);
-    const TokenInput input = LoadModelInput(text, model, windows.FirstTokens());
+    const TokenInput input = LoadModelInput(text, model, windows.NeededOf(model.config()));
     Json key{{"weights", model.files().ContentHash()},
              {"input", input.sha256},
              {"window", windows.window},
@@ -128,6 +128,7 @@ std::vector<Json> Outliers(const CellsCommand& options, const RecordLines& earli
              {"skip_first", kSkipFirst},
              {"math", options.machine.math}};
     if (windows.TakesPart()) key["from"] = Name(windows.from);
+    if (input.in_windows) key["windows_begin"] = "lines";
     for (const auto& [name, hash] : ModelFileHashes(folder)) key[name] = hash;
     Json figures = Measured(earlier, models.size(), key);
     if (figures.is_null()) {

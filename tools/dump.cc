@@ -29,7 +29,7 @@ void Run(const CLI::App& command, const DumpArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input, options.stats}, {options.out});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
-  const TokenInput input = LoadModelInput(options.input, model, options.windows.FirstTokens());
+  const TokenInput input = LoadModelInput(options.input, model, options.windows.NeededOf(model.config()));
   const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
   const WindowOptions& w = options.windows;
   const DumpOrigin origin{{"version", TARE_VERSION},

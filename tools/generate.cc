@@ -156,7 +156,7 @@ void Run(GenerateArguments& options) {
   options.generate.cache = *run.cache();
   const Prompt prompt = PromptOf(options, model);
   options.generate.ends = EndTokens(options.model);
-  const SiteVisitors visitors = run.Begin(model);
+  const SiteVisitors visitors = run.Begin(model, ProgressLine("plan").Callback());
   Output output(prompt, PrintsTables(options.json));
   Generation done;
   try {

@@ -51,7 +51,7 @@ void Run(const MapsArguments& options) {
     if (plan.empty()) FailUsage("--plan: got f32, expected a plan that quantizes something; try k=int4/token");
     runs.push_back(std::make_unique<PlanRun>(std::move(plan), Carrying::kSimulated, ModelSitesOf(exact)));
   }
-  const TokenInput input = LoadModelInput(options.input, exact, options.windows.FirstTokens());
+  const TokenInput input = LoadModelInput(options.input, exact, options.windows.NeededOf(exact.config()));
   const std::vector<ScoredSequence> sequences = CutDisjoint(input, exact.config(), options.windows);
   size_t tokens = 0;
   for (const ScoredSequence& s : sequences) tokens += s.tokens.size();

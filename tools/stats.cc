@@ -50,7 +50,7 @@ MarkedItems LoadInput(Model& model, const StatsArguments& options) {
     return LoadMarkedItems(options.input, model.folder(), config, static_cast<size_t>(options.windows.limit),
                            options.windows.from);
   MarkedItems loaded{
-      .input = LoadModelInput(options.input, model, options.windows.FirstTokens()), .sequences = {}, .spans = {}};
+      .input = LoadModelInput(options.input, model, options.windows.NeededOf(config)), .sequences = {}, .spans = {}};
   loaded.sequences = CutDisjoint(loaded.input, config, options.windows);
   if (options.spans.empty()) return loaded;
   std::vector<int64_t> lengths;

@@ -7,6 +7,7 @@
 #include "experiments/model/family.h"
 #include "experiments/model/kept_streams.h"
 #include "experiments/model/packed_file.h"
+#include "experiments/model/seen_projection.h"
 #include "experiments/model/show_sites.h"
 #include "experiments/model/write_packed.h"
 #include "experiments/text/utf8.h"
@@ -210,7 +211,7 @@ void Model::KeepPackedIn(std::filesystem::path file, PackedFileIs is) {
   packed_is_ = is;
 }
 
-std::shared_ptr<const PackedFile> Model::OpenPacked(const ResolvedPlan& plan) {
+std::shared_ptr<const PackedFile> Model::OpenPacked(const ResolvedPlan& plan, const PlanProgress& progress) {
   std::string rules;  // of weights, which alone decide about packed codes
   for (const Rule& rule : plan.plan().rules()) {
     if (IsWeight(rule.sites.front())) rules += (rules.empty() ? "" : ",") + rule.text;
@@ -218,12 +219,12 @@ std::shared_ptr<const PackedFile> Model::OpenPacked(const ResolvedPlan& plan) {
   const PackedSource source{files().ContentHash(), files().ConfigHash(), rules, math() == Math::kBf16 ? "bf16" : "f32"};
   if (packed_file_ != nullptr && packed_file_->source() == source) return packed_file_;
   // Where the model was not read whole, as the file was there, nothing vouches for weights that would be packed now.
-  if (packed_is_ == PackedFileIs::kMade) WritePacked(packed_path_, source, *this, plan);
+  if (packed_is_ == PackedFileIs::kMade) WritePacked(packed_path_, source, *this, plan, progress);
   packed_is_ = PackedFileIs::kRead;
   return std::make_shared<const PackedFile>(packed_path_, source);
 }
 
-void Model::CarryOut(const ResolvedPlan& plan) {
+void Model::CarryOut(const ResolvedPlan& plan, const PlanProgress& progress) {
   attention_ = plan.attention();
   TARE_CHECK(attention_.empty() || attention_.size() == layers_.size());
   std::string planned = Formatted("{} {}", plan.carrying() == Carrying::kExecuted, plan.plan().canonical());
@@ -231,7 +232,7 @@ void Model::CarryOut(const ResolvedPlan& plan) {
   planned_.clear();
   const bool stored = !packed_path_.empty() && plan.carrying() == Carrying::kExecuted;
   // The file before stays open as long as matrices may be of it.
-  const std::shared_ptr<const PackedFile> packed = stored ? OpenPacked(plan) : nullptr;
+  const std::shared_ptr<const PackedFile> packed = stored ? OpenPacked(plan, progress) : nullptr;
   const Planning planning{plan, projector_.math(), most_kept_, RoundedUnder(plan), packed.get()};
   // The head is often the largest matrix: first, so that what packing it takes for a while meets nothing packed.
   const std::string head(HeadTensor(config_));
@@ -248,6 +249,7 @@ void Model::CarryOut(const ResolvedPlan& plan) {
       return of != nullptr && of->packed.has_value();
     };
     if (std::ranges::any_of(linear, is_packed)) ReturnFreedMemory();  // of the codes before they were packed
+    if (progress && !plan.plan().empty()) progress(layer + 1, config_.layers, "layers of weights");
   }
   packed_file_ = packed;
   if (plan.clips().empty()) planned_ = std::move(planned);  // other clips may come with the same plan
@@ -273,10 +275,10 @@ void Model::DropCodes(int layer) {
 // logits_ of gathered_.
 void Model::ProjectHead(int64_t rows) {
   const PlannedLinear* planned = head_.planned.get();
-  if (planned != nullptr && planned->packed && (planned->activation || rows == 1)) {
+  if (CodesServe(planned, head_, rows, math())) {
     const QuantizedProjection projection{&*planned->packed, nullptr, logits_.data()};
     const float* const x = planned->Inputs(gathered_.data(), rows, activations_.own_inputs);
-    if (!planned->activation) return activations_.one_token.Project(x, {&projection, 1});
+    if (!planned->activation) return activations_.one_token.Project(x, rows, {&projection, 1});
     activations_.quantized.Project(x, rows, *planned->activation, {&projection, 1});
   } else if (IsMadeForCalls(head_.Float(), math()) && (rows > 1 || head_.Float().data == nullptr)) {
     ProjectInParts(projector_, head_.Float(), gathered_.data(), rows, logits_.data());

@@ -51,8 +51,10 @@ class Model {
 
   // Sets how later passes compute: linear layers with weights and (executed) inputs as the plan says, attention of
   // executed layers on the integer kernels, everything else in floating point. The plan must be resolved for this
-  // model; its visitor does what it simulates.
-  void CarryOut(const ResolvedPlan& plan);
+  // model; its visitor does what it simulates. Rounding or packing all weights may take minutes: progress, which may be
+  // empty, gets layers done of all, and "matrices" of those that are packed into a file before.
+  using PlanProgress = std::function<void(int64_t done, int64_t total, const char* unit)>;
+  void CarryOut(const ResolvedPlan& plan, const PlanProgress& progress = {});
 
   // Packed codes of executed plans come from this file (packed_file.h), which the first CarryOut makes or reads. Call
   // it once, before. No path: they stand in memory.
@@ -118,7 +120,7 @@ class Model {
   // Gives back the file's memory under the layer's weights that are said to be released: it is read again where needed.
   void ReleaseWeights(int layer, const std::function<bool(const LinearWeights&)>& released) const;
   RoundedCopies RoundedUnder(const ResolvedPlan& plan) const;
-  std::shared_ptr<const PackedFile> OpenPacked(const ResolvedPlan& plan);
+  std::shared_ptr<const PackedFile> OpenPacked(const ResolvedPlan& plan, const PlanProgress& progress);
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, LayerPart* part = nullptr);
   void ProjectHead(int64_t rows);
   void SwapShared(Stream& stream);

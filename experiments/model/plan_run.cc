@@ -47,8 +47,8 @@ void PlanRun::RefuseCache(std::string_view where) const {
          Name(*cache_));
 }
 
-SiteVisitors PlanRun::Begin(Model& model) {
-  model.CarryOut(resolved_);
+SiteVisitors PlanRun::Begin(Model& model, const Model::PlanProgress& progress) {
+  model.CarryOut(resolved_, progress);
   if (const Rule* before = BeforeRotary(plan())) {
     std::vector<std::shared_ptr<const KeyRotary>> rotaries;
     for (int layer = 0; layer < model.config().layers; ++layer)

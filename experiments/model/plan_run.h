@@ -28,7 +28,7 @@ class PlanRun {
   // SimulatedQuantizer::OnGroup, of a simulated plan.
   void OnGroup(SimulatedQuantizer::SeeGroup see) { quantizer_.OnGroup(std::move(see)); }
   // Sets how the model computes attention and linear layers; its passes must show their sites to the returned visitors.
-  SiteVisitors Begin(Model& model);
+  SiteVisitors Begin(Model& model, const Model::PlanProgress& progress = {});
 
   const Plan& plan() const { return resolved_.plan(); }
   Carrying carrying() const { return resolved_.carrying(); }

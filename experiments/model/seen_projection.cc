@@ -25,7 +25,7 @@ WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, const P
 // What packed weights multiply.
 struct IntegerInput {
   const Hadamard* rotation = nullptr;  // null: as it is
-  std::optional<TokenFormat> format;   // empty: weights alone, of one row
+  std::optional<TokenFormat> format;   // empty: weights alone, of few rows
   friend auto operator<=>(const IntegerInput&, const IntegerInput&) = default;
 };
 
@@ -34,11 +34,18 @@ void ProjectIntegers(const LayerCall& call, const float* x, int64_t rows, const 
   if (format) {
     call.a.quantized.Project(x, rows, *format, projections);
   } else {
-    call.a.one_token.Project(x, projections);
+    call.a.one_token.Project(x, rows, projections);
   }
 }
 
 }  // namespace
+
+bool CodesServe(const PlannedLinear* planned, const LinearWeights& linear, int64_t rows, Math math) {
+  if (planned == nullptr || !planned->packed) return false;
+  if (planned->activation || rows == 1) return true;
+  return rows <= kFewTokens && planned->dequantized.out == 0 &&
+         (linear.when_used || IsMadeForCalls(linear.weight, math));
+}
 
 void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<const SeenProjection* const> all) {
   std::vector<std::unique_ptr<PlannedLinear>> made;  // for this call
@@ -46,9 +53,7 @@ void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<
   std::map<IntegerInput, std::vector<QuantizedProjection>> in_integers;
   for (const SeenProjection* p : all) {
     const PlannedLinear* planned = p->linear.planned.get();
-    const auto takes_packed = [&] {
-      return planned != nullptr && planned->packed && (planned->activation || rows == 1);
-    };
+    const auto takes_packed = [&] { return CodesServe(planned, p->linear, rows, call.projector.math()); };
     if (!takes_packed() && p->linear.when_used)
       planned =
           made.emplace_back(PlannedLinear::Of(p->linear.weight, *p->linear.when_used, call.projector.math())).get();

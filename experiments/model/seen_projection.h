@@ -23,6 +23,10 @@ void ProjectSeen(const LayerCall& call, float* x, int64_t columns, std::span<con
 // The projections of x [rows, columns], by weights as stored or as a plan has them; no visitor sees x.
 void ProjectRows(const LayerCall& call, const float* x, int64_t rows, std::span<const SeenProjection* const> all);
 
+// Whether packed codes multiply so many rows: a rule has their inputs in integers, or the rows are few and no values in
+// floating point stand ready. planned: may be null.
+bool CodesServe(const PlannedLinear* planned, const LinearWeights& linear, int64_t rows, Math math);
+
 // body(row) for all rows of the batch, from several threads; for none where the step does not run.
 void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body);
 

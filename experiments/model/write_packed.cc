@@ -38,17 +38,19 @@ std::vector<PackedLinear> PackedOf(const Model& model, const ResolvedPlan& plan)
 }  // namespace
 
 void WritePacked(const std::filesystem::path& path, const PackedSource& source, const Model& model,
-                 const ResolvedPlan& plan) {
+                 const ResolvedPlan& plan, const Model::PlanProgress& progress) {
   const std::vector<PackedLinear> packed = PackedOf(model, plan);
   std::vector<std::string> names;
   for (const PackedLinear& one : packed) names.push_back(one.tensor);
   PackedFileWriter file(path, source, names);
+  int64_t done = 0;
   for (const PackedLinear& one : packed) {
     const auto planned =
         PlannedLinear::Of(one.linear->weight, one.rules, model.math(), RoundedCopies::kMadeForProducts);
     if (planned != nullptr && planned->packed) file.Add(one.tensor, *planned->packed);
     model.files().Release(one.tensor);
     ReturnFreedMemory();
+    if (progress) progress(++done, std::ssize(packed), "matrices");
   }
   if (file.empty())
     Fail(

@@ -102,7 +102,7 @@ void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequenc
   CreateDatasets(file, c, B, T, sites);
 
   DumpWriter writer(file, c, T, sites);
-  const SiteVisitors planned = run.Begin(model);
+  const SiteVisitors planned = run.Begin(model, progress);
   std::vector<SiteVisitor*> visitors(planned.begin(), planned.end());
   visitors.push_back(&writer);
   ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t begin) {

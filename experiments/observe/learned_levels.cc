@@ -90,7 +90,7 @@ LearnedLevels LearnLevels(Model& model, const Plan& plan, const std::vector<Scor
   run.OnGroup([&](const SiteKey& key, std::span<const float> values, const GroupScale& scale) {
     counted.See(key, values, scale);
   });
-  ForwardAll(model, run.Begin(model), sequences, progress, [](const TokenBatch&, size_t) {});
+  ForwardAll(model, run.Begin(model, progress), sequences, progress, [](const TokenBatch&, size_t) {});
   LearnedLevels all;
   std::string text;
   const auto add = [&text](const std::string& rule) { text += (text.empty() ? "" : ",") + rule; };

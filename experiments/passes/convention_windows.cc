@@ -118,9 +118,8 @@ CutText CutByConvention(const TokenInput& input, const Model& model, const Windo
 }
 
 CutText CutFileByConvention(const std::filesystem::path& file, const Model& model, const WindowOptions& options) {
-  WindowOptions taken = options;
-  taken.from = options.Part();
-  const TokenInput input = LoadTokenInput(file, model.folder(), model.config().vocabulary, taken.FirstTokens());
+  const TokenInput input =
+      LoadTokenInput(file, model.folder(), model.config().vocabulary, options.NeededOf(model.config()));
   return CutByConvention(input, model, options);
 }
 

@@ -18,13 +18,13 @@ TokenInput IdsOf(const Images& images, const std::filesystem::path& path) {
 }  // namespace
 
 TokenInput LoadModelInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
-                          const ModelConfig& config, size_t first) {
+                          const ModelConfig& config, const TextPart& part) {
   if (config.SeesImages()) return IdsOf(Images(path, config), path);
-  return LoadTokenInput(path, model_folder, config.vocabulary, first);
+  return LoadTokenInput(path, model_folder, config.vocabulary, part);
 }
 
-TokenInput LoadModelInput(const std::filesystem::path& path, Model& model, size_t first) {
-  if (!model.config().SeesImages()) return LoadModelInput(path, model.folder(), model.config(), first);
+TokenInput LoadModelInput(const std::filesystem::path& path, Model& model, const TextPart& part) {
+  if (!model.config().SeesImages()) return LoadModelInput(path, model.folder(), model.config(), part);
   const auto images = std::make_shared<const Images>(path, model.config());
   model.Show(images);
   return IdsOf(*images, path);

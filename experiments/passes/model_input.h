@@ -7,10 +7,10 @@
 
 namespace tare {
 
-// The ids alone, without a model to run them. first: of a text, so many of its first tokens are enough.
+// The ids alone, without a model to run them. part: of a text.
 TokenInput LoadModelInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
-                          const ModelConfig& config, size_t first = SIZE_MAX);
+                          const ModelConfig& config, const TextPart& part = {});
 // The same; also shows the model the images that the ids refer to.
-TokenInput LoadModelInput(const std::filesystem::path& path, Model& model, size_t first = SIZE_MAX);
+TokenInput LoadModelInput(const std::filesystem::path& path, Model& model, const TextPart& part = {});
 
 }  // namespace tare

@@ -140,6 +140,17 @@ std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions
 
 std::string_view Name(TakeFrom from) { return from == TakeFrom::kSpread ? "spread" : "start"; }
 
+TextPart WindowOptions::NeededOf(const ModelConfig& config) const {
+  if (Part() == TakeFrom::kStart) return {.first = tokens != 0 ? static_cast<size_t>(tokens) : SIZE_MAX};
+  const auto positions =
+      static_cast<size_t>(window == 0 ? std::min<int64_t>(kTextWindow, config.max_positions) : window);
+  // Windows that overlap, and all of them, are cut from the whole text.
+  if (stride != 0 || !TakesPart() || positions < 3) return {};
+  // Without `<s>` a window scores two positions fewer than it has.
+  const size_t windows = CountOf(*this, positions - 2, SIZE_MAX);
+  return {.windows = windows, .positions = positions};
+}
+
 void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const CachePlan& plan,
                        const Body& body) {
   std::list<SequenceCache> caches;
@@ -198,7 +209,8 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
           .bos = bos == 1,
           .cut_to_positions = options.window == 0 && usual > config.max_positions,
           .from = options.TakesPart() ? std::optional(options.from) : std::nullopt,
-          .of_tokens = input.whole ? std::optional(tokens) : std::nullopt};
+          .of_tokens = input.whole ? std::optional(tokens) : std::nullopt,
+          .at_lines = input.in_windows};
 }
 
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,

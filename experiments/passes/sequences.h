@@ -65,10 +65,8 @@ struct WindowOptions {
   bool TakesPart() const { return tokens != 0 || limit != 0; }
   // Other tools take the first.
   TakeFrom Part() const { return convention == Convention::kTare ? from : TakeFrom::kStart; }
-  // How many first tokens of a text are enough; SIZE_MAX: windows are spread over all.
-  size_t FirstTokens() const {
-    return from == TakeFrom::kStart && tokens != 0 ? static_cast<size_t>(tokens) : SIZE_MAX;
-  }
+  // What of a text is enough.
+  TextPart NeededOf(const ModelConfig& config) const;
 };
 
 // One sequence for the model, and the tokens in it that are scored.
@@ -90,7 +88,8 @@ struct WindowCut {
   bool cut_to_positions = false;  // whether the model's positions shortened the windows
   Convention convention = Convention::kTare;
   std::optional<TakeFrom> from;      // if a part of the input was asked for; not by a tool's convention
-  std::optional<int64_t> of_tokens;  // that the input has; empty if only its start was read
+  std::optional<int64_t> of_tokens;  // that the input has; empty if only a part was read
+  bool at_lines = false;             // whether only the windows were read, each from a line on (text_windows.h)
 
   size_t Tokens() const { return static_cast<size_t>(window - (bos ? 1 : 0)); }  // of a window
 };

@@ -129,7 +129,7 @@ CalibrationWindows CutInputs(const CalibrationTexts& texts, std::vector<TokenInp
   return all;
 }
 
-using LoadOne = std::function<TokenInput(const std::filesystem::path&, size_t first)>;
+using LoadOne = std::function<TokenInput(const std::filesystem::path&, const TextPart& part)>;
 
 // load: of what is no documents.
 CalibrationWindows Cut(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
@@ -139,12 +139,12 @@ CalibrationWindows Cut(const CalibrationTexts& texts, const std::filesystem::pat
   if (texts.parts.size() > 1 && options.limit != 0)
     FailUsage("--limit: got {} with several texts, expected --tokens, which the weights share", options.limit);
   // Weights and cuts are of whole texts.
-  const size_t first = texts.parts.size() == 1 && texts.cut.count == 1 ? options.FirstTokens() : SIZE_MAX;
+  const TextPart part = texts.parts.size() == 1 && texts.cut.count == 1 ? options.NeededOf(config) : TextPart{};
   std::vector<TokenInput> inputs;
-  for (const Part& part : texts.parts) {
-    inputs.push_back(AreDocuments(part.file) && !config.SeesImages()
-                         ? LoadDocumentRows(part.file, model_folder, config.vocabulary)
-                         : load(part.file, first));
+  for (const Part& text : texts.parts) {
+    inputs.push_back(AreDocuments(text.file) && !config.SeesImages()
+                         ? LoadDocumentRows(text.file, model_folder, config.vocabulary)
+                         : load(text.file, part));
   }
   return CutInputs(texts, std::move(inputs), config, options);
 }
@@ -184,14 +184,15 @@ void NoticeFewTokens(const CalibrationWindows& windows, const ModelConfig& confi
 
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
                                   const ModelConfig& config, const WindowOptions& options) {
-  return Cut(texts, model_folder, config, options, [&](const std::filesystem::path& file, size_t first) {
-    return LoadModelInput(file, model_folder, config, first);
+  return Cut(texts, model_folder, config, options, [&](const std::filesystem::path& file, const TextPart& part) {
+    return LoadModelInput(file, model_folder, config, part);
   });
 }
 
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, Model& model, const WindowOptions& options) {
-  return Cut(texts, model.folder(), model.config(), options,
-             [&](const std::filesystem::path& file, size_t first) { return LoadModelInput(file, model, first); });
+  return Cut(
+      texts, model.folder(), model.config(), options,
+      [&](const std::filesystem::path& file, const TextPart& part) { return LoadModelInput(file, model, part); });
 }
 
 }  // namespace tare

@@ -232,7 +232,7 @@ using Compare = Json (*)(const std::filesystem::path& file, const Embeddings& im
 RunTask Contrast(const std::filesystem::path& file, const Model& of, const TaskOptions& options, Compare compare) {
   return [file, windows = options.windows, other = RunOther(file, of, options), compare](Model& tower, PlanRun& run,
                                                                                          const Progress& progress) {
-    const Embeddings own = EmbedAll(tower, run.Begin(tower), file, windows, progress);
+    const Embeddings own = EmbedAll(tower, run.Begin(tower, progress), file, windows, progress);
     const bool images = tower.config().SeesImages();
     const Embeddings& seen = images ? own : other.embeddings;
     const Embeddings& prompts = images ? other.embeddings : own;

@@ -244,8 +244,9 @@ RunTask ReadDivergence(const std::filesystem::path& file, const Model& of, const
   auto body = [text = std::move(text), kept = std::move(kept), from_itself = options.reference.empty()](
                   Model& model, PlanRun& run, const Progress& progress) {
     const bool same = from_itself && run.plan().empty() && !run.cache();
-    const std::vector<TokenDivergence> tokens = MeasureDivergence(
-        model, run.Begin(model), same ? model : *kept.model, text.sequences, run.cache(), progress, kept.states.get());
+    const std::vector<TokenDivergence> tokens =
+        MeasureDivergence(model, run.Begin(model, progress), same ? model : *kept.model, text.sequences, run.cache(),
+                          progress, kept.states.get());
     TaskResult result{
         .figures = FiguresOf(tokens, text.sequences), .records = {}, .of_text = PerplexityOf(tokens, text.cut)};
     result.figures["reference_sha256"] = kept.model->files().ContentHash();

@@ -96,7 +96,8 @@ RunTask ReadDocuments(const std::filesystem::path& file, const Model& of, const 
   CutDocuments cut = Cut(file, of, options.windows);
   const TaskSize size = SizeOf(cut.windows);
   auto body = [cut = std::move(cut)](Model& model, PlanRun& run, const Progress& progress) {
-    const TaskResult perplexity = MeasurePerplexity(model, run.Begin(model), cut.windows, run.cache(), progress);
+    const TaskResult perplexity =
+        MeasurePerplexity(model, run.Begin(model, progress), cut.windows, run.cache(), progress);
     return Measured(cut, perplexity.figures);
   };
   return {std::move(body), size};

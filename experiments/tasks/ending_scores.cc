@@ -214,7 +214,7 @@ RunTask TaskOfItems(std::vector<ChoiceItem> items, const Model& of,
   const TaskSize size = SizeOfItems(items, loaded);
   auto body = [tokenizer = std::move(loaded), items = std::move(items), result](Model& model, PlanRun& run,
                                                                                 const Progress& progress) {
-    const SiteVisitors visitors = run.Begin(model);
+    const SiteVisitors visitors = run.Begin(model, progress);
     TaskResult scored = result(items, ScoreEndings(model, visitors, SharingUnder(run), items, tokenizer,
                                                    tokenizer.bos(), run.cache(), progress));
     scored.figures["bos"] = tokenizer.bos().has_value();

@@ -166,7 +166,7 @@ RunTask ReadGenerate(const std::filesystem::path& file, const Model& of, const T
   std::vector<Prompted> read = ReadPrompts(file, of, loaded, options);
   return [tokenizer = std::move(loaded), prompts = std::move(read), seed = options.answers.seed](
              Model& model, PlanRun& run, const Progress& progress) {
-    const SiteVisitors visitors = run.Begin(model);
+    const SiteVisitors visitors = run.Begin(model, progress);
     const bool decodes = Decodes(run);
     const std::optional<CachePlan> cache = decodes ? run.cache().value_or(CachePlan{}) : run.cache();
     std::vector<PromptItem> items;

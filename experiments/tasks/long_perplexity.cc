@@ -115,7 +115,7 @@ RunTask ReadLongPerplexity(const std::filesystem::path& file, const Model& of, c
   const TaskSize size = SizeOf(text->windows);
   auto body = [text](Model& model, PlanRun& run, const Progress& progress) {
     if (text->key.empty()) text->key = KeyTokens(*text->evaluator, text->windows, text->short_context, progress);
-    const TokenLosses tokens = MeasureLosses(model, run.Begin(model), text->windows, run.cache(), progress);
+    const TokenLosses tokens = MeasureLosses(model, run.Begin(model, progress), text->windows, run.cache(), progress);
     return TaskResult{.figures = FiguresOf(tokens, *text), .records = {}};
   };
   return {std::move(body), size};

@@ -102,13 +102,14 @@ Json CutFigures(const WindowCut& cut) {
 void AddTaken(const WindowCut& cut, Json& figures) {
   if (cut.from) figures["from"] = Name(*cut.from);
   if (cut.from && cut.of_tokens) figures["of_tokens"] = *cut.of_tokens;
+  if (cut.from && cut.at_lines) figures["windows_begin"] = "lines";
 }
 
 std::string TakenText(const Json& result) {
   if (!result.contains("from")) return "";
-  if (!result.contains("of_tokens")) return " from the start of the text";
-  return Formatted(" {} {}", result.at("from") == "spread" ? "spread over" : "from the start of",
-                   Counted(result.at("of_tokens"), "token"));
+  const std::string how = result.at("from") == "spread" ? "spread over" : "from the start of";
+  if (result.contains("of_tokens")) return Formatted(" {} {}", how, Counted(result.at("of_tokens"), "token"));
+  return Formatted(" {} the text{}", how, result.contains("windows_begin") ? ", each from a line on" : "");
 }
 
 Json PerplexityConvention(const WindowOptions& w) {
@@ -129,7 +130,7 @@ RunTask ReadPerplexity(const std::filesystem::path& file, const Model& of, const
   CutText text = CutFileByConvention(file, of, options.windows);
   const TaskSize size = SizeOf(text.sequences);
   auto body = [text = std::move(text)](Model& model, PlanRun& run, const Progress& progress) {
-    TaskResult result = MeasurePerplexity(model, run.Begin(model), text.sequences, run.cache(), progress);
+    TaskResult result = MeasurePerplexity(model, run.Begin(model, progress), text.sequences, run.cache(), progress);
     result.figures.update(CutFigures(text.cut));
     return result;
   };

@@ -12,8 +12,8 @@ extern const TaskKind kPerplexityTask;  // perplexity=TEXT
 // Which tokens of a text are scored and with what context, for results.
 Json PerplexityConvention(const WindowOptions& windows);
 
-// Of a part of a text, adds which to its figures ("from", and "of_tokens" if all were counted); and for people,
-// " spread over 2001234 tokens".
+// Of a part of a text, adds which to its figures ("from", and "of_tokens" if all were counted, or "windows_begin"); and
+// for people, " spread over 2001234 tokens".
 void AddTaken(const WindowCut& cut, Json& figures);
 std::string TakenText(const Json& result);
 

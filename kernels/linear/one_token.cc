@@ -164,30 +164,37 @@ int64_t OneToken::BlockOf(const PackedMatrix& weight) {
   return group % 64 == 0 ? 64 : group % 32 == 0 ? 32 : 16;
 }
 
-void OneToken::Project(const PackedMatrix& w, const float* bias, float* y) const {
-  TARE_CHECK(w.in() == in_ && (w.Groups() == 1 || w.GroupInputs() % block_ == 0));
-  ParallelFor(static_cast<size_t>(w.Panels()), [&](size_t p, int) {
-    const auto panel = static_cast<int64_t>(p);
-    alignas(64) float sums[PackedMatrix::kPanel];
-    HWY_DYNAMIC_DISPATCH(ProjectPanel)(Info(w.format()).bits, high_.data(), low_.data(), blocks_.data(), padded_,
-                                       block_, w.GroupInputs(), w.Codes(panel), w.Scales(panel), w.Offsets(panel),
-                                       sums);
-    const int64_t first = panel * PackedMatrix::kPanel;
-    for (int64_t n = 0; n < std::min(PackedMatrix::kPanel, w.out() - first); ++n)
-      y[first + n] = sums[n] + (bias == nullptr ? 0.0f : bias[first + n]);
+void OneToken::ProjectPanelOf(const PackedMatrix& w, int64_t panel, const float* bias, float* y) const {
+  alignas(64) float sums[PackedMatrix::kPanel];
+  HWY_DYNAMIC_DISPATCH(ProjectPanel)(Info(w.format()).bits, high_.data(), low_.data(), blocks_.data(), padded_, block_,
+                                     w.GroupInputs(), w.Codes(panel), w.Scales(panel), w.Offsets(panel), sums);
+  const int64_t first = panel * PackedMatrix::kPanel;
+  for (int64_t n = 0; n < std::min(PackedMatrix::kPanel, w.out() - first); ++n)
+    y[first + n] = sums[n] + (bias == nullptr ? 0.0f : bias[first + n]);
+}
+
+// A panel meets all tokens while a cache holds it.
+void OneToken::ProjectTokens(std::span<const OneToken> tokens, const PackedMatrix& w, const float* bias, float* y) {
+  for (const OneToken& token : tokens)
+    TARE_CHECK(w.in() == token.in_ && (w.Groups() == 1 || w.GroupInputs() % token.block_ == 0));
+  ParallelFor(static_cast<size_t>(w.Panels()), [&](size_t panel, int) {
+    for (size_t t = 0; t < tokens.size(); ++t)
+      tokens[t].ProjectPanelOf(w, static_cast<int64_t>(panel), bias, y + static_cast<int64_t>(t) * w.out());
   });
 }
 
-void OneTokenProjector::Project(const float* x, std::span<const QuantizedProjection> projections) {
-  std::vector<OneToken*> loaded;
+void OneTokenProjector::Project(const float* x, int64_t tokens, std::span<const QuantizedProjection> projections) {
+  std::vector<const std::vector<OneToken>*> loaded;
   for (const QuantizedProjection& p : projections) {
     const std::pair key{p.weight->in(), OneToken::BlockOf(*p.weight)};
-    OneToken& token = tokens_.try_emplace(key, key.first, key.second).first->second;
-    if (std::ranges::find(loaded, &token) == loaded.end()) {
-      token.Load(x);
-      loaded.push_back(&token);
+    std::vector<OneToken>& of_key = tokens_[key];
+    while (std::ssize(of_key) < tokens) of_key.emplace_back(key.first, key.second);
+    if (std::ranges::find(loaded, &of_key) == loaded.end()) {
+      ParallelFor(static_cast<size_t>(tokens),
+                  [&](size_t t, int) { of_key[t].Load(x + static_cast<int64_t>(t) * key.first); });
+      loaded.push_back(&of_key);
     }
-    token.Project(*p.weight, p.bias, p.y);
+    OneToken::ProjectTokens(std::span(of_key).first(static_cast<size_t>(tokens)), *p.weight, p.bias, p.y);
   }
 }
 

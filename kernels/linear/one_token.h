@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token through a quantized weight matrix (weights only): the main cost of generating token by token. Reading W
-// takes most of the time, so its codes stay packed until they are in registers. x is rounded to 15-bit integers,
-// precise enough for its f32 values, with one scale per 64 inputs (32 or 16 if the weights' groups are an odd multiple
-// of that):
+// One token, or a few, through a quantized weight matrix (weights only): the main cost of generating token by token.
+// Reading W takes most of the time, so its codes stay packed until they are in registers. x is rounded to 15-bit
+// integers, precise enough for its f32 values, with one scale per 64 inputs (32 or 16 if the weights' groups are an odd
+// multiple of that):
 //
 //   x[i] = (128 hi[i] + lo[i]) xscale[block],  hi -127 .. 127, lo -64 .. 63;   off by at most half a step
 //   y[n] = sum over blocks of (128 sum(wcode hi) + sum(wcode lo)) wscale[n] xscale + bias[n]
@@ -37,7 +37,11 @@ class OneToken {
   static int64_t BlockOf(const PackedMatrix& weight);
 
   // y [out] = W x + bias; weight must have this token's number of inputs and block.
-  void Project(const PackedMatrix& weight, const float* bias, float* y) const;
+  void Project(const PackedMatrix& weight, const float* bias, float* y) const {
+    ProjectTokens({this, 1}, weight, bias, y);
+  }
+  // The same of several tokens of one size: y [tokens, out].
+  static void ProjectTokens(std::span<const OneToken> tokens, const PackedMatrix& weight, const float* bias, float* y);
 
   struct Block {
     float scale = 0;
@@ -45,19 +49,27 @@ class OneToken {
   };
 
  private:
+  // Outputs of one panel of weights.
+  void ProjectPanelOf(const PackedMatrix& weight, int64_t panel, const float* bias, float* y) const;
+
   int64_t in_, block_, padded_;  // padded: to 16 inputs
   std::vector<int8_t> high_, low_;
   std::vector<Block> blocks_;
 };
 
+// Of so many tokens, one after the other, this costs less than dequantizing W for one product of all does (a matrix of
+// 4096 x 4096 on an Intel Xeon, see NOTEBOOK.md).
+inline constexpr int64_t kFewTokens = 16;
+
 // Several matrices with the same input. Memory is kept from call to call.
 class OneTokenProjector {
  public:
-  // x [in] is the input of all; throws Error as OneToken does.
-  void Project(const float* x, std::span<const QuantizedProjection> projections);
+  // x [tokens, in] is the input of all; throws Error as OneToken does. Each token's outputs have the bits that it has
+  // alone.
+  void Project(const float* x, int64_t tokens, std::span<const QuantizedProjection> projections);
 
  private:
-  std::map<std::pair<int64_t, int64_t>, OneToken> tokens_;  // by inputs and block
+  std::map<std::pair<int64_t, int64_t>, std::vector<OneToken>> tokens_;  // by inputs and block
 };
 
 }  // namespace tare

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/text/tokenizer/text_windows.h"
 #include "kernels/elementwise/rows.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
@@ -148,6 +149,24 @@ TEST(EvalTest, OfATextsStartNothingElseIsRead) {
   const Json two = Json::parse(GetFile(folder / "two")).at("tasks").at("perplexity:heldout");
   EXPECT_EQ(two.at("from"), "start");
   EXPECT_FALSE(two.contains("of_tokens"));
+}
+
+// Of a long text windows at even distances are encoded, and nothing else.
+TEST(EvalTest, OfALongTextTheWindowsAloneAreRead) {
+  const TemporaryFolder folder;
+  const std::string pair = TARE_SOURCE_DIR "/experiments/pair", novel = GetFile(pair + "/heldout.txt");
+  std::string text;
+  while (text.size() < kLongText) text += novel;
+  PutFile(folder / "long.txt", text);
+  const Outcome outcome =
+      RunTare({"eval", pair + "/novels-standard", "--tasks", "perplexity=" + (folder / "long.txt").string(), "--window",
+               "64", "--tokens", "126", "--json", folder / "out"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\n  2 windows of 64 spread over the text, each from a line on\n"
+                                     "  stride 63, each after <s>: 126 tokens scored\n"));
+  const Json json = Json::parse(GetFile(folder / "out")).at("tasks").at("perplexity:long");
+  EXPECT_EQ(json.at("windows_begin"), "lines");
+  EXPECT_FALSE(json.contains("of_tokens"));
 }
 
 TEST(EvalTest, FromNeedsAPartOfTheInput) {

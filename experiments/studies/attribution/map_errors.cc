@@ -170,7 +170,7 @@ std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planne
   if (run.carrying() == Carrying::kExecuted)
     FailUsage("plan {}: got an executed plan, expected a simulated one: integer kernels show no maps",
               run.plan().canonical());
-  const SiteVisitors plans = run.Begin(planned);
+  const SiteVisitors plans = run.Begin(planned, progress);
   const std::vector<OutputHead> table = HeadTable(exact.config());
   KeptMaps exact_maps, noisy_maps;
   SiteVisitor* const keep_exact[] = {&exact_maps};

@@ -7,6 +7,8 @@
 #include <span>
 
 #include "experiments/text/tokenizer/tokenizer.h"
+#include "experiments/text/utf8.h"
+#include "quant/base/formatted.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/sha256.h"
 
@@ -24,8 +26,8 @@ struct KeptText {
 std::mutex mutex;
 std::list<KeptText> kept;  // the last used first
 
-std::string KeyOf(const std::string& sha256, const std::filesystem::path& model_folder, size_t first) {
-  std::string key = sha256 + " " + std::to_string(first);
+std::string KeyOf(const std::string& sha256, const std::filesystem::path& model_folder, const TextPart& part) {
+  std::string key = Formatted("{} {} {} {}", sha256, part.first, part.windows, part.positions);
   for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
     const std::optional<std::string> contents = CheckpointText(model_folder, name);
     key += " " + (contents ? Sha256Hex(std::as_bytes(std::span(*contents))) : "none");
@@ -36,8 +38,8 @@ std::string KeyOf(const std::string& sha256, const std::filesystem::path& model_
 }  // namespace
 
 EncodedText EncodeText(std::string_view text, const std::string& sha256, const std::filesystem::path& model_folder,
-                       size_t first) {
-  const std::string key = KeyOf(sha256, model_folder, first);
+                       const TextPart& part, std::string_view where) {
+  const std::string key = KeyOf(sha256, model_folder, part);
   const std::lock_guard lock(mutex);
   const auto found = std::ranges::find(kept, key, &KeptText::key);
   if (found != kept.end()) {
@@ -45,9 +47,16 @@ EncodedText EncodeText(std::string_view text, const std::string& sha256, const s
     return found->text;
   }
   const Tokenizer tokenizer = Tokenizer::Load(model_folder);
-  EncodedText encoded{
-      .ids = tokenizer.EncodeFirst(text, first), .bos = tokenizer.bos(), .vocabulary = tokenizer.vocabulary()};
-  if (encoded.ids.size() > kMostIds) return encoded;
+  EncodedText encoded{.rows = {}, .bos = tokenizer.bos(), .vocabulary = tokenizer.vocabulary()};
+  if (ReadInWindows(part, text.size())) {
+    encoded.rows = EncodeWindows(tokenizer, text, part, where);
+  } else {
+    RequireUtf8(text, where);
+    encoded.rows.push_back(tokenizer.EncodeFirst(text, part.first));
+  }
+  size_t ids = 0;
+  for (const std::vector<int32_t>& row : encoded.rows) ids += row.size();
+  if (ids > kMostIds) return encoded;
   kept.push_front({key, encoded});
   if (kept.size() > kTexts) kept.pop_back();
   return encoded;

@@ -11,17 +11,18 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/text/tokenizer/text_windows.h"
+
 namespace tare {
 
 struct EncodedText {
-  std::vector<int32_t> ids;    // without `<s>`
-  std::optional<int32_t> bos;  // the tokenizer's `<s>`, unless its config adds none
-  int32_t vocabulary = 0;      // of the tokenizer
+  std::vector<std::vector<int32_t>> rows;  // ids without `<s>`: a row of each window, or one of all or the first
+  std::optional<int32_t> bos;              // the tokenizer's `<s>`, unless its config adds none
+  int32_t vocabulary = 0;                  // of the tokenizer
 };
 
-// first: so many of the text's first ids are enough. sha256: of the text. Throws Error as Tokenizer::Load and Encode
-// do.
+// sha256: of the text. Throws Error as Tokenizer::Load and Encode do; where: of the text, for what is not UTF-8.
 EncodedText EncodeText(std::string_view text, const std::string& sha256, const std::filesystem::path& model_folder,
-                       size_t first);
+                       const TextPart& part, std::string_view where);
 
 }  // namespace tare

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "experiments/text/tokenizer/encoded_text.h"
-#include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/hdf5.h"
@@ -114,24 +113,25 @@ void CheckVocabulary(int32_t pieces, const std::filesystem::path& model_folder, 
   }
 }
 
-void ReadText(const std::filesystem::path& model_folder, int vocabulary, size_t first, TokenInput* input) {
+void ReadText(const std::filesystem::path& model_folder, int vocabulary, const TextPart& part, TokenInput* input) {
   const std::string where = input->path.string();
   const MappedFile file(input->path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   if (text.empty()) Fail("{}: got an empty file, expected a text", where);
-  RequireUtf8(text, where);
-  EncodedText encoded = EncodeText(text, input->sha256, model_folder, first);
+  EncodedText encoded = EncodeText(text, input->sha256, model_folder, part, where);
   CheckVocabulary(encoded.vocabulary, model_folder, vocabulary);
   input->bos = encoded.bos;
-  input->whole = encoded.ids.size() < first;
-  input->sequences.push_back(std::move(encoded.ids));
-  if (input->sequences[0].empty()) Fail("{}: got nothing but spaces, expected a text", where);
+  input->in_windows = ReadInWindows(part, text.size());
+  input->sequences = std::move(encoded.rows);
+  input->whole = !input->in_windows && input->sequences[0].size() < part.first;
+  if (input->sequences.empty() || input->sequences[0].empty())
+    Fail("{}: got nothing but spaces, expected a text", where);
 }
 
 }  // namespace
 
 TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder, int vocabulary,
-                          size_t first) {
+                          const TextPart& part) {
   TokenInput input;
   input.path = path;
   input.sha256 = Sha256OfFile(path);
@@ -144,7 +144,7 @@ TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesyst
     input.kind = TokenInput::Kind::kIds;
     input.sequences = Rows(ReadHdf5(path, where), vocabulary, where);
   } else {
-    ReadText(model_folder, vocabulary, first, &input);
+    ReadText(model_folder, vocabulary, part, &input);
   }
   return input;
 }

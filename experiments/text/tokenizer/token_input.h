@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/text/tokenizer/tokenizer.h"
+#include "experiments/text/tokenizer/text_windows.h"
 
 namespace tare {
 
@@ -23,15 +23,15 @@ struct TokenInput {
   std::vector<std::vector<int32_t>> sequences;  // each id in [0, vocabulary), at least one
   std::optional<int32_t> bos;                   // text only: the tokenizer's `<s>`, unless its config adds none
   bool whole = true;                            // whether these are all tokens of the file
+  bool in_windows = false;                      // of a long text: each sequence is a window of it (text_windows.h)
   std::filesystem::path path;
   std::string sha256;  // of the file
 };
 
-// model_folder: the folder with the text's tokenizer. vocabulary: the model's. first: of a text, so many of its first
-// tokens are enough. Throws Error for an empty input, a text that is not UTF-8, an id outside the vocabulary (with its
-// place), and a missing tokenizer.
+// model_folder: the folder with the text's tokenizer. vocabulary: the model's. part: of a text. Throws Error for an
+// empty input, a text that is not UTF-8, an id outside the vocabulary (with its place), and a missing tokenizer.
 TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder, int vocabulary,
-                          size_t first = SIZE_MAX);
+                          const TextPart& part = {});
 // Texts that the file at `path` holds, each a row. Throws Error for a text that is nothing but spaces, and as above for
 // the tokenizer.
 TokenInput EncodeTexts(std::span<const std::string> texts, const std::filesystem::path& path,

@@ -10,6 +10,7 @@
 #include "experiments/model/model.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
+#include "tests/support/random_quantized.h"
 
 namespace tare {
 namespace {
@@ -52,6 +53,30 @@ TEST(SeenProjectionTest, EachProjectionHasItsOwnCopy) {
       }
     }
   }
+}
+
+TEST(SeenProjectionTest, CodesServeFewRowsWhereNothingElseIsReady) {
+  const QuantizedMatrixBuffer codes = RandomQuantized(Format::kInt4, 64, 64, 64, 1);
+  PlannedLinear planned;
+  LinearWeights linear;
+  linear.weight = {.out = 64, .in = 64, .quantized = &codes.view()};
+  EXPECT_FALSE(CodesServe(nullptr, linear, 1, Math::kF32));
+  EXPECT_FALSE(CodesServe(&planned, linear, 1, Math::kF32));
+  planned.packed.emplace(codes.view());
+  EXPECT_TRUE(CodesServe(&planned, linear, 1, Math::kF32));
+  EXPECT_TRUE(CodesServe(&planned, linear, kFewTokens, Math::kF32));
+  EXPECT_FALSE(CodesServe(&planned, linear, kFewTokens + 1, Math::kF32));
+  planned.dequantized.out = 64;  // values are kept
+  EXPECT_TRUE(CodesServe(&planned, linear, 1, Math::kF32));
+  EXPECT_FALSE(CodesServe(&planned, linear, 2, Math::kF32));
+  planned.dequantized.out = 0;
+  const std::vector<float> stored(64 * 64);
+  linear.weight.data = stored.data();  // a copy in f32 of the codes
+  EXPECT_FALSE(CodesServe(&planned, linear, 2, Math::kF32));
+  linear.when_used.emplace();  // a plan rounds what is stored
+  EXPECT_TRUE(CodesServe(&planned, linear, 2, Math::kF32));
+  planned.activation = TokenFormat{.format = Format::kInt8};
+  EXPECT_TRUE(CodesServe(&planned, linear, kFewTokens + 1, Math::kF32));
 }
 
 TEST(SeenProjectionTest, BuffersGrowWithZeros) {

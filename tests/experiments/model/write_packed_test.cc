@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -14,7 +16,9 @@
 namespace tare {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using ::testing::ThrowsMessage;
 
 // Executed, with packed codes from `file` unless it is empty.
@@ -61,6 +65,22 @@ TEST(WritePacked, TheMathIsOfTheFile) {
   Under("llama-mha", plan, folder / "packed");
   EXPECT_THAT(Call([&] { Under("llama-mha", plan, folder / "packed", PackedFileIs::kRead, Math::kBf16); }),
               ThrowsMessage<Error>(HasSubstr("got packed codes of --math f32, expected bf16")));
+}
+
+TEST(WritePacked, TellsHowFarItIs) {
+  const TemporaryFolder folder;
+  Model model(GoldenFolder("llama-gqa"));
+  model.KeepPackedIn(folder / "packed", PackedFileIs::kMade);
+  PlanRun run(Plan::Parse("weights=int8/channel"), Carrying::kExecuted, ModelSitesOf(model));
+  std::map<std::string, std::vector<int64_t>> told;
+  run.Begin(model, [&](int64_t done, int64_t total, const char* unit) {
+    EXPECT_LE(done, total);
+    told[unit].push_back(done);
+    if (done == total) told[unit].push_back(-1);
+  });
+  EXPECT_THAT(told["layers of weights"], ElementsAre(1, 2, 3, -1));
+  EXPECT_THAT(told["matrices"], SizeIs(7 * 3 + 1));
+  EXPECT_EQ(told["matrices"].back(), -1);
 }
 
 TEST(WritePacked, APlanThatPacksNothingIsRefused) {

@@ -110,6 +110,28 @@ TEST(OneToken, ZerosAndSameBitsOnAnyNumberOfThreads) {
   SetThreads(0);
 }
 
+// Whatever other tokens come with it, and more in an earlier call; the matrices' blocks differ.
+TEST(OneTokenProjector, EachTokenHasTheBitsThatItHasAlone) {
+  const QuantizedMatrixBuffer a = RandomQuantized(Format::kInt4, 130, 192, 64, 7),
+                              b = RandomQuantized(Format::kInt8, 65, 192, 32, 8);
+  const PackedMatrix first(a.view()), second(b.view());
+  const std::vector<float> bias = RandomNormal(130, 9);
+  OneTokenProjector projector;
+  for (const int64_t tokens : {kFewTokens, int64_t{1}, int64_t{3}}) {
+    const std::vector<float> x = RandomNormal(static_cast<size_t>(tokens * 192), 10);
+    std::vector<float> y(static_cast<size_t>(tokens * 130)), z(static_cast<size_t>(tokens * 65));
+    projector.Project(x.data(), tokens,
+                      std::vector<QuantizedProjection>{{&first, bias.data(), y.data()}, {&second, nullptr, z.data()}});
+    for (int64_t t = 0; t < tokens; ++t) {
+      const std::vector<float> alone(x.begin() + t * 192, x.begin() + (t + 1) * 192);
+      EXPECT_THAT(Project(alone, first, bias.data()),
+                  testing::ElementsAreArray(y.begin() + t * 130, y.begin() + (t + 1) * 130));
+      EXPECT_THAT(Project(alone, second, nullptr),
+                  testing::ElementsAreArray(z.begin() + t * 65, z.begin() + (t + 1) * 65));
+    }
+  }
+}
+
 TEST(OneToken, NotFiniteIsNamed) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     std::vector<float> x(70, 1.0f);

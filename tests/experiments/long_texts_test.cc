@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of a text is read, and the windows of a long one, which are read alone.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "experiments/passes/sequences.h"
+
+namespace tare {
+namespace {
+
+ModelConfig Positions(int positions) { return {.max_positions = positions}; }
+
+TEST(LongTextsTest, WhatOfATextIsNeeded) {
+  const auto needed = [](const WindowOptions& options) {
+    const TextPart part = options.NeededOf(Positions(64));
+    return std::tuple(part.first, part.windows, part.positions);
+  };
+  EXPECT_EQ(needed({}), std::tuple(SIZE_MAX, 0, 0));
+  EXPECT_EQ(needed({.tokens = 9, .from = TakeFrom::kStart}), std::tuple(9, 0, 0));
+  EXPECT_EQ(needed({.limit = 9, .from = TakeFrom::kStart}), std::tuple(SIZE_MAX, 0, 0));
+  EXPECT_EQ(needed({.tokens = 9, .convention = Convention::kLlamaCpp}), std::tuple(9, 0, 0));
+  // At least as many windows as are taken: without `<s>` one of 11 scores 9 or 10 tokens.
+  EXPECT_EQ(needed({.window = 11, .tokens = 90}), std::tuple(SIZE_MAX, 10, 11));
+  EXPECT_EQ(needed({.window = 11, .tokens = 90, .limit = 4}), std::tuple(SIZE_MAX, 4, 11));
+  EXPECT_EQ(needed({.tokens = 3}), std::tuple(SIZE_MAX, 1, 64));
+  EXPECT_EQ(needed({.window = 11, .stride = 5, .tokens = 90}), std::tuple(SIZE_MAX, 0, 0));
+}
+
+// Each sequence of such an input is one window, and as many are taken as are asked for.
+TEST(LongTextsTest, WindowsThatWereReadAloneAreTaken) {
+  TokenInput text{.sequences = {}, .bos = 7, .whole = false, .in_windows = true};
+  for (int i = 0; i < 10; ++i) text.sequences.push_back(std::vector<int32_t>(10, i));
+  const WindowOptions options{.window = 11, .tokens = 90};
+  for (const auto& sequences :
+       {CutSequences(text, Positions(64), options), CutDisjoint(text, Positions(64), options)}) {
+    ASSERT_EQ(sequences.size(), 9u);
+    for (const ScoredSequence& s : sequences) EXPECT_EQ(s.tokens.size(), 11u);
+  }
+  EXPECT_TRUE(CutOf(text, Positions(64), options).at_lines);
+}
+
+}  // namespace
+}  // namespace tare
