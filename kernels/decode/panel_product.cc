@@ -140,6 +140,7 @@ void CodePanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint h
     for (; i + 2 <= count; i += 2) Codes<Bits, 2>(w, p.inputs, x + i, n * kPanelLanes, hint);
     if (i < count) Codes<Bits, 1>(w, p.inputs, x + i, n * kPanelLanes, hint);
   }
+  Fetch(w - p.bytes + PanelBytes(p.format, p.inputs), p.behind, hint);
 }
 
 template <class Record>
