@@ -40,8 +40,8 @@ constexpr const char* kDecodeLegend =
     "run over as much memory (at most 1 GiB); from: whether the caches fit the processor's last cache; rel L2: error\n"
     "of the first and the last head against exact attention on unquantized values, in double; floor: the part of it\n"
     "that the codes cause; prefetch: the hint for what is read 16 KB later, none, once (into the first cache alone)\n"
-    "or kept (into all). Every case is checked against the double reference over its cache before it is timed. f32\n"
-    "and bf16: the same kernel; onednn-f32: oneDNN primitives, composed (a batch of one).";
+    "or kept (into all, four small pages in turn). Every case is checked against the double reference over its cache\n"
+    "before it is timed. f32 and bf16: the same kernel; onednn-f32: oneDNN primitives, composed (a batch of one).";
 
 // Every combination: the caches, then the baselines of the same shape.
 std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {

@@ -142,7 +142,9 @@ void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
                   .first = part.v + layout.Value(head),
                   .inputs = inputs,
                   .count = layout.ValuePanels(),
-                  .bytes = PanelBytes(layout.v().format, kPageTokens)},
+                  .bytes = PanelBytes(layout.v().format, kPageTokens),
+                  .behind = layout.Value(1) - layout.Value(0) -
+                            layout.ValuePanels() * PanelBytes(layout.v().format, kPageTokens)},
                  factors, BestReadHint());
   }
 }

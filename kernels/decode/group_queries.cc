@@ -76,7 +76,11 @@ void GroupQueries::Multiply(const Part& part, int64_t page) const {
       continue;
     }
     WeighQueries(part, head, i * queries, end * queries);
-    PanelProduct({layout.k().format, part.k + layout.Key(head), layout.KeyInputs()}, factors, BestReadHint());
+    PanelProduct({.format = layout.k().format,
+                  .first = part.k + layout.Key(head),
+                  .inputs = layout.KeyInputs(),
+                  .behind = layout.Key(1) - layout.Key(0) - PanelBytes(layout.k().format, layout.KeyInputs())},
+                 factors, BestReadHint());
   }
 }
 

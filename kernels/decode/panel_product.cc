@@ -34,12 +34,12 @@ constexpr int kVectors = 4;  // of lanes at once
 
 HWY_INLINE void Fetch(const uint8_t* w, int64_t bytes, ReadHint hint) {
   if (hint == ReadHint::kNone) return;
-  for (int64_t line = 0; line < bytes; line += 64) {
-    const uint8_t* next = w + kReadAhead + line;
+  const auto at = reinterpret_cast<uintptr_t>(w);
+  for (uintptr_t line = 0; line < static_cast<uintptr_t>(bytes) / 64; ++line) {
     if (hint == ReadHint::kOnce) {
-      __builtin_prefetch(next, 0, 0);
+      __builtin_prefetch(w + kReadAhead + 64 * line, 0, 0);
     } else {
-      __builtin_prefetch(next, 0, 3);
+      __builtin_prefetch(reinterpret_cast<const void*>(LineAhead(at, line)), 0, 3);
     }
   }
 }
@@ -140,6 +140,7 @@ void CodePanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint h
     for (; i + 2 <= count; i += 2) Codes<Bits, 2>(w, p.inputs, x + i, n * kPanelLanes, hint);
     if (i < count) Codes<Bits, 1>(w, p.inputs, x + i, n * kPanelLanes, hint);
   }
+  Fetch(w - p.bytes + PanelBytes(p.format, p.inputs), p.behind, hint);
 }
 
 template <class Record>

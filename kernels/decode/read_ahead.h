@@ -1,21 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which hint decoding gives for the bytes that it reads 16 KB later, by who made the processor: no choice is right for
-// all of them, and a wrong one costs half of the speed. Results do not depend on it. Measurements: NOTEBOOK.md.
+// Which hint decoding gives for the bytes that it reads some 16 KB later, by who made the processor: no choice is right
+// for all of them, and a wrong one costs half of the speed. Results do not depend on it. Measurements: NOTEBOOK.md.
 //
 //   none    AMD up to Zen 4, whose own prefetchers do better
-//   once    into the first cache alone: AMD Zen 5
-//   kept    into all caches: Intel and others. "Once" passes by the second cache, and what is asked for so early is
-//           gone again before it is used
+//   once    into the first cache alone, 16 KB ahead: AMD Zen 5
+//   kept    into all caches, in four small pages in turn (LineAhead): Intel and others. "Once" passes by the second
+//           cache, and what is asked for so early is gone again before it is used
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace tare {
 
 enum class ReadHint { kNone, kOnce, kKept };
 
-inline constexpr ptrdiff_t kReadAhead = 16384;  // bytes: what is on its way must last while a softmax is computed
+inline constexpr uintptr_t kReadAhead = 16384;  // bytes: what is on its way must last while a softmax is computed
+
+// The place to ask for with the `line`th 64 bytes of what is read from `at` on. A first cache waits for some 16 lines
+// at a time, too few where memory is 170 ns away. An Intel processor's second cache asks for up to 20 lines ahead by
+// itself, but in each small page apart and not beyond its end (Intel's optimization manual). So while 16 KB are read,
+// the four pages behind them are asked for side by side, a line of each with every 256 bytes. Each of the four
+// instructions of a loop then walks through a page line by line, which matters as much.
+constexpr uintptr_t LineAhead(uintptr_t at, uintptr_t line) {
+  constexpr uintptr_t kSmallPage = 4096, kPages = kReadAhead / kSmallPage;
+  const uintptr_t block = at / kReadAhead * kReadAhead, place = at % kReadAhead / kPages / 64 + line / kPages;
+  return block + kReadAhead + line % kPages * kSmallPage + place * 64;
+}
 
 // The same in every call.
 ReadHint BestReadHint();
