@@ -65,8 +65,8 @@ struct PackedOption {
   void AddTo(CLI::App& command) {
     command.add_option("--packed", file,
                        "keep packed codes in this file, which is made if it is missing: later runs with the same "
-                       "weights and rules map it instead of packing, and hold none in memory (but experts', and values "
-                       "that a plan without rules for inputs rounds for a prompt)");
+                       "weights and rules map it instead of packing, and hold none in memory (but values that a plan "
+                       "without rules for inputs rounds for a prompt)");
   }
   // The file is an input if it is there, else an output.
   void Claim(std::vector<std::string>& inputs, std::vector<std::string>& outputs) {

@@ -98,13 +98,16 @@ void PlanLayer(LayerWeights& weights, const ModelConfig& config, int layer, cons
     LinearWeights& linear = WeightsOf(weights, place);
     const LinearRules rules = LinearRules::Of(linear.weight, place.WeightKey(), place.InputKey(), planning.plan);
     std::optional<LinearRules> when_used;
-    if (place.expert && values > planning.most_kept && !rules.Nothing()) {
+    std::optional<PackedMatrix> stored;
+    if (planning.packed != nullptr) stored = planning.packed->Find(place.Tensor(config) + ".weight");
+    const bool when_reached = place.expert && values > planning.most_kept;
+    if (when_reached && !stored && !rules.Nothing()) {
       when_used.emplace(rules);
       linear.planned = nullptr;
     } else {
-      const RoundedCopies own = place.expert ? RoundedCopies::kKept : planning.rounded;
-      std::optional<PackedMatrix> stored;
-      if (planning.packed != nullptr) stored = planning.packed->Find(place.Tensor(config) + ".weight");
+      const RoundedCopies own = when_reached   ? RoundedCopies::kMadeForProducts
+                                : place.expert ? RoundedCopies::kKept
+                                               : planning.rounded;
       linear.planned = PlannedLinear::Of(linear.weight, rules, planning.math, own, std::move(stored));
       if (rules.RoundsInFloat() && own == RoundedCopies::kMadeForProducts) when_used.emplace(rules).executed = false;
     }

@@ -27,9 +27,8 @@ std::vector<PackedLinear> PackedOf(const Model& model, const ResolvedPlan& plan)
   add(std::string(HeadTensor(model.config())), model.head(), {Site::kLmHeadW}, {Site::kLmHeadIn});
   for (int layer = 0; layer < model.config().layers; ++layer) {
     for (const LinearLayer& place : LinearLayersOf(model.config(), layer)) {
-      if (!place.expert)
-        add(place.Tensor(model.config()) + ".weight", WeightsOf(model.layers()[static_cast<size_t>(layer)], place),
-            place.WeightKey(), place.InputKey());
+      add(place.Tensor(model.config()) + ".weight", WeightsOf(model.layers()[static_cast<size_t>(layer)], place),
+          place.WeightKey(), place.InputKey());
     }
   }
   return packed;
@@ -54,8 +53,8 @@ void WritePacked(const std::filesystem::path& path, const PackedSource& source, 
   }
   if (file.empty())
     Fail(
-        "{}: got a plan that packs no weights, expected rules in integers for weights but experts', or a checkpoint "
-        "quantized so; try weights=int4/group64",
+        "{}: got a plan that packs no weights, expected rules in integers for weights, or a checkpoint quantized so; "
+        "try weights=int4/group64",
         path.string());
   file.Commit();
 }

@@ -9,8 +9,7 @@
 
 namespace tare {
 
-// progress: "matrices". Experts are left out: of large models they are packed when tokens reach them. Throws Error as
-// packing does, and after RequestStop; then there is no file.
+// progress: "matrices". Throws Error as packing does, and after RequestStop; then there is no file.
 void WritePacked(const std::filesystem::path& path, const PackedSource& source, const Model& model,
                  const ResolvedPlan& plan, const Model::PlanProgress& progress = {});
 

@@ -83,6 +83,31 @@ TEST(WritePacked, TellsHowFarItIs) {
   EXPECT_EQ(told["matrices"].back(), -1);
 }
 
+// Also where they are too many to keep in memory: without the file they are packed when tokens reach them.
+TEST(WritePacked, ExpertsAreInTheFile) {
+  for (const char* name : {"gpt-oss", "mixtral"}) {
+    const TemporaryFolder folder;
+    const auto under = [&](const char* plan, int64_t most_kept, const std::filesystem::path& file) {
+      Model model(GoldenFolder(name), Math::kF32, most_kept);
+      if (!file.empty()) model.KeepPackedIn(file, PackedFileIs::kMade);
+      PlanRun run(Plan::Parse(plan), Carrying::kExecuted, ModelSitesOf(model));
+      const SiteVisitors visitors = run.Begin(model);
+      if (!file.empty()) {
+        const LinearLayer place = LinearLayersOf(model.config(), 0).back();
+        EXPECT_TRUE(place.expert);
+        EXPECT_TRUE(WeightsOf(model.layers()[0], place).planned->packed);
+      }
+      return LogitsOf(model, GoldenBatch(name), visitors);
+    };
+    const char* const inputs = "weights=int8/channel,linear_in=int8/token";
+    EXPECT_EQ(under(inputs, 0, folder / "packed"), under(inputs, 0, {})) << name;
+    // Few tokens reach an expert: they read its codes, where without the file values in floating point are made.
+    const std::vector<float> values = under("weights=int8/channel", 0, {});
+    EXPECT_THAT(under("weights=int8/channel", 0, folder / "alone"),
+                testing::Pointwise(testing::FloatNear(2e-3f), values));
+  }
+}
+
 TEST(WritePacked, APlanThatPacksNothingIsRefused) {
   for (const char* plan : {"q=int8/token,k=int8/token,probs=u8/block64,v=int8/channel", "weights=normal4/channel"}) {
     const TemporaryFolder folder;
