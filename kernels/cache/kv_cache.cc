@@ -50,6 +50,10 @@ CacheRules Checked(CacheRules rules) {
     if (!IsCached(rule.format))
       Fail("cache: got {}, expected f32, bf16, int8, int6, int4, int3 or int2", Info(rule.format).name);
   }
+  if (!MayShareKeyScale(rules.k.granularity))
+    Fail("cache, k: got a scale per {}, expected {}", Name(rules.k.granularity), kKeyGranularities);
+  if (!MayShareValueScale(rules.v.granularity))
+    Fail("cache, v: got a scale per {}, expected {}", Name(rules.v.granularity), kValueGranularities);
   if (rules.first < 0 || rules.last < 0)
     Fail("cache: got first {} and last {}, expected at least 0", rules.first, rules.last);
   if (!HasRounding(rules)) rules.first = rules.last = 0;  // they are f32 as it is
@@ -61,9 +65,11 @@ const Hadamard* RotationOf(const CacheRule& rule, int width) {
 }
 
 // By how much the largest magnitude may grow until values are rounded. With minima in a range of both signs: twice, and
-// by a third again in a page that was cut, whose values, as read back, lie up to half a step outside of the range.
+// by a third again in a page that was cut, whose values, as read back, lie up to half a step outside of the range. Runs
+// have scales that are rounded up: as much holds that, too.
 float GrowthOf(const CacheRule& rule, int width) {
-  return (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (rule.HasMinima() ? 4.0f : 1.0f);
+  const bool grows = rule.HasMinima() || rule.InRuns();
+  return (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (grows ? 4.0f : 1.0f);
 }
 
 void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width, float growth) {

@@ -86,6 +86,27 @@ TEST_P(Float16, NanWithAnyPayloadStaysNan) {
   }
 }
 
+// Between neighbours, of either sign: a step of f32 past one is the other's side.
+TEST(Bf16, RoundsDownAndUp) {
+  for (uint32_t below = 0; below + 1 < 0x7f80u; ++below) {
+    const auto bits = static_cast<uint16_t>(below), above = static_cast<uint16_t>(below + 1);
+    const float a = FloatFromBf16(bits), b = FloatFromBf16(above);
+    for (const float between : {std::nextafter(a, b), a / 2 + b / 2, std::nextafter(b, a)}) {
+      ASSERT_EQ(Bf16AtMost(between), bits) << below;
+      ASSERT_EQ(Bf16AtLeast(between), above) << below;
+      ASSERT_EQ(FloatFromBf16(Bf16AtMost(-between)), -b) << below;
+      ASSERT_EQ(FloatFromBf16(Bf16AtLeast(-between)), -a) << below;
+    }
+    for (const float same : {a, -a}) {
+      ASSERT_EQ(FloatFromBf16(Bf16AtMost(same)), same);
+      ASSERT_EQ(FloatFromBf16(Bf16AtLeast(same)), same);
+    }
+  }
+  const float most = std::numeric_limits<float>::max(), infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(FloatFromBf16(Bf16AtLeast(most)), infinity);
+  EXPECT_EQ(FloatFromBf16(Bf16AtMost(-most)), -infinity);
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Float16, testing::Values(kBf16, kF16),
                          [](const auto& test) { return test.param.mantissa_bits == 7 ? "Bf16" : "F16"; });
 
