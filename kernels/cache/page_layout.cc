@@ -16,7 +16,7 @@ using Kind = Granularity::Kind;
 PageScales ScalesOf(const CacheRule& rule, int64_t channels, int64_t groups) {
   if (!rule.InRuns()) return {rule.format, rule.ByChannel() ? channels : kPageTokens};
   const int64_t count = rule.ByChannel() ? kPageTokens / rule.granularity.n * channels : groups * kPageTokens;
-  return {rule.format, count, Format::kBf16};
+  return {rule.format, count, HeldScales::kF16};
 }
 
 // Of runs of n lanes.

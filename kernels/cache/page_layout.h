@@ -13,7 +13,7 @@
 //   block<N>.channel of keys  [64 / N][inputs]: each run of N tokens, which are lanes, has its own
 //   group<N> of values        [ceil(width / N)][64]: each run of N channels, which are lanes, has its own
 //
-// The last two hold them in bf16, the others in f32. Those of values, and of keys' channels, go into what the panels
+// The last two hold them in f16, the others in f32. Those of values, and of keys' channels, go into what the panels
 // are multiplied by, so they lie before them; those of keys' tokens are factors of the products and lie after them.
 // Keys of all heads are one piece of memory, and values another: decoding reads the keys of many pages, then their
 // values, all of it straight on (measured: NOTEBOOK.md).
@@ -45,7 +45,7 @@ struct CacheRule {
     using enum Granularity::Kind;
     return HasCodes(format) && (granularity.kind == kChannel || granularity.kind == kBlockChannel);
   }
-  // Whether a page's rows, or a row, have several scales, which are in bf16.
+  // Whether a page's rows, or a row, have several scales, which are in f16.
   bool InRuns() const {
     using enum Granularity::Kind;
     return HasCodes(format) && (granularity.kind == kGroup || granularity.kind == kBlockChannel);

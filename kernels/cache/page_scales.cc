@@ -29,21 +29,21 @@ void PutNumber(std::byte* to, int64_t index, T value) {
 }  // namespace
 
 float PageScales::Get(const std::byte* from, int64_t index) const {
-  return held_ == Format::kBf16 ? FloatFromBf16(NumberAt<uint16_t>(from, index)) : NumberAt<float>(from, index);
+  return held_ == HeldScales::kF16 ? FloatFromF16(NumberAt<uint16_t>(from, index)) : NumberAt<float>(from, index);
 }
 
-// Of bf16: a number that it has.
+// Of f16: a number that it has.
 void PageScales::Put(std::byte* to, int64_t index, float value) const {
-  held_ == Format::kBf16 ? PutNumber(to, index, Bf16FromFloat(value)) : PutNumber(to, index, value);
+  held_ == HeldScales::kF16 ? PutNumber(to, index, F16FromFloat(value)) : PutNumber(to, index, value);
 }
 
 // With what is held.
 GroupScale PageScales::GroupOf(Ends ends) const {
-  if (held_ == Format::kF32) return GroupScaleFor(ends, format_, ends.high);
+  if (held_ == HeldScales::kF32) return GroupScaleFor(ends, format_, ends.high);
   const float least = ends.low;
-  if (range_ == CodeRange::kMin) ends.low = FloatFromBf16(Bf16AtMost(least));
+  if (range_ == CodeRange::kMin) ends.low = FloatFromF16(F16AtMost(least));
   GroupScale group = GroupScaleFor(ends, format_, ends.high);
-  const float scale = FloatFromBf16(Bf16AtLeast(group.scale.scale));
+  const float scale = FloatFromF16(F16AtLeast(group.scale.scale));
   group.scale = {scale > 0 ? 1 / scale : 0.0f, scale};
   if (range_ == CodeRange::kZero) group.zero = std::nearbyint(std::max(-least, 0.0f) * group.scale.inv);
   return group;
@@ -55,7 +55,7 @@ void PageScales::Round(const float* values, int n, std::byte* scales, int64_t in
   const GroupScale group = GroupOf(ends);
   Put(scales, index, group.scale.scale);
   if (HasMinima()) {
-    const bool as_it_is = held_ == Format::kBf16 && range_ == CodeRange::kZero;
+    const bool as_it_is = held_ == HeldScales::kF16 && range_ == CodeRange::kZero;
     Put(scales, count_ + index, as_it_is ? group.zero : group.origin - group.zero * group.scale.scale);
   }
   const FormatInfo& info = Info(format_);
@@ -73,7 +73,7 @@ GroupScale PageScales::At(const std::byte* scales, int64_t index) const {
   const float beside = Get(scales, count_ + index);
   if (range_ == CodeRange::kMin) {
     group.origin = beside;
-  } else if (held_ == Format::kBf16) {
+  } else if (held_ == HeldScales::kF16) {
     group.zero = beside;
   } else if (group.scale.scale > 0) {  // two roundings of at most 255 are far below half a code
     group.zero = std::nearbyint(-beside / group.scale.scale);
@@ -96,14 +96,15 @@ void PageScales::Copy(std::byte* scales, int64_t index, const std::byte* from, i
 }
 
 PageScales::Numbers PageScales::Load(const std::byte* scales, int64_t first, int64_t n, float* memory) const {
-  if (held_ == Format::kF32) {
+  if (held_ == HeldScales::kF32) {
     const auto* begin = reinterpret_cast<const float*>(scales) + first;
     return {begin, HasMinima() ? begin + count_ : nullptr};
   }
-  float* const minima = HasMinima() ? memory + n : nullptr;
-  for (int64_t i = 0; i < n; ++i) memory[i] = FloatFromBf16(NumberAt<uint16_t>(scales, first + i));
-  for (int64_t i = 0; i < n && HasMinima(); ++i)
-    minima[i] = FloatFromBf16(NumberAt<uint16_t>(scales, count_ + first + i));
+  const auto* begin = reinterpret_cast<const uint16_t*>(scales) + first;
+  FromF16(begin, static_cast<size_t>(n), memory);
+  if (!HasMinima()) return {memory, nullptr};
+  float* const minima = memory + n;
+  FromF16(begin + count_, static_cast<size_t>(n), minima);
   for (int64_t i = 0; i < n && range_ == CodeRange::kZero; ++i) minima[i] *= -memory[i];
   return {memory, minima};
 }

@@ -17,15 +17,6 @@ inline uint16_t Bf16FromFloat(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// The largest that is at most the value, which is no NaN, and the smallest that is at least it; beyond all finite ones
-// infinity. Off by less than 2^-7 of the value where it is at least 2^-126.
-inline uint16_t Bf16AtMost(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const bool away = (bits & 0x80000000u) != 0 && (bits & 0xffffu) != 0;
-  return static_cast<uint16_t>((bits >> 16) + (away ? 1u : 0u));
-}
-inline uint16_t Bf16AtLeast(float value) { return Bf16AtMost(-value) ^ 0x8000u; }
-
 // By f32's bits, for the oldest instruction set has no instruction for it and compilers call: f32's exponents are 112
 // more, and a product by a power of two is exact, of subnormal values too. Infinities and NaNs get f32's exponent.
 inline float FloatFromF16(uint16_t half) {
@@ -34,5 +25,15 @@ inline float FloatFromF16(uint16_t half) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign | special);
 }
 inline uint16_t F16FromFloat(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
+
+// The largest f16 that is at most the value, which is no NaN, and the smallest that is at least it; beyond all finite
+// ones infinity. Off by less than 2^-10 of the value, or 2^-24 where that is more.
+inline uint16_t F16AtMost(float value) {
+  const uint16_t nearest = F16FromFloat(value);
+  if (FloatFromF16(nearest) <= value) return nearest;
+  if ((nearest & 0x7fffu) == 0) return 0x8001u;  // just below 0
+  return static_cast<uint16_t>(nearest + ((nearest & 0x8000u) != 0 ? 1 : -1));
+}
+inline uint16_t F16AtLeast(float value) { return F16AtMost(-value) ^ 0x8000u; }
 
 }  // namespace tare

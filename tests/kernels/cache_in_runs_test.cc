@@ -67,7 +67,7 @@ struct Shared {
 void ExpectHalfAStepOff(const Shared& group, bool has_zero, int steps) {
   double low = std::ranges::min(group.came), high = std::ranges::max(group.came);
   if (has_zero) low = std::min(low, 0.0), high = std::max(high, 0.0);
-  const double below = has_zero ? 0 : 0x1p-7 * std::abs(low), step = (1 + 0x1p-7) * (high - low + below) / steps;
+  const double below = has_zero ? 0 : 0x1p-10 * std::abs(low), step = (1 + 0x1p-10) * (high - low + below) / steps;
   for (size_t i = 0; i < group.came.size(); ++i) EXPECT_NEAR(group.read[i], group.came[i], 0.501 * step);
 }
 
@@ -179,21 +179,28 @@ TEST(CacheInRuns, OtherRunsAreRefused) {
           "cache, v: got a scale per block32.channel, expected token, channel, group32 or group64");
   refused({.v = {Format::kInt4, {Kind::kGroup, 128}}},
           "cache, v: got a scale per group128, expected token, channel, group32 or group64");
+  KvCache(kShape, {.k = {Format::kF32, {Kind::kTensor}}, .v = {Format::kBf16, {Kind::kTensor}}});  // no scales
 }
 
-// Scales are rounded up: a quarter of what f32 reaches leaves room, in formats without minima, too.
-TEST(CacheInRuns, ValuesThatWouldNotStayFiniteAreRefused) {
+// A quarter of what f16 reaches, of rotated values less by the root of their width; tokens in f32 count, too.
+TEST(CacheInRuns, ValuesThatF16DoesNotReachAreRefused) {
   for (const Format format : Integers()) {
     Tokens tokens;
-    KvCache cache(kShape, {.k = {format, kBlock}, .v = {format, kGroup}});
-    const float most = std::numeric_limits<float>::max() / 4;
-    tokens.v[5] = tokens.k[7] = most * 0.999f;
-    tokens.v[6] = tokens.k[32 + 7] = most * -0.999f;
+    KvCache cache(kShape, {.k = {format, kBlock, RotatedRuns{}}, .v = {format, kGroup}});
+    tokens.v[5] = 16376, tokens.v[6] = -16376;
+    tokens.k[7] = 4094, tokens.k[32 + 7] = -4094;
     tokens.AppendTo(cache, 0, 70);
     EXPECT_TRUE(std::ranges::all_of(Rows(cache), [](float x) { return std::isfinite(x); })) << Info(format).name;
-    tokens.v[5] = most * 1.001f;
+    tokens.v[5] = 16377;
     EXPECT_THAT(Call([&] { tokens.AppendTo(cache, 0, 5); }),
-                ThrowsMessage<Error>(HasSubstr("cache, v: token 0, head 0: got values up to 8.5")));
+                ThrowsMessage<Error>("cache, v: token 0, head 0: got values up to 16377, expected at most 16376 in "
+                                     "blocks and groups, whose scales are f16; try channel or token"));
+    tokens.k[16] = -4095;
+    EXPECT_THAT(
+        Call([&] { tokens.AppendTo(cache, 0, 5); }),
+        ThrowsMessage<Error>(HasSubstr("cache, k: token 0, head 1: got values up to 4095, expected at most 4094")));
+    tokens.k[16] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_THAT(Call([&] { tokens.AppendTo(cache, 0, 5); }), ThrowsMessage<Error>(HasSubstr("got NaN or infinity")));
     EXPECT_EQ(cache.tokens(), 70);
   }
 }

@@ -124,9 +124,9 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
   }
 }
 
-// What share a scale in bf16, from PageScales alone: n values of a row of this format.
-std::vector<float> ExpectedInBf16(Format format, std::span<const float> values) {
-  const PageScales scales(format, 1, Format::kBf16);
+// What share a scale in f16, from PageScales alone: n values of a row of this format.
+std::vector<float> ExpectedInF16(Format format, std::span<const float> values) {
+  const PageScales scales(format, 1, HeldScales::kF16);
   std::vector<std::byte> memory(static_cast<size_t>(scales.Bytes()));
   std::vector<float> result(values.size());
   const int n = static_cast<int>(values.size());
@@ -156,7 +156,7 @@ TEST(PageLayout, ValuesInGroupsComeBack) {
         for (int c = 0; c < kWidth; c += n) {
           const int count = std::min(n, kWidth - c);
           ASSERT_EQ(std::vector(row.begin() + c, row.begin() + c + count),
-                    ExpectedInBf16(format, {from + c, static_cast<size_t>(count)}))
+                    ExpectedInF16(format, {from + c, static_cast<size_t>(count)}))
               << Info(format).name << n << " " << t << " " << c;
         }
       }
@@ -182,7 +182,7 @@ TEST(PageLayout, KeysInBlocksComeBack) {
       for (int c = 0; c < kWidth; ++c) {
         for (int block = 0; block < 64; block += n) {
           for (int t = 0; t < n; ++t) column[t] = k[(block + t) * kWidth + c];
-          const std::vector<float> expected = ExpectedInBf16(format, column);
+          const std::vector<float> expected = ExpectedInF16(format, column);
           for (int t = 0; t < n; ++t) {
             layout.ReadKey(page.k(), block + t, 1, row.data());
             ASSERT_EQ(row[c], expected[t]) << Info(format).name << n << " " << c << " " << t;
@@ -210,7 +210,7 @@ TEST(PageLayout, RunsOfLanesAndTheirScales) {
   const LaneRun second = kivi.KeyRun(1), last = kivi.ValueRun(4);
   EXPECT_TRUE(second.panel == 0 && second.panels == 1 && second.begin == 32 && second.end == 64);
   EXPECT_TRUE(last.panel == 2 && last.panels == 1 && last.begin == 0 && last.end == 32);
-  // Of 64: one run of keys, whose 48 bf16 end off a cache line, and a panel for each of values.
+  // Of 64: one run of keys, whose 48 f16 end off a cache line, and a panel for each of values.
   const PageLayout wide(shape, {Format::kInt4, {kBlockChannel, 64}}, {Format::kInt4, {kGroup, 64}});
   EXPECT_EQ(wide.Key(0), 128);
   EXPECT_EQ(wide.KeyRuns(), 1);
