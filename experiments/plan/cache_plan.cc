@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "experiments/plan/rule_checks.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/number.h"
@@ -127,9 +128,10 @@ CacheRule RuleOf(const Rule& rule) {
   return {.format = rule.format, .granularity = rule.granularity, .hadamard = rule.options.hadamard};
 }
 
-void CheckKept(const CachePlan& plan) {
-  if (!plan.policy.keep.Drops()) return;
+void CheckRules(const CachePlan& plan) {
   for (const Rule& rule : plan.rules.rules()) {
+    CheckCacheRule(rule);
+    if (!plan.policy.keep.Drops()) continue;
     if (RuleOf(rule).ByChannel() || rule.options.prerotary)
       Fail("cache, '{}': got keep= beside scales per channel or keys before rotary, which cannot move; try /token",
            Name(plan));
@@ -178,7 +180,7 @@ CachePlan ParseCachePlan(std::string_view text) {
     rules += Formatted("{}{}", rules.empty() ? "" : ",", rule);
   }
   plan.rules = CacheRulesIn(Plan::Parse(rules));
-  CheckKept(plan);
+  CheckRules(plan);
   return plan;
 }
 
@@ -186,7 +188,7 @@ std::optional<CachePlan> CachePlanOf(const Plan& plan, const std::optional<Cache
   if (!plan.NamesCaches()) return base;
   CachePlan caches = base.value_or(CachePlan{});
   caches.rules = CacheRulesIn(Plan::Parse(Formatted("{},{}", caches.rules.canonical(), plan.canonical())));
-  CheckKept(caches);
+  CheckRules(caches);
   return caches;
 }
 

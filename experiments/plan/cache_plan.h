@@ -4,9 +4,10 @@
 //
 //   cache_k=int4/channel+hadamard,cache_v=int8/token,cache_k[l0,l31]=f32,first=4,last=128,keep=h2o/1024,skip=0.001
 //
-//   cache_k, cache_v   f32 and bf16; int8, int6 and int4 with one scale per token and head, or per channel, head and
-//                      page of 64 tokens; +hadamard rotates the channels of each head, all or in runs; +prerotary,
-//                      for keys, stores them as they are before rotary position embedding
+//   cache_k, cache_v   f32 and bf16; int8 to int2 with one scale per token and head, or per channel, head and page of
+//                      64 tokens; of keys, block<N>.channel has one per channel and N tokens of a page, of values,
+//                      group<N> one per token and N channels, N 32 or 64; +hadamard rotates the channels of each head,
+//                      all or in runs; +prerotary, for keys, stores them as they are before rotary position embedding
 //
 // The default is f32, all keys, every page.
 #pragma once

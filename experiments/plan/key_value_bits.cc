@@ -50,7 +50,8 @@ double BitsOf(const Rule* rule, int64_t width) {
   if (rule == nullptr || !HasCodes(rule->format)) return kUnquantized;
   const FormatInfo& info = Info(rule->format);
   const bool of_cache = IsCache(rule->sites.front());
-  const double of_f32 = of_cache ? 32 : kUnquantized;
+  const bool in_runs = rule->granularity.kind == Kind::kGroup || rule->granularity.kind == Kind::kBlockChannel;
+  const double of_f32 = of_cache && !in_runs ? 32 : kUnquantized;
   const auto [row, group] = SharingOf(*rule, width);
   const std::optional<double>& percent = rule->options.outliers;
   double beside = 0;  // bits of a row beside its codes

@@ -6,8 +6,9 @@
 //   scale            16 bits, of MX and NVFP4 8; +zero as many bits as a code; +min and +mean 16
 //   +outliers<p>     32 bits for each: its value and its place
 //   +sketch          1 bit a channel, and 16 for the row's length
-//   cache_k, cache_v scales, minima and zero points of 32 bits each, per channel one for a page of 64 tokens, as Tare's
-//                    caches hold them; the page that is still in f32 counts nothing
+//   cache_k, cache_v scales, minima and zero points of 32 bits each, of group<N> and block<N>.channel 16, per channel
+//                    one for a page of 64 tokens, as Tare's caches hold them; the page that is still in f32 counts
+//                    nothing
 //
 // Where a cache has a rule, it decides, whatever a rule for `k` or `v` says. A scale per channel of `k` or `v`, head or
 // tensor is shared by a whole text and counts nothing; +keep and the policies of caches count nothing either.

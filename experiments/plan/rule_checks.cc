@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/text/grammar.h"
+#include "kernels/cache/page_layout.h"
 #include "kernels/linear/packed_matrix.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -49,6 +50,7 @@ void CheckRootMeanSquare(const Rule& rule) {
 }
 
 void CheckOptions(const Rule& rule) {
+  CheckCacheRule(rule);
   const RuleOptions& o = rule.options;
   const Kind kind = rule.granularity.kind;
   const bool clips = o.percentile.has_value() || o.mse;
@@ -239,6 +241,14 @@ std::optional<Site> WeightOf(Site input) {
 
 void RefuseRule(const Rule& rule, std::string_view got, std::string_view expected, std::string_view attempt) {
   FailUsage("plan rule '{}': got {}, expected {}; try {}", rule.text, got, expected, attempt);
+}
+
+void CheckCacheRule(const Rule& rule) {
+  if (!IsCache(rule.sites.front()) || !HasCodes(rule.format)) return;
+  const bool of_keys = rule.sites.front() == Site::kCacheK;
+  if (of_keys ? MayShareKeyScale(rule.granularity) : MayShareValueScale(rule.granularity)) return;
+  RefuseRule(rule, ScaleText(rule), of_keys ? kKeyGranularities : kValueGranularities,
+             of_keys ? "block32.channel" : "group32");
 }
 
 std::string ScaleText(const Rule& rule) { return "a scale per " + Name(rule.granularity); }

@@ -31,6 +31,8 @@ SiteKey InputKeyOf(const SiteKey& weight);
 // Refuses a selector that matches nothing in the model at this site; `where` starts the message.
 void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where);
 
+// Refuses a rule of a cache whose groups or blocks caches do not have; passes all others.
+void CheckCacheRule(const Rule& rule);
 // Refuses rules that nothing can carry out on this model, or that simulation cannot.
 void CheckRule(const Rule& rule, const ModelSites& model);
 // Checks rules for weights against how the model stores them.

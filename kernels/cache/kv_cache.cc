@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numbers>
 #include <span>
 #include <utility>
@@ -50,6 +51,10 @@ CacheRules Checked(CacheRules rules) {
     if (!IsCached(rule.format))
       Fail("cache: got {}, expected f32, bf16, int8, int6, int4, int3 or int2", Info(rule.format).name);
   }
+  if (HasCodes(rules.k.format) && !MayShareKeyScale(rules.k.granularity))
+    Fail("cache, k: got a scale per {}, expected {}", Name(rules.k.granularity), kKeyGranularities);
+  if (HasCodes(rules.v.format) && !MayShareValueScale(rules.v.granularity))
+    Fail("cache, v: got a scale per {}, expected {}", Name(rules.v.granularity), kValueGranularities);
   if (rules.first < 0 || rules.last < 0)
     Fail("cache: got first {} and last {}, expected at least 0", rules.first, rules.last);
   if (!HasRounding(rules)) rules.first = rules.last = 0;  // they are f32 as it is
@@ -60,13 +65,19 @@ const Hadamard* RotationOf(const CacheRule& rule, int width) {
   return rule.hadamard ? &PlanRotation(width, *rule.hadamard) : nullptr;
 }
 
-// By how much the largest magnitude may grow until values are rounded. With minima in a range of both signs: twice, and
-// by a third again in a page that was cut, whose values, as read back, lie up to half a step outside of the range.
-float GrowthOf(const CacheRule& rule, int width) {
-  return (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (rule.HasMinima() ? 4.0f : 1.0f);
+// By how much the largest magnitude may grow until values are rounded, and up to what. With minima in a range of both
+// signs: twice, and by a third again in a page that was cut, whose values, as read back, lie up to half a step outside
+// of the range. Runs have scales that are rounded up: as much holds that, too.
+struct Growth {
+  float factor, limit;
+};
+Growth GrowthOf(const CacheRule& rule, int width, float turn) {
+  const bool doubles = rule.HasMinima() || rule.InRuns();
+  return {.factor = (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (doubles ? 4.0f : 1.0f) * turn,
+          .limit = rule.InRuns() ? kLargestF16 : std::numeric_limits<float>::max()};
 }
 
-void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width, float growth) {
+void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width, Growth growth) {
   if (x.tokens != tokens || x.heads != heads || x.width != width) {
     Fail("cache, {}: got {} tokens of {} heads of width {}, expected {} of {} of width {}", name, x.tokens, x.heads,
          x.width, tokens, heads, width);
@@ -74,9 +85,15 @@ void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens
   for (int64_t t = 0; t < tokens; ++t) {
     for (int h = 0; h < heads; ++h) {
       const float absmax = AbsMax(x.Row(t, h), static_cast<size_t>(width));
-      if (!std::isfinite(absmax * growth))
-        Fail("cache, {}: token {}, head {}: got {}, expected values, and with minima a range, that stay finite", name,
-             t, h, std::isfinite(absmax) ? Formatted("values up to {}", absmax) : "NaN or infinity");
+      if (absmax * growth.factor <= growth.limit) continue;
+      if (std::isfinite(absmax) && growth.limit == kLargestF16)
+        Fail(
+            "cache, {}: token {}, head {}: got values up to {}, expected at most {:g} in blocks and groups, whose "
+            "scales "
+            "are f16; try channel or token",
+            name, t, h, absmax, growth.limit / growth.factor);
+      Fail("cache, {}: token {}, head {}: got {}, expected values, and with minima a range, that stay finite", name, t,
+           h, std::isfinite(absmax) ? Formatted("values up to {}", absmax) : "NaN or infinity");
     }
   }
 }
@@ -222,8 +239,8 @@ void KvCache::RoundFullPages() {
 
 void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const float>& v) {
   const float turn = rotary_ ? std::numbers::sqrt2_v<float> : 1.0f;  // of pairs: one may take all of the other
-  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, GrowthOf(rules_.k, shape().k_width) * turn);
-  CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, GrowthOf(rules_.v, shape().v_width));
+  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, GrowthOf(rules_.k, shape().k_width, turn));
+  CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, GrowthOf(rules_.v, shape().v_width, 1));
   if (k.tokens == 0) return;
   ReadBackCutPage();
   const int64_t new_pages = (tokens_ + k.tokens + kPageTokens - 1) / kPageTokens - std::ssize(pages_);

@@ -10,46 +10,73 @@
 namespace tare {
 namespace {
 
-PageScales ScalesOf(const CacheRule& rule, int64_t channels) {
-  return {rule.format, rule.ByChannel() ? channels : kPageTokens};
+using Kind = Granularity::Kind;
+
+// groups: of a token's channels.
+PageScales ScalesOf(const CacheRule& rule, int64_t channels, int64_t groups) {
+  if (!rule.InRuns()) return {rule.format, rule.ByChannel() ? channels : kPageTokens};
+  const int64_t count = rule.ByChannel() ? kPageTokens / rule.granularity.n * channels : groups * kPageTokens;
+  return {rule.format, count, HeldScales::kF16};
 }
 
-// Values of one scale as they are kept.
-const float* Kept(const CacheRule& rule, const PageScales& of, const float* values, int n, std::byte* scales, int index,
-                  float* codes) {
-  if (!HasCodes(rule.format)) return values;
-  of.Round(values, n, scales, index, codes);
-  return codes;
+// Of runs of n lanes.
+LaneRun RunOf(int run, int n) {
+  const int first = run * n;
+  return {.panel = first / kPanelLanes, .begin = first % kPanelLanes, .end = first % kPanelLanes + n};
 }
 
-// A token's row back from what is kept.
-void Dequantize(const CacheRule& rule, const PageScales& of, const std::byte* scales, int token, int n, float* values) {
-  if (!HasCodes(rule.format)) return;
-  rule.ByChannel() ? of.DequantizeEach(scales, n, values) : of.Dequantize(scales, token, n, values);
+// Runs end where panels do, and have whole vectors of every instruction set.
+bool MayShare(Granularity granularity, Kind in_runs) {
+  const int n = granularity.n;
+  if (granularity.kind == in_runs) return n == kPanelLanes / 2 || n == kPanelLanes;
+  return granularity.kind == Kind::kToken || granularity.kind == Kind::kChannel;
 }
 
 }  // namespace
+
+bool MayShareKeyScale(Granularity granularity) { return MayShare(granularity, Kind::kBlockChannel); }
+bool MayShareValueScale(Granularity granularity) { return MayShare(granularity, Kind::kGroup); }
 
 PageLayout::PageLayout(const CacheShape& shape, const CacheRule& k, const CacheRule& v)
     : shape_(shape),
       k_(k),
       v_(v),
-      k_scales_(ScalesOf(k, KeyInputs())),
-      v_scales_(ScalesOf(v, int64_t{ValuePanels()} * kPanelLanes)),
+      k_scales_(ScalesOf(k, KeyInputs(), 1)),
+      v_scales_(ScalesOf(v, int64_t{ValuePanels()} * kPanelLanes, ValueRuns())),
       key_bytes_(PanelBytes(k.format, KeyInputs()) + k_scales_.Bytes()),
       value_bytes_(ValuePanels() * PanelBytes(v.format, kPageTokens) + v_scales_.Bytes()) {}
+
+LaneRun PageLayout::KeyRun(int run) const { return k_.InRuns() ? RunOf(run, k_.granularity.n) : LaneRun{}; }
+
+LaneRun PageLayout::ValueRun(int run) const {
+  return v_.InRuns() ? RunOf(run, v_.granularity.n) : LaneRun{.panels = ValuePanels()};
+}
+
+template <typename Body>
+void PageLayout::ForGroups(int token, const Body& body) const {
+  const int width = v_.InRuns() ? v_.granularity.n : shape_.v_width;
+  for (int run = 0; run < ValueRuns(); ++run)
+    body(run * width, std::min(width, shape_.v_width - run * width), int64_t{run} * kPageTokens + token);
+}
 
 void PageLayout::WriteKey(std::byte* k, int token, int head, const float* key) const {
   TARE_CHECK(!k_.ByChannel());
   float codes[kLargestWidth];
-  const float* kept = Kept(k_, k_scales_, key, shape_.k_width, k + KeyScales(head), token, codes);
-  WritePanel(k_.format, k + Key(head), {0, token, 1, 0}, kept, shape_.k_width);
+  if (HasCodes(k_.format)) {
+    k_scales_.Round(key, shape_.k_width, k + KeyScales(head), token, codes);
+    key = codes;
+  }
+  WritePanel(k_.format, k + Key(head), {0, token, 1, 0}, key, shape_.k_width);
 }
 
 void PageLayout::WriteValue(std::byte* v, int token, int head, const float* value) const {
   TARE_CHECK(!v_.ByChannel());
+  if (!HasCodes(v_.format)) return WriteValueRow(v, token, head, value);
   float codes[kLargestWidth];
-  WriteValueRow(v, token, head, Kept(v_, v_scales_, value, shape_.v_width, v + ValueScales(head), token, codes));
+  ForGroups(token, [&](int first, int channels, int64_t scale) {
+    v_scales_.Round(value + first, channels, v + ValueScales(head), scale, codes + first);
+  });
+  WriteValueRow(v, token, head, codes);
 }
 
 void PageLayout::WriteValueRow(std::byte* v, int token, int head, const float* kept) const {
@@ -68,7 +95,11 @@ void PageLayout::ReadValueRow(const std::byte* v, int token, int head, float* ke
 
 void PageLayout::WriteKeyChannel(std::byte* k, int channel, int head, const float* column) const {
   float codes[kPageTokens];
-  k_scales_.Round(column, kPageTokens, k + KeyScales(head), channel, codes);
+  const int tokens = kPageTokens / KeyRuns();
+  for (int run = 0; run < KeyRuns(); ++run) {
+    const int64_t scale = int64_t{run} * KeyInputs() + channel;
+    k_scales_.Round(column + run * tokens, tokens, k + KeyScales(head), scale, codes + run * tokens);
+  }
   WritePanel(k_.format, k + Key(head), {channel, 0, 0, 1}, codes, kPageTokens);
 }
 
@@ -124,17 +155,29 @@ void PageLayout::CopyValue(std::byte* v, int token, const std::byte* from, int f
   float codes[kLargestWidth];
   ReadValueRow(from, from_token, head, codes);
   WriteValueRow(v, token, head, codes);
-  if (HasCodes(v_.format)) v_scales_.Copy(v + ValueScales(head), token, from + ValueScales(head), from_token);
+  if (!HasCodes(v_.format)) return;
+  ForGroups(from_token, [&](int, int, int64_t scale) {
+    v_scales_.Copy(v + ValueScales(head), scale - from_token + token, from + ValueScales(head), scale);
+  });
 }
 
 void PageLayout::ReadKey(const std::byte* k, int token, int head, float* key) const {
   ReadPanel(k_.format, k + Key(head), {0, token, 1, 0}, shape_.k_width, key);
-  Dequantize(k_, k_scales_, k + KeyScales(head), token, shape_.k_width, key);
+  if (!HasCodes(k_.format)) return;
+  const std::byte* const scales = k + KeyScales(head);
+  if (!k_.ByChannel()) return k_scales_.Dequantize(scales, token, shape_.k_width, key);
+  const int64_t run = token / (kPageTokens / KeyRuns());
+  k_scales_.DequantizeEach(scales, run * KeyInputs(), shape_.k_width, key);
 }
 
 void PageLayout::ReadValue(const std::byte* v, int token, int head, float* value) const {
   ReadValueRow(v, token, head, value);
-  Dequantize(v_, v_scales_, v + ValueScales(head), token, shape_.v_width, value);
+  if (!HasCodes(v_.format)) return;
+  const std::byte* const scales = v + ValueScales(head);
+  if (v_.ByChannel()) return v_scales_.DequantizeEach(scales, 0, shape_.v_width, value);
+  ForGroups(token, [&](int first, int channels, int64_t scale) {
+    v_scales_.Dequantize(scales, scale, channels, value + first);
+  });
 }
 
 }  // namespace tare

@@ -5,12 +5,18 @@
 //   keys of a head      one panel: lane = token, inputs = channels (up to a multiple of 16)
 //   values of a head    ceil(width / 64) panels: lane = channel, inputs = the 64 tokens
 //
-// Codes have scales in f32 beside the head's panels: of tokens [64], or of channels [inputs of keys, or lanes of
-// values]; after them as many minima where the format has them, or zero points, as what code 0 stands for: -zero x
-// scale. Those of values, and of keys' channels, go into what the panels are multiplied by, so they lie before them;
-// those of keys' tokens are factors of the products and lie after them. Keys of all heads are one piece of memory, and
-// values another: decoding reads the keys of many pages, then their values, all of it straight on (measured:
-// NOTEBOOK.md).
+// Codes have scales beside the head's panels, and after these as many minima or zero points where the format has them
+// (page_scales.h):
+//
+//   token                     [64], of keys those of lanes, of values those of inputs
+//   channel                   of keys [inputs], of values [lanes]
+//   block<N>.channel of keys  [64 / N][inputs]: each run of N tokens, which are lanes, has its own
+//   group<N> of values        [ceil(width / N)][64]: each run of N channels, which are lanes, has its own
+//
+// The last two hold them in f16, the others in f32. Those of values, and of keys' channels, go into what the panels
+// are multiplied by, so they lie before them; those of keys' tokens are factors of the products and lie after them.
+// Keys of all heads are one piece of memory, and values another: decoding reads the keys of many pages, then their
+// values, all of it straight on (measured: NOTEBOOK.md).
 #pragma once
 
 #include <cstddef>
@@ -28,16 +34,31 @@ namespace tare {
 // How keys, or values, are kept.
 struct CacheRule {
   Format format = Format::kF32;  // IsCached
-  // What shares a scale, of formats with codes: a token's row of a head, or (kChannel) a channel of a head over a
-  // page's 64 tokens (KIVI, arXiv 2402.02750, has keys so).
+  // What shares a scale, of formats with codes (MayShareKeyScale, MayShareValueScale): a token's row of a head, or N
+  // channels of it (kGroup); a channel of a head over a page's 64 tokens, or over N of them (kBlockChannel). KIVI has
+  // keys by block32.channel and values by group32 (arXiv 2402.02750).
   Granularity granularity = {Granularity::Kind::kToken};
   // A head's channels are rotated before they are rounded, all together or in runs (quant/format/hadamard.h).
   std::optional<RotatedRuns> hadamard = {};
 
-  bool ByChannel() const { return HasCodes(format) && granularity.kind == Granularity::Kind::kChannel; }
+  bool ByChannel() const {
+    using enum Granularity::Kind;
+    return HasCodes(format) && (granularity.kind == kChannel || granularity.kind == kBlockChannel);
+  }
+  // Whether a page's rows, or a row, have several scales, which are in f16.
+  bool InRuns() const {
+    using enum Granularity::Kind;
+    return HasCodes(format) && (granularity.kind == kGroup || granularity.kind == kBlockChannel);
+  }
   // Whether what shares a scale also has a minimum: what code 0 stands for.
   bool HasMinima() const { return HasOffset(format); }
 };
+
+// What may share a scale of keys, and of values; and their names, for messages.
+bool MayShareKeyScale(Granularity granularity);
+bool MayShareValueScale(Granularity granularity);
+inline constexpr const char* kKeyGranularities = "token, channel, block32.channel or block64.channel";
+inline constexpr const char* kValueGranularities = "token, channel, group32 or group64";
 
 // Of one layer. V of a head that is 2d wide is one head of width 2d.
 struct CacheShape {
@@ -47,6 +68,12 @@ struct CacheShape {
 };
 
 inline constexpr int kPageTokens = 64;
+
+// Lanes begin .. end of some panels of a head, whose inputs have the same scales.
+struct LaneRun {
+  int64_t panel = 0, panels = 1;  // the first, and how many
+  int begin = 0, end = kPanelLanes;
+};
 
 // Offsets in bytes, from where a page's keys begin or its values; all are multiples of 64. Below, k and v are these
 // places.
@@ -74,6 +101,21 @@ class PageLayout {
   int64_t ValueBytes() const { return shape_.v_heads * value_bytes_; }
   int64_t Bytes() const { return KeyBytes() + ValueBytes(); }
 
+  // How many scales of its own an input of a head has: one for each of these runs of lanes, which are all lanes but
+  // where a rule is InRuns.
+  int KeyRuns() const { return k_.InRuns() ? kPageTokens / k_.granularity.n : 1; }
+  int ValueRuns() const { return v_.InRuns() ? (shape_.v_width + v_.granularity.n - 1) / v_.granularity.n : 1; }
+  LaneRun KeyRun(int run) const;
+  LaneRun ValueRun(int run) const;
+  // Scales and minima of a run's inputs, where they are the inputs': of keys by channel [KeyInputs()], of values not by
+  // channel [64]. memory: as many twice, aligned to 64 bytes.
+  PageScales::Numbers KeyInputScales(const std::byte* k, int head, int run, float* memory) const {
+    return k_scales_.Load(k + KeyScales(head), int64_t{run} * KeyInputs(), KeyInputs(), memory);
+  }
+  PageScales::Numbers ValueInputScales(const std::byte* v, int head, int run, float* memory) const {
+    return v_scales_.Load(v + ValueScales(head), int64_t{run} * kPageTokens, kPageTokens, memory);
+  }
+
   // Row `token` of a page from f32, to codes under quant/format/round.h, where they have a scale per token. Values are
   // finite.
   void WriteKey(std::byte* k, int token, int head, const float* key) const;
@@ -97,6 +139,9 @@ class PageLayout {
   // A row of codes, or of numbers, as they are.
   void WriteValueRow(std::byte* v, int token, int head, const float* kept) const;
   void ReadValueRow(const std::byte* v, int token, int head, float* kept) const;
+  // Calls body(first channel, how many, number of the scale) for what shares a scale in a token's value.
+  template <typename Body>
+  void ForGroups(int token, const Body& body) const;
   void WriteKeyChannel(std::byte* k, int channel, int head, const float* column) const;
   void WriteValueChannel(std::byte* v, int channel, int head, const float* column) const;
   void WriteKeysOfHead(std::byte* k, int head, const PageLayout& plain, const std::byte* from) const;

@@ -107,45 +107,55 @@ bool LoadDifferences(const Unit& u, const Group& group, int64_t page, const Part
   return most > u.table.skip();
 }
 
-// A difference as it is multiplied with a head's values.
-void LoadFactor(const Unit& u, const Part& part, int head, const float* d, float* y, int64_t i, PanelFactor& factor) {
+// Differences as they are multiplied with a run of a head's values.
+void LoadFactors(const Unit& u, const Part& part, int head, int run, std::span<PanelFactor> factors) {
   const PageLayout& layout = *part.layout;
+  const CacheRule& rule = layout.v();
+  if (!HasCodes(rule.format)) return;
   const int64_t inputs = (part.keys.end + 15) / 16 * 16;
-  factor = {.x = d, .y = y};
-  if (!HasCodes(layout.v().format)) return;
-  const auto* scales = reinterpret_cast<const float*>(part.v + layout.ValueScales(head));
-  const auto* minima = reinterpret_cast<const float*>(part.v + layout.ValueMinima(head));
-  const bool by_channel = layout.v().ByChannel(), has_minima = layout.v().HasMinima();
-  ToPlanes(d, by_channel ? nullptr : scales, inputs, u.x.d_high + i * kPageTokens, u.x.d_low + i * kPageTokens, factor);
-  if (by_channel) factor.lane_scales = scales;
-  if (by_channel && has_minima) factor.lane_minima = minima;
-  if (!by_channel && has_minima) factor.beside = CentreSum(layout.v().format, d, scales, minima, inputs);
+  alignas(64) float memory[2 * kPageTokens];
+  const bool by_channel = rule.ByChannel();
+  const auto [scales, minima] = by_channel ? PageScales::Numbers() : layout.ValueInputScales(part.v, head, run, memory);
+  for (PanelFactor& factor : factors) {
+    const int64_t at = (&factor - u.x.values) * kPageTokens;
+    ToPlanes(factor.x, scales, inputs, u.x.d_high + at, u.x.d_low + at, factor);
+    if (by_channel) factor.lane_scales = reinterpret_cast<const float*>(part.v + layout.ValueScales(head));
+    if (by_channel && rule.HasMinima())
+      factor.lane_minima = reinterpret_cast<const float*>(part.v + layout.ValueMinima(head));
+    if (minima != nullptr) factor.beside = CentreSum(rule.format, factor.x, scales, minima, inputs);
+  }
 }
 
-// The group's differences times the part's values.
+// The group's differences times the part's values, a run of lanes after another.
 void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
   const PageLayout& layout = *part.layout;
   const int64_t queries = u.Queries(), width = layout.ValuePanels() * kPanelLanes;
-  const int64_t inputs = (part.keys.end + 15) / 16 * 16;
+  const int64_t bytes = PanelBytes(layout.v().format, kPageTokens);
   float* o = u.work.o + (u.chunk * u.table.products() + group.first_product) * queries * width;
   for (size_t i = 0, end = 0; i < group.products.size(); i = end) {
     const int head = group.products[i].v;
-    for (; end < group.products.size() && group.products[end].v == head; ++end) {
-      for (int64_t t = 0; t < queries; ++t) {
-        const int64_t at = static_cast<int64_t>(end) * queries + t;
-        const float* d = u.x.d + (group.products[end].difference * queries + t) * kPageTokens;
-        LoadFactor(u, part, head, d, o + at * width, at, u.x.values[at]);
-      }
-    }
+    while (end < group.products.size() && group.products[end].v == head) ++end;
     const std::span<PanelFactor> factors(u.x.values + i * queries, (end - i) * queries);
-    PanelProduct({.format = layout.v().format,
-                  .first = part.v + layout.Value(head),
-                  .inputs = inputs,
-                  .count = layout.ValuePanels(),
-                  .bytes = PanelBytes(layout.v().format, kPageTokens),
-                  .behind = layout.Value(1) - layout.Value(0) -
-                            layout.ValuePanels() * PanelBytes(layout.v().format, kPageTokens)},
-                 factors, BestReadHint());
+    for (int run = 0; run < layout.ValueRuns(); ++run) {
+      const LaneRun lanes = layout.ValueRun(run);
+      for (int64_t j = 0; j < std::ssize(factors); ++j) {
+        const int64_t at = static_cast<int64_t>(i) * queries + j;
+        const int64_t difference = group.products[at / queries].difference * queries + at % queries;
+        factors[j] = {.x = u.x.d + difference * kPageTokens, .y = o + at * width + lanes.panel * kPanelLanes};
+      }
+      LoadFactors(u, part, head, run, factors);
+      PanelProduct(
+          {.format = layout.v().format,
+           .first = part.v + layout.Value(head) + lanes.panel * bytes,
+           .inputs = (part.keys.end + 15) / 16 * 16,
+           .count = lanes.panels,
+           .bytes = bytes,
+           .begin = lanes.begin,
+           .end = lanes.end,
+           .behind =
+               run + 1 == layout.ValueRuns() ? layout.Value(1) - layout.Value(0) - layout.ValuePanels() * bytes : 0},
+          factors, BestReadHint());
+    }
   }
 }
 

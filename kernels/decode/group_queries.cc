@@ -31,22 +31,23 @@ void GroupQueries::LoadPlanes(int64_t i, const float* weights) const {
   ToPlanes(x_.q + i * inputs_, weights, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, factor);
 }
 
-// Scales per channel are the inputs': they multiply the queries, which become planes anew for the page, and the minima
-// add one number to every logit. Scales per token are the lanes'. The softmax multiplies by them, unless there are
-// minima: these are added after the scales, so that the product must have both.
-void GroupQueries::WeighQueries(const Part& part, int head, int64_t begin, int64_t end) const {
+// Scales per channel are the inputs': they multiply the queries, which become planes anew for each run of the page's
+// tokens, and the minima add one number to every logit of the run. Scales per token are the lanes'. The softmax
+// multiplies by them, unless there are minima: these are added after the scales, so that the product must have both.
+void GroupQueries::WeighQueries(const Part& part, int head, int run, std::span<PanelFactor> factors) const {
   const PageLayout& layout = *part.layout;
   const CacheRule& rule = layout.k();
-  if (!rule.ByChannel() && !rule.HasMinima()) return;
-  const auto* scales = reinterpret_cast<const float*>(part.k + layout.KeyScales(head));
-  const auto* minima = reinterpret_cast<const float*>(part.k + layout.KeyMinima(head));
-  for (int64_t i = begin; i < end; ++i) {
-    if (rule.ByChannel()) {
-      LoadPlanes(i, scales);
-      if (rule.HasMinima()) x_.keys[i].beside = CentreSum(rule.format, x_.q + i * inputs_, scales, minima, inputs_);
-    } else {
-      x_.keys[i].lane_scales = scales;
-      x_.keys[i].lane_minima = minima;
+  if (rule.ByChannel()) {
+    alignas(64) float memory[2 * kLargestWidth];
+    const auto [scales, minima] = layout.KeyInputScales(part.k, head, run, memory);
+    for (PanelFactor& factor : factors) {
+      LoadPlanes(&factor - x_.keys, scales);
+      if (minima != nullptr) factor.beside = CentreSum(rule.format, factor.x, scales, minima, inputs_);
+    }
+  } else if (rule.HasMinima()) {
+    for (PanelFactor& factor : factors) {
+      factor.lane_scales = reinterpret_cast<const float*>(part.k + layout.KeyScales(head));
+      factor.lane_minima = reinterpret_cast<const float*>(part.k + layout.KeyMinima(head));
     }
   }
 }
@@ -70,17 +71,23 @@ void GroupQueries::Multiply(const Part& part, int64_t page) const {
   for (size_t i = 0, end = 0; i < group_.rows.size(); i = end) {
     const int head = group_.rows[i].k;
     while (end < group_.rows.size() && group_.rows[end].k == head) ++end;
-    const std::span<const PanelFactor> factors(x_.keys + i * queries, (end - i) * queries);
+    const std::span<PanelFactor> factors(x_.keys + i * queries, (end - i) * queries);
     if (s_.cache->KeysBeforeRotary()) {
       MultiplyTurned(part, page, head, factors);
       continue;
     }
-    WeighQueries(part, head, i * queries, end * queries);
-    PanelProduct({.format = layout.k().format,
-                  .first = part.k + layout.Key(head),
-                  .inputs = layout.KeyInputs(),
-                  .behind = layout.Key(1) - layout.Key(0) - PanelBytes(layout.k().format, layout.KeyInputs())},
-                 factors, BestReadHint());
+    for (int run = 0; run < layout.KeyRuns(); ++run) {
+      WeighQueries(part, head, run, factors);
+      PanelProduct({.format = layout.k().format,
+                    .first = part.k + layout.Key(head),
+                    .inputs = layout.KeyInputs(),
+                    .begin = layout.KeyRun(run).begin,
+                    .end = layout.KeyRun(run).end,
+                    .behind = run + 1 == layout.KeyRuns()
+                                  ? layout.Key(1) - layout.Key(0) - PanelBytes(layout.k().format, layout.KeyInputs())
+                                  : 0},
+                   factors, BestReadHint());
+    }
   }
 }
 

@@ -38,7 +38,7 @@ class GroupQueries {
  private:
   void LoadPlanes(int64_t i, const float* weights) const;
   KeyRange Visible(const KvCache::Part& part, int64_t page, int64_t query) const;
-  void WeighQueries(const KvCache::Part& part, int head, int64_t begin, int64_t end) const;
+  void WeighQueries(const KvCache::Part& part, int head, int run, std::span<PanelFactor> factors) const;
   void MultiplyTurned(const KvCache::Part& part, int64_t page, int head, std::span<const PanelFactor> factors) const;
 
   const DecodeHeads& table_;

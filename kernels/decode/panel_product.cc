@@ -30,7 +30,8 @@ using VF = hn::Vec<DF>;
 using VI = hn::Vec<DI>;
 constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kBytes = 4 * kLanes;
-constexpr int kVectors = 4;  // of lanes at once
+constexpr int kVectors = 4;                                                                    // of lanes at once
+constexpr int kVectorsOfHalf = kVectors * kLanes > kPanelLanes / 2 ? kVectors / 2 : kVectors;  // likewise, of 32 lanes
 
 HWY_INLINE void Fetch(const uint8_t* w, int64_t bytes, ReadHint hint) {
   if (hint == ReadHint::kNone) return;
@@ -63,22 +64,23 @@ HWY_INLINE void AddSums(const PanelFactor& x, int64_t at, VI high, VI low) {
   hn::Store(hn::Add(sum, centres), d, x.y + at);
 }
 
-// Adds a panel's products with kCount vectors, in two planes, to y [64] of each from offset `first`.
-template <class Bits, int kCount>
-HWY_INLINE void Codes(const uint8_t* w, int64_t inputs, const PanelFactor* x, int64_t first, ReadHint hint) {
+// Adds a panel's products with kCount vectors, in two planes, to y [64] of each from offset `first`, kAtOnce vectors of
+// lanes at once.
+template <class Bits, int kCount, int kAtOnce>
+HWY_INLINE void Codes(const uint8_t* w, const Panels& p, const PanelFactor* x, int64_t first, ReadHint hint) {
   const DI di;
-  for (int64_t lane = 0; lane < kPanelLanes; lane += kVectors * kLanes) {
-    VI high[kCount][kVectors], low[kCount][kVectors];
+  for (int64_t lane = p.begin; lane < p.end; lane += kAtOnce * kLanes) {
+    VI high[kCount][kAtOnce], low[kCount][kAtOnce];
     for (int i = 0; i < kCount; ++i) {
-      for (int v = 0; v < kVectors; ++v) {
+      for (int v = 0; v < kAtOnce; ++v) {
         high[i][v] = hn::Set(di, -Bits::kOffset * x[i].high_sum);
         low[i][v] = hn::Set(di, -Bits::kOffset * x[i].low_sum);
       }
     }
     const uint8_t* record = w;
-    for (int64_t r = 0; r < inputs; r += 4 * Bits::kGroups, record += Bits::kRecordBytes) {
+    for (int64_t r = 0; r < p.inputs; r += 4 * Bits::kGroups, record += Bits::kRecordBytes) {
       if (lane == 0) Fetch(record, Bits::kRecordBytes, hint);
-      for (int v = 0; v < kVectors; ++v) {
+      for (int v = 0; v < kAtOnce; ++v) {
         hn::Vec<D8> codes[Bits::kGroups];
         Bits::Unpack(D8(), record, 4 * lane + v * kBytes, codes);
         for (int g = 0; g < Bits::kGroups; ++g) {
@@ -88,7 +90,7 @@ HWY_INLINE void Codes(const uint8_t* w, int64_t inputs, const PanelFactor* x, in
       }
     }
     for (int i = 0; i < kCount; ++i) {
-      for (int v = 0; v < kVectors; ++v) AddSums<Bits::kOffset>(x[i], first + lane + v * kLanes, high[i][v], low[i][v]);
+      for (int v = 0; v < kAtOnce; ++v) AddSums<Bits::kOffset>(x[i], first + lane + v * kLanes, high[i][v], low[i][v]);
     }
   }
 }
@@ -132,15 +134,21 @@ HWY_INLINE void Floats(const uint8_t* w, int64_t inputs, const PanelFactor* x, i
   }
 }
 
-template <class Bits>
-void CodePanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
+template <class Bits, int kAtOnce>
+void RunsOfCodes(const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
   const auto* w = reinterpret_cast<const uint8_t*>(p.first);
   for (int64_t n = 0; n < p.count; ++n, w += p.bytes) {
     int64_t i = 0;
-    for (; i + 2 <= count; i += 2) Codes<Bits, 2>(w, p.inputs, x + i, n * kPanelLanes, hint);
-    if (i < count) Codes<Bits, 1>(w, p.inputs, x + i, n * kPanelLanes, hint);
+    for (; i + 2 <= count; i += 2) Codes<Bits, 2, kAtOnce>(w, p, x + i, n * kPanelLanes, hint);
+    if (i < count) Codes<Bits, 1, kAtOnce>(w, p, x + i, n * kPanelLanes, hint);
   }
   Fetch(w - p.bytes + PanelBytes(p.format, p.inputs), p.behind, hint);
+}
+
+template <class Bits>
+void CodePanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint hint) {
+  if (p.end - p.begin == kPanelLanes) return RunsOfCodes<Bits, kVectors>(p, x, count, hint);
+  RunsOfCodes<Bits, kVectorsOfHalf>(p, x, count, hint);
 }
 
 template <class Record>
@@ -259,6 +267,9 @@ float CentreSum(Format format, const float* x, const float* scales, const float*
 
 void PanelProduct(const Panels& panels, std::span<const PanelFactor> factors, ReadHint hint) {
   TARE_CHECK(panels.inputs % 16 == 0);
+  const int lanes = panels.end - panels.begin;
+  TARE_CHECK(lanes == kPanelLanes || (lanes == kPanelLanes / 2 && HasCodes(panels.format)));
+  TARE_CHECK(panels.begin % lanes == 0 && panels.end <= kPanelLanes && panels.begin >= 0);
   HWY_DYNAMIC_DISPATCH(Products)(&panels, factors.data(), std::ssize(factors), hint);
 }
 

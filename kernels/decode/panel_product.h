@@ -45,7 +45,8 @@ struct Panels {
   const std::byte* first;
   int64_t inputs;  // of each that count: a multiple of 16
   int64_t count = 1;
-  int64_t bytes = 0;   // from one to the next
+  int64_t bytes = 0;                 // from one to the next
+  int begin = 0, end = kPanelLanes;  // the lanes of each that are added to: 32 or 64, from a multiple of it
   int64_t behind = 0;  // bytes of scales between them and the next head's, which are asked for as panels are
 };
 

@@ -274,6 +274,14 @@ void ToBf16PairRows(const float* a, const float* b, size_t n, uint16_t* y) {
   });
 }
 
+void FromF16Row(const uint16_t* x, size_t n, float* y) {
+  const hn::Rebind<uint16_t, D> du16;
+  const hn::Rebind<hwy::float16_t, D> df16;
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::PromoteTo(D(), hn::BitCast(df16, hn::LoadN(du16, x + i, count))), D(), y + i, count);
+  });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
@@ -301,6 +309,7 @@ HWY_EXPORT(SubtractScaledRow);
 HWY_EXPORT(AbsMaxRow);
 HWY_EXPORT(ToBf16PairRows);
 HWY_EXPORT(ToBf16Row);
+HWY_EXPORT(FromF16Row);
 
 void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y) {
   HWY_DYNAMIC_DISPATCH(RmsNormRow)(x, weight, eps, n, y);
@@ -341,6 +350,7 @@ void ToBf16(const float* x, size_t n, uint16_t* y) { HWY_DYNAMIC_DISPATCH(ToBf16
 void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y) {
   HWY_DYNAMIC_DISPATCH(ToBf16PairRows)(a, b, n, y);
 }
+void FromF16(const uint16_t* x, size_t n, float* y) { HWY_DYNAMIC_DISPATCH(FromF16Row)(x, n, y); }
 
 }  // namespace tare
 #endif  // HWY_ONCE

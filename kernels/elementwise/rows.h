@@ -73,5 +73,7 @@ void FakeQuantize(float* row, size_t n, const ZeroPointScale& scale, Format form
 void ToBf16(const float* x, size_t n, uint16_t* y);
 // The same for two rows, interleaved: y[2i] from a[i], y[2i+1] from b[i].
 void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y);
+// Finite f16 as f32, exactly.
+void FromF16(const uint16_t* x, size_t n, float* y);
 
 }  // namespace tare

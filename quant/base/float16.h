@@ -26,4 +26,14 @@ inline float FloatFromF16(uint16_t half) {
 }
 inline uint16_t F16FromFloat(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
 
+// The largest f16 that is at most the value, which is no NaN, and the smallest that is at least it; beyond all finite
+// ones infinity. Off by less than 2^-10 of the value, or 2^-24 where that is more.
+inline uint16_t F16AtMost(float value) {
+  const uint16_t nearest = F16FromFloat(value);
+  if (FloatFromF16(nearest) <= value) return nearest;
+  if ((nearest & 0x7fffu) == 0) return 0x8001u;  // just below 0
+  return static_cast<uint16_t>(nearest + ((nearest & 0x8000u) != 0 ? 1 : -1));
+}
+inline uint16_t F16AtLeast(float value) { return F16AtMost(-value) ^ 0x8000u; }
+
 }  // namespace tare

@@ -16,7 +16,8 @@ constexpr Kind kOfKeysAndValues[] = {Kind::kTensor,  Kind::kHead,         Kind::
                                      Kind::kChannel, Kind::kBlockChannel, Kind::kGroup};
 constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
 constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
-constexpr Kind kOfCache[] = {Kind::kToken, Kind::kChannel};
+constexpr Kind kOfCachedKeys[] = {Kind::kToken, Kind::kChannel, Kind::kBlockChannel};
+constexpr Kind kOfCachedValues[] = {Kind::kToken, Kind::kChannel, Kind::kGroup};
 
 constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
 constexpr Format kWeights[] = {Format::kInt8,    Format::kInt6, Format::kInt4,    Format::kInt3,    Format::kInt2,
@@ -98,8 +99,8 @@ constexpr std::pair<Site, SiteClass> kClasses[] = {
     {Site::kFinalNorm, kOuterHidden},
     {Site::kLmHeadW, {"", kOfWeight, "full zero min hadamard mse", kWeights}},
     {Site::kLmHeadIn, kOuterHidden},
-    {Site::kCacheK, {"l", kOfCache, "full zero min hadamard prerotary", kCached, "hadamard prerotary"}},
-    {Site::kCacheV, {"l", kOfCache, "full zero min hadamard", kCached, "hadamard"}}};
+    {Site::kCacheK, {"l", kOfCachedKeys, "full zero min hadamard prerotary", kCached, "hadamard prerotary"}},
+    {Site::kCacheV, {"l", kOfCachedValues, "full zero min hadamard", kCached, "hadamard"}}};
 static_assert(std::ranges::equal(kClasses, kSites, {}, &std::pair<Site, SiteClass>::first, &SiteInfo::site));
 
 }  // namespace

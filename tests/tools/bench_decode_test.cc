@@ -49,6 +49,16 @@ TEST(BenchDecodeCommand, BytesOfTwoBits) {
   EXPECT_EQ(json["bytes"], keys + values + 64 * 4 * (2 * 16 + 64));
 }
 
+// As the paper has it, scales and minima of 16 bits for 32 values: three bits a value, of a panel's 64 channels too.
+TEST(BenchDecodeCommand, BytesOfBlocksAndGroups) {
+  const Outcome outcome = RunTare({"bench", "decode", "--family", "v1", "--n", "128", "--d", "32", "--heads", "1",
+                                   "--threads", "1", "--repetitions", "1", "--cache",
+                                   "cache_k=int2/block32.channel+min,cache_v=int2/group32+min", "--json", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out)["cases"][0];
+  EXPECT_EQ(json["bytes"], 64 * (2 * 32 + 64) * 3 / 8 + 64 * 4 * (2 * 32 + 64));
+}
+
 TEST(BenchDecodeCommand, ColumnsAreExplained) {
   const Outcome outcome = Bench("cache_k=int6/token", "");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

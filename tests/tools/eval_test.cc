@@ -94,7 +94,8 @@ TEST(EvalTest, InvalidCachesAreRefused) {
           "got 'int5', expected one of f32 int8 int6 int4 int3 int2 bf16");
   refused("llama-mha", {"--cache", "cache_k=bf16+min"}, 2,
           "got 'min' with bf16, expected int8, int6, int4, int3 or int2");
-  refused("llama-mha", {"--cache", "cache_v=int2/group32+min"}, 2, "got 'group32', expected one of token channel");
+  refused("llama-mha", {"--cache", "cache_v=int2/group16+min"}, 2,
+          "plan rule 'cache_v=int2/group16+min': got a scale per group16, expected token, channel, group32 or group64");
   refused("llama-mha", {"--cache", "cache_k=int8/token", "--plan", "attn_logits=int6/row"}, 2,
           "plan over a cache: got a rule for attn_logits");
   refused("llama-mha", {"--cache", "cache_k=int8/token", "--plan", "k=int6/tensor"}, 2,

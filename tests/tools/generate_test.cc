@@ -89,13 +89,15 @@ TEST(GenerateCommand, PackedCodesAreKeptInAFile) {
 
 // KIVI's two bits, past a page of 64 tokens.
 TEST(GenerateCommand, OverACacheInTwoBits) {
-  const std::string cache = "cache_k=int2/channel+min,cache_v=int2/token+min,first=2";
-  const Outcome outcome =
-      Generate({"--prompt", "It was a dark night", "--tokens", "80", "--cache", cache, "--json", "-"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  const Json json = Json::parse(outcome.out);
-  EXPECT_EQ(json.at("cache"), cache);
-  EXPECT_EQ(json.at("tokens").size(), 80u);
+  for (const std::string cache : {"cache_k=int2/channel+min,cache_v=int2/token+min,first=2",
+                                  "cache_k=int2/block32.channel+min,cache_v=int2/group32+min"}) {
+    const Outcome outcome =
+        Generate({"--prompt", "It was a dark night", "--tokens", "80", "--cache", cache, "--json", "-"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json.at("cache"), cache);
+    EXPECT_EQ(json.at("tokens").size(), 80u);
+  }
 }
 
 // Written at once, not after the last token; what came so far is kept.

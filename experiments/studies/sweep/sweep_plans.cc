@@ -65,11 +65,12 @@ int Fineness(Kind kind) {
   TARE_CHECK(false);
 }
 
-// Whether it may stand for another granularity: of queries, keys and values those that kernels take, not runs of a
-// head's channels, nor of keys' tokens.
+// Whether it may stand for another granularity: of queries, keys, values and caches not runs of a head's channels, nor
+// of keys' tokens.
 bool StandsIn(Kind kind, const SiteClass& site_class) {
   if (kind == Kind::kBlockChannel) return site_class.sums_over_tokens;
-  return kind != Kind::kGroup || !std::ranges::contains(site_class.granularities, Kind::kHead);
+  const auto takes = [&](Kind one) { return std::ranges::contains(site_class.granularities, one); };
+  return kind != Kind::kGroup || (takes(Kind::kTensor) && !takes(Kind::kHead));
 }
 
 // The nearest granularity that a site has, with the options and the N of the requested one.

@@ -67,7 +67,8 @@ TEST(CachePlan, NamesRoundTrip) {
         "cache_k=int6/token,cache_v=f32,first=4,last=128", "cache_k=int4/channel+hadamard,cache_v=bf16+hadamard",
         "cache_k=int4/channel+hadamard+prerotary,cache_v=f32",
         "cache_k=int2/channel+min+prerotary,cache_v=int3/token+zero+hadamard,first=4",
-        "cache_k=f32,cache_v=f32,keep=window/256",
+        "cache_k=int2/block32.channel+min+prerotary,cache_v=int2/group32+min,last=4",
+        "cache_k=int4/token,cache_v=int4/group64+hadamard,keep=window/256", "cache_k=f32,cache_v=f32,keep=window/256",
         "cache_k=int4/token,cache_v=int4/token,first=1,keep=difference/64kB,skip=0.001",
         "cache_k=f32,cache_v=f32,keep=h2o/3MB", "cache_k=f32,cache_v=f32,keep=snapkv-difference/2GB",
         "cache_k=int4/token,cache_k[l0,l31]=f32,cache_k[l2-5]=bf16,cache_v=int4/token,first=4"})
@@ -107,6 +108,10 @@ TEST(CachePlan, TheLastMatchHoldsInALayer) {
   EXPECT_EQ(kivi.k.format, WithRange(Format::kInt2, CodeRange::kMin));
   EXPECT_TRUE(kivi.k.ByChannel() && kivi.k.HasMinima() && kivi.v.HasMinima());
   EXPECT_EQ(kivi.v.format, WithRange(Format::kInt3, CodeRange::kZero));
+  const CacheRules runs = ParseCachePlan("cache_k=int2/block32.channel+min,cache_v=int2/group64").OfLayer(0);
+  EXPECT_TRUE(runs.k.ByChannel() && runs.k.InRuns() && runs.v.InRuns() && !runs.v.ByChannel());
+  EXPECT_EQ(runs.k.granularity.n, 32);
+  EXPECT_EQ(runs.v.granularity.n, 64);
   EXPECT_EQ(ParseCachePlan("cache_k[l1]=f32+prerotary").OfLayer(1).keys, KeptKeys::kBeforeRotary);
   EXPECT_EQ(ParseCachePlan("cache_k[l1]=f32+prerotary").OfLayer(0).keys, KeptKeys::kAfterRotary);
 }
@@ -140,9 +145,16 @@ TEST(CachePlan, RefusalsNameTheRule) {
   refused("cache_k=bf16+min", "got 'min'");
   refused("cache_k=f32+zero", "got 'zero'");
   refused("cache_k=int2/channel+min+zero", "got 'zero'");
-  refused("cache_k=int2/block32.channel+min", "got 'block32.channel', expected one of token channel");
-  refused("cache_v=int2/group32+min", "got 'group32', expected one of token channel");
+  refused("cache_k=int2/group32+min", "got 'group32', expected one of token channel block<N>.channel");
+  refused("cache_v=int2/block32.channel+min", "got 'block32.channel', expected one of token channel group<N>");
+  refused("cache_k[l2]=int2/block48.channel+min",
+          "plan rule 'cache_k[l2]=int2/block48.channel+min': got a scale per block48.channel, expected token, channel, "
+          "block32.channel or block64.channel; try block32.channel");
+  refused("cache_v=int2/group128",
+          "plan rule 'cache_v=int2/group128': got a scale per group128, expected token, channel, group32 or group64; "
+          "try group32");
   refused("cache_k=int2/channel+min,keep=h2o/64", "got keep= beside scales per channel");
+  refused("cache_k=int2/block32.channel+min,keep=h2o/64", "got keep= beside scales per channel");
   refused("cache_k=f32,", "cache, '': got ''");
   refused("cache_k=f32,,first=3", "cache, '': got ''");
   refused("cache_v", "plan, column 8: got the end, expected '='");

@@ -42,13 +42,16 @@ TEST(KeyValueBits, AreTheMeanOverLayersAndHeads) {
   ExpectBits("k=int4/channel,k[l0]=f32", 10, 16);
 }
 
-// Tare's caches hold scales in 32 bits, and minima and zero points, too.
+// Tare's caches hold scales in 32 bits, and minima and zero points, too; those of groups and blocks in 16.
 TEST(KeyValueBits, OfCaches) {
   ExpectBits("cache_k=int8/token,cache_v=bf16", 8 + 32.0 / 32, 16);
   ExpectBits("cache_k=int4/channel,cache_v[l0]=int4/token", 4 + 32.0 / 64, (16 + 5) / 2.0);
   ExpectBits("k=int3/token,cache_k=int8/token,cache_v=f32,v=int4/channel", 9, 4);  // the cache holds int8
   ExpectBits("cache_k=int2/channel+min,cache_v=int2/token+min", 2 + 64.0 / 64, 2 + 64.0 / 32);
   ExpectBits("cache_k=int3/channel+zero,cache_v=int3/token+full", 3 + 64.0 / 64, 3 + 32.0 / 32);
+  ExpectBits("cache_k=int2/block32.channel+min,cache_v=int2/group32+min", 3, 3);
+  ExpectBits("cache_k=int2/block64.channel+min,cache_v=int4/group64", 2.5, 4.5);  // heads have 32 channels
+  ExpectBits("cache_k=int3/block32.channel,cache_v=int3/group32+zero", 3.5, 4);
   const std::optional<KeyValueBits> beside =
       KeyValueBitsOf(Plan::Parse("v=int4/channel"), Plan::Parse("cache_k=int8/token,cache_v=f32"), Sites());
   EXPECT_DOUBLE_EQ(beside.value().keys, 9);

@@ -132,8 +132,9 @@ TEST(ResolvedPlan, SelectorsOfWhatTheModelLacks) {
 }
 
 TEST(ResolvedPlan, RulesBesideCaches) {
-  for (const char* plan : {"cache_k=int4/channel,cache_v=bf16,weights=int8/channel,linear_in=int8/token",
-                           "cache_k=f32,q=int8/token,k=int8/token"}) {
+  for (const char* plan :
+       {"cache_k=int4/channel,cache_v=bf16,weights=int8/channel,linear_in=int8/token",
+        "cache_k=f32,q=int8/token,k=int8/token", "cache_k=int2/block32.channel+min,cache_v=int2/group32+min"}) {
     EXPECT_EQ(Message(plan, Sites(2), Carrying::kSimulated), "accepted") << plan;
     EXPECT_FALSE(Simulated(plan).SpansRows()) << plan;  // pages are rounded when they are full
   }
@@ -144,6 +145,9 @@ TEST(ResolvedPlan, RulesBesideCaches) {
   }
   EXPECT_THAT(Message("cache_k=int8/token,k=int8/tensor", Sites(2), Carrying::kSimulated),
               HasSubstr("got scales that span tokens"));
+  ExpectRefused({"cache_k=int8/token,cache_v[l1]=int8/group48", "cache_v[l1]=int8/group48", "a scale per group48",
+                 "token, channel, group32 or group64", "group32"},
+                Sites(2), Carrying::kSimulated);
   ModelSites tower = Sites(1);
   tower.decodes = false;
   EXPECT_THAT(Message("cache_k=f32", tower, Carrying::kSimulated),

@@ -124,6 +124,115 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
   }
 }
 
+// What share a scale in f16, from PageScales alone: n values of a row of this format.
+std::vector<float> ExpectedInF16(Format format, std::span<const float> values) {
+  const PageScales scales(format, 1, HeldScales::kF16);
+  std::vector<std::byte> memory(static_cast<size_t>(scales.Bytes()));
+  std::vector<float> result(values.size());
+  const int n = static_cast<int>(values.size());
+  scales.Round(values.data(), n, memory.data(), 0, result.data());
+  scales.Dequantize(memory.data(), 0, n, result.data());
+  return result;
+}
+
+// Tokens are written one by one, last first, and one of them twice and to another place: each run of its channels, the
+// last of which is short, is a group.
+TEST(PageLayout, ValuesInGroupsComeBack) {
+  constexpr int kWidth = 150;
+  const std::vector<float> data = RandomNormal(64 * kWidth, 7);
+  for (const int n : {32, 64}) {
+    for (const Format format : CodeFormats()) {
+      const PageLayout layout({.k_heads = 1, .k_width = 8, .v_heads = 2, .v_width = kWidth}, {},
+                              {format, {Granularity::Kind::kGroup, n}});
+      EXPECT_FALSE(layout.ByPages());
+      Page page(layout);
+      layout.WriteValue(page.v(), 5, 1, data.data());
+      for (int t = 63; t >= 0; --t) layout.WriteValue(page.v(), t, 1, data.data() + t * kWidth);
+      layout.CopyValue(page.v(), 9, page.v(), 60, 1);
+      std::vector<float> row(kWidth);
+      for (int t = 0; t < 64; ++t) {
+        layout.ReadValue(page.v(), t, 1, row.data());
+        const float* from = data.data() + (t == 9 ? 60 : t) * kWidth;
+        for (int c = 0; c < kWidth; c += n) {
+          const int count = std::min(n, kWidth - c);
+          ASSERT_EQ(std::vector(row.begin() + c, row.begin() + c + count),
+                    ExpectedInF16(format, {from + c, static_cast<size_t>(count)}))
+              << Info(format).name << n << " " << t << " " << c;
+        }
+      }
+    }
+  }
+}
+
+// Each channel over 32 tokens, or 64, is a group.
+TEST(PageLayout, KeysInBlocksComeBack) {
+  constexpr int kWidth = 24;
+  const CacheShape shape{.k_heads = 2, .k_width = kWidth, .v_heads = 1, .v_width = 8};
+  const PageLayout plain(shape, {}, {});
+  Page from(plain);
+  const std::vector<float> k = RandomNormal(64 * kWidth, 3);
+  for (int t = 0; t < 64; ++t) plain.WriteKey(from.k(), t, 1, k.data() + t * kWidth);
+  for (const int n : {32, 64}) {
+    for (const Format format : CodeFormats()) {
+      const PageLayout layout(shape, {format, {Granularity::Kind::kBlockChannel, n}}, {});
+      EXPECT_TRUE(layout.ByPages());
+      Page page(layout);
+      layout.WriteKeys(page.k(), plain, from.k());
+      std::vector<float> row(kWidth), column(static_cast<size_t>(n));
+      for (int c = 0; c < kWidth; ++c) {
+        for (int block = 0; block < 64; block += n) {
+          for (int t = 0; t < n; ++t) column[t] = k[(block + t) * kWidth + c];
+          const std::vector<float> expected = ExpectedInF16(format, column);
+          for (int t = 0; t < n; ++t) {
+            layout.ReadKey(page.k(), block + t, 1, row.data());
+            ASSERT_EQ(row[c], expected[t]) << Info(format).name << n << " " << c << " " << t;
+          }
+        }
+      }
+    }
+  }
+}
+
+// KIVI's setting: three bits a value, 16 of a scale and 16 of a minimum for 32 values.
+TEST(PageLayout, RunsOfLanesAndTheirScales) {
+  constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin);
+  using enum Granularity::Kind;
+  const CacheShape shape{.k_heads = 2, .k_width = 40, .v_heads = 2, .v_width = 150};
+  const PageLayout kivi(shape, {kTwoBits, {kBlockChannel, 32}}, {kTwoBits, {kGroup, 32}});
+  constexpr int64_t kKeyPanel = 48 * 64 / 4, kValuePanels = 3 * 64 * 64 / 4;
+  EXPECT_EQ(kivi.KeyMinima(1) - kivi.KeyScales(1), 2 * 48 * 2);
+  EXPECT_EQ(kivi.Key(1) - kivi.KeyScales(1), 2 * 2 * 48 * 2);
+  EXPECT_EQ(kivi.KeyBytes(), 2 * (kKeyPanel + 2 * 2 * 48 * 2));
+  EXPECT_EQ(kivi.Value(1) - kivi.ValueScales(1), 2 * 5 * 64 * 2);
+  EXPECT_EQ(kivi.ValueBytes(), 2 * (kValuePanels + 2 * 5 * 64 * 2));
+  EXPECT_EQ(kivi.KeyRuns(), 2);
+  EXPECT_EQ(kivi.ValueRuns(), 5);
+  const LaneRun second = kivi.KeyRun(1), last = kivi.ValueRun(4);
+  EXPECT_TRUE(second.panel == 0 && second.panels == 1 && second.begin == 32 && second.end == 64);
+  EXPECT_TRUE(last.panel == 2 && last.panels == 1 && last.begin == 0 && last.end == 32);
+  // Of 64: one run of keys, whose 48 f16 end off a cache line, and a panel for each of values.
+  const PageLayout wide(shape, {Format::kInt4, {kBlockChannel, 64}}, {Format::kInt4, {kGroup, 64}});
+  EXPECT_EQ(wide.Key(0), 128);
+  EXPECT_EQ(wide.KeyRuns(), 1);
+  EXPECT_EQ(wide.ValueRuns(), 3);
+  EXPECT_TRUE(wide.ValueRun(1).panel == 1 && wide.ValueRun(1).begin == 0 && wide.ValueRun(1).end == 64);
+  const LaneRun all = PageLayout(shape, {Format::kInt4}, {Format::kInt4}).ValueRun(0);
+  EXPECT_TRUE(all.panel == 0 && all.panels == 3 && all.end == 64);
+}
+
+TEST(PageLayout, WhatMayShareAScale) {
+  using enum Granularity::Kind;
+  for (const Granularity either : {Granularity{kToken}, Granularity{kChannel}})
+    EXPECT_TRUE(MayShareKeyScale(either) && MayShareValueScale(either));
+  for (const int n : {1, 16, 31, 32, 48, 64, 128}) {
+    EXPECT_EQ(MayShareKeyScale({kBlockChannel, n}), n == 32 || n == 64);
+    EXPECT_EQ(MayShareValueScale({kGroup, n}), n == 32 || n == 64);
+    EXPECT_FALSE(MayShareKeyScale({kGroup, n}) || MayShareValueScale({kBlockChannel, n}));
+  }
+  for (const Granularity::Kind kind : {kTensor, kHead, kRow, kHeads, kBlock})
+    EXPECT_FALSE(MayShareKeyScale({kind, 32}) || MayShareValueScale({kind, 32}));
+}
+
 TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
   constexpr int kWidth = 48;
   for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {

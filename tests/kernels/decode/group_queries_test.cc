@@ -39,7 +39,10 @@ double ProductBound(const KvCache::Part& part, bool codes, int head, int64_t key
   const PageLayout& layout = *part.layout;
   const Format format = layout.k().format;
   const bool by_channel = layout.k().ByChannel();
-  const auto* scales = reinterpret_cast<const float*>(part.k + layout.KeyScales(head));
+  alignas(64) float memory[2 * 32];
+  const int run = layout.KeyRuns() == 1 ? 0 : static_cast<int>(key) / 32;
+  const float* scales = by_channel ? layout.KeyInputScales(part.k, head, run, memory).scales
+                                   : reinterpret_cast<const float*>(part.k + layout.KeyScales(head));
   double most = 0, sum = 0, q_size = 0, k_size = 0;
   for (int i = 0; i < width; ++i) {
     const double scale = codes ? scales[by_channel ? i : key] : 0;
@@ -61,6 +64,9 @@ TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
         CacheRules{.k = {kZero, channel.granularity}}, CacheRules{.k = {kZero}},
         CacheRules{.k = {kMin}, .keys = KeptKeys::kBeforeRotary},
         CacheRules{.k = {Format::kInt4}, .first = 2, .last = 3}, CacheRules{.k = channel},
+        CacheRules{.k = {kMin, {Granularity::Kind::kBlockChannel, 32}}, .first = 2},
+        CacheRules{.k = {kZero, {Granularity::Kind::kBlockChannel, 64}}},
+        CacheRules{.k = {Format::kInt3, {Granularity::Kind::kBlockChannel, 32}}, .first = 40},
         CacheRules{.k = {.hadamard = RotatedRuns{}}}, CacheRules{.k = channel, .keys = KeptKeys::kBeforeRotary}}) {
     const RandomDecode c({.family = HeadKind::kDiffLlama, .heads = 2, .kv = 2, .queries = 3, .keys = 70, .d = 24},
                          rules);

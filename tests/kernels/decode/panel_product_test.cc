@@ -137,6 +137,37 @@ TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
   }
 }
 
+// Half a panel is as that half of all of it, and the other half stays as it was.
+TEST(PanelProduct, HalfOfAPanelsLanes) {
+  const std::vector<float> data = RandomNormal(64 * kInputs, 1);
+  for (const Format format : kEveryFormat) {
+    if (!HasCodes(format)) continue;
+    const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {});
+    AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
+    for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
+    const AlignedBuffer<float> x = Aligned(RandomNormal(kInputs, 5));
+    AlignedBuffer<int8_t> planes(2 * kInputs);
+    PanelFactor factor{.beside = 0.25f};
+    ToPlanes(x.data(), nullptr, kInputs, planes.data(), planes.data() + kInputs, factor);
+    OnEachTarget(kAllTargets, [&] {
+      for (const size_t count : {1, 2, 3}) {
+        const std::vector<float> before(64 * 3, 0.5f);
+        AlignedBuffer<float> whole = Aligned(before), half = Aligned(before);
+        std::vector<PanelFactor> all(count, factor), some(count, factor);
+        for (size_t i = 0; i < count; ++i) all[i].y = whole.data() + 64 * i, some[i].y = half.data() + 64 * i;
+        PanelProduct({format, page.data(), kInputs}, all, {});
+        for (const int begin : {32, 0}) {
+          for (size_t i = 0; i < 64 * count; ++i)
+            ASSERT_EQ(half.data()[i], begin == 0 && i % 64 >= 32 ? whole.data()[i] : 0.5f) << Info(format).name << i;
+          PanelProduct({.format = format, .first = page.data(), .inputs = kInputs, .begin = begin, .end = begin + 32},
+                       some, {});
+        }
+        for (size_t i = 0; i < 64 * count; ++i) ASSERT_EQ(half.data()[i], whole.data()[i]) << Info(format).name << i;
+      }
+    });
+  }
+}
+
 // What a value's minimum adds to its code and scale, of lanes and of inputs: all of it exact in integers.
 TEST(PanelProduct, MinimaOfLanesAndOfInputs) {
   const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {kTwoBits}, {});

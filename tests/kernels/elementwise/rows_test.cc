@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "quant/base/float16.h"
+#include "tests/support/each_target.h"
 
 namespace tare {
 namespace {
@@ -325,6 +326,21 @@ TEST(RowsTest, ToBf16IsTheScalarConversion) {
   ToBf16(x.data(), x.size(), y.data());
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], Bf16FromFloat(x[i])) << std::bit_cast<uint32_t>(x[i]);
   EXPECT_EQ(y.back(), 0xabcd);
+}
+
+// All finite ones, subnormals among them, on every instruction set; and a tail.
+TEST(RowsTest, FromF16IsTheScalarConversion) {
+  std::vector<uint16_t> x;
+  for (uint32_t bits = 0; bits < 0x7c00u; ++bits) {
+    for (const uint32_t sign : {0u, 0x8000u}) x.push_back(static_cast<uint16_t>(sign | bits));
+  }
+  OnEachTarget(kAllTargets, [&] {
+    std::vector<float> y(x.size() + 1, 99);
+    FromF16(x.data(), x.size(), y.data());
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(FloatFromF16(x[i])));
+    EXPECT_EQ(y.back(), 99);
+  });
 }
 
 }  // namespace

@@ -86,6 +86,31 @@ TEST_P(Float16, NanWithAnyPayloadStaysNan) {
   }
 }
 
+// Between neighbours, of either sign: a step of f32 past one is the other's side.
+TEST(F16, RoundsDownAndUp) {
+  for (uint32_t below = 0; below + 1 < 0x7c00u; ++below) {
+    const auto bits = static_cast<uint16_t>(below), above = static_cast<uint16_t>(below + 1);
+    const float a = FloatFromF16(bits), b = FloatFromF16(above);
+    for (const float between : {std::nextafter(a, b), a / 2 + b / 2, std::nextafter(b, a)}) {
+      ASSERT_EQ(F16AtMost(between), bits) << below;
+      ASSERT_EQ(F16AtLeast(between), above) << below;
+      ASSERT_EQ(FloatFromF16(F16AtMost(-between)), -b) << below;
+      ASSERT_EQ(FloatFromF16(F16AtLeast(-between)), -a) << below;
+    }
+    for (const float same : {a, -a}) {
+      ASSERT_EQ(FloatFromF16(F16AtMost(same)), same);
+      ASSERT_EQ(FloatFromF16(F16AtLeast(same)), same);
+    }
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float beyond : {65505.0f, 65520.0f, 1e9f, std::numeric_limits<float>::max()}) {
+    EXPECT_EQ(FloatFromF16(F16AtMost(beyond)), 65504.0f);
+    EXPECT_EQ(FloatFromF16(F16AtLeast(beyond)), infinity);
+    EXPECT_EQ(FloatFromF16(F16AtMost(-beyond)), -infinity);
+    EXPECT_EQ(FloatFromF16(F16AtLeast(-beyond)), -65504.0f);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Float16, testing::Values(kBf16, kF16),
                          [](const auto& test) { return test.param.mantissa_bits == 7 ? "Bf16" : "F16"; });
 

@@ -77,6 +77,11 @@ TEST(SweepPlans, SitesTakeTheNearestGranularityThatTheyHave) {
   EXPECT_THAT(Texts({.site = "q,k,v,probs", .bits = {4}, .granularities = {"block64"}}),
               ElementsAre("q=int4/token,k=int4/token,v=int4/block64.channel,probs=u4/block64"))
       << "as kernels take them";
+  EXPECT_THAT(Texts({.site = "probs,cache_k,cache_v", .bits = {4}, .granularities = {"block32"}}),
+              ElementsAre("probs=u4/block32,cache_k=int4/token,cache_v=int4/token"));
+  EXPECT_THAT(
+      Texts({.site = "cache_k,cache_v", .bits = {4}, .granularities = {"block32.channel", "group32"}}),
+      ElementsAre("cache_k=int4/block32.channel,cache_v=int4/token", "cache_k=int4/token,cache_v=int4/group32"));
   EXPECT_THAT(Texts({.site = "q,layer_out", .bits = {4}, .granularities = {"row+p99"}}),
               ElementsAre("q=int4/token+p99,layer_out=int4/token+p99"));
   EXPECT_THAT(Call([] { PlansOf({.site = "q", .bits = {4}}); }), ThrowsMessage<Error>(HasSubstr("got 'row'")));
