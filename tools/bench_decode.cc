@@ -9,7 +9,7 @@
 #include "experiments/bench/decode_bench.h"
 #include "experiments/bench/timing.h"
 #include "experiments/plan/cache_plan.h"
-#include "kernels/decode/read_ahead.h"
+#include "kernels/product/read_ahead.h"
 #include "quant/base/formatted.h"
 #include "tools/command.h"
 #include "tools/files.h"

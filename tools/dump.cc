@@ -32,10 +32,11 @@ void Run(const CLI::App& command, const DumpArguments& options) {
   const TokenInput input = LoadModelInput(options.input, model, options.windows.NeededOf(model.config()));
   const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
   const WindowOptions& w = options.windows;
-  const DumpOrigin origin{{"version", TARE_VERSION},
-                          {"input_sha256", input.sha256},
-                          {"windows", Formatted("window {}, stride {}, tokens {}, limit {}, from {}", w.window,
-                                                w.stride, w.tokens, w.limit, Name(w.from))}};
+  const DumpOrigin origin{
+      {"version", TARE_VERSION},
+      {"input_sha256", input.sha256},
+      {"windows", Formatted("window {}, stride {}, tokens {}, limit {}, from {}{}", w.window, w.stride, w.tokens,
+                            w.limit, Name(w.from), input.in_windows ? ", each from a line or word on" : "")}};
   Dump(model, run, sequences, sites, options.out, ProgressLine("dump").Callback(), origin);
   PrintLine("{}: {} of {}", options.out, Counted(std::ssize(sequences), "sequence"),
             Counted(std::ssize(sequences.at(0).tokens), "token"));

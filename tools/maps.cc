@@ -57,6 +57,7 @@ void Run(const MapsArguments& options) {
   for (const ScoredSequence& s : sequences) tokens += s.tokens.size();
   Json json{{"schema", "tare.maps/1"},     {"model", exact.Name()}, {"input_sha256", input.sha256},
             {"windows", sequences.size()}, {"positions", tokens},   {"plans", Json::array()}};
+  if (input.in_windows) json["windows_begin"] = "lines";
   std::string tables;
   Model planned(options.model, math);
   ProgressLine line("");

@@ -40,6 +40,7 @@ void AddOrigin(Json& json, const Model& model, const TokenInput& input, uint64_t
   json["math"] = options.machine.math;
   json["weights_sha256"] = model.files().ContentHash();
   json["input_sha256"] = input.sha256;
+  if (input.in_windows) json["windows_begin"] = "lines";
 }
 
 bool IsItems(const StatsArguments& options) { return std::filesystem::path(options.input).extension() == ".jsonl"; }

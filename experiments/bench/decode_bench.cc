@@ -11,7 +11,7 @@
 #include "experiments/bench/timing.h"
 #include "kernels/decode/decode_attention.h"
 #include "kernels/decode/decode_reference.h"
-#include "kernels/decode/read_ahead.h"
+#include "kernels/product/read_ahead.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

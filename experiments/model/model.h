@@ -52,7 +52,7 @@ class Model {
   // Sets how later passes compute: linear layers with weights and (executed) inputs as the plan says, attention of
   // executed layers on the integer kernels, everything else in floating point. The plan must be resolved for this
   // model; its visitor does what it simulates. Rounding or packing all weights may take minutes: progress, which may be
-  // empty, gets layers done of all, and "matrices" of those that are packed into a file before.
+  // empty, gets layers done of all, and "matrices of weights" of those that are packed into a file before.
   using PlanProgress = std::function<void(int64_t done, int64_t total, const char* unit)>;
   void CarryOut(const ResolvedPlan& plan, const PlanProgress& progress = {});
 

@@ -17,7 +17,7 @@
 namespace tare {
 namespace {
 
-constexpr std::string_view kSchema = "tare.packed/1";
+constexpr std::string_view kSchema = "tare.packed/2";
 constexpr std::array<std::string_view, 5> kOwnKeys{"schema", "weights_sha256", "config_sha256", "rules", "math"};
 // Of a tensor's entry in the header, beside its name: three numbers of shape and two offsets of 20 digits at most, and
 // 60 characters of JSON; of a matrix's metadata: a format, three numbers and 64 digits.

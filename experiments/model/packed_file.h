@@ -9,7 +9,7 @@
 //   NAME.scales    F32 [panels, groups, 64]
 //   NAME.offsets   F32 [panels, groups, 64]        where the plan has zero points or minima
 //
-// and in its metadata `schema` "tare.packed/1", what the codes are of (PackedSource), which must be what is at hand,
+// and in its metadata `schema` "tare.packed/2", what the codes are of (PackedSource), which must be what is at hand,
 // and for each NAME "FORMAT OUT IN GROUPS SHA256", with the hash of its tensors' bytes.
 #pragma once
 

@@ -49,7 +49,7 @@ void WritePacked(const std::filesystem::path& path, const PackedSource& source, 
     if (planned != nullptr && planned->packed) file.Add(one.tensor, *planned->packed);
     model.files().Release(one.tensor);
     ReturnFreedMemory();
-    if (progress) progress(++done, std::ssize(packed), "matrices");
+    if (progress) progress(++done, std::ssize(packed), "matrices of weights");
   }
   if (file.empty())
     Fail(

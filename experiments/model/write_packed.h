@@ -9,7 +9,7 @@
 
 namespace tare {
 
-// progress: "matrices". Throws Error as packing does, and after RequestStop; then there is no file.
+// progress: "matrices of weights". Throws Error as packing does, and after RequestStop; then there is no file.
 void WritePacked(const std::filesystem::path& path, const PackedSource& source, const Model& model,
                  const ResolvedPlan& plan, const Model::PlanProgress& progress = {});
 

@@ -59,7 +59,8 @@ std::string ProgressClock::Line(int64_t done, int64_t total, const std::string& 
   }
   std::string all;
   if (parts && work_.runs_after) all = Formatted("run {} of {}, ", runs_, runs_ + *work_.runs_after);
-  if (parts) all += OfAll(before_ + work_.here * share, work_.here * (1 - share) + work_.after, now - all_since_);
+  const double of_part = unit.ends_with(" of weights") ? 0 : share;
+  if (parts) all += OfAll(before_ + work_.here * of_part, work_.here * (1 - of_part) + work_.after, now - all_since_);
   const size_t taken = all.size() + figures.size(), room = columns > taken ? columns - taken : 0;
   const std::string name = what_.size() <= room ? what_ : what_.substr(0, room > 2 ? room - 2 : 0) + "..";
   return (all + name + figures).substr(0, columns);

@@ -162,6 +162,11 @@ std::string TasksThat(const std::function<bool(const TaskKind&)>& are, TaskKinds
 
 std::string TaskSpec::Name() const { return Formatted("{}:{}", kind->name, file.stem().string()); }
 
+bool IsReadInWindows(const TaskSpec& task, const ModelConfig& config, const WindowOptions& windows) {
+  if (task.kind->convention == nullptr || task.kind->of_documents || HoldsIds(task.file)) return false;
+  return ReadInWindows(windows.NeededOf(config), file_size(task.file));
+}
+
 std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds) {
   std::vector<TaskSpec> specs;
   std::set<std::string> names;

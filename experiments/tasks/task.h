@@ -179,6 +179,9 @@ struct TaskSpec {
   std::string Name() const;  // "choice:needles-4"
 };
 
+// Whether it is on a long text, of which windows alone are read (text_windows.h).
+bool IsReadInWindows(const TaskSpec& task, const ModelConfig& config, const WindowOptions& windows);
+
 // Parses comma-separated tasks. Throws Error for an unknown kind, a missing file, or two tasks with one name.
 std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds = AllTasks());
 

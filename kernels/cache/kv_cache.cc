@@ -67,13 +67,14 @@ const Hadamard* RotationOf(const CacheRule& rule, int width) {
 
 // By how much the largest magnitude may grow until values are rounded, and up to what. With minima in a range of both
 // signs: twice, and by a third again in a page that was cut, whose values, as read back, lie up to half a step outside
-// of the range. Runs have scales that are rounded up: as much holds that, too.
+// of the range. Runs have scales that are rounded up: as much holds that, too, and the lowest code of a full range, at
+// most 4/3 of the largest magnitude.
 struct Growth {
   float factor, limit;
 };
 Growth GrowthOf(const CacheRule& rule, int width, float turn) {
-  const bool doubles = rule.HasMinima() || rule.InRuns();
-  return {.factor = (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (doubles ? 4.0f : 1.0f) * turn,
+  const bool grows = rule.HasMinima() || rule.InRuns() || Info(rule.format).range == CodeRange::kFull;
+  return {.factor = (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (grows ? 4.0f : 1.0f) * turn,
           .limit = rule.InRuns() ? kLargestF16 : std::numeric_limits<float>::max()};
 }
 
@@ -89,8 +90,7 @@ void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens
       if (std::isfinite(absmax) && growth.limit == kLargestF16)
         Fail(
             "cache, {}: token {}, head {}: got values up to {}, expected at most {:g} in blocks and groups, whose "
-            "scales "
-            "are f16; try channel or token",
+            "scales are f16; try channel or token",
             name, t, h, absmax, growth.limit / growth.factor);
       Fail("cache, {}: token {}, head {}: got {}, expected values, and with minima a range, that stay finite", name, t,
            h, std::isfinite(absmax) ? Formatted("values up to {}", absmax) : "NaN or infinity");

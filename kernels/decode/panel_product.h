@@ -22,7 +22,7 @@
 #include <span>
 
 #include "kernels/cache/page_layout.h"
-#include "kernels/decode/read_ahead.h"
+#include "kernels/product/read_ahead.h"
 
 namespace tare {
 

@@ -7,13 +7,13 @@
 #include <cmath>
 
 #include "kernels/elementwise/to_nearest.h"
+#include "kernels/product/read_ahead.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/one_token.cc"
-#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/linear/panel_codes-inl.h"
@@ -30,7 +30,6 @@ using VI = hn::Vec<DI>;
 constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kBytes = 4 * kLanes;
 constexpr int kVectors = 4;  // of outputs at once: two planes of sums stay in registers
-constexpr int64_t kPrefetch = 4096;
 
 struct Sums {
   VI high[kVectors], low[kVectors];
@@ -50,6 +49,7 @@ struct Call {
   const int8_t *high, *low;
   const OneToken::Block* blocks;
   int64_t padded, block, group;  // inputs; group: that share a scale of the weights
+  ReadHint hint;
 };
 
 // The weights of a panel.
@@ -75,7 +75,7 @@ HWY_INLINE void Columns(const Call& c, const Panel& panel, float* y) {
     }
     for (int64_t i = begin; i < std::min(begin + c.block, c.padded);
          i += 4 * Format::kGroups, w += Format::kRecordBytes) {
-      for (int64_t line = 0; line < Format::kRecordBytes; line += 64) hwy::Prefetch(w + kPrefetch + line);
+      AskForWeights(w, Format::kRecordBytes, c.hint);
       Step<Format>(w, c.high + i, c.low + i, s);
     }
     const auto x_scale = hn::Set(d, block.scale);
@@ -112,7 +112,7 @@ void AllColumns(const Call& c, const Panel& panel, float* y) {
 void ProjectPanel(int bits, const int8_t* high, const int8_t* low, const OneToken::Block* blocks, int64_t padded,
                   int64_t block, int64_t group, const uint8_t* codes, const float* scales, const float* offsets,
                   float* y) {
-  const Call c{high, low, blocks, padded, block, group};
+  const Call c{high, low, blocks, padded, block, group, BestReadHint()};
   const Panel panel{codes, scales, offsets};
   if (bits == 8) return AllColumns<EightBits>(c, panel, y);
   if (bits == 6) return AllColumns<SixBits>(c, panel, y);

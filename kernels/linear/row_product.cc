@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
+#include "kernels/product/read_ahead.h"
 #include "quant/base/float16.h"
 #include "quant/base/parallel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/row_product.cc"
-#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
@@ -19,8 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::ScalableTag<float>;
 using VF = hn::Vec<DF>;
-constexpr int kSums = 4;          // hide the latency of an addition
-constexpr int64_t kAhead = 4096;  // bytes: rows lie one after the other
+constexpr int kSums = 4;  // hide the latency of an addition
 
 HWY_INLINE VF Load(const float* w, int64_t i) { return hn::LoadU(DF(), w + i); }
 template <class T>
@@ -45,15 +44,13 @@ struct AsBf16 {
 };
 
 template <class Round, class T>
-float Dot(const T* w, const float* x, int64_t in) {
+float Dot(const T* w, const float* x, int64_t in, ReadHint hint) {
   const DF d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   VF sums[kSums] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
   int64_t i = 0;
   for (; i + kSums * lanes <= in; i += kSums * lanes) {
-    const auto* next = reinterpret_cast<const uint8_t*>(w + i) + kAhead;
-    for (int64_t line = 0; line < kSums * lanes * static_cast<int64_t>(sizeof(T)); line += 64)
-      hwy::Prefetch(next + line);
+    AskForWeights(w + i, kSums * lanes * static_cast<int64_t>(sizeof(T)), hint);
     for (int s = 0; s < kSums; ++s)
       sums[s] = hn::MulAdd(Round::Of(Load(w, i + s * lanes)), hn::LoadU(d, x + i + s * lanes), sums[s]);
   }
@@ -64,14 +61,15 @@ float Dot(const T* w, const float* x, int64_t in) {
 
 template <class Round>
 void DotsOf(const WeightMatrix* weight, int64_t begin, int64_t end, const float* x, float* y) {
+  const ReadHint hint = BestReadHint();
   for (int64_t n = begin; n < end; ++n) {
     const int64_t at = n * weight->in;
     if (weight->type == WeightType::kF32) {
-      y[n] = Dot<Round>(static_cast<const float*>(weight->data) + at, x, weight->in);
+      y[n] = Dot<Round>(static_cast<const float*>(weight->data) + at, x, weight->in, hint);
     } else if (weight->type == WeightType::kBf16) {
-      y[n] = Dot<Round>(static_cast<const hwy::bfloat16_t*>(weight->data) + at, x, weight->in);
+      y[n] = Dot<Round>(static_cast<const hwy::bfloat16_t*>(weight->data) + at, x, weight->in, hint);
     } else {
-      y[n] = Dot<Round>(static_cast<const hwy::float16_t*>(weight->data) + at, x, weight->in);
+      y[n] = Dot<Round>(static_cast<const hwy::float16_t*>(weight->data) + at, x, weight->in, hint);
     }
   }
 }

@@ -27,6 +27,7 @@ std::string Clash(const Json& a, const Json& b) {
     if (b.contains(name) && b[name] != value) return name;
   }
   if (a.contains("from") != b.contains("from")) return "part of the input";  // older ones took its start
+  if (same_task && a.contains("windows_begin") != b.contains("windows_begin")) return "windows of a long text";
   const bool same_row =
       same_model && same_task && a["plan"] == b["plan"] && a.contains("executed") == b.contains("executed");
   return same_row && a != b ? "set of files" : "";

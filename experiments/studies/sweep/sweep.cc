@@ -46,8 +46,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
   for (const auto& [name, hash] : ModelFileHashes(model.folder())) key[name] = hash;
   if (!task.other_tower.empty()) key["other_tower"] = task.other_tower;
   if (const auto convention = task.spec.kind->convention) key.update(convention(options.windows));
-  if (task.spec.kind->convention && ReadInWindows(options.windows.NeededOf(model.config()), file_size(task.spec.file)))
-    key["windows_begin"] = "lines";
+  if (IsReadInWindows(task.spec, model.config(), options.windows)) key["windows_begin"] = "lines";
   if (const auto answers = task.spec.kind->answers) key.update(answers(options.answers));
   return key;
 }

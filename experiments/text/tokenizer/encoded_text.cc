@@ -48,9 +48,9 @@ EncodedText EncodeText(std::string_view text, const std::string& sha256, const s
   }
   const Tokenizer tokenizer = Tokenizer::Load(model_folder);
   EncodedText encoded{.rows = {}, .bos = tokenizer.bos(), .vocabulary = tokenizer.vocabulary()};
-  if (ReadInWindows(part, text.size())) {
-    encoded.rows = EncodeWindows(tokenizer, text, part, where);
-  } else {
+  if (ReadInWindows(part, text.size())) encoded.rows = EncodeWindows(tokenizer, text, part, where);
+  encoded.in_windows = !encoded.rows.empty();
+  if (!encoded.in_windows) {
     RequireUtf8(text, where);
     encoded.rows.push_back(tokenizer.EncodeFirst(text, part.first));
   }

@@ -19,6 +19,7 @@ struct EncodedText {
   std::vector<std::vector<int32_t>> rows;  // ids without `<s>`: a row of each window, or one of all or the first
   std::optional<int32_t> bos;              // the tokenizer's `<s>`, unless its config adds none
   int32_t vocabulary = 0;                  // of the tokenizer
+  bool in_windows = false;                 // whether the rows are windows of a long text
 };
 
 // sha256: of the text. Throws Error as Tokenizer::Load and Encode do; where: of the text, for what is not UTF-8.

@@ -23,8 +23,9 @@ inline constexpr size_t kLongText = size_t{16} << 20;  // bytes; encoding them t
 bool ReadInWindows(const TextPart& part, size_t bytes);
 
 // The text's bytes are cut into as many equal parts as there are windows. A window begins with the first line behind
-// the middle of its part (or where no line is near, word), and has the first ids that the tokenizer gives what follows,
-// fewer where its part ends. Throws Error, with `where`, if what is read is not UTF-8.
+// the middle of its part (or where none begins in the next quarter of a part or 64 KiB, the first word), and has the
+// first ids that the tokenizer gives what follows, up to the middle of the next part. None where only spaces are.
+// Throws Error, with `where`, if what is read is not UTF-8.
 std::vector<std::vector<int32_t>> EncodeWindows(const Tokenizer& tokenizer, std::string_view text, const TextPart& part,
                                                 std::string_view where);
 

@@ -121,14 +121,17 @@ void ReadText(const std::filesystem::path& model_folder, int vocabulary, const T
   EncodedText encoded = EncodeText(text, input->sha256, model_folder, part, where);
   CheckVocabulary(encoded.vocabulary, model_folder, vocabulary);
   input->bos = encoded.bos;
-  input->in_windows = ReadInWindows(part, text.size());
+  input->in_windows = encoded.in_windows;
   input->sequences = std::move(encoded.rows);
   input->whole = !input->in_windows && input->sequences[0].size() < part.first;
-  if (input->sequences.empty() || input->sequences[0].empty())
-    Fail("{}: got nothing but spaces, expected a text", where);
+  if (input->sequences[0].empty()) Fail("{}: got nothing but spaces, expected a text", where);
 }
 
 }  // namespace
+
+bool HoldsIds(const std::filesystem::path& path) {
+  return path.extension() == ".safetensors" || path.extension() == ".h5" || path.extension() == ".hdf5";
+}
 
 TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder, int vocabulary,
                           const TextPart& part) {

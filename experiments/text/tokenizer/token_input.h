@@ -28,6 +28,9 @@ struct TokenInput {
   std::string sha256;  // of the file
 };
 
+// Whether the file is one of ids, by its name.
+bool HoldsIds(const std::filesystem::path& path);
+
 // model_folder: the folder with the text's tokenizer. vocabulary: the model's. part: of a text. Throws Error for an
 // empty input, a text that is not UTF-8, an id outside the vocabulary (with its place), and a missing tokenizer.
 TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder, int vocabulary,

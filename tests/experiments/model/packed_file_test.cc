@@ -72,7 +72,7 @@ TEST_F(PackedFileTest, OthersAreRefused) {
                 "got packed codes under 'weights=int4/group16+zero', expected 'weights=int4/group32'");
   ExpectRefused(other(&PackedSource::math, "bf16"), "got packed codes of --math f32, expected bf16");
   WriteSafetensors(path_, {});
-  ExpectRefused(kSource, "got schema '', expected 'tare.packed/1'");
+  ExpectRefused(kSource, "got schema '', expected 'tare.packed/2'");
 }
 
 // Any changed byte is found: in the header by its reader or as another hash, in codes and scales by their hash.

@@ -79,8 +79,8 @@ TEST(WritePacked, TellsHowFarItIs) {
     if (done == total) told[unit].push_back(-1);
   });
   EXPECT_THAT(told["layers of weights"], ElementsAre(1, 2, 3, -1));
-  EXPECT_THAT(told["matrices"], SizeIs(7 * 3 + 1));
-  EXPECT_EQ(told["matrices"].back(), -1);
+  EXPECT_THAT(told["matrices of weights"], SizeIs(7 * 3 + 1));
+  EXPECT_EQ(told["matrices of weights"].back(), -1);
 }
 
 // Also where they are too many to keep in memory: without the file they are packed when tokens reach them.

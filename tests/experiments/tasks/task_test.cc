@@ -250,5 +250,25 @@ TEST(TaskTest, AResultThatLacksAPartHasNone) {
   EXPECT_FALSE(ReadFigures(Json::array({1}), kKind));
 }
 
+// By what the file is and how long, and what is asked of it.
+TEST(TaskTest, WindowsOfLongTextsAreReadAlone) {
+  const TemporaryFolder folder;
+  const ModelConfig config{.max_positions = 512};
+  const auto reads = [&](const char* kind, const char* file, const WindowOptions& windows, size_t bytes = kLongText) {
+    PutFile(folder / file, "");
+    std::filesystem::resize_file(folder / file, bytes);
+    const std::vector<TaskSpec> tasks = ParseTasks(std::string(kind) + "=" + (folder / file).string());
+    return IsReadInWindows(tasks.at(0), config, windows);
+  };
+  EXPECT_TRUE(reads("perplexity", "long.txt", {.limit = 9}));
+  EXPECT_TRUE(reads("divergence", "long.txt", {.tokens = 512}));
+  EXPECT_FALSE(reads("perplexity", "long.txt", {}));
+  EXPECT_FALSE(reads("perplexity", "long.txt", {.limit = 9, .from = TakeFrom::kStart}));
+  EXPECT_FALSE(reads("perplexity", "short.txt", {.limit = 9}, kLongText - 1));
+  EXPECT_FALSE(reads("perplexity", "ids.safetensors", {.limit = 9}));
+  EXPECT_FALSE(reads("documents", "long.jsonl", {.limit = 9}));
+  EXPECT_FALSE(reads("choice", "items.jsonl", {.limit = 9}));
+}
+
 }  // namespace
 }  // namespace tare

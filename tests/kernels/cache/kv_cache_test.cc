@@ -329,6 +329,7 @@ TEST(KvCache, ValuesThatWouldNotStayFiniteAreRefused) {
   for (const auto& [rules, growth] :
        {std::pair{CacheRules{.k = {Format::kInt4}}, 1.0f},
         {CacheRules{.k = minima}, 4.0f},
+        {CacheRules{.k = {WithRange(Format::kInt2, CodeRange::kFull)}}, 4.0f},
         {CacheRules{.k = {kThreeBits}}, 4.0f},
         {CacheRules{.k = {Format::kInt4}, .keys = kBefore}, turn},
         {CacheRules{.k = minima, .keys = kBefore}, 4 * turn},

@@ -28,6 +28,11 @@ TEST(CellKey, ClashNamesTheSettingThatDiffers) {
   Json of_part = a;
   of_part["from"] = "start";
   EXPECT_EQ(Clash(a, of_part), "part of the input");
+  // Older cells have other windows of a long text.
+  EXPECT_EQ(Clash(a, with("windows_begin", "lines")), "windows of a long text");
+  Json of_other_task = with("windows_begin", "lines");
+  of_other_task["task"] = "perplexity:other";
+  EXPECT_EQ(Clash(a, of_other_task), "");
 }
 
 }  // namespace

@@ -63,6 +63,32 @@ TEST(TextWindowsTest, OfOneLine) {
   EXPECT_THAT(of(letters), SizeIs(8));
 }
 
+// Parts end within characters of two bytes, and lines may be longer than parts: every window is there, and full.
+TEST(TextWindowsTest, ManyOfAnyText) {
+  const Tokenizer tokenizer = Tokenizer::Load(kPair);
+  const std::string word = "\u00e9t\u00e9 ", line = [&] {
+    std::string words;
+    while (words.size() < 40000) words += word;
+    return words;
+  }();
+  for (const std::string& repeated : {word, line + "\n", word + "\n"}) {
+    std::string text = "a";
+    while (text.size() < kLongText) text += repeated;
+    const auto windows = EncodeWindows(tokenizer, text, {.windows = 999, .positions = 64}, "text");
+    ASSERT_THAT(windows, SizeIs(999)) << repeated.size();
+    for (const std::vector<int32_t>& ids : windows) ASSERT_THAT(ids, SizeIs(63));
+  }
+}
+
+TEST(TextWindowsTest, BytesThatAreNoUtf8AreToldAtOnce) {
+  EXPECT_THAT(
+      [] {
+        EncodeWindows(Tokenizer::Load(kPair), std::string(kLongText, '\x80'), {.windows = 99999, .positions = 3},
+                      "text");
+      },
+      ThrowsMessage<Error>(HasSubstr("text: got byte 0x80 at offset 0")));
+}
+
 TEST(TextWindowsTest, OfNothingButSpacesAtTheirPlaces) {
   const std::string spaces(kLongText, ' ');
   EXPECT_THAT(EncodeWindows(Tokenizer::Load(kPair), spaces, {.windows = 2, .positions = 9}, "text"), SizeIs(0));
@@ -83,6 +109,10 @@ TEST_F(LongInputTest, IsReadInWindows) {
   EXPECT_FALSE(input.whole);
   EXPECT_THAT(input.sequences, ElementsAre(SizeIs(15), SizeIs(15)));
   EXPECT_THAT([&] { Load(std::string(kLongText, ' ')); }, ThrowsMessage<Error>(HasSubstr("got nothing but spaces")));
+  // Where windows would stand are spaces alone: all is read.
+  const TokenInput other = Load(std::string(kLongText, ' ') + "The old man looked at her.");
+  EXPECT_FALSE(other.in_windows);
+  EXPECT_TRUE(other.whole);
 }
 
 TEST_F(LongInputTest, MustBeUtf8WhereItIsRead) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which hint decoding gives for the bytes that it reads some 16 KB later, by who made the processor: no choice is right
-// for all of them, and a wrong one costs half of the speed. Results do not depend on it. Measurements: NOTEBOOK.md.
+// for all of them, and a wrong one costs half of the speed. Results do not depend on it. Measurements: NOTEBOOK.md. The
+// products of one token with a weight matrix read like it.
 //
 //   none    AMD up to Zen 4, whose own prefetchers do better
 //   once    into the first cache alone, 16 KB ahead: AMD Zen 5
@@ -8,6 +9,7 @@
 //           cache, and what is asked for so early is gone again before it is used
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -25,12 +27,26 @@ inline constexpr uintptr_t kReadAhead = 16384;  // bytes: what is on its way mus
 // instructions of a loop then walks through a page line by line, which matters as much.
 constexpr uintptr_t LineAhead(uintptr_t at, uintptr_t line) {
   constexpr uintptr_t kSmallPage = 4096, kPages = kReadAhead / kSmallPage;
-  const uintptr_t block = at / kReadAhead * kReadAhead, place = at % kReadAhead / kPages / 64 + line / kPages;
-  return block + kReadAhead + line % kPages * kSmallPage + place * 64;
+  const uintptr_t read = at + 64 * line, block = read / kReadAhead * kReadAhead, of_block = read % kReadAhead / 64;
+  return block + kReadAhead + of_block % kPages * kSmallPage + of_block / kPages * 64;
 }
 
 // The same in every call.
 ReadHint BestReadHint();
+
+// Asks for what is read behind `bytes` of a weight matrix at w: under kKept as above, else 4 KB on into all caches,
+// from which AMD's processors gain here.
+inline void AskForWeights(const void* w, int64_t bytes, ReadHint hint) {
+  constexpr uintptr_t kNear = 4096, kTogether = 256;  // a line of each of four pages
+  const auto at = reinterpret_cast<uintptr_t>(w), count = static_cast<uintptr_t>(bytes);
+  if (hint != ReadHint::kKept) {
+    for (uintptr_t line = 0; line < count; line += 64)
+      __builtin_prefetch(reinterpret_cast<const void*>(at + kNear + line));
+  } else if (at % kTogether < count) {
+    for (uintptr_t line = 0; line < std::max(count, kTogether) / 64; ++line)
+      __builtin_prefetch(reinterpret_cast<const void*>(LineAhead(at, line)));
+  }
+}
 
 // "none", "once", "kept".
 std::string_view Name(ReadHint hint);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/decode/read_ahead.h"
+#include "kernels/product/read_ahead.h"
 
 namespace tare {
 namespace {
