@@ -115,7 +115,8 @@ AttentionInputs::AttentionInputs(const std::string& family, const std::string& d
     for (float& value : x) value = normal(random);
     return DenseHeads<const float>(x.data(), tokens, count, size);
   };
-  out_.resize(static_cast<size_t>(n) * heads * width);
+  out_.Reset(static_cast<size_t>(n) * heads * width);
+  std::fill_n(out_.data(), out_.size(), 0.0f);
   problem_ = {.q = fill(q_, n, q_heads, d),
               .k = fill(k_, keys, k_heads, d),
               .v = fill(v_, keys, kv, width),

@@ -14,6 +14,7 @@
 
 #include "experiments/plan/executed_plan.h"
 #include "kernels/attention/heads.h"
+#include "quant/base/aligned.h"
 
 namespace tare {
 
@@ -46,7 +47,8 @@ class AttentionInputs {
   void Shape(const std::string& data);
 
   std::vector<OutputHead> heads_;
-  std::vector<float> q_, k_, v_, out_;
+  std::vector<float> q_, k_, v_;
+  AlignedBuffer<float> out_;
   float lambda_;
   double operations_of_pair_ = 0;
   AttentionProblem problem_;

@@ -4,6 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/output_stage.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
@@ -72,9 +73,22 @@ void OverwriteRows(const OutputTile& tile) {
   AllRows(tile, [](VF sum, VF scale, float* out) HWY_ATTR { hn::Store(hn::Mul(sum, scale), DF(), out); });
 }
 
+HWY_INLINE bool InWholeLines(const OutputRows& o) {
+  constexpr int kLine = 64 / sizeof(float);
+  return o.width % kLine == 0 && o.to_stride % kLine == 0 && reinterpret_cast<uintptr_t>(o.to) % 64 == 0;
+}
+
+// finish(row, i): the vector from column i on.
+template <class Finish>
+HWY_INLINE void EachLine(const OutputRows& o, Finish finish) {
+  for (int r = 0; r < o.rows; ++r)
+    for (int i = 0; i < o.width; i += kLanes) hn::Stream(finish(r, i), DF(), o.to + r * o.to_stride + i);
+}
+
 template <class Finish>
 HWY_INLINE void EachVector(const OutputRows& o, Finish finish) {
   const DF d;
+  if (o.store == OutputStore::kPastCaches && InWholeLines(o)) return EachLine(o, finish);
   for (int r = 0; r < o.rows; ++r) {
     float* to = o.to + r * o.to_stride;
     int i = 0;
@@ -111,6 +125,7 @@ HWY_EXPORT(WriteRows);
 void AddOutput(const OutputTile& tile) { HWY_DYNAMIC_DISPATCH(AddRows)(tile); }
 void OverwriteOutput(const OutputTile& tile) { HWY_DYNAMIC_DISPATCH(OverwriteRows)(tile); }
 void WriteOutput(const OutputRows& rows) { HWY_DYNAMIC_DISPATCH(WriteRows)(rows); }
+void FlushOutput() { hwy::FlushStream(); }
 
 }  // namespace tare
 #endif

@@ -27,6 +27,10 @@ struct OutputTile {
 void AddOutput(const OutputTile& tile);
 void OverwriteOutput(const OutputTile& tile);
 
+// Past the caches a line is not read before it is written, but whoever reads the result finds it in memory: for results
+// that the caches would lose anyway. Only whole lines of 64 bytes go there: rows that begin and end on one.
+enum class OutputStore { kCached, kPastCaches };
+
 // The end of a block of rows, one V slice.
 struct OutputRows {
   int rows = 0;
@@ -40,7 +44,11 @@ struct OutputRows {
   const float* mean_factors = nullptr;  // [rows], with mean
   float* to = nullptr;                  // [rows][to_stride]
   int64_t to_stride = 0;
+  OutputStore store = OutputStore::kCached;
 };
 void WriteOutput(const OutputRows& rows);
+
+// After rows stored past the caches, before another thread reads them.
+void FlushOutput();
 
 }  // namespace tare

@@ -336,9 +336,11 @@ class Block {
                      .mean = plan_.v_mean == nullptr ? nullptr : plan_.v_mean + head_.v[slice] * width + first,
                      .mean_factors = scratch_.mean_factors,
                      .to = problem_.out.Row(block_.first, block_.head) + slice * width + first,
-                     .to_stride = problem_.out.token_stride});
+                     .to_stride = problem_.out.token_stride,
+                     .store = layout_.store});
       }
     }
+    if (layout_.store == OutputStore::kPastCaches) FlushOutput();
   }
 
   const ExecutedLayout& layout_;

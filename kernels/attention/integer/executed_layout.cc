@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "quant/base/parallel.h"
+
 namespace tare {
 
 // The early order needs a row's sums before its first code, quantized logits its absmax. What they are made of is kept
@@ -33,6 +35,8 @@ ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProbl
   }
   exps_stride = rows * kTile * key_bytes / 4;
   row_blocks = RoundUp(problem.q.tokens, rows) / rows;
+  const int64_t out_bytes = problem.q.tokens * std::ssize(problem.heads) * problem.out.width * int64_t{sizeof(float)};
+  store = out_bytes / Threads() > kMostCachedOutput ? OutputStore::kPastCaches : OutputStore::kCached;
 }
 
 PackedHeads ExecutedLayout::TakePacked(Arena& arena) const {

@@ -9,6 +9,7 @@
 
 #include "kernels/attention/attention_plan.h"
 #include "kernels/attention/integer/logit_stage.h"
+#include "kernels/attention/output_stage.h"
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/workspace.h"
 #include "kernels/product/tile_product.h"
@@ -17,6 +18,10 @@ namespace tare {
 
 // Keys whose codes wait for one pass over the output: whole blocks, one at least.
 inline constexpr int kGroupKeys = 256;
+
+// Bytes of the result, per thread, up to which it may still be in the second cache when it is read. Measured on one
+// thread (2 MiB of L2): a reader waits for 1 MiB that went past the caches, and for 2 MiB no longer.
+inline constexpr int64_t kMostCachedOutput = int64_t{2} << 20;
 
 // K and V of all heads; see packing.h.
 struct PackedHeads {
@@ -59,6 +64,7 @@ struct ExecutedLayout {
   int64_t scored;       // tiles whose maxima and sums are kept for each map; early, one more for a sink
   int64_t kept;         // tiles whose exponentials are
   int64_t exps_stride;  // of a tile of them, in 16 bits
+  OutputStore store;
 };
 
 // What one thread works with. Arrays [2] have an entry per map.

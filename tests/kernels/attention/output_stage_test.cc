@@ -81,5 +81,41 @@ TEST(OutputStage, RowsOfEveryWidth) {
   });
 }
 
+// What goes past the caches is the same values at the same places, whole lines or not, and nothing beside them.
+TEST(OutputStage, PastTheCachesTheSameRows) {
+  constexpr int kRows = 5, kStride = 64, kToStride = 96;
+  AlignedBuffer<float> out1(kRows * kStride), to(kRows * kToStride + 16);
+  for (int i = 0; i < kRows * kStride; ++i) out1[i] = static_cast<float>(i % 61);
+  const float factors1[] = {1, 0.5f, 0, 2, 4}, mean_factors[] = {4, 0, 0.5f, 1, 2};
+  std::vector<float> mean(kStride, 3.0f);
+  const auto expect_rows = [&](int width, int to_stride, int offset, bool with_mean) {
+    std::fill_n(to.data(), to.size(), 7.0f);
+    WriteOutput({.rows = kRows,
+                 .width = width,
+                 .out1 = out1.data(),
+                 .stride = kStride,
+                 .factors1 = factors1,
+                 .mean = with_mean ? mean.data() : nullptr,
+                 .mean_factors = mean_factors,
+                 .to = to.data() + offset,
+                 .to_stride = to_stride,
+                 .store = OutputStore::kPastCaches});
+    FlushOutput();
+    std::vector<float> want(to.size(), 7.0f);
+    for (int r = 0; r < kRows; ++r) {
+      for (int i = 0; i < width; ++i)
+        want[offset + r * to_stride + i] = out1[r * kStride + i] * factors1[r] + (with_mean ? 3 * mean_factors[r] : 0);
+    }
+    ASSERT_TRUE(std::ranges::equal(want, to.span())) << width << ' ' << to_stride << ' ' << offset;
+  };
+  OnEachTarget(kAllTargets, [&] {
+    for (const bool with_mean : {false, true}) {
+      for (const int width : {16, 48, 64, 63, 24})  // the last two end inside a line
+        for (const int to_stride : {kToStride, 64, 65, 72})
+          for (const int offset : {0, 16, 1, 8}) expect_rows(width, to_stride, offset, with_mean);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace tare

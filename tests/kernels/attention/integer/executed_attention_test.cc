@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -288,6 +289,24 @@ TEST(ExecutedAttention, SameBitsOnAnyNumberOfThreads) {
     for (const int threads : {2, 7}) {
       SetThreads(threads);
       EXPECT_EQ(Execute(plan, in), want) << threads;
+    }
+    SetThreads(0);
+  }
+}
+
+// 4.5 MB: past the caches on one thread and on two, where rows are whole lines.
+TEST(ExecutedAttention, SameBitsPastTheCaches) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    RandomAttention in({.heads = 1, .queries = 8800, .keys = 9, .v_width = 128});
+    SetThreads(7);
+    const std::vector<float> want = Execute(PlanOf(order), in);
+    AlignedBuffer<float> out(want.size());
+    in.problem.out.data = out.data();
+    for (const int threads : {1, 2}) {
+      SetThreads(threads);
+      std::fill_n(out.data(), out.size(), 7.0f);
+      Execute(PlanOf(order), in);
+      EXPECT_TRUE(std::ranges::equal(out.span(), want)) << threads;
     }
     SetThreads(0);
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "quant/base/parallel.h"
 #include "tests/support/random_attention.h"
 
 namespace tare {
@@ -88,6 +89,21 @@ TEST(ExecutedLayout, ProductsReachFromOneTileToABlock) {
   const Case c(Order::kLate, Format::kF32, 70, 700);
   const ExecutedProducts products(ExecutedLayout(c.plan, c.in.problem));
   for (int tiles = 0; tiles <= 16; ++tiles) EXPECT_EQ(products.values[tiles].has_value(), tiles >= 1 && tiles <= 4);
+}
+
+// A result of more than 2 MiB a thread goes past the caches: two heads of 70 columns, 560 bytes a query.
+TEST(ExecutedLayout, LargeResultsGoPastTheCaches) {
+  const int threads = Threads();
+  for (const int some : {1, 3}) {
+    SetThreads(some);
+    const auto store = [](int64_t queries) {
+      const Case c(Order::kLate, Format::kF32, queries, queries);
+      return ExecutedLayout(c.plan, c.in.problem).store;
+    };
+    EXPECT_EQ(store(some * 3744), OutputStore::kCached);  // 2,096,640 bytes a thread
+    EXPECT_EQ(store(some * 3745), OutputStore::kPastCaches);
+  }
+  SetThreads(threads);
 }
 
 }  // namespace
