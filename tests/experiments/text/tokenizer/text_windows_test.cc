@@ -110,7 +110,7 @@ TEST_F(LongInputTest, IsReadInWindows) {
   EXPECT_THAT(input.sequences, ElementsAre(SizeIs(15), SizeIs(15)));
   EXPECT_THAT([&] { Load(std::string(kLongText, ' ')); }, ThrowsMessage<Error>(HasSubstr("got nothing but spaces")));
   // Where windows would stand are spaces alone: all is read.
-  const TokenInput other = Load(std::string(kLongText, ' ') + "The old man looked at her.");
+  const TokenInput other = Load("The old man looked at her." + std::string(kLongText, ' '));
   EXPECT_FALSE(other.in_windows);
   EXPECT_TRUE(other.whole);
 }
