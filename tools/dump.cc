@@ -36,7 +36,7 @@ void Run(const CLI::App& command, const DumpArguments& options) {
       {"version", TARE_VERSION},
       {"input_sha256", input.sha256},
       {"windows", Formatted("window {}, stride {}, tokens {}, limit {}, from {}{}", w.window, w.stride, w.tokens,
-                            w.limit, Name(w.from), input.in_windows ? ", each from a line or word on" : "")}};
+                            w.limit, Name(w.from), input.in_windows ? ", each beginning at a line or word" : "")}};
   Dump(model, run, sequences, sites, options.out, ProgressLine("dump").Callback(), origin);
   PrintLine("{}: {} of {}", options.out, Counted(std::ssize(sequences), "sequence"),
             Counted(std::ssize(sequences.at(0).tokens), "token"));

@@ -109,7 +109,7 @@ std::string TakenText(const Json& result) {
   if (!result.contains("from")) return "";
   const std::string how = result.at("from") == "spread" ? "spread over" : "from the start of";
   if (result.contains("of_tokens")) return Formatted(" {} {}", how, Counted(result.at("of_tokens"), "token"));
-  return Formatted(" {} the text{}", how, result.contains("windows_begin") ? ", each from a line or word on" : "");
+  return Formatted(" {} the text{}", how, result.contains("windows_begin") ? ", each beginning at a line or word" : "");
 }
 
 Json PerplexityConvention(const WindowOptions& w) {

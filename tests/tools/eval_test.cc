@@ -163,7 +163,7 @@ TEST(EvalTest, OfALongTextTheWindowsAloneAreRead) {
       RunTare({"eval", pair + "/novels-standard", "--tasks", "perplexity=" + (folder / "long.txt").string(), "--window",
                "64", "--tokens", "126", "--json", folder / "out"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("\n  2 windows of 64 spread over the text, each from a line or word on\n"
+  EXPECT_THAT(outcome.out, HasSubstr("\n  2 windows of 64 spread over the text, each beginning at a line or word\n"
                                      "  stride 63, each after <s>: 126 tokens scored\n"));
   const Json json = Json::parse(GetFile(folder / "out")).at("tasks").at("perplexity:long");
   EXPECT_EQ(json.at("windows_begin"), "lines");

@@ -138,17 +138,14 @@ TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesyst
   TokenInput input;
   input.path = path;
   input.sha256 = Sha256OfFile(path);
-  const std::filesystem::path extension = path.extension();
-  const std::string where = path.string() + ": " + kName;
-  if (extension == ".safetensors") {
-    input.kind = TokenInput::Kind::kIds;
-    input.sequences = Rows(ReadSafetensors(path, where), vocabulary, where);
-  } else if (extension == ".h5" || extension == ".hdf5") {
-    input.kind = TokenInput::Kind::kIds;
-    input.sequences = Rows(ReadHdf5(path, where), vocabulary, where);
-  } else {
+  if (!HoldsIds(path)) {
     ReadText(model_folder, vocabulary, part, &input);
+    return input;
   }
+  const std::string where = path.string() + ": " + kName;
+  input.kind = TokenInput::Kind::kIds;
+  const IdTensor ids = path.extension() == ".safetensors" ? ReadSafetensors(path, where) : ReadHdf5(path, where);
+  input.sequences = Rows(ids, vocabulary, where);
   return input;
 }
 
