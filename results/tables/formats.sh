@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Tables of docs/results/formats.md, for results/make.sh.
-#: formats.awk on=heldout csv=formats rows=int8,|mxint8|mxfp8e4m3|int6,.a|mxfp6e2m3|int4,|mxfp4.[|]|nvfp4|nf4,.a
+#: formats.awk on=heldout csv=formats rows=int8,.a|mxint8|mxfp8e4m3|mxfp6e2m3|int4,.a|mxfp4.[|]|nvfp4|nf4,.a
 #:   columns=2,3,4,5,6,7,8 formats/table.csv
 plan() { for rules in "$@"; do plans+=(--plan "$rules"); done; }
 per_row() { plan weights=$1/channel linear_in=$1/token q=$1/token,k=$1/token v=$1/token attn_logits=$1/row; }
@@ -14,7 +14,7 @@ per_row int4; per_16 int4; own_blocks mxfp4; own_blocks mxfp4:rceil; own_blocks 
 plan weights=nf4/group16 linear_in=nf4/group16 weights=ternary/channel weights=ternary/group16
 tare sweep experiments/pair/novels-standard experiments/pair/novels-differential "${plans[@]}" \
   --tasks divergence=experiments/pair/heldout.txt,divergence=experiments/pair/nowhere.txt --tokens 10220 --out formats
-#: blocks.awk csv=blocks,blocks-nowhere tables=1 blocks/table.csv
+#: blocks.awk csv=blocks,blocks-nowhere tables=1 rows=^(16|64|256) blocks/table.csv
 plans=()
 for site in weights,down_proj.w linear_in,down_proj.in; do
   for format in int4 'grid(-6 -4 -3 -2 -1.5 -1 -0.5 0 0.5 1 1.5 2 3 4 6)'; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Tables of docs/results/layers.md, for results/make.sh.
-#: rows.awk rows=heldout columns=1,3,4,5,6,7 data/layers.csv
-#: rows.awk rows=^(entropy|sink.rate.[|]|lambda|negative|share|output) data/attention-maps.csv
+#: rows.awk rows=^(largest|kurtosis),.*heldout columns=1,3,4,5,6,7 data/layers.csv
+#: rows.awk rows=^(sink.rate.[|]|lambda|negative) data/attention-maps.csv

@@ -3,7 +3,8 @@
 # Tables of docs/results/low-bits.md, for results/make.sh.
 #: low_bits.awk
 #:   csv=low-bits-standard,low-bits-differential,low-bits-ppl-standard,low-bits-ppl-differential,low-bits-left
-#:   tables=1,2 columns=1,2,4,7 standard/table.csv differential/table.csv
+#:   tables=1,2 columns=1,2,7 rows=^(rtn|awq|gptq|gptaq.q|cayley|signround|autoround) standard/table.csv
+#:   differential/table.csv
 # version MODEL WIDTH METHOD RULES: calibrated on each fifth in turn, or without calibration text.
 version() {
   local cuts='0 1 2 3 4' cut
@@ -27,4 +28,4 @@ for model in standard differential; do
   tare sweep ${model}_*.h5 --source experiments/pair/novels-$model --tokens 20440 \
     --tasks divergence=experiments/pair/nowhere.txt --out $model
 done
-#: rows.awk data/inputs-int4.csv
+#: rows.awk columns=1,3,4,6,7 data/inputs-int4.csv

@@ -10,7 +10,8 @@ done
 tare sweep experiments/pair/novels-standard experiments/pair/novels-differential "${plans[@]}" \
   --tasks divergence=experiments/pair/heldout.txt,divergence=experiments/pair/nowhere.txt \
   --window 256 --tokens 10200 --out remedies
-#: options.awk csv=rotations rows=.hadamard.. columns=1,2,3,4 rotations/cells.jsonl
+#: options.awk csv=rotations rows=^.(down|linear_in=int4|weights.*linear|q=).*[+]hadamard[^1] columns=1,2,3,4
+#:   rotations/cells.jsonl
 plans=()
 for plan in down_proj.in=int4/token linear_in=int4/token weights=int4/group16 linear_in=nvfp4; do
   plans+=(--plan $plan --plan $plan+hadamard16 --plan $plan+hadamard)
