@@ -166,14 +166,13 @@ TEST(PlansPage, GranularitiesFormatsAndPresets) {
     } else if (IsInteger(info.format)) {
       integers.push_back({name, Formatted("{} to {}", info.min_code, info.max_code)});
     } else if (!info.name.contains(':')) {
-      const char* scale = info.statistic == Statistic::kMean ? "f32, the mean magnitude, as a plan says"
+      const char* scale = info.statistic == Statistic::kMean ? "f32: mean absolute value"
                           : info.statistic == Statistic::kRootMeanSquare && info.together > 1
-                              ? "f32, the root of the mean square / 1.03, as a plan says"
-                          : info.statistic == Statistic::kRootMeanSquare
-                              ? "f32, the root of the mean square, as a plan says"
-                          : info.scale == ScaleType::kF32      ? "f32, as a plan says"
-                          : info.scale == ScaleType::kTwoLevel ? "E4M3 for 16, f32 per tensor"
-                                                               : "E8M0 for 32";
+                              ? "f32: root mean square / 1.03"
+                          : info.statistic == Statistic::kRootMeanSquare ? "f32: root mean square"
+                          : info.scale == ScaleType::kF32                ? "f32: absmax"
+                          : info.scale == ScaleType::kTwoLevel           ? "E4M3 for 16, f32 per tensor"
+                                                                         : "E8M0 for 32";
       others.push_back({name, Formatted("{}", info.grid.largest), scale});
     }
   }
