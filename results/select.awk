@@ -14,13 +14,13 @@ function cell(k) { return piece[k + 1] }
   if (line > 2) {
     if (piece[2] ~ /^ *$/) piece[2] = above
     above = piece[2]
-    text = piece[2]
-    for (k = 2; k <= n; k++) text = text "|" piece[k + 1]
-    if (rows != "" && substr(text, 2) !~ rows) next
+    kept = piece[2]
+    for (k = 2; k <= n; k++) kept = kept "|" piece[k + 1]
+    if (rows != "" && substr(kept, 2) !~ rows) next
   }
-  text = "|"
-  for (k = 1; k <= n; k++) if (chosen(columns, k)) text = text cell(k) "|"
+  kept = "|"
+  for (k = 1; k <= n; k++) if (chosen(columns, k)) kept = kept cell(k) "|"
   if (blank) { print ""; blank = 0 }
-  print text
+  print kept
   shown = 1
 }
