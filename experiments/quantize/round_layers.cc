@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "experiments/model/family.h"
-#include "experiments/model/fused_tensors.h"
 #include "experiments/quantize/calibrated_layers.h"
 #include "experiments/quantize/layer_matrices.h"
 #include "experiments/quantize/rounded_weights.h"
@@ -26,15 +25,15 @@ namespace {
 
 class Job {
  public:
-  Job(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts)
-      : model_(model),
-        config_text_(ModelConfigText(model).value_or("")),
-        config_(LoadConfig(model)),
+  Job(const QuantizeJob& job, const ModelFiles& model, LayerParts* parts)
+      : model_(model.path),
+        config_text_(ModelConfigText(model_).value_or("")),
+        config_(model.config),
         sites_(WeightSites(config_)),
-        files_(OpenSplit(model, config_)),
+        files_(model.files),
         plan_(PlanOfWeights(job, files_, config_)),
-        matrices_(model.string(), config_, plan_, files_),
-        provenance_(ProvenanceOf(files_, model, job.model_sha256)) {
+        matrices_(model_.string(), config_, plan_, files_),
+        provenance_(ProvenanceOf(files_, model_, job.model_sha256)) {
     TARE_CHECK(parts != nullptr || !job.method.RoundsByCalibration());
     summary_.matrices = CheckRounding(job, files_, config_);
     provenance_.plan = job.plan.canonical();
@@ -43,8 +42,8 @@ class Job {
       AddStep(provenance_, "", "static scales of statistics sha256 " + Sha256OfFile(job.statistics));
     }
     if (job.method.RoundsByCalibration()) {
-      const bool known = model == job.model && !job.model_sha256.empty();
-      calibrated_.emplace(job, model, known ? WeightReading::kKnown : WeightReading::kWhole, matrices_, *parts);
+      const bool known = model_ == job.model && !job.model_sha256.empty();
+      calibrated_.emplace(job, model_, known ? WeightReading::kKnown : WeightReading::kWhole, matrices_, *parts);
     }
     AddStep(provenance_, job.method.RoundingText(), calibrated_ ? calibrated_->text().provenance : "");
     if (calibrated_) summary_.calibration = calibrated_->text().files;
@@ -133,11 +132,11 @@ class Job {
     }
   }
 
-  std::filesystem::path model_;
+  const std::filesystem::path& model_;
   std::string config_text_;  // config.json, which the parts of a job share
-  ModelConfig config_;
+  const ModelConfig& config_;
   std::map<std::string, SiteKey> sites_;
-  Checkpoint files_;
+  const Checkpoint& files_;
   ResolvedPlan plan_;
   LayerMatrices matrices_;
   Provenance provenance_;
@@ -149,7 +148,7 @@ class Job {
 
 }  // namespace
 
-QuantizeSummary RoundLayers(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts,
+QuantizeSummary RoundLayers(const QuantizeJob& job, const ModelFiles& model, LayerParts* parts,
                             const Progress& progress) {
   return Job(job, model, parts).Run(job.out, progress);
 }

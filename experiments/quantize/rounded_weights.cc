@@ -80,18 +80,14 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (!job.method.RoundsByCalibration()) continue;
     if (rule->granularity.kind == Granularity::Kind::kTensor)
       RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
-    if (job.method.rounding >= QuantizeMethod::Rounding::kSignRound && !IsInteger(rule->format))
-      RefuseRule(*rule, Info(rule->format).name, "integer codes, as learned rounding has them",
-                 "int4, or gptq for this");
-    if (job.method.quantease && info.together > 1)
-      RefuseRule(*rule, Info(rule->format).name, "a code for each weight, as quantease improves them",
-                 "gptq without it");
+    for (const Step* step : job.method.Steps()) {
+      if (step->check_rule) step->check_rule(*rule);
+    }
     if (rule->sites.front() == Site::kLmHeadW)
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");
   }
-  const bool by_matrix = job.method.rounding != QuantizeMethod::Rounding::kAutoRound;
-  if (job.method.RoundsByCalibration() && by_matrix) CheckRotations(plan, files, config, method);
+  if (job.method.RoundsByCalibration() && !job.method.codes->on_layer) CheckRotations(plan, files, config, method);
   return matrices;
 }
 

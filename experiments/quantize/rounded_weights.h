@@ -8,7 +8,7 @@
 
 #include "experiments/model/config.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/quantize.h"
+#include "experiments/quantize/job.h"
 #include "quant/file/checkpoint.h"
 #include "quant/plan/site.h"
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
@@ -26,7 +27,7 @@ TEST(WeightSites, TensorsByName) {
 
 int64_t Check(const char* plan, const char* method = "rtn") {
   const auto model = GoldenFolder("llama-gqa");
-  return CheckRounding({.model = model, .plan = Plan::Parse(plan), .out = {}, .method = QuantizeMethod::Parse(method)},
+  return CheckRounding({.model = model, .plan = Plan::Parse(plan), .out = {}, .method = ParseMethod(method)},
                        Checkpoint(model), LoadConfig(model));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_test.cc tests the effect of the searched factors on a whole model.
-#include "experiments/quantize/smoothquant_factors.h"
+#include "experiments/quantize/steps/smoothquant.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/gradient/layer_gradient.h"
+#include "experiments/quantize/steps/layer_gradient.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "experiments/gradient/attention_gradient.h"
-#include "experiments/gradient/rows_gradient.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/seen_projection.h"
+#include "experiments/quantize/steps/attention_gradient.h"
+#include "experiments/quantize/steps/rows_gradient.h"
 #include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/linear/product_gradient.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against differences in double of the steps' formulas: with steps of 1e-5 off by 1e-9 of values of order 1, and f32
 // rounds to 6e-8 of what is summed.
-#include "experiments/gradient/rows_gradient.h"
+#include "experiments/quantize/steps/rows_gradient.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/gradient/rows_gradient.h"
+#include "experiments/quantize/steps/rows_gradient.h"
 
 #include <cmath>
 
