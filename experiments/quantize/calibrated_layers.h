@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "experiments/quantize/job.h"
-#include "experiments/quantize/layer_matrices.h"
 #include "experiments/quantize/provenance.h"
+#include "experiments/quantize/rounded_weights.h"
 #include "quant/file/quantized_checkpoint.h"
 
 namespace tare {

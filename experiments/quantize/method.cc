@@ -27,11 +27,14 @@ std::vector<float> RotatedMoments(const std::vector<float>& moments, const Hadam
   return rotated;
 }
 
-// "a, b and c" of what the kinds say.
-std::string ListOf(StepKinds kinds, std::string_view StepKind::* what, const char* last) {
+std::string NameOf(const StepKind& kind) { return std::string(kind.name); }
+std::string UsageOf(const StepKind& kind) { return NameOf(kind) + std::string(kind.options); }
+std::string HelpOf(const StepKind& kind) { return kind.help.empty() ? UsageOf(kind) : std::string(kind.help); }
+
+// "a, b and c" of what is said of the kinds.
+std::string ListOf(StepKinds kinds, std::string (*what)(const StepKind&), const char* last) {
   std::string text;
-  for (const StepKind* kind : kinds)
-    text += (text.empty() ? "" : kind == kinds.back() ? last : ", ") + std::string(kind->*what);
+  for (const StepKind* kind : kinds) text += (text.empty() ? "" : kind == kinds.back() ? last : ", ") + what(*kind);
   return text;
 }
 
@@ -47,12 +50,11 @@ std::vector<const StepKind*> At(StepPlace place, StepKinds kinds) {
 
 const StepKind& KindOf(std::string_view step, std::string_view text, StepKinds kinds) {
   const auto is_kind = [&](const StepKind* kind) {
-    return step == kind->name || (kind->takes_options && step.substr(0, step.find(':')) == kind->name);
+    return step == kind->name || (!kind->options.empty() && step.substr(0, step.find(':')) == kind->name);
   };
   const auto found = std::ranges::find_if(kinds, is_kind);
   if (found == kinds.end())
-    FailUsage("--method '{}': got step '{}', expected {}, joined by +", text, step,
-              ListOf(kinds, &StepKind::usage, " or "));
+    FailUsage("--method '{}': got step '{}', expected {}, joined by +", text, step, ListOf(kinds, UsageOf, " or "));
   return **found;
 }
 
@@ -62,7 +64,7 @@ void CheckPlace(const QuantizeMethod& method, const StepKind& kind, std::string_
   if (kind.place == StepPlace::kWeights) {
     if (method.weights)
       FailUsage("--method '{}': got two of {}, expected one: each would undo the other; try one", text,
-                ListOf(At(StepPlace::kWeights, kinds), &StepKind::name, " and "));
+                ListOf(At(StepPlace::kWeights, kinds), NameOf, " and "));
     if (method.codes) FailUsage("--method '{}': {} changes weights before they become codes; try it first", text, step);
   }
   if (kind.place == StepPlace::kCodes && method.codes)
@@ -100,7 +102,7 @@ bool QuantizeMethod::RoundsByCalibration() const {
 bool QuantizeMethod::ComparesWithStored() const { return std::ranges::any_of(Steps(), &Step::compares_with_stored); }
 
 std::string MethodHelp(StepKinds kinds) {
-  const auto list = [&](StepPlace place) { return ListOf(At(place, kinds), &StepKind::help, " or "); };
+  const auto list = [&](StepPlace place) { return ListOf(At(place, kinds), HelpOf, " or "); };
   return "steps joined by +: " + list(StepPlace::kWeights) + ", then " + list(StepPlace::kCodes) + ", then " +
          list(StepPlace::kBetterCodes);
 }
@@ -110,7 +112,7 @@ std::string StepsWithText(StepKinds kinds) {
     const Step step = kind->read(kind->name);
     return step.reads_text || step.RoundsByCalibration();
   };
-  return ListOf(Those(kinds, reads_text), &StepKind::name, " and ");
+  return ListOf(Those(kinds, reads_text), NameOf, " and ");
 }
 
 QuantizeMethod ParseMethod(std::string_view text, StepKinds kinds) {

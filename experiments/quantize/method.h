@@ -33,11 +33,10 @@ enum class StepPlace { kWeights, kCodes, kBetterCodes };
 struct StepKind {
   std::string_view name;  // in --method and in files
   StepPlace place;
-  std::string_view usage;     // "gptq[:DAMPING][:stored|:moved]": how it is written, for errors
-  std::string_view help;      // how it is written and what it means, for the help of --method
-  bool takes_options = true;  // after a colon
   // Reads the name with its options. Throws Error through FailUsage, naming the step.
   Step (*read)(std::string_view step);
+  std::string_view options = {};  // as messages write them, "[:DAMPING][:stored|:moved]"; empty: it takes none
+  std::string_view help = {};     // how it is written and what it means, for the help of --method; empty: the former
 };
 
 // What a step that changes weights is given.

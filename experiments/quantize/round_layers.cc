@@ -10,7 +10,6 @@
 
 #include "experiments/model/family.h"
 #include "experiments/quantize/calibrated_layers.h"
-#include "experiments/quantize/layer_matrices.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "experiments/quantize/squared_error.h"
 #include "experiments/quantize/written_tensor.h"
@@ -53,10 +52,7 @@ class Job {
     // Hours; only then is the result begun.
     if (calibrated_) summary_.experts = calibrated_->Run(provenance_, config_text_, progress);
     QuantizedCheckpointWriter out(path, provenance_);
-    out.AddFile("config.json", config_text_);
-    for (const char* name : kTokenizerFiles) {
-      if (const auto text = CheckpointText(model_, name)) out.AddFile(name, *text);
-    }
+    AddTextFiles(model_, config_text_, out);
     for (const auto& [place, clips] : KeptClips(plan_.clips())) out.AddClips(place, clips);
     for (const std::string& name : files_.names()) AddOutsideLayers(name, out);
     for (int layer = 0; layer < config_.layers; ++layer) {

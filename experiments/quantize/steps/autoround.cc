@@ -7,7 +7,6 @@
 #include <set>
 
 #include "experiments/model/planned_linear.h"
-#include "experiments/quantize/steps/step_options.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/significance/draws.h"
 #include "quant/algorithms/round_to_nearest.h"
@@ -209,10 +208,6 @@ static Step ReadAutoRound(std::string_view text) {
               "alone, or signround+quantease"};
 }
 
-const StepKind kAutoRoundStep{.name = "autoround",
-                              .place = StepPlace::kCodes,
-                              .usage = "autoround[:STEPS[:SEED]]",
-                              .help = "autoround[:STEPS[:SEED]]",
-                              .read = ReadAutoRound};
+const StepKind kAutoRoundStep{"autoround", StepPlace::kCodes, ReadAutoRound, "[:STEPS[:SEED]]"};
 
 }  // namespace tare

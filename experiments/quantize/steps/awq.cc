@@ -7,8 +7,8 @@
 
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/resolved_plan.h"
+#include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/job.h"
-#include "experiments/quantize/scaled_input.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/text/grammar.h"
 #include "quant/algorithms/awq.h"
@@ -194,18 +194,16 @@ static EquivalentWeights ScaledWeights(const WeightsToChange& w) {
   return Smoothed(w.files, w.config, AwqScalingOf(model, text.sequences, w.job.plan, w.progress));
 }
 
-const StepKind kAwqStep{.name = "awq",
-                        .place = StepPlace::kWeights,
-                        .usage = "awq",
-                        .help = "awq (equivalent weights, clipped ranges)",
-                        .takes_options = false,
-                        .read = [](std::string_view) -> Step {
-                          return {.text = "awq",
-                                  .change = ScaledWeights,
-                                  .on_input = ClippedRanges,
-                                  .reads_text = true,
-                                  .reads_plan = true,
-                                  .check = CheckAwq};
-                        }};
+static Step ReadAwq(std::string_view) {
+  return {.text = "awq",
+          .change = ScaledWeights,
+          .on_input = ClippedRanges,
+          .reads_text = true,
+          .reads_plan = true,
+          .check = CheckAwq};
+}
+
+const StepKind kAwqStep{
+    .name = "awq", .place = StepPlace::kWeights, .read = ReadAwq, .help = "awq (equivalent weights, clipped ranges)"};
 
 }  // namespace tare

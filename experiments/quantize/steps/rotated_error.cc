@@ -6,7 +6,7 @@
 #include <span>
 
 #include "experiments/model/sites_of_model.h"
-#include "experiments/quantize/scaled_input.h"
+#include "experiments/quantize/equivalent_weights.h"
 #include "experiments/text/grammar.h"
 #include "quant/algorithms/error_growth.h"
 #include "quant/algorithms/output_error.h"

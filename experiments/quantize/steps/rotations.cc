@@ -2,7 +2,6 @@
 #include "experiments/quantize/steps/rotations.h"
 
 #include "experiments/quantize/job.h"
-#include "experiments/quantize/steps/step_options.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/cayley.h"
 #include "quant/base/formatted.h"
@@ -78,16 +77,9 @@ static Step ReadCayley(std::string_view step) {
           .check = CheckRotatedError};
 }
 
-const StepKind kHadamardStep{.name = "hadamard",
-                             .place = StepPlace::kWeights,
-                             .usage = "hadamard[:SEED]",
-                             .help = "hadamard[:SEED]",
-                             .read = ReadHadamard};
+const StepKind kHadamardStep{"hadamard", StepPlace::kWeights, ReadHadamard, "[:SEED]"};
 
-const StepKind kCayleyStep{.name = "cayley",
-                           .place = StepPlace::kWeights,
-                           .usage = "cayley[:STEPS[:SEED]]",
-                           .help = "cayley[:STEPS[:SEED]] (rotations learned after it)",
-                           .read = ReadCayley};
+const StepKind kCayleyStep{"cayley", StepPlace::kWeights, ReadCayley, "[:STEPS[:SEED]]",
+                           "cayley[:STEPS[:SEED]] (rotations learned after it)"};
 
 }  // namespace tare

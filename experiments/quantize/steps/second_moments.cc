@@ -12,7 +12,6 @@
 #include <memory>
 
 #include "experiments/plan/rule_checks.h"
-#include "experiments/quantize/steps/step_options.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/asymmetric_target.h"
 #include "quant/algorithms/gptq.h"
@@ -125,37 +124,22 @@ Step ReadQuantEase(std::string_view) {
 
 const StepKind kNearestStep{.name = "rtn",
                             .place = StepPlace::kCodes,
-                            .usage = "rtn",
-                            .help = "rtn (round to nearest; after awq if no other)",
-                            .takes_options = false,
-                            .read = [](std::string_view) { return *QuantizeMethod().codes; }};
+                            .read = [](std::string_view) { return *QuantizeMethod().codes; },
+                            .help = "rtn (round to nearest; after awq if no other)"};
 
-const StepKind kGptqStep{.name = "gptq",
-                         .place = StepPlace::kCodes,
-                         .usage = "gptq[:DAMPING][:stored|:moved]",
-                         .help = "gptq",
-                         .read = ReadGptq};
+const StepKind kGptqStep{"gptq", StepPlace::kCodes, ReadGptq, "[:DAMPING][:stored|:moved]", "gptq"};
 
 const StepKind kGptaqStep{.name = "gptaq",
                           .place = StepPlace::kCodes,
-                          .usage = "gptaq likewise",
+                          .read = ReadGptaq,
+                          .options = " likewise",
                           .help =
                               "gptaq (gptq:0.05: another damping than 0.01; gptq:stored: inputs as stored instead "
                               "of by falling mean square; gptq:moved: as stored, and each group's scale from its "
-                              "weights as rounding has moved them)",
-                          .read = ReadGptaq};
+                              "weights as rounding has moved them)"};
 
-const StepKind kSignRoundStep{.name = "signround",
-                              .place = StepPlace::kCodes,
-                              .usage = "signround[:STEPS]",
-                              .help = "signround[:STEPS]",
-                              .read = ReadSignRound};
+const StepKind kSignRoundStep{"signround", StepPlace::kCodes, ReadSignRound, "[:STEPS]"};
 
-const StepKind kQuantEaseStep{.name = "quantease",
-                              .place = StepPlace::kBetterCodes,
-                              .usage = "quantease",
-                              .help = "quantease",
-                              .takes_options = false,
-                              .read = ReadQuantEase};
+const StepKind kQuantEaseStep{"quantease", StepPlace::kBetterCodes, ReadQuantEase};
 
 }  // namespace tare

@@ -8,9 +8,8 @@
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/plan/static_source.h"
+#include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/job.h"
-#include "experiments/quantize/scaled_input.h"
-#include "experiments/quantize/steps/step_options.h"
 #include "experiments/quantize/steps/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/smoothquant.h"
@@ -285,10 +284,7 @@ static Step ReadSmoothQuant(std::string_view step) {
           .without_text = "--stats S.h5 and smoothquant:0.5"};
 }
 
-const StepKind kSmoothQuantStep{.name = "smoothquant",
-                                .place = StepPlace::kWeights,
-                                .usage = "smoothquant[:ALPHA]",
-                                .help = "smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, no codes)",
-                                .read = ReadSmoothQuant};
+const StepKind kSmoothQuantStep{"smoothquant", StepPlace::kWeights, ReadSmoothQuant, "[:ALPHA]",
+                                "smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, no codes)"};
 
 }  // namespace tare

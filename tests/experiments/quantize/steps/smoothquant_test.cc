@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "experiments/model/family.h"
-#include "experiments/quantize/scaled_input.h"
+#include "experiments/quantize/equivalent_weights.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
