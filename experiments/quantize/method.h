@@ -51,15 +51,14 @@ struct WeightsToChange {
 // What is known of an input that several weights multiply, in the model rounded so far.
 class SharedInput {
  public:
-  // together: the most inputs that share a code in any of the weights. rotation: of the weights' rules, all alike;
-  // null: none.
-  SharedInput(const SecondMoments& of, int64_t together, const Hadamard* rotation, std::string where)
-      : moments(of), together(together), where(std::move(where)), rotation_(rotation) {}
+  // rotation: of the weights' rules, all alike; null: none.
+  SharedInput(const SecondMoments& of, int64_t most_together, const Hadamard* rotation, std::string name)
+      : moments(of), together(most_together), where(std::move(name)), rotation_(rotation) {}
 
   // Sums of x x^T over the calibration's tokens; of a step that compares with the stored model, also how the stored
   // model's inputs differ.
   const SecondMoments& moments;
-  const int64_t together;
+  const int64_t together;   // the most of them that share a code in any of the weights
   const std::string where;  // before messages
 
   // R^T H R [in, in] of moments.values H, for weights that their rules rotate by R; else H.
