@@ -13,33 +13,32 @@
 namespace tare {
 namespace {
 
-Model& Shown(Model& model, const std::shared_ptr<const Images>& images) {
-  if (images != nullptr) model.Show(images);
+Model& Shown(Model& model, const CalibrationWindows& text) {
+  model.Show(text.images);
   return model;
 }
 
 }  // namespace
 
 struct CalibratedLayers::Stored {
-  Stored(const std::filesystem::path& path, const std::vector<ScoredSequence>& text,
-         const std::shared_ptr<const Images>& images)
-      : model(path, WeightReading::kKnown), pass(Shown(model, images), text) {}
+  Stored(const std::filesystem::path& path, const CalibrationWindows& text)
+      : model(path, WeightReading::kKnown), pass(Shown(model, text), text.sequences) {}
 
   Model model;
   CalibrationPass pass;
 };
 
-CalibratedLayers::CalibratedLayers(const QuantizeJob& job, const std::filesystem::path& model, WeightReading reading,
-                                   const LayerMatrices& matrices, LayerParts& parts)
-    : method_(job.method),
+CalibratedLayers::CalibratedLayers(const QuantizeMethod& method, const std::filesystem::path& model,
+                                   WeightReading reading, const CalibrationWindows& text, const LayerMatrices& matrices,
+                                   LayerParts& parts)
+    : method_(method),
       matrices_(matrices),
       config_(matrices.config()),
       parts_(parts),
       model_(model, reading),
-      text_(CutCalibration(job.calibration, model_, job.windows)),
-      calibration_(model_, text_.sequences) {
-  NoticeFewTokens(text_, config_);
-  if (method_.ComparesWithStored()) stored_ = std::make_unique<Stored>(model, text_.sequences, model_.images());
+      calibration_(Shown(model_, text), text.sequences) {
+  NoticeFewTokens(text, config_);
+  if (method_.ComparesWithStored()) stored_ = std::make_unique<Stored>(model, text);
 }
 CalibratedLayers::~CalibratedLayers() = default;
 

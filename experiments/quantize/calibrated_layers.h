@@ -20,13 +20,11 @@ namespace tare {
 
 class CalibratedLayers {
  public:
-  // Opens the checkpoint at `model`, of which `matrices` are, and reads the job's calibration texts. reading: whether
-  // the checkpoint's bytes are known. matrices and parts must outlive this.
-  CalibratedLayers(const QuantizeJob& job, const std::filesystem::path& model, WeightReading reading,
-                   const LayerMatrices& matrices, LayerParts& parts);
+  // Opens the checkpoint at `model`, of which `matrices` are. reading: whether its bytes are known. text, matrices and
+  // parts must outlive this.
+  CalibratedLayers(const QuantizeMethod& method, const std::filesystem::path& model, WeightReading reading,
+                   const CalibrationWindows& text, const LayerMatrices& matrices, LayerParts& parts);
   ~CalibratedLayers();
-
-  const CalibrationWindows& text() const { return text_; }
 
   // Rounds every layer that is no part of the job yet. `provenance` is the job's, config_text the model's config.json.
   // Returns how many tokens reached the experts of each layer that has some.
@@ -63,7 +61,6 @@ class CalibratedLayers {
   const ModelConfig& config_;
   LayerParts& parts_;
   Model model_;  // its layers become codes one by one
-  CalibrationWindows text_;
   CalibrationPass calibration_;
   std::unique_ptr<Stored> stored_;  // the model as stored, where the method compares with it
   std::vector<ReachedExperts> reached_;

@@ -16,6 +16,7 @@
 #include "experiments/passes/progress.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
+#include "experiments/quantize/calibration/calibration_texts.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/file/checkpoint.h"
 #include "quant/plan/plan.h"
@@ -41,7 +42,8 @@ struct StepKind {
 
 // What a step that changes weights is given.
 struct WeightsToChange {
-  const QuantizeJob& job;  // its model, texts and plan
+  const QuantizeJob& job;
+  const CalibrationWindows& text;  // of the job, if the step reads one
   const Checkpoint& files;
   const ModelConfig& config;
   std::filesystem::path out;  // where the changed weights will be written; a step may put files of its own beside it

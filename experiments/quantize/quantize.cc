@@ -57,29 +57,30 @@ void CheckJob(const QuantizeJob& job) {
     Fail("quantize: --stats is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
 }
 
-// What the step for weights sees of the calibration texts; empty if it sees none.
+// What the steps see of the calibration texts; empty if they see none.
 CalibrationWindows SeenTexts(const QuantizeJob& job, const ModelConfig& config) {
-  if (!job.method.weights || !job.method.weights->reads_text || !job.statistics.empty()) return {};
+  const bool changes = job.method.weights && job.method.weights->reads_text && job.statistics.empty();
+  if (!changes && !job.method.RoundsByCalibration()) return {};
   return CutCalibration(job.calibration, job.model, config, job.windows);
 }
 
 // The data that the step for weights used.
-std::string SeenByChange(const QuantizeJob& job, const CalibrationWindows& seen) {
+std::string SeenByChange(const QuantizeJob& job, const CalibrationWindows& text) {
   const Step& change = *job.method.weights;
   if (!change.reads_text) return "";
   if (!job.statistics.empty()) return Formatted("statistics sha256 {}", Sha256OfFile(job.statistics));
-  return change.reads_plan ? Formatted("{} for {}", seen.provenance, job.plan.canonical()) : seen.provenance;
+  return change.reads_plan ? Formatted("{} for {}", text.provenance, job.plan.canonical()) : text.provenance;
 }
 
 // Makes the checkpoint with equivalent weights; an existing one is from an earlier run of the same job.
-void Prepare(const QuantizeJob& job, const ModelFiles& model, const fs::path& out, const CalibrationWindows& seen,
+void Prepare(const QuantizeJob& job, const ModelFiles& model, const fs::path& out, const CalibrationWindows& text,
              const Progress& progress) {
   const Step& change = *job.method.weights;
   Provenance provenance = ProvenanceOf(model.files, job.model, job.model_sha256);
   const Plan nothing = Plan::Parse("");
   provenance.plan = nothing.canonical();
   provenance.plan_hash = nothing.hash();
-  AddStep(provenance, change.text, SeenByChange(job, seen));
+  AddStep(provenance, change.text, SeenByChange(job, text));
   if (job.resume && fs::exists(out)) {
     const bool unties = change.turns_stream && model.config.tied_embeddings;
     const QuantizedCheckpoint prepared(out);
@@ -87,13 +88,13 @@ void Prepare(const QuantizeJob& job, const ModelFiles& model, const fs::path& ou
     prepared.Verify();
     return;
   }
-  WriteEquivalent(model.files, job.model, change.change({job, model.files, model.config, out, progress}), provenance,
-                  out, progress);
+  WriteEquivalent(model.files, job.model, change.change({job, text, model.files, model.config, out, progress}),
+                  provenance, out, progress);
 }
 
-QuantizeSummary RoundInParts(const QuantizeJob& job, const ModelFiles& model, LayerParts& parts,
-                             const Progress& progress) try {
-  return RoundLayers(job, model, &parts, progress);
+QuantizeSummary RoundInParts(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text,
+                             LayerParts& parts, const Progress& progress) try {
+  return RoundLayers(job, model, text, &parts, progress);
 } catch (const Error& error) {
   if (!StopRequested() || parts.Layers() == 0) throw;
   Fail("{}; {} keeps {}, and the same command with --resume continues", error.what(), parts.folder().string(),
@@ -118,26 +119,26 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   }  // of the shapes that config.json says, or refused
   job.model_sha256 = ReadWhole(job.model, progress);
   SplitFused(model.config, model.files);
-  const CalibrationWindows seen = SeenTexts(job, model.config);
+  const CalibrationWindows text = SeenTexts(job, model.config);
   if (!method.codes) {
-    Prepare(job, model, job.out, seen, progress);
-    return {.bytes_before = bytes_before, .bytes_after = Checkpoint(job.out).total_bytes(), .calibration = seen.files};
+    Prepare(job, model, job.out, text, progress);
+    return {.bytes_before = bytes_before, .bytes_after = Checkpoint(job.out).total_bytes(), .calibration = text.files};
   }
   ModelConfig rounded = model.config;
   if (method.weights && method.weights->turns_stream) rounded.tied_embeddings = false;
   CheckRounding(job, model.files, rounded);
   if (!method.weights && !method.RoundsByCalibration())
-    return RoundLayers(job, model, nullptr, progress);  // seconds: nothing worth keeping
+    return RoundLayers(job, model, text, nullptr, progress);  // seconds: nothing worth keeping
   LayerParts parts(job.parts.empty() ? fs::path(job.out.string() + ".parts") : job.parts,
                    job.resume ? EarlierParts::kTakenUp : EarlierParts::kDeleted);
   if (method.weights) {
     const fs::path prepared = parts.Prepared();
-    Prepare(job, model, prepared, seen, progress);
+    Prepare(job, model, prepared, text, progress);
     model = {prepared, rounded, OpenSplit(prepared, rounded)};
   }
-  QuantizeSummary summary = RoundInParts(job, model, parts, progress);
+  QuantizeSummary summary = RoundInParts(job, model, text, parts, progress);
   summary.bytes_before = bytes_before;
-  if (summary.calibration.empty()) summary.calibration = seen.files;
+  summary.calibration = text.files;
   parts.Remove();
   return summary;
 }

@@ -24,7 +24,7 @@ namespace {
 
 class Job {
  public:
-  Job(const QuantizeJob& job, const ModelFiles& model, LayerParts* parts)
+  Job(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text, LayerParts* parts)
       : model_(model.path),
         config_text_(ModelConfigText(model_).value_or("")),
         config_(model.config),
@@ -42,10 +42,10 @@ class Job {
     }
     if (job.method.RoundsByCalibration()) {
       const bool known = model_ == job.model && !job.model_sha256.empty();
-      calibrated_.emplace(job, model_, known ? WeightReading::kKnown : WeightReading::kWhole, matrices_, *parts);
+      calibrated_.emplace(job.method, model_, known ? WeightReading::kKnown : WeightReading::kWhole, text, matrices_,
+                          *parts);
     }
-    AddStep(provenance_, job.method.RoundingText(), calibrated_ ? calibrated_->text().provenance : "");
-    if (calibrated_) summary_.calibration = calibrated_->text().files;
+    AddStep(provenance_, job.method.RoundingText(), calibrated_ ? text.provenance : "");
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
@@ -144,9 +144,9 @@ class Job {
 
 }  // namespace
 
-QuantizeSummary RoundLayers(const QuantizeJob& job, const ModelFiles& model, LayerParts* parts,
-                            const Progress& progress) {
-  return Job(job, model, parts).Run(job.out, progress);
+QuantizeSummary RoundLayers(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text,
+                            LayerParts* parts, const Progress& progress) {
+  return Job(job, model, text, parts).Run(job.out, progress);
 }
 
 }  // namespace tare

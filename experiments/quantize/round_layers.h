@@ -8,9 +8,9 @@
 
 namespace tare {
 
-// model: the job's, or what was made from it. Finished layers are kept in `parts` and read from there; null: they are
+// model: the job's, or what was made from it; text: what a calibrated method sees. Finished layers are kept in `parts` and read from there; null: they are
 // not kept.
-QuantizeSummary RoundLayers(const QuantizeJob& job, const ModelFiles& model, LayerParts* parts,
-                            const Progress& progress);
+QuantizeSummary RoundLayers(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text,
+                            LayerParts* parts, const Progress& progress);
 
 }  // namespace tare

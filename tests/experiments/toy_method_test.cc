@@ -99,7 +99,7 @@ TEST_F(ToyMethodTest, RoundsEachMatrixByItsInput) {
   const QuantizedCheckpoint file(folder_ / "g.h5");
   EXPECT_EQ(file.provenance().method, "prune:0.8");
   Model model(kModel);
-  CalibrationPass calibration(model, CutCalibration(folder_ / "ids.h5", model, {}).sequences);
+  CalibrationPass calibration(model, CutCalibration(folder_ / "ids.h5", kModel, model.config(), {}).sequences);
   const std::vector<bool> pruned = Pruned(calibration.MomentsOf(0, Site::kQProjIn), 0.8);
   const WeightMatrix& q = model.layers()[0].q.weight;
   std::vector<float> w(static_cast<size_t>(q.out * q.in));

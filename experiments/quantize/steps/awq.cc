@@ -189,9 +189,9 @@ static InputRounding ClippedRanges(SharedInput& input) {
 
 static EquivalentWeights ScaledWeights(const WeightsToChange& w) {
   Model model(w.job.model, WeightReading::kKnown);
-  const CalibrationWindows text = CutCalibration(w.job.calibration, model, w.job.windows);
-  NoticeFewTokens(text, w.config);
-  return Smoothed(w.files, w.config, AwqScalingOf(model, text.sequences, w.job.plan, w.progress));
+  model.Show(w.text.images);
+  NoticeFewTokens(w.text, w.config);
+  return Smoothed(w.files, w.config, AwqScalingOf(model, w.text.sequences, w.job.plan, w.progress));
 }
 
 static Step ReadAwq(std::string_view) {

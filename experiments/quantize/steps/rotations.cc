@@ -48,9 +48,9 @@ static LearnedRotations LearnedTurns(const WeightsToChange& w, StepsAndSeed opti
   const std::filesystem::path begun = passing.path() / "start.h5";
   WriteEquivalent(w.files, w.job.model, Rotated(w.files, w.config, options.seed), {.plan = "f32"}, begun, w.progress);
   Model model(begun, WeightReading::kKnown);
-  const CalibrationWindows text = CutCalibration(w.job.calibration, model, w.job.windows);
-  NoticeFewTokens(text, model.config());
-  RotatedError error(model, text.sequences, w.job.plan, w.progress);
+  model.Show(w.text.images);
+  NoticeFewTokens(w.text, w.config);
+  RotatedError error(model, w.text.sequences, w.job.plan, w.progress);
   std::vector<std::vector<double>> turns = LearnRotation(error, options.steps, w.progress).rotations;
   LearnedRotations learned{.stream = std::move(turns.front())};
   learned.values.assign(std::make_move_iterator(turns.begin() + 1), std::make_move_iterator(turns.end()));

@@ -268,8 +268,8 @@ static EquivalentWeights SmoothedWeights(const WeightsToChange& w, std::optional
     const auto seen = ReadStatisticsOf(w.job.statistics, w.files.ContentHash(), w.files.ConfigHash());
     return Smoothed(w.files, w.config, SmoothingOf(model, *seen, *alpha));
   }
-  const CalibrationWindows text = CutCalibration(w.job.calibration, model, w.job.windows);
-  return Smoothed(w.files, w.config, SmoothingOf(model, text.sequences, w.job.plan, alpha, w.progress));
+  model.Show(w.text.images);
+  return Smoothed(w.files, w.config, SmoothingOf(model, w.text.sequences, w.job.plan, alpha, w.progress));
 }
 
 static Step ReadSmoothQuant(std::string_view step) {

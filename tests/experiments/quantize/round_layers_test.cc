@@ -29,7 +29,7 @@ TEST(RoundLayers, TheSummaryIsOfTheMatricesThatWereRounded) {
     const ModelConfig config = LoadConfig(job.model);
     const ModelFiles files{job.model, config, OpenSplit(job.model, config)};
     const QuantizeSummary summary =
-        RoundLayers(job, files, nullptr, [&](int64_t now, int64_t, const char*) { done = now; });
+        RoundLayers(job, files, {}, nullptr, [&](int64_t now, int64_t, const char*) { done = now; });
     EXPECT_GT(done, 0);
     EXPECT_EQ(QuantizedCheckpoint(job.out).provenance().plan, job.plan.canonical());
     EXPECT_EQ(std::ssize(QuantizedCheckpoint(job.out).matrices()), summary.matrices);
