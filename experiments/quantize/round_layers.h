@@ -8,8 +8,8 @@
 
 namespace tare {
 
-// model: the job's, or what was made from it; text: what a calibrated method sees. Finished layers are kept in `parts` and read from there; null: they are
-// not kept.
+// model: the job's, or what was made from it; text: what a calibrated method sees. Finished layers are kept in `parts`
+// and read from there; null: they are not kept.
 QuantizeSummary RoundLayers(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text,
                             LayerParts* parts, const Progress& progress);
 
