@@ -6,13 +6,6 @@
 
 namespace tare {
 
-StepKinds AllSteps() {
-  static constexpr const StepKind* kSteps[] = {&kHadamardStep,  &kCayleyStep,   &kSmoothQuantStep, &kAwqStep,
-                                               &kNearestStep,   &kGptqStep,     &kGptaqStep,       &kSignRoundStep,
-                                               &kAutoRoundStep, &kQuantEaseStep};
-  return kSteps;
-}
-
 int StepsOption(std::string_view step, int otherwise) {
   constexpr std::string_view kExpected = "1 to 10000 steps";
   const int steps = NumberOption<int>(step, kExpected).value_or(otherwise);

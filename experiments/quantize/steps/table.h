@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of the steps of `tare quantize --method`, each defined in the source that is named beside it, and what
-// their parsers share. table.cc lists the records.
+// The records of the steps of `tare quantize --method`, each defined in the source that is named beside it; and what
+// their parsers share.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,10 @@ extern const StepKind kNearestStep, kGptqStep, kGptaqStep, kSignRoundStep, kQuan
 // autoround.cc
 extern const StepKind kAutoRoundStep;
 
-StepKinds AllSteps();
+inline constexpr const StepKind* kAllSteps[] = {&kHadamardStep,  &kCayleyStep,   &kSmoothQuantStep, &kAwqStep,
+                                                &kNearestStep,   &kGptqStep,     &kGptaqStep,       &kSignRoundStep,
+                                                &kAutoRoundStep, &kQuantEaseStep};
+inline StepKinds AllSteps() { return kAllSteps; }
 
 // Of all steps.
 inline QuantizeMethod ParseMethod(std::string_view text) { return ParseMethod(text, AllSteps()); }
