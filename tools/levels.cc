@@ -46,7 +46,8 @@ void Run(const LevelsArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.out, options.json});
   const Plan plan = Plan::Parse(options.plan);
   Model model(options.model, options.machine.Apply());
-  const CalibrationWindows windows = CutCalibration(texts, model, options.windows);
+  const CalibrationWindows windows = CutCalibration(texts, model.folder(), model.config(), options.windows);
+  model.Show(windows.images);
   ProgressLine line("levels");
   const LearnedLevels learned = LearnLevels(model, plan, windows.sequences, line.Callback());
   const Table table = TableOfLevels(learned);

@@ -11,6 +11,7 @@
 #include "experiments/export/hugging_face.h"
 #include "experiments/model/config.h"
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -39,7 +40,7 @@ struct QuantizeArguments {
 // What is wrong with a method; empty if it is valid. Reported as wrong usage, not as a failure.
 std::string IsMethod(const std::string& text) {
   try {
-    QuantizeMethod::Parse(text);
+    ParseMethod(text);
     return "";
   } catch (const Error& error) {
     const std::string what = error.what();
@@ -95,7 +96,7 @@ int64_t WriteCompressed(const QuantizeJob& job, const fs::path& folder, Made& ma
 Made MadeBy(const QuantizeJob& job, const std::string& format, const Progress& progress) {
   if (format == kDequantized) return QuantizeToFolder(job, progress, WriteDequantized);
   if (format != kCompressed) return {Quantize(job, progress), ""};
-  if (job.method.rounding == QuantizeMethod::Rounding::kNone)
+  if (!job.method.codes)
     FailUsage("--format {}: got a method without codes, expected one with; try {}+rtn", kCompressed,
               job.method.EquivalentText());
   CheckCompressed(job.plan, LoadConfig(job.model));
@@ -170,7 +171,7 @@ void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made
 }
 
 void Run(const CLI::App& command, const QuantizeArguments& options) {
-  const QuantizeMethod method = QuantizeMethod::Parse(options.method);
+  const QuantizeMethod method = ParseMethod(options.method);
   RequireEffect(command, method.TakesCalibration(), {"--calibrate"}, "a method that needs a calibration text");
   const bool calibrates = !options.calibrate.empty();
   RequireEffect(command, calibrates, {"--window", "--tokens", "--limit", "--from", "--cut"}, "--calibrate");
@@ -219,22 +220,11 @@ void AddQuantize(CLI::App& app) {
                    "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., or a preset: int8 int6 int4; rules "
                    "for activations are stored for later runs of the model")
       ->transform(WithGridFiles);
-  command
-      ->add_option(
-          "--method", options->method,
-          "steps joined by +: hadamard[:SEED], cayley[:STEPS[:SEED]] (rotations learned after it), "
-          "smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, no codes) or awq (equivalent weights, clipped "
-          "ranges), then rtn (round to nearest; after awq if no other), gptq, gptaq (gptq:0.05: another damping than "
-          "0.01; gptq:stored: inputs as stored instead of by falling mean square; gptq:moved: as stored, and each "
-          "group's scale from its weights as rounding has moved them), signround[:STEPS] or "
-          "autoround[:STEPS[:SEED]], then quantease")
-      ->check(IsMethod)
-      ->capture_default_str();
-  command->add_option(
-      "--calibrate", options->calibrate,
-      "calibration text or ids for cayley, smoothquant, awq, gptq, gptaq, signround, autoround and quantease; not the "
-      "text that is evaluated. DOCUMENTS.jsonl: no window reaches over a document's end. a.txt:2,b.jsonl:1: of the "
-      "tokens, two of the first for each one of the second");
+  command->add_option("--method", options->method, MethodHelp(AllSteps()))->check(IsMethod)->capture_default_str();
+  command->add_option("--calibrate", options->calibrate,
+                      "calibration text or ids for " + StepsWithText(AllSteps()) +
+                          "; not the text that is evaluated. DOCUMENTS.jsonl: no window reaches over a document's end. "
+                          "a.txt:2,b.jsonl:1: of the tokens, two of the first for each one of the second");
   command
       ->add_option("--cut", options->cut,
                    "i/n, for example 0/5: calibrate on this one of n equal cuts of each text; tare sweep of the "

@@ -110,8 +110,7 @@ class Folder {
       if (too_wide_.contains(name)) ++summary.too_wide;
       if (rounded_.contains(name) && !too_wide_.contains(name)) ++summary.rounded[tensor.dtype];
     }
-    WriteSafetensors(path, std::move(tensors),
-                     {{"format", "pt"}, {"tare.plan", p.plan}, {"tare.method", p.method}, {"tare.source", p.source}});
+    WriteSafetensors(path, std::move(tensors), TensorMetadata(p));
     return summary;
   }
 
@@ -139,18 +138,33 @@ std::vector<std::string> ExportedFiles() {
   return names;
 }
 
-ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
-                                const std::filesystem::path& folder) {
-  const QuantizedCheckpoint file(quantized);
-  if (LoadConfig(quantized).experts > 0)
-    Fail("{}: got a model with experts, expected one without: tensors of all experts are not put together again",
-         quantized.string());
-  const auto open = OpenFolder::Make(folder);
-  if (open == nullptr) Fail("{}: cannot be created: {}; try another folder", folder.string(), std::strerror(errno));
-  for (const std::string& name : ExportedFiles()) {
+void MakeFolder(const std::filesystem::path& folder, const std::vector<std::string>& files) {
+  if (OpenFolder::Make(folder) == nullptr)
+    Fail("{}: cannot be created: {}; try another folder", folder.string(), std::strerror(errno));
+  for (const std::string& name : files) {
     if (std::filesystem::exists(folder / name))
       Fail("{}: exists already and would be overwritten; try another folder", (folder / name).string());
   }
+}
+
+void CopyTokenizer(const std::filesystem::path& model, const std::filesystem::path& folder) {
+  for (const char* name : kTokenizerFiles) {
+    if (const auto text = CheckpointText(model, name)) WriteFileAtomically(folder / name, *text);
+  }
+}
+
+std::map<std::string, std::string> TensorMetadata(const Provenance& p) {
+  return {{"format", "pt"}, {"tare.plan", p.plan}, {"tare.method", p.method}, {"tare.source", p.source}};
+}
+
+ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
+                                const std::filesystem::path& folder) {
+  const QuantizedCheckpoint file(quantized);
+  const ModelConfig config = LoadConfig(quantized);
+  if (config.experts > 0)
+    Fail("{}: got a model with experts, expected one without: tensors of all experts are not put together again",
+         quantized.string());
+  MakeFolder(folder, ExportedFiles());
   const Checkpoint from = OpenSplit(source, LoadConfig(source));
   Folder out(from);
   for (const auto& [name, tensor] : file.tensors()) {
@@ -164,11 +178,9 @@ ExportSummary ExportDequantized(const std::filesystem::path& quantized, const st
     out.AddFloats(name, {m.out, m.in}, Dequantized(m, Formatted("{}: '{}'", quantized.string(), name)));
     file.Release(name);
   }
-  for (const FusedTensor& fused : FusedTensors(LoadConfig(quantized))) out.Join(fused);
+  for (const FusedTensor& fused : FusedTensors(config)) out.Join(fused);
   const ExportSummary summary = out.Write(folder / "model.safetensors", file.provenance());
-  for (const char* name : kTokenizerFiles) {
-    if (const auto text = file.File(name)) WriteFileAtomically(folder / name, *text);
-  }
+  CopyTokenizer(quantized, folder);
   if (const auto text = file.File("config.json")) WriteFileAtomically(folder / "config.json", *text);
   return summary;
 }

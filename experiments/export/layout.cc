@@ -2,11 +2,11 @@
 #include "experiments/export/layout.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <vector>
 
+#include "experiments/export/hugging_face.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/provenance.h"
@@ -17,7 +17,6 @@
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/open_folder.h"
 #include "quant/file/strict_json.h"
 
 #include <nlohmann/json.hpp>
@@ -261,12 +260,9 @@ ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::strin
   CheckSays(model, target, where);
   Writer writer(model, target, where);
   writer.AddAll();
-  const auto open = OpenFolder::Make(folder);
-  if (open == nullptr) Fail("{}: cannot be created: {}; try another folder", folder.string(), std::strerror(errno));
+  MakeFolder(folder, {});
   const ConvertSummary summary = writer.Write(folder / "model.safetensors", progress);
-  for (const char* name : kTokenizerFiles) {
-    if (const auto file = CheckpointText(path, name)) WriteFileAtomically(folder / name, *file);
-  }
+  CopyTokenizer(path, folder);
   WriteFileAtomically(folder / "config.json", text);
   return summary;
 }

@@ -81,7 +81,7 @@ InputEmbedding::InputEmbedding(Weights& weights, const ModelConfig& c) : config_
 }
 
 void InputEmbedding::Show(std::shared_ptr<const Images> images) {
-  TARE_CHECK(config_.SeesImages());
+  TARE_CHECK(images == nullptr || config_.SeesImages());
   images_ = std::move(images);
 }
 

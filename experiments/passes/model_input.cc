@@ -4,7 +4,6 @@
 #include "quant/file/sha256.h"
 
 namespace tare {
-namespace {
 
 TokenInput IdsOf(const Images& images, const std::filesystem::path& path) {
   TokenInput input;
@@ -14,8 +13,6 @@ TokenInput IdsOf(const Images& images, const std::filesystem::path& path) {
   for (int64_t i = 0; i < images.size(); ++i) input.sequences.push_back(images.Sequence(i));
   return input;
 }
-
-}  // namespace
 
 TokenInput LoadModelInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
                           const ModelConfig& config, const TextPart& part) {

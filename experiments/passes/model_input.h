@@ -7,6 +7,9 @@
 
 namespace tare {
 
+// Of a vision tower's images, which are in the file at `path`.
+TokenInput IdsOf(const Images& images, const std::filesystem::path& path);
+
 // The ids alone, without a model to run them. part: of a text.
 TokenInput LoadModelInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
                           const ModelConfig& config, const TextPart& part = {});

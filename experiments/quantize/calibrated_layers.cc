@@ -7,40 +7,38 @@
 
 #include "experiments/model/model.h"
 #include "experiments/quantize/calibrated_rounding.h"
-#include "experiments/quantize/learned_layer.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 
 namespace tare {
 namespace {
 
-Model& Shown(Model& model, const std::shared_ptr<const Images>& images) {
-  if (images != nullptr) model.Show(images);
+Model& Shown(Model& model, const CalibrationWindows& text) {
+  model.Show(text.images);
   return model;
 }
 
 }  // namespace
 
 struct CalibratedLayers::Stored {
-  Stored(const std::filesystem::path& path, const std::vector<ScoredSequence>& text,
-         const std::shared_ptr<const Images>& images)
-      : model(path, WeightReading::kKnown), pass(Shown(model, images), text) {}
+  Stored(const std::filesystem::path& path, const CalibrationWindows& text)
+      : model(path, WeightReading::kKnown), pass(Shown(model, text), text.sequences) {}
 
   Model model;
   CalibrationPass pass;
 };
 
-CalibratedLayers::CalibratedLayers(const QuantizeJob& job, const std::filesystem::path& model, WeightReading reading,
-                                   const LayerMatrices& matrices, LayerParts& parts)
-    : method_(job.method),
+CalibratedLayers::CalibratedLayers(const QuantizeMethod& method, const std::filesystem::path& model,
+                                   WeightReading reading, const CalibrationWindows& text, const LayerMatrices& matrices,
+                                   LayerParts& parts)
+    : method_(method),
       matrices_(matrices),
       config_(matrices.config()),
       parts_(parts),
       model_(model, reading),
-      text_(CutCalibration(job.calibration, model_, job.windows)),
-      calibration_(model_, text_.sequences) {
-  NoticeFewTokens(text_, config_);
-  if (method_.ComparesWithStored()) stored_ = std::make_unique<Stored>(model, text_.sequences, model_.images());
+      calibration_(Shown(model_, text), text.sequences) {
+  NoticeFewTokens(text, config_);
+  if (method_.ComparesWithStored()) stored_ = std::make_unique<Stored>(model, text);
 }
 CalibratedLayers::~CalibratedLayers() = default;
 
@@ -67,19 +65,19 @@ std::vector<ReachedExperts> CalibratedLayers::Run(const Provenance& provenance, 
 // How many batches pass a layer, or a part of it.
 int64_t CalibratedLayers::BatchesOf(int layer) const {
   const auto batches = static_cast<int64_t>(calibration_.batches());
-  return batches * PassesOf(layer) + (Learns() && LearnsIn(layer) ? BatchesOfLearning() : 0);
+  return batches * PassesOf(layer) + (RoundsTogetherIn(layer) ? BatchesTogether() : 0);
 }
 
-int64_t CalibratedLayers::BatchesOfLearning() const {
+int64_t CalibratedLayers::BatchesTogether() const {
   std::vector<int64_t> tokens;
   for (size_t i = 0; i < calibration_.batches(); ++i) tokens.push_back(calibration_.batch(i).Rows());
-  return LearningBatches(tokens, method_.learning_steps, method_.learning_seed);
+  return Together()->batches(tokens);
 }
 
 // How often the whole calibration passes it, in the rounded model and in the stored one.
 int64_t CalibratedLayers::PassesOf(int layer) const {
   int64_t passes = (Advances(layer) ? 1 : 0) + (StoredAdvances(layer) ? 1 : 0);
-  if (Learns() || parts_.Has(layer)) return passes;
+  if (Together() != nullptr || parts_.Has(layer)) return passes;
   std::set<Site> inputs;
   for (const LinearLayer& linear : LinearLayersOf(config_, layer)) {
     if (matrices_.RuleFor(linear) != nullptr) inputs.insert(InputOf(*linear.place));
@@ -89,27 +87,22 @@ int64_t CalibratedLayers::PassesOf(int layer) const {
 }
 
 int64_t CalibratedLayers::PassesOfExperts(Site input) const {
-  const int at_once = AtOnce(input, 0);
+  const int at_once = ExpertsAtOnce(config_, input, 0, stored_ ? 2 : 1);
   return (config_.experts + at_once - 1) / at_once;
-}
-
-// Experts from the first whose moments, and those of the stored model's inputs, are in memory together.
-int CalibratedLayers::AtOnce(Site input, int first) const {
-  return ExpertsAtOnce(config_, input, first, stored_ ? 2 : 1);
 }
 
 // Nobody sees what the last layer makes; but how many tokens reach its experts is said.
 bool CalibratedLayers::Advances(int layer) const { return layer + 1 < config_.layers || config_.experts > 0; }
 
-// The stored model's states after a layer are what the layer's own learning, or the next layer, is compared with.
+// The stored model's states after a layer are what the layer as a whole, or the next layer, is compared with.
 bool CalibratedLayers::StoredAdvances(int layer) const {
-  return stored_ != nullptr && (layer + 1 < config_.layers || (Learns() && LearnsIn(layer)));
+  return stored_ != nullptr && (layer + 1 < config_.layers || RoundsTogetherIn(layer));
 }
 
 // Rounds the layer, unless an earlier run has, and takes the calibration through its codes.
 void CalibratedLayers::PassLayer(int layer) {
   const bool stored_advances = StoredAdvances(layer);
-  if (Learns() && stored_advances) stored_->pass.Advance(layer);
+  if (Together() != nullptr && stored_advances) stored_->pass.Advance(layer);
   if (!parts_.Has(layer)) RoundLayer(layer);
   const QuantizedCheckpoint part = Part(layer);
   if (!Advances(layer)) return;
@@ -118,7 +111,7 @@ void CalibratedLayers::PassLayer(int layer) {
   });
   const std::vector<int64_t> reached = calibration_.Advance(layer);
   if (!reached.empty()) reached_.push_back({layer, reached});
-  if (!Learns() && stored_advances) stored_->pass.Advance(layer);
+  if (Together() == nullptr && stored_advances) stored_->pass.Advance(layer);
   model_.DropCodes(layer);
 }
 
@@ -139,7 +132,7 @@ QuantizedCheckpoint CalibratedLayers::Part(int layer) const {
 // Into a part, weights with the same input together, in a layer's order: each input is of the codes before it.
 void CalibratedLayers::RoundLayer(int layer) {
   parts_.Keep(layer, provenance_, config_text_, [&](QuantizedCheckpointWriter& part) {
-    if (Learns()) return LearnLayer(layer, part);
+    if (Together() != nullptr) return RoundTogether(layer, part);
     std::list<QuantizedMatrixBuffer> experts;  // in use until the layer is done
     for (const Site input : kCalibratedInputs) {
       if (IsOfExperts(input)) {
@@ -153,16 +146,20 @@ void CalibratedLayers::RoundLayer(int layer) {
 }
 
 // All of its matrices together, by the states after the layer in the stored model, which has passed it.
-void CalibratedLayers::LearnLayer(int layer, QuantizedCheckpointWriter& part) {
+void CalibratedLayers::RoundTogether(int layer, QuantizedCheckpointWriter& part) {
   if (!matrices_.RoundsIn(layer)) return;
-  std::vector<LayerTokens> tokens;
+  LayerToRound all{.config = config_,
+                   .stored = model_.layers()[static_cast<size_t>(layer)],
+                   .layer = layer,
+                   .plan = matrices_.plan(),
+                   .where = matrices_.where(),
+                   .batches = {},
+                   .on_batch = on_batch_};
   for (size_t i = 0; i < calibration_.batches(); ++i)
-    tokens.push_back({&calibration_.batch(i), calibration_.StreamAt(i), stored_->pass.StreamAt(i)});
-  LearnedLayer learned(config_, model_.layers()[static_cast<size_t>(layer)], layer, matrices_.plan(),
-                       matrices_.where());
-  learned.Learn(tokens, method_.learning_steps, method_.learning_seed, on_batch_);
-  for (const LearnedMatrix& m : learned.matrices())
-    part.AddMatrix(m.linear.Tensor(config_) + ".weight", m.codes.view(), m.rule->granularity);
+    all.batches.push_back({&calibration_.batch(i), calibration_.StreamAt(i), stored_->pass.StreamAt(i)});
+  Together()->round(all, [&](const LinearLayer& linear, const Rule& rule, const QuantizedMatrix& codes) {
+    part.AddMatrix(linear.Tensor(config_) + ".weight", codes, rule.granularity);
+  });
 }
 
 CalibrationPass* CalibratedLayers::StoredPass() { return stored_ ? &stored_->pass : nullptr; }
@@ -174,8 +171,8 @@ void CalibratedLayers::RoundInput(int layer, Site input, QuantizedCheckpointWrit
     const WeightMatrix stored = matrices_.Stored(name);
     const std::string where = matrices_.Where(name);
     if (!rounding)
-      rounding.emplace(method_, calibration_.MomentsOf(layer, input, StoredPass()), Together(layer, input),
-                       rule.options.Rotation(stored.in), where);
+      rounding.emplace(method_, SharedInput(calibration_.MomentsOf(layer, input, StoredPass()),
+                                            SharingCode(layer, input), rule.options.Rotation(stored.in), where));
     const QuantizedMatrixBuffer matrix = rounding->Round(stored, linear.place->weight, rule, where);
     part.AddMatrix(name, matrix.view(), rule.granularity);
     model_.UseCodes(linear, matrix.view());
@@ -183,7 +180,7 @@ void CalibratedLayers::RoundInput(int layer, Site input, QuantizedCheckpointWrit
 }
 
 // The most inputs that share a code in any of the weights with this input.
-int64_t CalibratedLayers::Together(int layer, Site input) const {
+int64_t CalibratedLayers::SharingCode(int layer, Site input) const {
   int together = 1;
   for (const LinearLayer& linear : LinearLayersOf(config_, layer)) {
     const Rule* const rule = matrices_.RuleFor(linear);
@@ -195,20 +192,17 @@ int64_t CalibratedLayers::Together(int layer, Site input) const {
 // Experts one after another, each with the tokens that reach it; to nearest where none does.
 void CalibratedLayers::RoundExperts(int layer, Site input, QuantizedCheckpointWriter& part,
                                     std::list<QuantizedMatrixBuffer>& used) {
-  std::vector<SecondMoments> moments;          // of experts from `first`
+  ExpertMoments moments(calibration_, layer, input, StoredPass());
   std::optional<CalibratedRounding> rounding;  // for one of them
-  int first = 0, rounding_for = -1;
+  int rounding_for = -1;
   const auto round = [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
     const int expert = *linear.expert;
-    if (expert >= first + std::ssize(moments)) {
-      first = expert;
-      moments = calibration_.MomentsOfExperts(layer, input, first, AtOnce(input, first), StoredPass());
-    }
-    const SecondMoments& m = moments[static_cast<size_t>(expert - first)];
+    const SecondMoments& m = moments.Of(expert);
     const std::string where = matrices_.Where(name);
     if (rounding_for != expert) {
       rounding.reset();
-      if (m.tokens > 0) rounding.emplace(method_, m, Together(layer, input), rule.options.Rotation(m.in), where);
+      if (m.tokens > 0)
+        rounding.emplace(method_, SharedInput(m, SharingCode(layer, input), rule.options.Rotation(m.in), where));
       rounding_for = expert;
     }
     const WeightMatrix stored = matrices_.Stored(name);

@@ -11,23 +11,20 @@
 #include <string>
 #include <vector>
 
-#include "experiments/quantize/calibration/calibration_pass.h"
-#include "experiments/quantize/layer_matrices.h"
+#include "experiments/quantize/job.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/quantize/quantize.h"
+#include "experiments/quantize/rounded_weights.h"
 #include "quant/file/quantized_checkpoint.h"
 
 namespace tare {
 
 class CalibratedLayers {
  public:
-  // Reads the checkpoint at `model`, of which `matrices` are, and the job's calibration texts. reading: whether the
-  // checkpoint's bytes are known. matrices and parts must outlive this.
-  CalibratedLayers(const QuantizeJob& job, const std::filesystem::path& model, WeightReading reading,
-                   const LayerMatrices& matrices, LayerParts& parts);
+  // Opens the checkpoint at `model`, of which `matrices` are. reading: whether its bytes are known. text, matrices and
+  // parts must outlive this.
+  CalibratedLayers(const QuantizeMethod& method, const std::filesystem::path& model, WeightReading reading,
+                   const CalibrationWindows& text, const LayerMatrices& matrices, LayerParts& parts);
   ~CalibratedLayers();
-
-  const CalibrationWindows& text() const { return text_; }
 
   // Rounds every layer that is no part of the job yet. `provenance` is the job's, config_text the model's config.json.
   // Returns how many tokens reached the experts of each layer that has some.
@@ -40,21 +37,23 @@ class CalibratedLayers {
   struct Stored;
 
   int64_t BatchesOf(int layer) const;
-  int64_t BatchesOfLearning() const;
+  int64_t BatchesTogether() const;
   int64_t PassesOf(int layer) const;
   int64_t PassesOfExperts(Site input) const;
-  int AtOnce(Site input, int first) const;
-  bool Learns() const { return method_.rounding == QuantizeMethod::Rounding::kAutoRound; }
-  bool LearnsIn(int layer) const { return !parts_.Has(layer) && matrices_.RoundsIn(layer); }
+  // What rounds whole layers; null: matrices are rounded one after another.
+  const LayerRounding* Together() const { return method_.codes->on_layer ? &*method_.codes->on_layer : nullptr; }
+  bool RoundsTogetherIn(int layer) const {
+    return Together() != nullptr && !parts_.Has(layer) && matrices_.RoundsIn(layer);
+  }
   bool Advances(int layer) const;
   bool StoredAdvances(int layer) const;
   CalibrationPass* StoredPass();
 
   void PassLayer(int layer);
   void RoundLayer(int layer);
-  void LearnLayer(int layer, QuantizedCheckpointWriter& part);
+  void RoundTogether(int layer, QuantizedCheckpointWriter& part);
   void RoundInput(int layer, Site input, QuantizedCheckpointWriter& part);
-  int64_t Together(int layer, Site input) const;
+  int64_t SharingCode(int layer, Site input) const;
   void RoundExperts(int layer, Site input, QuantizedCheckpointWriter& part, std::list<QuantizedMatrixBuffer>& used);
 
   const QuantizeMethod method_;
@@ -62,7 +61,6 @@ class CalibratedLayers {
   const ModelConfig& config_;
   LayerParts& parts_;
   Model model_;  // its layers become codes one by one
-  CalibrationWindows text_;
   CalibrationPass calibration_;
   std::unique_ptr<Stored> stored_;  // the model as stored, where the method compares with it
   std::vector<ReachedExperts> reached_;

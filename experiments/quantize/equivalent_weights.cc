@@ -7,7 +7,7 @@
 
 #include "experiments/model/family.h"
 #include "experiments/model/weights.h"
-#include "experiments/quantize/scaled_input.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/written_tensor.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/aligned.h"
@@ -197,6 +197,34 @@ void TurnValues(LayerChanges& of, const ValueBlocks& values, const std::shared_p
 
 }  // namespace
 
+void RequireScaledInputs(const Family& family, std::string_view method) {
+  if (family.smoothed.empty())
+    Fail("{}: got {} model, whose inputs cannot be scaled; try another method", method, WithArticle(family.name));
+}
+
+std::vector<LinearLayer> LayersWithInput(Site site, const ModelConfig& config, int layer) {
+  std::vector<LinearLayer> all = LinearLayersOf(config, layer);
+  std::erase_if(all, [&](const LinearLayer& linear) { return InputOf(*linear.place) != site; });
+  return all;
+}
+
+std::vector<int64_t> FactorOf(Site site, int64_t channels, const ModelConfig& config) {
+  std::vector<int64_t> factor;
+  if (site != Site::kOProjIn) {
+    for (int64_t i = 0; i < channels; ++i) factor.push_back(i);
+    return factor;
+  }
+  const bool of_norm = !FamilyOf(config).head_norm.empty();
+  for (const OutputHead& head : HeadTable(config)) {
+    if (of_norm) {
+      for (int c = 0; c < head.VSlices() * config.head_dim; ++c) factor.push_back(c);
+      continue;
+    }
+    for (int c = 0; c < config.head_dim; ++c) factor.push_back(int64_t{head.v[0]} * config.head_dim + c);
+  }
+  return factor;
+}
+
 std::string ConfigOf(const std::filesystem::path& model) {
   const std::optional<std::string> text = ModelConfigText(model);
   TARE_CHECK(text.has_value());
@@ -302,10 +330,7 @@ EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& c, const 
 void WriteEquivalent(const Checkpoint& files, const std::filesystem::path& model, const EquivalentWeights& weights,
                      const Provenance& provenance, const std::filesystem::path& out, const Progress& progress) {
   QuantizedCheckpointWriter file(out, provenance);
-  file.AddFile("config.json", weights.unties ? UntiedConfigOf(model) : ConfigOf(model));
-  for (const char* name : kTokenizerFiles) {
-    if (const auto text = CheckpointText(model, name)) file.AddFile(name, *text);
-  }
+  AddTextFiles(model, weights.unties ? UntiedConfigOf(model) : ConfigOf(model), file);
   std::vector<std::string> names = files.names();
   for (const auto& [name, change] : weights.changes) {
     if (!files.Has(name)) names.push_back(name);

@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/model/config.h"
@@ -54,6 +55,18 @@ struct EquivalentWeights {
 // o_proj.in [G d], by the channel of v, or [2 d], of a head norm; mamba.dt_proj.in [R]. A site that is missing, or that
 // cannot be smoothed, does not change.
 using LayerSmoothing = std::map<Site, std::vector<float>>;
+
+// Inputs whose channels are scaled are Family::smoothed. Throws Error, starting with the method's name, for a family
+// without.
+void RequireScaledInputs(const Family& family, std::string_view method);
+
+// Linear layers of a layer that share the input of this site, each expert's too.
+std::vector<LinearLayer> LayersWithInput(Site site, const ModelConfig& config, int layer);
+
+// Which factor each of the input's channels uses: for o_proj that of the value channel that it comes from, which all
+// heads that share a V have in common, or of the head norm's channel, which all heads have in common; for others its
+// own.
+std::vector<int64_t> FactorOf(Site site, int64_t channels, const ModelConfig& config);
 
 // Whether a linear layer multiplies what a norm makes of the residual stream, or adds to the stream.
 bool ReadsStream(const LinearLayer& linear);

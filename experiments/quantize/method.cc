@@ -1,174 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/method.h"
 
-#include <vector>
+#include <algorithm>
 
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/number.h"
+#include "quant/base/parallel.h"
+#include "quant/format/hadamard.h"
 
 namespace tare {
 namespace {
 
-std::vector<std::string_view> Split(std::string_view text) {
-  std::vector<std::string_view> steps;
-  for (size_t plus = 0; plus != std::string_view::npos;) {
-    plus = text.find('+');
-    steps.push_back(text.substr(0, plus));
-    if (plus != std::string_view::npos) text.remove_prefix(plus + 1);
+// R^T H R, of the inputs x R. [n, n], exactly symmetric, as H is.
+std::vector<float> RotatedMoments(const std::vector<float>& moments, const Hadamard& rotation) {
+  const int64_t n = rotation.size();
+  std::vector<float> half(moments.size()), rotated(moments.size());
+  ParallelFor(static_cast<size_t>(n), [&](size_t r, int) { rotation.Rotate(&moments[r * n], &half[r * n]); });
+  ParallelFor(static_cast<size_t>(n), [&](size_t c, int) {
+    const auto column = static_cast<int64_t>(c);
+    float* const row = &rotated[column * n];
+    for (int64_t i = 0; i < n; ++i) row[i] = half[i * n + column];
+    rotation.Rotate(row, row);
+  });
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < i; ++j) rotated[i * n + j] = rotated[j * n + i];
   }
-  return steps;
+  return rotated;
 }
 
-// What follows the colon of "name:value"; all of it must be a number.
-template <typename T>
-T Parameter(std::string_view step, const char* expected) {
-  const std::optional<T> value = ParseNumber<T>(step.substr(step.find(':') + 1));
-  if (!value) FailUsage("--method '{}': expected {} after the colon", step, expected);
-  return *value;
+std::string NameOf(const StepKind& kind) { return std::string(kind.name); }
+std::string UsageOf(const StepKind& kind) { return NameOf(kind) + std::string(kind.options); }
+std::string HelpOf(const StepKind& kind) { return kind.help.empty() ? UsageOf(kind) : std::string(kind.help); }
+
+// "a, b and c" of what is said of the kinds.
+std::string ListOf(StepKinds kinds, std::string (*what)(const StepKind&), const char* last) {
+  std::string text;
+  for (const StepKind* kind : kinds) text += (text.empty() ? "" : kind == kinds.back() ? last : ", ") + what(*kind);
+  return text;
 }
 
-double Alpha(std::string_view step) {
-  const double alpha = Parameter<double>(step, "a number from 0 to 1");
-  if (!(alpha >= 0 && alpha <= 1)) FailUsage("--method '{}': expected a number from 0 to 1 after the colon", step);
-  return alpha;
+std::vector<const StepKind*> Those(StepKinds kinds, auto are) {
+  std::vector<const StepKind*> those;
+  std::ranges::copy_if(kinds, std::back_inserter(those), are);
+  return those;
 }
 
-int Steps(std::string_view step) {
-  constexpr const char* kExpected = "1 to 10000 steps";
-  const int steps = Parameter<int>(step, kExpected);
-  if (steps < 1 || steps > 10000) FailUsage("--method '{}': expected {} after the colon", step, kExpected);
-  return steps;
+std::vector<const StepKind*> At(StepPlace place, StepKinds kinds) {
+  return Those(kinds, [place](const StepKind* kind) { return kind->place == place; });
 }
 
-constexpr const char* kSeed = "a whole number below 2^64";
-
-// "name:STEPS:SEED"
-void ReadStepsAndSeed(std::string_view step, int& steps, uint64_t& seed) {
-  const size_t before_seed = step.find(':', step.find(':') + 1);
-  steps = Steps(step.substr(0, before_seed));
-  if (before_seed == std::string_view::npos) return;
-  const std::optional<uint64_t> read = ParseNumber<uint64_t>(step.substr(before_seed + 1));
-  if (!read) FailUsage("--method '{}': expected {} after the second colon", step, kSeed);
-  seed = *read;
+const StepKind& KindOf(std::string_view step, std::string_view text, StepKinds kinds) {
+  const auto is_kind = [&](const StepKind* kind) {
+    return step == kind->name || (!kind->options.empty() && step.substr(0, step.find(':')) == kind->name);
+  };
+  const auto found = std::ranges::find_if(kinds, is_kind);
+  if (found == kinds.end())
+    FailUsage("--method '{}': got step '{}', expected {}, joined by +", text, step, ListOf(kinds, UsageOf, " or "));
+  return **found;
 }
 
-// The same, without what is as by default.
-std::string WithStepsAndSeed(const std::string& name, int steps, int default_steps, uint64_t seed) {
-  if (seed != 0) return Formatted("{}:{}:{}", name, steps, seed);
-  return steps == default_steps ? name : Formatted("{}:{}", name, steps);
-}
-
-// "gptq:0.05:stored": words after the name, each kind at most once.
-void ReadGptqWords(std::string_view step, QuantizeMethod& method) {
-  bool damped = false;
-  for (std::string_view rest = step; rest.contains(':');) {
-    rest.remove_prefix(rest.find(':') + 1);
-    const std::string_view word = rest.substr(0, rest.find(':'));
-    if ((word == "stored" || word == "moved") && method.order == GptqOrder::kFalling) {
-      method.order = word == "stored" ? GptqOrder::kStored : GptqOrder::kMoved;
-      continue;
-    }
-    const std::optional<double> damping = ParseNumber<double>(word);
-    if (damped || !damping || !(*damping > 0 && *damping <= 1))
-      FailUsage(
-          "--method '{}': got '{}', expected a damping above 0 and up to 1, or one of stored and moved, each "
-          "once",
-          step, word);
-    method.damping = *damping;
-    damped = true;
+// Refuses a step of this place after the others of the method.
+void CheckPlace(const QuantizeMethod& method, const StepKind& kind, std::string_view step, std::string_view text,
+                StepKinds kinds) {
+  if (kind.place == StepPlace::kWeights) {
+    if (method.weights)
+      FailUsage("--method '{}': got two of {}, expected one: each would undo the other; try one", text,
+                ListOf(At(StepPlace::kWeights, kinds), NameOf, " and "));
+    if (method.codes) FailUsage("--method '{}': {} changes weights before they become codes; try it first", text, step);
   }
+  if (kind.place == StepPlace::kCodes && method.codes)
+    FailUsage("--method '{}': got two steps that round; try one", text);
+  if (kind.place == StepPlace::kBetterCodes && (!method.codes || method.better))
+    FailUsage("--method '{}': {} improves codes that another step made; try gptq+{}", text, kind.name, kind.name);
 }
 
 }  // namespace
 
-QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
-  QuantizeMethod method{.rounding = Rounding::kNone};
-  for (const std::string_view step : Split(text)) {
-    const std::string_view name = step.substr(0, step.find(':'));
-    const bool rounded = method.rounding != Rounding::kNone;
-    if (name == "hadamard" || name == "cayley" || name == "smoothquant" || step == "awq") {
-      if (method.equivalent != Equivalent::kNone)
-        FailUsage(
-            "--method '{}': got two of hadamard, cayley, smoothquant and awq, expected one: each would undo the other; "
-            "try one",
-            text);
-      if (rounded) FailUsage("--method '{}': {} changes weights before they become codes; try it first", text, step);
-      method.equivalent = name == "hadamard"      ? Equivalent::kHadamard
-                          : name == "cayley"      ? Equivalent::kCayley
-                          : name == "smoothquant" ? Equivalent::kSmoothQuant
-                                                  : Equivalent::kAwq;
-      if (name == step) continue;
-      if (name == "hadamard") {
-        method.seed = Parameter<uint64_t>(step, kSeed);
-      } else if (name == "cayley") {
-        ReadStepsAndSeed(step, method.rotation_steps, method.seed);
-      } else {
-        method.alpha = Alpha(step);
-      }
-    } else if (step == "rtn" || name == "gptq" || name == "gptaq") {
-      if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
-      method.rounding = step == "rtn" ? Rounding::kNearest : name == "gptq" ? Rounding::kGptq : Rounding::kGptaq;
-      if (name != step) ReadGptqWords(step, method);
-    } else if (name == "signround" || name == "autoround") {
-      if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
-      method.rounding = name == "signround" ? Rounding::kSignRound : Rounding::kAutoRound;
-      if (name == step) continue;
-      if (name == "signround") {
-        method.learning_steps = Steps(step);
-      } else {
-        ReadStepsAndSeed(step, method.learning_steps, method.learning_seed);
-      }
-    } else if (step == "quantease") {
-      if (!rounded || method.quantease)
-        FailUsage("--method '{}': quantease improves codes that another step made; try gptq+quantease", text);
-      method.quantease = true;
-    } else {
-      FailUsage(
-          "--method '{}': got step '{}', expected hadamard[:SEED], cayley[:STEPS[:SEED]], smoothquant[:ALPHA], awq, "
-          "rtn, gptq[:DAMPING][:stored|:moved], gptaq likewise, signround[:STEPS], autoround[:STEPS[:SEED]] or "
-          "quantease, joined by +",
-          text, step);
-    }
-  }
-  if (method.Clips() && method.rounding == Rounding::kNone) method.rounding = Rounding::kNearest;
-  if (method.Clips() && method.order == GptqOrder::kMoved)
-    FailUsage("--method '{}': awq chooses ranges before any weight has moved; try {}", text, "awq+gptq:stored");
-  if (method.rounding == Rounding::kAutoRound && method.Clips())
-    FailUsage("--method '{}': autoround does not begin with the ranges that awq chooses; try {}", text,
-              "awq+signround, or autoround alone");
-  if (method.rounding == Rounding::kAutoRound && method.quantease)
-    FailUsage("--method '{}': quantease changes each matrix for its own output, autoround all for the layer's; try {}",
-              text, "autoround alone, or signround+quantease");
-  return method;
+const std::vector<float>& SharedInput::Rotated() {
+  if (rotation_ == nullptr) return moments.values;
+  if (rotated_.empty()) rotated_ = RotatedMoments(moments.values, *rotation_);
+  return rotated_;
 }
 
-std::string QuantizeMethod::EquivalentText() const {
-  if (equivalent == Equivalent::kNone) return "";
-  if (equivalent == Equivalent::kAwq) return "awq";
-  if (equivalent == Equivalent::kHadamard) return seed == 0 ? "hadamard" : Formatted("hadamard:{}", seed);
-  if (equivalent == Equivalent::kCayley) return WithStepsAndSeed("cayley", rotation_steps, kCayleySteps, seed);
-  return alpha ? Formatted("smoothquant:{}", *alpha) : "smoothquant";
+std::vector<const Step*> QuantizeMethod::Steps() const {
+  std::vector<const Step*> steps;
+  for (const std::optional<Step>* step : {&weights, &codes, &better}) {
+    if (step->has_value()) steps.push_back(&**step);
+  }
+  return steps;
 }
 
 std::string QuantizeMethod::RoundingText() const {
-  if (rounding == Rounding::kNone) return "";
-  const std::string learned = WithStepsAndSeed(rounding == Rounding::kAutoRound ? "autoround" : "signround",
-                                               learning_steps, kSignRoundSteps, learning_seed);
-  const std::string words =
-      (damping == kGptqDamping ? "" : Formatted(":{}", damping)) + (order == GptqOrder::kStored  ? ":stored"
-                                                                    : order == GptqOrder::kMoved ? ":moved"
-                                                                                                 : "");
-  const std::string name = rounding == Rounding::kNearest ? "rtn"
-                           : rounding == Rounding::kGptq  ? "gptq" + words
-                           : rounding == Rounding::kGptaq ? "gptaq" + words
-                                                          : learned;
-  return name + (quantease ? "+quantease" : "");
+  return (codes ? codes->text : "") + (better ? "+" + better->text : "");
 }
 
-std::string QuantizeMethod::Text() const {
-  const std::string before = EquivalentText(), codes = RoundingText();
-  return before + (before.empty() || codes.empty() ? "" : "+") + codes;
+std::string QuantizeMethod::Text() const { return EquivalentText() + (weights && codes ? "+" : "") + RoundingText(); }
+
+bool QuantizeMethod::RoundsByCalibration() const {
+  return std::ranges::any_of(Steps(), [](const Step* step) { return step->RoundsByCalibration(); });
+}
+
+bool QuantizeMethod::ComparesWithStored() const { return std::ranges::any_of(Steps(), &Step::compares_with_stored); }
+
+std::string MethodHelp(StepKinds kinds) {
+  const auto list = [&](StepPlace place) { return ListOf(At(place, kinds), HelpOf, " or "); };
+  return "steps joined by +: " + list(StepPlace::kWeights) + ", then " + list(StepPlace::kCodes) + ", then " +
+         list(StepPlace::kBetterCodes);
+}
+
+std::string StepsWithText(StepKinds kinds) {
+  const auto reads_text = [](const StepKind* kind) {
+    const Step step = kind->read(kind->name);
+    return step.reads_text || step.RoundsByCalibration();
+  };
+  return ListOf(Those(kinds, reads_text), NameOf, " and ");
+}
+
+QuantizeMethod ParseMethod(std::string_view text, StepKinds kinds) {
+  QuantizeMethod method{.codes = {}};
+  for (std::string_view rest = text;;) {
+    const size_t plus = rest.find('+');
+    const std::string_view step = rest.substr(0, plus);
+    const StepKind& kind = KindOf(step, text, kinds);
+    CheckPlace(method, kind, step, text, kinds);
+    (kind.place == StepPlace::kWeights ? method.weights
+     : kind.place == StepPlace::kCodes ? method.codes
+                                       : method.better) = kind.read(step);
+    if (plus == std::string_view::npos) break;
+    rest.remove_prefix(plus + 1);
+  }
+  const bool chooses_ends = method.weights && method.weights->RoundsByCalibration();
+  if (chooses_ends && !method.codes) method.codes = QuantizeMethod().codes;
+  if (chooses_ends && !method.codes->no_ends.empty()) FailUsage("--method '{}': {}", text, method.codes->no_ends);
+  if (method.better && !method.codes->no_better.empty()) FailUsage("--method '{}': {}", text, method.codes->no_better);
+  return method;
 }
 
 }  // namespace tare

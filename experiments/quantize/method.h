@@ -1,69 +1,163 @@
 // SPDX-License-Identifier: Apache-2.0
-// The methods of `tare quantize --method`: steps joined by +, in this order, each at most once.
-//
-//   hadamard[:SEED]       other weights that compute the same (equivalent_weights.h); SEED of the signs, 0 if not given
-//   cayley[:STEPS]        or these: hadamard's, and after it rotations of the residual stream and of each layer's
-//                         values that are learned on the calibration text for what the plan rounds (rotated_error.h);
-//                         STEPS 1 to 10,000, else 100; cayley:50:7 begins with hadamard:7
-//   smoothquant[:ALPHA]   or these; ALPHA from 0 to 1, searched on the calibration text if not given. Not two: the
-//                         rotation takes apart channels that were scaled, and has spread outliers already.
-//   awq                   or these, searched for what the plan rounds (awq_factors.h); and the ranges of groups are
-//                         clipped (quant/algorithms/awq.h), which needs codes: rtn, if no other step makes them
-//   rtn | gptq | gptaq    codes; without any the file holds f32 weights. gptaq: gptq that makes up for what the layers
-//                         before have lost (quant/algorithms/asymmetric_target.h). gptq:0.05, gptq:stored,
-//                         gptq:0.05:stored: another damping than 0.01, inputs in the order in which they are stored;
-//                         gptq:moved: in this order, and groups' scales from weights as rounding has moved them
-//   signround[:STEPS]     or codes of learned rounding (quant/algorithms/sign_round.h); STEPS 1 to 10,000, else 200
-//   autoround[:STEPS]     or codes learned for all matrices of a layer together, by the error of its output
-//                         (learned_layer.h); STEPS likewise; autoround:200:7: batches in the order of the seed 7, else
-//                         of 0; neither with awq nor with quantease
-//   quantease             better codes and scales (quant/algorithms/quantease.h)
+// A method of `tare quantize --method`: steps joined by +, in the order of their places and each at most once. A step
+// is fully described by its record, in the step's own source; steps/table.h lists the records, and no other code asks
+// for a step by its name.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "quant/algorithms/cayley.h"
-#include "quant/algorithms/gptq.h"
-#include "quant/algorithms/sign_round.h"
+#include "experiments/passes/progress.h"
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
+#include "experiments/quantize/calibration/calibration_texts.h"
+#include "quant/algorithms/round_to_nearest.h"
+#include "quant/file/checkpoint.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 
+struct EquivalentWeights;
+struct QuantizeJob;
+struct Step;
+
+// What a step makes: other weights that compute the same, codes of weights, or better codes of the same weights.
+enum class StepPlace { kWeights, kCodes, kBetterCodes };
+
+// The record of a step.
+struct StepKind {
+  std::string_view name;  // in --method and in files
+  StepPlace place;
+  // Reads the name with its options. Throws Error through FailUsage, naming the step.
+  Step (*read)(std::string_view step);
+  std::string_view options = {};  // as messages write them, "[:DAMPING][:stored|:moved]"; empty: it takes none
+  std::string_view help = {};     // how it is written and what it means, for the help of --method; empty: the former
+};
+
+// What a step that changes weights is given.
+struct WeightsToChange {
+  const QuantizeJob& job;
+  const CalibrationWindows& text;  // of the job, if the step reads one
+  const Checkpoint& files;
+  const ModelConfig& config;
+  std::filesystem::path out;  // where the changed weights will be written; a step may put files of its own beside it
+  const Progress& progress;
+};
+
+// What is known of an input that several weights multiply, in the model rounded so far.
+class SharedInput {
+ public:
+  // rotation: of the weights' rules, all alike; null: none.
+  SharedInput(const SecondMoments& of, int64_t most_together, const Hadamard* rotation, std::string name)
+      : moments(of), together(most_together), where(std::move(name)), rotation_(rotation) {}
+
+  // Sums of x x^T over the calibration's tokens; of a step that compares with the stored model, also how the stored
+  // model's inputs differ.
+  const SecondMoments& moments;
+  const int64_t together;   // the most of them that share a code in any of the weights
+  const std::string where;  // before messages
+
+  // R^T H R [in, in] of moments.values H, for weights that their rules rotate by R; else H.
+  const std::vector<float>& Rotated();
+
+ private:
+  const Hadamard* rotation_;
+  std::vector<float> rotated_;
+};
+
+// How a step rounds the weights W [out, in] that share an input. What is empty is left to the other steps, or to
+// rounding to nearest.
+struct InputRounding {
+  // W, before any rotation, becomes what the codes should be near.
+  std::function<void(int64_t out, float* w)> aim = {};
+  // The ends of groups' ranges; empty for a weight whose ranges its rule chooses.
+  std::function<GroupEnds(Site weight, const ReadRow& read, const QuantizedMatrix& matrix)> ends = {};
+  // Codes of all rows, and better ones. read gives W's rows as they are rounded: rotated, if the rule says so.
+  std::function<void(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix)> round = {};
+  std::function<void(const ReadRow& read, QuantizedMatrixBuffer& matrix)> improve = {};
+};
+
+// One batch at a layer, each [R, E]: its input in the model rounded so far, and the stored model's state after the
+// layer. Views.
+struct LayerTokens {
+  const TokenBatch* batch;
+  const float* input;
+  const float* target;
+};
+
+// A layer whose matrices are rounded together.
+struct LayerToRound {
+  const ModelConfig& config;
+  const LayerWeights& stored;
+  int layer;
+  const ResolvedPlan& plan;
+  std::string where;  // before messages
+  std::vector<LayerTokens> batches;
+  std::function<void()> on_batch;  // is called after each batch that was taken through the layer
+};
+
+struct LayerRounding {
+  // How many batches it takes through a layer, of batches with so many tokens.
+  std::function<int64_t(const std::vector<int64_t>& tokens)> batches;
+  // Calls add with the codes of each matrix that the plan rounds.
+  using Add = std::function<void(const LinearLayer& linear, const Rule& rule, const QuantizedMatrix& codes)>;
+  std::function<void(const LayerToRound& layer, const Add& add)> round;
+};
+
+// A step with its options. `change` is of steps for weights; `on_input` and `on_layer` round with the calibration.
+struct Step {
+  std::string text;  // the name and what differs from the default options, as files record it
+  std::function<EquivalentWeights(const WeightsToChange& weights)> change = {};
+  std::function<InputRounding(SharedInput& input)> on_input = {};
+  std::optional<LayerRounding> on_layer = {};
+
+  // What `change` looks at: the calibration texts, and what the plan rounds.
+  bool reads_text = false;
+  bool reads_plan = false;
+  bool takes_statistics = false;       // a statistics file serves instead of a text
+  std::string_view without_text = {};  // what else to try where there is neither, for messages
+  bool turns_stream = false;           // the embedding and the head become two
+  // Whether on_input or on_layer looks at what the stored model makes of the texts.
+  bool compares_with_stored = false;
+
+  // Refuses models and plans, and rules for weights, before the first tensor is read. Both throw Error.
+  std::function<void(const ModelConfig& config, const Plan& plan)> check = {};
+  std::function<void(const Rule& rule)> check_rule = {};
+  // Of steps for codes: why it does not follow a step that chooses ranges, and why no step improves its codes.
+  std::string_view no_ends = {}, no_better = {};
+
+  bool RoundsByCalibration() const { return on_input || on_layer; }
+};
+
 struct QuantizeMethod {
-  enum class Equivalent { kNone, kHadamard, kCayley, kSmoothQuant, kAwq };
-  enum class Rounding { kNone, kNearest, kGptq, kGptaq, kSignRound, kAutoRound };
+  std::optional<Step> weights = {};
+  std::optional<Step> codes = Step{.text = "rtn"};  // to nearest, which takes no function
+  std::optional<Step> better = {};
 
-  Equivalent equivalent = Equivalent::kNone;
-  uint64_t seed = 0;                  // of hadamard and cayley
-  int rotation_steps = kCayleySteps;  // of cayley
-  std::optional<double> alpha;        // of SmoothQuant; nullopt: searched
-  Rounding rounding = Rounding::kNearest;
-  double damping = kGptqDamping;          // of gptq and gptaq
-  GptqOrder order = GptqOrder::kFalling;  // likewise
-  int learning_steps = kSignRoundSteps;   // of signround and autoround
-  uint64_t learning_seed = 0;             // of autoround
-  bool quantease = false;
-
-  // Throws Error, naming the step.
-  static QuantizeMethod Parse(std::string_view text);
-  // The steps of equivalent weights in canonical form; "" for none.
-  std::string EquivalentText() const;
+  // Those that it has, in their order.
+  std::vector<const Step*> Steps() const;
+  // The step for weights in canonical form, and those for codes; "" for none.
+  std::string EquivalentText() const { return weights ? weights->text : ""; }
   std::string RoundingText() const;
   std::string Text() const;  // of all steps
-  // Whether the residual stream is rotated, so that the embedding and the head become two.
-  bool Rotates() const { return equivalent == Equivalent::kHadamard || equivalent == Equivalent::kCayley; }
-  // Whether the codes' ranges are AWQ's.
-  bool Clips() const { return equivalent == Equivalent::kAwq; }
-  // Whether any step may use a calibration text.
-  bool TakesCalibration() const {
-    return equivalent == Equivalent::kSmoothQuant || equivalent == Equivalent::kCayley || RoundsByCalibration();
-  }
-  // Whether they look at what the stored model makes of that text.
-  bool ComparesWithStored() const { return rounding == Rounding::kGptaq || rounding == Rounding::kAutoRound; }
-  // Whether the rounding steps use a calibration text.
-  bool RoundsByCalibration() const { return rounding > Rounding::kNearest || quantease || Clips(); }
+  // Whether any step may use a calibration text; whether steps for codes do.
+  bool TakesCalibration() const { return RoundsByCalibration() || (weights && weights->reads_text); }
+  bool RoundsByCalibration() const;
+  bool ComparesWithStored() const;
 };
+
+using StepKinds = std::span<const StepKind* const>;
+
+// Throws Error, naming the step.
+QuantizeMethod ParseMethod(std::string_view text, StepKinds kinds);
+// For help: how steps are written and joined, and the names of those that may read a calibration text.
+std::string MethodHelp(StepKinds kinds);
+std::string StepsWithText(StepKinds kinds);
 
 }  // namespace tare

@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "experiments/model/family.h"
-#include "experiments/model/fused_tensors.h"
 #include "experiments/quantize/calibrated_layers.h"
-#include "experiments/quantize/layer_matrices.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "experiments/quantize/squared_error.h"
 #include "experiments/quantize/written_tensor.h"
@@ -26,15 +24,15 @@ namespace {
 
 class Job {
  public:
-  Job(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts)
-      : model_(model),
-        config_text_(ModelConfigText(model).value_or("")),
-        config_(LoadConfig(model)),
+  Job(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text, LayerParts* parts)
+      : model_(model.path),
+        config_text_(ModelConfigText(model_).value_or("")),
+        config_(model.config),
         sites_(WeightSites(config_)),
-        files_(OpenSplit(model, config_)),
+        files_(model.files),
         plan_(PlanOfWeights(job, files_, config_)),
-        matrices_(model.string(), config_, plan_, files_),
-        provenance_(ProvenanceOf(files_, model, job.model_sha256)) {
+        matrices_(model_.string(), config_, plan_, files_),
+        provenance_(ProvenanceOf(files_, model_, job.model_sha256)) {
     TARE_CHECK(parts != nullptr || !job.method.RoundsByCalibration());
     summary_.matrices = CheckRounding(job, files_, config_);
     provenance_.plan = job.plan.canonical();
@@ -43,21 +41,18 @@ class Job {
       AddStep(provenance_, "", "static scales of statistics sha256 " + Sha256OfFile(job.statistics));
     }
     if (job.method.RoundsByCalibration()) {
-      const bool known = model == job.model && !job.model_sha256.empty();
-      calibrated_.emplace(job, model, known ? WeightReading::kKnown : WeightReading::kWhole, matrices_, *parts);
+      const bool known = model_ == job.model && !job.model_sha256.empty();
+      calibrated_.emplace(job.method, model_, known ? WeightReading::kKnown : WeightReading::kWhole, text, matrices_,
+                          *parts);
     }
-    AddStep(provenance_, job.method.RoundingText(), calibrated_ ? calibrated_->text().provenance : "");
-    if (calibrated_) summary_.calibration = calibrated_->text().files;
+    AddStep(provenance_, job.method.RoundingText(), calibrated_ ? text.provenance : "");
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
     // Hours; only then is the result begun.
     if (calibrated_) summary_.experts = calibrated_->Run(provenance_, config_text_, progress);
     QuantizedCheckpointWriter out(path, provenance_);
-    out.AddFile("config.json", config_text_);
-    for (const char* name : kTokenizerFiles) {
-      if (const auto text = CheckpointText(model_, name)) out.AddFile(name, *text);
-    }
+    AddTextFiles(model_, config_text_, out);
     for (const auto& [place, clips] : KeptClips(plan_.clips())) out.AddClips(place, clips);
     for (const std::string& name : files_.names()) AddOutsideLayers(name, out);
     for (int layer = 0; layer < config_.layers; ++layer) {
@@ -133,11 +128,11 @@ class Job {
     }
   }
 
-  std::filesystem::path model_;
+  const std::filesystem::path& model_;
   std::string config_text_;  // config.json, which the parts of a job share
-  ModelConfig config_;
+  const ModelConfig& config_;
   std::map<std::string, SiteKey> sites_;
-  Checkpoint files_;
+  const Checkpoint& files_;
   ResolvedPlan plan_;
   LayerMatrices matrices_;
   Provenance provenance_;
@@ -149,9 +144,9 @@ class Job {
 
 }  // namespace
 
-QuantizeSummary RoundLayers(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts,
-                            const Progress& progress) {
-  return Job(job, model, parts).Run(job.out, progress);
+QuantizeSummary RoundLayers(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text,
+                            LayerParts* parts, const Progress& progress) {
+  return Job(job, model, text, parts).Run(job.out, progress);
 }
 
 }  // namespace tare

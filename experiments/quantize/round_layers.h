@@ -3,16 +3,14 @@
 // checkpoint.
 #pragma once
 
-#include <filesystem>
-
+#include "experiments/quantize/job.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/quantize/quantize.h"
 
 namespace tare {
 
-// model: job.model, or the checkpoint without codes that was made from it. Finished layers are kept in `parts` and read
-// from there; null: they are not kept.
-QuantizeSummary RoundLayers(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts,
-                            const Progress& progress);
+// model: the job's, or what was made from it; text: what a calibrated method sees. Finished layers are kept in `parts`
+// and read from there; null: they are not kept.
+QuantizeSummary RoundLayers(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text,
+                            LayerParts* parts, const Progress& progress);
 
 }  // namespace tare

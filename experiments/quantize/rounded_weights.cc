@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/rounded_weights.h"
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 
 #include "experiments/model/family.h"
-#include "experiments/model/fused_tensors.h"
 #include "experiments/model/sites_of_model.h"
+#include "experiments/model/weights.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
 #include "quant/base/error.h"
@@ -80,19 +81,48 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (!job.method.RoundsByCalibration()) continue;
     if (rule->granularity.kind == Granularity::Kind::kTensor)
       RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
-    if (job.method.rounding >= QuantizeMethod::Rounding::kSignRound && !IsInteger(rule->format))
-      RefuseRule(*rule, Info(rule->format).name, "integer codes, as learned rounding has them",
-                 "int4, or gptq for this");
-    if (job.method.quantease && info.together > 1)
-      RefuseRule(*rule, Info(rule->format).name, "a code for each weight, as quantease improves them",
-                 "gptq without it");
+    for (const Step* step : job.method.Steps()) {
+      if (step->check_rule) step->check_rule(*rule);
+    }
     if (rule->sites.front() == Site::kLmHeadW)
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");
   }
-  const bool by_matrix = job.method.rounding != QuantizeMethod::Rounding::kAutoRound;
-  if (job.method.RoundsByCalibration() && by_matrix) CheckRotations(plan, files, config, method);
+  if (job.method.RoundsByCalibration() && !job.method.codes->on_layer) CheckRotations(plan, files, config, method);
   return matrices;
+}
+
+std::string LayerMatrices::Where(const std::string& tensor) const {
+  return Formatted("{}: tensor '{}'", where_, tensor);
+}
+
+bool LayerMatrices::RoundsIn(int layer) const {
+  return std::ranges::any_of(LinearLayersOf(config_, layer),
+                             [&](const LinearLayer& linear) { return RuleFor(linear) != nullptr; });
+}
+
+WeightMatrix LayerMatrices::Stored(const std::string& name) const {
+  const TensorView* const tensor = files_.Find(name);
+  if (tensor != nullptr && tensor->shape.size() != 2)
+    Fail("{}: got a tensor of {} dimensions, expected a matrix", Where(name), tensor->shape.size());
+  return StoredMatrix(files_, name, Where(name));
+}
+
+int64_t LayerMatrices::StoredBytes(const std::string& name) const {
+  const ForeignMatrix* const matrix = files_.FindForeign(name);
+  return matrix != nullptr ? matrix->bytes() : static_cast<int64_t>(files_.Find(name)->bytes.size());
+}
+
+void LayerMatrices::ForEach(int layer, const ForMatrix& body) const {
+  for (const LinearLayer& linear : LinearLayersOf(config_, layer)) Visit(linear, body);
+}
+
+void LayerMatrices::Visit(const LinearLayer& linear, const ForMatrix& body) const {
+  const Rule* const rule = RuleFor(linear);
+  if (rule == nullptr) return;
+  const std::string name = linear.Tensor(config_) + ".weight";
+  body(linear, name, *rule);
+  files_.Release(name);
 }
 
 }  // namespace tare

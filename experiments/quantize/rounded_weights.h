@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which weights a job rounds, and what it cannot do with them.
+// Which weights a job rounds, as they are stored, and what it cannot do with them.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
-#include "experiments/model/config.h"
+#include "experiments/model/family.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/quantize.h"
+#include "experiments/quantize/job.h"
+#include "kernels/linear/projector.h"
 #include "quant/file/checkpoint.h"
 #include "quant/plan/site.h"
 
@@ -23,5 +25,39 @@ ResolvedPlan PlanOfWeights(const QuantizeJob& job, const Checkpoint& files, cons
 // Refuses whatever the plan and the method cannot do with these tensors, before the first is read; returns how many
 // matrices the plan rounds.
 int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config);
+
+// A checkpoint's matrices as they are stored, and those of a layer that a plan rounds, one after another.
+class LayerMatrices {
+ public:
+  // where: the checkpoint, before errors. The others must outlive this.
+  LayerMatrices(std::string where, const ModelConfig& config, const ResolvedPlan& plan, const Checkpoint& files)
+      : where_(std::move(where)), config_(config), plan_(plan), files_(files) {}
+
+  const std::string& where() const { return where_; }
+  const ModelConfig& config() const { return config_; }
+  const ResolvedPlan& plan() const { return plan_; }
+  std::string Where(const std::string& tensor) const;
+
+  // What the plan makes of a linear layer's weight; null: it stays as it is.
+  const Rule* RuleFor(const LinearLayer& linear) const { return plan_.RuleAt(linear.WeightKey()); }
+  // Whether the plan rounds any in the layer.
+  bool RoundsIn(int layer) const;
+
+  // Throws Error for a tensor that is no matrix.
+  WeightMatrix Stored(const std::string& name) const;
+  int64_t StoredBytes(const std::string& name) const;
+
+  using ForMatrix = std::function<void(const LinearLayer&, const std::string& name, const Rule&)>;
+  // Those that the plan rounds, in a layer's order; the file's memory of each is released after its call.
+  void ForEach(int layer, const ForMatrix& body) const;
+  // The same of one, if the plan rounds it.
+  void Visit(const LinearLayer& linear, const ForMatrix& body) const;
+
+ private:
+  std::string where_;
+  const ModelConfig& config_;
+  const ResolvedPlan& plan_;
+  const Checkpoint& files_;
+};
 
 }  // namespace tare

@@ -3,6 +3,13 @@
 
 namespace tare {
 
+void AddTextFiles(const std::filesystem::path& model, const std::string& config, QuantizedCheckpointWriter& out) {
+  out.AddFile("config.json", config);
+  for (const char* name : kTokenizerFiles) {
+    if (const auto text = CheckpointText(model, name)) out.AddFile(name, *text);
+  }
+}
+
 WrittenTensor::WrittenTensor(const Checkpoint& files, const std::string& name) {
   const ForeignMatrix* const matrix = files.FindForeign(name);
   if (matrix == nullptr) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor of a checkpoint as Tare writes it where no codes of its own replace it: as stored, or, if another tool
-// quantized it, its values in f32.
+// What Tare writes of a checkpoint besides codes of its own: its small files, and tensors as they are stored, or, where
+// another tool quantized one, its values in f32.
 #pragma once
 
 #include <string>
@@ -10,6 +10,9 @@
 #include "quant/file/checkpoint.h"
 
 namespace tare {
+
+// config.json, as given, and the tokenizer's files of the checkpoint at `model`.
+void AddTextFiles(const std::filesystem::path& model, const std::string& config, QuantizedCheckpointWriter& out);
 
 class WrittenTensor {
  public:

@@ -7,7 +7,7 @@
 //   r = (1 - t / n) / n         in step t of n
 //
 // A row keeps the best that it has seen, which is at least as good as rounding to nearest. AutoRound samples batches
-// and looks at the output of a whole block (experiments/quantize/learned_layer.h); here the gradient is that of all
+// and looks at the output of a whole block (experiments/quantize/steps/autoround.h); here the gradient is that of all
 // tokens, so that nothing is random and there is no seed.
 #pragma once
 

@@ -17,6 +17,7 @@
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "experiments/studies/sweep/sweep.h"
 #include "experiments/text/tokenizer/token_input.h"
 #include "kernels/attention/reference_attention.h"
@@ -210,12 +211,9 @@ TEST_F(ToyFamilyTest, EvalSimulatedAndExecuted) {
 TEST_F(ToyFamilyTest, Quantize) {
   const Plan plan = Plan::Parse("weights=int8/channel");
   const auto quantize = [&](const char* method) {
-    Quantize({.model = model_,
-              .plan = plan,
-              .out = folder_ / "q.h5",
-              .method = QuantizeMethod::Parse(method),
-              .calibration = ids_},
-             {});
+    Quantize(
+        {.model = model_, .plan = plan, .out = folder_ / "q.h5", .method = ParseMethod(method), .calibration = ids_},
+        {});
   };
   for (const char* method : {"rtn", "gptq", "gptaq+quantease"}) {
     quantize(method);

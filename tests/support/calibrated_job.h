@@ -12,6 +12,7 @@
 
 #include "experiments/passes/progress.h"
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "quant/file/hdf5.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -35,7 +36,7 @@ inline QuantizeJob Calibrated(const std::string& method, const std::string& gold
   return {.model = GoldenFolder(golden),
           .plan = Plan::Parse(plan),
           .out = folder / "g.h5",
-          .method = QuantizeMethod::Parse(method),
+          .method = ParseMethod(method),
           .calibration = folder / "ids.h5"};
 }
 

@@ -2,7 +2,6 @@
 #include "experiments/export/compressed_tensors/export.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -21,8 +20,6 @@
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/checkpoint.h"
-#include "quant/file/open_folder.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
@@ -73,12 +70,8 @@ class CompressedJob {
       ThrowIfStopped();
     }
     for (const TensorView& tensor : tensors_) summary_.bytes += std::ssize(tensor.bytes);
-    const Provenance& p = file_.provenance();
-    WriteSafetensors(folder / "model.safetensors", std::move(tensors_),
-                     {{"format", "pt"}, {"tare.plan", p.plan}, {"tare.method", p.method}, {"tare.source", p.source}});
-    for (const char* name : kTokenizerFiles) {
-      if (const auto text = file_.File(name)) WriteFileAtomically(folder / name, *text);
-    }
+    WriteSafetensors(folder / "model.safetensors", std::move(tensors_), TensorMetadata(file_.provenance()));
+    CopyTokenizer(path_, folder);
     WriteFileAtomically(folder / kNote, Note());
     WriteFileAtomically(folder / "config.json", Config());
     return summary_;
@@ -217,12 +210,7 @@ std::vector<std::string> CompressedFiles() {
 CompressedSummary ExportCompressed(const std::filesystem::path& quantized, const std::filesystem::path& folder,
                                    std::string_view version) {
   CompressedJob job(quantized, version);
-  const auto open = OpenFolder::Make(folder);
-  if (open == nullptr) Fail("{}: cannot be created: {}; try another folder", folder.string(), std::strerror(errno));
-  for (const std::string& name : CompressedFiles()) {
-    if (std::filesystem::exists(folder / name))
-      Fail("{}: exists already and would be overwritten; try another folder", (folder / name).string());
-  }
+  MakeFolder(folder, CompressedFiles());
   return job.Write(folder);
 }
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "experiments/export/gguf/limits.h"
 #include "experiments/export/gguf/metadata.h"
 #include "experiments/export/gguf/tensors.h"
 #include "experiments/model/model.h"

@@ -102,6 +102,17 @@ int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices
   return static_cast<int>(std::min<int64_t>(together, config.experts - first));
 }
 
+SecondMoments& ExpertMoments::Of(int expert) {
+  TARE_CHECK(expert >= first_);
+  if (expert >= first_ + std::ssize(moments_)) {
+    first_ = expert;
+    moments_.clear();  // before the next are made
+    const int count = ExpertsAtOnce(calibration_.config(), input_, first_, exact_ != nullptr ? 2 : 1);
+    moments_ = calibration_.MomentsOfExperts(layer_, input_, first_, count, exact_);
+  }
+  return moments_[static_cast<size_t>(expert - first_)];
+}
+
 Site InputOf(const LinearPlace& place) {
   switch (place.input) {
     case Site::kKProjIn:

@@ -73,6 +73,7 @@ class CalibrationPass {
   std::vector<int64_t> Advance(int layer);
 
   int64_t tokens() const { return tokens_; }
+  const ModelConfig& config() const { return model_.config(); }
 
  private:
   struct Part {
@@ -98,6 +99,24 @@ class CalibrationPass {
   int64_t tokens_ = 0;
   Projector projector_{Math::kF32};  // for products of activations
   AlignedBuffer<float> product_;
+};
+
+// The second moments of experts' inputs, of one expert after another; as many together as ExpertsAtOnce says.
+class ExpertMoments {
+ public:
+  ExpertMoments(CalibrationPass& calibration, int layer, Site input, CalibrationPass* exact = nullptr)
+      : calibration_(calibration), layer_(layer), input_(input), exact_(exact) {}
+
+  // Of this expert, or of none before the one that was asked for last. Valid until the next call.
+  SecondMoments& Of(int expert);
+
+ private:
+  CalibrationPass& calibration_;
+  int layer_;
+  Site input_;
+  CalibrationPass* exact_;
+  int first_ = 0;
+  std::vector<SecondMoments> moments_;  // of experts from first_
 };
 
 // How many experts from the first have their second moments at an input in memory together: those of 1 GiB, of

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -129,26 +128,6 @@ CalibrationWindows CutInputs(const CalibrationTexts& texts, std::vector<TokenInp
   return all;
 }
 
-using LoadOne = std::function<TokenInput(const std::filesystem::path&, const TextPart& part)>;
-
-// load: of what is no documents.
-CalibrationWindows Cut(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
-                       const ModelConfig& config, const WindowOptions& options, const LoadOne& load) {
-  if (texts.parts.size() > 1 && config.SeesImages())
-    Fail("--calibrate: got {} files of images, expected one", texts.parts.size());
-  if (texts.parts.size() > 1 && options.limit != 0)
-    FailUsage("--limit: got {} with several texts, expected --tokens, which the weights share", options.limit);
-  // Weights and cuts are of whole texts.
-  const TextPart part = texts.parts.size() == 1 && texts.cut.count == 1 ? options.NeededOf(config) : TextPart{};
-  std::vector<TokenInput> inputs;
-  for (const Part& text : texts.parts) {
-    inputs.push_back(AreDocuments(text.file) && !config.SeesImages()
-                         ? LoadDocumentRows(text.file, model_folder, config.vocabulary)
-                         : load(text.file, part));
-  }
-  return CutInputs(texts, std::move(inputs), config, options);
-}
-
 }  // namespace
 
 CalibrationTexts CalibrationTexts::Parse(const std::string& text, const Shard& cut) {
@@ -184,15 +163,25 @@ void NoticeFewTokens(const CalibrationWindows& windows, const ModelConfig& confi
 
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
                                   const ModelConfig& config, const WindowOptions& options) {
-  return Cut(texts, model_folder, config, options, [&](const std::filesystem::path& file, const TextPart& part) {
-    return LoadModelInput(file, model_folder, config, part);
-  });
-}
-
-CalibrationWindows CutCalibration(const CalibrationTexts& texts, Model& model, const WindowOptions& options) {
-  return Cut(
-      texts, model.folder(), model.config(), options,
-      [&](const std::filesystem::path& file, const TextPart& part) { return LoadModelInput(file, model, part); });
+  if (texts.parts.size() > 1 && config.SeesImages())
+    Fail("--calibrate: got {} files of images, expected one", texts.parts.size());
+  if (texts.parts.size() > 1 && options.limit != 0)
+    FailUsage("--limit: got {} with several texts, expected --tokens, which the weights share", options.limit);
+  if (config.SeesImages()) {
+    const std::filesystem::path& file = texts.parts.front().file;
+    const auto images = std::make_shared<const Images>(file, config);
+    CalibrationWindows windows = CutInputs(texts, {IdsOf(*images, file)}, config, options);
+    windows.images = images;
+    return windows;
+  }
+  // Weights and cuts are of whole texts.
+  const TextPart part = texts.parts.size() == 1 && texts.cut.count == 1 ? options.NeededOf(config) : TextPart{};
+  std::vector<TokenInput> inputs;
+  for (const Part& text : texts.parts) {
+    inputs.push_back(AreDocuments(text.file) ? LoadDocumentRows(text.file, model_folder, config.vocabulary)
+                                             : LoadTokenInput(text.file, model_folder, config.vocabulary, part));
+  }
+  return CutInputs(texts, std::move(inputs), config, options);
 }
 
 }  // namespace tare

@@ -8,10 +8,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "experiments/model/model.h"
+#include "experiments/model/config.h"
+#include "experiments/model/input_embedding.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/passes/shard.h"
 
@@ -48,6 +50,7 @@ struct CalibrationWindows {
   std::vector<ScoredSequence> sequences;  // of the files in their order
   std::vector<CalibratedOn> files;
   std::string provenance;  // "heldout.txt, sha256 ..., 32833 tokens in 65 windows, sha256 ..."; files parted by "; "
+  std::shared_ptr<const Images> images = {};  // that a vision tower's ids refer to, for Model::Show
 };
 
 // options.tokens are of all files together, in proportion to their weights. Where a file has less than its share, or
@@ -55,9 +58,7 @@ struct CalibrationWindows {
 // nothing is used, for --limit with several files, and for several files of images.
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
                                   const ModelConfig& config, const WindowOptions& options);
-// Sends a notice where second moments of these tokens would be singular: fewer than a layer's inputs.
+// Sends a notice where the second moments of these tokens would be singular: fewer than a layer's inputs.
 void NoticeFewTokens(const CalibrationWindows& windows, const ModelConfig& config);
-// The same; also shows the model the images.
-CalibrationWindows CutCalibration(const CalibrationTexts& texts, Model& model, const WindowOptions& options);
 
 }  // namespace tare

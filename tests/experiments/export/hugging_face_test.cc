@@ -8,6 +8,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/checkpoint.h"
@@ -83,8 +84,7 @@ TEST(Export, EveryFileOfTheTokenizerGoesWithIt) {
   const TemporaryFolder folder;
   EditedCheckpoint(GoldenFolder("llama-gqa")).Write(folder / "m");
   for (const char* name : kTokenizerFiles) PutFile(folder / "m" / name, Formatted("{{\"{}\": 1}}", name));
-  Quantize({.model = folder / "m", .plan = {}, .out = folder / "r.h5", .method = QuantizeMethod::Parse("hadamard")},
-           {});
+  Quantize({.model = folder / "m", .plan = {}, .out = folder / "r.h5", .method = ParseMethod("hadamard")}, {});
   Quantize({folder / "r.h5", Plan::Parse("weights=int8/channel"), folder / "q.h5"}, {});
   const ExportSummary summary = ExportDequantized(folder / "q.h5", folder / "m", folder / "out");
   for (const char* name : kTokenizerFiles)

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "experiments/model/model.h"
+#include "experiments/quantize/steps/table.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"
 #include "tests/support/golden.h"
@@ -41,7 +42,7 @@ TEST(CalibratedLayers, ProgressCountsBatches) {
     Quantize({.model = GoldenFolder(golden),
               .plan = Plan::Parse(plan),
               .out = folder / "q.h5",
-              .method = QuantizeMethod::Parse(method),
+              .method = ParseMethod(method),
               .calibration = folder / "ids.h5"},
              progress);
     EXPECT_EQ(last, all);
@@ -69,7 +70,7 @@ TEST(CalibratedLayers, LayersLearnedTogetherLoseLessThanTheNearest) {
   };
   const QuantizeJob learned = Calibrated("autoround:100", "diffllama-gqa", "weights=int4/group16", folder);
   QuantizeJob nearest = learned;
-  nearest.method = QuantizeMethod::Parse("rtn");
+  nearest.method = ParseMethod("rtn");
   nearest.calibration = {};
   const double least = distance(nearest);
   EXPECT_LT(distance(learned), 0.7 * least);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
@@ -43,17 +44,17 @@ TEST(QuantizeMethodTest, StepsAreReadAndWritten) {
         {"autoround:200:7", "", "autoround:200:7"},
         {"awq+gptq+quantease", "awq", "gptq+quantease"},
         {"smoothquant:0.75+rtn+quantease", "smoothquant:0.75", "rtn+quantease"}}) {
-    const QuantizeMethod method = QuantizeMethod::Parse(text);
+    const QuantizeMethod method = ParseMethod(text);
     EXPECT_EQ(method.EquivalentText(), equivalent);
     EXPECT_EQ(method.RoundingText(), rounding);
   }
-  EXPECT_FALSE(QuantizeMethod::Parse("smoothquant+rtn").RoundsByCalibration());
-  EXPECT_FALSE(QuantizeMethod::Parse("cayley+rtn").RoundsByCalibration()) << "only its rotation";
-  EXPECT_TRUE(QuantizeMethod::Parse("awq").RoundsByCalibration()) << "its clips";
-  EXPECT_EQ(QuantizeMethod::Parse("awq").Text(), "awq+rtn");
-  EXPECT_EQ(QuantizeMethod::Parse("hadamard:7").Text(), "hadamard:7");
-  EXPECT_EQ(QuantizeMethod::Parse("gptq+quantease").Text(), "gptq+quantease");
-  EXPECT_TRUE(QuantizeMethod::Parse("rtn+quantease").RoundsByCalibration());
+  EXPECT_FALSE(ParseMethod("smoothquant+rtn").RoundsByCalibration());
+  EXPECT_FALSE(ParseMethod("cayley+rtn").RoundsByCalibration()) << "only its rotation";
+  EXPECT_TRUE(ParseMethod("awq").RoundsByCalibration()) << "its clips";
+  EXPECT_EQ(ParseMethod("awq").Text(), "awq+rtn");
+  EXPECT_EQ(ParseMethod("hadamard:7").Text(), "hadamard:7");
+  EXPECT_EQ(ParseMethod("gptq+quantease").Text(), "gptq+quantease");
+  EXPECT_TRUE(ParseMethod("rtn+quantease").RoundsByCalibration());
 }
 
 TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
@@ -104,7 +105,7 @@ TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
                                       {"smoothquant:2+rtn", "0 to 1"},
                                       {"smoothquant:+rtn", "0 to 1"},
                                       {"smoothquant:nan+rtn", "0 to 1"}}) {
-    EXPECT_THAT(Call([&] { QuantizeMethod::Parse(text); }), ThrowsMessage<Error>(HasSubstr(message))) << text;
+    EXPECT_THAT(Call([&] { ParseMethod(text); }), ThrowsMessage<Error>(HasSubstr(message))) << text;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"
@@ -87,7 +88,7 @@ TEST(Provenance, UnderOtherTensorNamesAJobIsNotContinued) {
     QuantizeJob job{.model = model,
                     .plan = Plan::Parse("weights=int4/group16"),
                     .out = folder / "g.h5",
-                    .method = QuantizeMethod::Parse(method),
+                    .method = ParseMethod(method),
                     .calibration = folder / "ids.safetensors"};
     name("up", "gate");
     EXPECT_THROW(Quantize(job, StopOnce(folder / "g.h5.parts" / part)), Error);

@@ -13,6 +13,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/quantize/round_layers.h"
+#include "experiments/quantize/steps/table.h"
 #include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -319,7 +320,7 @@ TEST(Quantize, StaticScalesGoWithTheFile) {
                 ThrowsMessage<Error>(HasSubstr("the model keeps no static scale")));
     EXPECT_THAT([&] { logits(job.out, plan, Carrying::kExecuted, job.statistics); },
                 ThrowsMessage<Error>(HasSubstr("statistics of weights")));
-    job.method = QuantizeMethod::Parse("hadamard+rtn");
+    job.method = ParseMethod("hadamard+rtn");
     EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("in two steps")));
   }
 }

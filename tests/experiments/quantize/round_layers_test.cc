@@ -6,8 +6,10 @@
 
 #include <cstring>
 
+#include "experiments/model/fused_tensors.h"
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/site_class.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -24,8 +26,10 @@ TEST(RoundLayers, TheSummaryIsOfTheMatricesThatWereRounded) {
   const auto round = [&](const char* plan) {
     int64_t done = 0;
     const QuantizeJob job{.model = GoldenFolder("llama-gqa"), .plan = Plan::Parse(plan), .out = folder / "q.h5"};
+    const ModelConfig config = LoadConfig(job.model);
+    const ModelFiles files{job.model, config, OpenSplit(job.model, config)};
     const QuantizeSummary summary =
-        RoundLayers(job, job.model, nullptr, [&](int64_t now, int64_t, const char*) { done = now; });
+        RoundLayers(job, files, {}, nullptr, [&](int64_t now, int64_t, const char*) { done = now; });
     EXPECT_GT(done, 0);
     EXPECT_EQ(QuantizedCheckpoint(job.out).provenance().plan, job.plan.canonical());
     EXPECT_EQ(std::ssize(QuantizedCheckpoint(job.out).matrices()), summary.matrices);
@@ -90,7 +94,7 @@ TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
     const QuantizeSummary summary = Quantize({.model = GoldenFolder("diffllama-mha"),
                                               .plan = Plan::Parse(plan),
                                               .out = folder / "q.h5",
-                                              .method = QuantizeMethod::Parse(method),
+                                              .method = ParseMethod(method),
                                               .calibration = folder / "ids.h5"},
                                              {});
     EXPECT_LT(summary.relative_error, error) << plan;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Factors by their formula, and clips against a search over the outputs themselves in double. The golden searches of
-// whole layers: awq_factors_test.cc.
+// whole layers: tests/experiments/quantize/steps/awq_test.cc.
 #include "quant/algorithms/awq.h"
 
 #include <gmock/gmock.h>

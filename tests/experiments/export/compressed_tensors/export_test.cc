@@ -8,6 +8,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/json_value.h"
@@ -33,7 +34,7 @@ class CompressedExport : public testing::Test {
                           const std::filesystem::path& model = kModel) {
     std::filesystem::remove_all(folder_ / "out");
     QuantizeJob job{.model = model, .plan = Plan::Parse(plan), .out = folder_ / "q.h5"};
-    job.method = QuantizeMethod::Parse(method);
+    job.method = ParseMethod(method);
     if (job.method.RoundsByCalibration()) {
       PutManyIds(folder_ / "ids.safetensors", 4, 20);
       job.calibration = folder_ / "ids.safetensors";

@@ -9,6 +9,7 @@
 #include "experiments/export/layout.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/base/formatted.h"
@@ -281,10 +282,7 @@ TEST_F(GgufExport, IntegerCodesAreWrittenAsTheyAre) {
 
 // What was rotated computes the same.
 TEST_F(GgufExport, EquivalentWeightsAreWeights) {
-  Quantize({.model = GoldenFolder("llama-gqa"),
-            .plan = {},
-            .out = folder_ / "r.h5",
-            .method = QuantizeMethod::Parse("hadamard")},
+  Quantize({.model = GoldenFolder("llama-gqa"), .plan = {}, .out = folder_ / "r.h5", .method = ParseMethod("hadamard")},
            {});
   To("F32", folder_ / "r.h5");
   const TokenBatch batch = GoldenBatch("llama-gqa");

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The configuration of every golden model that a GGUF file can hold is read back from the keys that it becomes. Whole
-// files are in gguf_export_test.cc.
+// files are in export_test.cc.
 #include "experiments/export/gguf/metadata.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "experiments/export/gguf/export.h"
+#include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
+#include "tests/support/golden.h"
 
 namespace tare {
 namespace {
@@ -51,6 +55,61 @@ TEST(GgufMetadata, ConfigurationsAreReadBack) {
     if (!a.window_rotary) continue;
     EXPECT_EQ(a.window_rotary->theta, b.window_rotary->theta) << name;
   }
+}
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(GgufLimits, WhatLlamaCppComputesOtherwiseIsRefused) {
+  using Type = RotaryConfig::Type;
+  const auto refuses = [](const char* golden, const std::function<void(ModelConfig&)>& change, const char* why) {
+    ModelConfig config = LoadConfig(GoldenFolder(golden));
+    config.rotary.type = Type::kDefault;
+    change(config);
+    EXPECT_THAT(Call([&] { GgufArchitectureOf(config, "m"); }), ThrowsMessage<Error>(HasSubstr(why))) << why;
+  };
+  const auto in_all = [](const ModelConfig& c, auto value) {
+    return std::vector(static_cast<size_t>(c.layers), value);
+  };
+  refuses(
+      "llama-gqa", [](ModelConfig& c) { c.rotary.layout = RotaryConfig::Layout::kInterleaved; },
+      "m: to gguf: got rotary positions of neighbouring channels, expected those of halves");
+  refuses("llama-gqa", [](ModelConfig& c) { c.attention_scale = 3.0f; }, "got another scale of attention logits");
+  refuses("qwen2", [](ModelConfig& c) { c.windows = {0, 7}; }, "got layers that see a window of keys");
+  refuses("mixtral", [&](ModelConfig& c) { c.windows = in_all(c, 7); }, "got layers that see a window of keys");
+  refuses("qwen3-moe", [](ModelConfig&) {}, "got norm_topk_prob false");
+  refuses(
+      "smollm3", [&](ModelConfig& c) { c.windows.clear(), c.unrotated = in_all(c, true); },
+      "got layer 0 without rotary positions, expected every fourth layer without them");
+  refuses(
+      "gpt-oss", [](ModelConfig& c) { c.windows[1] = c.windows[0]; },
+      "got layer 1 with a window, expected every second layer to see all keys");
+  refuses("olmo3", [](ModelConfig& c) { c.windows.clear(); }, "got an olmo3 without windows");
+  refuses(
+      "gpt-oss", [](ModelConfig& c) { c.rotary.type = Type::kYarn; },
+      "got yarn with beta_fast 4 and beta_slow 1, expected 32 and 1");
+  refuses(
+      "llama-gqa", [](ModelConfig& c) { c.rotary.type = Type::kYarn, c.rotary.truncate = false; },
+      "got yarn with truncate false, expected true");
+  refuses(
+      "gpt-oss", [](ModelConfig& c) { c.rotary.original_positions = 16.5; },
+      "got original_max_position_embeddings 16.5, expected a whole number");
+  refuses(
+      "llama-gqa", [](ModelConfig& c) { c.rotary.type = Type::kLongRope; },
+      "got rotary positions of type longrope, expected default, linear, llama3 or yarn");
+  refuses(
+      "qwen3", [](ModelConfig& c) { c.rotary.type = Type::kLlama3, c.attention_bias = false; },
+      "got rotary positions of type llama3, expected default, linear or yarn in a qwen3");
+  const auto biased = [](ModelConfig& c) { c.attention_bias = true; };
+  for (const char* golden : {"qwen3", "olmo2", "smollm3"})
+    refuses(golden, biased, "got biases of attention, expected none in a");
+  refuses("gpt-oss", [](ModelConfig& c) { c.attention_bias = false; }, "got a gpt_oss without biases of attention");
+  refuses("olmo2", [](ModelConfig& c) { c.mlp_bias = true; }, "got biases of the feed-forward, expected none in an");
+  refuses("phi3", [](ModelConfig& c) { c.head_dim *= 2; }, "expected heads that are as wide as the hidden size 32");
+  refuses("motif", [](ModelConfig&) {}, "got a motif model, expected one of llama.cpp's architectures");
+  ModelConfig mistral = LoadConfig(GoldenFolder("mistral"));
+  mistral.windows.clear();
+  EXPECT_EQ(GgufArchitectureOf(mistral, "m").name, "llama");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
@@ -152,7 +153,7 @@ TEST(DiffV2Test, QuantizedByEveryMethod) {
     Quantize({.model = GoldenFolder(kName),
               .plan = Plan::Parse("weights=int8/channel,lambda_proj.w=int8/channel"),
               .out = folder / "q.h5",
-              .method = QuantizeMethod::Parse(method),
+              .method = ParseMethod(method),
               .calibration = looks ? folder / "ids.safetensors" : std::filesystem::path()},
              {});
     Model model(folder / "q.h5");

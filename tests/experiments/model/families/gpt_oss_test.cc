@@ -13,6 +13,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "tests/support/call.h"
@@ -242,7 +243,7 @@ TEST(GptOssTest, MethodsCalibrateEachExpert) {
   const QuantizedCheckpoint nearest(folder / "rtn.h5");
   job.calibration = GoldenFolder(kName) / "expected.safetensors";
   for (const char* method : {"gptq", "gptaq+quantease"}) {
-    job.method = QuantizeMethod::Parse(method);
+    job.method = ParseMethod(method);
     job.out = folder / (std::string(method) + ".h5");
     const QuantizeSummary summary = Quantize(job, {});
     ASSERT_EQ(summary.experts.size(), 3u);

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"
 #include "tests/support/sweep_cells.h"
@@ -61,7 +62,7 @@ TEST(CutSpread, ModelsAreGroupedByTheirOrigin) {
     QuantizeJob job{.model = GoldenFolder("llama-mha"),
                     .plan = Plan::Parse("weights=int4/channel"),
                     .out = folder / name,
-                    .method = QuantizeMethod::Parse(method),
+                    .method = ParseMethod(method),
                     .calibration = folder / "ids.h5",
                     .windows = {.tokens = tokens}};
     job.calibration.cut = {.index = index, .count = count};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What learning promises, on whole models. Its parts against references: rotated_error_test.cc and cayley_test.cc.
-#include "experiments/quantize/learned_rotation.h"
+#include "experiments/quantize/steps/rotations.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include "experiments/model/fused_tensors.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -148,7 +149,7 @@ TEST(LearnedRotation, ComputesTheSame) {
     EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("g.h5", "ids.h5"));
     QuantizeJob first = job;
     first.plan = Plan::Parse("");
-    first.method = QuantizeMethod::Parse("hadamard:5");
+    first.method = ParseMethod("hadamard:5");
     first.calibration = {};
     Quantize(first, {});
     EXPECT_NE(LogitsOfText(job.out), learned) << "nothing learned";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/awq_factors.h"
+#include "experiments/quantize/steps/awq.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,9 @@
 
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/calibration/calibration_pass.h"
-#include "experiments/quantize/scaled_input.h"
+#include "experiments/quantize/equivalent_weights.h"
+#include "experiments/quantize/job.h"
+#include "experiments/quantize/steps/table.h"
 #include "experiments/text/grammar.h"
 #include "quant/algorithms/awq.h"
 #include "quant/algorithms/output_error.h"
@@ -113,15 +114,9 @@ class InputSearch {
   // Each expert's with the tokens that reach it.
   Errors OfExperts(const Candidates& candidates) {
     Errors errors{};
-    std::vector<SecondMoments> moments;  // of experts from `first`
-    int first = 0;
+    ExpertMoments moments(calibration_, layer_, site_);
     for (const LinearLayer& linear : rounded_) {
-      const int expert = *linear.expert;
-      if (expert >= first + std::ssize(moments)) {
-        first = expert;
-        moments = calibration_.MomentsOfExperts(layer_, site_, first, ExpertsAtOnce(model_.config(), site_, first, 1));
-      }
-      const SecondMoments& m = moments[static_cast<size_t>(expert - first)];
+      const SecondMoments& m = moments.Of(*linear.expert);
       if (m.tokens > 0) Add(linear, m, candidates, errors);
     }
     return errors;
@@ -181,5 +176,34 @@ std::vector<LayerSmoothing> AwqScalingOf(Model& model, const std::vector<ScoredS
   }
   return layers;
 }
+
+// What its authors leave unclipped, q and k: what an error does there shows only in the product of both.
+static InputRounding ClippedRanges(SharedInput& input) {
+  return {.ends = [moments = input.Rotated()](Site weight, const ReadRow& read,
+                                              const QuantizedMatrix& matrix) -> GroupEnds {
+    if (weight == Site::kQProjW || weight == Site::kKProjW) return {};
+    return [groups = matrix.Groups(), ends = AwqEnds(read, matrix, moments)](
+               int64_t row, int64_t g, const float*, int64_t) { return ends[row * groups + g]; };
+  }};
+}
+
+static EquivalentWeights ScaledWeights(const WeightsToChange& w) {
+  Model model(w.job.model, WeightReading::kKnown);
+  model.Show(w.text.images);
+  NoticeFewTokens(w.text, w.config);
+  return Smoothed(w.files, w.config, AwqScalingOf(model, w.text.sequences, w.job.plan, w.progress));
+}
+
+static Step ReadAwq(std::string_view) {
+  return {.text = "awq",
+          .change = ScaledWeights,
+          .on_input = ClippedRanges,
+          .reads_text = true,
+          .reads_plan = true,
+          .check = CheckAwq};
+}
+
+const StepKind kAwqStep{
+    .name = "awq", .place = StepPlace::kWeights, .read = ReadAwq, .help = "awq (equivalent weights, clipped ranges)"};
 
 }  // namespace tare

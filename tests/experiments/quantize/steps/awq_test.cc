@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search against the golden one: AWQ's published definition in Python, on inputs that transformers computes; and
 // what it does to whole models.
-#include "experiments/quantize/awq_factors.h"
+#include "experiments/quantize/steps/awq.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "experiments/quantize/quantize.h"
+#include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/awq.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -47,7 +48,7 @@ QuantizeJob JobFor(const char* method, const std::string& golden, const char* pl
   return {.model = GoldenFolder(golden),
           .plan = Plan::Parse(plan),
           .out = folder / "q.h5",
-          .method = QuantizeMethod::Parse(method),
+          .method = ParseMethod(method),
           .calibration = folder / "ids.safetensors"};
 }
 

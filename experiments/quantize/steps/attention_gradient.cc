@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/gradient/attention_gradient.h"
+#include "experiments/quantize/steps/attention_gradient.h"
 
 #include <algorithm>
 #include <array>

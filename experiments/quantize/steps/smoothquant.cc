@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/smoothquant_factors.h"
+#include "experiments/quantize/steps/smoothquant.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,14 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
-#include "experiments/quantize/calibration/calibration_pass.h"
-#include "experiments/quantize/scaled_input.h"
+#include "experiments/plan/static_source.h"
+#include "experiments/quantize/equivalent_weights.h"
+#include "experiments/quantize/job.h"
+#include "experiments/quantize/steps/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/smoothquant.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -258,5 +261,30 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
   }
   return layers;
 }
+
+static EquivalentWeights SmoothedWeights(const WeightsToChange& w, std::optional<double> alpha) {
+  Model model(w.job.model, WeightReading::kKnown);
+  if (!w.job.statistics.empty()) {
+    const auto seen = ReadStatisticsOf(w.job.statistics, w.files.ContentHash(), w.files.ConfigHash());
+    return Smoothed(w.files, w.config, SmoothingOf(model, *seen, *alpha));
+  }
+  model.Show(w.text.images);
+  return Smoothed(w.files, w.config, SmoothingOf(model, w.text.sequences, w.job.plan, alpha, w.progress));
+}
+
+static Step ReadSmoothQuant(std::string_view step) {
+  constexpr std::string_view kExpected = "a number from 0 to 1";
+  const std::optional<double> alpha = NumberOption<double>(step, kExpected);
+  if (alpha && !(*alpha >= 0 && *alpha <= 1)) FailUsage("--method '{}': expected {} after the colon", step, kExpected);
+  return {.text = alpha ? Formatted("smoothquant:{}", *alpha) : "smoothquant",
+          .change = [alpha](const WeightsToChange& weights) { return SmoothedWeights(weights, alpha); },
+          .reads_text = true,
+          .reads_plan = !alpha,
+          .takes_statistics = alpha.has_value(),
+          .without_text = "--stats S.h5 and smoothquant:0.5"};
+}
+
+const StepKind kSmoothQuantStep{"smoothquant", StepPlace::kWeights, ReadSmoothQuant, "[:ALPHA]",
+                                "smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, no codes)"};
 
 }  // namespace tare

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/gradient/layer_gradient.h"
+#include "experiments/quantize/steps/layer_gradient.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "experiments/gradient/attention_gradient.h"
-#include "experiments/gradient/rows_gradient.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/seen_projection.h"
+#include "experiments/quantize/steps/attention_gradient.h"
 #include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/linear/product_gradient.h"
@@ -30,6 +29,30 @@ void Keep(const AlignedBuffer<float>& from, int64_t rows, int64_t columns, Align
 }
 
 }  // namespace
+
+void RmsNormGradient(const float* x, const float* weight, float eps, const float* dy, size_t n, float* dx) {
+  double squares = 0, along = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const double by = weight == nullptr ? double{dy[i]} : double{weight[i]} * double{dy[i]};
+    squares += double{x[i]} * double{x[i]};
+    along += double{x[i]} * by;
+  }
+  const auto count = static_cast<double>(n);
+  const double r = 1 / std::sqrt(squares / count + double{eps});
+  const auto of_dy = static_cast<float>(r), of_x = static_cast<float>(r * r * r * along / count);
+  for (size_t i = 0; i < n; ++i) {
+    const float by = weight == nullptr ? dy[i] : weight[i] * dy[i];
+    dx[i] = of_dy * by - of_x * x[i];
+  }
+}
+
+void SwiGluGradient(const float* gate, const float* up, const float* dy, size_t n, float* dgate, float* dup) {
+  for (size_t i = 0; i < n; ++i) {
+    const float s = 1 / (1 + std::exp(-gate[i]));
+    dgate[i] = dy[i] * up[i] * s * (1 + gate[i] * (1 - s));
+    dup[i] = dy[i] * gate[i] * s;
+  }
+}
 
 std::string WithoutGradient(const ModelConfig& config) {
   const Family& family = FamilyOf(config);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against a reference in double with loops of its own: its sums of inputs, its products, its rounding, and differences
 // of its loss in place of a gradient.
-#include "experiments/quantize/rotated_error.h"
+#include "experiments/quantize/steps/rotated_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

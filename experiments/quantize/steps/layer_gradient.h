@@ -11,6 +11,7 @@
 // of the first differential families, or a gate; a lambda per token is sigmoid(W_lambda n).
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -22,6 +23,17 @@
 #include "quant/base/aligned.h"
 
 namespace tare {
+
+// Gradients of elementwise steps (kernels/elementwise/rows.h), each on one contiguous row of n values; sums in double.
+//
+// Of y = x r weight, r = 1 / sqrt(mean(x^2) + eps), by x, from dy: dx = r (weight dy) - x r^3 mean(x weight dy).
+// weight null: ones. dx may be dy.
+void RmsNormGradient(const float* x, const float* weight, float eps, const float* dy, size_t n, float* dx);
+
+// Of y = silu(gate) up, from dy: with s = sigmoid(gate),
+//   dgate = dy up s (1 + gate (1 - s)),   dup = dy gate s
+// dgate and dup may be none of the inputs.
+void SwiGluGradient(const float* gate, const float* up, const float* dy, size_t n, float* dgate, float* dup);
 
 // Why there is no gradient of a family's layers: "a motif model, through whose layers ..."; empty where there is one:
 // families whose layers are llama's, diffllama's, diff_v2's or qwen3's.

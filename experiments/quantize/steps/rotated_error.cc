@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/rotated_error.h"
+#include "experiments/quantize/steps/rotated_error.h"
 
 #include <algorithm>
 #include <cmath>
 #include <span>
 
 #include "experiments/model/sites_of_model.h"
-#include "experiments/quantize/scaled_input.h"
+#include "experiments/quantize/equivalent_weights.h"
+#include "experiments/text/grammar.h"
 #include "quant/algorithms/error_growth.h"
 #include "quant/algorithms/output_error.h"
 #include "quant/base/error.h"
@@ -194,13 +195,9 @@ void RotatedError::Collect(CalibrationPass& calibration, int layer, Site input) 
     return;
   }
   std::ranges::stable_sort(rounded, {}, &LinearLayer::expert);
-  const int experts = model_.config().experts;
   const size_t before = moments_.size();
-  for (int first = 0; first < experts;) {
-    const int count = ExpertsAtOnce(model_.config(), input, first, 1);
-    std::ranges::move(calibration.MomentsOfExperts(layer, input, first, count), std::back_inserter(moments_));
-    first += count;
-  }
+  ExpertMoments of_experts(calibration, layer, input);
+  for (int expert = 0; expert < model_.config().experts; ++expert) moments_.push_back(std::move(of_experts.Of(expert)));
   for (const LinearLayer& linear : rounded) Add(linear, before + static_cast<size_t>(*linear.expert));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // That learning lowers the error of the layer's output, which is measured here through the model's own layer; that what
 // it keeps is never worse than rounding to nearest.
-#include "experiments/quantize/learned_layer.h"
+#include "experiments/quantize/steps/autoround.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// AutoRound (Cheng et al., arXiv 2309.05516): learns the rounding of all matrices of a layer together, offsets and
-// ranges by the signs of gradients as in quant/algorithms/learned_rows.h, by the error of the layer's output,
+// autoround[:STEPS[:SEED]] (AutoRound: Cheng et al., arXiv 2309.05516) learns the rounding of all matrices of a layer
+// together, offsets and ranges by the signs of gradients as in quant/algorithms/learned_rows.h, by the error of the
+// layer's output,
 //
 //   L = sum over tokens of |y - f(x)|^2     x: the layer's input in the model rounded so far
 //                                         y: the state after the layer in the stored model, from its own inputs
 //
-// whose gradient goes back through the layer (experiments/gradient/layer_gradient.h). Step t of n takes the gradient of
-// one batch, or of several short ones with as many tokens as the longest, in a new order each time all have had their
-// turn, and has the size (1 - t / n) / n. The result is kept if
-// it loses less on all batches than rounding to nearest does; AutoRound keeps the step with the least loss on its own
+// whose gradient goes back through the layer (layer_gradient.h). STEPS is 1 to 10,000, else 200; SEED, else 0, sets the
+// order of batches. Step t of n takes the gradient of one batch, or of several short ones with as many tokens as the
+// longest, in a new order each time all have had their turn, and has the size (1 - t / n) / n. The result is kept if it
+// loses less on all batches than rounding to nearest does; AutoRound keeps the step with the least loss on its own
 // batch, which compares different batches.
 //
 // Tried on the embedded differential model, four bits and zero points: steps of two batches of 2,048 tokens lose 1 %
@@ -22,19 +23,12 @@
 #include <string>
 #include <vector>
 
-#include "experiments/gradient/layer_gradient.h"
-#include "experiments/plan/resolved_plan.h"
+#include "experiments/quantize/method.h"
+#include "experiments/quantize/steps/layer_gradient.h"
 #include "quant/algorithms/learned_rows.h"
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {
-
-// One batch at a layer, each [R, E]. Views.
-struct LayerTokens {
-  const TokenBatch* batch;
-  const float* input;
-  const float* target;
-};
 
 struct LearnedMatrix {
   LinearLayer linear;
@@ -50,7 +44,7 @@ std::vector<std::vector<size_t>> BatchesOfSteps(const std::vector<int64_t>& toke
 int64_t LearningBatches(const std::vector<int64_t>& tokens, int steps, uint64_t seed);
 
 // Throws Error if there is no gradient of the family's layers.
-void CheckLearnedLayers(const ModelConfig& config);
+void CheckLearnedLayers(const ModelConfig& config, const Plan& plan = {});
 
 class LearnedLayer {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_test.cc tests the effect of the searched factors on a whole model.
-#include "experiments/quantize/smoothquant_factors.h"
+#include "experiments/quantize/steps/smoothquant.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "experiments/model/family.h"
-#include "experiments/quantize/scaled_input.h"
+#include "experiments/quantize/equivalent_weights.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/learned_layer.h"
+#include "experiments/quantize/steps/autoround.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,10 @@
 #include <set>
 
 #include "experiments/model/planned_linear.h"
+#include "experiments/quantize/steps/table.h"
 #include "experiments/significance/draws.h"
 #include "quant/algorithms/round_to_nearest.h"
+#include "quant/algorithms/sign_round.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
@@ -61,7 +63,7 @@ int64_t LearningBatches(const std::vector<int64_t>& tokens, int steps, uint64_t 
   return all;
 }
 
-void CheckLearnedLayers(const ModelConfig& config) {
+void CheckLearnedLayers(const ModelConfig& config, const Plan&) {
   if (const std::string why = WithoutGradient(config); !why.empty())
     FailUsage("--method autoround: got {}; try signround", why);
 }
@@ -183,5 +185,29 @@ void LearnedLayer::KeepAll() {
     for (LearnedRows& rows : matrix.rows) rows.Keep(all);
   }
 }
+
+static Step ReadAutoRound(std::string_view text) {
+  const StepsAndSeed options = StepsAndSeedOption(text, kSignRoundSteps);
+  LayerRounding on_layer;
+  on_layer.batches = [options](const std::vector<int64_t>& tokens) {
+    return LearningBatches(tokens, options.steps, options.seed);
+  };
+  on_layer.round = [options](const LayerToRound& all, const LayerRounding::Add& add) {
+    LearnedLayer learned(all.config, all.stored, all.layer, all.plan, all.where);
+    learned.Learn(all.batches, options.steps, options.seed, all.on_batch);
+    for (const LearnedMatrix& m : learned.matrices()) add(m.linear, *m.rule, m.codes.view());
+  };
+  return {.text = WithStepsAndSeed("autoround", options, kSignRoundSteps),
+          .on_layer = on_layer,
+          .compares_with_stored = true,
+          .check = CheckLearnedLayers,
+          .check_rule = RequireIntegers,
+          .no_ends = "autoround does not begin with the ranges that awq chooses; try awq+signround, or autoround alone",
+          .no_better =
+              "quantease changes each matrix for its own output, autoround all for the layer's; try autoround "
+              "alone, or signround+quantease"};
+}
+
+const StepKind kAutoRoundStep{"autoround", StepPlace::kCodes, ReadAutoRound, "[:STEPS[:SEED]]"};
 
 }  // namespace tare

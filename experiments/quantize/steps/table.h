@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of the steps of `tare quantize --method`, each defined in the source that is named beside it; and what
+// their parsers share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "experiments/quantize/method.h"
+#include "quant/base/error.h"
+#include "quant/base/number.h"
+
+namespace tare {
+
+// rotations.cc
+extern const StepKind kHadamardStep, kCayleyStep;
+// smoothquant.cc, awq.cc
+extern const StepKind kSmoothQuantStep, kAwqStep;
+// second_moments.cc
+extern const StepKind kNearestStep, kGptqStep, kGptaqStep, kSignRoundStep, kQuantEaseStep;
+// autoround.cc
+extern const StepKind kAutoRoundStep;
+
+inline constexpr const StepKind* kAllSteps[] = {&kHadamardStep,  &kCayleyStep,   &kSmoothQuantStep, &kAwqStep,
+                                                &kNearestStep,   &kGptqStep,     &kGptaqStep,       &kSignRoundStep,
+                                                &kAutoRoundStep, &kQuantEaseStep};
+inline StepKinds AllSteps() { return kAllSteps; }
+
+// Of all steps.
+inline QuantizeMethod ParseMethod(std::string_view text) { return ParseMethod(text, AllSteps()); }
+
+// Options follow a step's name and colons. What reads them throws Error through FailUsage, naming the step.
+
+// What follows the first colon; all of it must be a number. Empty: there is no colon.
+template <typename T>
+std::optional<T> NumberOption(std::string_view step, std::string_view expected) {
+  const size_t colon = step.find(':');
+  if (colon == step.npos) return std::nullopt;
+  const std::optional<T> value = ParseNumber<T>(step.substr(colon + 1));
+  if (!value) FailUsage("--method '{}': expected {} after the colon", step, expected);
+  return value;
+}
+inline constexpr std::string_view kSeedOption = "a whole number below 2^64";
+
+// "name:STEPS:SEED", steps from 1 to 10,000; and the same again, without what is as by default.
+struct StepsAndSeed {
+  int steps = 0;
+  uint64_t seed = 0;
+};
+int StepsOption(std::string_view step, int otherwise);  // "name:STEPS"
+StepsAndSeed StepsAndSeedOption(std::string_view step, int steps_otherwise);
+std::string WithStepsAndSeed(const std::string& name, StepsAndSeed options, int steps_otherwise);
+
+// Refuses a rule whose codes learned rounding does not make.
+void RequireIntegers(const Rule& rule);
+
+}  // namespace tare
