@@ -81,11 +81,9 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (rule->granularity.kind == Granularity::Kind::kTensor)
       RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
     if (job.method.rounding >= QuantizeMethod::Rounding::kSignRound && !IsInteger(rule->format))
-      RefuseRule(*rule, Info(rule->format).name, "integer codes, as learned rounding has them",
-                 "int4, or gptq for this");
+      RefuseRule(*rule, Name(rule->format), "integer codes, as learned rounding has them", "int4, or gptq for this");
     if (job.method.quantease && info.together > 1)
-      RefuseRule(*rule, Info(rule->format).name, "a code for each weight, as quantease improves them",
-                 "gptq without it");
+      RefuseRule(*rule, Name(rule->format), "a code for each weight, as quantease improves them", "gptq without it");
     if (rule->sites.front() == Site::kLmHeadW)
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");
