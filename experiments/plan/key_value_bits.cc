@@ -48,7 +48,6 @@ double ScaleBits(const Format& format, double of_f32, bool of_cache) {
 // Of a rule of `k`, `v` or a cache, per value.
 double BitsOf(const Rule* rule, int64_t width) {
   if (rule == nullptr || !HasCodes(rule->format)) return kUnquantized;
-  const FormatInfo& info = Info(rule->format);
   const bool of_cache = IsCache(rule->sites.front());
   const bool in_runs = rule->granularity.kind == Kind::kGroup || rule->granularity.kind == Kind::kBlockChannel;
   const double of_f32 = of_cache && !in_runs ? 32 : kUnquantized;
