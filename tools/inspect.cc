@@ -30,7 +30,7 @@ Json ExecutedAs(const ForeignMatrix& m) {
   if (!HasPackedForm({.out = m.out(), .in = m.in(), .foreign = &m})) return nullptr;
   const IntegerForm form = *m.integers();
   const std::string of_scale = form.group == m.in() ? "channel" : Formatted("group{}", form.group);
-  return Formatted("{}/{}", Info(form.format).name, of_scale);
+  return Formatted("{}/{}", Name(form.format), of_scale);
 }
 
 // The tensors by type, and those in codes one by one.
@@ -44,9 +44,9 @@ Stored StoredIn(const Model& model) {
     if (const QuantizedMatrix* m = model.files().FindQuantized(name)) {
       const auto values = static_cast<uint64_t>(m->out * m->in);
       const uint64_t stored = m->Bytes();
-      all.by_type[std::string(Info(m->format).name)] += values;
+      all.by_type[Name(m->format)] += values;
       all.quantized.push_back({{"tensor", name},
-                               {"format", Info(m->format).name},
+                               {"format", Name(m->format)},
                                {"group", m->group},
                                {"hadamard", m->rotation == nullptr ? Json() : Json(m->rotation->run())},
                                {"bytes", stored},

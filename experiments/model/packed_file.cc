@@ -77,8 +77,7 @@ void PackedFileWriter::Add(const std::string& name, const PackedMatrix& matrix) 
   AddTensor(name + ".codes", "U8", {matrix.Panels(), static_cast<int64_t>(matrix.PanelBytes())}, AsText(parts.codes));
   AddTensor(name + ".scales", "F32", scales, AsText(parts.scales));
   if (!parts.offsets.empty()) AddTensor(name + ".offsets", "F32", scales, AsText(parts.offsets));
-  metadata_[name] =
-      Formatted("{} {} {} {} {}", Info(parts.format).name, parts.out, parts.in, parts.groups, HashOf(parts));
+  metadata_[name] = Formatted("{} {} {} {} {}", Name(parts.format), parts.out, parts.in, parts.groups, HashOf(parts));
 }
 
 void PackedFileWriter::Commit() {

@@ -35,7 +35,7 @@ bool HasPackedForm(const WeightMatrix& weight) {
 }
 
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read) {
-  const float absmax = IsTwoLevel(Info(rule.format).scale) ? EndsOfMatrix(out, in, read, rule.format).high : 0.0f;
+  const float absmax = IsTwoLevel(rule.format.scale) ? EndsOfMatrix(out, in, read, rule.format).high : 0.0f;
   return {rule.format, out, in, GroupOf(rule.granularity, in), absmax, rule.options.Rotation(in)};
 }
 

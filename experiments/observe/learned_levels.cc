@@ -12,7 +12,7 @@
 namespace tare {
 namespace {
 
-bool HasLevels(const Rule& rule) { return Info(rule.format).range == CodeRange::kMean; }
+bool HasLevels(const Rule& rule) { return rule.format.range == CodeRange::kMean; }
 
 // What each rule rounds in each layer. All places are made beforehand: threads only find theirs.
 class CountedRules {
@@ -72,7 +72,7 @@ LayerLevels LevelsOf(const Rule& rule, int layer, const LevelCounts& counts) {
 // The rule for this layer alone, with these levels.
 std::string RuleText(Rule rule, int layer, std::span<const float> levels) {
   rule.selector.layers = {{layer, layer}};
-  rule.format = WithRange(ListedFormat(GridName(levels)), CodeRange::kMean);
+  rule.format = WithRange(Format(Levels(levels)), CodeRange::kMean);
   return TextOf(rule);
 }
 

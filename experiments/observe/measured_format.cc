@@ -19,15 +19,15 @@ namespace {
 using Kind = Granularity::Kind;
 
 // Of one of both signs; ternary codes are of weights.
-bool IsTaken(const FormatInfo& info) {
-  return HasCodes(info.format) && info.statistic == Statistic::kLargest &&
-         !(IsInteger(info.format) && info.min_code == 0);
+bool IsTaken(const Format& format) {
+  const FormatInfo& info = Info(format);
+  return HasCodes(format) && info.statistic == Statistic::kLargest && !(IsInteger(format) && info.min_code == 0);
 }
 
 std::string NearestTaken(std::string_view name) {
   std::vector<std::string> names;
-  for (const FormatInfo& info : kFormats) {
-    if (IsTaken(info)) names.emplace_back(info.name);
+  for (const Format& format : SpelledFormats()) {
+    if (IsTaken(format)) names.push_back(Name(format));
   }
   return NearestText(name, names);
 }
@@ -37,27 +37,26 @@ MeasuredFormat ParseOne(std::string_view text) {
   const std::optional<Format> format = ParseFormat(text.substr(0, slash));
   if (format && Info(*format).block > 0) {
     if (slash != text.npos)
-      FailUsage("--formats '{}': got a granularity, but {} has blocks of {}", text, Info(*format).name,
-                Info(*format).block);
+      FailUsage("--formats '{}': got a granularity, but {} has blocks of {}", text, Name(*format), Info(*format).block);
     return {*format, {.kind = Kind::kBlock, .n = Info(*format).block}, std::string(text)};
   }
   const std::optional<Granularity> granularity =
       slash == text.npos ? std::nullopt : ParseGranularity(text.substr(slash + 1));
-  if (!format || !IsTaken(Info(*format)))
+  if (!format || !IsTaken(*format))
     FailUsage(
         "--formats '{}': got '{}', expected int8, int6, int4, int3 or int2 (probs take u8, u6, u4), fp8e4m3, fp8e5m2, "
         "nf4, nvfp4 or one of MX, as mxfp4{}",
         text, text.substr(0, slash), NearestTaken(text.substr(0, slash)));
   if (!granularity || granularity->kind == Kind::kBlockChannel || granularity->kind == Kind::kHeads)
     FailUsage("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
-  return {*format, *granularity, Formatted("{}/{}", Info(*format).name, Name(*granularity))};
+  return {*format, *granularity, Formatted("{}/{}", Name(*format), Name(*granularity))};
 }
 
 }  // namespace
 
 bool MeasuredFormat::SpansRows(Site site) const {
   const Kind kind = granularity.kind;
-  if (IsTwoLevel(Info(format).scale)) return site != Site::kProbs && site != Site::kDifference;
+  if (IsTwoLevel(format.scale)) return site != Site::kProbs && site != Site::kDifference;
   return kind == Kind::kTensor || kind == Kind::kHead || (kind == Kind::kChannel && !IsWeight(site));
 }
 

@@ -63,7 +63,7 @@ void RequireBeside(const LayerRules& rules, const Rule* rule, const char* site, 
 
 Format KernelFormat(const Rule& rule) {
   if (!std::ranges::contains(std::array{Format::kInt8, Format::kInt6, Format::kInt4}, rule.format))
-    RefuseRule(rule, Info(rule.format).name, "int8, int6 or int4", kSimulate);
+    RefuseRule(rule, Name(rule.format), "int8, int6 or int4", kSimulate);
   return rule.format;
 }
 

@@ -38,17 +38,16 @@ Sharing SharingOf(const Rule& rule, int64_t width) {
 }
 
 // Bits of the scales, and what stands beside each; of a byte in MX and NVFP4. Caches hold a zero point as a minimum.
-double ScaleBits(const FormatInfo& info, double of_f32, bool of_cache) {
-  double bits = info.scale == ScaleType::kF32 ? of_f32 : 8;
-  if (info.range == CodeRange::kZero) bits += of_cache ? of_f32 : info.bits;
-  if (info.range == CodeRange::kMin || info.range == CodeRange::kMean) bits += of_f32;
+double ScaleBits(const Format& format, double of_f32, bool of_cache) {
+  double bits = format.scale == ScaleType::kF32 ? of_f32 : 8;
+  if (format.range == CodeRange::kZero) bits += of_cache ? of_f32 : Info(format).bits;
+  if (format.range == CodeRange::kMin || format.range == CodeRange::kMean) bits += of_f32;
   return bits;
 }
 
 // Of a rule of `k`, `v` or a cache, per value.
 double BitsOf(const Rule* rule, int64_t width) {
   if (rule == nullptr || !HasCodes(rule->format)) return kUnquantized;
-  const FormatInfo& info = Info(rule->format);
   const bool of_cache = IsCache(rule->sites.front());
   const bool in_runs = rule->granularity.kind == Kind::kGroup || rule->granularity.kind == Kind::kBlockChannel;
   const double of_f32 = of_cache && !in_runs ? 32 : kUnquantized;
@@ -56,7 +55,7 @@ double BitsOf(const Rule* rule, int64_t width) {
   const std::optional<double>& percent = rule->options.outliers;
   double beside = 0;  // bits of a row beside its codes
   for (int64_t first = 0; first < row; first += group) {
-    beside += ScaleBits(info, of_f32, of_cache);
+    beside += ScaleBits(rule->format, of_f32, of_cache);
     if (percent) beside += kOutlier * static_cast<double>(OutliersOf(std::min(group, row - first), *percent));
   }
   double bits = CodeBits(*rule) + (row == 0 ? 0 : beside / static_cast<double>(row));

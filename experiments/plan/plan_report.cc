@@ -80,7 +80,7 @@ Json SiteJson(const Plan& plan, const ModelSites& model, Site site, const Holdin
             {"layers", Ranges(holding.layers, model.layers)},
             {"heads", Ranges(holding.heads, model.Heads(site))},
             {"rule", holding.rule - plan.rules().data() + 1},
-            {"format", Info(rule.format).name},
+            {"format", Name(rule.format)},
             {"scale_per", HasCodes(rule.format) ? Json(Name(rule.granularity)) : Json()},
             {"options", TextOf(rule.options)},
             {"executed", Json()}};

@@ -38,7 +38,7 @@ bool NeedsSurvey(const Rule& rule) {
 
 bool HasTensorScale(const Rule& rule) {
   const Site site = rule.sites.front();
-  return IsTwoLevel(Info(rule.format).scale) && site != Site::kProbs && site != Site::kDifference;
+  return IsTwoLevel(rule.format.scale) && site != Site::kProbs && site != Site::kDifference;
 }
 
 bool HasZeroPoint(const Rule& rule) {

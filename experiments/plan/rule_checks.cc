@@ -23,21 +23,21 @@ bool IsWhole(Kind kind) { return kind == Kind::kTensor || kind == Kind::kHead; }
 
 // Of keys and values: their scales follow from both ends of the values at hand.
 void CheckOffset(const Rule& rule) {
-  const std::string ranged = Formatted("{} with ", Info(rule.format).name);
+  const std::string ranged = Formatted("{} with ", Name(rule.format));
   const Kind kind = rule.granularity.kind;
   if (rule.options.static_scale || rule.options.percentile)
     RefuseRule(rule, ranged + "+static or +p", "ends of the values themselves, or +mse", "it without this option");
   if (IsWhole(kind))
     RefuseRule(rule, ranged + ScaleText(rule), "one per token, channel, group<N> or block<N>.channel", "token");
   const bool over_tokens = kind == Kind::kChannel || kind == Kind::kBlockChannel;
-  if (over_tokens && rule.options.keep > 0 && Info(rule.format).range == CodeRange::kMin)
+  if (over_tokens && rule.options.keep > 0 && rule.format.range == CodeRange::kMin)
     RefuseRule(rule, ranged + "+keep, which would put a 0 into the range", "+zero", "it with +zero");
 }
 
 // Of keys and values in normal4 to normal1, and in lists about a mean: their scale is no largest magnitude, and zeros
 // change it.
 void CheckRootMeanSquare(const Rule& rule) {
-  const std::string name(Info(rule.format).name);
+  const std::string name = Name(rule.format);
   if (rule.options.HasClip())
     RefuseRule(rule, name + " with a clip", "the root of the mean square of the values at hand", "it without");
   if (IsWhole(rule.granularity.kind))
@@ -70,7 +70,7 @@ void CheckOptions(const Rule& rule) {
     RefuseRule(rule, "a clip with a zero point", "no options, as both ends of a group have a code",
                "int8, int6 or int4");
   if (HasOffset(rule.format) && !IsWeight(rule.sites.front())) CheckOffset(rule);
-  if (Info(rule.format).range == CodeRange::kFull && !IsWeight(rule.sites.front()) && o.static_scale && o.mse)
+  if (rule.format.range == CodeRange::kFull && !IsWeight(rule.sites.front()) && o.static_scale && o.mse)
     RefuseRule(rule, "+full with +static and +mse", "one of the two, as statistics are of magnitudes",
                "it without +mse");
   if (o.smooth && IsWhole(kind))
@@ -170,7 +170,7 @@ void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, cons
   CheckSameRotation(rule, key, stored, input);
   const Format format = rule != nullptr ? rule->format : *stored.format;
   if (!AsStepCodes(format))
-    RefuseRule(rule != nullptr ? *rule : input, Formatted("{} in {}", TextOf(key), Info(format).name),
+    RefuseRule(rule != nullptr ? *rule : input, Formatted("{} in {}", TextOf(key), Name(format)),
                "values that are integers times a step, as integer kernels need", "simulating it, or mxfp4 or mxint8");
   const int64_t group = rule != nullptr ? GroupOf(rule->granularity, stored.in) : stored.group;
   if (stored.in % group != 0) {
@@ -304,8 +304,8 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
     if (stored.format && stored.scheme.empty() &&
         (stored.format != rule->format || stored.group != group || stored.rotation != rotation))
       RefuseRule(*rule,
-                 Formatted("{} that is already {} in groups of {}{}", TextOf(key), Info(*stored.format).name,
-                           stored.group, stored.rotation == nullptr ? "" : " with " + RotationText(stored.rotation)),
+                 Formatted("{} that is already {} in groups of {}{}", TextOf(key), Name(*stored.format), stored.group,
+                           stored.rotation == nullptr ? "" : " with " + RotationText(stored.rotation)),
                  "the format of this checkpoint's codes, or a checkpoint without codes", "a plan without it");
   }
 }
@@ -329,7 +329,7 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
     if (rule.options.smooth && model.sinks && rule.sites.front() != Site::kQ)
       RefuseRule(rule, "+smooth", "none, as rows of heads with learned sinks do not sum to 1", "simulating it");
     if (!IsInteger(rule.format) && !IsWeight(rule.sites.front()))
-      RefuseRule(rule, Info(rule.format).name, "integers, as integer kernels need", "simulating it");
+      RefuseRule(rule, Name(rule.format), "integers, as integer kernels need", "simulating it");
     if (rule.sites.front() == Site::kExpertsDownIn && !rule.selector.heads.empty())
       RefuseRule(rule, "some of a token's experts", "all of them, as integer kernels take them", "simulating it");
     for (const Site site : rule.sites) {

@@ -8,8 +8,7 @@ namespace tare {
 
 void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
   const auto check_signed = [](const char* name, Format format) {
-    if (Info(format).min_code >= 0)
-      Fail("attention plan, {}: got {}, expected int8, int6 or int4", name, Info(format).name);
+    if (Info(format).min_code >= 0) Fail("attention plan, {}: got {}, expected int8, int6 or int4", name, Name(format));
   };
   check_signed("q", plan.q);
   check_signed("k", plan.k);
@@ -17,9 +16,9 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
   if (plan.logits != Format::kF32) check_signed("attn_logits", plan.logits);
   if (plan.order == AttentionPlan::Order::kEarly) {
     if (!IsInteger(plan.probs))
-      Fail("attention plan, difference: got {}, expected int8, int6, int4, u8, u6 or u4", Info(plan.probs).name);
+      Fail("attention plan, difference: got {}, expected int8, int6, int4, u8, u6 or u4", Name(plan.probs));
   } else if (plan.probs != Format::kU8 && plan.probs != Format::kU6 && plan.probs != Format::kU4) {
-    Fail("attention plan, probs: got {}, expected u8, u6 or u4", Info(plan.probs).name);
+    Fail("attention plan, probs: got {}, expected u8, u6 or u4", Name(plan.probs));
   }
   if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
     Fail("attention plan: got key blocks of {}, expected a multiple of {} up to {}", plan.block, kTile, kLargestBlock);

@@ -49,7 +49,7 @@ bool HasRounding(const CacheRules& rules) { return rules.k.format != Format::kF3
 CacheRules Checked(CacheRules rules) {
   for (const CacheRule& rule : {rules.k, rules.v}) {
     if (!IsCached(rule.format))
-      Fail("cache: got {}, expected f32, bf16, int8, int6, int4, int3 or int2", Info(rule.format).name);
+      Fail("cache: got {}, expected f32, bf16, int8, int6, int4, int3 or int2", Name(rule.format));
   }
   if (HasCodes(rules.k.format) && !MayShareKeyScale(rules.k.granularity))
     Fail("cache, k: got a scale per {}, expected {}", Name(rules.k.granularity), kKeyGranularities);
@@ -73,7 +73,7 @@ struct Growth {
   float factor, limit;
 };
 Growth GrowthOf(const CacheRule& rule, int width, float turn) {
-  const bool grows = rule.HasMinima() || rule.InRuns() || Info(rule.format).range == CodeRange::kFull;
+  const bool grows = rule.HasMinima() || rule.InRuns() || rule.format.range == CodeRange::kFull;
   return {.factor = (rule.hadamard ? std::sqrt(static_cast<float>(width)) : 1.0f) * (grows ? 4.0f : 1.0f) * turn,
           .limit = rule.InRuns() ? kLargestF16 : std::numeric_limits<float>::max()};
 }

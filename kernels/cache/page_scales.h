@@ -34,7 +34,7 @@ inline constexpr float kLargestF16 = 65504;
 class PageScales {
  public:
   PageScales(Format format, int64_t count, HeldScales held = HeldScales::kF32)
-      : format_(format), held_(held), range_(Info(format).range), count_(HasCodes(format) ? count : 0) {}
+      : format_(format), held_(held), range_(format.range), count_(HasCodes(format) ? count : 0) {}
 
   int64_t Bytes() const { return (Minima() * (HasMinima() ? 2 : 1) + 63) / 64 * 64; }
   int64_t Minima() const { return count_ * (held_ == HeldScales::kF16 ? 2 : 4); }  // where they begin

@@ -105,7 +105,7 @@ struct Code {
 // Calls body with the type of the format's values.
 template <typename Body>
 void WithValues(Format format, const Body& body) {
-  switch (WithoutRange(format)) {
+  switch (format.base) {
     case Format::kF32:
       return body(F32());
     case Format::kBf16:

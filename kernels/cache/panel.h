@@ -15,7 +15,6 @@
 // Integers of another range (quant/format/format.h) lie as those of their width do.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,9 +23,7 @@
 namespace tare {
 
 // Those of the table above.
-constexpr bool IsCached(Format format) {
-  return !HasCodes(format) || std::ranges::contains(kRangedBases, WithoutRange(format));
-}
+constexpr bool IsCached(Format format) { return !HasCodes(format) || Info(format.base).min_code < 0; }
 
 // What u is less, in products: about the middle of all codes, so that they err little.
 constexpr int MiddleOf(Format format) { return 1 << (Info(format).bits - 1); }

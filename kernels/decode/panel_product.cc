@@ -163,7 +163,7 @@ void FloatPanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint 
 }
 
 void Products(const Panels* p, const PanelFactor* x, int64_t count, ReadHint hint) {
-  switch (WithoutRange(p->format)) {
+  switch (p->format.base) {
     case Format::kF32:
       return FloatPanels<OneFloat>(*p, x, count, hint);
     case Format::kBf16:

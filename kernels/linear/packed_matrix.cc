@@ -155,8 +155,7 @@ class SignedRow {
 
 StepCodes StepCodesOf(Format format) {
   const std::optional<StepCodes> codes = AsStepCodes(format);
-  if (!codes)
-    Fail("packed weights: got {}, expected values that are integers of 8 bits times a step", Info(format).name);
+  if (!codes) Fail("packed weights: got {}, expected values that are integers of 8 bits times a step", Name(format));
   return *codes;
 }
 
@@ -198,7 +197,7 @@ PackedMatrix::PackedMatrix(const Parts& parts)
       scales_(parts.scales),
       offsets_(parts.offsets) {
   if (!IsInteger(format_) || !std::ranges::contains(std::array{8, 6, 4}, bits_))
-    Fail("packed weights: got {}, expected integers of 8, 6 or 4 bits", Info(format_).name);
+    Fail("packed weights: got {}, expected integers of 8, 6 or 4 bits", Name(format_));
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 2;  // products of two fit
   if (out_ < 1 || out_ > kMost || in_ < 1 || in_ > kMost || groups_ < 1 || groups_ > in_ ||
       (groups_ > 1 && (in_ % groups_ != 0 || in_ / groups_ % kRecord != 0)))

@@ -27,7 +27,7 @@ int64_t CodeStride(const PackedMatrix& w) { return RoundUp(w.PaddedIn(), 64) + 6
 void CheckProjections(std::span<const QuantizedProjection> projections, const TokenFormat& token) {
   const Format activation = token.format;
   if (activation != Format::kInt8 && activation != Format::kInt6 && activation != Format::kInt4)
-    Fail("quantized linear: got {} activations, expected int8, int6 or int4", Info(activation).name);
+    Fail("quantized linear: got {} activations, expected int8, int6 or int4", Name(activation));
   for (const QuantizedProjection& p : projections) {
     TARE_CHECK(p.weight->in() == projections[0].weight->in());
     if (p.weight->GroupInputs() > kLargestGroup) {

@@ -44,7 +44,7 @@ LearnedRows::LearnedRows(const QuantizedMatrix& m, int64_t first, const ReadRow&
     for (int64_t g = 0; g < m.Groups(); ++g) {
       Group& group = groups_[g * kRowsTogether + r];
       group.widest = ends(first + r, g, row.data() + g * m.group, m.GroupEnd(g) - g * m.group);
-      if (Info(m.format).range == CodeRange::kMin) group.centre = (group.widest.low + group.widest.high) / 2;
+      if (m.format.range == CodeRange::kMin) group.centre = (group.widest.low + group.widest.high) / 2;
     }
   }
   kept_groups_ = groups_;
@@ -142,7 +142,7 @@ TARE_INTO_CALLER inline void LearnedRows::MoveColumn(const Lanes& rates, int64_t
 // value moves with the scale and, where there is a zero point (-low / scale) or a minimum (low), with the lower end.
 LearnedRows::Gradients LearnedRows::GradientsOf(int64_t g) const {
   Lanes low_steps{};  // low / scale, of a zero point
-  if (Info(m_->format).range == CodeRange::kZero) {
+  if (m_->format.range == CodeRange::kZero) {
     for (int64_t r = 0; r < kRowsTogether; ++r)
       low_steps[r] = std::min(groups_[g * kRowsTogether + r].Now().low, 0.0f) * scales_[g].inv[r];
   }

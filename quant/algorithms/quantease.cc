@@ -183,7 +183,7 @@ void QuantEase::Read(const ReadRow& read, const QuantizedMatrix& m, Block& block
 void QuantEase::Improve(const ReadRow& read, int sweeps, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in_);
-  const bool fits_scales = Info(m.format).scale == ScaleType::kF32;
+  const bool fits_scales = m.format.scale == ScaleType::kF32;
   const int64_t together = RowsAtOnce(m.Groups());
   ParallelFor(static_cast<size_t>((m.out + together - 1) / together), [&](size_t index, int) {
     const int64_t first = static_cast<int64_t>(index) * together;

@@ -33,13 +33,14 @@ struct NamedGrid {
   std::string path;
   std::span<const float> values;
 };
-std::vector<NamedGrid> GridsOf(const FormatInfo& info) {
-  if (IsInteger(info.format)) return {};
-  if (info.together > 1) return {{In(kGrids, std::string(info.name)), LatticeMagnitudes()}};
+std::vector<NamedGrid> GridsOf(const Format& format) {
+  const FormatInfo& info = Info(format);
+  if (IsInteger(format)) return {};
+  if (info.together > 1) return {{In(kGrids, Name(format)), LatticeMagnitudes()}};
   std::vector<NamedGrid> grids{
-      {In(kGrids, std::string(info.name)), std::span(StoredValues(info.format)).first(size_t{1} << info.bits)}};
-  if (info.scale != ScaleType::kF32)
-    grids.push_back({In(kGrids, std::string(NameOf(info.scale))), ScaleValues(info.scale)});
+      {In(kGrids, Name(format)), std::span(StoredValues(format)).first(size_t{1} << info.bits)}};
+  if (format.scale != ScaleType::kF32)
+    grids.push_back({In(kGrids, std::string(NameOf(format.scale))), ScaleValues(format.scale)});
   return grids;
 }
 
@@ -76,10 +77,9 @@ void QuantizedCheckpointWriter::AddTensor(const TensorView& tensor) {
 }
 
 void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const QuantizedMatrix& m, Granularity granularity) {
-  const FormatInfo& info = Info(m.format);
   const std::string codes = In(kCodes, name), scales = In(kScales, name);
   file_.WriteDataset(codes, DType::kU8, {m.out, static_cast<int64_t>(m.RowBytes())}, m.codes);
-  file_.SetAttribute(codes, "format", std::string(info.name));
+  file_.SetAttribute(codes, "format", Name(m.format));
   file_.SetAttribute(codes, "granularity", Name(granularity));
   file_.SetAttribute(codes, "group", m.group);
   file_.SetAttribute(codes, "in", m.in);
@@ -87,16 +87,16 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
     file_.SetAttribute(codes, "hadamard", m.rotation->run());
     AddRotation(*m.rotation);
   }
-  if (info.scale == ScaleType::kF32) {
+  if (m.format.scale == ScaleType::kF32) {
     file_.WriteDataset(scales, DType::kF32, {m.out, m.Groups()}, m.scales);
   } else {
     file_.WriteDataset(scales, DType::kU8, {m.out, m.Groups()}, m.scale_codes);
-    file_.SetAttribute(scales, "grid", std::string(NameOf(info.scale)));
+    file_.SetAttribute(scales, "grid", std::string(NameOf(m.format.scale)));
   }
   if (m.zeros != nullptr) file_.WriteDataset(In(kZeros, name), DType::kU8, {m.out, m.Groups()}, m.zeros);
   if (m.minima != nullptr) file_.WriteDataset(In(kMinima, name), DType::kF32, {m.out, m.Groups()}, m.minima);
-  if (IsTwoLevel(info.scale)) file_.WriteDataset(In(kTensorScales, name), DType::kF32, {1}, &m.of_tensor);
-  for (const NamedGrid& grid : GridsOf(info)) {
+  if (IsTwoLevel(m.format.scale)) file_.WriteDataset(In(kTensorScales, name), DType::kF32, {1}, &m.of_tensor);
+  for (const NamedGrid& grid : GridsOf(m.format)) {
     if (shared_.insert(grid.path).second) file_.WriteDataset<float>(grid.path, {std::ssize(grid.values)}, grid.values);
   }
 }
@@ -215,32 +215,32 @@ const T* QuantizedCheckpoint::ReadGroups(const std::string& path, const std::str
 }
 
 void QuantizedCheckpoint::ReadOffsets(const std::string& name, const std::string& where, QuantizedMatrix& m) {
-  const CodeRange range = Info(m.format).range;
+  const CodeRange range = m.format.range;
   if (range == CodeRange::kZero) m.zeros = ReadGroups<uint8_t>(In(kZeros, name), where, m, "zero points");
   if (range == CodeRange::kMin) m.minima = ReadGroups<float>(In(kMinima, name), where, m, "minima");
 }
 
 void QuantizedCheckpoint::ReadScales(const std::string& name, const std::string& where, QuantizedMatrix& m) {
   const std::string scales = In(kScales, name), tensor_scale = In(kTensorScales, name);
-  const FormatInfo& info = Info(m.format);
-  if (info.scale == ScaleType::kF32) {
+  if (m.format.scale == ScaleType::kF32) {
     m.scales = ReadGroups<float>(scales, where, m, "scales");
   } else {
     m.scale_codes = ReadGroups<uint8_t>(scales, where, m, "scales");
   }
-  if (IsTwoLevel(info.scale)) {
+  if (IsTwoLevel(m.format.scale)) {
     const std::vector<float> of_tensor = file_.Read<float>(tensor_scale);
     if (of_tensor.size() != 1 || !std::isfinite(of_tensor[0]) || of_tensor[0] < 0)
       Fail("{}: got a bad f32 per tensor in '{}', expected one that is finite and 0 or more", where, tensor_scale);
     m.of_tensor = of_tensor[0];
   }
   // What the codes stand for is the format's own; the file has it for those who do not know the format.
-  for (const NamedGrid& grid : GridsOf(info)) {
+  for (const NamedGrid& grid : GridsOf(m.format)) {
     const std::vector<float> values = file_.Read<float>(grid.path);
     const bool same =
         std::ranges::equal(values, grid.values, {}, std::bit_cast<uint32_t, float>, std::bit_cast<uint32_t, float>);
     if (!same)
-      Fail("{}: got a grid in '{}' that is not that of {}; try making the file again", where, grid.path, info.name);
+      Fail("{}: got a grid in '{}' that is not that of {}; try making the file again", where, grid.path,
+           Name(m.format));
   }
 }
 

@@ -25,7 +25,7 @@
 
 namespace tare {
 
-enum class ScaleType { kF32, kE8M0Floor, kE8M0Ceil, kE8M0Rceil, kE8M0Even, kTwoLevel, kTwoLevel256 };
+enum class ScaleType : uint8_t { kF32, kE8M0Floor, kE8M0Ceil, kE8M0Rceil, kE8M0Even, kTwoLevel, kTwoLevel256 };
 
 constexpr bool IsTwoLevel(ScaleType type) { return type == ScaleType::kTwoLevel || type == ScaleType::kTwoLevel256; }
 

@@ -32,7 +32,7 @@
 
 namespace tare {
 
-enum class Ties { kToEven, kAwayFromZero, kTowardZero };
+enum class Ties : uint8_t { kToEven, kAwayFromZero, kTowardZero };
 
 struct Grid {
   int mantissa_bits = 0;

@@ -2,10 +2,9 @@
 #include "quant/format/listed_grid.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
-#include <memory>
-#include <mutex>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -16,51 +15,13 @@ namespace tare {
 namespace {
 
 constexpr size_t kMaxValues = 256;
-constexpr size_t kMaxGrids = 16384;  // sweeps of 65 plans with levels for each of 126 layers' keys and values
 constexpr float kLeastLargest = 0x1p-100f, kMostLargest = 0x1p100f;
 constexpr std::string_view kBlanks = " \t\r\n";
-
-struct Listed {
-  std::string name;
-  std::array<float, 256> values;
-  FormatInfo info;
-  std::string name_about_mean;
-  FormatInfo about_mean;
-};
-
-// A slot is written once, before anyone gets its number, so whoever has the number may read it without the lock.
-std::mutex listing;
-std::array<std::unique_ptr<Listed>, kMaxGrids> grids;
-size_t listed_count = 0;
-
-const Listed& At(Format format) {
-  const size_t index = static_cast<size_t>(format) - kFormats.size();
-  TARE_CHECK(index < kMaxGrids && grids[index] != nullptr);
-  return *grids[index];
-}
 
 float LargestOf(std::span<const float> values) { return std::max(std::fabs(values.front()), std::fabs(values.back())); }
 
 // The smallest of two, four, six and eight bits.
 int BitsFor(size_t values) { return values <= 4 ? 2 : values <= 16 ? 4 : values <= 64 ? 6 : 8; }
-
-std::unique_ptr<Listed> MakeListed(const std::string& name, std::span<const float> values) {
-  auto listed = std::make_unique<Listed>();
-  listed->name = name;
-  listed->values.fill(std::numeric_limits<float>::quiet_NaN());
-  std::ranges::copy(values, listed->values.begin());
-  listed->info = {.format = static_cast<Format>(kFormats.size() + listed_count),
-                  .name = listed->name,
-                  .bits = BitsFor(values.size()),
-                  .grid = {.largest = LargestOf(values), .levels = std::span(listed->values).first(values.size())}};
-  listed->name_about_mean = name + "+mean";
-  listed->about_mean = listed->info;
-  listed->about_mean.format = WithRange(listed->info.format, CodeRange::kMean);
-  listed->about_mean.name = listed->name_about_mean;
-  listed->about_mean.statistic = Statistic::kRootMeanSquare;
-  listed->about_mean.range = CodeRange::kMean;
-  return listed;
-}
 
 float ParseValue(std::string_view word, const std::string& place) {
   const std::optional<float> value = ParseNumber<float>(word);
@@ -101,29 +62,40 @@ std::string GridName(std::span<const float> values) {
   return name + ")";
 }
 
-Format ListedFormat(std::string_view name) {
-  TARE_CHECK(name.starts_with(kGridMark));
-  const size_t end = name.find(')');
-  if (end == name.npos) Fail("grid: got no ')' after its values, expected one");
-  if (end + 1 < name.size())
-    Fail("grid: got '{}' after its ')', expected nothing; try it behind the granularity of a plan's rule",
-         name.substr(end + 1, 32));
-  name.remove_prefix(kGridMark.size());
-  const std::vector<float> values = ParseGrid(name.substr(0, name.size() - 1), "grid");
-  const std::string canonical = GridName(values);
-  const std::scoped_lock hold(listing);
-  for (size_t i = 0; i < listed_count; ++i) {
-    if (grids[i]->name == canonical) return grids[i]->info.format;
-  }
-  if (listed_count == kMaxGrids) Fail("grid: got more than {} in one process, expected fewer", kMaxGrids);
-  grids[listed_count] = MakeListed(canonical, values);
-  return grids[listed_count++]->info.format;
+struct Levels::List {
+  std::array<float, kMaxValues> table;
+  FormatInfo own, about_mean;
+  std::atomic<int> holders = 1;
+};
+
+Levels::Levels(std::span<const float> values) : list_(new List) {
+  TARE_CHECK(!values.empty() && values.size() <= kMaxValues);
+  list_->table.fill(std::numeric_limits<float>::quiet_NaN());
+  std::ranges::copy(values, list_->table.begin());
+  list_->own = {.bits = BitsFor(values.size()),
+                .grid = {.largest = LargestOf(values), .levels = std::span(list_->table).first(values.size())}};
+  list_->about_mean = Changed(list_->own, Ties::kToEven, CodeRange::kMean);
 }
 
-const FormatInfo& ListedInfo(Format format) { return At(format).info; }
+void Levels::Hold() const { list_->holders.fetch_add(1, std::memory_order_relaxed); }
 
-const FormatInfo& ListedAboutMean(Format format) { return At(format).about_mean; }
+void Levels::Release() const {
+  if (list_->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) delete list_;
+}
 
-const std::array<float, 256>& ListedValues(Format format) { return At(format).values; }
+std::span<const float> Levels::values() const {
+  return list_ == nullptr ? std::span<const float>() : list_->own.grid.levels;
+}
+
+const std::array<float, 256>& Levels::table() const { return list_->table; }
+
+const FormatInfo& Levels::Info(CodeRange range) const {
+  return range == CodeRange::kMean ? list_->about_mean : list_->own;
+}
+
+std::partial_ordering Levels::CompareValues(const Levels& other) const {
+  const std::span<const float> a = values(), b = other.values();
+  return std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end());
+}
 
 }  // namespace tare

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats whose grid is any list of values, with an f32 scale for the values that the plan names:
+// Lists of values, of which a format's grid may consist, with an f32 scale for the values that the plan names:
 //
 //   grid(-1 -0.25 0 0.5 1)     2 to 256 values, rising; the largest magnitude of a group becomes the list's largest
 //   grid(-1.5 -0.4 0.5 1.6)+mean   of keys and values: in units of the group's deviation about its mean (CodeRange)
 //
 // The name is the list, so plans, results and files with the same name use the same grid and need no other file. Codes
-// are indices of 2, 4, 6 or 8 bits. These formats live as long as the process and are numbered after kFormats.
+// are indices of 2, 4, 6 or 8 bits.
 #pragma once
 
 #include <array>
+#include <compare>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tare {
 
-enum class Format;
 struct FormatInfo;
+enum class CodeRange : uint8_t;
 
 inline constexpr std::string_view kGridMark = "grid(";
 
@@ -28,14 +31,43 @@ std::vector<float> ParseGrid(std::string_view text, const std::string& where);
 // "grid(-1 0 1)", each value in the fewest digits that restore it.
 std::string GridName(std::span<const float> values);
 
-// The format of a name that begins with kGridMark, however its values are spelled. Throws Error as ParseGrid does, and
-// for the 16385th grid of a process.
-Format ListedFormat(std::string_view name);
+// A list that its copies share and the last of them frees, on any thread: a copy is a pointer and a test. Most formats
+// have none, and those are constants.
+class Levels {
+ public:
+  constexpr Levels() = default;
+  explicit Levels(std::span<const float> values);  // as ParseGrid gives them
+  constexpr Levels(const Levels& other) : list_(other.list_) {
+    if (list_ != nullptr) Hold();
+  }
+  constexpr Levels(Levels&& other) noexcept : list_(std::exchange(other.list_, nullptr)) {}
+  constexpr Levels& operator=(Levels other) noexcept {
+    std::swap(list_, other.list_);
+    return *this;
+  }
+  constexpr ~Levels() {
+    if (list_ != nullptr) Release();
+  }
 
-const FormatInfo& ListedInfo(Format format);
-// The same list with CodeRange::kMean; format: the list's own.
-const FormatInfo& ListedAboutMean(Format format);
-// The value of each index; NaN after the last value.
-const std::array<float, 256>& ListedValues(Format format);
+  constexpr bool empty() const { return list_ == nullptr; }
+  std::span<const float> values() const;
+  // Of a list that is not empty: the value of each index, NaN after the last value; and what a format is that has it.
+  const std::array<float, 256>& table() const;
+  const FormatInfo& Info(CodeRange range) const;
+
+  // By their values.
+  friend constexpr std::partial_ordering operator<=>(const Levels& a, const Levels& b) {
+    return a.list_ == b.list_ ? std::partial_ordering::equivalent : a.CompareValues(b);
+  }
+  friend constexpr bool operator==(const Levels& a, const Levels& b) { return (a <=> b) == 0; }
+
+ private:
+  struct List;
+  void Hold() const;
+  void Release() const;
+  std::partial_ordering CompareValues(const Levels& other) const;
+
+  List* list_ = nullptr;
+};
 
 }  // namespace tare

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/format/stored_code.h"
 
 namespace tare {
@@ -17,18 +18,16 @@ using Group = std::array<uint8_t, kPackGroup>;  // stored u
 
 template <typename Code>
 void CheckFormat(Format format) {
-  const FormatInfo& info = Info(format);
   if (!HasCodes(format) || (std::is_integral_v<Code> && !IsInteger(format)))
-    Fail("pack: got {}, expected codes of {} bits", info.name,
+    Fail("pack: got {}, expected codes of {} bits", Name(format),
          std::is_integral_v<Code> ? "8, 6, 4, 3 or 2" : "8 or fewer");
-  if (std::is_integral_v<Code> && (info.min_code < 0) != std::is_signed_v<Code>)
-    Fail("pack: got {} for {} codes", info.name, std::is_signed_v<Code> ? "signed" : "unsigned");
+  if (std::is_integral_v<Code> && (Info(format).min_code < 0) != std::is_signed_v<Code>)
+    Fail("pack: got {} for {} codes", Name(format), std::is_signed_v<Code> ? "signed" : "unsigned");
 }
 
 void CheckSize(Format format, size_t bytes, size_t codes) {
   if (bytes != PackedBytes(format, codes))
-    Fail("pack {}: got {} bytes for {} codes, expected {}", Info(format).name, bytes, codes,
-         PackedBytes(format, codes));
+    Fail("pack {}: got {} bytes for {} codes, expected {}", Name(format), bytes, codes, PackedBytes(format, codes));
 }
 
 // An integer's code of u; u itself of others.
@@ -37,10 +36,11 @@ int Shown(const FormatInfo& info, uint8_t u) {
   return info.bits == 8 ? static_cast<int8_t>(u) : u - (1 << (info.bits - 1));
 }
 
-[[noreturn]] void FailCode(const FormatInfo& info, uint8_t u, size_t index) {
-  if (info.max_code == 0)
-    Fail("pack {}: got code {} at {}, expected one that stands for a value", info.name, Shown(info, u), index);
-  Fail("pack {}: got code {} at {}, expected {} to {}", info.name, Shown(info, u), index, info.min_code, info.max_code);
+[[noreturn]] void FailCode(const Format& format, uint8_t u, size_t index) {
+  const FormatInfo& info = Info(format);
+  const std::string got = Formatted("pack {}: got code {} at {}", Name(format), Shown(info, u), index);
+  if (info.max_code == 0) Fail("{}, expected one that stands for a value", got);
+  Fail("{}, expected {} to {}", got, info.min_code, info.max_code);
 }
 
 // What is added to an integer's code to make its u; two's complement of 8 bits needs nothing.
@@ -152,7 +152,7 @@ Group UnpackGroup(int bits, const uint8_t* in) {
 size_t PackedBytes(Format format, size_t count) {
   if (Info(format).together > 1) return count / kLatticeWidth * 2;
   if (Info(format).bits == 8) return count;
-  if (count > std::numeric_limits<size_t>::max() / 2) Fail("pack {}: got {} codes: too many", Info(format).name, count);
+  if (count > std::numeric_limits<size_t>::max() / 2) Fail("pack {}: got {} codes: too many", Name(format), count);
   return (count + kPackGroup - 1) / kPackGroup * GroupBytes(format);
 }
 
@@ -166,7 +166,7 @@ void Pack(Format format, std::span<const Code> codes, std::span<uint8_t> packed)
   const auto stored = [&](size_t i) {
     const auto code = static_cast<float>(codes[i]);
     const uint8_t u = StoredCode(code, info);
-    if (values[u] != code) FailCode(info, u, i);
+    if (values[u] != code) FailCode(format, u, i);
     return u;
   };
   if (info.bits == 8) {
@@ -194,7 +194,7 @@ void Unpack(Format format, std::span<const uint8_t> packed, std::span<Code> code
   if (info.together > 1) return UnpackPoints(packed.data(), codes);
   const std::array<float, 256>& values = StoredValues(format);
   const auto value = [&](uint8_t u, size_t i) {
-    if (values[u] != values[u]) FailCode(info, u, i);
+    if (values[u] != values[u]) FailCode(format, u, i);
     return static_cast<Code>(values[u]);
   };
   if (info.bits == 8) {
@@ -211,7 +211,7 @@ void Unpack(Format format, std::span<const uint8_t> packed, std::span<Code> code
     }
     for (size_t i = count; i < kPackGroup; ++i) {
       if (u[i] != zero)
-        Fail("pack {}: got code {} after the last of {} codes, expected that of 0", info.name, Shown(info, u[i]),
+        Fail("pack {}: got code {} after the last of {} codes, expected that of 0", Name(format), Shown(info, u[i]),
              codes.size());
     }
   }

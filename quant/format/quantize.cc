@@ -47,7 +47,7 @@ float MagnitudeOf(std::span<const float> values, Statistic statistic) {
 }
 
 Ends EndsOf(std::span<const float> values, Format format) {
-  if (Info(format).range == CodeRange::kMean) return AboutMean(values);
+  if (format.range == CodeRange::kMean) return AboutMean(values);
   if (HasOffset(format)) {
     const auto [smallest, largest] = std::ranges::minmax(values);
     return {smallest, largest};
@@ -65,15 +65,14 @@ Ends EndsOfAll(std::span<const Ends> groups, Format format) {
 }
 
 float QuantizeGroup(std::span<const float> values, Format format, std::span<int16_t> codes) {
-  if (!IsInteger(format)) Fail("quantize: got {}, expected a format of integer codes", Info(format).name);
+  if (!IsInteger(format)) Fail("quantize: got {}, expected a format of integer codes", Name(format));
   if (codes.size() != values.size()) Fail("quantize: got room for {} codes, expected {}", codes.size(), values.size());
   if (const auto bad = FirstNotFinite(values))
     Fail("quantize: got {} at {}, expected finite values", values[*bad], *bad);
-  if (HasOffset(format))
-    Fail("quantize: got {}, expected codes whose scale alone gives their values", Info(format).name);
+  if (HasOffset(format)) Fail("quantize: got {}, expected codes whose scale alone gives their values", Name(format));
   const bool is_unsigned = Info(format).min_code == 0;
   if (is_unsigned && std::ranges::any_of(values, [](float x) { return x < 0; }))
-    Fail("quantize {}: got a value below 0, expected none", Info(format).name);
+    Fail("quantize {}: got a value below 0, expected none", Name(format));
   const Scale scale = ScaleFor(AbsMax(values), format);
   std::ranges::transform(values, codes.begin(),
                          [&](float x) { return static_cast<int16_t>(CodeOf(x, scale.inv, format)); });

@@ -22,15 +22,15 @@ void RotateRowBack(const QuantizedMatrix& m, int64_t row, float* y, const std::s
 
 float QuantizedMatrix::ScaleOf(int64_t row, int64_t g) const {
   const int64_t at = row * Groups() + g;
-  return scale_codes == nullptr ? scales[at] : ScaleValues(Info(format).scale)[scale_codes[at]] * of_tensor;
+  return scale_codes == nullptr ? scales[at] : ScaleValues(format.scale)[scale_codes[at]] * of_tensor;
 }
 
 size_t QuantizedMatrix::RowBytes() const { return PackedBytes(format, static_cast<size_t>(in)); }
 
 size_t QuantizedMatrix::Bytes() const {
-  const ScaleType type = Info(format).scale;
+  const ScaleType type = format.scale;
   const size_t of_scale = type == ScaleType::kF32 ? sizeof(float) : 1;
-  const CodeRange range = Info(format).range;
+  const CodeRange range = format.range;
   const size_t of_offset = range == CodeRange::kZero ? 1 : range == CodeRange::kMin ? sizeof(float) : 0;
   return static_cast<size_t>(out) * (RowBytes() + static_cast<size_t>(Groups()) * (of_scale + of_offset)) +
          (IsTwoLevel(type) ? sizeof(float) : 0);
@@ -43,13 +43,13 @@ int64_t GroupOf(Granularity granularity, int64_t in) {
 void CheckShape(const QuantizedMatrix& m, const std::string& where) {
   const FormatInfo& info = Info(m.format);
   if (!HasCodes(m.format) || (IsInteger(m.format) && info.min_code == 0 && !HasOffset(m.format)))
-    Fail("{}: got format {}, expected one of signed values", where, info.name);
+    Fail("{}: got format {}, expected one of signed values", where, Name(m.format));
   if (info.bits == 1 || info.range == CodeRange::kMean)
-    Fail("{}: got format {}, expected one of weights; try normal2", where, info.name);
+    Fail("{}: got format {}, expected one of weights; try normal2", where, Name(m.format));
   if (m.out < 1 || m.in < 1 || m.in > std::numeric_limits<int64_t>::max() / 8 / m.out)
     Fail("{}: got {} x {} weights, expected at least one and no more than fit in memory", where, m.out, m.in);
   if (info.block > 0 && m.group != info.block)
-    Fail("{}: got groups of {}, expected {}, {}'s block", where, m.group, info.block, info.name);
+    Fail("{}: got groups of {}, expected {}, {}'s block", where, m.group, info.block, Name(m.format));
   if (info.block == 0 && (m.group < 1 || m.in % m.group != 0))
     Fail("{}: got groups of {} in rows of {} weights, expected a divisor; try another group, or channel", where,
          m.group, m.in);
@@ -57,7 +57,7 @@ void CheckShape(const QuantizedMatrix& m, const std::string& where) {
     Fail("{}: got a rotation of {} channels, expected {}", where, m.rotation->size(), m.in);
   if (m.group % info.together != 0)
     Fail("{}: got groups of {} in rows of {} weights, expected a multiple of {}, which share a code of {}", where,
-         m.group, m.in, info.together, info.name);
+         m.group, m.in, info.together, Name(m.format));
 }
 
 // Weights near the end of f32 are rounded up to a scale whose largest code is infinite. With a minimum a group's values
@@ -72,7 +72,7 @@ void CheckScales(const QuantizedMatrix& m, int64_t row, const std::string& where
            where, row, g, scale, largest);
     if (m.ZeroOf(row, g) > largest)
       Fail("{}: row {}, group {}: got zero point {}, expected a code of {}, 0 to {}; try making the file again", where,
-           row, g, m.ZeroOf(row, g), info.name, info.max_code);
+           row, g, m.ZeroOf(row, g), Name(m.format), info.max_code);
     if (!std::isfinite(minimum) || !std::isfinite(scale * largest + minimum))
       Fail(
           "{}: row {}, group {}: got minimum {} and scale {}, expected finite values of all codes; try smaller weights",
@@ -106,7 +106,7 @@ QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t
     : tensor_absmax_(tensor_absmax),
       view_{.format = format, .out = out, .in = in, .group = group, .rotation = rotation} {
   CheckShape(view_, "quantized matrix");
-  const ScaleType type = Info(format).scale;
+  const ScaleType type = format.scale;
   if (IsTwoLevel(type)) view_.of_tensor = TensorScale(tensor_absmax, Info(format).grid, type);
   codes_.Reset(static_cast<size_t>(out) * view_.RowBytes());
   view_.codes = codes_.data();
@@ -120,8 +120,8 @@ QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t
   } else {
     take(scale_codes_, view_.scale_codes);
   }
-  if (Info(format).range == CodeRange::kZero) take(zeros_, view_.zeros);
-  if (Info(format).range == CodeRange::kMin) take(minima_, view_.minima);
+  if (format.range == CodeRange::kZero) take(zeros_, view_.zeros);
+  if (format.range == CodeRange::kMin) take(minima_, view_.minima);
 }
 
 GroupScale QuantizedMatrixBuffer::SetScale(int64_t row, int64_t g, Ends ends) {
@@ -134,7 +134,7 @@ GroupScale QuantizedMatrixBuffer::SetScale(int64_t row, int64_t g, Ends ends) {
   if (view_.scale_codes == nullptr)
     scales_.data()[at] = scale.scale;
   else
-    scale_codes_.data()[at] = StoredScale(scale.scale, Info(view_.format).scale, view_.of_tensor);
+    scale_codes_.data()[at] = StoredScale(scale.scale, view_.format.scale, view_.of_tensor);
   if (view_.zeros != nullptr) zeros_.data()[at] = static_cast<uint8_t>(group.zero);
   if (view_.minima != nullptr) minima_.data()[at] = group.origin;
   return group;

@@ -49,29 +49,29 @@ struct Scale {
 // mean square. tensor_absmax: the largest
 // magnitude of all values that share the format's f32 per tensor, if it has one (NVFP4). Source: Dettmers et al., arXiv
 // 2208.07339, eq. 1 (absmax quantization), symmetric.
-inline Scale ScaleFor(float absmax, Format format, float tensor_absmax) {
+inline Scale ScaleFor(float absmax, const Format& format, float tensor_absmax) {
   const FormatInfo& info = Info(format);
-  if (info.scale == ScaleType::kF32) {
+  if (format.scale == ScaleType::kF32) {
     const float qmax = info.Largest();
     if (absmax < kSmallestAbsmax) return {0.0f, 0.0f};
     return {qmax / absmax, absmax / qmax};
   }
   if (absmax == 0.0f) return {0.0f, 0.0f};
-  if (IsTwoLevel(info.scale)) {
+  if (IsTwoLevel(format.scale)) {
     if (tensor_absmax < kSmallestAbsmax) return {0.0f, 0.0f};
-    const TwoLevels levels = TwoLevelsOf(absmax, tensor_absmax, info.grid, info.scale);
+    const TwoLevels levels = TwoLevelsOf(absmax, tensor_absmax, info.grid, format.scale);
     return {levels.Inverse(), levels.Scale()};
   }
-  const int exponent = E8M0Exponent(absmax, info.grid, info.scale);
+  const int exponent = E8M0Exponent(absmax, info.grid, format.scale);
   return {PowerOfTwo(-exponent), PowerOfTwo(exponent)};
 }
 
 // For values that are the whole tensor, or a format without an f32 per tensor.
-inline Scale ScaleFor(float absmax, Format format) { return ScaleFor(absmax, format, absmax); }
+inline Scale ScaleFor(float absmax, const Format& format) { return ScaleFor(absmax, format, absmax); }
 
 // The code of an integer format, the grid's value of another; times the scale it is the quantized value. std::nearbyint
 // rounds half to even in the default rounding mode, which nothing here changes.
-inline float Rounded(float value, float inv, Format format) {
+inline float Rounded(float value, float inv, const Format& format) {
   const FormatInfo& info = Info(format);
   if (!IsInteger(format)) return Nearest(value * inv, info.grid);
   const float code = std::nearbyint(value * inv);
@@ -79,7 +79,9 @@ inline float Rounded(float value, float inv, Format format) {
 }
 
 // Only for integer formats.
-inline int CodeOf(float value, float inv, Format format) { return static_cast<int>(Rounded(value, inv, format)); }
+inline int CodeOf(float value, float inv, const Format& format) {
+  return static_cast<int>(Rounded(value, inv, format));
+}
 
 // What determines the scale of a group's codes. Without an offset, `high` is the magnitude that ScaleFor takes, and
 // `low` its negative.
@@ -95,11 +97,11 @@ struct GroupScale {
 };
 
 // ends: finite. An infinite range gives an infinite scale, which readers of scales refuse.
-inline GroupScale GroupScaleFor(Ends ends, Format format, float tensor_absmax) {
+inline GroupScale GroupScaleFor(Ends ends, const Format& format, float tensor_absmax) {
   if (!HasOffset(format)) return {ScaleFor(ends.high, format, tensor_absmax)};
-  if (Info(format).range == CodeRange::kMean)
+  if (format.range == CodeRange::kMean)
     return {.scale = ScaleFor(ends.high / 2 - ends.low / 2, format), .origin = ends.low / 2 + ends.high / 2};
-  const bool has_zero = Info(format).range == CodeRange::kZero;
+  const bool has_zero = format.range == CodeRange::kZero;
   const float low = has_zero ? std::min(ends.low, 0.0f) : ends.low;
   const float range = (has_zero ? std::max(ends.high, 0.0f) : ends.high) - low, qmax = Info(format).Largest();
   GroupScale group{.scale = {0.0f, 0.0f}, .origin = has_zero ? 0.0f : low};
@@ -110,7 +112,7 @@ inline GroupScale GroupScaleFor(Ends ends, Format format, float tensor_absmax) {
 }
 
 // As Rounded does, with the group's zero point or minimum.
-inline float RoundedIn(float value, const GroupScale& group, Format format) {
+inline float RoundedIn(float value, const GroupScale& group, const Format& format) {
   const FormatInfo& info = Info(format);
   if (!HasOffset(format) || !IsInteger(format)) return Rounded(value - group.origin, group.scale.inv, format);
   const float code = std::nearbyint((value - group.origin) * group.scale.inv) + group.zero;

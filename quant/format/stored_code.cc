@@ -43,18 +43,16 @@ std::array<float, 256> TableOf(Value value) {
 
 }  // namespace
 
-const std::array<float, 256>& StoredValues(Format format) {
-  const auto tables_of = [](std::span<const FormatInfo> formats) {
-    std::vector<std::array<float, 256>> tables;
-    for (const FormatInfo& info : formats) tables.push_back(TableOf([&info](int u) { return ValueOf(u, info); }));
+const std::array<float, 256>& StoredValues(const Format& format) {
+  static const auto kTables = [] {
+    std::vector<std::array<float, 256>> tables;  // [range][base]
+    for (const auto& of_range : kInfos) {
+      for (const FormatInfo& info : of_range[0]) tables.push_back(TableOf([&info](int u) { return ValueOf(u, info); }));
+    }
     return tables;
-  };
-  static const std::vector<std::array<float, 256>> kTables = tables_of(kFormats),
-                                                   kRangedTables = tables_of(kRangedInfos);
-  const auto row = static_cast<size_t>(format);
-  if (row < kFormats.size()) return kTables[row];
-  if (row < kRangedFrom) return ListedValues(format);
-  return kRangedTables[static_cast<size_t>(&Info(format) - kRangedInfos.data())];
+  }();
+  if (!format.levels.empty()) return format.levels.table();
+  return kTables[static_cast<size_t>(format.range) * kFormats.size() + static_cast<size_t>(format.base)];
 }
 
 uint8_t StoredScale(float scale, ScaleType type, float of_tensor) {

@@ -39,8 +39,8 @@ inline uint8_t StoredCode(float value, const FormatInfo& info) {
   return static_cast<uint8_t>(magnitude | static_cast<uint32_t>(std::signbit(value)) << (info.bits - 1));
 }
 
-// The value of each u; NaN if it has none. For every format but f32.
-const std::array<float, 256>& StoredValues(Format format);
+// The value of each u; NaN if it has none. For every format but f32. Of a list, as long as a format has it.
+const std::array<float, 256>& StoredValues(const Format& format);
 
 // For types stored in a byte. scale: 0, or as ScaleFor makes it (round.h); of_tensor: the f32 per tensor, or 1. The
 // product of two levels is divided again: both roundings are within 2^-23 of the E4M3 value, whose neighbours are 2^-4

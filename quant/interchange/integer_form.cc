@@ -17,7 +17,7 @@ bool Covers(Format format, float least, float most) {
 
 std::optional<Format> SignedFormat(float least, float most) {
   for (const Format base : kNarrowFirst) {
-    for (const Format format : {base, WithRange(base, CodeRange::kFull)}) {
+    for (const Format& format : {base, WithRange(base, CodeRange::kFull)}) {
       if (Covers(format, least, most)) return format;
     }
   }

@@ -181,12 +181,11 @@ Format Parser::ParseRuleFormat(const SiteClass& site_class) {
   if (format && site_class.Takes(*format)) return *format;
   std::string admitted;
   std::vector<std::string> names;
-  for (const FormatInfo& info : kFormats) {
-    if (!site_class.Takes(info.format)) continue;
-    names.emplace_back(info.name);
-    const size_t colon = info.name.find(':');
-    if (colon == info.name.npos || (info.name.substr(0, colon) == stem && info.name.rfind(':') == colon))
-      AppendWord(admitted, info.name);
+  for (const Format& spelled : SpelledFormats()) {
+    if (!site_class.Takes(spelled)) continue;
+    const std::string& name = names.emplace_back(Name(spelled));
+    const size_t colon = name.find(':');
+    if (colon == name.npos || (name.substr(0, colon) == stem && name.rfind(':') == colon)) AppendWord(admitted, name);
   }
   const std::string* const nearest = format ? nullptr : NearestOf(word, names);
   Refuse(at, OneOf(admitted) + (nearest == nullptr ? "" : "; the nearest is " + *nearest));
@@ -252,30 +251,21 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   if (options.mse && options.percentile) Refuse(at, "mse or a percentile, not both: each chooses where to clip");
 }
 
-// What "+zero" makes of a rule's format; nullopt where the word is no range that the site may have.
-std::optional<CodeRange> RangeOf(const SiteClass& site_class, std::string_view word) {
-  if (!HasWord(site_class.options, word)) return std::nullopt;
-  if (word == "mean") return CodeRange::kMean;
-  const auto found = std::ranges::find(kRangeWords, word, &RangeWord::word);
-  return found == kRangeWords.end() ? std::nullopt : std::optional(found->range);
-}
-
+// What "+zero" makes of a rule's format; false where the word is no range that the site may have.
 bool Parser::TakeRange(const SiteClass& site_class, Format& format) {
   const size_t at = Place();
   const std::string_view word = Word();
-  const std::optional<CodeRange> range = RangeOf(site_class, word);
-  if (!range) {
+  const std::optional<CodeRange> range = ParseCodeRange(word);
+  if (!range || !HasWord(site_class.options, word)) {
     pos_ = at;
     return false;
   }
-  if (Info(format).range != CodeRange::kOwn) Refuse(at, "one of full, zero, min and mean at most");
-  const Format ranged = WithRange(format, *range);
-  const bool about_mean = *range == CodeRange::kMean;
-  if (!std::ranges::contains(kRangedInfos, ranged, &FormatInfo::format) &&
-      !std::ranges::contains(kMeanInfos, ranged, &FormatInfo::format) && !(about_mean && IsListed(format)))
-    RefuseAt(at, Formatted("got '{}' with {}, expected {} with it", word, Info(format).name,
-                           about_mean ? "normal4 to normal1 or a grid(...)" : "int8, int6, int4, int3 or int2"));
-  format = ranged;
+  if (format.range != CodeRange::kOwn) Refuse(at, "one of full, zero, min and mean at most");
+  if (!TakesRange(format, *range))
+    RefuseAt(at, Formatted("got '{}' with {}, expected {} with it", word, Name(format),
+                           *range == CodeRange::kMean ? "normal4 to normal1 or a grid(...)"
+                                                      : "int8, int6, int4, int3 or int2"));
+  format.range = *range;
   return true;
 }
 
@@ -303,7 +293,7 @@ Rule Parser::ParseRule() {
   if (const int block = Info(rule.format).block; block > 0) {
     rule.granularity = site_class.InnerBlock(block);
     if (Take('/'))
-      RefuseAt(pos_ - 1, Formatted("got a granularity, but {} has blocks of {}", Info(rule.format).name, block));
+      RefuseAt(pos_ - 1, Formatted("got a granularity, but {} has blocks of {}", Name(rule.format), block));
   } else if (HasCodes(rule.format)) {
     Require('/', "'/' and a granularity");
     rule.granularity = ParseRuleGranularity(site_class);
@@ -318,7 +308,7 @@ Rule Parser::ParseRule() {
                                  OneOf(site_class.of_f32)));
     if (Info(rule.format).block > 0 && rule.options.HasClip())
       RefuseAt(option, Formatted("got '{}', but the scales of {} follow from its blocks",
-                                 text_.substr(option, pos_ - option), Info(rule.format).name));
+                                 text_.substr(option, pos_ - option), Name(rule.format)));
   }
   rule.text = TextOf(rule);
   return rule;

@@ -26,7 +26,7 @@ std::string TextOf(const Selector& selector) {
 }  // namespace
 
 std::string TextOf(Format format, Granularity granularity) {
-  const std::string_view name = Info(format).name, base = Info(WithoutRange(format)).name;
+  const std::string name = Name(format), base = Name(WithRange(format, CodeRange::kOwn));
   const std::string shared = HasCodes(format) && Info(format).block == 0 ? "/" + Name(granularity) : "";
   return Formatted("{}{}{}", base, shared, name.substr(base.size()));
 }

@@ -210,8 +210,8 @@ void WriteSiteClips(Hdf5Writer& file, const StatisticsSet& set, Site site, Forma
   }
   if (rows.empty()) return;
   for (const auto& [layer, pooled] : layers) Append(tensors, pooled, FormatAt(site, format));
-  WriteClips(file, Formatted("{}/clip.{}", Name(site), Info(format).name), rows);
-  WriteClips(file, Formatted("{}/tensor_clip.{}", Name(site), Info(format).name), tensors);
+  WriteClips(file, Formatted("{}/clip.{}", Name(site), Name(format)), rows);
+  WriteClips(file, Formatted("{}/tensor_clip.{}", Name(site), Name(format)), tensors);
 }
 
 }  // namespace

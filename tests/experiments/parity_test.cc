@@ -141,7 +141,7 @@ TEST_P(QuantizedParityTest, GoldenCodes) {
       for (const std::string granularity : {"tensor", "head", "row"}) {
         const auto golden =
             ValuesOf<int8_t>(expected, Formatted("codes_q{}_{}.{}", Info(format).bits, granularity, layer));
-        SimulatedPlan quantizer(Formatted("attn_logits={}/{}", Info(format).name, granularity), config);
+        SimulatedPlan quantizer(Formatted("attn_logits={}/{}", Name(format), granularity), config);
         quantizer.BeginBatch(B);
         std::vector<float> values = logits;
         std::vector<SiteBlock> blocks;

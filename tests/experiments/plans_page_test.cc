@@ -83,7 +83,7 @@ std::vector<std::string> ExecutedPer(Site site) {
     std::string spelling(Spelling(kind)), sample = spelling;
     if (const size_t n = sample.find("<N>"); n != sample.npos) sample.replace(n, 3, "64");
     const std::string rule = Formatted("{}{}={}/{}", IsCache(site) ? "" : rest + ",", Name(site),
-                                       Info(c.formats.front()).name, sample);  // decoding shows no maps
+                                       Name(c.formats.front()), sample);  // decoding shows no maps
     const bool freezes =
         c.options.contains("static") && (sample == "tensor" || sample == "head" || sample == "channel");
     const bool follows = site == Site::kScanState && sample == "tensor";  // only with +static, simulated or not
@@ -132,7 +132,7 @@ TEST(PlansPage, EverySiteWithWhatAPlanMaySayOfIt) {
       EXPECT_EQ(row[2], c.dimensions.empty() ? "" : Formatted("`{}`", c.dimensions)) << name;
       std::vector<std::string> granularities, formats, options;
       for (const Granularity::Kind kind : c.granularities) granularities.emplace_back(Spelling(kind));
-      for (const Format format : c.formats) formats.emplace_back(Info(format).name);
+      for (const Format format : c.formats) formats.push_back(Name(format));
       std::istringstream words{std::string(c.options)};
       for (std::string word; words >> word;) options.push_back(word);
       EXPECT_EQ(Quoted(kind[1]), granularities) << name;
@@ -143,7 +143,7 @@ TEST(PlansPage, EverySiteWithWhatAPlanMaySayOfIt) {
     for (const std::string& group : Quoted(row[1])) in_group[group] += Quoted(row[0]).size();
   }
   for (const auto& [group, sites] : in_group) EXPECT_EQ(ExpandSites(group).size(), sites) << group;
-  for (const SiteInfo& info : kSites) EXPECT_EQ(seen[std::string(info.name)], 1) << info.name;
+  for (const SiteInfo& info : kSites) EXPECT_EQ(seen[std::string(Name(format))], 1) << Name(format);
 }
 
 TEST(PlansPage, GranularitiesFormatsAndPresets) {
@@ -157,21 +157,21 @@ TEST(PlansPage, GranularitiesFormatsAndPresets) {
   EXPECT_EQ(on_page, spellings);
   const std::vector<Row> formats = TableOf("formats", "format");
   std::vector<Row> integers, others;  // without the names that have a colon
-  for (const FormatInfo& info : kFormats) {
-    const std::string name = Formatted("`{}`", info.name);
-    if (info.format == Format::kF32) {
+  for (const auto& [format, spelling, info, type] : kFormats) {
+    const std::string name = Formatted("`{}`", spelling);
+    if (format == Format::kF32) {
       integers.push_back({name, "left as it is"});
-    } else if (info.format == Format::kBf16) {
+    } else if (format == Format::kBf16) {
       integers.push_back({name, "rounded to bfloat16, without a scale; only in caches"});
-    } else if (IsInteger(info.format)) {
+    } else if (IsInteger(format)) {
       integers.push_back({name, Formatted("{} to {}", info.min_code, info.max_code)});
-    } else if (!info.name.contains(':')) {
+    } else if (format != Format::kListed) {
       const char* scale = info.statistic == Statistic::kMean ? "f32: mean absolute value"
                           : info.statistic == Statistic::kRootMeanSquare && info.together > 1
                               ? "f32: root mean square / 1.03"
                           : info.statistic == Statistic::kRootMeanSquare ? "f32: root mean square"
-                          : info.scale == ScaleType::kF32                ? "f32: absmax"
-                          : info.scale == ScaleType::kTwoLevel           ? "E4M3 for 16, f32 per tensor"
+                          : type == ScaleType::kF32                ? "f32: absmax"
+                          : type == ScaleType::kTwoLevel           ? "E4M3 for 16, f32 per tensor"
                                                                          : "E8M0 for 32";
       others.push_back({name, Formatted("{}", info.grid.largest), scale});
     }

@@ -70,7 +70,7 @@ void Spoil(Random& random, RandomAttention& c) {
 }
 
 std::string Describe(const AttentionShape& s, const AttentionPlan& p) {
-  const auto name = [](Format format) { return std::string(Info(format).name); };
+  const auto name = [](Format format) { return Name(format); };
   return Formatted(
       "family {} heads {} kv {} T {} S {} d {} width {} mask {} window {} shift {} pad {}; q {} k {} v {}{} logits {} "
       "{} {} block {}{}{}",

@@ -17,6 +17,7 @@
 #include "tests/support/each_target.h"
 #include "tests/support/random_decode.h"
 #include "tests/support/random_quantized.h"
+#include "tests/support/ranged_integers.h"
 
 namespace tare {
 namespace {
@@ -34,8 +35,8 @@ constexpr int64_t kTokens = 200;
 
 // Integers of every width and range.
 std::vector<Format> Integers() {
-  std::vector<Format> formats(kRangedBases.begin(), kRangedBases.end());
-  for (const FormatInfo& info : kRangedInfos) formats.push_back(info.format);
+  std::vector<Format> formats = RangedIntegers();
+  formats.insert(formats.end(), std::begin(kSignedIntegers), std::end(kSignedIntegers));
   return formats;
 }
 
@@ -190,7 +191,7 @@ TEST(CacheInRuns, ValuesThatF16DoesNotReachAreRefused) {
     tokens.v[5] = 16376, tokens.v[6] = -16376;
     tokens.k[7] = 4094, tokens.k[32 + 7] = -4094;
     tokens.AppendTo(cache, 0, 70);
-    EXPECT_TRUE(std::ranges::all_of(Rows(cache), [](float x) { return std::isfinite(x); })) << Info(format).name;
+    EXPECT_TRUE(std::ranges::all_of(Rows(cache), [](float x) { return std::isfinite(x); })) << Name(format);
     tokens.v[5] = 16377;
     EXPECT_THAT(Call([&] { tokens.AppendTo(cache, 0, 5); }),
                 ThrowsMessage<Error>("cache, v: token 0, head 0: got values up to 16377, expected at most 16376 in "
@@ -233,7 +234,7 @@ TEST(DecodeInRuns, EveryFormatFamilyAndRun) {
               CacheRules{.k = k, .v = token, .first = 35, .last = 20}, CacheRules{.v = v, .last = 70}}) {
           RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = 3, .keys = 200, .v_width = 80}, rules);
           c.Run();
-          EXPECT_LT(WorstRow(c), 5e-4) << Formatted("{} {}, family {}", Info(format).name, n, static_cast<int>(family));
+          EXPECT_LT(WorstRow(c), 5e-4) << Formatted("{} {}, family {}", Name(format), n, static_cast<int>(family));
         }
       }
     }
@@ -321,7 +322,7 @@ TEST(DecodeInRuns, AnyShape) {
     c.Run();
     ASSERT_LT(WorstRow(c), 5e-4 * (1 + MostNats(c)))
         << i << ": family " << static_cast<int>(shape.family) << ", " << shape.keys << " keys, d " << shape.d << ", "
-        << shape.v_width << " of v, " << Info(rules.k.format).name << " " << Info(rules.v.format).name;
+        << shape.v_width << " of v, " << Name(rules.k.format) << " " << Name(rules.v.format);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "quant/format/quantize.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
+#include "tests/support/ranged_integers.h"
 
 namespace tare {
 namespace {
@@ -44,8 +45,8 @@ double OffsetOf(const QuantizedMatrix& w, int64_t n, int64_t g) {
 // multiplied and biased: 2 groups + 4 roundings.
 TEST(WeightOffsets, RowsAreTheReferencesWithinRounding) {
   for (const Case& c : kCases) {
-    for (const FormatInfo& info : kRangedInfos) {
-      const QuantizedMatrixBuffer w = RandomQuantized(info.format, c.out, c.in, c.group, 8);
+    for (const Format& format : RangedIntegers()) {
+      const QuantizedMatrixBuffer w = RandomQuantized(format, c.out, c.in, c.group, 8);
       const std::vector<float> x = RandomNormal(static_cast<size_t>(c.rows * c.in), 9);
       const std::vector<float> bias = RandomNormal(static_cast<size_t>(c.out), 10);
       const LinearReference reference = ReferenceLinear(x.data(), c.rows, Format::kInt8, w.view(), bias.data());
@@ -65,9 +66,9 @@ TEST(WeightOffsets, RowsAreTheReferencesWithinRounding) {
           }
           const double bound = static_cast<double>(2 * groups + 4) * 0x1p-24 * size;
           ASSERT_NEAR(y[r * c.out + n], reference.y[r * c.out + n], bound)
-              << info.name << " " << c.rows << " x " << c.out << " x " << c.in;
+              << Name(format) << " " << c.rows << " x " << c.out << " x " << c.in;
           // The simulated layer's weights, themselves rounded to f32 twice.
-          ASSERT_NEAR(y[r * c.out + n], y_plain, bound + 2 * 0x1p-24 * size) << info.name;
+          ASSERT_NEAR(y[r * c.out + n], y_plain, bound + 2 * 0x1p-24 * size) << Name(format);
         }
       }
     }
@@ -76,8 +77,8 @@ TEST(WeightOffsets, RowsAreTheReferencesWithinRounding) {
 
 // x is its own code, scales are 1 and minima whole: nothing is rounded, and y is the reference's sum, bit for bit.
 TEST(WeightOffsets, SumsAreExact) {
-  for (const FormatInfo& info : kRangedInfos) {
-    QuantizedMatrixBuffer w = RandomQuantized(info.format, 70, 96, 32, 6);
+  for (const Format& format : RangedIntegers()) {
+    QuantizedMatrixBuffer w = RandomQuantized(format, 70, 96, 32, 6);
     for (int64_t n = 0; n < 70; ++n) {
       for (int64_t g = 0; g < 3; ++g) {
         w.Scales(n)[g] = 1;
@@ -91,7 +92,7 @@ TEST(WeightOffsets, SumsAreExact) {
     for (int r = 0; r < 5; ++r) x[r * 97] = r % 2 == 0 ? 127.0f : -127.0f;
     const LinearReference reference = ReferenceLinear(x.data(), 5, Format::kInt8, w.view(), nullptr);
     const std::vector<float> y = Project(x, 5, PackedMatrix(w.view()), nullptr);
-    for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], reference.y[i]) << info.name << " " << i;
+    for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], reference.y[i]) << Name(format) << " " << i;
   }
 }
 
@@ -111,8 +112,8 @@ TEST(WeightOffsets, TheLowestCodeDoesNotSaturate) {
 // As one_token_test.cc; a block rounds its term of the offset, too: 2 blocks + 8 roundings.
 TEST(WeightOffsets, OneTokenAgainstDouble) {
   for (const Case& c : kCases) {
-    for (const FormatInfo& info : kRangedInfos) {
-      const QuantizedMatrixBuffer w = RandomQuantized(info.format, c.out, c.in, c.group, 1);
+    for (const Format& format : RangedIntegers()) {
+      const QuantizedMatrixBuffer w = RandomQuantized(format, c.out, c.in, c.group, 1);
       const PackedMatrix packed(w.view());
       const int64_t block = OneToken::BlockOf(packed);
       std::vector<float> x = RandomNormal(static_cast<size_t>(c.in), 2);
@@ -136,7 +137,7 @@ TEST(WeightOffsets, OneTokenAgainstDouble) {
         }
         const double blocks = std::ceil(static_cast<double>(c.in) / static_cast<double>(block));
         ASSERT_NEAR(y[n], sum, 0.502 * bound + (2 * blocks + 8) * 0x1p-24 * size)
-            << info.name << " " << c.out << " x " << c.in << " at " << n;
+            << Name(format) << " " << c.out << " x " << c.in << " at " << n;
       }
     }
   }

@@ -15,6 +15,7 @@
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"
 #include "tests/support/call.h"
+#include "tests/support/ranged_integers.h"
 
 namespace tare {
 namespace {
@@ -88,21 +89,23 @@ TEST(CodeRange, FormatsAreTheTablesWithTheirSuffix) {
   for (const char* none : {"int4+", "int4+zero+min", "u4+zero", "mxfp4+zero", "+zero"})
     EXPECT_FALSE(ParseMatrixFormat(none)) << none;
   EXPECT_FALSE(ParseFormat("int4+zero"));
-  for (const Format base : kRangedBases) {
+  for (const Format base : kSignedIntegers) {
     for (const CodeRange range : kRanges) {
-      const FormatInfo& info = Info(WithRange(base, range));
-      EXPECT_EQ(WithoutRange(info.format), base);
-      EXPECT_EQ(ParseMatrixFormat(info.name), info.format);
-      EXPECT_EQ(info.max_code - info.min_code, (1 << Info(base).bits) - 1) << info.name;
-      EXPECT_TRUE(IsInteger(info.format));
-      EXPECT_EQ(HasOffset(info.format), range != CodeRange::kFull);
+      const Format format = WithRange(base, range);
+      const FormatInfo info = Info(format);
+      EXPECT_TRUE(TakesRange(base, range) && !TakesRange(base, CodeRange::kMean));
+      EXPECT_EQ(WithRange(format, CodeRange::kOwn), base);
+      EXPECT_EQ(ParseMatrixFormat(Name(format)), format);
+      EXPECT_EQ(info.max_code - info.min_code, (1 << Info(base).bits) - 1) << Name(format);
+      EXPECT_TRUE(IsInteger(format));
+      EXPECT_EQ(HasOffset(format), range != CodeRange::kFull);
     }
     EXPECT_FALSE(HasOffset(base));
   }
 }
 
 TEST(CodeRange, CodesAndValuesAreThePlainFormulasBitForBit) {
-  for (const Format base : kRangedBases) {
+  for (const Format base : kSignedIntegers) {
     for (const CodeRange range : kRanges) {
       const Format format = WithRange(base, range);
       for (const std::vector<float>& x : Hostile()) {
@@ -117,9 +120,9 @@ TEST(CodeRange, CodesAndValuesAreThePlainFormulasBitForBit) {
         std::vector<float> codes(x.size()), values(x.size());
         Unpack<float>(format, {matrix.Codes(0), matrix.view().RowBytes()}, codes);
         DequantizeRow(matrix.view(), 0, values.data());
-        EXPECT_EQ(codes, plain.codes) << Info(format).name;
-        EXPECT_EQ(values, plain.values) << Info(format).name;
-        for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(RoundedIn(x[i], group, format), codes[i]) << Info(format).name;
+        EXPECT_EQ(codes, plain.codes) << Name(format);
+        EXPECT_EQ(values, plain.values) << Name(format);
+        for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(RoundedIn(x[i], group, format), codes[i]) << Name(format);
       }
     }
   }
@@ -128,7 +131,7 @@ TEST(CodeRange, CodesAndValuesAreThePlainFormulasBitForBit) {
 // Half a step, and f32's rounding of a few operations on numbers up to the group's largest; with +zero half a step more
 // at the ends, where the rounded zero point pushes them out of the codes, and with +full where 7.5 steps become 7.
 TEST(CodeRange, ValuesComeBackWithinTheirSteps) {
-  for (const Format base : kRangedBases) {
+  for (const Format base : kSignedIntegers) {
     for (const CodeRange range : kRanges) {
       const Format format = WithRange(base, range);
       for (const std::vector<float>& x : Hostile()) {
@@ -139,9 +142,9 @@ TEST(CodeRange, ValuesComeBackWithinTheirSteps) {
           EXPECT_NEAR(
               ValueOf(RoundedIn(value, group, format), group), value,
               within * group.scale.scale + 4 * 0x1p-24f * (AbsMax(x) + Info(format).Largest() * group.scale.scale))
-              << Info(format).name;
+              << Name(format);
         const float kept = group.origin;  // 0 with +zero
-        EXPECT_EQ(ValueOf(RoundedIn(kept, group, format), group), kept) << Info(format).name;
+        EXPECT_EQ(ValueOf(RoundedIn(kept, group, format), group), kept) << Name(format);
       }
     }
   }

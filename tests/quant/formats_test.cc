@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number format is one row of kFormats. Every row must work everywhere: parsed by its name, accepted by a plan at
-// some site and refused by name at the others, rounded to and from each of its codes, and packed (as integers if it has
-// them, and as the value of each code).
+// A number format is one row of kFormats, with or without a suffix. Each must work everywhere: parsed by its name,
+// accepted by a plan at some site and refused by name at the others, rounded to and from each of its codes, and packed
+// (as integers if it has them, and as the value of each code).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,45 +29,44 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-std::vector<FormatInfo> Coded() {
-  std::vector<FormatInfo> rows(kFormats.begin(), kFormats.end());
-  std::erase_if(rows, [](const FormatInfo& row) { return !HasCodes(row.format); });
-  return rows;
+std::vector<Format> Coded() {
+  std::vector<Format> formats = SpelledFormats();
+  std::erase_if(formats, [](const Format& format) { return !HasCodes(format); });
+  return formats;
 }
 
-TEST(Formats, AreFoundByNameAndInTheOrderOfTheEnum) {
-  for (size_t i = 0; i < kFormats.size(); ++i) {
-    EXPECT_EQ(static_cast<size_t>(kFormats[i].format), i) << kFormats[i].name;
-    EXPECT_EQ(ParseFormat(kFormats[i].name), kFormats[i].format) << kFormats[i].name;
-  }
+TEST(Formats, AreFoundByName) {
+  for (const Format& format : SpelledFormats()) EXPECT_EQ(ParseFormat(Name(format)), format) << Name(format);
 }
 
 // Symmetric, or from 0: what the number of bits holds, but for the signed formats' lowest code.
 TEST(Formats, HaveTheCodesOfTheirBits) {
-  for (const FormatInfo& row : Coded()) {
-    if (!IsInteger(row.format)) continue;
-    EXPECT_EQ(row.max_code, row.min_code == 0 ? (1 << row.bits) - 1 : (1 << (row.bits - 1)) - 1) << row.name;
-    EXPECT_EQ(row.min_code, row.min_code == 0 ? 0 : -row.max_code) << row.name;
+  for (const Format& format : Coded()) {
+    const FormatInfo row = Info(format);
+    if (!IsInteger(format)) continue;
+    EXPECT_EQ(row.max_code, row.min_code == 0 ? (1 << row.bits) - 1 : (1 << (row.bits - 1)) - 1) << Name(format);
+    EXPECT_EQ(row.min_code, row.min_code == 0 ? 0 : -row.max_code) << Name(format);
   }
 }
 
 TEST(Formats, APlanTakesEachAtSomeSiteAndRefusesItByNameAtTheOthers) {
-  for (const FormatInfo& row : Coded()) {
+  for (const Format& format : Coded()) {
+    const FormatInfo row = Info(format);
     int sites = 0;
     for (const SiteInfo& site : kSites) {
       const Granularity granularity{.kind = ClassOf(site.site).granularities.front(), .n = 0};
-      const std::string plan = row.block > 0 ? Formatted("{}={}", site.name, row.name)
-                                             : Formatted("{}={}/{}", site.name, row.name, Name(granularity));
-      if (ClassOf(site.site).Takes(row.format)) {
+      const std::string plan = row.block > 0 ? Formatted("{}={}", site.name, Name(format))
+                                             : Formatted("{}={}/{}", site.name, Name(format), Name(granularity));
+      if (ClassOf(site.site).Takes(format)) {
         EXPECT_EQ(Plan::Parse(plan).canonical(), plan);
         EXPECT_TRUE(ClassOf(site.site).OfBits(row.bits)) << plan;
         ++sites;
       } else {
         EXPECT_THAT(Call([&] { Plan::Parse(plan); }),
-                    ThrowsMessage<Error>(AllOf(HasSubstr(Formatted("got '{}", row.name)), HasSubstr("one of"))));
+                    ThrowsMessage<Error>(AllOf(HasSubstr(Formatted("got '{}", Name(format))), HasSubstr("one of"))));
       }
     }
-    EXPECT_GT(sites, 0) << row.name << ": no site takes it (quant/plan/site_class.cc)";
+    EXPECT_GT(sites, 0) << Name(format) << ": no site takes it (quant/plan/site_class.cc)";
   }
 }
 
@@ -82,54 +81,57 @@ TEST(Formats, Bf16IsOfCachesAlone) {
 }
 
 template <typename Code>
-void ExpectPackedOrRefused(const FormatInfo& row) {
+void ExpectPackedOrRefused(const Format& format) {
+  const FormatInfo row = Info(format);
   std::vector<Code> codes(static_cast<size_t>(row.max_code - row.min_code + 1));
   std::iota(codes.begin(), codes.end(), static_cast<Code>(row.min_code));
-  std::vector<uint8_t> packed(PackedBytes(row.format, codes.size()));
+  std::vector<uint8_t> packed(PackedBytes(format, codes.size()));
   std::vector<Code> back(codes.size());
   try {
-    Pack<Code>(row.format, codes, packed);
+    Pack<Code>(format, codes, packed);
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(Formatted("pack: got {}, expected", row.name)));
+    EXPECT_THAT(error.what(), HasSubstr(Formatted("pack: got {}, expected", Name(format))));
     return;
   }
-  Unpack<Code>(row.format, packed, back);
-  EXPECT_EQ(back, codes) << row.name;
+  Unpack<Code>(format, packed, back);
+  EXPECT_EQ(back, codes) << Name(format);
 }
 
 TEST(Formats, EveryCodeIsPackedOrTheFormatRefusedByName) {
-  for (const FormatInfo& row : kFormats)
-    row.min_code < 0 ? ExpectPackedOrRefused<int8_t>(row) : ExpectPackedOrRefused<uint8_t>(row);
+  for (const Format& format : SpelledFormats())
+    Info(format).min_code < 0 ? ExpectPackedOrRefused<int8_t>(format) : ExpectPackedOrRefused<uint8_t>(format);
 }
 
 // Every code at every place of a group, and a last group that is not full.
 TEST(Formats, EveryCodeIsPackedAsWhatItStandsFor) {
-  for (const FormatInfo& row : Coded()) {
+  for (const Format& format : Coded()) {
+    const FormatInfo row = Info(format);
     if (row.together > 1) continue;  // pack_test.cc
     std::vector<float> values;
-    for (const float value : StoredValues(row.format)) {
+    for (const float value : StoredValues(format)) {
       if (!std::isnan(value)) values.push_back(value);
     }
     for (size_t turn = 0; turn < kPackGroup; ++turn) {
-      std::vector<uint8_t> packed(PackedBytes(row.format, values.size()));
+      std::vector<uint8_t> packed(PackedBytes(format, values.size()));
       std::vector<float> back(values.size());
-      Pack<float>(row.format, values, packed);
-      Unpack<float>(row.format, packed, back);
-      ASSERT_EQ(std::memcmp(back.data(), values.data(), values.size() * sizeof(float)), 0) << row.name;
+      Pack<float>(format, values, packed);
+      Unpack<float>(format, packed, back);
+      ASSERT_EQ(std::memcmp(back.data(), values.data(), values.size() * sizeof(float)), 0) << Name(format);
       std::ranges::rotate(values, values.begin() + 1);
     }
-    EXPECT_EQ(row.bits == 8, PackedBytes(row.format, 1) == 1) << row.name;
-    std::vector<uint8_t> none(PackedBytes(row.format, 1));
-    EXPECT_THAT(Call([&] { Pack<float>(row.format, std::vector<float>{0.3f}, none); }),
-                ThrowsMessage<Error>(HasSubstr(Formatted("pack {}: got code", row.name))));
+    EXPECT_EQ(row.bits == 8, PackedBytes(format, 1) == 1) << Name(format);
+    std::vector<uint8_t> none(PackedBytes(format, 1));
+    EXPECT_THAT(Call([&] { Pack<float>(format, std::vector<float>{0.3f}, none); }),
+                ThrowsMessage<Error>(HasSubstr(Formatted("pack {}: got code", Name(format)))));
   }
 }
 
 TEST(Formats, EveryCodesValueRoundsToItself) {
-  for (const FormatInfo& row : Coded()) {
-    const Scale scale = ScaleFor(3.7f, row.format);
-    for (int code = row.min_code; IsInteger(row.format) && code <= row.max_code; ++code)
-      EXPECT_EQ(CodeOf(static_cast<float>(code) * scale.scale, scale.inv, row.format), code) << row.name;
+  for (const Format& format : Coded()) {
+    const FormatInfo row = Info(format);
+    const Scale scale = ScaleFor(3.7f, format);
+    for (int code = row.min_code; IsInteger(format) && code <= row.max_code; ++code)
+      EXPECT_EQ(CodeOf(static_cast<float>(code) * scale.scale, scale.inv, format), code) << Name(format);
   }
 }
 

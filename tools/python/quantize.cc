@@ -135,7 +135,7 @@ nb::object RotatedRun(nb::handle self) {
 }
 
 std::string Text(const Quantized& q) {
-  return Formatted("<tare.Quantized {} {} groups of {}, {} bytes>", Info(q.matrix.format).name, ShapeText(q.shape),
+  return Formatted("<tare.Quantized {} {} groups of {}, {} bytes>", Name(q.matrix.format), ShapeText(q.shape),
                    q.matrix.group, q.matrix.Bytes());
 }
 
@@ -155,7 +155,7 @@ void AddQuantize(nb::module_& module) {
       .def_prop_ro("minima", Minima, "float32 [rows, groups of a row] of a rule with +min, or None",
                    nb::sig("def minima(self) -> object"))
       .def_prop_ro(
-          "format", [](const Quantized& q) { return std::string(Info(q.matrix.format).name); },
+          "format", [](const Quantized& q) { return Name(q.matrix.format); },
           "the format's name in plans, with +full, +zero or +min after it")
       .def_prop_ro(
           "group", [](const Quantized& q) { return q.matrix.group; }, "values of a row that share a scale")

@@ -78,7 +78,7 @@ void AddScales(NewModule& module, const QuantizedMatrix& m, const CompressedSche
   const bool whole = scheme.weights["strategy"].get<std::string>() == "tensor";
   const std::vector<int64_t> shape = whole ? std::vector<int64_t>{1} : std::vector{m.out, m.Groups()};
   const bool is_f32 = m.scale_codes == nullptr;
-  const DType dtype = is_f32 ? DType::kF32 : IsTwoLevel(Info(m.format).scale) ? DType::kF8E4M3 : DType::kU8;
+  const DType dtype = is_f32 ? DType::kF32 : IsTwoLevel(m.format.scale) ? DType::kF8E4M3 : DType::kU8;
   std::byte* const scales = memory.Add(module, "weight_scale", dtype, shape);
   const size_t bytes = static_cast<size_t>(*ByteCount(dtype, shape));
   if (is_f32) {

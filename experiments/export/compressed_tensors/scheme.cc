@@ -19,11 +19,9 @@ using Kind = Granularity::Kind;
 // The format whatever its rule for scales and ties, and its range of codes; those differ in which codes they make, not
 // in what codes mean, but for a zero point.
 Format Base(Format format) {
-  format = WithoutRange(format);
-  if (static_cast<size_t>(format) >= kFormats.size()) return format;
-  const std::string_view name = Info(format).name;
-  const Format base = *ParseFormat(name.substr(0, name.find(':')));
-  return Info(base).scale == ScaleType::kF32 && Info(format).scale != ScaleType::kF32 ? format : base;
+  format.range = CodeRange::kOwn;
+  const bool other_scale = RowOf(format.base).scale == ScaleType::kF32 && format.scale != ScaleType::kF32;
+  return !format.levels.empty() || other_scale ? format : format.base;
 }
 
 Json Numbers(const Format format, std::string_view strategy, bool dynamic) {
@@ -43,7 +41,7 @@ Json Grouped(const Format format, std::string_view strategy, int group, bool dyn
 // Of blocks that the format defines.
 Json Blocks(const Format format, bool dynamic) {
   const FormatInfo& info = Info(format);
-  const bool two_levels = IsTwoLevel(info.scale);
+  const bool two_levels = IsTwoLevel(format.scale);
   Json numbers = Grouped(format, two_levels ? "tensor_group" : "group", info.block, dynamic);
   numbers["scale_dtype"] = two_levels ? "torch.float8_e4m3fn" : "torch.uint8";
   return numbers;
@@ -60,8 +58,8 @@ Json ByGranularity(const Rule& rule, Format format) {
 CompressedScheme OfWeights(const Rule& rule) {
   const Format format = Base(rule.format);
   const Kind kind = rule.granularity.kind;
-  if (Info(rule.format).range == CodeRange::kMin) NoScheme(rule, "a zero point that is a code", "+zero");
-  switch (format) {
+  if (rule.format.range == CodeRange::kMin) NoScheme(rule, "a zero point that is a code", "+zero");
+  switch (format == format.base ? format.base : Format::kListed) {
     case Format::kInt4:
       if (kind == Kind::kTensor) NoScheme(rule, "int4 per channel or group<N>", "int4/channel");
       return {CompressedLayout::kPackedIntegers, "pack-quantized", ByGranularity(rule, format), {}};

@@ -42,7 +42,7 @@ void CheckScale(const SiteBlock& block, const ScaleGroup& group, float clip, flo
   Fail(
       "{}, sequence {}, row {}: got {}, expected a magnitude whose scale in {} fits in f32; try the model without a "
       "plan",
-      TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Info(format).name);
+      TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Name(format));
 }
 
 // +zero, +min and +mean.

@@ -208,8 +208,7 @@ void CheckInputRules(const Plan& plan, std::span<const LinearPlace> linear) {
       continue;
     const Granularity::Kind kind = rule.granularity.kind;
     if (!IsInteger(rule.format))
-      RefuseRule(rule, std::string(Info(rule.format).name), "an integer format, for which alpha is searched",
-                 "smoothquant:0.5");
+      RefuseRule(rule, Name(rule.format), "an integer format, for which alpha is searched", "smoothquant:0.5");
     if ((kind != Granularity::Kind::kToken && kind != Granularity::Kind::kTensor) || rule.options != RuleOptions{})
       RefuseRule(rule, ScaleText(rule) + TextOf(rule.options), "one per token or tensor, for which alpha is searched",
                  "smoothquant:0.5");

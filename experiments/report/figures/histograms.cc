@@ -31,19 +31,19 @@ void AddSite(const std::string& site, const std::string& model, const OutlierSta
     figure.table.Add({site, model, "values", MagnitudeHistogram::MagnitudeOf(step * kBinsPerStep), share, s.count()});
   }
   for (const Format format : kGrids) {
-    const FormatInfo& info = Info(format);
-    for (int code = 1; code <= info.max_code; ++code)
-      figure.table.Add({site, model, info.name,
-                        s.absmax() * static_cast<float>(code) / static_cast<float>(info.max_code), nullptr, nullptr});
+    const int largest = Info(format).max_code;
+    for (int code = 1; code <= largest; ++code)
+      figure.table.Add({site, model, Name(format), s.absmax() * static_cast<float>(code) / static_cast<float>(largest),
+                        nullptr, nullptr});
   }
-  const FormatInfo& fewest = Info(kGrids[2]);
-  const double half = 0.5 * s.absmax() / fewest.max_code;
+  const Format fewest = kGrids[2];
+  const double half = 0.5 * s.absmax() / Info(fewest).max_code;
   uint64_t zeros = 0;
   for (const auto& [bin, count] : s.magnitudes.Counts())
     zeros += MagnitudeHistogram::MagnitudeOf(bin) < half ? count : 0;
   figure.caption += Formatted(" {} {} of {};", s.count(), site, model);
   figure.findings.push_back(Formatted("With one scale for {} of {}, {} rounds {:.1f} % of the values to 0.", site,
-                                      model, fewest.name,
+                                      model, Name(fewest),
                                       100.0 * static_cast<double>(zeros) / static_cast<double>(s.count())));
 }
 

@@ -99,7 +99,7 @@ std::string FormatOfBits(const std::string& site, int bits) {
   const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
   if (!format || !IsInteger(*format))
     FailUsage("--bits: got {}, expected 16 (not quantized), 8, 6 or 4, of weights, k and v 3 or 2 too", bits);
-  return std::string(Info(*format).name);
+  return Name(*format);
 }
 
 // "int4/group32+zero" of int4+zero and group32: a range of codes stands before the granularity's own options.
@@ -196,7 +196,7 @@ PlanRow RowOf(const Plan& plan) {
   for (const Rule& rule : plan.rules()) {
     if (rule.format == Format::kF32) continue;
     Append(row.site, rule.text.substr(0, rule.text.find('=')), sites);
-    Append(row.format, std::string(Info(rule.format).name), formats);
+    Append(row.format, Name(rule.format), formats);
     Append(row.granularity, (HasCodes(rule.format) ? Name(rule.granularity) : "") + TextOf(rule.options),
            granularities);
     row.bits = CodeBits(rule);

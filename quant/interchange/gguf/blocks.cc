@@ -47,30 +47,28 @@ void Subtract(int middle, int8_t* codes) {
   for (int i = 0; i < kCount; ++i) codes[i] = static_cast<int8_t>(codes[i] - middle);
 }
 
-template <int kValuesOf, int kGroupOf, Format kFormatOf>
+template <int kValuesOf, int kGroupOf, Format::Base kBase, CodeRange kRange = CodeRange::kOwn>
 struct Layout {
   static constexpr int kValues = kValuesOf, kGroup = kGroupOf, kGroups = kValues / kGroup;
-  static constexpr Format kFormat = kFormatOf;
-  static constexpr bool kHasMinima = Info(kFormat).range == CodeRange::kMin;
+  static constexpr Format kFormat = WithRange(kBase, kRange);
+  static constexpr bool kHasMinima = kRange == CodeRange::kMin;
 };
-constexpr Format Full(Format base) { return WithRange(base, CodeRange::kFull); }
-constexpr Format Min(Format base) { return WithRange(base, CodeRange::kMin); }
 
-struct Q8_0 : Layout<32, 32, Full(Format::kInt8)> {
+struct Q8_0 : Layout<32, 32, Format::kInt8, CodeRange::kFull> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     to.scales[0] = HalfAt(b);
     std::memcpy(to.codes.data(), b + 2, kBlock);
   }
 };
 
-struct Q4_0 : Layout<32, 32, Full(Format::kInt4)> {
+struct Q4_0 : Layout<32, 32, Format::kInt4, CodeRange::kFull> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     to.scales[0] = HalfAt(b);
     Halves(b + 2, to.codes.data(), [](int q) { return q - 8; });
   }
 };
 
-struct Q4_1 : Layout<32, 32, Min(Format::kInt4)> {
+struct Q4_1 : Layout<32, 32, Format::kInt4, CodeRange::kMin> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     to.scales[0] = HalfAt(b);
     to.minima[0] = HalfAt(b + 2);
@@ -107,7 +105,7 @@ struct Q5_0 : Layout<32, 32, Format::kInt6> {
   }
 };
 
-struct Q5_1 : Layout<32, 32, Min(Format::kInt6)> {
+struct Q5_1 : Layout<32, 32, Format::kInt6, CodeRange::kMin> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     to.scales[0] = HalfAt(b);
     to.minima[0] = HalfAt(b + 2);
@@ -137,7 +135,7 @@ struct Sixteen {
 // Group g of two-bit codes: 32 bytes hold four times 32 values, the first in the lowest bits.
 Sixteen TwoBits(Bytes q, int g) { return {q + g / 8 * 32 + g % 2 * kGroup16, g % 8 / 2 * 2, 3}; }
 
-struct Q2_K : Layout<kSuper, kGroup16, Min(Format::kInt4)> {
+struct Q2_K : Layout<kSuper, kGroup16, Format::kInt4, CodeRange::kMin> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     const Bytes scales = b, codes = b + 16;
     const float d = HalfAt(b + 80), dmin = HalfAt(b + 82);
@@ -189,7 +187,7 @@ void ReadScales(Bytes __restrict b, BlockIntegers& __restrict to) {
 }
 
 // 32 bytes hold two groups.
-struct Q4_K : Layout<kSuper, kBlock, Min(Format::kInt4)> {
+struct Q4_K : Layout<kSuper, kBlock, Format::kInt4, CodeRange::kMin> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     ReadScales(b, to);
     for (int g = 0; g < kGroups; ++g) {
@@ -200,7 +198,7 @@ struct Q4_K : Layout<kSuper, kBlock, Min(Format::kInt4)> {
 };
 
 // Group g has bit g of the bytes of fifth bits.
-struct Q5_K : Layout<kSuper, kBlock, Min(Format::kInt6)> {
+struct Q5_K : Layout<kSuper, kBlock, Format::kInt6, CodeRange::kMin> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     ReadScales(b, to);
     for (int g = 0; g < kGroups; ++g) {
@@ -214,7 +212,7 @@ struct Q5_K : Layout<kSuper, kBlock, Min(Format::kInt6)> {
 };
 
 // 64 bytes of low bits hold 128 values: the first 64 in their low halves; their two high bits are laid out as TwoBits.
-struct Q6_K : Layout<kSuper, kGroup16, Full(Format::kInt6)> {
+struct Q6_K : Layout<kSuper, kGroup16, Format::kInt6, CodeRange::kFull> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     const Bytes low = b, high = b + 128, scales = b + 192;
     const float d = HalfAt(b + 208);

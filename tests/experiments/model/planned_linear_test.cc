@@ -143,9 +143,9 @@ TEST_F(PlannedLinearTest, TernaryWeightsUseTheMeanMagnitude) {
 // In every format.
 TEST_F(PlannedLinearTest, WeightsOfZerosStayZero) {
   const std::vector<float> zeros(kOut * 48);
-  for (const FormatInfo& info : kFormats) {
-    if (!ClassOf(Site::kQProjW).Takes(info.format) || info.format == Format::kF32) continue;
-    const std::string plan = std::string("weights=") + std::string(info.name) + (info.block > 0 ? "" : "/tensor");
+  for (const Format& format : SpelledFormats()) {
+    if (!ClassOf(Site::kQProjW).Takes(format) || format == Format::kF32) continue;
+    const std::string plan = "weights=" + Name(format) + (Info(format).block > 0 ? "" : "/tensor");
     const QuantizedMatrixBuffer codes = QuantizeByRule(
         {.data = zeros.data(), .type = WeightType::kF32, .out = kOut, .in = 48}, Plan::Parse(plan).rules()[0], "w");
     std::vector<float> row(48, 1.0f);

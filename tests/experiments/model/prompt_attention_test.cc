@@ -88,7 +88,7 @@ TEST(PromptAttention, PartsOfAnyFamilyAreTheWhole) {
                                       CacheRules{.k = {Format::kBf16}, .v = {Format::kInt4}, .first = 70}})
         ExpectWhole({.attention = PlanOf(order)}, in, rules, {128, 64, 108},
                     Formatted("family {} order {} {} {}", static_cast<int>(family), static_cast<int>(order),
-                              Info(rules.k.format).name, Info(rules.v.format).name));
+                              Name(rules.k.format), Name(rules.v.format)));
     }
   }
 }

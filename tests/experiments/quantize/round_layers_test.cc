@@ -16,6 +16,7 @@
 #include "tests/support/calibrated_job.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
+#include "tests/support/ranged_integers.h"
 
 namespace tare {
 namespace {
@@ -56,14 +57,14 @@ TEST(RoundLayers, AFileIsTheSimulatedPlanBitForBit) {
     const std::vector<float> expected = LogitsOf(simulated, batch), got = LogitsOf(file, batch);
     EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0) << plan;
   };
-  for (const FormatInfo& info : kFormats) {
-    const bool two_words = std::ranges::count(info.name, ':') > 1;
-    if (info.format == Format::kF32 || two_words || !ClassOf(Site::kQProjW).Takes(info.format)) continue;
-    same(Formatted("weights={}{},lm_head.w=int8/channel", info.name, info.block > 0 ? "" : "/group16"));
+  for (const Format& format : SpelledFormats()) {
+    const bool two_words = std::ranges::count(Name(format), ':') > 1;
+    if (format == Format::kF32 || two_words || !ClassOf(Site::kQProjW).Takes(format)) continue;
+    same(Formatted("weights={}{},lm_head.w=int8/channel", Name(format), Info(format).block > 0 ? "" : "/group16"));
   }
-  for (const FormatInfo& info : kRangedInfos) {
-    const std::string rule = TextOf(info.format, {Granularity::Kind::kGroup, 16});
-    same(Formatted("weights={},lm_head.w={}+mse", rule, TextOf(info.format, {Granularity::Kind::kChannel})));
+  for (const Format& format : RangedIntegers()) {
+    const std::string rule = TextOf(format, {Granularity::Kind::kGroup, 16});
+    same(Formatted("weights={},lm_head.w={}+mse", rule, TextOf(format, {Granularity::Kind::kChannel})));
   }
   same("weights=int6/tensor+zero,down_proj.w=int4/tensor+min,up_proj.w=int8/tensor+full");
   same("weights=ternary/tensor");

@@ -12,6 +12,7 @@
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 #include "tests/support/random_quantized.h"
+#include "tests/support/ranged_integers.h"
 
 namespace tare {
 namespace {
@@ -20,8 +21,8 @@ constexpr Format kNumbers[] = {Format::kF32, Format::kBf16};
 
 // Integers of every width and range.
 std::vector<Format> CodeFormats() {
-  std::vector<Format> formats(kRangedBases.begin(), kRangedBases.end());
-  for (const FormatInfo& info : kRangedInfos) formats.push_back(info.format);
+  std::vector<Format> formats = RangedIntegers();
+  formats.insert(formats.end(), std::begin(kSignedIntegers), std::end(kSignedIntegers));
   return formats;
 }
 
@@ -71,11 +72,10 @@ TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
       for (int h = 0; h < 3; ++h) {
         const float* from = data.data() + (t == 5 && h == 1 ? 0 : (t * 3 + h) * 70);
         layout.ReadKey(page.k(), t, h, row.data());
-        EXPECT_EQ(std::vector(row.begin(), row.begin() + 40), Expected(format, {from, 40}))
-            << Info(format).name << t << h;
+        EXPECT_EQ(std::vector(row.begin(), row.begin() + 40), Expected(format, {from, 40})) << Name(format) << t << h;
         if (h == 2) continue;
         layout.ReadValue(page.v(), t, h, row.data());
-        EXPECT_EQ(row, Expected(format, {data.data() + (t * 3 + h) * 70, 70})) << Info(format).name << t << h;
+        EXPECT_EQ(row, Expected(format, {data.data() + (t * 3 + h) * 70, 70})) << Name(format) << t << h;
       }
     }
   }
@@ -105,7 +105,7 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
         const std::vector<float> expected = Expected(format, column);
         for (int t = 0; t < 64; ++t) {
           layout.ReadKey(page.k(), t, 1, row.data());
-          ASSERT_EQ(row[c], expected[t]) << Info(format).name << c << t;
+          ASSERT_EQ(row[c], expected[t]) << Name(format) << c << t;
         }
       }
       for (int c = 0; c < 70 && values.ByChannel(); ++c) {
@@ -113,7 +113,7 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
         const std::vector<float> expected = Expected(format, column);
         for (int t = 0; t < 64; ++t) {
           layout.ReadValue(page.v(), t, 0, row.data());
-          ASSERT_EQ(row[c], expected[t]) << Info(format).name << c << t;
+          ASSERT_EQ(row[c], expected[t]) << Name(format) << c << t;
         }
       }
       for (int t = 0; t < 64 && !values.ByChannel(); ++t) {
@@ -157,7 +157,7 @@ TEST(PageLayout, ValuesInGroupsComeBack) {
           const int count = std::min(n, kWidth - c);
           ASSERT_EQ(std::vector(row.begin() + c, row.begin() + c + count),
                     ExpectedInF16(format, {from + c, static_cast<size_t>(count)}))
-              << Info(format).name << n << " " << t << " " << c;
+              << Name(format) << n << " " << t << " " << c;
         }
       }
     }
@@ -185,7 +185,7 @@ TEST(PageLayout, KeysInBlocksComeBack) {
           const std::vector<float> expected = ExpectedInF16(format, column);
           for (int t = 0; t < n; ++t) {
             layout.ReadKey(page.k(), block + t, 1, row.data());
-            ASSERT_EQ(row[c], expected[t]) << Info(format).name << n << " " << c << " " << t;
+            ASSERT_EQ(row[c], expected[t]) << Name(format) << n << " " << c << " " << t;
           }
         }
       }
@@ -250,8 +250,8 @@ TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
     }
     const PackedMatrix packed(weights.view());
     ASSERT_EQ(static_cast<size_t>(PanelBytes(format, kWidth)), packed.PanelBytes());
-    EXPECT_EQ(std::memcmp(page.k() + layout.Key(0), packed.Codes(0), packed.PanelBytes()), 0) << Info(format).name;
-    EXPECT_EQ(std::memcmp(page.k() + layout.KeyScales(0), packed.Scales(0), 64 * 4), 0) << Info(format).name;
+    EXPECT_EQ(std::memcmp(page.k() + layout.Key(0), packed.Codes(0), packed.PanelBytes()), 0) << Name(format);
+    EXPECT_EQ(std::memcmp(page.k() + layout.KeyScales(0), packed.Scales(0), 64 * 4), 0) << Name(format);
   }
 }
 
@@ -279,11 +279,11 @@ TEST(PageLayout, RowsWithoutARange) {
     float row[3];
     layout.ReadKey(page.k(), 0, 0, row);
     if (Info(format).range == CodeRange::kMin) {
-      EXPECT_EQ(row[1], kRow[1]) << Info(format).name;
+      EXPECT_EQ(row[1], kRow[1]) << Name(format);
     }
-    EXPECT_EQ(row[2], Expected(format, kRow)[2]) << Info(format).name;
+    EXPECT_EQ(row[2], Expected(format, kRow)[2]) << Name(format);
     layout.ReadKey(page.k(), 1, 0, row);
-    EXPECT_EQ(row[0], 0.0f) << Info(format).name;
+    EXPECT_EQ(row[0], 0.0f) << Name(format);
   }
 }
 
@@ -299,9 +299,9 @@ TEST(PageLayout, CopiedRowsAreTheSame) {
     layout.CopyValue(to.v(), 40, from.v(), 9, 0);
     std::vector<float> row(70);
     layout.ReadKey(to.k(), 40, 0, row.data());
-    EXPECT_EQ(row, Expected(format, data)) << Info(format).name;
+    EXPECT_EQ(row, Expected(format, data)) << Name(format);
     layout.ReadValue(to.v(), 40, 0, row.data());
-    EXPECT_EQ(row, Expected(format, data)) << Info(format).name;
+    EXPECT_EQ(row, Expected(format, data)) << Name(format);
   }
 }
 

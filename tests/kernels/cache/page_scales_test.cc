@@ -13,6 +13,7 @@
 #include "quant/base/float16.h"
 #include "quant/format/quantize.h"
 #include "tests/support/random_quantized.h"
+#include "tests/support/ranged_integers.h"
 
 namespace tare {
 namespace {
@@ -33,8 +34,8 @@ TEST(PageScales, CodesScalesAndMinimaAreThoseOfTheRule) {
   }
   rows.emplace_back(kValues, 1e-35f);  // below the smallest range
   rows.emplace_back(kValues, 2.5f);
-  for (const FormatInfo& info : kRangedInfos) {
-    for (const Format format : {info.format, WithoutRange(info.format)}) {
+  for (const Format& ranged : RangedIntegers()) {
+    for (const Format& format : {ranged, WithRange(ranged, CodeRange::kOwn)}) {
       const PageScales scales(format, kCount);
       ASSERT_EQ(scales.Bytes(), kCount * (HasOffset(format) ? 8 : 4));
       for (const std::vector<float>& row : rows) {
@@ -43,15 +44,15 @@ TEST(PageScales, CodesScalesAndMinimaAreThoseOfTheRule) {
         scales.Round(row.data(), kValues, memory.data(), 2, codes.data());
         const Ends ends = EndsOf(row, format);
         const GroupScale group = GroupScaleFor(ends, format, ends.high);
-        EXPECT_EQ(FloatAt(memory, 4 * 2), group.scale.scale) << Info(format).name;
+        EXPECT_EQ(FloatAt(memory, 4 * 2), group.scale.scale) << Name(format);
         if (HasOffset(format)) {
           EXPECT_EQ(FloatAt(memory, scales.Minima() + 4 * 2), group.origin - group.zero * group.scale.scale);
         }
         std::vector<float> values = codes;
         scales.Dequantize(memory.data(), 2, kValues, values.data());
         for (int i = 0; i < kValues; ++i) {
-          EXPECT_EQ(codes[i], RoundedIn(row[i], group, format)) << Info(format).name << i;
-          EXPECT_EQ(values[i], ValueOf(codes[i], group)) << Info(format).name << i;
+          EXPECT_EQ(codes[i], RoundedIn(row[i], group, format)) << Name(format) << i;
+          EXPECT_EQ(values[i], ValueOf(codes[i], group)) << Name(format) << i;
         }
       }
     }
@@ -108,8 +109,8 @@ std::vector<std::vector<float>> HostileRows() {
 // In f16: the numbers are those that were announced, and a value is half a step off. Roundings in f32 are some of the
 // largest magnitude.
 TEST(PageScales, InF16ValuesAreHalfAStepOff) {
-  for (const FormatInfo& info : kRangedInfos) {
-    for (const Format format : {info.format, WithoutRange(info.format)}) {
+  for (const Format& ranged : RangedIntegers()) {
+    for (const Format& format : {ranged, WithRange(ranged, CodeRange::kOwn)}) {
       const PageScales scales(format, kCount, HeldScales::kF16);
       ASSERT_EQ(scales.Bytes(), 64);
       for (const std::vector<float>& row : HostileRows()) {
@@ -123,19 +124,19 @@ TEST(PageScales, InF16ValuesAreHalfAStepOff) {
         const double step = range < 0x1p-100 ? 0 : range / Info(format).Largest();
         alignas(64) float loaded[2];
         const PageScales::Numbers numbers = scales.Load(memory.data(), 3, 1, loaded);
-        EXPECT_GE(numbers.scales[0] * (1 + 0x1p-22), step) << Info(format).name << " " << row[0];
+        EXPECT_GE(numbers.scales[0] * (1 + 0x1p-22), step) << Name(format) << " " << row[0];
         EXPECT_LE(numbers.scales[0], step * (1 + 0x1p-22) + std::max(step * 0x1p-10, 0x1p-24))
-            << Info(format).name << " " << row[0];
+            << Name(format) << " " << row[0];
         ASSERT_EQ(numbers.minima != nullptr, HasOffset(format));
         if (from_least) {
-          EXPECT_EQ(numbers.minima[0], low) << Info(format).name;
+          EXPECT_EQ(numbers.minima[0], low) << Name(format);
         }
         values = codes;
         scales.Dequantize(memory.data(), 3, kValues, values.data());
         for (int i = 0; i < kValues; ++i) {
           EXPECT_TRUE(codes[i] >= Info(format).min_code && codes[i] <= Info(format).max_code);
           const double bound = range < 0x1p-100 ? range : 0.5001 * numbers.scales[0] + 4 * 0x1p-24 * absmax;
-          EXPECT_NEAR(values[i], row[i], bound) << Info(format).name << " " << row[i];
+          EXPECT_NEAR(values[i], row[i], bound) << Name(format) << " " << row[i];
           const float minimum = numbers.minima == nullptr ? 0.0f : numbers.minima[0];
           EXPECT_NEAR(codes[i] * double{numbers.scales[0]} + minimum, values[i], 4 * 0x1p-24 * absmax);
         }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quant/format/format.h"
+#include "tests/support/ranged_integers.h"
 
 namespace tare {
 namespace {
@@ -27,10 +28,10 @@ std::vector<Changed> ChangedBy(Format format, int r, int lane, float code) {
 
 void ExpectBits(Format format, int r, int lane, float code, const std::vector<Changed>& expected) {
   const std::vector<Changed> got = ChangedBy(format, r, lane, code);
-  ASSERT_EQ(got.size(), expected.size()) << Info(format).name;
+  ASSERT_EQ(got.size(), expected.size()) << Name(format);
   for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_EQ(got[i].byte, expected[i].byte) << Info(format).name;
-    EXPECT_EQ(got[i].bits, expected[i].bits) << Info(format).name;
+    EXPECT_EQ(got[i].byte, expected[i].byte) << Name(format);
+    EXPECT_EQ(got[i].bits, expected[i].bits) << Name(format);
   }
 }
 
@@ -48,9 +49,9 @@ TEST(CachePanel, BitsLieAsDrawn) {
 
 TEST(CachePanel, EveryCodeAtEveryPlaceComesBack) {
   constexpr int kInputs = 32;
-  for (const FormatInfo& info : kRangedInfos) {
-    for (const Format format : {info.format, WithoutRange(info.format)}) {
-      const FormatInfo& f = Info(format);
+  for (const Format& ranged : RangedIntegers()) {
+    for (const Format& format : {ranged, WithRange(ranged, CodeRange::kOwn)}) {
+      const FormatInfo f = Info(format);
       const int count = f.max_code - f.min_code + 1;
       std::vector<std::byte> panel(static_cast<size_t>(PanelBytes(format, kInputs)), std::byte{0x5a});
       const auto code = [&](int input, int lane) {
@@ -63,7 +64,8 @@ TEST(CachePanel, EveryCodeAtEveryPlaceComesBack) {
       }
       for (int input = 0; input < kInputs; ++input)
         for (int lane = 0; lane < kPanelLanes; ++lane)
-          ASSERT_EQ(ReadInput(format, panel.data(), input, lane), code(input, lane)) << f.name << input << " " << lane;
+          ASSERT_EQ(ReadInput(format, panel.data(), input, lane), code(input, lane))
+              << Name(format) << input << " " << lane;
     }
   }
 }

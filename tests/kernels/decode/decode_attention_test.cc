@@ -66,7 +66,7 @@ TEST(DecodeAttention, EveryFormatOfKeysAndValues) {
   for (const Format k : kCachedFormats) {
     for (const Format v : kCachedFormats) {
       RandomDecode c({.queries = 1, .keys = 150, .d = 24, .v_width = 80}, {.k = {k}, .v = {v}});
-      ExpectRight(c, Formatted("{} {}", Info(k).name, Info(v).name));
+      ExpectRight(c, Formatted("{} {}", Name(k), Name(v)));
     }
   }
 }
@@ -96,7 +96,7 @@ TEST(DecodeAttention, ScalesPerChannelAndRotation) {
             const int64_t queries = std::min<int64_t>(keys, 3);
             RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = queries, .keys = keys, .v_width = 80},
                            rules);
-            ExpectRight(c, Formatted("family {}, {} {} {}", static_cast<int>(family), Info(format).name,
+            ExpectRight(c, Formatted("family {}, {} {} {}", static_cast<int>(family), Name(format),
                                      rotated ? "rotated" : "", keys));
           }
         }
@@ -117,7 +117,7 @@ TEST(DecodeAttention, KeptTokensWithMinima) {
     c.cache.Keep(std::vector(static_cast<size_t>(shape.k_heads), places),
                  std::vector(static_cast<size_t>(shape.v_heads), places));
     ASSERT_EQ(c.cache.tokens(), std::ssize(places));
-    ExpectRight(c, std::string(Info(rules.k.format).name));
+    ExpectRight(c, Name(rules.k.format));
   }
 }
 
@@ -324,7 +324,7 @@ TEST(DecodeAttention, AnyShape) {
     c.Run();
     ASSERT_LT(WorstRow(c), BoundOf(rules) * (1 + LargestLogit(c)))
         << i << ": family " << static_cast<int>(shape.family) << ", " << shape.keys << " keys, d " << shape.d << ", "
-        << Info(rules.k.format).name << " " << Info(rules.v.format).name;
+        << Name(rules.k.format) << " " << Name(rules.v.format);
   }
 }
 

@@ -71,7 +71,7 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
               size += std::abs(product);
             }
             const double bound = HasCodes(format) ? 0 : kInputs * 0x1p-24 * size;
-            ASSERT_NEAR(y[64 * f + lane], f < count ? sum : 0.5, bound) << Info(format).name << lane;
+            ASSERT_NEAR(y[64 * f + lane], f < count ? sum : 0.5, bound) << Name(format) << lane;
           }
         }
       }
@@ -132,7 +132,7 @@ TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
         if (HasCodes(format)) one.lane_scales = scales.data() + 64 * n;
         PanelProduct(panels, {&one, 1}, {});
       }
-      for (int i = 0; i < 64 * kPanels; ++i) ASSERT_EQ(together[i], alone[i]) << Info(format).name << " " << i;
+      for (int i = 0; i < 64 * kPanels; ++i) ASSERT_EQ(together[i], alone[i]) << Name(format) << " " << i;
     });
   }
 }
@@ -158,11 +158,11 @@ TEST(PanelProduct, HalfOfAPanelsLanes) {
         PanelProduct({format, page.data(), kInputs}, all, {});
         for (const int begin : {32, 0}) {
           for (size_t i = 0; i < 64 * count; ++i)
-            ASSERT_EQ(half.data()[i], begin == 0 && i % 64 >= 32 ? whole.data()[i] : 0.5f) << Info(format).name << i;
+            ASSERT_EQ(half.data()[i], begin == 0 && i % 64 >= 32 ? whole.data()[i] : 0.5f) << Name(format) << i;
           PanelProduct({.format = format, .first = page.data(), .inputs = kInputs, .begin = begin, .end = begin + 32},
                        some, {});
         }
-        for (size_t i = 0; i < 64 * count; ++i) ASSERT_EQ(half.data()[i], whole.data()[i]) << Info(format).name << i;
+        for (size_t i = 0; i < 64 * count; ++i) ASSERT_EQ(half.data()[i], whole.data()[i]) << Name(format) << i;
       }
     });
   }

@@ -19,37 +19,37 @@ constexpr float kGuard = 12345.0f;
 
 // Values beyond what the scale holds among them, and halves of its codes.
 TEST(FakeQuantize, IsTheRoundingOfRoundH) {
-  for (const FormatInfo& info : kFormats) {
-    if (!HasCodes(info.format)) continue;
-    const Scale scale = ScaleFor(2.0f, info.format);
+  for (const Format& format : SpelledFormats()) {
+    if (!HasCodes(format)) continue;
+    const Scale scale = ScaleFor(2.0f, format);
     for (const size_t n : {1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65, 257}) {
       std::mt19937 random(6);
       std::normal_distribution<float> normal(0.0f, 3.0f);
       std::vector<float> x(n + 1, kGuard);
       for (size_t i = 0; i < n; ++i)
-        x[i] = i % 3 == 0 ? (static_cast<float>(i % 13) - 6.5f) / (IsInteger(info.format) ? 1 : 4) * scale.scale
+        x[i] = i % 3 == 0 ? (static_cast<float>(i % 13) - 6.5f) / (IsInteger(format) ? 1 : 4) * scale.scale
                           : normal(random);
       const std::vector<float> before = x;
-      FakeQuantize(x.data(), n, scale, info.format);
+      FakeQuantize(x.data(), n, scale, format);
       for (size_t i = 0; i < n; ++i)
-        ASSERT_EQ(x[i], Rounded(before[i], scale.inv, info.format) * scale.scale) << info.name << ' ' << before[i];
-      ASSERT_EQ(x[n], kGuard) << info.name << ' ' << n;
+        ASSERT_EQ(x[i], Rounded(before[i], scale.inv, format) * scale.scale) << Name(format) << ' ' << before[i];
+      ASSERT_EQ(x[n], kGuard) << Name(format) << ' ' << n;
     }
   }
 }
 
 // The halves between two values of each grid, where two roundings may disagree, and the floats beside them.
 TEST(FakeQuantize, TurnsBetweenValuesWhereTheGridDoes) {
-  std::vector<FormatInfo> grids(kFormats.begin(), kFormats.end());
-  std::erase_if(grids, [](const FormatInfo& info) { return !HasCodes(info.format) || IsInteger(info.format); });
+  std::vector<Format> grids = SpelledFormats();
+  std::erase_if(grids, [](const Format& format) { return !HasCodes(format) || IsInteger(format); });
   for (const int n : {2, 16, 17, 64, 65, 255, 256}) {  // few and many levels, steps of any size
     std::vector<float> list{-3.0f};
     while (std::ssize(list) < n) list.push_back(list.back() + 0.01f + 0.1f * static_cast<float>(list.size() % 7));
-    grids.push_back(Info(*ParseFormat(GridName(list))));
+    grids.emplace_back(Levels(list));
   }
-  for (const FormatInfo& info : grids) {
+  for (const Format& format : grids) {
     std::vector<float> values;
-    std::ranges::copy_if(StoredValues(info.format), std::back_inserter(values), [](float x) { return !std::isnan(x); });
+    std::ranges::copy_if(StoredValues(format), std::back_inserter(values), [](float x) { return !std::isnan(x); });
     std::ranges::sort(values);
     std::vector<float> x{2 * values.front(), 2 * values.back()};
     for (size_t i = 0; i + 1 < values.size(); ++i) {
@@ -57,8 +57,9 @@ TEST(FakeQuantize, TurnsBetweenValuesWhereTheGridDoes) {
       for (const float value : {std::nextafter(half, -1e6f), half, std::nextafter(half, 1e6f)}) x.push_back(value);
     }
     std::vector<float> y = x;
-    FakeQuantize(y.data(), y.size(), Scale{1.0f, 1.0f}, info.format);
-    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], Nearest(x[i], info.grid)) << info.name << ' ' << x[i];
+    FakeQuantize(y.data(), y.size(), Scale{1.0f, 1.0f}, format);
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(y[i], Nearest(x[i], Info(format).grid)) << Name(format) << ' ' << x[i];
   }
 }
 

@@ -66,7 +66,7 @@ TEST(OneToken, EveryFormatAndShapeAgainstDouble) {
         // Half a unit each, and a hair for the rounding of x * inv; (blocks + 6) roundings of f32.
         const double blocks = std::ceil(static_cast<double>(c.in) / static_cast<double>(block));
         ASSERT_NEAR(y[n], sum, 0.502 * bound + (blocks + 6) * 0x1p-24 * (size + bound))
-            << Info(format).name << " " << c.out << " x " << c.in << " at " << n;
+            << Name(format) << " " << c.out << " x " << c.in << " at " << n;
       }
     }
   }
@@ -91,7 +91,7 @@ TEST(OneToken, SumsAreExact) {
         low += static_cast<int64_t>(row[i]) * (code - 128 * h);
       }
       const double exact = 128.0 * static_cast<double>(high) + static_cast<double>(low);
-      ASSERT_NEAR(y[n], exact, std::abs(exact) * 0x1p-23) << Info(format).name << " " << n;
+      ASSERT_NEAR(y[n], exact, std::abs(exact) * 0x1p-23) << Name(format) << " " << n;
     }
   }
 }

@@ -44,7 +44,7 @@ TEST(PackedMatrix, UnpackedIsTheCodesInGroupsOfFour) {
                 std::span(expected).first(static_cast<size_t>(c.in)));
           }
           for (int64_t i = 0; i < packed.PaddedIn(); ++i) {
-            ASSERT_EQ(codes[(i / 4 * 64 + n) * 4 + i % 4], expected[i]) << Info(format).name << " " << out << " " << i;
+            ASSERT_EQ(codes[(i / 4 * 64 + n) * 4 + i % 4], expected[i]) << Name(format) << " " << out << " " << i;
             if (i < c.in) sums[static_cast<size_t>(i / c.group * 64 + n)] += expected[i];
           }
           for (int64_t g = 0; g < packed.Groups(); ++g) {
@@ -54,7 +54,7 @@ TEST(PackedMatrix, UnpackedIsTheCodesInGroupsOfFour) {
         }
         OnEachTarget(kAllTargets, [&] {
           packed.SumCodes(codes, code_sums.data());
-          ASSERT_THAT(code_sums.span(), ElementsAreArray(sums)) << Info(format).name << " panel " << panel;
+          ASSERT_THAT(code_sums.span(), ElementsAreArray(sums)) << Name(format) << " panel " << panel;
         });
       }
     }

@@ -35,7 +35,7 @@ void ExpectCodesOf(Format format) {
       hn::Store(codes[r / 4], d, got);
       for (int lane = 0; lane < kBytes / 4; ++lane) {
         DequantizeRow(weights.view(), byte / 4 + lane, row.data());
-        EXPECT_EQ(got[4 * lane + r % 4] - Bits::kOffset, row[r]) << Info(format).name << lane << " " << r;
+        EXPECT_EQ(got[4 * lane + r % 4] - Bits::kOffset, row[r]) << Name(format) << lane << " " << r;
       }
     }
   }
@@ -72,7 +72,7 @@ void ExpectCachedCodesOf(Format format) {
       HWY_ALIGN uint8_t got[kBytes];
       hn::Store(codes[r / 4], d, got);
       for (int lane = 0; lane < kBytes / 4; ++lane)
-        ASSERT_EQ(got[4 * lane + r % 4], code(r, byte / 4 + lane)) << Info(format).name << lane << " " << r;
+        ASSERT_EQ(got[4 * lane + r % 4], code(r, byte / 4 + lane)) << Name(format) << lane << " " << r;
     }
   }
 }

@@ -64,7 +64,7 @@ TEST(QuantizedLinear, SumsAreTheReferencesBitForBit) {
           const std::vector<float> y = Project(x, c.rows, activation, w.view(), nullptr);
           for (size_t i = 0; i < y.size(); ++i) {
             ASSERT_EQ(y[i], static_cast<float>(reference.sums[i * groups + g]))
-                << Info(format).name << " " << Info(activation).name << " " << c.rows << " x " << c.out << " x " << c.in
+                << Name(format) << " " << Name(activation) << " " << c.rows << " x " << c.out << " x " << c.in
                 << " group " << g << " at " << i;
           }
         }

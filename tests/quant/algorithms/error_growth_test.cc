@@ -51,7 +51,7 @@ TEST(ErrorGrowth, IsTheDerivativeOfItsFormula) {
         double along = 0;
         for (size_t i = 0; i < kN; ++i) along += double{p[i]} * double{e[i]};
         EXPECT_NEAR(gradient[k], 1 + along * growth / MagnitudeOf(format, at), 1e-6 * std::abs(along) + 1e-6)
-            << Info(format).name << " " << k;
+            << Name(format) << " " << k;
       }
     }
   }
@@ -63,7 +63,7 @@ TEST(ErrorGrowth, AGroupOfZerosAddsNothing) {
                               WithRange(Format::kInt4, CodeRange::kMin)}) {
     std::vector<float> gradient(kN, 0.0f);
     AddErrorGrowth(format, w, e, p, gradient);
-    EXPECT_EQ(gradient, std::vector<float>(kN, 0.0f)) << Info(format).name;
+    EXPECT_EQ(gradient, std::vector<float>(kN, 0.0f)) << Name(format);
   }
 }
 

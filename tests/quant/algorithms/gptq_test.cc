@@ -157,7 +157,7 @@ TEST(Gptq, CodesAreTheDefinitions) {
         const std::vector<float> expected = ByDefinition(values, hessian, scales, group, format);
         different += CodesOf(matrix, row) != expected;  // a value within f32's rounding of a tie takes its row along
       }
-      EXPECT_LE(different, 1) << Info(format).name << " " << in;
+      EXPECT_LE(different, 1) << Name(format) << " " << in;
     }
   }
 }
@@ -240,7 +240,7 @@ TEST(Gptq, ErrorOnTheInputsIsSmallerThanRoundToNearests) {
       ours += WeightedError(values, RowOf(gptq, row), h);
       theirs += WeightedError(values, RowOf(nearest, row), h);
     }
-    EXPECT_LT(ours, 0.6 * theirs) << Info(format).name;
+    EXPECT_LT(ours, 0.6 * theirs) << Name(format);
   }
 }
 
@@ -344,7 +344,7 @@ TEST(Gptq, DiagonalMomentsAreRoundToNearest) {
     for (int64_t row = 0; row < 3; ++row) {
       RoundRowToNearest(w.data() + row * kIn, ClipChoice::kLeastSquares, nearest, row);
       EXPECT_EQ(CodesOf(gptq, row), CodesOf(nearest, row));
-      EXPECT_EQ(RowOf(gptq, row), RowOf(nearest, row)) << Info(format).name;
+      EXPECT_EQ(RowOf(gptq, row), RowOf(nearest, row)) << Name(format);
     }
   }
 }

@@ -220,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, QuantEaseTest,
                                          WithRange(Format::kInt4, CodeRange::kZero),
                                          WithRange(Format::kInt6, CodeRange::kMin)),
                          [](const auto& test) {
-                           std::string name(Info(test.param).name);
+                           std::string name(Name(test.param));
                            std::ranges::replace(name, '+', '_');
                            return name;
                          });

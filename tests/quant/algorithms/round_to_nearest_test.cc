@@ -38,7 +38,7 @@ TEST(RoundToNearest, CodesAndScalesAreTheRules) {
         for (int64_t g = 0; g < in / group; ++g) {
           const float scale = QuantizeGroup({row.data() + g * group, static_cast<size_t>(group)}, format, expected);
           ASSERT_EQ(matrix.Scales(0)[g], scale);
-          for (int64_t i = 0; i < group; ++i) ASSERT_EQ(codes[g * group + i], expected[i]) << Info(format).name;
+          for (int64_t i = 0; i < group; ++i) ASSERT_EQ(codes[g * group + i], expected[i]) << Name(format);
         }
       }
     }

@@ -59,7 +59,7 @@ TEST(Clip, LeastErrorIsNoWorseThanAnyOther) {
       EXPECT_LE(ErrorOf(values, clip, format), ErrorOf(values, 20.0f * static_cast<float>(i) / kClips, format));
     // The histogram's midpoints move every value by at most 0.4 %: the error it finds is near the least.
     const float of_histogram = LeastErrorClip(HistogramOf(values), 20, format);
-    EXPECT_LE(ErrorOf(values, of_histogram, format), 1.05 * ErrorOf(values, clip, format)) << Info(format).name;
+    EXPECT_LE(ErrorOf(values, of_histogram, format), 1.05 * ErrorOf(values, clip, format)) << Name(format);
   }
 }
 

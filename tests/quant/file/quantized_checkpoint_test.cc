@@ -15,6 +15,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
+#include "tests/support/ranged_integers.h"
 
 namespace tare {
 namespace {
@@ -83,7 +84,7 @@ TEST(QuantizedCheckpoint, FormatsThatAreNotIntegersComeBack) {
       std::vector<float> written(40), read(40);
       DequantizeRow(matrix.view(), row, written.data());
       DequantizeRow(file.matrices().at(kName), row, read.data());
-      EXPECT_EQ(read, written) << Info(format).name;
+      EXPECT_EQ(read, written) << Name(format);
     }
   }
 }
@@ -91,19 +92,19 @@ TEST(QuantizedCheckpoint, FormatsThatAreNotIntegersComeBack) {
 // Zero points and minima come back bit for bit, and the last group of every row with them.
 TEST(QuantizedCheckpoint, OtherRangesOfCodesComeBack) {
   const TemporaryFolder folder;
-  for (const FormatInfo& info : kRangedInfos) {
-    const QuantizedMatrixBuffer matrix = RandomQuantized(info.format, 5, 96, 32, 1);
+  for (const Format& format : RangedIntegers()) {
+    const QuantizedMatrixBuffer matrix = RandomQuantized(format, 5, 96, 32, 1);
     Write(folder / "q.h5", matrix.view());
     const QuantizedCheckpoint file(folder / "q.h5");
     EXPECT_NO_THROW(file.Verify());
     const QuantizedMatrix& m = file.matrices().at(kName);
-    EXPECT_EQ(m.format, info.format);
-    EXPECT_EQ(m.Bytes(), matrix.view().Bytes()) << info.name;
+    EXPECT_EQ(m.format, format);
+    EXPECT_EQ(m.Bytes(), matrix.view().Bytes()) << Name(format);
     for (int64_t row = 0; row < 5; ++row) {
       std::vector<float> written(96), read(96);
       DequantizeRow(matrix.view(), row, written.data());
       DequantizeRow(m, row, read.data());
-      EXPECT_EQ(read, written) << info.name;
+      EXPECT_EQ(read, written) << Name(format);
     }
     file.Release(kName);
   }

@@ -4,25 +4,68 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace tare {
 namespace {
 
-TEST(Format, RowsStandInTheOrderOfTheNames) {
-  for (size_t i = 0; i < kFormats.size(); ++i) {
-    EXPECT_EQ(kFormats[i].format, static_cast<Format>(i));
-    EXPECT_EQ(&Info(kFormats[i].format), &kFormats[i]);
-    EXPECT_EQ(ParseFormat(kFormats[i].name), kFormats[i].format);
+TEST(Format, ABaseIsAFormatAndARowWithItsName) {
+  for (const FormatRow& row : kFormats) {
+    if (row.base == Format::kListed) continue;
+    EXPECT_EQ(&RowOf(row.base), &row);
+    EXPECT_EQ(Name(row.base), row.name);
+    EXPECT_EQ(ParseFormat(row.name), row.base);
+    EXPECT_EQ(Info(row.base).bits, row.info.bits);
   }
   for (const char* unknown : {"", "int5", "INT8", "int8 ", "u16"}) EXPECT_FALSE(ParseFormat(unknown)) << unknown;
 }
 
+TEST(Format, IsAValueOfItsFields) {
+  static_assert(sizeof(Format) == 16);
+  constexpr Format kInt4 = Format::kInt4;
+  static_assert(kInt4 == Format::kInt4 && WithRange(kInt4, CodeRange::kZero) != kInt4);
+  const Format rceil = *ParseFormat("mxfp4:rceil:ties-zero");
+  EXPECT_EQ(rceil.base, Format::kMxFp4);
+  EXPECT_NE(rceil, Format::kMxFp4);
+  Format built = Format::kMxFp4;
+  built.scale = ScaleType::kE8M0Rceil;
+  built.ties = Ties::kTowardZero;
+  EXPECT_EQ(built, rceil);
+  EXPECT_EQ(Name(built), "mxfp4:rceil:ties-zero");
+}
+
+// Bases, then each with its suffixes: messages list names in this order.
+TEST(Format, EverySpelling) {
+  using Words = std::vector<std::string>;
+  std::vector<std::string> expected;
+  for (const FormatRow& row : kFormats) {
+    if (row.base != Format::kListed) expected.emplace_back(row.name);
+  }
+  const Words ties = {"", ":ties-away", ":ties-zero"}, powers = {"", ":ceil", ":rceil", ":even"},
+              powers_instead = {"", ":floor", ":ceil", ":rceil", ":even"};
+  const auto add = [&expected](const char* base, const Words& scales, const Words& all_ties) {
+    for (const std::string& scale : scales) {
+      for (const std::string& one : all_ties) {
+        if (!scale.empty() || !one.empty()) expected.push_back(base + scale + one);
+      }
+    }
+  };
+  for (const char* base : {"mxfp4", "mxfp6e2m3", "mxfp6e3m2", "mxfp8e4m3", "mxfp8e5m2", "mxint8"})
+    add(base, powers, ties);
+  add("nvfp4", {"", ":256"}, ties);
+  for (const char* base : {"fp8e4m3", "fp8e5m2"}) add(base, powers_instead, ties);
+  add("nf4", powers_instead, {""});
+  std::vector<std::string> names;
+  for (const Format& format : SpelledFormats()) names.push_back(Name(format));
+  EXPECT_EQ(names, expected);
+}
+
 // Signed codes are symmetric, without the lowest of two's complement; unsigned ones fill their bits.
 TEST(Format, CodesFollowFromTheBits) {
-  for (const FormatInfo& info : kFormats) {
-    if (!IsInteger(info.format)) continue;
-    const bool is_signed = info.name.starts_with("int");
-    EXPECT_EQ(info.name, (is_signed ? "int" : "u") + std::to_string(info.bits));
+  for (const auto& [base, name, info, scale] : kFormats) {
+    if (!IsInteger(base)) continue;
+    const bool is_signed = name.starts_with("int");
+    EXPECT_EQ(name, (is_signed ? "int" : "u") + std::to_string(info.bits));
     EXPECT_EQ(info.max_code, is_signed ? (1 << (info.bits - 1)) - 1 : (1 << info.bits) - 1);
     EXPECT_EQ(info.min_code, is_signed ? -info.max_code : 0);
   }
@@ -48,17 +91,16 @@ TEST(Format, GridsThatAreIntegersTimesAStep) {
 
 // Of the others: the grid's values and zero fit into the bits, and a name with a colon is another rule for the same.
 TEST(Format, OthersHaveAGridAndNoCodes) {
-  for (const FormatInfo& info : kFormats) {
-    if (!HasCodes(info.format) || IsInteger(info.format)) continue;
-    EXPECT_EQ(info.min_code, 0) << info.name;
-    EXPECT_GT(info.Largest(), 0.0f) << info.name;
-    const size_t colon = info.name.find(':');
-    if (colon == info.name.npos) continue;
-    const FormatInfo& base = Info(*ParseFormat(info.name.substr(0, colon)));
-    EXPECT_EQ(base.block, info.block) << info.name;
-    EXPECT_EQ(base.grid.largest, info.grid.largest) << info.name;
-    EXPECT_EQ(base.grid.mantissa_bits, info.grid.mantissa_bits) << info.name;
-    EXPECT_TRUE(base.scale != info.scale || base.grid.ties != info.grid.ties) << info.name;
+  for (const Format& format : SpelledFormats()) {
+    if (!HasCodes(format) || IsInteger(format)) continue;
+    const FormatInfo &info = Info(format), &base = Info(format.base);
+    EXPECT_EQ(info.min_code, 0) << Name(format);
+    EXPECT_GT(info.Largest(), 0.0f) << Name(format);
+    EXPECT_EQ(base.block, info.block) << Name(format);
+    EXPECT_EQ(base.grid.largest, info.grid.largest) << Name(format);
+    EXPECT_EQ(base.grid.mantissa_bits, info.grid.mantissa_bits) << Name(format);
+    EXPECT_EQ(format != format.base, RowOf(format.base).scale != format.scale || base.grid.ties != info.grid.ties)
+        << Name(format);
   }
 }
 
@@ -77,7 +119,7 @@ TEST(Format, WordsAfterAColon) {
                         {"fp8e5m2:ceil", ScaleType::kE8M0Ceil, Ties::kToEven},
                         {"nf4:floor", ScaleType::kE8M0Floor, Ties::kToEven}}) {
     ASSERT_TRUE(ParseFormat(c.name)) << c.name;
-    EXPECT_EQ(Info(*ParseFormat(c.name)).scale, c.scale) << c.name;
+    EXPECT_EQ(ParseFormat(c.name)->scale, c.scale) << c.name;
     EXPECT_EQ(Info(*ParseFormat(c.name)).grid.ties, c.ties) << c.name;
   }
   for (const char* none : {"mxfp4:floor", "mxfp4:ties-away:rceil", "nf4:ties-away", "int8:ceil", "ternary:ceil",

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "quant/base/error.h"
@@ -55,24 +57,24 @@ TEST(ListedGrid, TheNameIsTheList) {
   const Floats values{-1, -0.69619280f, 0, 1e-3f, 0.1f, 1e20f};
   const std::string name = GridName(values);
   EXPECT_EQ(name, "grid(-1 -0.6961928 0 0.001 0.1 1e+20)");
-  const Format format = ListedFormat("grid( -1.0 -0.69619280 0 .001 1e-1 1e20)");
-  EXPECT_EQ(Info(format).name, name);
+  const Format format = *ParseFormat("grid( -1.0 -0.69619280 0 .001 1e-1 1e20)");
+  EXPECT_EQ(Name(format), name);
   EXPECT_EQ(ParseFormat(name), format);
   EXPECT_NE(ParseFormat("grid(0 1)"), format);
-  EXPECT_THAT(Call([] { ListedFormat("grid(0 1"); }), ThrowsMessage<Error>(HasSubstr("got no ')'")));
+  EXPECT_THAT(Call([] { ParseFormat("grid(0 1"); }), ThrowsMessage<Error>(HasSubstr("got no ')'")));
 }
 
 TEST(ListedGrid, ItsInfoIsLikeATableRow) {
-  const Format format = ListedFormat("grid(-2 0.5 1)");
-  const FormatInfo& info = Info(format);
-  EXPECT_EQ(info.format, format);
+  const Format format = *ParseFormat("grid(-2 0.5 1)");
+  const FormatInfo info = Info(format);
   EXPECT_EQ(info.bits, 2);
   EXPECT_EQ(info.Largest(), 2.0f);
   EXPECT_EQ(info.block, 0);
   EXPECT_FALSE(IsInteger(format));
   EXPECT_FALSE(AsStepCodes(format));
-  EXPECT_EQ(Floats(ListedValues(format).begin(), ListedValues(format).begin() + 3), (Floats{-2, 0.5f, 1}));
-  EXPECT_TRUE(std::isnan(ListedValues(format)[3]));
+  const std::array<float, 256>& table = format.levels.table();
+  EXPECT_EQ(Floats(table.begin(), table.begin() + 3), (Floats{-2, 0.5f, 1}));
+  EXPECT_TRUE(std::isnan(table[3]));
   // The scale makes 2 of 8; 3 becomes 0.75, as near to 0.5 as to 1: the lower.
   const Scale scale = ScaleFor(8.0f, format);
   EXPECT_EQ(Rounded(-8.0f, scale.inv, format) * scale.scale, -8.0f);
@@ -81,21 +83,37 @@ TEST(ListedGrid, ItsInfoIsLikeATableRow) {
   for (const auto& [values, bits] : {std::pair{4, 2}, {5, 4}, {16, 4}, {17, 6}, {64, 6}, {65, 8}, {256, 8}}) {
     Floats list;
     for (int i = 0; i < values; ++i) list.push_back(static_cast<float>(i));
-    EXPECT_EQ(Info(ListedFormat(GridName(list))).bits, bits) << values;
+    EXPECT_EQ(Info(Format(Levels(list))).bits, bits) << values;
   }
 }
 
-TEST(ListedGrid, ThreadsAgreeOnANumber) {
-  std::vector<std::vector<Format>> seen(4);
+TEST(Levels, AreEqualByTheirValues) {
+  const Levels one(Floats{0, 1}), same(Floats{0, 1}), other(Floats{0, 2});
+  EXPECT_EQ(one, same);
+  EXPECT_NE(one, other);
+  EXPECT_NE(one, Levels());
+  EXPECT_EQ(Levels(), Levels());
+}
+
+// The sanitizers see a list that is freed twice, never, or while a copy reads it.
+TEST(Levels, LiveAsLongAsACopyOnAnyThread) {
+  std::vector<Format> formats(2, Format(Levels(Floats{-1, 0, 3})));
+  formats[1] = formats[0];
   {
     std::vector<std::jthread> threads;
-    for (std::vector<Format>& formats : seen) {
-      threads.emplace_back([&formats] {
-        for (int i = 1; i < 20; ++i) formats.push_back(ListedFormat(Formatted("grid(0 {})", i + 1000)));
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([format = formats[0]] {
+        for (int i = 0; i < 1000; ++i) {
+          Format copy = format;
+          const Format moved = std::move(copy);
+          EXPECT_EQ(moved.levels.values()[2], 3.0f);
+        }
       });
     }
+    formats[0] = Format::kInt4;
+    formats.erase(formats.begin());
   }
-  for (const std::vector<Format>& formats : seen) EXPECT_EQ(formats, seen[0]);
+  EXPECT_EQ(Name(formats[0]), "grid(-1 0 3)");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ void ExpectRoundTrip(Format format) {
     const std::vector<Code> codes = RandomCodes<Code>(format, count);
     std::vector<Code> back(count);
     Unpack<Code>(format, Packed<Code>(format, codes), back);
-    ASSERT_EQ(back, codes) << Info(format).name << " " << count;
+    ASSERT_EQ(back, codes) << Name(format) << " " << count;
   }
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 std::vector<Format> CodedFormats() {
   std::vector<Format> formats;
-  for (const FormatInfo& info : kFormats) {
-    if (IsInteger(info.format)) formats.push_back(info.format);
+  for (const FormatRow& row : kFormats) {
+    if (IsInteger(row.base)) formats.emplace_back(row.base);
   }
   return formats;
 }
@@ -31,7 +31,7 @@ TEST(Round, TiesGoToTheEvenCode) {
   for (const Format format : CodedFormats()) {
     for (int code = Info(format).min_code; code < Info(format).max_code; ++code) {
       const int even = code % 2 == 0 ? code : code + 1;
-      EXPECT_EQ(CodeOf(static_cast<float>(code) + 0.5f, 1.0f, format), even) << Info(format).name << ' ' << code;
+      EXPECT_EQ(CodeOf(static_cast<float>(code) + 0.5f, 1.0f, format), even) << Name(format) << ' ' << code;
     }
   }
 }
@@ -42,8 +42,8 @@ TEST(Round, TheLargestMagnitudeBecomesTheLargestCode) {
     for (float absmax = kSmallestAbsmax; std::isfinite(absmax); absmax *= 1.7f) {
       const Scale scale = ScaleFor(absmax, format);
       ASSERT_TRUE(std::isfinite(scale.inv) && scale.inv > 0 && scale.scale > 0) << absmax;
-      EXPECT_EQ(CodeOf(absmax, scale.inv, format), info.max_code) << info.name << ' ' << absmax;
-      EXPECT_EQ(CodeOf(-absmax, scale.inv, format), info.min_code) << info.name << ' ' << absmax;
+      EXPECT_EQ(CodeOf(absmax, scale.inv, format), info.max_code) << Name(format) << ' ' << absmax;
+      EXPECT_EQ(CodeOf(-absmax, scale.inv, format), info.min_code) << Name(format) << ' ' << absmax;
     }
   }
 }
@@ -126,18 +126,19 @@ TEST(Round, ABlockOfNvfp4ByHand) {
 
 TEST(Round, BlocksAtTheEndsOfF32) {
   const float largest = std::numeric_limits<float>::max(), smallest = std::numeric_limits<float>::denorm_min();
-  for (const FormatInfo& info : kFormats) {
-    if (IsInteger(info.format) || !HasCodes(info.format)) continue;
+  for (const Format& format : SpelledFormats()) {
+    const FormatInfo info = Info(format);
+    if (IsInteger(format) || !HasCodes(format)) continue;
     for (const float x : {largest, 0x1p-99f, smallest}) {
-      const float y = Quantized({x}, info.format, x)[0];
+      const float y = Quantized({x}, format, x)[0];
       // ceil, rceil and even may round the largest f32 up, and what is below the smallest scale may become zero.
-      EXPECT_TRUE(y >= 0.0f && (std::isfinite(y) || x == largest)) << info.name << ' ' << x;
+      EXPECT_TRUE(y >= 0.0f && (std::isfinite(y) || x == largest)) << Name(format) << ' ' << x;
       if (x == 0x1p-99f) {
         // 1 lies between two levels of normal2, 1.06 apart.
-        EXPECT_NEAR(y / x, 1.0f, info.statistic == Statistic::kRootMeanSquare ? 0.53f : 0.26f) << info.name;
+        EXPECT_NEAR(y / x, 1.0f, info.statistic == Statistic::kRootMeanSquare ? 0.53f : 0.26f) << Name(format);
       }
     }
-    EXPECT_EQ(Quantized({-0.0f, 0.0f}, info.format, 0.0f)[1], 0.0f) << info.name;
+    EXPECT_EQ(Quantized({-0.0f, 0.0f}, format, 0.0f)[1], 0.0f) << Name(format);
   }
 }
 

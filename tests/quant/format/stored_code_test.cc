@@ -13,12 +13,12 @@
 namespace tare {
 namespace {
 
-std::vector<FormatInfo> Grids() {
-  std::vector<FormatInfo> rows(kFormats.begin(), kFormats.end());
-  std::erase_if(rows, [](const FormatInfo& row) {
-    return !HasCodes(row.format) || IsInteger(row.format) || row.together > 1;  // e8p: pack_test.cc
+std::vector<Format> Grids() {
+  std::vector<Format> formats = SpelledFormats();
+  std::erase_if(formats, [](const Format& format) {
+    return !HasCodes(format) || IsInteger(format) || Info(format).together > 1;  // e8p: pack_test.cc
   });
-  return rows;
+  return formats;
 }
 
 float At(Format format, int u) { return StoredValues(format)[static_cast<size_t>(u)]; }
@@ -66,42 +66,45 @@ TEST(StoredCode, CodesWithoutAValueAreNaN) {
 
 // Every u of every format that stands for a value: the value is the grid's, and its u is this one.
 TEST(StoredCode, EveryCodeRoundTrips) {
-  for (const FormatInfo& info : Grids()) {
+  for (const Format& format : Grids()) {
+    const FormatInfo& info = Info(format);
     int codes = 0;
     for (int u = 0; u < 1 << info.bits; ++u) {
-      const float value = At(info.format, u);
+      const float value = At(format, u);
       if (std::isnan(value)) continue;
       ++codes;
-      EXPECT_EQ(StoredCode(value, info), u) << info.name << ' ' << value;
-      EXPECT_EQ(Nearest(value, info.grid), value) << info.name;
+      EXPECT_EQ(StoredCode(value, info), u) << Name(format) << ' ' << value;
+      EXPECT_EQ(Nearest(value, info.grid), value) << Name(format);
     }
     const int none = info.grid.largest == 448.0f ? 2 : info.grid.largest == 57344.0f ? 8 : info.grid.twos_complement;
-    EXPECT_EQ(codes, (1 << info.bits) - none) << info.name;
+    EXPECT_EQ(codes, (1 << info.bits) - none) << Name(format);
   }
 }
 
 // Zeros of both signs are two codes where the sign is a bit.
 TEST(StoredCode, RoundedValuesHaveCodes) {
-  for (const FormatInfo& info : Grids()) {
+  for (const Format& format : Grids()) {
+    const FormatInfo& info = Info(format);
     for (float x = -1.1f * info.grid.largest; x < 1.1f * info.grid.largest; x += info.grid.largest / 997) {
       const float value = Nearest(x, info.grid);
-      ASSERT_EQ(At(info.format, StoredCode(value, info)), value) << info.name << ' ' << x;
+      ASSERT_EQ(At(format, StoredCode(value, info)), value) << Name(format) << ' ' << x;
     }
   }
   EXPECT_EQ(StoredCode(-0.0f, Info(Format::kMxFp4)), 8);
 }
 
 TEST(StoredCode, EveryScaleRoundTrips) {
-  for (const FormatInfo& info : Grids()) {
-    if (info.scale == ScaleType::kF32) continue;
-    const float tensor_absmax = IsTwoLevel(info.scale) ? 0x1.8p100f : 0.0f;
-    const float of_tensor = IsTwoLevel(info.scale) ? TensorScale(tensor_absmax, info.grid, info.scale) : 1.0f;
+  for (const Format& format : Grids()) {
+    const FormatInfo& info = Info(format);
+    if (format.scale == ScaleType::kF32) continue;
+    const float tensor_absmax = IsTwoLevel(format.scale) ? 0x1.8p100f : 0.0f;
+    const float of_tensor = IsTwoLevel(format.scale) ? TensorScale(tensor_absmax, info.grid, format.scale) : 1.0f;
     for (float absmax = 0x1p-130f; absmax < 0x1p100f; absmax *= 1.13f) {
-      const float scale = ScaleFor(absmax, info.format, tensor_absmax).scale;
-      const uint8_t u = StoredScale(scale, info.scale, of_tensor);
-      ASSERT_EQ(ScaleValues(info.scale)[u] * of_tensor, scale) << info.name << ' ' << absmax;
+      const float scale = ScaleFor(absmax, format, tensor_absmax).scale;
+      const uint8_t u = StoredScale(scale, format.scale, of_tensor);
+      ASSERT_EQ(ScaleValues(format.scale)[u] * of_tensor, scale) << Name(format) << ' ' << absmax;
     }
-    EXPECT_EQ(StoredScale(0.0f, info.scale, of_tensor), 0) << info.name;
+    EXPECT_EQ(StoredScale(0.0f, format.scale, of_tensor), 0) << Name(format);
   }
   for (int u = 0; u < 255; ++u)
     EXPECT_EQ(StoredScale(ScaleValues(ScaleType::kE8M0Floor)[static_cast<size_t>(u)], ScaleType::kE8M0Floor, 1.0f), u);

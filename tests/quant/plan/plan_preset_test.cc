@@ -12,7 +12,7 @@ TEST(PlanPreset, NamesStandForWholePlans) {
   for (const char* name : {"int8", "int6", "int4"}) {
     const Plan plan = Plan::Parse(name);
     EXPECT_EQ(plan.canonical(), *PlanPreset(name));
-    EXPECT_EQ(Info(plan.Match({Site::kUpProjW, 3})->format).name, name);
+    EXPECT_EQ(Name(plan.Match({Site::kUpProjW, 3})->format), name);
     EXPECT_EQ(plan.Match({Site::kUpProjIn, 3})->format, Format::kInt8);
     EXPECT_TRUE(plan.Touches(Site::kProbs));
   }

@@ -155,7 +155,7 @@ TEST(Plan, GridsAreListsOfValues) {
   EXPECT_EQ(plan.canonical(), "weights=grid(-1 0 0.25 1e+20)/group16+mse,q=grid(0 1)/token");
   EXPECT_EQ(Plan::Parse(plan.canonical()).canonical(), plan.canonical());
   EXPECT_NE(Plan::Parse("q=grid(0 1)/token").hash(), Plan::Parse("q=grid(0 2)/token").hash());
-  EXPECT_EQ(Info(plan.rules()[1].format).name, "grid(0 1)");
+  EXPECT_EQ(Name(plan.rules()[1].format), "grid(0 1)");
 }
 
 TEST(PlanError, ShowsColumnWhatWasFoundWhatWasExpectedAndACaret) {

@@ -11,7 +11,7 @@ TEST(PlanText, FormatsAreAsARuleHasThem) {
   EXPECT_EQ(TextOf(Format::kInt8, {Granularity::Kind::kToken}), "int8/token");
   EXPECT_EQ(TextOf(WithRange(Format::kInt4, CodeRange::kZero), {Granularity::Kind::kGroup, 32}), "int4/group32+zero");
   EXPECT_EQ(TextOf(Format::kNvFp4, {Granularity::Kind::kGroup, 16}), "nvfp4");
-  EXPECT_EQ(TextOf(WithRange(ListedFormat("grid(-1 0.50 2)"), CodeRange::kMean), {Granularity::Kind::kToken}),
+  EXPECT_EQ(TextOf(WithRange(*ParseFormat("grid(-1 0.50 2)"), CodeRange::kMean), {Granularity::Kind::kToken}),
             "grid(-1 0.5 2)/token+mean");
 }
 

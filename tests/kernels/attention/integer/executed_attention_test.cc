@@ -110,7 +110,7 @@ TEST(ExecutedAttention, QuantizedLogits) {
         RandomAttention in({.heads = 1, .queries = 130, .keys = 200, .mask = mask});
         AttentionPlan plan = PlanOf(order, 128);
         plan.logits = format;
-        ExpectTheCodes(plan, in, std::string(Info(format).name));
+        ExpectTheCodes(plan, in, Name(format));
       }
     }
   }
@@ -154,7 +154,7 @@ TEST(ExecutedAttention, AMeanOfQ) {
         AttentionPlan plan = PlanOf(order);
         plan.q_mean = q_mean.data();
         plan.logits = logits;
-        ExpectTheCodes(plan, in, std::string(Info(logits).name));
+        ExpectTheCodes(plan, in, Name(logits));
       }
     }
   }
@@ -221,7 +221,7 @@ TEST(ExecutedAttention, LateMapsSumToOne) {
     for (size_t i = 0; i < got.size(); ++i) {
       const size_t row = i / static_cast<size_t>(width);
       const float lambda = in.problem.lambda.At(static_cast<int64_t>(row) / heads, static_cast<int64_t>(row) % heads);
-      ASSERT_NEAR(got[i], 1 - lambda, 43 * 0x1p-24 * (1 + lambda)) << Info(format).name;  // as ExpectTheCodes
+      ASSERT_NEAR(got[i], 1 - lambda, 43 * 0x1p-24 * (1 + lambda)) << Name(format);  // as ExpectTheCodes
     }
   }
 }

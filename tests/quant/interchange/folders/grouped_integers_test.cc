@@ -22,7 +22,7 @@ std::map<std::string, std::string> FormsIn(const std::filesystem::path& path) {
     const ForeignMatrix* matrix = checkpoint.FindForeign(name);
     if (matrix == nullptr) continue;
     const std::optional<IntegerForm> form = matrix->integers();
-    forms[name] = form ? std::string(Info(form->format).name) + "/" + std::to_string(form->group) : "";
+    forms[name] = form ? Name(form->format) + "/" + std::to_string(form->group) : "";
     if (!form) continue;
     const QuantizedMatrixBuffer integers = IntegersOf(*matrix);
     const std::span<const int32_t> order = matrix->order();
