@@ -79,7 +79,7 @@ std::string SeenByChange(const QuantizeJob& job, const CalibrationWindows& seen)
 
 Provenance PreparedProvenance(const QuantizeJob& job, const Checkpoint& files, const CalibrationWindows& seen) {
   Provenance provenance = ProvenanceOf(files, job.model, job.model_sha256);
-  const Plan nothing = Plan::Parse("");
+  const Plan nothing;
   provenance.plan = nothing.canonical();
   provenance.plan_hash = nothing.hash();
   AddStep(provenance, job.method.EquivalentText(), SeenByChange(job, seen));
