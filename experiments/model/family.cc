@@ -32,34 +32,15 @@ bool ProjectsLambda(const ModelConfig& config) {
 }
 
 bool HasSite(Site site, LayerKind kind) {
-  if (IsOfMamba(site)) return kind == LayerKind::kMamba;
-  if (IsOfMemoryUnit(site)) return kind == LayerKind::kMemoryUnit;
-  switch (site) {
-    case Site::kKProjW:
-    case Site::kVProjW:
-    case Site::kKProjIn:
-    case Site::kVProjIn:
-    case Site::kKNorm:
-    case Site::kK:
-    case Site::kV:
-    case Site::kCacheK:
-    case Site::kCacheV:
+  switch (Info(site).of) {
+    case SiteOf::kMamba:
+      return kind == LayerKind::kMamba;
+    case SiteOf::kMemoryUnit:
+      return kind == LayerKind::kMemoryUnit;
+    case SiteOf::kOwnKeys:
       return kind == LayerKind::kAttention;
-    case Site::kQProjW:
-    case Site::kOProjW:
-    case Site::kLambdaProjW:
-    case Site::kQProjIn:
-    case Site::kOProjIn:
-    case Site::kLambdaProjIn:
-    case Site::kQNorm:
-    case Site::kQ:
-    case Site::kAttnLogits:
-    case Site::kProbs:
-    case Site::kDifference:
-    case Site::kLambda:
-    case Site::kHeadOut:
-    case Site::kAttnGate:
-    case Site::kAttnOut:
+    case SiteOf::kAttention:
+    case SiteOf::kLambda:
       return kind == LayerKind::kAttention || kind == LayerKind::kSharedAttention;
     default:
       return true;

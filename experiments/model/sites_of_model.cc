@@ -10,12 +10,6 @@
 namespace tare {
 namespace {
 
-// Of a feed-forward without experts.
-bool IsOfDense(Site site) {
-  return (Site::kGateProjW <= site && site <= Site::kDownProjW) ||
-         (Site::kGateProjIn <= site && site <= Site::kDownProjIn);
-}
-
 // The group of each head of a site.
 std::vector<int> GroupsOf(const DecodeHeads& table, Site site, int heads) {
   std::vector<int> groups(static_cast<size_t>(heads));
@@ -63,7 +57,8 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
       }
       if (std::ssize(having) < config.layers) sites.layers_of[info.site] = std::move(having);
     }
-    if (config.experts > 0 && IsOfDense(info.site)) sites.layers_of[info.site] = {};
+    if (config.experts > 0 && (info.of == SiteOf::kFeedForward || info.of == SiteOf::kGate))
+      sites.layers_of[info.site] = {};
     const int heads = HeadsOf(info.site, config);
     for (int head = 0; head < heads; ++head) sites.heads[info.site].push_back(MapOf(table, info.site, head));
     if (heads > 0 && !IsOfExperts(info.site)) sites.groups[info.site] = GroupsOf(decoded, info.site, heads);

@@ -70,10 +70,10 @@ LayerLevels LevelsOf(const Rule& rule, int layer, const LevelCounts& counts) {
 }
 
 // The rule for this layer alone, with these levels.
-std::string RuleText(Rule rule, int layer, std::span<const float> levels) {
+Rule WithLevels(Rule rule, int layer, std::span<const float> levels) {
   rule.selector.layers = {{layer, layer}};
   rule.format = WithRange(Format(Levels(levels)), CodeRange::kMean);
-  return TextOf(rule);
+  return rule;
 }
 
 }  // namespace
@@ -92,23 +92,20 @@ LearnedLevels LearnLevels(Model& model, const Plan& plan, const std::vector<Scor
   });
   ForwardAll(model, run.Begin(model, progress), sequences, progress, [](const TokenBatch&, size_t) {});
   LearnedLevels all;
-  std::string text;
-  const auto add = [&text](const std::string& rule) { text += (text.empty() ? "" : ",") + rule; };
   for (const Rule& rule : run.plan().rules()) {
-    if (!HasLevels(rule)) add(rule.text);
+    if (!HasLevels(rule)) all.plan.Append(rule);
     for (int layer = 0; HasLevels(rule) && layer < sites.layers; ++layer) {
       const LevelCounts* const counts = counted.Of(rule, layer);
       if (counts == nullptr) continue;
       if (counts->total() == 0) {  // all groups have equal values: the rule's own levels serve
-        add(RuleText(rule, layer, Info(rule.format).grid.levels));
+        all.plan.Append(WithLevels(rule, layer, Info(rule.format).grid.levels));
         continue;
       }
       all.layers.push_back(LevelsOf(rule, layer, *counts));
-      add(RuleText(rule, layer, all.layers.back().levels));
+      all.plan.Append(WithLevels(rule, layer, all.layers.back().levels));
     }
   }
   if (all.layers.empty()) Fail("levels: got groups of equal values alone, expected others; try more tokens");
-  all.plan = Plan::Parse(text);
   return all;
 }
 

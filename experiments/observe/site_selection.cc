@@ -31,13 +31,13 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& mode
   if (text.empty()) {
     selection.canonical_ = "all";
     for (const SiteInfo& info : kSites) {
-      if (model.Has(info.site) && !IsCache(info.site)) selection.rules_.push_back(ParseItem(info.name));
+      if (model.Has(info.site) && !IsCache(info.site)) selection.rules_.push_back(RuleFor(info.site));
     }
     return selection;
   }
   for (const std::string_view item : SplitRules(text)) {
     const Rule rule = ParseItem(item);
-    const std::string name = rule.text.substr(0, rule.text.find('='));
+    const std::string name = PlaceText(rule);
     for (const Site site : rule.sites) {
       if (IsCache(site))
         FailUsage("--sites '{}': got {}, expected a site that forward passes show, such as q, k or v", name,

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "experiments/plan/rule_checks.h"
+#include "experiments/plan/refusals.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/number.h"
@@ -110,19 +110,17 @@ std::string_view NameOf(std::string_view rule) {
 }
 
 // The site's rules from the last one for all layers on; that is f32 if there is none.
-std::string RulesOf(Site site, const Plan& plan) {
-  std::string text = Formatted("{}=f32", Name(site));
+Plan RulesOf(Site site, const Plan& plan) {
+  Plan rules = Plan().Append(RuleFor(site));
   for (const Rule& rule : plan.rules()) {
     if (rule.sites.front() != site) continue;
-    text = rule.selector == Selector{} ? rule.text : Formatted("{},{}", text, rule.text);
+    if (rule.selector == Selector{}) rules = {};
+    rules.Append(rule);
   }
-  return text;
+  return rules;
 }
 
-// The rules of both sites in canonical form.
-Plan CacheRulesIn(const Plan& plan) {
-  return Plan::Parse(Formatted("{},{}", RulesOf(Site::kCacheK, plan), RulesOf(Site::kCacheV, plan)));
-}
+Plan CacheRulesIn(const Plan& plan) { return RulesOf(Site::kCacheK, plan).Append(RulesOf(Site::kCacheV, plan)); }
 
 CacheRule RuleOf(const Rule& rule) {
   return {.format = rule.format, .granularity = rule.granularity, .hadamard = rule.options.hadamard};
@@ -130,7 +128,7 @@ CacheRule RuleOf(const Rule& rule) {
 
 void CheckRules(const CachePlan& plan) {
   for (const Rule& rule : plan.rules.rules()) {
-    CheckCacheRule(rule);
+    CheckUse(rule, Use::kAny);
     if (!plan.policy.keep.Drops()) continue;
     if (RuleOf(rule).ByChannel() || rule.options.prerotary)
       Fail("cache, '{}': got keep= beside scales per channel or keys before rotary, which cannot move; try /token",
@@ -187,7 +185,7 @@ CachePlan ParseCachePlan(std::string_view text) {
 std::optional<CachePlan> CachePlanOf(const Plan& plan, const std::optional<CachePlan>& base) {
   if (!plan.NamesCaches()) return base;
   CachePlan caches = base.value_or(CachePlan{});
-  caches.rules = CacheRulesIn(Plan::Parse(Formatted("{},{}", caches.rules.canonical(), plan.canonical())));
+  caches.rules = CacheRulesIn(caches.rules.Append(plan));
   CheckRules(caches);
   return caches;
 }

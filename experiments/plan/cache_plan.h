@@ -60,7 +60,7 @@ std::string TextOf(const CachePolicy& policy);
 
 struct CachePlan {
   // For each site first a rule for all layers, then later ones for some layers.
-  Plan rules = Plan::Parse("cache_k=f32,cache_v=f32");
+  Plan rules = Plan().Append(RuleFor(Site::kCacheK)).Append(RuleFor(Site::kCacheV));
   CachePolicy policy;
 
   CacheRules OfLayer(int layer) const;

@@ -2,11 +2,9 @@
 #include "experiments/plan/executed_plan.h"
 
 #include <algorithm>
-#include <array>
 
+#include "experiments/plan/refusals.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/plan/rule_checks.h"
-#include "kernels/attention/row_block.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
@@ -14,8 +12,6 @@ namespace tare {
 namespace {
 
 using Kind = Granularity::Kind;
-
-constexpr const char* kSimulate = "simulating it";
 
 // The rules of one layer's attention, one per site for all its heads and maps; null: f32.
 struct LayerRules {
@@ -45,64 +41,17 @@ const Rule* OneRule(const ResolvedPlan& plan, const ModelSites& model, Site site
   return one;
 }
 
-// Options that change scales have no kernel; +smooth and +hadamard are carried out around it for q, k and v.
-void CheckRows(const Rule& rule) {
-  RuleOptions known;
-  known.smooth = rule.options.smooth;
-  known.hadamard = rule.options.hadamard;
-  if (rule.options != known) RefuseRule(rule, TextOf(rule.options), "no option but +smooth and +hadamard", kSimulate);
-}
-
-void CheckNoOptions(const Rule& rule) {
-  if (rule.options != RuleOptions{}) RefuseRule(rule, TextOf(rule.options), "no options", kSimulate);
-}
-
 void RequireBeside(const LayerRules& rules, const Rule* rule, const char* site, int layer, const char* expected) {
   if (rule == nullptr) RefuseRule(*rules.First(), Formatted("{} in f32 in layer {}", site, layer), expected, kSimulate);
 }
 
-Format KernelFormat(const Rule& rule) {
-  if (!std::ranges::contains(std::array{Format::kInt8, Format::kInt6, Format::kInt4}, rule.format))
-    RefuseRule(rule, Name(rule.format), "int8, int6 or int4", kSimulate);
-  return rule.format;
-}
-
-Format TokenFormat(const Rule& rule) {
-  if (rule.granularity.kind != Kind::kToken) RefuseRule(rule, ScaleText(rule), "one per token", kSimulate);
-  CheckRows(rule);
-  return KernelFormat(rule);
-}
-
-void SetProbabilities(const Rule& rule, AttentionPlan& plan) {
-  if (rule.granularity.kind != Kind::kBlock) RefuseRule(rule, ScaleText(rule), "one per block<N>", kSimulate);
-  if (rule.options.unnormalized) RefuseRule(rule, "+unnormalized", "maps divided by the sum of their codes", kSimulate);
-  CheckNoOptions(rule);
-  plan.probs = rule.format;
-  plan.block = rule.granularity.n;
-  if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
-    RefuseRule(rule, Formatted("blocks of {} keys", plan.block), "64 to 1024, in steps of 64", "block64");
-}
-
-void SetValues(const Rule& rule, ExecutedPlan& plan) {
-  CheckRows(rule);
-  plan.attention.v = KernelFormat(rule);
-  plan.smooth_v = rule.options.smooth;
-  plan.rotated_v = rule.options.hadamard;
-  plan.attention.v_scale = AttentionPlan::ValueScale::kSequence;
-  if (rule.granularity.kind == Kind::kChannel) return;
-  plan.attention.v_scale = AttentionPlan::ValueScale::kBlock;
-  if (rule.granularity.kind != Kind::kBlockChannel || rule.granularity.n != plan.attention.block)
+// Of values, beside maps in such blocks.
+AttentionPlan::ValueScale ValueScaleOf(const Rule& rule, int block) {
+  if (rule.granularity.kind == Kind::kChannel) return AttentionPlan::ValueScale::kSequence;
+  if (rule.granularity.kind != Kind::kBlockChannel || rule.granularity.n != block)
     RefuseRule(rule, ScaleText(rule),
-               Formatted("one per channel, or per block{}.channel as in probs or difference", plan.attention.block),
-               kSimulate);
-}
-
-void SetLogits(const Rule& rule, const Rule& k, AttentionPlan& plan) {
-  if (rule.granularity.kind != Kind::kRow) RefuseRule(rule, ScaleText(rule), "one per row", kSimulate);
-  CheckNoOptions(rule);
-  if (k.options.smooth)
-    RefuseRule(k, "+smooth with a rule for attn_logits, whose codes it would shift", "k without it", kSimulate);
-  plan.logits = rule.format;
+               Formatted("one per channel, or per block{}.channel as in probs or difference", block), kSimulate);
+  return AttentionPlan::ValueScale::kBlock;
 }
 
 }  // namespace
@@ -121,26 +70,39 @@ std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const Model
   RequireBeside(rules, rules.k, "k", layer, "int8, int6 or int4 per token");
   RequireBeside(rules, p, "probs", layer, "u8, u6 or u4 per block<N>, or a difference");
   RequireBeside(rules, rules.v, "v", layer, "int8, int6 or int4 per block<N>.channel or channel");
-  ExecutedPlan executed;
-  executed.attention.q = TokenFormat(*rules.q);
-  executed.attention.k = TokenFormat(*rules.k);
-  executed.smooth_q = rules.q->options.smooth;
-  executed.smooth_k = rules.k->options.smooth;
-  if (rules.q->options.hadamard != rules.k->options.hadamard)
-    RefuseRule(rules.q->options.hadamard ? *rules.q : *rules.k, "a rotation that q and k do not share",
+  CheckUse(*rules.q, Use::kAttention);
+  CheckUse(*rules.k, Use::kAttention);
+  const RuleOptions &of_q = rules.q->options, &of_k = rules.k->options, &of_v = rules.v->options;
+  if (of_q.hadamard != of_k.hadamard)
+    RefuseRule(of_q.hadamard ? *rules.q : *rules.k, "a rotation that q and k do not share",
                "the same +hadamard for both, as products of rotated rows need", kSimulate);
-  executed.rotated_qk = rules.k->options.hadamard;
-  executed.attention.order = early ? AttentionPlan::Order::kEarly : AttentionPlan::Order::kLate;
-  SetProbabilities(*p, executed.attention);
-  SetValues(*rules.v, executed);
-  if (rules.logits != nullptr) SetLogits(*rules.logits, *rules.k, executed.attention);
+  CheckUse(*p, Use::kAttention);
+  CheckUse(*rules.v, Use::kAttention);
+  ExecutedPlan executed{.smooth_q = of_q.smooth,
+                        .smooth_k = of_k.smooth,
+                        .smooth_v = of_v.smooth,
+                        .rotated_qk = of_k.hadamard,
+                        .rotated_v = of_v.hadamard};
+  AttentionPlan& attention = executed.attention;
+  attention.order = early ? AttentionPlan::Order::kEarly : AttentionPlan::Order::kLate;
+  attention.q = rules.q->format, attention.k = rules.k->format, attention.v = rules.v->format;
+  attention.probs = p->format, attention.block = p->granularity.n;
+  attention.v_scale = ValueScaleOf(*rules.v, attention.block);
+  if (rules.logits == nullptr) return executed;
+  CheckUse(*rules.logits, Use::kAttention);
+  if (of_k.smooth)
+    RefuseRule(*rules.k, "+smooth with a rule for attn_logits, whose codes it would shift", "k without it", kSimulate);
+  attention.logits = rules.logits->format;
   return executed;
+}
+
+bool HasKernel(Site site) {
+  return IsWeight(site) || WeightOf(site) || IsCache(site) || std::ranges::contains(kAttentionSites, site);
 }
 
 ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& plan, int heads) {
   ModelSites layer{.family = "one layer", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
-  for (const Site site : {Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs, Site::kDifference})
-    layer.heads[site].resize(static_cast<size_t>(heads));
+  for (const Site site : kAttentionSites) layer.heads[site].resize(static_cast<size_t>(heads));
   const ResolvedPlan resolved(Plan::Parse(plan), layer, Carrying::kExecuted);
   if (resolved.attention().empty() || !resolved.attention().front())
     Fail("{}, plan '{}': got no rule for attention, expected q, k, v and probs or difference", where, plan);

@@ -4,6 +4,7 @@
 // rule per site for all heads and maps of the layer.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,12 @@
 namespace tare {
 
 class ResolvedPlan;
+
+inline constexpr std::array kAttentionSites{Site::kQ,          Site::kK,     Site::kV,
+                                            Site::kAttnLogits, Site::kProbs, Site::kDifference};
+
+// Whether integer kernels, or those of caches, support the site.
+bool HasKernel(Site site);
 
 struct ExecutedPlan {
   AttentionPlan attention;

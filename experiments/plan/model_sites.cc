@@ -10,13 +10,12 @@ namespace tare {
 bool ModelSites::Has(Site site) const {
   const auto some = layers_of.find(site);
   if (some != layers_of.end() && some->second.empty()) return false;
-  if (IsOfMamba(site) || IsOfMemoryUnit(site)) return some != layers_of.end();
+  if (IsOfScan(site)) return some != layers_of.end();
   if (IsOfExperts(site)) return experts > 0;
   if (site == Site::kDifference) return maps == 2;
   if (IsCache(site)) return decodes;
-  if (site == Site::kGateProjW || site == Site::kGateProjIn) return gated_ffn;
-  if (site == Site::kLambdaProjW || site == Site::kLambdaProjIn || site == Site::kLambda)
-    return heads.contains(Site::kLambda);
+  if (Info(site).of == SiteOf::kGate) return gated_ffn;
+  if (Info(site).of == SiteOf::kLambda) return heads.contains(Site::kLambda);
   if (site == Site::kQNorm || site == Site::kKNorm || site == Site::kAttnGate) return heads.contains(site);
   return true;
 }

@@ -195,7 +195,7 @@ ModelSites AnyModel(const Plan& plan) {
       .family = "any", .layers = 1, .maps = 2, .tied_head = false, .decodes = true, .heads = {}, .weights = {}};
   for (const SiteInfo& info : kSites) {
     if (ClassOf(info.site).dimensions.contains('h')) any.heads[info.site].resize(1);
-    if (IsOfMamba(info.site) || IsOfMemoryUnit(info.site)) any.layers_of[info.site] = {0};
+    if (IsOfScan(info.site)) any.layers_of[info.site] = {0};
   }
   return any;
 }

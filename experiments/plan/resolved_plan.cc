@@ -63,8 +63,7 @@ ResolvedPlan::ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying
         clips_[key] = {*clip};
         continue;
       }
-      if (!statics)
-        RefuseRule(*rule, "+static without statistics", "a statistics file of this model", "--stats FILE.h5");
+      if (!statics) CheckUse(*rule, Use::kUnmeasured);
       clips_[key] = statics(*rule, key);
     }
   }

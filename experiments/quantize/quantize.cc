@@ -77,7 +77,7 @@ void Prepare(const QuantizeJob& job, const ModelFiles& model, const fs::path& ou
              const Progress& progress) {
   const Step& change = *job.method.weights;
   Provenance provenance = ProvenanceOf(model.files, job.model, job.model_sha256);
-  const Plan nothing = Plan::Parse("");
+  const Plan nothing;
   provenance.plan = nothing.canonical();
   provenance.plan_hash = nothing.hash();
   AddStep(provenance, change.text, SeenByChange(job, text));

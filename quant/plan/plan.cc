@@ -53,7 +53,7 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
-  std::vector<Rule> Rules();
+  Plan Parse();
 
  private:
   Rule ParseRule();
@@ -64,7 +64,7 @@ class Parser {
   Granularity ParseRuleGranularity(const SiteClass& site_class);
   bool TakeRange(const SiteClass& site_class, Format& format);
   void ParseOption(const SiteClass& site_class, RuleOptions& options);
-  void RefuseBothOrders(const Rule& rule, size_t at, std::span<const Rule> earlier) const;
+  void RefuseBothOrders(std::span<const Rule> rules, size_t at) const;
 
   // Next token's place, blanks skipped; text_.size() at the end.
   size_t Place() {
@@ -126,20 +126,6 @@ IndexRange Parser::ParseRange(size_t at, std::string_view word) {
   return range;
 }
 
-// Sorts the ranges and joins those that touch.
-void Join(IndexRanges& ranges) {
-  std::ranges::sort(ranges, {}, &IndexRange::first);
-  IndexRanges joined;
-  for (const IndexRange& range : ranges) {
-    if (joined.empty() || range.first > joined.back().last + 1) {
-      joined.push_back(range);
-    } else {
-      joined.back().last = std::max(joined.back().last, range.last);
-    }
-  }
-  ranges = std::move(joined);
-}
-
 Selector Parser::ParseSelector(const SiteClass& site_class) {
   Selector selector;
   const size_t bracket = Place();
@@ -160,8 +146,6 @@ Selector Parser::ParseSelector(const SiteClass& site_class) {
     ranges.push_back(ParseRange(at, word));
   } while (Take(','));
   Require(']', "',' or ']'");
-  for (IndexRanges* const ranges : {&selector.layers, &selector.heads, &selector.maps, &selector.experts})
-    Join(*ranges);
   return selector;
 }
 
@@ -310,7 +294,6 @@ Rule Parser::ParseRule() {
       RefuseAt(option, Formatted("got '{}', but the scales of {} follow from its blocks",
                                  text_.substr(option, pos_ - option), Name(rule.format)));
   }
-  rule.text = TextOf(rule);
   return rule;
 }
 
@@ -321,11 +304,13 @@ bool Overlap(const IndexRanges& a, const IndexRanges& b) {
          });
 }
 
-void Parser::RefuseBothOrders(const Rule& rule, size_t at, std::span<const Rule> earlier) const {
+// Of the last rule and those before it.
+void Parser::RefuseBothOrders(std::span<const Rule> rules, size_t at) const {
+  const Rule& rule = rules.back();
   const Site site = rule.sites.front();
   if (rule.format == Format::kF32 || (site != Site::kProbs && site != Site::kDifference)) return;
   const Site other = site == Site::kProbs ? Site::kDifference : Site::kProbs;
-  for (const Rule& one : earlier) {
+  for (const Rule& one : rules) {
     if (one.sites.front() == other && one.format != Format::kF32 &&
         Overlap(one.selector.layers, rule.selector.layers) && Overlap(one.selector.heads, rule.selector.heads)) {
       RefuseAt(at,
@@ -336,29 +321,27 @@ void Parser::RefuseBothOrders(const Rule& rule, size_t at, std::span<const Rule>
   }
 }
 
-std::vector<Rule> Parser::Rules() {
-  std::vector<Rule> rules;
+Plan Parser::Parse() {
+  Plan plan;
   if (text_.size() > kMaxText) FailUsage("plan: got {} bytes, expected at most {}", text_.size(), kMaxText);
-  if (Place() == text_.size()) return rules;
-  if (Word() == "f32" && Place() == text_.size()) return rules;
+  if (Place() == text_.size()) return plan;
+  if (Word() == "f32" && Place() == text_.size()) return plan;
   pos_ = 0;
   do {
     const size_t at = Place();
-    Rule rule = ParseRule();
-    RefuseBothOrders(rule, at, rules);
-    rules.push_back(std::move(rule));
+    plan.Append(ParseRule());
+    RefuseBothOrders(plan.rules(), at);
   } while (Take(','));
-  const bool f32_last = rules.back().format == Format::kF32;
+  const bool f32_last = plan.rules().back().format == Format::kF32;
   if (Place() != text_.size()) Refuse(pos_, f32_last ? "',' or the end" : "'+', ',' or the end");
-  return rules;
+  return plan;
 }
 
 }  // namespace
 
 Plan Plan::Parse(std::string_view text) {
-  Plan plan;
-  plan.rules_ = Parser(PlanPreset(text).value_or(text)).Rules();
-  return plan;
+  const std::optional<std::string> preset = PlanPreset(text);
+  return Parser(preset ? *preset : text).Parse();
 }
 
 }  // namespace tare

@@ -27,6 +27,8 @@
 // A rule for cache_k or cache_v, even f32, makes the model decode over key/value caches.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -101,17 +103,34 @@ struct Rule {
   bool Exempts() const { return format == Format::kF32 && options == RuleOptions{}; }
 };
 
-// Canonical, as `text` is: of a rule that was changed, the new text.
-std::string TextOf(const Rule& rule);
+// f32 for all places of a site.
+Rule RuleFor(Site site);
+
+// Both sides of a rule's "=" in canonical form: "q[l0]" and "int4/token+smooth".
+std::string PlaceText(const Rule& rule);
+std::string LevelText(const Rule& rule);
 
 // Splits at the commas outside brackets: "q,attn_logits[l0,m1]" has two rules. Empty for an empty text.
 std::vector<std::string_view> SplitRules(std::string_view text);
 
 class Plan {
  public:
+  // Quantizes nothing.
+  Plan() = default;
   // Throws Error; its message gives the column (bytes, from 1), what is there, what was expected, and the text with a
   // caret.
   static Plan Parse(std::string_view text);
+
+  // Adds rules that win over those before, in canonical form. Those of both orders must not name the same heads.
+  Plan& Append(Rule rule);
+  Plan& Append(const Plan& later);
+  // The rules of which this holds, in their order.
+  template <typename Taken>
+  Plan Select(const Taken& taken) const {
+    Plan some;
+    std::ranges::copy_if(rules_, std::back_inserter(some.rules_), taken);
+    return some;
+  }
 
   // The last matching rule, which may be f32; null if none matches. A rule that selects layers, heads, maps or
   // experts does not match a key without them.

@@ -4,26 +4,25 @@
 // as the name says.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
+
+#include "quant/base/formatted.h"
 
 namespace tare {
 
 constexpr std::array<std::string_view, 3> kPlanPresets = {"int8", "int6", "int4"};
 
 // The plan of a preset; nullopt for any other text.
-constexpr std::optional<std::string_view> PlanPreset(std::string_view name) {
-  if (name == "int8")
-    return "weights=int8/channel,linear_in=int8/token,"
-           "q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel";
-  if (name == "int6")
-    return "weights=int6/channel,linear_in=int8/token,"
-           "q=int6/token,k=int6/token,probs=u6/block64,v=int6/block64.channel";
-  if (name == "int4")
-    return "weights=int4/channel,linear_in=int8/token,"
-           "q=int4/token,k=int4/token,probs=u4/block64,v=int4/block64.channel";
-  return std::nullopt;
+inline std::optional<std::string> PlanPreset(std::string_view name) {
+  if (!std::ranges::contains(kPlanPresets, name)) return std::nullopt;
+  return Formatted(
+      "weights=int{0}/channel,linear_in=int8/token,"
+      "q=int{0}/token,k=int{0}/token,probs=u{0}/block64,v=int{0}/block64.channel",
+      name.substr(3));
 }
 
 }  // namespace tare

@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canonical text of rules and plans, and its hash; the parser is in plan.cc.
+// The canonical text of rules and plans, and its hash; plans made of other plans' rules. The parser is in plan.cc.
+#include <utility>
+
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "quant/plan/plan.h"
 
 namespace tare {
 namespace {
+
+// Sorts the ranges and joins those that touch.
+void Join(IndexRanges& ranges) {
+  std::ranges::sort(ranges, {}, &IndexRange::first);
+  IndexRanges joined;
+  for (const IndexRange& range : ranges) {
+    if (joined.empty() || range.first > joined.back().last + 1) {
+      joined.push_back(range);
+    } else {
+      joined.back().last = std::max(joined.back().last, range.last);
+    }
+  }
+  ranges = std::move(joined);
+}
 
 void AppendItems(std::string& items, const IndexRanges& ranges, char letter) {
   for (const auto& [first, last] : ranges) {
@@ -49,9 +65,23 @@ std::string TextOf(const RuleOptions& options) {
   return text;
 }
 
-std::string TextOf(const Rule& rule) {
-  return Formatted("{}{}={}{}", rule.name, TextOf(rule.selector), TextOf(rule.format, rule.granularity),
-                   TextOf(rule.options));
+std::string PlaceText(const Rule& rule) { return rule.name + TextOf(rule.selector); }
+
+std::string LevelText(const Rule& rule) { return TextOf(rule.format, rule.granularity) + TextOf(rule.options); }
+
+Rule RuleFor(Site site) { return {.name = std::string(Name(site)), .sites = {site}}; }
+
+Plan& Plan::Append(Rule rule) {
+  Selector& of = rule.selector;
+  for (IndexRanges* const ranges : {&of.layers, &of.heads, &of.maps, &of.experts}) Join(*ranges);
+  rule.text = PlaceText(rule) + "=" + LevelText(rule);
+  rules_.push_back(std::move(rule));
+  return *this;
+}
+
+Plan& Plan::Append(const Plan& later) {
+  rules_.insert(rules_.end(), later.rules_.begin(), later.rules_.end());
+  return *this;
 }
 
 std::string Plan::canonical() const {

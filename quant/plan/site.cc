@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/plan/site.h"
 
-#include <algorithm>
-
 namespace tare {
 namespace {
 
-constexpr bool InOrder() {
-  for (size_t i = 0; i < kSites.size(); ++i) {
-    if (kSites[i].site != static_cast<Site>(i)) return false;
-  }
-  return true;
+// The group `weights`: projections inside layers, but for lambda's, which few models have.
+constexpr bool IsGrouped(const SiteInfo& info) {
+  return info.input && info.of != SiteOf::kModel && info.of != SiteOf::kLambda;
 }
-static_assert(InOrder(), "Name indexes kSites by the enum");
 
-constexpr std::array<Site, kSites.size()> kAll = [] {
-  std::array<Site, kSites.size()> all{};
-  for (size_t i = 0; i < all.size(); ++i) all[i] = kSites[i].site;
-  return all;
+constexpr std::array kGroupedWeights = [] {
+  std::array<Site, std::ranges::count_if(kSites, IsGrouped)> weights{};
+  auto next = weights.begin();
+  for (const SiteInfo& info : kSites) {
+    if (IsGrouped(info)) *next++ = info.site;
+  }
+  return weights;
 }();
 
-// The sites first .. last of the enum.
-std::span<const Site> Sites(Site first, Site last) {
-  const size_t begin = static_cast<size_t>(first);
-  return std::span(kAll).subspan(begin, static_cast<size_t>(last) - begin + 1);
-}
+constexpr std::array kGroupedInputs = [] {
+  auto inputs = kGroupedWeights;
+  std::ranges::transform(kGroupedWeights, inputs.begin(), InputOf);
+  return inputs;
+}();
 
 }  // namespace
 
@@ -34,10 +32,11 @@ std::optional<Site> ParseSite(std::string_view name) {
 }
 
 std::span<const Site> ExpandSites(std::string_view name) {
-  if (name == "weights") return Sites(Site::kQProjW, Site::kExpertsDownW);
-  if (name == "linear_in") return Sites(Site::kQProjIn, Site::kExpertsDownIn);
-  if (const std::optional<Site> site = ParseSite(name)) return Sites(*site, *site);
-  return {};
+  if (name == "weights") return kGroupedWeights;
+  if (name == "linear_in") return kGroupedInputs;
+  const auto info = std::ranges::find(kSites, name, &SiteInfo::name);
+  if (info == kSites.end()) return {};
+  return {&info->site, 1};
 }
 
 }  // namespace tare

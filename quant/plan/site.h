@@ -24,6 +24,7 @@
 //   cache_k cache_v  cached keys and values (kernels/cache/); no pass shows them
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstddef>
@@ -36,159 +37,117 @@
 
 namespace tare {
 
+// Which part of a model has a site.
+enum class SiteOf {
+  kModel,        // outside the layers
+  kLayer,        // every layer
+  kAttention,    // layers with attention
+  kOwnKeys,      // those whose attention reads keys and values of their own
+  kLambda,       // those of a model with one lambda per token and head
+  kFeedForward,  // layers without experts
+  kGate,         // those with a gate_proj beside up_proj
+  kExperts,      // layers with a router and experts
+  kMamba,
+  kMemoryUnit,
+};
+
+// The table of sites. A row has a site's name in code and in text, what plans may say about it (a constant of
+// site_class.cc), the part of a model that has it, and of weights the input that they multiply.
+#define TARE_SITES(ROW)                                                                \
+  ROW(kEmbed, "embed", kOuterHidden, kModel)                                           \
+  ROW(kQProjW, "q_proj.w", kProjWeight, kAttention, kQProjIn)                          \
+  ROW(kKProjW, "k_proj.w", kProjWeight, kOwnKeys, kKProjIn)                            \
+  ROW(kVProjW, "v_proj.w", kProjWeight, kOwnKeys, kVProjIn)                            \
+  ROW(kOProjW, "o_proj.w", kProjWeight, kAttention, kOProjIn)                          \
+  ROW(kGateProjW, "gate_proj.w", kProjWeight, kGate, kGateProjIn)                      \
+  ROW(kUpProjW, "up_proj.w", kProjWeight, kFeedForward, kUpProjIn)                     \
+  ROW(kDownProjW, "down_proj.w", kProjWeight, kFeedForward, kDownProjIn)               \
+  ROW(kMambaInProjW, "mamba.in_proj.w", kProjWeight, kMamba, kMambaInProjIn)           \
+  ROW(kMambaXProjW, "mamba.x_proj.w", kProjWeight, kMamba, kMambaXProjIn)              \
+  ROW(kMambaDtProjW, "mamba.dt_proj.w", kProjWeight, kMamba, kMambaDtProjIn)           \
+  ROW(kMambaOutProjW, "mamba.out_proj.w", kProjWeight, kMamba, kMambaOutProjIn)        \
+  ROW(kGmuInProjW, "gmu.in_proj.w", kProjWeight, kMemoryUnit, kGmuInProjIn)            \
+  ROW(kGmuOutProjW, "gmu.out_proj.w", kProjWeight, kMemoryUnit, kGmuOutProjIn)         \
+  ROW(kExpertsGateUpW, "experts.gate_up.w", kExpertWeight, kExperts, kExpertsGateUpIn) \
+  ROW(kExpertsDownW, "experts.down.w", kExpertWeight, kExperts, kExpertsDownIn)        \
+  ROW(kQProjIn, "q_proj.in", kLayerHidden, kAttention)                                 \
+  ROW(kKProjIn, "k_proj.in", kLayerHidden, kOwnKeys)                                   \
+  ROW(kVProjIn, "v_proj.in", kLayerHidden, kOwnKeys)                                   \
+  ROW(kOProjIn, "o_proj.in", kLayerHidden, kAttention)                                 \
+  ROW(kGateProjIn, "gate_proj.in", kLayerHidden, kGate)                                \
+  ROW(kUpProjIn, "up_proj.in", kLayerHidden, kFeedForward)                             \
+  ROW(kDownProjIn, "down_proj.in", kLayerHidden, kFeedForward)                         \
+  ROW(kMambaInProjIn, "mamba.in_proj.in", kLayerHidden, kMamba)                        \
+  ROW(kMambaXProjIn, "mamba.x_proj.in", kLayerHidden, kMamba)                          \
+  ROW(kMambaDtProjIn, "mamba.dt_proj.in", kLayerHidden, kMamba)                        \
+  ROW(kMambaOutProjIn, "mamba.out_proj.in", kLayerHidden, kMamba)                      \
+  ROW(kGmuInProjIn, "gmu.in_proj.in", kLayerHidden, kMemoryUnit)                       \
+  ROW(kGmuOutProjIn, "gmu.out_proj.in", kLayerHidden, kMemoryUnit)                     \
+  ROW(kExpertsGateUpIn, "experts.gate_up.in", kLayerHidden, kExperts)                  \
+  ROW(kExpertsDownIn, "experts.down.in", kChosenHidden, kExperts)                      \
+  ROW(kQNorm, "q_norm", kNormedQueryKey, kAttention)                                   \
+  ROW(kKNorm, "k_norm", kNormedQueryKey, kOwnKeys)                                     \
+  ROW(kQ, "q", kQueries, kAttention)                                                   \
+  ROW(kK, "k", kKeys, kOwnKeys)                                                        \
+  ROW(kV, "v", kValues, kOwnKeys)                                                      \
+  ROW(kAttnLogits, "attn_logits", kScores, kAttention)                                 \
+  ROW(kProbs, "probs", kLateMaps, kAttention)                                          \
+  ROW(kDifference, "difference", kEarlyMaps, kAttention)                               \
+  ROW(kLambdaProjW, "lambda_proj.w", kProjWeight, kLambda, kLambdaProjIn)              \
+  ROW(kLambdaProjIn, "lambda_proj.in", kLayerHidden, kLambda)                          \
+  ROW(kLambda, "lambda", kHeadSigmoid, kLambda)                                        \
+  ROW(kHeadOut, "head_out", kHeadOutputs, kAttention)                                  \
+  ROW(kAttnGate, "attn_gate", kHeadSigmoid, kAttention)                                \
+  ROW(kAttnOut, "attn_out", kLayerHidden, kAttention)                                  \
+  ROW(kScanIn, "scan.in", kLayerHidden, kMamba)                                        \
+  ROW(kScanDelta, "scan.delta", kLayerHidden, kMamba)                                  \
+  ROW(kScanB, "scan.b", kLayerHidden, kMamba)                                          \
+  ROW(kScanC, "scan.c", kLayerHidden, kMamba)                                          \
+  ROW(kScanState, "scan.state", kLayerHidden, kMamba)                                  \
+  ROW(kScanOut, "scan.out", kLayerHidden, kMamba)                                      \
+  ROW(kMambaGate, "mamba.gate", kLayerHidden, kMamba)                                  \
+  ROW(kGmuGate, "gmu.gate", kLayerHidden, kMemoryUnit)                                 \
+  ROW(kLayerOut, "layer_out", kLayerHidden, kLayer)                                    \
+  ROW(kFinalNorm, "final_norm", kOuterHidden, kModel)                                  \
+  ROW(kLmHeadW, "lm_head.w", kVocabularyWeight, kModel, kLmHeadIn)                     \
+  ROW(kLmHeadIn, "lm_head.in", kOuterHidden, kModel)                                   \
+  ROW(kCacheK, "cache_k", kCachedKeys, kOwnKeys)                                       \
+  ROW(kCacheV, "cache_v", kCachedValues, kOwnKeys)
+
 enum class Site {
-  kEmbed,
-  kQProjW,
-  kKProjW,
-  kVProjW,
-  kOProjW,
-  kGateProjW,
-  kUpProjW,
-  kDownProjW,
-  kMambaInProjW,
-  kMambaXProjW,
-  kMambaDtProjW,
-  kMambaOutProjW,
-  kGmuInProjW,
-  kGmuOutProjW,
-  kExpertsGateUpW,
-  kExpertsDownW,
-  kQProjIn,
-  kKProjIn,
-  kVProjIn,
-  kOProjIn,
-  kGateProjIn,
-  kUpProjIn,
-  kDownProjIn,
-  kMambaInProjIn,
-  kMambaXProjIn,
-  kMambaDtProjIn,
-  kMambaOutProjIn,
-  kGmuInProjIn,
-  kGmuOutProjIn,
-  kExpertsGateUpIn,
-  kExpertsDownIn,
-  kQNorm,
-  kKNorm,
-  kQ,
-  kK,
-  kV,
-  kAttnLogits,
-  kProbs,
-  kDifference,
-  kLambdaProjW,
-  kLambdaProjIn,
-  kLambda,
-  kHeadOut,
-  kAttnGate,
-  kAttnOut,
-  kScanIn,
-  kScanDelta,
-  kScanB,
-  kScanC,
-  kScanState,
-  kScanOut,
-  kMambaGate,
-  kGmuGate,
-  kLayerOut,
-  kFinalNorm,
-  kLmHeadW,
-  kLmHeadIn,
-  kCacheK,
-  kCacheV,
+#define TARE_ENUMERATOR(site, ...) site,
+  TARE_SITES(TARE_ENUMERATOR)
+#undef TARE_ENUMERATOR
 };
 
 struct SiteInfo {
   Site site;
   std::string_view name;
+  SiteOf of;
+  std::optional<Site> input = std::nullopt;  // of weights
 };
 
-// In the order of the enum: kSites[i].site == Site(i).
 inline constexpr std::array kSites = std::to_array<SiteInfo>({
-    {Site::kEmbed, "embed"},
-    {Site::kQProjW, "q_proj.w"},
-    {Site::kKProjW, "k_proj.w"},
-    {Site::kVProjW, "v_proj.w"},
-    {Site::kOProjW, "o_proj.w"},
-    {Site::kGateProjW, "gate_proj.w"},
-    {Site::kUpProjW, "up_proj.w"},
-    {Site::kDownProjW, "down_proj.w"},
-    {Site::kMambaInProjW, "mamba.in_proj.w"},
-    {Site::kMambaXProjW, "mamba.x_proj.w"},
-    {Site::kMambaDtProjW, "mamba.dt_proj.w"},
-    {Site::kMambaOutProjW, "mamba.out_proj.w"},
-    {Site::kGmuInProjW, "gmu.in_proj.w"},
-    {Site::kGmuOutProjW, "gmu.out_proj.w"},
-    {Site::kExpertsGateUpW, "experts.gate_up.w"},
-    {Site::kExpertsDownW, "experts.down.w"},
-    {Site::kQProjIn, "q_proj.in"},
-    {Site::kKProjIn, "k_proj.in"},
-    {Site::kVProjIn, "v_proj.in"},
-    {Site::kOProjIn, "o_proj.in"},
-    {Site::kGateProjIn, "gate_proj.in"},
-    {Site::kUpProjIn, "up_proj.in"},
-    {Site::kDownProjIn, "down_proj.in"},
-    {Site::kMambaInProjIn, "mamba.in_proj.in"},
-    {Site::kMambaXProjIn, "mamba.x_proj.in"},
-    {Site::kMambaDtProjIn, "mamba.dt_proj.in"},
-    {Site::kMambaOutProjIn, "mamba.out_proj.in"},
-    {Site::kGmuInProjIn, "gmu.in_proj.in"},
-    {Site::kGmuOutProjIn, "gmu.out_proj.in"},
-    {Site::kExpertsGateUpIn, "experts.gate_up.in"},
-    {Site::kExpertsDownIn, "experts.down.in"},
-    {Site::kQNorm, "q_norm"},
-    {Site::kKNorm, "k_norm"},
-    {Site::kQ, "q"},
-    {Site::kK, "k"},
-    {Site::kV, "v"},
-    {Site::kAttnLogits, "attn_logits"},
-    {Site::kProbs, "probs"},
-    {Site::kDifference, "difference"},
-    {Site::kLambdaProjW, "lambda_proj.w"},
-    {Site::kLambdaProjIn, "lambda_proj.in"},
-    {Site::kLambda, "lambda"},
-    {Site::kHeadOut, "head_out"},
-    {Site::kAttnGate, "attn_gate"},
-    {Site::kAttnOut, "attn_out"},
-    {Site::kScanIn, "scan.in"},
-    {Site::kScanDelta, "scan.delta"},
-    {Site::kScanB, "scan.b"},
-    {Site::kScanC, "scan.c"},
-    {Site::kScanState, "scan.state"},
-    {Site::kScanOut, "scan.out"},
-    {Site::kMambaGate, "mamba.gate"},
-    {Site::kGmuGate, "gmu.gate"},
-    {Site::kLayerOut, "layer_out"},
-    {Site::kFinalNorm, "final_norm"},
-    {Site::kLmHeadW, "lm_head.w"},
-    {Site::kLmHeadIn, "lm_head.in"},
-    {Site::kCacheK, "cache_k"},
-    {Site::kCacheV, "cache_v"},
+#define TARE_INFO(site, name, site_class, of, ...) {Site::site, name, SiteOf::of __VA_OPT__(, Site::__VA_ARGS__)},
+    TARE_SITES(TARE_INFO)
+#undef TARE_INFO
 });
 
-constexpr std::string_view Name(Site site) { return kSites[static_cast<size_t>(site)].name; }
+constexpr const SiteInfo& Info(Site site) { return kSites[static_cast<size_t>(site)]; }
+constexpr std::string_view Name(Site site) { return Info(site).name; }
 
-constexpr bool IsWeight(Site site) {
-  return (Site::kQProjW <= site && site <= Site::kExpertsDownW) || site == Site::kLambdaProjW || site == Site::kLmHeadW;
+constexpr bool IsWeight(Site site) { return Info(site).input.has_value(); }
+// What a linear layer multiplies by these weights.
+constexpr Site InputOf(Site weight) { return Info(weight).input.value(); }
+// The weights that an input is multiplied by; empty for other sites.
+constexpr std::optional<Site> WeightOf(Site input) {
+  const auto found = std::ranges::find(kSites, std::optional(input), &SiteInfo::input);
+  return found == kSites.end() ? std::nullopt : std::optional(found->site);
 }
 
-// Whether only layers of a Mamba have the site, or only gated memory units.
-constexpr bool IsOfMamba(Site site) {
-  return (Site::kMambaInProjW <= site && site <= Site::kMambaOutProjW) ||
-         (Site::kMambaInProjIn <= site && site <= Site::kMambaOutProjIn) ||
-         (Site::kScanIn <= site && site <= Site::kMambaGate);
-}
-constexpr bool IsOfMemoryUnit(Site site) {
-  return site == Site::kGmuInProjW || site == Site::kGmuOutProjW || site == Site::kGmuInProjIn ||
-         site == Site::kGmuOutProjIn || site == Site::kGmuGate;
-}
-
-// Whether only layers with a router and experts have the site.
-constexpr bool IsOfExperts(Site site) {
-  return site == Site::kExpertsGateUpW || site == Site::kExpertsDownW || site == Site::kExpertsGateUpIn ||
-         site == Site::kExpertsDownIn;
-}
-
+constexpr bool IsOfExperts(Site site) { return Info(site).of == SiteOf::kExperts; }
+// Whether only layers without attention have the site: those of a Mamba, or gated memory units, which read its scan.
+constexpr bool IsOfScan(Site site) { return Info(site).of == SiteOf::kMamba || Info(site).of == SiteOf::kMemoryUnit; }
 constexpr bool IsCache(Site site) { return site == Site::kCacheK || site == Site::kCacheV; }
 
 // The site of this name; nullopt for any other text, also for a group.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/plan/site_class.h"
 
-#include <utility>
-
 namespace tare {
 namespace {
 
@@ -36,75 +34,29 @@ constexpr SiteClass kLayerHidden{"l", kOfHidden, "hadamard static p mse", kSigne
 constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
 constexpr SiteClass kHeadSigmoid{"lh", kOfHeadSigmoid, "static p mse", kUnsigned};
 
-// In the order of the enum.
-constexpr std::pair<Site, SiteClass> kClasses[] = {
-    {Site::kEmbed, kOuterHidden},
-    {Site::kQProjW, kProjWeight},
-    {Site::kKProjW, kProjWeight},
-    {Site::kVProjW, kProjWeight},
-    {Site::kOProjW, kProjWeight},
-    {Site::kGateProjW, kProjWeight},
-    {Site::kUpProjW, kProjWeight},
-    {Site::kDownProjW, kProjWeight},
-    {Site::kMambaInProjW, kProjWeight},
-    {Site::kMambaXProjW, kProjWeight},
-    {Site::kMambaDtProjW, kProjWeight},
-    {Site::kMambaOutProjW, kProjWeight},
-    {Site::kGmuInProjW, kProjWeight},
-    {Site::kGmuOutProjW, kProjWeight},
-    {Site::kExpertsGateUpW, kExpertWeight},
-    {Site::kExpertsDownW, kExpertWeight},
-    {Site::kQProjIn, kLayerHidden},
-    {Site::kKProjIn, kLayerHidden},
-    {Site::kVProjIn, kLayerHidden},
-    {Site::kOProjIn, kLayerHidden},
-    {Site::kGateProjIn, kLayerHidden},
-    {Site::kUpProjIn, kLayerHidden},
-    {Site::kDownProjIn, kLayerHidden},
-    {Site::kMambaInProjIn, kLayerHidden},
-    {Site::kMambaXProjIn, kLayerHidden},
-    {Site::kMambaDtProjIn, kLayerHidden},
-    {Site::kMambaOutProjIn, kLayerHidden},
-    {Site::kGmuInProjIn, kLayerHidden},
-    {Site::kGmuOutProjIn, kLayerHidden},
-    {Site::kExpertsGateUpIn, kLayerHidden},
-    {Site::kExpertsDownIn, {"lh", kOfHidden, "hadamard static p mse", kSigned}},
-    {Site::kQNorm, kNormedQueryKey},
-    {Site::kKNorm, kNormedQueryKey},
-    {Site::kQ, {"lhm", kOfHead, "smooth hadamard static p mse", kSigned}},
-    {Site::kK,
-     {"lhm", kOfKeysAndValues, "full zero min mean smooth hadamard sketch keep outliers static p mse prerotary",
-      kKeysAndValues}},
-    {Site::kV,
-     {"lh", kOfKeysAndValues, "full zero min mean smooth hadamard keep outliers static p mse", kKeysAndValues, "",
-      true}},
-    {Site::kAttnLogits, {"lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"}},
-    {Site::kProbs, {"lhm", kOfMaps, "keep unnormalized", kUnsigned}},
-    {Site::kDifference, {"lh", kOfMaps, "keep p mse", kEither}},
-    {Site::kLambdaProjW, kProjWeight},
-    {Site::kLambdaProjIn, kLayerHidden},
-    {Site::kLambda, kHeadSigmoid},
-    {Site::kHeadOut, {"lh", kOfHead, "static p mse", kSigned}},
-    {Site::kAttnGate, kHeadSigmoid},
-    {Site::kAttnOut, kLayerHidden},
-    {Site::kScanIn, kLayerHidden},
-    {Site::kScanDelta, kLayerHidden},
-    {Site::kScanB, kLayerHidden},
-    {Site::kScanC, kLayerHidden},
-    {Site::kScanState, kLayerHidden},
-    {Site::kScanOut, kLayerHidden},
-    {Site::kMambaGate, kLayerHidden},
-    {Site::kGmuGate, kLayerHidden},
-    {Site::kLayerOut, kLayerHidden},
-    {Site::kFinalNorm, kOuterHidden},
-    {Site::kLmHeadW, {"", kOfWeight, "full zero min hadamard mse", kWeights}},
-    {Site::kLmHeadIn, kOuterHidden},
-    {Site::kCacheK, {"l", kOfCachedKeys, "full zero min hadamard prerotary", kCached, "hadamard prerotary"}},
-    {Site::kCacheV, {"l", kOfCachedValues, "full zero min hadamard", kCached, "hadamard"}}};
-static_assert(std::ranges::equal(kClasses, kSites, {}, &std::pair<Site, SiteClass>::first, &SiteInfo::site));
+constexpr SiteClass kVocabularyWeight{"", kOfWeight, "full zero min hadamard mse", kWeights};
+constexpr SiteClass kChosenHidden{"lh", kOfHidden, "hadamard static p mse", kSigned};
+constexpr SiteClass kQueries{"lhm", kOfHead, "smooth hadamard static p mse", kSigned};
+constexpr SiteClass kKeys{"lhm", kOfKeysAndValues,
+                          "full zero min mean smooth hadamard sketch keep outliers static p mse prerotary",
+                          kKeysAndValues};
+constexpr SiteClass kValues{
+    "lh", kOfKeysAndValues, "full zero min mean smooth hadamard keep outliers static p mse", kKeysAndValues, "", true};
+constexpr SiteClass kScores{"lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"};
+constexpr SiteClass kLateMaps{"lhm", kOfMaps, "keep unnormalized", kUnsigned};
+constexpr SiteClass kEarlyMaps{"lh", kOfMaps, "keep p mse", kEither};
+constexpr SiteClass kHeadOutputs{"lh", kOfHead, "static p mse", kSigned};
+constexpr SiteClass kCachedKeys{"l", kOfCachedKeys, "full zero min hadamard prerotary", kCached, "hadamard prerotary"};
+constexpr SiteClass kCachedValues{"l", kOfCachedValues, "full zero min hadamard", kCached, "hadamard"};
+
+constexpr SiteClass kClasses[] = {
+#define TARE_CLASS(site, name, site_class, ...) site_class,
+    TARE_SITES(TARE_CLASS)
+#undef TARE_CLASS
+};
 
 }  // namespace
 
-const SiteClass& ClassOf(Site site) { return kClasses[static_cast<size_t>(site)].second; }
+const SiteClass& ClassOf(Site site) { return kClasses[static_cast<size_t>(site)]; }
 
 }  // namespace tare

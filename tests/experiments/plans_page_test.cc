@@ -58,7 +58,7 @@ bool CanBeExecuted(const std::string& text) {
       .family = "page", .layers = 2, .maps = 2, .tied_head = false, .decodes = true, .heads = {}, .weights = {}};
   for (const SiteInfo& info : kSites) {
     if (ClassOf(info.site).dimensions.contains('h')) model.heads[info.site] = {1, 2};
-    if (IsOfMamba(info.site) || IsOfMemoryUnit(info.site)) model.layers_of[info.site] = {0, 1};
+    if (IsOfScan(info.site)) model.layers_of[info.site] = {0, 1};
   }
   model.experts = text.contains("experts.") ? 2 : 0;
   const StaticSource statics = [](const Rule&, const SiteKey&) { return std::vector<float>{1.0f}; };

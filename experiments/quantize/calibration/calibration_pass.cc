@@ -159,7 +159,7 @@ std::map<Site, CaughtInputs> CalibrationPass::Catch(const Part& part, int layer,
   auto linear = LinearOf(FamilyOf(model_.config()), model_.config(), layer);
   std::optional<Site> last;
   for (const Site site : kCalibratedInputs) {
-    const auto place = std::ranges::find(linear, site, InputOf);
+    const auto place = std::ranges::find(linear, site, [](const LinearPlace& one) { return InputOf(one); });
     if (place == linear.end()) continue;
     if (place->input == part.reached) TARE_CHECK(seen_as.empty());  // what is before it is gone
     if (!std::ranges::contains(sites, site)) continue;

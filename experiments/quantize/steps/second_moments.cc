@@ -115,7 +115,7 @@ Step ReadQuantEase(std::string_view) {
   };
   const auto check_rule = [](const Rule& rule) {
     if (Info(rule.format).together > 1)
-      RefuseRule(rule, Info(rule.format).name, "a code for each weight, as quantease improves them", "gptq without it");
+      RefuseRule(rule, Name(rule.format), "a code for each weight, as quantease improves them", "gptq without it");
   };
   return {.text = "quantease", .on_input = on_input, .check_rule = check_rule};
 }

@@ -30,7 +30,7 @@ std::string WithStepsAndSeed(const std::string& name, StepsAndSeed options, int 
 
 void RequireIntegers(const Rule& rule) {
   if (!IsInteger(rule.format))
-    RefuseRule(rule, Info(rule.format).name, "integer codes, as learned rounding has them", "int4, or gptq for this");
+    RefuseRule(rule, Name(rule.format), "integer codes, as learned rounding has them", "int4, or gptq for this");
 }
 
 }  // namespace tare

@@ -9,6 +9,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/plan/site_class.h"
 
 namespace tare {
 namespace {
@@ -47,80 +48,57 @@ bool Quantizes(const Plan& plan, const SiteKey& key) {
   return rule != nullptr && !rule->Exempts();
 }
 
-std::string RangeText(char letter, const std::optional<int>& only, const IndexRanges& otherwise) {
-  if (only) return Formatted("{}{}", letter, *only);
-  std::string text;
-  for (const auto& [first, last] : otherwise)
-    text += Formatted("{}{}{}-{}", text.empty() ? "" : ",", letter, first, last);
-  return text;
-}
-
-std::string Bracketed(std::initializer_list<std::string> items) {
-  std::string text;
-  for (const std::string& item : items) text += (text.empty() || item.empty() ? "" : ",") + item;
-  return text.empty() ? "" : "[" + text + "]";
-}
-
-// The part's own layer, head and map, and its rule's experts; the others if it has none.
-std::string SelectorText(const Common& part, const Selector& others) {
-  return Bracketed({RangeText('l', part.layer, others.layers), RangeText('h', part.head, others.heads),
-                    RangeText('m', part.map, others.maps), RangeText('e', {}, others.experts)});
+// Narrows a rule to the part's own site, layer, head and map, as far as a rule of this name can.
+Rule Narrowed(Rule rule, const Common& part) {
+  if (part.site) rule.name = Name(*part.site), rule.sites = {*part.site};
+  const auto narrow = [&](char letter, const std::optional<int>& index, IndexRanges& ranges) {
+    if (index && ClassOf(rule.sites.front()).dimensions.contains(letter)) ranges = {{*index, *index}};
+  };
+  narrow('l', part.layer, rule.selector.layers);
+  narrow('h', part.head, rule.selector.heads);
+  narrow('m', part.map, rule.selector.maps);
+  return rule;
 }
 
 std::string NameOf(const Common& part, const Grain& grain) {
-  const std::string site = part.site ? std::string(Name(*part.site)) : "",
-                    text = site + Bracketed({RangeText('l', part.layer, {}), RangeText('h', part.head, {}),
-                                             RangeText('g', part.group, {}), RangeText('m', part.map, {})});
-  if (!text.empty()) return text;
+  const std::pair<char, std::optional<int>> keys[] = {
+      {'l', part.layer}, {'h', part.head}, {'g', part.group}, {'m', part.map}};
+  std::string items;
+  for (const auto& [letter, index] : keys) {
+    if (index) items += Formatted("{}{}{}", items.empty() ? "" : ",", letter, *index);
+  }
+  const std::string site = part.site ? std::string(Name(*part.site)) : "";
+  if (part.site || !items.empty()) return items.empty() ? site : Formatted("{}[{}]", site, items);
   return grain.layer ? "outside layers" : grain.head || grain.head_group ? "without heads" : "of both maps";
 }
 
 // The heads of the places that `wanted` names.
 template <typename Wanted>
 IndexRanges HeadsAt(const std::vector<SiteKey>& places, const Wanted& wanted) {
-  std::set<int> heads;
+  IndexRanges heads;
   for (const SiteKey& key : places) {
-    if (key.head && wanted(key)) heads.insert(*key.head);
+    if (key.head && wanted(key)) heads.push_back({*key.head, *key.head});
   }
-  IndexRanges ranges;
-  for (const int head : heads) {
-    if (!ranges.empty() && ranges.back().last == head - 1)
-      ranges.back().last = head;
-    else
-      ranges.push_back({head, head});
-  }
-  return ranges;
-}
-
-// The names in the part's rules: its site, or the plan's sites and groups.
-std::string NameIn(const Rule& rule, const Common& part) {
-  return part.site ? std::string(Name(*part.site)) : rule.name;
-}
-
-// Rules that match some place of the part.
-std::vector<const Rule*> RulesOf(const Plan& plan, const std::vector<SiteKey>& places) {
-  std::vector<const Rule*> rules;
-  for (const Rule& rule : plan.rules()) {
-    if (std::ranges::any_of(places, [&](const SiteKey& key) { return rule.Matches(key); })) rules.push_back(&rule);
-  }
-  return rules;
+  return heads;
 }
 
 PlanPart PartOf(const Plan& plan, const Common& common, const Grain& grain, const std::vector<SiteKey>& places) {
-  std::string alone, without = plan.canonical();
+  PlanPart part{.name = NameOf(common, grain), .alone = {}, .without = plan};
   std::set<std::string> exempt;
-  for (const Rule* rule : RulesOf(plan, places)) {
-    const std::string name = NameIn(*rule, common);
-    Selector kept = rule->selector, taken_out;
+  const Plan matching = plan.Select([&](const Rule& rule) {
+    return std::ranges::any_of(places, [&](const SiteKey& key) { return rule.Matches(key); });
+  });
+  for (const Rule& rule : matching.rules()) {
+    Rule kept = Narrowed(rule, common), taken_out = Narrowed({.name = rule.name, .sites = rule.sites}, common);
     if (common.group) {
-      kept.heads = HeadsAt(places, [&](const SiteKey& key) { return rule->Matches(key); });
-      taken_out.heads =
-          HeadsAt(places, [&](const SiteKey& key) { return std::ranges::contains(rule->sites, key.site); });
+      kept.selector.heads = HeadsAt(places, [&](const SiteKey& key) { return rule.Matches(key); });
+      taken_out.selector.heads =
+          HeadsAt(places, [&](const SiteKey& key) { return std::ranges::contains(rule.sites, key.site); });
     }
-    alone += (alone.empty() ? "" : ",") + name + SelectorText(common, kept) + rule->text.substr(rule->text.find('='));
-    if (exempt.insert(name).second) without += Formatted(",{}{}=f32", name, SelectorText(common, taken_out));
+    part.alone.Append(std::move(kept));
+    if (exempt.insert(taken_out.name).second) part.without.Append(std::move(taken_out));
   }
-  return {NameOf(common, grain), Plan::Parse(alone), Plan::Parse(without)};
+  return part;
 }
 
 // A model may have keys used by one map beside keys used by both, and no selector names only the latter.

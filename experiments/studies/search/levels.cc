@@ -71,10 +71,9 @@ std::string GroupText(const Sites& sites, const std::string& group) {
   return best;
 }
 
-PartLevel LevelOf(const PartPlace& place, const std::string& rule, int bits, double operands) {
-  const std::string layer = place.second ? Formatted("[l{}]", *place.second) : "",
-                    text = Formatted("{}{}={}", Name(place.first), layer, rule);
-  return {rule, bits, bits == kUnquantizedBits ? kUnquantized : Plan::Parse(text).canonical(), {bits * operands, 0}};
+PartLevel LevelOf(const Rule& rule, double operands) {
+  const int bits = CodeBits(rule);
+  return {LevelText(rule), bits, bits == kUnquantizedBits ? Plan() : Plan().Append(rule), {bits * operands, 0}};
 }
 
 void RequireWholeSites(const Plan& plan) {
@@ -124,11 +123,10 @@ std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelC
       SearchPart& part = parts[place];
       if (part.levels.empty()) {
         part = {cut.name, place.first, place.second, OperandsPerToken(place.first, place.second, config, window), {}};
-        part.levels.push_back(LevelOf(place, kUnquantized, kUnquantizedBits, part.operands));
+        part.levels.push_back({kUnquantized, kUnquantizedBits, {}, {kUnquantizedBits * part.operands, 0}});
       }
-      const std::string text = rule.text.substr(rule.text.find('=') + 1);
-      if (!std::ranges::contains(part.levels, text, &PartLevel::rule))
-        part.levels.push_back(LevelOf(place, text, CodeBits(rule), part.operands));
+      if (!std::ranges::contains(part.levels, LevelText(rule), &PartLevel::rule))
+        part.levels.push_back(LevelOf(rule, part.operands));
     }
   }
   if (parts.empty()) Fail("got no plan that quantizes, expected one or more; try --plan int8 --plan int4");
@@ -141,7 +139,7 @@ std::vector<std::string> SensitivityPlans(const std::vector<SearchPart>& parts) 
   std::vector<std::string> plans{kUnquantized};
   for (const SearchPart& part : parts) {
     for (const PartLevel& level : part.levels) {
-      if (level.plan != kUnquantized) plans.push_back(level.plan);
+      if (!level.plan.empty()) plans.push_back(level.plan.canonical());
     }
   }
   return plans;
@@ -165,7 +163,7 @@ void SetLosses(const std::vector<SweepCell>& cells, std::vector<SearchPart>& par
   std::map<std::string, double> losses;
   for (const SweepCell& cell : cells) losses[cell.Plan()] = cell.figures.list.front().value;
   for (SearchPart& part : parts) {
-    for (PartLevel& level : part.levels) level.of.loss = losses.at(level.plan);
+    for (PartLevel& level : part.levels) level.of.loss = losses.at(level.plan.canonical());
   }
 }
 

@@ -12,7 +12,7 @@
 #include "experiments/model/config.h"
 #include "experiments/studies/search/frontier.h"
 #include "experiments/studies/sweep/sweep.h"
-#include "quant/plan/site.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 
@@ -31,8 +31,8 @@ std::string ShortRules(const std::map<Site, std::vector<std::string>>& sites);
 struct PartLevel {
   std::string rule;  // the right side of its rule: "int4/token"
   int bits = 0;
-  std::string plan;  // this level alone, everything else exact
-  LevelCost of;      // bits x operands; the loss is set after it has run
+  Plan plan;     // this level alone, everything else exact
+  LevelCost of;  // bits x operands; the loss is set after it has run
 };
 
 struct SearchPart {

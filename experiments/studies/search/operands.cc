@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "experiments/model/family.h"
-#include "experiments/plan/rule_checks.h"
 
 namespace tare {
 namespace {
@@ -54,9 +53,7 @@ int64_t Values(Site site, const ModelConfig& c) {
 
 double OperandsPerToken(Site site, std::optional<int> layer, const ModelConfig& config, int64_t window) {
   if (IsWeight(site)) return Product(site, config);
-  for (const SiteInfo& info : kSites) {
-    if (IsWeight(info.site) && InputOf(info.site) == site) return Product(info.site, config);
-  }
+  if (const std::optional<Site> weight = WeightOf(site)) return Product(*weight, config);
   const double keys = KeysSeen(layer, config, window), maps = Maps(config);
   const auto output = static_cast<double>(AttendedWidth(config));
   switch (site) {

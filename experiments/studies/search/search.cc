@@ -44,7 +44,7 @@ void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& part
   double least = 0, unquantized = 0;
   for (const SearchPart& part : parts) {
     least += std::ranges::min(part.levels, {}, [](const PartLevel& level) { return level.of.cost; }).of.cost;
-    for (const PartLevel& level : part.levels) unquantized += level.plan == kUnquantized ? level.of.cost : 0;
+    for (const PartLevel& level : part.levels) unquantized += level.plan.empty() ? level.of.cost : 0;
   }
   const double weights = budget.stored.weights, enough = std::ceil(least / weights * 1000) / 1000;
   const auto options = [&](double bits) {

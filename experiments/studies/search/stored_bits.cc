@@ -39,8 +39,8 @@ std::map<PartPlace, std::vector<MatrixInFile>> MatricesOf(const Checkpoint& file
 }
 
 double BitsOf(const MatrixInFile& matrix, const PartLevel& level) {
-  if (level.plan == kUnquantized) return matrix.bits;
-  const Rule rule = Plan::Parse(level.plan).rules().back();
+  if (level.plan.empty()) return matrix.bits;
+  const Rule& rule = level.plan.rules().back();
   const int block = Info(rule.format).block;
   const QuantizedMatrix coded{.format = rule.format,
                               .out = matrix.out,

@@ -91,19 +91,13 @@ bool NeedsNoTest(const RunsOfPair& runs, const std::vector<double>& signs) {
   return added != subtracted;
 }
 
-// Whether the cell has 16 bits and nothing else that changes the model (as f32+sink does).
-bool IsExact(const SweepCell& cell) {
-  const Plan plan = Plan::Parse(cell.Plan());
-  return std::ranges::all_of(plan.rules(), &Rule::Exempts);
-}
-
 // The cell of 16 bits that a cell's change starts from, of the same model or of the source of all; null for such a cell
 // itself, and if there is none.
 const SweepCell* BaselineOf(const std::vector<SweepCell>& cells, const SweepCell& cell) {
   const std::string model = cell.Source().empty() ? cell.model : cell.Source();
-  if (IsExact(cell) && cell.model == model) return nullptr;
+  if (cell.row.exact && cell.model == model) return nullptr;
   const auto found = std::ranges::find_if(cells, [&](const SweepCell& c) {
-    return IsExact(c) && c.model == model && c.task == cell.task && !c.Executed();
+    return c.row.exact && c.model == model && c.task == cell.task && !c.Executed();
   });
   return found == cells.end() ? nullptr : &*found;
 }

@@ -327,7 +327,7 @@ std::vector<std::vector<Plan>> PlansFor(const SweepOptions& options) {
     }
   }
   std::vector<std::vector<Plan>> plans(options.models.size(), PlansOf(question));
-  if (!options.source.empty()) plans.front() = {Plan::Parse("f32")};
+  if (!options.source.empty()) plans.front() = {Plan()};
   return plans;
 }
 

@@ -192,10 +192,11 @@ std::vector<Plan> PlansOf(const SweepQuestion& question) {
 PlanRow RowOf(const Plan& plan) {
   PlanRow row;
   row.looks_ahead = SpansRows(plan);
+  row.exact = std::ranges::all_of(plan.rules(), &Rule::Exempts);
   std::set<std::string> sites, formats, granularities;
   for (const Rule& rule : plan.rules()) {
     if (rule.format == Format::kF32) continue;
-    Append(row.site, rule.text.substr(0, rule.text.find('=')), sites);
+    Append(row.site, PlaceText(rule), sites);
     Append(row.format, Name(rule.format), formats);
     Append(row.granularity, (HasCodes(rule.format) ? Name(rule.granularity) : "") + TextOf(rule.options),
            granularities);

@@ -36,6 +36,7 @@ struct PlanRow {
   std::string site, format, granularity;
   int bits = 16;
   bool looks_ahead = false;
+  bool exact = true;  // 16 bits, and nothing else that changes the model, as f32+sink does
 };
 PlanRow RowOf(const Plan& plan);
 

@@ -17,11 +17,21 @@ TEST(PlanText, FormatsAreAsARuleHasThem) {
 
 TEST(PlanText, ARuleThatWasChangedHasTheTextOfWhatItIs) {
   Rule rule = Plan::Parse("k[l0-3,h1]=normal3/channel+mean+outliers1+prerotary").rules()[0];
-  EXPECT_EQ(TextOf(rule), rule.text);
-  rule.selector.layers = {{2, 2}};
+  EXPECT_EQ(PlaceText(rule) + "=" + LevelText(rule), rule.text);
+  rule.selector.layers = {{2, 2}, {4, 6}, {3, 3}, {2, 2}, {0, 0}};
   rule.options.keep = 4;
-  EXPECT_EQ(TextOf(rule), "k[l2,h1]=normal3/channel+mean+keep4+outliers1+prerotary");
-  EXPECT_EQ(Plan::Parse(TextOf(rule)).rules()[0].options, rule.options);
+  const Plan plan = Plan().Append(rule);
+  EXPECT_EQ(plan.canonical(), "k[l0,l2-6,h1]=normal3/channel+mean+keep4+outliers1+prerotary");
+  EXPECT_EQ(Plan::Parse(plan.canonical()).rules()[0].options, rule.options);
+}
+
+TEST(PlanText, PlansAreMadeOfOthersRules) {
+  const Plan plan = Plan::Parse("q=int8/token,weights=int4/channel,q[l1]=f32");
+  const Plan of_q = plan.Select([](const Rule& rule) { return rule.name == "q"; });
+  EXPECT_EQ(of_q.canonical(), "q=int8/token,q[l1]=f32");
+  EXPECT_EQ(Plan().Append(of_q).Append(RuleFor(Site::kQ)).canonical(), "q=int8/token,q[l1]=f32,q=f32");
+  EXPECT_EQ(Plan(plan).Append(of_q).hash(), Plan::Parse(plan.canonical() + "," + of_q.canonical()).hash());
+  EXPECT_EQ(Plan().canonical(), "f32");
 }
 
 }  // namespace

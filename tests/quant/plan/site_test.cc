@@ -48,6 +48,22 @@ TEST(Site, GroupsAreTheProjections) {
                                    "experts.down.in"));
 }
 
+// Every column of a row: what reads the table needs no other list of sites.
+TEST(Site, EveryWeightHasAnInputOfItsOwnInTheSamePart) {
+  std::set<Site> inputs;
+  for (const SiteInfo& info : kSites) {
+    EXPECT_EQ(IsWeight(info.site), info.name.ends_with(".w")) << info.name;
+    if (!IsWeight(info.site)) continue;
+    const Site input = InputOf(info.site);
+    EXPECT_TRUE(inputs.insert(input).second) << info.name;
+    EXPECT_EQ(WeightOf(input), info.site) << info.name;
+    EXPECT_EQ(Info(input).of, info.of) << info.name;
+    EXPECT_EQ(Name(input), std::string(info.name.substr(0, info.name.size() - 2)) + ".in");
+  }
+  for (const SiteInfo& info : kSites)
+    EXPECT_EQ(WeightOf(info.site).has_value(), info.name.ends_with(".in") && info.site != Site::kScanIn) << info.name;
+}
+
 TEST(Site, OtherNamesAreUnknown) {
   for (const char* name : {"", "weight", "logits", "Q", "q ", "q_proj", "q_proj.out", "embed.w"}) {
     EXPECT_FALSE(ParseSite(name)) << name;

@@ -99,7 +99,7 @@ TEST(SearchLevels, OfCaches) {
   EXPECT_EQ(parts[0].name, "cache_k[l0]");
   EXPECT_THAT(RulesOf(parts[0]), ElementsAre("f32", "int8/token", "int4/channel"));
   EXPECT_THAT(RulesOf(parts[3]), ElementsAre("f32", "int8/token", "bf16"));
-  EXPECT_EQ(parts[0].levels[2].plan, "cache_k[l0]=int4/channel");
+  EXPECT_EQ(parts[0].levels[2].plan.canonical(), "cache_k[l0]=int4/channel");
   EXPECT_EQ(PlanAt(parts, {2, 0, 0, 1, 1, 1}, Config()), "cache_k[l0]=int4/channel,cache_v=int8/token");
 }
 
@@ -110,7 +110,7 @@ TEST(SearchLevels, OfEachSiteAndLayer) {
   EXPECT_EQ(parts[0].name, "q[l0]");
   EXPECT_THAT(RulesOf(parts[0]), ElementsAre("f32", "int8/token", "int6/token"));
   EXPECT_THAT(RulesOf(parts[1]), ElementsAre("f32", "int8/token", "int4/token"));
-  EXPECT_EQ(parts[1].levels[2].plan, "q[l1]=int4/token");
+  EXPECT_EQ(parts[1].levels[2].plan.canonical(), "q[l1]=int4/token");
   EXPECT_EQ(parts[1].levels[2].of.cost, 4 * OperandsPerToken(Site::kQ, 1, Config(), 16));
   EXPECT_EQ(parts[1].levels[0].of.cost, 16 * parts[1].operands);
   EXPECT_EQ(parts.back().name, "lm_head.w");

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// First traits of a rule, each a line; then the table; then the words that its marks stand for.
+#include "experiments/plan/refusals.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/resolved_plan.h"
+#include "kernels/attention/row_block.h"
+#include "kernels/cache/page_layout.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+using Trait = Refusal::Trait;
+
+template <auto option>
+constexpr Trait Has = [](const Rule& rule, const ModelSites&) { return static_cast<bool>(rule.options.*option); };
+template <Kind... kinds>
+constexpr Trait Per = [](const Rule& rule, const ModelSites&) { return ((rule.granularity.kind == kinds) || ...); };
+template <Site... sites>
+constexpr Trait Of = [](const Rule& rule, const ModelSites&) { return ((rule.sites.front() == sites) || ...); };
+template <Statistic statistic>
+constexpr Trait ScaledBy = [](const Rule& rule, const ModelSites&) { return Info(rule.format).statistic == statistic; };
+template <CodeRange range>
+constexpr Trait Covers = [](const Rule& rule, const ModelSites&) { return Info(rule.format).range == range; };
+template <Trait trait>
+constexpr Trait Not = [](const Rule& rule, const ModelSites& model) { return !trait(rule, model); };
+
+// Options.
+constexpr Trait kSmooth = Has<&RuleOptions::smooth>, kSketch = Has<&RuleOptions::sketch>,
+                kSink = Has<&RuleOptions::sink>, kKeep = Has<&RuleOptions::keep>,
+                kOutliers = Has<&RuleOptions::outliers>, kStatic = Has<&RuleOptions::static_scale>,
+                kMse = Has<&RuleOptions::mse>, kPrerotary = Has<&RuleOptions::prerotary>,
+                kUnnormalized = Has<&RuleOptions::unnormalized>;
+
+bool HasOption(const Rule& rule, const ModelSites&) { return rule.options != RuleOptions{}; }
+bool Clips(const Rule& rule, const ModelSites&) { return rule.options.percentile || rule.options.mse; }
+bool ClipsOrIsStatic(const Rule& rule, const ModelSites&) { return rule.options.HasClip(); }
+bool IsStaticOrHasPercentile(const Rule& rule, const ModelSites&) {
+  return rule.options.static_scale || rule.options.percentile;
+}
+
+// What changes values before they are rounded.
+RuleOptions Changes(const RuleOptions& o) {
+  return {.hadamard = o.hadamard, .max_shift = o.max_shift, .keep = o.keep, .prerotary = o.prerotary};
+}
+bool ChangesValues(const Rule& rule, const ModelSites&) { return Changes(rule.options) != RuleOptions{}; }
+
+// The kernels carry out +smooth and +hadamard of q, k and v around the products.
+bool HasOptionOfScales(const Rule& rule, const ModelSites&) {
+  return rule.options != RuleOptions{.smooth = rule.options.smooth, .hadamard = rule.options.hadamard};
+}
+
+// One dynamic scale per token, or one static scale, fits the kernels.
+bool IsNoInputOfKernels(const Rule& rule, const ModelSites&) {
+  if (rule.options.static_scale) return rule.granularity.kind != Kind::kTensor;
+  return rule.granularity.kind != Kind::kToken || rule.options != RuleOptions{.hadamard = rule.options.hadamard};
+}
+
+// Scales.
+constexpr Trait kWhole = Per<Kind::kTensor, Kind::kHead>, kByChannel = Per<Kind::kChannel>,
+                kOverTokens = Per<Kind::kChannel, Kind::kBlockChannel>;
+
+bool HasScaleOfTensor(const Rule& rule, const ModelSites&) { return HasTensorScale(rule); }
+bool HasScaleOfAll(const Rule& rule, const ModelSites& model) { return kWhole(rule, model) || HasTensorScale(rule); }
+bool IsSurveyed(const Rule& rule, const ModelSites&) { return NeedsSurvey(rule); }
+bool HasOtherBlocks(const Rule& rule, const ModelSites&) {
+  return rule.granularity.n < kTile || rule.granularity.n > kLargestBlock || rule.granularity.n % kTile != 0;
+}
+bool HasKeyScaleOfNoPage(const Rule& rule, const ModelSites&) {
+  return rule.sites.front() == Site::kCacheK && HasCodes(rule.format) && !MayShareKeyScale(rule.granularity);
+}
+bool HasValueScaleOfNoPage(const Rule& rule, const ModelSites&) {
+  return rule.sites.front() == Site::kCacheV && HasCodes(rule.format) && !MayShareValueScale(rule.granularity);
+}
+
+// Formats.
+constexpr Trait kByMean = ScaledBy<Statistic::kMean>, kByRootMeanSquare = ScaledBy<Statistic::kRootMeanSquare>;
+
+bool Rounds(const Rule& rule, const ModelSites&) { return rule.format != Format::kF32; }
+bool HasZero(const Rule& rule, const ModelSites&) { return HasZeroPoint(rule); }
+bool HasEnds(const Rule& rule, const ModelSites&) { return HasOffset(rule.format); }
+bool HasNoIntegers(const Rule& rule, const ModelSites&) { return !IsInteger(rule.format); }
+bool HasOtherCodes(const Rule& rule, const ModelSites&) {
+  return !std::ranges::contains(std::array{Format::kInt8, Format::kInt6, Format::kInt4}, rule.format);
+}
+
+// Sites and models.
+constexpr Trait kOfQk = Of<Site::kQ, Site::kK>, kOfQkv = Of<Site::kQ, Site::kK, Site::kV>,
+                kOfMaps = Of<Site::kProbs, Site::kDifference>, kOfCaches = Of<Site::kCacheK, Site::kCacheV>;
+
+bool IsOfValues(const Rule& rule, const ModelSites&) { return !IsWeight(rule.sites.front()); }
+bool IsOfSomeChosenExperts(const Rule& rule, const ModelSites&) {
+  return rule.sites.front() == Site::kExpertsDownIn && !rule.selector.heads.empty();
+}
+bool HasNoKernel(const Rule& rule, const ModelSites&) { return !std::ranges::all_of(rule.sites, HasKernel); }
+bool HasLearnedSinks(const Rule&, const ModelSites& model) { return model.sinks; }
+bool HasNoRotary(const Rule&, const ModelSites& model) { return !model.no_prerotary.empty(); }
+bool HasTiedHead(const Rule&, const ModelSites& model) { return model.tied_head; }
+
+constexpr const char* kPart = "one per token, channel, group<N> or block<N>.channel";
+
+constexpr Refusal Row(Use use, std::array<Trait, 4> traits, std::string_view got, std::string_view expected,
+                      std::string_view attempt) {
+  return {use, traits, got, expected, attempt};
+}
+
+constexpr Refusal kRefusals[] = {
+    Row(Use::kAny, {kPrerotary, Not<kOfCaches>, HasNoRotary}, "+prerotary", "none for {why}", "it without +prerotary"),
+    Row(Use::kAny, {kSink, HasLearnedSinks}, "+sink", "none, as heads of this {family} model have learned sinks",
+        "it without +sink"),
+    Row(Use::kAny, {HasKeyScaleOfNoPage}, "{scale}", kKeyGranularities, "block32.channel"),
+    Row(Use::kAny, {HasValueScaleOfNoPage}, "{scale}", kValueGranularities, "group32"),
+    Row(Use::kAny, {kByMean, Clips}, "a clip with the mean magnitude", "no options", "it without them"),
+    // Scales of normal4 to normal1, and of lists about a mean, are no largest magnitudes, and zeros change them.
+    Row(Use::kAny, {kByRootMeanSquare, IsOfValues, ClipsOrIsStatic}, "{format} with a clip",
+        "the root of the mean square of the values at hand", "it without"),
+    Row(Use::kAny, {kByRootMeanSquare, IsOfValues, kWhole}, "{format} with {scale}", kPart, "token+hadamard"),
+    Row(Use::kAny, {kByRootMeanSquare, IsOfValues, kOverTokens, kKeep}, "{format} with +keep and {scale}",
+        "scales of tokens, as kept tokens count as zeros", "it without +keep, or token+keep4"),
+    Row(Use::kAny, {kOutliers, kStatic}, "+outliers with +static",
+        "scales of the values at hand: per token, channel, group<N> or block<N>.channel", "token+outliers1"),
+    Row(Use::kAny, {kOutliers, HasScaleOfAll}, "+outliers with a scale of the whole tensor or head",
+        "scales of the values at hand: per token, channel, group<N> or block<N>.channel", "token+outliers1"),
+    Row(Use::kAny, {kOutliers, kSketch}, "+outliers with +sketch, which would change the outliers", "one of the two",
+        "it without +sketch"),
+    Row(Use::kAny, {kPrerotary, kSmooth}, "+prerotary with +smooth, whose mean is of rotated keys", "one of the two",
+        "it without +smooth"),
+    Row(Use::kAny, {HasZero, Clips}, "a clip with a zero point", "no options, as both ends of a group have a code",
+        "int8, int6 or int4"),
+    // Scales of keys and values with an offset follow from both ends of the values at hand.
+    Row(Use::kAny, {HasEnds, IsOfValues, IsStaticOrHasPercentile}, "{format} with +static or +p",
+        "ends of the values themselves, or +mse", "it without this option"),
+    Row(Use::kAny, {HasEnds, IsOfValues, kWhole}, "{format} with {scale}", kPart, "token"),
+    Row(Use::kAny, {Covers<CodeRange::kMin>, IsOfValues, kOverTokens, kKeep},
+        "{format} with +keep, which would put a 0 into the range", "+zero", "it with +zero"),
+    Row(Use::kAny, {Covers<CodeRange::kFull>, IsOfValues, kStatic, kMse}, "+full with +static and +mse",
+        "one of the two, as statistics are of magnitudes", "it without +mse"),
+    Row(Use::kAny, {kSmooth, kWhole}, "+smooth with {scale}", kPart, "token+smooth"),
+    Row(Use::kAny, {kSmooth, HasScaleOfTensor}, "+smooth with a scale per tensor", "none", "mxfp4+smooth"),
+    Row(Use::kAny, {kStatic, ChangesValues}, "+static with {changes}",
+        "scales of what is rounded: statistics are of the values themselves", "it without +static"),
+    Row(Use::kAny, {kStatic, Not<kWhole>, Not<kByChannel>}, "+static with {scale}", "one per tensor, head or channel",
+        "tensor+static"),
+    Row(Use::kAny, {kStatic, kByChannel, Clips}, "a clip with static scales per channel", "their largest magnitudes",
+        "it without +p and +mse"),
+    Row(Use::kAny, {Of<Site::kScanState>, IsSurveyed}, "a dynamic scale of all tokens",
+        "one per token: later states follow from a token's rounded state", "token, or tensor+static"),
+    Row(Use::kAny, {Not<kStatic>, kWhole, Clips, IsOfValues}, "a clip with {scale}",
+        "+static with it, or a scale per row or token", "+static"),
+    Row(Use::kAny, {Per<Kind::kHeads>, Clips}, "a clip with one scale for a token's heads", "their largest magnitude",
+        "it without +p and +mse"),
+
+    Row(Use::kUnmeasured, {kStatic}, "+static without statistics", "a statistics file of this model",
+        "--stats FILE.h5"),
+    Row(Use::kStored, {Of<Site::kLmHeadW>, HasTiedHead}, "the embedding, which is this model's head",
+        "weights of its own", "the plan without the rule"),
+
+    Row(Use::kExecuted, {kSink}, "+sink", "no sink, which integer kernels do not support", kSimulate),
+    Row(Use::kExecuted, {kSmooth, HasLearnedSinks, Not<Of<Site::kQ>>}, "+smooth",
+        "none, as rows of heads with learned sinks do not sum to 1", kSimulate),
+    Row(Use::kExecuted, {Rounds, HasNoIntegers, IsOfValues, Not<kOfCaches>}, "{format}",
+        "integers, as integer kernels need", kSimulate),
+    Row(Use::kExecuted, {Rounds, IsOfSomeChosenExperts}, "some of a token's experts",
+        "all of them, as integer kernels take them", kSimulate),
+    Row(Use::kExecuted, {Rounds, HasNoKernel}, "a site without an integer kernel",
+        "weights, linear_in, lambda_proj.w, lambda_proj.in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or "
+        "difference",
+        kSimulate),
+    Row(Use::kInput, {IsNoInputOfKernels}, "{scale}{options}", "a dynamic scale per token, or a static one per tensor",
+        "linear_in=int8/token, or simulating it"),
+    Row(Use::kAttention, {kOfQk, Not<Per<Kind::kToken>>}, "{scale}", "one per token", kSimulate),
+    Row(Use::kAttention, {kOfQkv, HasOptionOfScales}, "{options}", "no option but +smooth and +hadamard", kSimulate),
+    Row(Use::kAttention, {kOfQkv, HasOtherCodes}, "{format}", "int8, int6 or int4", kSimulate),
+    Row(Use::kAttention, {kOfMaps, Not<Per<Kind::kBlock>>}, "{scale}", "one per block<N>", kSimulate),
+    Row(Use::kAttention, {Of<Site::kAttnLogits>, Not<Per<Kind::kRow>>}, "{scale}", "one per row", kSimulate),
+    Row(Use::kAttention, {kUnnormalized}, "+unnormalized", "maps divided by the sum of their codes", kSimulate),
+    Row(Use::kAttention, {Not<kOfQkv>, HasOption}, "{options}", "no options", kSimulate),
+    Row(Use::kAttention, {kOfMaps, HasOtherBlocks}, "blocks of {n} keys", "64 to 1024, in steps of 64", "block64"),
+    Row(Use::kInParts, {kSmooth}, "+smooth", "none over a cache, as a prompt comes in parts", "it without +smooth"),
+    Row(Use::kInParts, {Of<Site::kV>, kByChannel}, "{scale}",
+        "one per block<N>.channel over a cache, as a prompt comes in parts", "block64.channel"),
+};
+
+using Word = std::string (*)(const Rule& rule, const ModelSites& model);
+constexpr std::pair<std::string_view, Word> kWords[] = {
+    {"{scale}", [](const Rule& rule, const ModelSites&) { return ScaleText(rule); }},
+    {"{format}", [](const Rule& rule, const ModelSites&) { return Name(rule.format); }},
+    {"{options}", [](const Rule& rule, const ModelSites&) { return TextOf(rule.options); }},
+    {"{changes}", [](const Rule& rule, const ModelSites&) { return TextOf(Changes(rule.options)); }},
+    {"{n}", [](const Rule& rule, const ModelSites&) { return Formatted("{}", rule.granularity.n); }},
+    {"{family}", [](const Rule&, const ModelSites& model) { return model.family; }},
+    {"{why}", [](const Rule&, const ModelSites& model) { return model.no_prerotary; }},
+};
+
+std::string WithWords(std::string_view text, const Rule& rule, const ModelSites& model) {
+  std::string filled(text);
+  for (const auto& [mark, word] : kWords) {
+    if (const size_t at = filled.find(mark); at != filled.npos) filled.replace(at, mark.size(), word(rule, model));
+  }
+  return filled;
+}
+
+}  // namespace
+
+bool Refusal::Refuses(const Rule& rule, const ModelSites& model) const {
+  return std::ranges::all_of(traits, [&](Trait trait) { return trait == nullptr || trait(rule, model); });
+}
+
+std::span<const Refusal> Refusals() { return kRefusals; }
+
+const Refusal* RefusalOf(const Rule& rule, Use use, const ModelSites& model) {
+  const auto* const found =
+      std::ranges::find_if(kRefusals, [&](const Refusal& row) { return row.use == use && row.Refuses(rule, model); });
+  return found == std::end(kRefusals) ? nullptr : found;
+}
+
+void CheckUse(const Rule& rule, Use use, const ModelSites& model) {
+  if (const Refusal* const row = RefusalOf(rule, use, model))
+    RefuseRule(rule, WithWords(row->got, rule, model), WithWords(row->expected, rule, model), row->attempt);
+}
+
+void RefuseRule(const Rule& rule, std::string_view got, std::string_view expected, std::string_view attempt) {
+  FailUsage("plan rule '{}': got {}, expected {}; try {}", rule.text, got, expected, attempt);
+}
+
+std::string ScaleText(const Rule& rule) { return "a scale per " + Name(rule.granularity); }
+
+}  // namespace tare

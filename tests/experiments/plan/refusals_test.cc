@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of refusals against all sites, scales, formats and options; resolved_plan_test.cc and others have messages.
+#include "experiments/plan/refusals.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/plan/site_class.h"
+#include "tests/support/call.h"
+
+namespace tare {
+namespace {
+
+// Empty where the grammar refuses it.
+std::optional<Rule> RuleIn(const std::string& text) {
+  try {
+    return Plan::Parse(text).rules().front();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<std::string> OptionsOf(const SiteClass& site_class) {
+  std::vector<std::string> options;
+  std::istringstream words{std::string(site_class.options)};
+  for (std::string word; words >> word;)
+    options.push_back("+" + (word == "keep"       ? "keep4"
+                             : word == "p"        ? "p99.9"
+                             : word == "outliers" ? "outliers1"
+                                                  : word));
+  return options;
+}
+
+// Rules without options: each site in each of its formats, in some formats with blocks, and per each granularity.
+std::vector<std::string> BaseRules(Site site) {
+  const SiteClass& site_class = ClassOf(site);
+  std::vector<std::string> rules{Formatted("{}=f32", Name(site))};
+  for (const Format format : {Format::kMxFp4, Format::kNvFp4, Format::kBf16}) {
+    if (site_class.Takes(format)) rules.push_back(Formatted("{}={}", Name(site), Name(format)));
+  }
+  for (const Format format : site_class.formats) {
+    if (!HasCodes(format)) continue;
+    for (const Granularity::Kind kind : site_class.granularities) {
+      const bool of_n = Spelling(kind).contains("<N>");
+      rules.push_back(Formatted("{}={}/{}", Name(site), Name(format), Name(Granularity{kind, of_n ? 16 : 0})));
+    }
+  }
+  return rules;
+}
+
+// A rule that the grammar takes and every row of the table must see in its turn: a row that none of them reaches has
+// traits that exclude each other, or stands behind another that refuses all it would.
+TEST(Refusals, EveryRowRefusesSomeRuleFirst) {
+  const ModelSites plain, special{.family = "toy", .tied_head = true, .sinks = true, .no_prerotary = "keys without"};
+  std::set<const Refusal*> reached;
+  const auto see = [&](const std::string& text) {
+    const std::optional<Rule> rule = RuleIn(text);
+    for (int use = 0; rule && use <= static_cast<int>(Use::kInParts); ++use) {
+      for (const ModelSites* const model : {&plain, &special})
+        reached.insert(RefusalOf(*rule, static_cast<Use>(use), *model));
+    }
+  };
+  see("experts.down.in[h0]=int8/token");
+  for (const SiteInfo& info : kSites) {
+    const std::vector<std::string> options = OptionsOf(ClassOf(info.site));
+    for (const std::string& rule : BaseRules(info.site)) {
+      see(rule);
+      for (size_t a = 0; a < options.size(); ++a) {
+        see(rule + options[a]);
+        for (size_t b = 0; b < a; ++b) {
+          see(rule + options[b] + options[a]);
+          for (size_t c = 0; c < b; ++c) see(rule + options[c] + options[b] + options[a]);
+        }
+      }
+    }
+  }
+  for (const Refusal& row : Refusals())
+    EXPECT_TRUE(reached.contains(&row)) << row.got << ", expected " << row.expected << ": nothing reaches this row";
+}
+
+// Of options that a site, scale and format has one at a time, those that exclude each other, and in what the grammar or
+// the table says so. All other pairs are accepted together.
+TEST(Refusals, PairsOfOptions) {
+  std::set<std::string> pairs;
+  for (const SiteInfo& info : kSites) {
+    const std::vector<std::string> options = OptionsOf(ClassOf(info.site));
+    for (const std::string& base : BaseRules(info.site)) {
+      const auto accepted = [&](const std::string& text) {
+        const std::optional<Rule> rule = RuleIn(base + text);
+        if (!rule || RefusalOf(*rule, Use::kAny) == nullptr) return rule.has_value();
+        EXPECT_THAT(Call([&] { CheckUse(*rule, Use::kAny); }),
+                    testing::ThrowsMessage<Error>(testing::AllOf(
+                        testing::StartsWith("plan rule '" + rule->text + "': got "), testing::HasSubstr(", expected "),
+                        testing::HasSubstr("; try "), testing::Not(testing::ContainsRegex("[{}]")))));
+        return false;
+      };
+      for (size_t b = 0; b < options.size(); ++b) {
+        for (size_t a = 0; a < b; ++a) {
+          if (accepted(options[a]) && accepted(options[b]) && !accepted(options[a] + options[b]))
+            pairs.insert(options[a] + options[b]);
+        }
+      }
+    }
+  }
+  EXPECT_THAT(pairs, testing::ElementsAre());
+}
+
+}  // namespace
+}  // namespace tare
