@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/studies/attribution/attribution_table.h"
 #include "quant/file/atomic_file.h"

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <memory>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/gguf_export.h"
 #include "experiments/quantize/layout.h"

@@ -3,7 +3,7 @@
 // of kinds; each ends with what guesses score on its items.
 #include <memory>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/tasks/made/arithmetic.h"
 #include "experiments/tasks/made/copies.h"
 #include "experiments/tasks/made/counted_words.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <memory>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/quantize/compressed_export.h"
 #include "experiments/quantize/compressed_scheme.h"
 #include "experiments/quantize/export.h"

@@ -9,7 +9,8 @@
 #include <set>
 #include <utility>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/plan/static_source.h"
@@ -20,8 +21,8 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/checkpoint.h"
 #include "quant/file/open_folder.h"
 #include "quant/file/strict_json.h"
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "quant/file/json_value.h"
 #include "quant/plan/plan.h"
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <set>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "experiments/model/weights.h"
 #include "experiments/quantize/scaled_input.h"
 #include "experiments/quantize/written_tensor.h"

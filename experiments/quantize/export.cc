@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/weights.h"
 #include "experiments/quantize/joined_rows.h"
@@ -18,8 +19,8 @@
 #include "quant/base/float16.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/checkpoint.h"
 #include "quant/file/open_folder.h"
 
 namespace tare {

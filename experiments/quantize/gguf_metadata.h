@@ -2,7 +2,7 @@
 // A model's configuration as keys of a GGUF file: the reverse of quant/interchange/gguf/architecture.h.
 #pragma once
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "quant/interchange/gguf/architecture_table.h"
 #include "quant/interchange/gguf/metadata_writer.h"
 

@@ -6,10 +6,10 @@
 #include <functional>
 #include <string>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/linear/projector.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 
 namespace tare {
 

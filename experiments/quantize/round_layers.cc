@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/quantize/calibrated_layers.h"
 #include "experiments/quantize/layer_matrices.h"

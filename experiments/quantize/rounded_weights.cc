@@ -4,7 +4,7 @@
 #include <optional>
 #include <tuple>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/rule_checks.h"

@@ -6,10 +6,10 @@
 #include <map>
 #include <string>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/quantize.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/plan/site.h"
 
 namespace tare {

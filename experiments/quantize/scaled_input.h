@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 
 namespace tare {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "quant/base/formatted.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 
 namespace tare {
 namespace {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/kept_streams.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/studies/sweep/cell_key.h"
@@ -16,7 +17,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/notice.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

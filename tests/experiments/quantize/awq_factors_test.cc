@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/algorithms/awq.h"
 #include "quant/base/error.h"

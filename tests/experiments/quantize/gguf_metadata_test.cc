@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/quantize/gguf_export.h"
 #include "tests/quant/file/temporary_folder.h"
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/file/transposed_matrix.h"
+#include "quant/checkpoint/matrix_parts.h"
 
 #include <algorithm>
 #include <atomic>

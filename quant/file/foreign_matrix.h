@@ -11,8 +11,8 @@
 #include <span>
 #include <string>
 
+#include "quant/format/integer_form.h"
 #include "quant/format/quantized_matrix.h"
-#include "quant/interchange/integer_form.h"
 
 namespace tare {
 

@@ -15,33 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/file/checkpoint_files.h"
-#include "quant/file/quantized_checkpoint.h"
-#include "quant/interchange/foreign_matrix.h"
+#include "quant/file/checkpoint_source.h"
 
 namespace tare {
-
-// What a Checkpoint reads from: one kind of folder or file. Every name is found in one of three ways.
-class CheckpointSource {
- public:
-  virtual ~CheckpointSource() = default;
-  virtual std::vector<std::string> names() const = 0;  // sorted
-  virtual const TensorView* Find(std::string_view name) const = 0;
-  virtual const QuantizedMatrix* FindQuantized(std::string_view) const { return nullptr; }
-  virtual const ForeignMatrix* FindForeign(std::string_view) const { return nullptr; }
-  virtual void Release(const std::string& name) const = 0;
-  virtual std::string ContentHash() const = 0;
-  virtual const QuantizedCheckpoint* quantized() const { return nullptr; }
-  virtual std::vector<std::string> notes() const { return {}; }
-};
-
-// A GGUF file, or all of a model's parts where one is given, and the small files that a folder would have. Defined in
-// quant/interchange/gguf, which knows the format.
-std::unique_ptr<const CheckpointSource> OpenGguf(const std::filesystem::path& path);
-std::optional<std::string> GgufText(const std::filesystem::path& path, const std::string& name);
-
-// A folder in Hugging Face layout. Defined in quant/interchange/folders, which knows what config.json says of codes.
-std::unique_ptr<const CheckpointSource> OpenFolderCheckpoint(const std::filesystem::path& folder);
 
 class Checkpoint {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 
 #include <algorithm>
 

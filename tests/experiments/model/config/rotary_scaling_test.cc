@@ -4,13 +4,13 @@
 // The error of a frequency in f32: its exponent is rounded by half a unit, which theta^e multiplies by ln(theta); the
 // power adds one unit; a division half a unit. So (ln(theta) + 3) u with u = 2^-24, and a division by the factor adds
 // one.
-#include "experiments/model/rotary_scaling.h"
+#include "experiments/model/config/rotary_scaling.h"
 
 #include <cmath>
 #include <numbers>
 #include <vector>
 
-#include "experiments/model/config_keys.h"
+#include "experiments/model/config/config_keys.h"
 #include "tests/support/call.h"
 #include "tests/support/family_config.h"
 

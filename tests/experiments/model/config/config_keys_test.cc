@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Typed reading of a JSON object: null counts as missing, and a message names place, key, found and expected value.
-#include "experiments/model/config_keys.h"
+#include "experiments/model/config/config_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/integer_form.h"
+#include "quant/format/integer_form.h"
 
 #include <array>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What other code reads from a family's record. toy_family_test.cc shows that one record and one source are a whole
 // family.
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

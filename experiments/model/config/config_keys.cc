@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/model/config_keys.h"
+#include "experiments/model/config/config_keys.h"
 
 #include <algorithm>
 #include <cmath>

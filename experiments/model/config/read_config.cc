@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/model/config.h"
+#include "experiments/model/config/read_config.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "experiments/model/config_keys.h"
-#include "experiments/model/family.h"
+#include "experiments/model/config/config_keys.h"
+#include "experiments/model/config/family.h"
 #include "quant/base/error.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/json.h"
 #include "quant/file/strict_json.h"
 
@@ -39,35 +39,21 @@ void CheckPositions(const ModelConfig& c, const std::string& where) {
   }
 }
 
+// "; try DIR/a or DIR/b", of the folders in it that have a configuration; at most four.
+std::string CheckpointsIn(const std::filesystem::path& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (std::filesystem::is_regular_file(entry.path() / "config.json", error)) found.push_back(entry.path().string());
+  }
+  std::ranges::sort(found);
+  std::string text;
+  for (const std::string& one : std::span(found).first(std::min<size_t>(found.size(), 4)))
+    text += (text.empty() ? "; try " : " or ") + one;
+  return text;
+}
+
 }  // namespace
-
-int ModelConfig::KeysLayer(int layer) const {
-  switch (Kind(layer)) {
-    case LayerKind::kAttention:
-      return layer;
-    case LayerKind::kSharedAttention:
-      for (int from = layer - 1; from >= 0; --from) {
-        if (Kind(from) == LayerKind::kAttention) return from;
-      }
-      TARE_CHECK(false);
-    default:
-      return -1;
-  }
-}
-
-std::string KindText(const ModelConfig& config, int layer) {
-  switch (config.Kind(layer)) {
-    case LayerKind::kAttention:
-      return config.Window(layer) > 0 ? "window" : "full";
-    case LayerKind::kSharedAttention:
-      return "shared";
-    case LayerKind::kMamba:
-      return "mamba";
-    case LayerKind::kMemoryUnit:
-      return "memory unit";
-  }
-  TARE_CHECK(false);
-}
 
 ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   const nlohmann::json json = ParseJson(text, where);
@@ -101,24 +87,6 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
     Fail("{}: bos_token_id: got {}, expected less than vocab_size {}", where, *c.bos, c.vocabulary);
   return c;
 }
-
-namespace {
-
-// "; try DIR/a or DIR/b", of the folders in it that have a configuration; at most four.
-std::string CheckpointsIn(const std::filesystem::path& folder) {
-  std::vector<std::string> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (std::filesystem::is_regular_file(entry.path() / "config.json", error)) found.push_back(entry.path().string());
-  }
-  std::ranges::sort(found);
-  std::string text;
-  for (const std::string& one : std::span(found).first(std::min<size_t>(found.size(), 4)))
-    text += (text.empty() ? "; try " : " or ") + one;
-  return text;
-}
-
-}  // namespace
 
 ModelConfig LoadConfig(const std::filesystem::path& path) {
   const std::optional<std::string> text = ModelConfigText(path);

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a checkpoint's config.json that Tare reads, under Hugging Face's keys. Both spellings of the rotary
-// parameters are accepted: transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A key that changes the
-// computation and that Tare does not support is refused by name.
+// What a checkpoint's config.json says of the model (experiments/model/config/read_config.h).
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "experiments/model/rotary_scaling.h"
+#include "experiments/model/config/rotary_scaling.h"
 
 namespace tare {
 
@@ -92,10 +88,5 @@ struct ModelConfig {
 
 // "mamba", "window", "full", "shared" or "memory unit": what mixes tokens in a layer.
 std::string KindText(const ModelConfig& config, int layer);
-
-// Reads config.json of a checkpoint folder or a quantized checkpoint. Throws Error if a required key is missing, a
-// value is impossible, or a feature is not supported.
-ModelConfig LoadConfig(const std::filesystem::path& path);
-ModelConfig ParseConfig(std::string_view text, const std::string& where);
 
 }  // namespace tare

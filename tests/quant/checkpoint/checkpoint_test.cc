@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A folder and a quantized file give the same answers.
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

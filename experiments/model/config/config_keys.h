@@ -10,8 +10,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "experiments/model/config.h"
-
 namespace tare {
 
 // One JSON object, which must outlive this.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.json: both spellings of the rotary parameters mean the same, defaults are those of transformers, and
 // unsupported features are refused by name.
-#include "experiments/model/config.h"
+#include "experiments/model/config/read_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
@@ -51,7 +51,7 @@ void ExpectSameRotary(const RotaryConfig& a, const RotaryConfig& b) {
   EXPECT_EQ(a.original_positions, b.original_positions);
 }
 
-TEST(ConfigTest, SmallestConfigHasTransformersDefaults) {
+TEST(ReadConfig, SmallestConfigHasTransformersDefaults) {
   const ModelConfig c = Parse(Smallest());
   EXPECT_EQ(c.family, "llama");
   EXPECT_EQ(c.vocabulary, 50);
@@ -70,7 +70,7 @@ TEST(ConfigTest, SmallestConfigHasTransformersDefaults) {
   EXPECT_EQ(Maps(Parse(Smallest("diffllama"))), 2);
 }
 
-TEST(ConfigTest, EveryKeyIsRead) {
+TEST(ReadConfig, EveryKeyIsRead) {
   const ModelConfig c = LoadConfig(GoldenFolder("llama-gqa"));
   EXPECT_EQ(c.kv_heads, 2);
   EXPECT_EQ(c.head_dim, 16);
@@ -86,11 +86,11 @@ TEST(ConfigTest, EveryKeyIsRead) {
                               .original_positions = 32});
 }
 
-TEST(ConfigTest, DiffLlamaHasNoMlpBiasWhateverTheKeySays) {
+TEST(ReadConfig, DiffLlamaHasNoMlpBiasWhateverTheKeySays) {
   EXPECT_FALSE(Parse(With(Smallest("diffllama"), "mlp_bias", true)).mlp_bias);
 }
 
-TEST(ConfigTest, OldAndNewSpellingOfRotaryParametersAreTheSame) {
+TEST(ReadConfig, OldAndNewSpellingOfRotaryParametersAreTheSame) {
   const Json llama3 = {
       {"factor", 8}, {"low_freq_factor", 1.5}, {"high_freq_factor", 4.5}, {"original_max_position_embeddings", 256}};
   const std::pair<const char*, Json> scalings[] = {
@@ -109,7 +109,7 @@ TEST(ConfigTest, OldAndNewSpellingOfRotaryParametersAreTheSame) {
                    Parse(With(Smallest(), "rope_parameters", {{"rope_theta", 20000}})).rotary);
 }
 
-TEST(ConfigTest, TheInnerThetaCountsAndScalingByLayerIsRefused) {
+TEST(ReadConfig, TheInnerThetaCountsAndScalingByLayerIsRefused) {
   const Json inner = {{"rope_type", "linear"}, {"factor", 2}, {"rope_theta", 500}};
   EXPECT_EQ(Parse(With(Smallest(), "rope_scaling", inner)).rotary.theta, 500);
   for (const char* key : {"rope_parameters", "rope_scaling"})
@@ -117,14 +117,14 @@ TEST(ConfigTest, TheInnerThetaCountsAndScalingByLayerIsRefused) {
             "full_attention");
 }
 
-TEST(ConfigTest, ScalingFallsBackToTheModelsPositions) {
+TEST(ReadConfig, ScalingFallsBackToTheModelsPositions) {
   const Json scaling = {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
   EXPECT_EQ(
       Parse(With(With(Smallest(), "max_position_embeddings", 640), "rope_scaling", scaling)).rotary.original_positions,
       640);
 }
 
-TEST(ConfigTest, MissingKeysAreNamed) {
+TEST(ReadConfig, MissingKeysAreNamed) {
   for (const char* key : {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
                           "num_attention_heads", "rms_norm_eps"}) {
     Json without = Smallest();
@@ -142,7 +142,7 @@ TEST(ConfigTest, MissingKeysAreNamed) {
   Refuses(With(Smallest(), "rope_scaling", {{"type", "linear"}}), "factor", "missing");
 }
 
-TEST(ConfigTest, UnsupportedFeaturesAreRefusedByName) {
+TEST(ReadConfig, UnsupportedFeaturesAreRefusedByName) {
   Refuses(With(Smallest(), "hidden_act", "gelu"), "hidden_act", "gelu");
   Refuses(With(Smallest(), "quantization_config", {{"bits", 4}}), "quantization_config", "not supported");
   Refuses(With(Smallest(), "sliding_window", 4096), "sliding_window", "4096");
@@ -157,7 +157,7 @@ TEST(ConfigTest, UnsupportedFeaturesAreRefusedByName) {
   }
 }
 
-TEST(ConfigTest, FeaturesThatAreOffAreAccepted) {
+TEST(ReadConfig, FeaturesThatAreOffAreAccepted) {
   const std::pair<const char*, Json> accepted[] = {
       {"hidden_act", "silu"},       {"hidden_act", "swish"},        {"quantization_config", nullptr},
       {"sliding_window", nullptr},  {"partial_rotary_factor", 1.0}, {"partial_rotary_factor", 1},
@@ -166,7 +166,7 @@ TEST(ConfigTest, FeaturesThatAreOffAreAccepted) {
   for (const auto& [key, value] : accepted) EXPECT_NO_THROW(Parse(With(Smallest(), key, value))) << key << " " << value;
 }
 
-TEST(ConfigTest, HeadsMustDivide) {
+TEST(ReadConfig, HeadsMustDivide) {
   Refuses(With(Smallest(), "num_key_value_heads", 4), "num_attention_heads", "multiple of num_key_value_heads 4");
   Refuses(With(Smallest(), "num_key_value_heads", 12), "num_attention_heads", "multiple of num_key_value_heads 12");
   Refuses(With(Smallest(), "hidden_size", 50), "hidden_size", "multiple of num_attention_heads 6");
@@ -179,14 +179,14 @@ TEST(ConfigTest, HeadsMustDivide) {
   Refuses(With(With(Smallest(), "num_attention_heads", 1 << 20), "head_dim", 1 << 20), "heads x head_dim", "too large");
 }
 
-TEST(ConfigTest, UnknownFamiliesAreRefused) {
+TEST(ReadConfig, UnknownFamiliesAreRefused) {
   for (const char* family : {"gpt2", "Llama", ""}) {
     Refuses(Smallest(family), "model_type", std::string("'") + family + "'");
     Refuses(Smallest(family), "model_type", "expected llama, diffllama, qwen2");
   }
 }
 
-TEST(ConfigTest, WrongTypesAreRefusedByKey) {
+TEST(ReadConfig, WrongTypesAreRefusedByKey) {
   Refuses(With(Smallest(), "model_type", 3), "model_type", "expected a string");
   for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
                           "num_key_value_heads", "head_dim", "max_position_embeddings", "bos_token_id"}) {
@@ -216,26 +216,26 @@ TEST(ConfigTest, WrongTypesAreRefusedByKey) {
           "expected a positive number");
 }
 
-TEST(ConfigTest, Llama3FactorsMustAscend) {
+TEST(ReadConfig, Llama3FactorsMustAscend) {
   Refuses(With(Smallest(), "rope_parameters",
                {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}),
           "high_freq_factor", "more than low_freq_factor 4");
 }
 
-TEST(ConfigTest, BosMustBeOfTheVocabulary) {
+TEST(ReadConfig, BosMustBeOfTheVocabulary) {
   Refuses(With(Smallest(), "bos_token_id", 50), "bos_token_id", "less than vocab_size 50");
   EXPECT_EQ(Parse(With(Smallest(), "bos_token_id", 49)).bos, 49);
   EXPECT_EQ(Parse(With(Smallest(), "bos_token_id", nullptr)).bos, std::nullopt);
 }
 
-TEST(ConfigTest, InvalidConfigsAreRefused) {
+TEST(ReadConfig, InvalidConfigsAreRefused) {
   for (const char* text : {"", "{", "[]", "3", "{\"model_type\": \"llama\"} x",
                            "{\"model_type\": \"llama\", \"model_type\": \"diffllama\"}"}) {
     EXPECT_THAT(Call([&] { ParseConfig(text, "c.json"); }), ThrowsMessage<Error>(HasSubstr("c.json"))) << text;
   }
 }
 
-TEST(ConfigTest, FoldersWithoutOneAreRefused) {
+TEST(ReadConfig, FoldersWithoutOneAreRefused) {
   const TemporaryFolder folder;
   EXPECT_THAT(Call([&] { LoadConfig(folder / "nowhere"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("nowhere"), HasSubstr("no such folder"))));

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "kernels/attention/heads.h"
 #include "quant/plan/site.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 
 #include <algorithm>
 #include <array>
@@ -7,11 +7,12 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/checkpoint/matrix_parts.h"
 #include "quant/file/remembered_hashes.h"
 #include "quant/file/sha256.h"
-#include "quant/file/tensor_names.h"
-#include "quant/file/transposed_matrix.h"
-#include "quant/interchange/foreign_rows.h"
+#include "quant/interchange/folders/folder_checkpoint.h"
+#include "quant/interchange/folders/quantization_config.h"
+#include "quant/interchange/gguf/gguf_checkpoint.h"
 
 namespace tare {
 namespace {
@@ -128,15 +129,28 @@ class QuantizedSource : public CheckpointSource {
   QuantizedCheckpoint file_;
 };
 
-std::unique_ptr<const CheckpointSource> SourceAt(const fs::path& path) {
-  if (IsGgufFile(path)) return OpenGguf(path);
-  if (IsQuantizedFile(path)) return std::make_unique<QuantizedSource>(path);
-  return OpenFolderCheckpoint(path);
+using Source = std::unique_ptr<const CheckpointSource>;
+
+// A kind of MODEL: whether a path is one, its tensors, and its small files.
+struct Kind {
+  bool (*is)(const fs::path& path);
+  Source (*open)(const fs::path& path);
+  std::optional<std::string> (*text)(const fs::path& path, const std::string& name);
+};
+
+constexpr Kind kKinds[]{
+    {IsGgufFile, OpenGguf, GgufText},
+    {IsQuantizedFile, [](const fs::path& path) -> Source { return std::make_unique<QuantizedSource>(path); },
+     QuantizedCheckpoint::FileOf},
+    {[](const fs::path&) { return true; }, OpenFolderCheckpoint, FolderText}};
+
+const Kind& KindOf(const fs::path& path) {
+  return *std::ranges::find_if(kKinds, [&](const Kind& kind) { return kind.is(path); });
 }
 
 }  // namespace
 
-Checkpoint::Checkpoint(const fs::path& path) : path_(path), source_(SourceAt(path)) {}
+Checkpoint::Checkpoint(const fs::path& path) : path_(path), source_(KindOf(path).open(path)) {}
 
 const TensorView* Checkpoint::Find(std::string_view name) const {
   if (const Part* part = FindIn(parts_, name)) return &part->view;
@@ -278,17 +292,14 @@ std::map<std::string, std::string> ModelFileHashes(const fs::path& path) {
 }
 
 std::optional<std::string> CheckpointText(const fs::path& path, const std::string& name) {
-  if (IsGgufFile(path)) return GgufText(path, name);
-  if (IsQuantizedFile(path)) return QuantizedCheckpoint::FileOf(path, name);
+  return KindOf(path).text(path, name);
+}
+
+std::optional<std::string> ModelConfigText(const fs::path& path) {
+  std::optional<std::string> text = CheckpointText(path, "config.json");
   std::error_code error;
-  std::optional<std::string> text;
-  if (fs::exists(path / name, error)) {
-    const MappedFile file(path / name);
-    text.emplace(file.text());
-  }
-  if (name != "config.json") return text;
-  const std::optional<TensorNamesFile> names = TensorNamesFile::In(path);
-  return names ? names->ConfigText(text, (path / name).string()) : text;
+  if (text && fs::is_directory(path, error)) text = WithoutQuantizationConfig(*text, (path / "config.json").string());
+  return text;
 }
 
 }  // namespace tare
