@@ -11,7 +11,6 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/grid_files.h"
-#include "tools/answer_options.h"
 #include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "quant/file/checkpoint_files.h"
 #include "quant/file/checkpoint_source.h"
 
 namespace tare {

@@ -28,6 +28,7 @@
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/file/safetensors.h"
 #include "quant/file/strict_json.h"
+#include "quant/interchange/gguf/gguf_checkpoint.h"
 #include "quant/file/tensor_names.h"
 #include "quant/format/listed_grid.h"
 #include "quant/interchange/folders/quantization_config.h"

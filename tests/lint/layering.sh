@@ -63,6 +63,6 @@ order quant base format algorithms file interchange/gguf interchange/folders che
 order kernels elementwise product scan linear attention attention/float attention/integer cache decode
 order experiments text text/tokenizer table arrays significance plan plan/simulated model/config model model/families \
   gradient passes bench tasks/items tasks tasks/made quantize \
-  observe observe/captured studies/sweep studies/attribution studies/search \
+  observe observe/captured studies/sweep studies/attribution studies/compare studies/search \
   report/drawing report/input report/figures report/page report
 exit $bad
