@@ -4,10 +4,10 @@
 #include <map>
 #include <memory>
 
+#include "experiments/export/gguf/export.h"
+#include "experiments/export/hugging_face.h"
+#include "experiments/export/layout.h"
 #include "experiments/model/config/read_config.h"
-#include "experiments/quantize/export.h"
-#include "experiments/quantize/gguf_export.h"
-#include "experiments/quantize/layout.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_folder.h"

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "experiments/observe/learned_levels.h"
-#include "experiments/quantize/calibration_texts.h"
+#include "experiments/quantize/calibration/calibration_texts.h"
 #include "experiments/table/table.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"

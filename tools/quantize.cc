@@ -6,10 +6,10 @@
 #include <limits>
 #include <memory>
 
+#include "experiments/export/compressed_tensors/export.h"
+#include "experiments/export/compressed_tensors/scheme.h"
+#include "experiments/export/hugging_face.h"
 #include "experiments/model/config/read_config.h"
-#include "experiments/quantize/compressed_export.h"
-#include "experiments/quantize/compressed_scheme.h"
-#include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"

@@ -7,7 +7,7 @@
 
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/scaled_input.h"
 #include "experiments/text/grammar.h"
 #include "quant/algorithms/awq.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/layer_matrices.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/quantize.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/model/planned_linear.h"
-#include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/method.h"
 #include "quant/algorithms/asymmetric_target.h"
 #include "quant/algorithms/gptq.h"

@@ -16,7 +16,7 @@
 
 #include "experiments/passes/progress.h"
 #include "experiments/passes/sequences.h"
-#include "experiments/quantize/calibration_texts.h"
+#include "experiments/quantize/calibration/calibration_texts.h"
 #include "experiments/quantize/method.h"
 #include "quant/plan/plan.h"
 

@@ -25,7 +25,7 @@
 #include "experiments/passes/progress.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "quant/plan/plan.h"
 

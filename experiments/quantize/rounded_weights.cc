@@ -8,7 +8,7 @@
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/rule_checks.h"
-#include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/format/quantized_matrix.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/scaled_input.h"
 
-#include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 

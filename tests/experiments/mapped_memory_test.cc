@@ -7,10 +7,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "experiments/export/gguf/export.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/model/sites_of_model.h"
-#include "experiments/quantize/gguf_export.h"
 #include "experiments/quantize/quantize.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/logits.h"

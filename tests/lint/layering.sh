@@ -62,7 +62,8 @@ order quant base format algorithms file interchange/gguf interchange/folders che
   statistics
 order kernels elementwise product scan linear attention attention/float attention/integer cache decode
 order experiments text text/tokenizer table arrays significance plan plan/simulated model/config model model/families \
-  gradient passes bench tasks/items tasks tasks/made quantize \
-  observe observe/captured studies/sweep studies/attribution studies/compare studies/search \
+  gradient passes bench tasks/items tasks tasks/made quantize/calibration quantize \
+  export export/compressed_tensors export/gguf observe observe/captured \
+  studies/sweep studies/attribution studies/compare studies/search \
   report/drawing report/input report/figures report/page report
 exit $bad

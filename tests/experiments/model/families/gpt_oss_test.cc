@@ -8,11 +8,11 @@
 #include <cstring>
 #include <numeric>
 
+#include "experiments/export/hugging_face.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
-#include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

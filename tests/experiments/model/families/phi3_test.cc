@@ -7,11 +7,11 @@
 #include <bit>
 #include <cmath>
 
+#include "experiments/export/hugging_face.h"
+#include "experiments/export/layout.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/generate.h"
-#include "experiments/quantize/export.h"
-#include "experiments/quantize/layout.h"
 #include "experiments/quantize/quantize.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

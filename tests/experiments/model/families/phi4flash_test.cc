@@ -8,13 +8,13 @@
 #include <cmath>
 #include <mutex>
 
+#include "experiments/export/hugging_face.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/observe/outlier_report.h"
-#include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "quant/file/quantized_checkpoint.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exported folder computes the same as the quantized file: bit for bit if the source is in f32, within its type's
 // rounding for each value if it is in 16 bits.
-#include "experiments/quantize/export.h"
+#include "experiments/export/hugging_face.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

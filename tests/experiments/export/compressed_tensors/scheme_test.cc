@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which scheme holds which rules, and what is refused, before anything is read.
-#include "experiments/quantize/compressed_scheme.h"
+#include "experiments/export/compressed_tensors/scheme.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

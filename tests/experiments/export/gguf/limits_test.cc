@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/gguf_limits.h"
+#include "experiments/export/gguf/limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

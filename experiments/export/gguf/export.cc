@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/gguf_export.h"
+#include "experiments/export/gguf/export.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "experiments/export/gguf/limits.h"
+#include "experiments/export/gguf/metadata.h"
+#include "experiments/export/gguf/tensors.h"
 #include "experiments/model/model.h"
 #include "experiments/model/rotary.h"
 #include "experiments/passes/generate.h"
-#include "experiments/quantize/gguf_limits.h"
-#include "experiments/quantize/gguf_metadata.h"
-#include "experiments/quantize/gguf_tensors.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/squared_error.h"
 #include "experiments/text/tokenizer/tokenizer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/joined_rows.h"
+#include "experiments/export/joined_rows.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/layout.h"
+#include "experiments/export/layout.h"
 
 #include <algorithm>
 #include <cerrno>

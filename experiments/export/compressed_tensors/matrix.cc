@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/compressed_matrix.h"
+#include "experiments/export/compressed_tensors/matrix.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A quantized checkpoint as a folder of compressed-tensors, for other programs: codes and scales in the
 // tensors of its schemes, config.json with quantization_config, everything else unchanged, and README.md, which says
-// what was done. What the schemes cannot hold is refused by name (compressed_scheme.h).
+// what was done. What the schemes cannot hold is refused by name (scheme.h).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole files, byte for byte those of llama.cpp's converter, are in gguf_export_test.cc.
-#include "experiments/quantize/gguf_tensors.h"
+#include "experiments/export/gguf/tensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

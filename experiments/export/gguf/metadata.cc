@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/gguf_metadata.h"
+#include "experiments/export/gguf/metadata.h"
 
 #include <algorithm>
 #include <cmath>

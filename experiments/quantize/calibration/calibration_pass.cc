@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix of Tare's codes as the tensors of a module of compressed-tensors, by layout (compressed_scheme.h). Values
+// A matrix of Tare's codes as the tensors of a module of compressed-tensors, by layout (scheme.h). Values
 // are those of the codes, bit for bit: scales are written as they are, in f32 where Tare has f32. NVFP4 alone has its
 // second scale as a divisor; the f32 nearest to its inverse makes values that may be 2^-22 of them away.
 //
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/quantize/compressed_scheme.h"
+#include "experiments/export/compressed_tensors/scheme.h"
 #include "quant/base/aligned.h"
 #include "quant/file/safetensors.h"
 #include "quant/format/quantized_matrix.h"

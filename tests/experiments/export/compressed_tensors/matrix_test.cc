@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tensors of a module, drawn out by hand.
-#include "experiments/quantize/compressed_matrix.h"
+#include "experiments/export/compressed_tensors/matrix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models that llama.cpp's converter wrote become its tensors again, byte for byte; models in Hugging Face layout
 // compute from the written file what they compute from the folder. What a GGUF file cannot hold is refused by name.
-#include "experiments/quantize/gguf_export.h"
+#include "experiments/export/gguf/export.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/export/layout.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/model.h"
-#include "experiments/quantize/layout.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/gguf_tensors.h"
+#include "experiments/export/gguf/tensors.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/calibration_texts.h"
+#include "experiments/quantize/calibration/calibration_texts.h"
 
 #include <algorithm>
 #include <cmath>

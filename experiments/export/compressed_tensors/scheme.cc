@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/compressed_scheme.h"
+#include "experiments/export/compressed_tensors/scheme.h"
 
 #include <algorithm>
 

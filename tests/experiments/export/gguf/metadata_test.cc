@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The configuration of every golden model that a GGUF file can hold is read back from the keys that it becomes. Whole
 // files are in gguf_export_test.cc.
-#include "experiments/quantize/gguf_metadata.h"
+#include "experiments/export/gguf/metadata.h"
 
 #include <gtest/gtest.h>
 
+#include "experiments/export/gguf/export.h"
 #include "experiments/model/config/read_config.h"
-#include "experiments/quantize/gguf_export.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare {

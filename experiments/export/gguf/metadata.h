@@ -8,7 +8,7 @@
 
 namespace tare {
 
-// Of a model that gguf_limits.h lets pass.
+// Of a model that limits.h lets pass.
 void AddModelKeys(const ModelConfig& config, const gguf::Architecture& architecture, gguf::MetadataWriter& out);
 
 }  // namespace tare

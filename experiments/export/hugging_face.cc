@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/export.h"
+#include "experiments/export/hugging_face.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,10 +10,10 @@
 #include <map>
 #include <set>
 
+#include "experiments/export/joined_rows.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/weights.h"
-#include "experiments/quantize/joined_rows.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Second moments against sums from a visitor of a whole forward pass; residual streams against that pass.
-#include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

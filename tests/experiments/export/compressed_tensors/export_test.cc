@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is written as compressed-tensors is read back by Tare's reader of that tool's folders to the bits of the codes,
 // whatever the scheme and the method.
-#include "experiments/quantize/compressed_export.h"
+#include "experiments/export/compressed_tensors/export.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST_F(CompressedExport, IsReadBackToTheSameBits) {
   }
 }
 
-// The second scale is a divisor there (compressed_matrix.h).
+// The second scale is a divisor there (matrix.h).
 TEST_F(CompressedExport, OfNvfp4IsNear) {
   Write("weights=nvfp4");
   EXPECT_LE(Difference(), 0x1p-22);

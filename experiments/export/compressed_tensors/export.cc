@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/compressed_export.h"
+#include "experiments/export/compressed_tensors/export.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,14 +9,14 @@
 #include <set>
 #include <utility>
 
+#include "experiments/export/compressed_tensors/matrix.h"
+#include "experiments/export/hugging_face.h"
+#include "experiments/export/joined_rows.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/plan/static_source.h"
-#include "experiments/quantize/compressed_matrix.h"
-#include "experiments/quantize/export.h"
-#include "experiments/quantize/joined_rows.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several texts in proportion, documents cut at their ends, and cuts of a text.
-#include "experiments/quantize/calibration_texts.h"
+#include "experiments/quantize/calibration/calibration_texts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
