@@ -27,10 +27,9 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
                   "statistics file (tare stats --out) for rules with +static; one per MODEL, in the same order")
       ->allow_extra_args(false);
   command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", separated by commas")->required();
-  command.add_option_function<std::string>(
-      "--cache", [&sweep](const std::string& text) { sweep.cache = ParseCachePlan(text); },
-      "decode every cell with KV caches of these formats and this policy, for example "
-      "first=4,keep=h2o/256; rules for cache_k and cache_v in a plan take precedence");
+  AddCacheOption(command, sweep.cache,
+                 "decode every cell with KV caches of these formats and this policy, for example "
+                 "first=4,keep=h2o/256; rules for cache_k and cache_v in a plan take precedence");
   command.add_option("--out", sweep.folder, "folder for the results")->required();
   command.add_option("--json", options.json, "write JSON to a file, or - for standard output");
   AddWindowOptions(command, sweep.windows);

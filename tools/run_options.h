@@ -51,6 +51,11 @@ inline void AddConventionOption(CLI::App& command, WindowOptions& windows) {
       ->type_name("NAME");
 }
 
+inline void AddCacheOption(CLI::App& command, std::optional<CachePlan>& cache, const std::string& what) {
+  command.add_option_function<std::string>(
+      "--cache", [&cache](const std::string& text) { cache = ParseCachePlan(text); }, what);
+}
+
 inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
   command.add_flag_callback(
       "--executed", [&carrying] { carrying = Carrying::kExecuted; },

@@ -235,7 +235,7 @@ TEST_F(ToyFamilyTest, Sweep) {
                              .question = {.bits = {16, 4}, .granularities = {"row", "tensor"}},
                              .tasks = ParseTasks("perplexity=" + ids_.string()),
                              .folder = folder_ / "sweep"};
-  const std::vector<SweepCell> cells = RunSweep(options, [](const std::string&, const Work&) { return Progress(); });
+  const std::vector<SweepCell> cells = RunSweep(options, [](const std::string&, int64_t) { return Progress(); });
   ASSERT_EQ(cells.size(), 3u);
   EXPECT_EQ(cells[0].model, "toy");
   EXPECT_NE(cells[0].result, cells[1].result);

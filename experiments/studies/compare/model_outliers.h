@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The outliers of a comparison's models on its first text (experiments/observe/outlier_report.h). Each model is a line of
-// outliers.jsonl in the folder, with the key of what it was measured on, and is not measured again.
+// The outliers of a comparison's models on its first text (experiments/observe/outlier_report.h). Each model is a line
+// of outliers.jsonl in the folder, with the key of what it was measured on, and is not measured again.
 #pragma once
 
 #include <vector>
