@@ -3,11 +3,8 @@
 // taken out, and evaluates them (experiments/studies/attribution/attribution.h).
 #include "tools/attribute.h"
 
-#include <algorithm>
-#include <iterator>
 #include <memory>
 
-#include "experiments/model/sites_of_model.h"
 #include "experiments/studies/attribution/attribution_table.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/folder_lock.h"
@@ -16,94 +13,53 @@
 
 namespace tare {
 
-AttributionQuestion AskAttribution(CellsCommand& options, const std::string& plan, const std::string& by,
-                                   PartCosts costs) {
-  AttributionQuestion question{.plan = Plan::Parse(plan), .by = by, .parts = {}, .costs = costs};
-  question.parts = PartsOf(question.plan, ParseGrain(by), ModelSitesOf(LoadConfig(options.models.at(0))));
-  options.sweep.question.plans = AttributionPlans(question.plan, question.parts, costs);
-  options.sweep.study = "attribute";
-  return question;
-}
-
-std::vector<AtomicFile> ClaimAttribution(CellsCommand& options) {
+std::vector<AtomicFile> ClaimAttribution(const CellsCommand& options) {
   return ClaimCells(options, {"attribution.csv", "attribution.txt", "attribution.json"});
 }
 
-namespace {
-
-// The cells that were asked for, and those of what is taken out if an earlier run in the folder has all of them.
-std::vector<SweepCell> WithTakenOut(std::vector<SweepCell> cells, const CellsCommand& options,
-                                    const AttributionQuestion& question) {
-  const size_t asked = options.sweep.tasks.size() * options.sweep.question.plans.size();
-  std::vector<SweepCell> others(std::make_move_iterator(cells.begin() + static_cast<ptrdiff_t>(asked)),
-                                std::make_move_iterator(cells.end()));
-  cells.resize(asked);
-  std::vector<SweepCell> taken_out;
-  for (const TaskSpec& task : options.sweep.tasks) {
-    for (const PlanPart& part : question.parts) {
-      const auto found = std::ranges::find_if(others, [&](const SweepCell& cell) {
-        return cell.task == task.Name() && cell.Plan() == part.without.canonical();
-      });
-      if (found == others.end()) return cells;
-      taken_out.push_back(std::move(*found));
-    }
-  }
-  std::ranges::move(taken_out, std::back_inserter(cells));
-  return cells;
-}
-
-}  // namespace
-
-AttributionResult WriteAttribution(const CellsCommand& options, const AttributionQuestion& question,
+AttributionResult WriteAttribution(const SweepOptions& options, const AttributionQuestion& question,
                                    std::vector<SweepCell> cells) {
-  const size_t asked = options.sweep.tasks.size() * options.sweep.question.plans.size();
-  cells = WithTakenOut(std::move(cells), options, question);
-  const PartCosts costs = cells.size() > asked ? PartCosts::kAloneAndTakenOut : question.costs;
-  std::vector<Attribution> attributions = Attribute(cells, question.plan, question.parts, costs);
-  const std::string model = cells.front().model;
-  AttributionResult result{.model = {.cells = std::move(cells), .attributions = std::move(attributions)},
-                           .json = {},
-                           .table = {},
-                           .legend = {}};
-  const std::vector<Attribution>& all = result.model.attributions;
-  result.json = AttributionJson(all, model, question.plan, question.by);
-  result.table = AttributionTable(all);
-  result.legend = AttributionLegend(all);
-  const std::filesystem::path& folder = options.sweep.folder;
-  WriteFileAtomically(folder / "attribution.csv", AttributionCsv(all, question.plan));
-  WriteFileAtomically(folder / "attribution.txt", result.table);
-  WriteFileAtomically(folder / "attribution.json", JsonText(WithCommand(result.json), 2) + "\n");
-  return result;
+  const std::string name = cells.front().model;
+  AttributedModel model = AttributeCells(options, question, std::move(cells));
+  const std::vector<Attribution>& all = model.attributions;
+  const Json json = AttributionJson(all, name, question.plan, question.by);
+  const std::string table = AttributionTable(all), legend = AttributionLegend(all);
+  WriteFileAtomically(options.folder / "attribution.csv", AttributionCsv(all, question.plan));
+  WriteFileAtomically(options.folder / "attribution.txt", table);
+  WriteFileAtomically(options.folder / "attribution.json", JsonText(WithCommand(json), 2) + "\n");
+  return {.model = std::move(model), .json = json, .table = table, .legend = legend};
 }
 
 namespace {
 
 struct AttributeArguments : CellsCommand {
-  std::string model, plan, by = "site";
+  std::filesystem::path model;
+  std::string plan, by = "site";
   CellNumbers numbers;
 };
 
 void Run(AttributeArguments& options) {
-  options.models = {options.model};
-  options.sweep.tasks = ParseTasks(options.tasks);
+  SweepOptions& sweep = options.sweep;
+  sweep.models = {options.model};
+  sweep.tasks = ParseTasks(options.tasks);
   if (options.numbers.list) {
-    AskAttribution(options, options.plan, options.by);
-    return PrintCells(options);
+    AskAttribution(sweep, options.plan, options.by);
+    return PrintCells(sweep);
   }
   ApplyTo(options, options.numbers);
-  OutputsIn(options.sweep.folder, {});
-  const OutputFolder folder(options.sweep.folder);
+  OutputsIn(sweep.folder, {});
+  const OutputFolder folder(sweep.folder);
   const std::vector<AtomicFile> claims = ClaimAttribution(options);
-  options.sweep.math = options.machine.Apply();
-  const AttributionQuestion question = AskAttribution(options, options.plan, options.by);
-  Merge(options, options.numbers);
-  std::vector<SweepCell> cells = RunCells(options);
-  if (options.sweep.only) return PrintLine("finished cells are in {}", options.sweep.folder.string());
-  const AttributionResult result = WriteAttribution(options, question, std::move(cells));
+  sweep.math = options.machine.Apply();
+  const AttributionQuestion question = AskAttribution(sweep, options.plan, options.by);
+  Merge(options);
+  std::vector<SweepCell> cells = RunCells(sweep);
+  if (sweep.only) return PrintLine("finished cells are in {}", sweep.folder.string());
+  const AttributionResult result = WriteAttribution(sweep, question, std::move(cells));
   if (PrintsTables(options.json)) {
     PrintText("{}", result.table);
     PrintLine("\n{}finished cells, attribution.csv, attribution.json and attribution.txt are in\n{}", result.legend,
-              options.sweep.folder.string());
+              sweep.folder.string());
   }
   WriteJson(options.json, result.json);
 }

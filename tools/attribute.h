@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one model's attribution in its own folder and writes the result there, for `tare attribute` and for each of the
-// two models of `tare compare`.
+// What `tare attribute`, and `tare compare` for each of its models, write of an attribution into its folder.
 #pragma once
 
 #include <string>
@@ -12,19 +11,8 @@
 
 namespace tare {
 
-struct AttributionQuestion {
-  Plan plan;
-  std::string by;
-  std::vector<PlanPart> parts;
-  PartCosts costs = PartCosts::kAloneAndTakenOut;
-};
-// Cuts the plan into parts of the options' only model; their plans become the sweep's. Throws Error if it cannot be
-// cut.
-AttributionQuestion AskAttribution(CellsCommand& options, const std::string& plan, const std::string& by,
-                                   PartCosts costs = PartCosts::kAloneAndTakenOut);
-
 // Files of the folder besides its cells: attribution.csv, .txt and .json.
-std::vector<AtomicFile> ClaimAttribution(CellsCommand& options);
+std::vector<AtomicFile> ClaimAttribution(const CellsCommand& options);
 
 struct AttributionResult {
   AttributedModel model;
@@ -32,7 +20,7 @@ struct AttributionResult {
   std::string table, legend;
 };
 // From the cells of RunCells; writes the files.
-AttributionResult WriteAttribution(const CellsCommand& options, const AttributionQuestion& question,
+AttributionResult WriteAttribution(const SweepOptions& options, const AttributionQuestion& question,
                                    std::vector<SweepCell> cells);
 
 }  // namespace tare

@@ -3,8 +3,8 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/interrupt.h"
 #include "quant/base/number.h"
-#include "tools/answer_options.h"
 
 namespace tare {
 namespace {
@@ -23,13 +23,13 @@ std::pair<size_t, size_t> ParseCells(const std::string& text) {
 void AddCellsOptions(CLI::App& command, CellsCommand& options) {
   SweepOptions& sweep = options.sweep;
   command
-      .add_option("--stats", options.statistics,
+      .add_option("--stats", sweep.statistics,
                   "statistics file (tare stats --out) for rules with +static; one per MODEL, in the same order")
       ->allow_extra_args(false);
   command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", separated by commas")->required();
-  command.add_option("--cache", options.cache,
-                     "decode every cell with KV caches of these formats and this policy, for example "
-                     "first=4,keep=h2o/256; rules for cache_k and cache_v in a plan take precedence");
+  AddCacheOption(command, sweep.cache,
+                 "decode every cell with KV caches of these formats and this policy, for example "
+                 "first=4,keep=h2o/256; rules for cache_k and cache_v in a plan take precedence");
   command.add_option("--out", sweep.folder, "folder for the results")->required();
   command.add_option("--json", options.json, "write JSON to a file, or - for standard output");
   AddWindowOptions(command, sweep.windows);
@@ -42,33 +42,29 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
   AddQuiet(command);
 }
 
-std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std::string>& outputs) {
-  options.sweep.models.assign(options.models.begin(), options.models.end());
-  options.sweep.statistics.assign(options.statistics.begin(), options.statistics.end());
-  if (!options.cache.empty()) options.sweep.cache = ParseCachePlan(options.cache);
-  std::vector<std::string> inputs = options.models, names{"cells.jsonl"};
-  inputs.insert(inputs.end(), options.statistics.begin(), options.statistics.end());
+std::vector<AtomicFile> ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs) {
+  const SweepOptions& sweep = options.sweep;
+  std::vector<std::string> inputs(sweep.models.begin(), sweep.models.end()), names{"cells.jsonl"};
+  inputs.insert(inputs.end(), sweep.statistics.begin(), sweep.statistics.end());
   inputs.insert(inputs.end(), options.folders.begin(), options.folders.end());
-  for (const TaskSpec& task : options.sweep.tasks) inputs.push_back(task.file);
+  for (const TaskSpec& task : sweep.tasks) inputs.push_back(task.file);
   names.insert(names.end(), outputs.begin(), outputs.end());
-  std::vector<std::string> files = OutputsIn(options.sweep.folder, names);
+  std::vector<std::string> files = OutputsIn(sweep.folder, names);
   files.push_back(options.json);
   return ClaimFiles(inputs, files);
 }
 
 // An interrupted sweep keeps what it finished.
-std::vector<SweepCell> RunCells(const CellsCommand& options, ProgressLine& line, const Later& later) try {
-  return RunSweep(options.sweep, [&](const std::string& what, const Work& work) {
-    const int64_t runs = work.runs_after.value_or(0) + later.runs;
-    line.Begin(what, {.here = work.here, .after = work.after + later.work, .runs_after = runs});
+std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later) try {
+  return RunSweep(options, [&](const std::string& what, int64_t runs_after) {
+    line.Begin(what, runs_after + runs_later);
     return line.Callback();
   });
-} catch (const Error& error) {
-  if (!std::string_view(error.what()).starts_with("interrupted:")) throw;
-  Fail("{}; {} keeps the finished cells, and the same command continues", error.what(), options.sweep.folder.string());
+} catch (const Interrupted& error) {
+  Fail("{}; {} keeps the finished cells, and the same command continues", error.what(), options.folder.string());
 }
 
-std::vector<SweepCell> RunCells(const CellsCommand& options) {
+std::vector<SweepCell> RunCells(const SweepOptions& options) {
   ProgressLine line("");
   return RunCells(options, line);
 }
@@ -85,9 +81,8 @@ void CellNumbers::AddTo(CLI::App& command) {
       ->excludes(numbers);
 }
 
-void PrintCells(CellsCommand& options) {
-  options.sweep.models.assign(options.models.begin(), options.models.end());
-  const std::vector<std::string> cells = ListCells(options.sweep);
+void PrintCells(const SweepOptions& options) {
+  const std::vector<std::string> cells = ListCells(options);
   for (size_t i = 0; i < cells.size(); ++i) PrintLine("{} {}", i, cells[i]);
 }
 
@@ -96,8 +91,8 @@ void ApplyTo(CellsCommand& options, const CellNumbers& numbers) {
   options.folders = numbers.parts;
 }
 
-void Merge(const CellsCommand& options, const CellNumbers& numbers) {
-  if (!numbers.parts.empty()) MergeSweep(options.sweep, {numbers.parts.begin(), numbers.parts.end()});
+void Merge(const CellsCommand& options) {
+  if (!options.folders.empty()) MergeSweep(options.sweep, options.folders);
 }
 
 }  // namespace tare

@@ -14,36 +14,35 @@
 namespace tare {
 
 struct CellsCommand {
-  std::vector<std::string> models, statistics, folders;  // of folders: results of other runs, which are read too
-  std::string tasks, json, cache;
+  std::string tasks, json;
   SweepOptions sweep;
+  std::vector<std::filesystem::path> folders = {};  // results of other runs, which are read too
   MachineOptions machine;
 };
 
 // --stats, --tasks, --cache, --out, --json, --seed, windows, --threads and --math.
 void AddCellsOptions(CLI::App& command, CellsCommand& options);
 
-// Parses the texts of the command line. `outputs` are files of the folder besides its cells.
-std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std::string>& outputs);
+// `outputs` are files of the folder besides its cells.
+std::vector<AtomicFile> ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs);
 
-// Runs the cells and shows progress in the line; `later`: runs of the command after them, and the tokens that
-// these take through models.
-std::vector<SweepCell> RunCells(const CellsCommand& options, ProgressLine& line, const Later& later = {});
+// Runs the cells and shows progress in the line; `runs_later`: runs of the command after them.
+std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
 // The same, with a line of their own.
-std::vector<SweepCell> RunCells(const CellsCommand& options);
+std::vector<SweepCell> RunCells(const SweepOptions& options);
 
 // --list, --cells and --merge.
 struct CellNumbers {
   bool list = false;
   std::string only;
-  std::vector<std::string> parts;
+  std::vector<std::filesystem::path> parts;
 
   void AddTo(CLI::App& command);
 };
 // Prints the cells with their numbers.
-void PrintCells(CellsCommand& options);
-// Call it before any cell runs: sets the options, and copies cells of other folders into this one.
+void PrintCells(const SweepOptions& options);
+// Call it before any cell runs: sets the options; and copies cells of other folders into this one.
 void ApplyTo(CellsCommand& options, const CellNumbers& numbers);
-void Merge(const CellsCommand& options, const CellNumbers& numbers);
+void Merge(const CellsCommand& options);
 
 }  // namespace tare

@@ -193,16 +193,14 @@ static size_t TerminalColumns() {
 }
 
 ProgressLine::ProgressLine(const std::string& what)
-    : terminal_(isatty(STDERR_FILENO) == 1), last_(Now()), clock_(last_) {
-  Begin(what, {.here = 0, .after = 0});
-}
+    : terminal_(isatty(STDERR_FILENO) == 1), last_(Now()), clock_(what, last_) {}
 
 ProgressLine::~ProgressLine() {
   if (shown_) std::fprintf(stderr, "\r\033[K");
 }
 
-void ProgressLine::Begin(const std::string& what, const Work& work) {
-  clock_.Begin(what, work, Now());
+void ProgressLine::Begin(const std::string& what, int64_t runs_after) {
+  clock_.Begin(what, runs_after, Now());
   const std::string start = clock_.Start();
   if (terminal_ && !start.empty() && !quiet) Write(start.substr(0, TerminalColumns()));
 }

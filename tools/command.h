@@ -120,9 +120,9 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   Progress Callback();
-  // The progress that follows is that of the next part. On a terminal, the number of several runs is shown
-  // before the first.
-  void Begin(const std::string& what, const Work& work = {});
+  // The progress that follows is that of the next run, which so many follow. On a terminal, the number of several runs
+  // is shown before the first.
+  void Begin(const std::string& what, int64_t runs_after);
 
  private:
   void Show(int64_t done, int64_t total, const char* unit);

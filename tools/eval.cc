@@ -11,7 +11,6 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/grid_files.h"
-#include "tools/answer_options.h"
 #include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
@@ -20,7 +19,8 @@ namespace tare {
 namespace {
 
 struct EvalArguments {
-  std::string model, plan, stats, tasks, json, records, csv, cache;
+  std::string model, plan, stats, tasks, json, records, csv;
+  std::optional<CachePlan> cache;
   PackedOption packed;
   Breakdown breakdown;
   Carrying carrying = Carrying::kSimulated;
@@ -91,30 +91,21 @@ std::string Folded(const std::string& text) {
   return folded;
 }
 
-void Run(const CLI::App& command, EvalArguments options) {
-  const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
-  Plan plan = Plan::Parse(options.plan);
+std::vector<AtomicFile> Claim(EvalArguments& options, const std::vector<TaskSpec>& specs) {
   std::vector<std::string> inputs{options.model, options.stats, options.task.reference, options.task.other_tower};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
   std::vector<std::string> outputs{options.json, options.records, options.csv};
   options.packed.Claim(inputs, outputs);
-  const std::vector<AtomicFile> claims = ClaimFiles(inputs, outputs);
-  CheckEffects(command, plan, specs, options.breakdown);
-  CheckKeys(specs, options);
-  std::optional<CachePlan> cache;
-  if (!options.cache.empty()) cache = ParseCachePlan(options.cache);
-  Model model(options.model, options.packed.Reading(), options.machine.Apply());
-  model.KeepPackedIn(options.packed.file, options.packed.is);
-  PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()),
-              cache);
-  CheckCache(specs, run.cache());
-  Evaluation evaluation(model, run, options.task.windows);
-  evaluation.BreakDownBy(options.breakdown);
-  // Where files are asked for, a reader of the printed lines that goes away costs none of them.
+  return ClaimFiles(inputs, outputs);
+}
+
+// Runs the tasks and prints the line of each. Where files are asked for, a reader of the lines that goes away costs
+// none of them: what kept a line from being printed is returned.
+std::exception_ptr RunTasks(const std::vector<Task>& tasks, const EvalArguments& options, Evaluation& evaluation) {
   const bool to_files = !(options.json + options.records + options.csv).empty();
   if (to_files) std::signal(SIGPIPE, SIG_IGN);
   std::exception_ptr unprinted;
-  for (const Task& task : ReadTasks(specs, model, options.task)) {
+  for (const Task& task : tasks) {
     const std::string line = evaluation.Run(task, ProgressLine(task.spec.Name()).Callback());
     if (!PrintsTables(options.json) || unprinted) continue;
     try {
@@ -124,9 +115,29 @@ void Run(const CLI::App& command, EvalArguments options) {
       unprinted = std::current_exception();
     }
   }
+  return unprinted;
+}
+
+void Write(const EvalArguments& options, const Evaluation& evaluation) {
   WriteJson(options.json, evaluation.json());
   if (!options.records.empty()) WriteFileAtomically(options.records, evaluation.records());
   if (!options.csv.empty()) WriteFileAtomically(options.csv, evaluation.csv());
+}
+
+void Run(const CLI::App& command, EvalArguments options) {
+  const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
+  const Plan plan = Plan::Parse(options.plan);
+  const std::vector<AtomicFile> claims = Claim(options, specs);
+  CheckEffects(command, plan, specs, options.breakdown);
+  CheckKeys(specs, options);
+  Model model(options.model, options.packed.Reading(), options.machine.Apply());
+  model.KeepPackedIn(options.packed.file, options.packed.is);
+  PlanRun run(plan, options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()), options.cache);
+  CheckCache(specs, run.cache());
+  Evaluation evaluation(model, run, options.task.windows);
+  evaluation.BreakDownBy(options.breakdown);
+  const std::exception_ptr unprinted = RunTasks(ReadTasks(specs, model, options.task), options, evaluation);
+  Write(options, evaluation);
   if (unprinted) std::rethrow_exception(unprinted);
 }
 
@@ -156,9 +167,9 @@ void AddEval(CLI::App& app) {
       ->needs(by);
   command->add_option("--csv", options->csv, "with --by: write its figures to this file")->needs(by);
   AddWindowOptions(*command, options->task.windows);
-  command->add_option("--cache", options->cache,
-                      "decode texts and items with a KV cache: rules for cache_k and cache_v, which --plan also takes "
-                      "(cache_k=int8/token,cache_v=int4/token), first=4 (tokens in f32), keep=h2o/256 (keys)");
+  AddCacheOption(*command, options->cache,
+                 "decode texts and items with a KV cache: rules for cache_k and cache_v, which --plan also takes "
+                 "(cache_k=int8/token,cache_v=int4/token), first=4 (tokens in f32), keep=h2o/256 (keys)");
   command->add_option(
       "--reference", options->task.reference,
       "for divergence: the reference checkpoint; for longppl: the one that chooses the tokens (default: "

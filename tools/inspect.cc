@@ -6,12 +6,10 @@
 #include <utility>
 
 #include "experiments/model/model.h"
-#include "experiments/model/stored_size.h"
+#include "experiments/observe/description.h"
 #include "experiments/text/grammar.h"
-#include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
-#include "quant/format/hadamard.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -25,155 +23,10 @@ struct InspectArguments {
   MachineOptions machine;
 };
 
-// "int4+full/group32", as integer kernels read another tool's codes; null where they are dequantized.
-Json ExecutedAs(const ForeignMatrix& m) {
-  if (!HasPackedForm({.out = m.out(), .in = m.in(), .foreign = &m})) return nullptr;
-  const IntegerForm form = *m.integers();
-  const std::string of_scale = form.group == m.in() ? "channel" : Formatted("group{}", form.group);
-  return Formatted("{}/{}", Name(form.format), of_scale);
-}
-
-// The tensors by type, and those in codes one by one.
-struct Stored {
-  std::map<std::string, uint64_t> by_type;
-  Json quantized = Json::array(), foreign = Json::array();
-};
-Stored StoredIn(const Model& model) {
-  Stored all;
-  for (const std::string& name : model.files().names()) {
-    if (const QuantizedMatrix* m = model.files().FindQuantized(name)) {
-      const auto values = static_cast<uint64_t>(m->out * m->in);
-      const uint64_t stored = m->Bytes();
-      all.by_type[Name(m->format)] += values;
-      all.quantized.push_back({{"tensor", name},
-                               {"format", Name(m->format)},
-                               {"group", m->group},
-                               {"hadamard", m->rotation == nullptr ? Json() : Json(m->rotation->run())},
-                               {"bytes", stored},
-                               {"bits_per_weight", 8.0 * static_cast<double>(stored) / static_cast<double>(values)}});
-      continue;
-    }
-    if (const ForeignMatrix* m = model.files().FindForeign(name)) {
-      const int64_t values = m->out() * m->in();
-      all.by_type[m->scheme()] += static_cast<uint64_t>(values);
-      if (!m->HasCodes()) continue;
-      all.foreign.push_back({{"tensor", name},
-                             {"scheme", m->scheme()},
-                             {"bytes", m->bytes()},
-                             {"bits_per_weight", 8.0 * static_cast<double>(m->bytes()) / static_cast<double>(values)},
-                             {"executed_as", ExecutedAs(*m)}});
-      continue;
-    }
-    const TensorView& tensor = *model.files().Find(name);
-    all.by_type[std::string(Name(tensor.dtype))] += tensor.elements();
-  }
-  return all;
-}
-
-std::vector<size_t> UnrotatedLayers(const ModelConfig& c) {
-  std::vector<size_t> layers;
-  for (size_t layer = 0; layer < c.unrotated.size(); ++layer)
-    if (c.unrotated[layer]) layers.push_back(layer);
-  return layers;
-}
-
-Json Describe(const Model& model) {
-  const ModelConfig& c = model.config();
-  const Stored stored = StoredIn(model);
-  const StoredSize size = StoredSizeOf(model.files());
-  Json json{{"schema", "tare.inspect/1"},
-            {"model", model.Name()},
-            {"family", c.family},
-            {"parameters", size.values},
-            {"bytes", size.bytes},
-            {"stored", stored.by_type},
-            {"vocabulary", c.vocabulary},
-            {"hidden", c.hidden},
-            {"ffn", c.ffn},
-            {"layers", c.layers},
-            {"heads", c.heads},
-            {"kv_heads", c.kv_heads},
-            {"head_dim", c.head_dim},
-            {"max_positions", c.max_positions},
-            {"tied_embeddings", c.tied_embeddings}};
-  if (c.projection > 0) json["projection"] = c.projection;
-  if (c.SeesImages()) json.update({{"image_size", c.image_size}, {"patch_size", c.patch_size}});
-  if (!c.windows.empty()) json["windows"] = c.windows;
-  for (int layer = 0; !c.kinds.empty() && layer < c.layers; ++layer) json["kinds"].push_back(KindText(c, layer));
-  if (c.scan_channels > 0)
-    json["scan"] = {
-        {"channels", c.scan_channels}, {"states", c.scan_states}, {"rank", c.scan_rank}, {"taps", c.scan_taps}};
-  if (const RotaryConfig& r = c.rotary; c.rotates && (r.type != RotaryConfig::Type::kDefault || r.share != 1))
-    json["rotary"] = {{"type", Name(r.type)}, {"share", r.share}};
-  for (const size_t layer : UnrotatedLayers(c)) json["unrotated"].push_back(layer);
-  if (c.sinks) json["sinks"] = true;
-  if (c.experts > 0) json["experts"] = {{"count", c.experts}, {"chosen", c.chosen_experts}};
-  if (c.qk_norm) json["qk_norm"] = true;
-  if (c.gate != OutputGate::kNone) json["gate"] = c.gate == OutputGate::kPerHead ? "head" : "value";
-  if (const QuantizedCheckpoint* file = model.files().quantized()) {
-    const Provenance& p = file->provenance();
-    json["plan"] = p.plan;
-    json["method"] = p.method;
-    json["source"] = p.source;
-    json["source_sha256"] = p.source_sha256;
-    json["quantized"] = stored.quantized;
-  }
-  if (!stored.foreign.empty()) {
-    SchemeTotals all;
-    for (const auto& [scheme, totals] : model.files().schemes()) {
-      json["schemes"][scheme] = {{"matrices", totals.matrices},
-                                 {"values", totals.values},
-                                 {"bytes", totals.bytes},
-                                 {"bits_per_weight", totals.BitsPerWeight()}};
-      all.values += totals.values;
-      all.bytes += totals.bytes;
-    }
-    json["bits_per_weight"] = all.BitsPerWeight();
-    json["foreign"] = stored.foreign;
-    json["notes"] = model.files().notes();
-  }
-  if (const std::vector<std::string> names = TokenizersOf(model.folder()); !names.empty()) json["tokenizers"] = names;
-  for (int index = 0; index < c.layers; ++index) {
-    const LayerWeights& layer = model.layers()[static_cast<size_t>(index)];
-    if (layer.lambda.empty()) continue;
-    Json lambda{{"lambda", layer.lambda.front()}};
-    if (!c.kinds.empty()) lambda["layer"] = index;                 // elsewhere all layers have one
-    if (layer.lambda.size() > 1) lambda["lambda"] = layer.lambda;  // an output head each
-    if (layer.lambda_init) lambda["lambda_init"] = *layer.lambda_init;
-    json["lambda"].push_back(lambda);
-  }
-  return json;
-}
-
 // A list of values is spelled out where the file's formats are counted, and shortened here.
 std::string Short(const std::string& format) {
   if (!format.starts_with(kGridMark)) return format;
   return Formatted("grid of {}", std::ranges::count(format, ' ') + 1);
-}
-
-// Matrices in the order of their first, those of a layer's experts together where all else is equal: their names with *
-// for the number, their bytes added.
-Json ExpertsTogether(const Json& matrices) {
-  Json rows = Json::array();
-  std::map<std::pair<std::string, Json>, size_t> at;
-  for (const Json& m : matrices) {
-    Json row = m, rest = m;
-    std::string name = m["tensor"].get<std::string>();
-    constexpr std::string_view kExperts = ".experts.";
-    if (const size_t begin = name.find(kExperts); begin != name.npos) {
-      const size_t number = begin + kExperts.size(), end = name.find('.', number);
-      name.replace(number, end == name.npos ? end : end - number, "*");
-    }
-    row["tensor"] = name;
-    rest.erase("tensor");
-    const auto [found, added] = at.try_emplace({name, rest}, rows.size());
-    if (added) {
-      rows.push_back(row);
-    } else {
-      rows[found->second]["bytes"] = rows[found->second]["bytes"].get<uint64_t>() + m["bytes"].get<uint64_t>();
-    }
-  }
-  return rows;
 }
 
 void PrintQuantized(const Json& j) {
@@ -226,7 +79,7 @@ void PrintForeign(const Json& j) {
   }
 }
 
-void PrintAttention(const ModelConfig& c) {
+void PrintAttention(const ModelConfig& c, const Json& j) {
   if (const auto all = std::ranges::count(c.windows, 0), windowed = std::ssize(c.windows) - all; windowed > 0)
     PrintLine("  a query sees at most {} keys in {} of {} layers", std::ranges::max(c.windows), windowed, c.layers);
   if (!c.kinds.empty()) {
@@ -240,7 +93,7 @@ void PrintAttention(const ModelConfig& c) {
     PrintLine("  rotary positions scaled by {}", Name(c.rotary.type));
   if (c.rotates && c.rotary.share != 1)
     PrintLine("  rotary positions of {} of the {} channels of a head", c.rotary.Channels(c.head_dim), c.head_dim);
-  if (const std::vector<size_t> layers = UnrotatedLayers(c); !layers.empty())
+  if (const auto layers = j.value("unrotated", std::vector<size_t>()); !layers.empty())
     PrintLine("  no rotary positions in layers {}", RangesText(layers));
   if (c.sinks) PrintLine("  a learned sink for each query head");
   if (c.experts > 0) PrintLine("  {} of {} experts for each token", c.chosen_experts, c.experts);
@@ -270,7 +123,7 @@ void Print(const Model& model, const Json& j) {
             c.projection > 0 ? Formatted(", projection {}", c.projection) : "");
   PrintLine("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
             j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
-  PrintAttention(c);
+  PrintAttention(c, j);
   PrintInput(c, j.value("tokenizers", std::vector<std::string>()));
   if (j.contains("quantized")) PrintQuantized(j);
   if (j.contains("foreign")) PrintForeign(j);

@@ -3,10 +3,8 @@
 // of kinds; each ends with what guesses score on its items.
 #include <memory>
 
-#include "experiments/model/config.h"
-#include "experiments/tasks/made/arithmetic.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/tasks/made/copies.h"
-#include "experiments/tasks/made/counted_words.h"
 #include "experiments/tasks/made/needles.h"
 #include "experiments/tasks/made/shots.h"
 #include "experiments/tasks/made/variables.h"
@@ -32,9 +30,6 @@ struct MakeArguments {
   NeedleQuestion needles;
   ShotQuestion shots;
   VariableQuestion variables;
-  CommonWordQuestion common;
-  SumQuestion sums;
-  StoryQuestion stories;
   size_t samples = 50;
   uint64_t seed = 1;
 };
@@ -116,18 +111,6 @@ std::vector<Json> Variables(const MakeArguments& options) {
   });
 }
 
-std::vector<Json> CommonWordLists(const MakeArguments& options) {
-  CheckLengths(options);
-  const MappedFile file(options.text);
-  return MakeCommonWords(Common(options.common, options), CommonWords(Haystack::WordsOf(file.text(), options.text)),
-                         Tokenizer::LoadFile(options.model));
-}
-
-std::vector<Json> FrequentWordLists(const MakeArguments& options) {
-  CheckLengths(options);
-  return MakeFrequentWords(Common(FrequentWordQuestion(), options), Tokenizer::LoadFile(options.model));
-}
-
 std::vector<Json> Shots(const MakeArguments& options) {
   ShotQuestion question = Common(options.shots, options);
   question.orders.clear();
@@ -137,15 +120,10 @@ std::vector<Json> Shots(const MakeArguments& options) {
   return MakeShots(question, Haystack::WordsOf(file.text(), options.text));
 }
 
-std::vector<Json> Sums(const MakeArguments& options) { return MakeSums(Common(options.sums, options)); }
-std::vector<Json> Stories(const MakeArguments& options) { return MakeStories(Common(options.stories, options)); }
-
 Volume OfDepths(const MakeArguments& options) {
   return {static_cast<double>(options.depths.size() * options.needles.questions),
           {options.lengths.begin(), options.lengths.end()}};
 }
-
-Volume OfLengths(const MakeArguments& options) { return {1, {options.lengths.begin(), options.lengths.end()}}; }
 
 Volume OfShots(const MakeArguments& options) {
   constexpr double kPositionsOfShot = 16;  // of a line made up here, some ten words
@@ -155,17 +133,7 @@ Volume OfShots(const MakeArguments& options) {
   return volume;
 }
 
-// Of a worked example: a sum has 12 positions a digit, a story 24 a sentence.
-Volume OfExamples(size_t shots, const std::vector<size_t>& sizes, double positions) {
-  Volume volume;
-  for (const size_t size : sizes)
-    volume.lengths.push_back(positions * static_cast<double>(size + 1) * static_cast<double>(shots + 1));
-  return volume;
-}
-Volume OfSums(const MakeArguments& options) { return OfExamples(options.sums.shots, options.sums.digits, 12); }
-Volume OfStories(const MakeArguments& options) { return OfExamples(options.stories.shots, options.stories.steps, 24); }
-
-void AddModel(CLI::App& command, MakeArguments& options) {
+void AddDepths(CLI::App& command, MakeArguments& options) {
   command
       .add_option("MODEL", options.model,
                   "checkpoint folder, quantized checkpoint or tokenizer file whose tokenizer counts the lengths")
@@ -173,15 +141,7 @@ void AddModel(CLI::App& command, MakeArguments& options) {
   AddList(command, "--lengths", options.lengths, "positions per item, including <s> and the longest ending")
       ->check(WholeNumber(1, 1 << 24))
       ->capture_default_str();
-}
-
-void AddText(CLI::App& command, MakeArguments& options) {
-  AddModel(command, options);
   command.add_option("--text", options.text, "prose to make the items from, UTF-8")->required();
-}
-
-void AddDepths(CLI::App& command, MakeArguments& options) {
-  AddText(command, options);
   AddList(command, "--depths", options.depths, "where the answer is, from 0 (start) to 1 (end)")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
@@ -211,13 +171,6 @@ void AddVariables(CLI::App& command, MakeArguments& options) {
   AddWhole(command, "--hops", options.variables.hops, "assignments of a variable to the next", 0, 1000);
 }
 
-void AddCommonWords(CLI::App& command, MakeArguments& options) {
-  AddText(command, options);
-  AddWhole(command, "--common", options.common.common, "common words", 1, 1000);
-  AddWhole(command, "--often", options.common.often, "how often each stands in the list", 3, 1000);
-  AddWhole(command, "--otherwise", options.common.otherwise, "how often any other word does", 2, 999);
-}
-
 void AddShots(CLI::App& command, MakeArguments& options) {
   CLI::Option_group* const source = command.add_option_group("source");
   source->add_option("--text", options.text, "prose whose words make up the examples; labels are arbitrary");
@@ -236,20 +189,6 @@ void AddShots(CLI::App& command, MakeArguments& options) {
       ->capture_default_str();
 }
 
-void AddSums(CLI::App& command, MakeArguments& options) {
-  AddList(command, "--digits", options.sums.digits, "digits of both numbers, 2 to 15")
-      ->check(WholeNumber(2, 15))
-      ->capture_default_str();
-  AddWhole(command, "--shots", options.sums.shots, "worked examples in the context", 0, 10000);
-}
-
-void AddStories(CLI::App& command, MakeArguments& options) {
-  AddList(command, "--steps", options.stories.steps, "steps of a story, 1 to 8")
-      ->check(WholeNumber(1, 8))
-      ->capture_default_str();
-  AddWhole(command, "--shots", options.stories.shots, "worked examples in the context", 0, 10000);
-}
-
 constexpr Maker kMakers[] = {
     {"needles", "hide sentences in prose and ask about one or more of them", AddNeedles, OfDepths, Needles,
      "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512 --needles 4 --questions 2",
@@ -257,22 +196,12 @@ constexpr Maker kMakers[] = {
     {"variables", "hide chains of assignments in prose and ask where one leads", AddVariables, OfDepths, Variables,
      "experiments/pair/novels-standard --text experiments/pair/heldout.txt --chains 4 --hops 2",
      "tare eval experiments/pair/novels-standard --tasks choice=variables.jsonl --by depth"},
-    {"common-words", "list words of a text and ask for the most common", AddCommonWords, OfLengths, CommonWordLists,
-     "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512",
-     "tare eval experiments/pair/novels-standard --tasks choice=common-words.jsonl --by length"},
-    {"frequent-words", "list made-up words and ask for the most frequent", AddModel, OfLengths, FrequentWordLists,
-     "experiments/pair/novels-standard --lengths 256,512",
-     "tare eval experiments/pair/novels-standard --tasks choice=frequent-words.jsonl --by length"},
     {"shots", "list labelled examples, and one more without its label", AddShots, OfShots, Shots,
      "--text experiments/pair/heldout.txt --shots 8,16,32",
      "tare eval experiments/pair/novels-standard --tasks choice=shots.jsonl --by order,shots --over seed"},
     {"copies", "repeat a passage of prose up to a name", AddDepths, OfDepths, Copies,
      "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512",
      "tare eval experiments/pair/novels-standard --tasks choice=copies.jsonl --by length"},
-    {"sums", "add numbers of many digits, after worked examples", AddSums, OfSums, Sums, "--digits 2,3,4 --shots 4",
-     "tare eval experiments/pair/novels-standard --tasks choice=sums.jsonl --by digits"},
-    {"stories", "ask for a number after a few steps of a story", AddStories, OfStories, Stories,
-     "--steps 2,3 --answers targets", "tare make stories --steps 2,3 --shots 8 --out choices.jsonl"},
 };
 
 void RunMaker(const Maker& maker, const MakeArguments& options) {
@@ -313,8 +242,7 @@ void AddMaker(CLI::App& make, const Maker& maker) {
 }  // namespace
 
 void AddMake(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("make", "make items: retrieval, examples in context, copying, counting, arithmetic");
+  CLI::App* command = app.add_subcommand("make", "make items: retrieval, examples in context, copying");
   command->require_subcommand(1);
   command->footer(
       Examples({"tare make needles experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256 "

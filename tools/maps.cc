@@ -63,7 +63,7 @@ void Run(const MapsArguments& options) {
   ProgressLine line("");
   for (size_t i = 0; i < runs.size(); ++i) {
     const std::string name = runs[i]->plan().canonical();
-    line.Begin(name, {.after = static_cast<double>(runs.size() - i - 1)});
+    line.Begin(name, std::ssize(runs) - static_cast<int64_t>(i) - 1);
     const LayerMapErrors layers = MeasureMapErrors(exact, planned, *runs[i], sequences, line.Callback());
     json["plans"].push_back(MapErrorJson(name, layers));
     tables += MapErrorTable(json["plans"].back());

@@ -4,6 +4,7 @@
 
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/sequences.h"
+#include "experiments/tasks/task.h"
 #include "tools/command.h"
 
 #include <filesystem>
@@ -50,6 +51,11 @@ inline void AddConventionOption(CLI::App& command, WindowOptions& windows) {
       ->type_name("NAME");
 }
 
+inline void AddCacheOption(CLI::App& command, std::optional<CachePlan>& cache, const std::string& what) {
+  command.add_option_function<std::string>(
+      "--cache", [&cache](const std::string& text) { cache = ParseCachePlan(text); }, what);
+}
+
 inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
   command.add_flag_callback(
       "--executed", [&carrying] { carrying = Carrying::kExecuted; },
@@ -77,6 +83,17 @@ struct PackedOption {
   // A model whose codes are packed was read whole at that time.
   WeightReading Reading() const { return is == PackedFileIs::kRead ? WeightReading::kKnown : WeightReading::kWhole; }
 };
+
+inline void AddAnswerOptions(CLI::App& command, AnswerOptions& answers) {
+  AddWhole(command, "--max-tokens", answers.tokens,
+           "for generate: tokens of an answer at most (0: what its item says, else 128)", 0);
+  command.add_option("--temperature", answers.temperature,
+                     "for generate: 0 takes the most likely token (default: the item's own, else 0)");
+  command.add_option("--top-p", answers.top_p,
+                     "for generate: draw from the most likely tokens that together have this probability");
+  command.add_option("--sampling-seed", answers.seed, "for generate: seed of the draws, one of its own for each item")
+      ->capture_default_str();
+}
 
 inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {
   AddWhole(command, "--stride", windows.stride,

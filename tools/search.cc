@@ -10,7 +10,7 @@
 #include <memory>
 #include <utility>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/studies/search/search_table.h"
@@ -28,7 +28,8 @@ namespace tare {
 namespace {
 
 struct SearchArguments : CellsCommand {
-  std::string model, input, bytes, out_model;
+  std::filesystem::path model;
+  std::string input, bytes, out_model;
   double within = 0, bits_per_weight = 0;
   CellNumbers numbers;
 };
@@ -100,7 +101,7 @@ void CheckLimit(const CLI::App& command, const SearchArguments& options) {
 
 // The requested cells, without the folder's others.
 std::vector<SweepCell> Cells(const SearchArguments& options) {
-  std::vector<SweepCell> cells = RunCells(options);
+  std::vector<SweepCell> cells = RunCells(options.sweep);
   if (!options.sweep.only) cells.resize(options.sweep.tasks.size() * options.sweep.question.plans.size());
   return cells;
 }
@@ -135,14 +136,14 @@ void Run(const CLI::App& command, SearchArguments& options) {
   if (command.count("--site") == 0) options.sweep.question.site = usual.sites;
   if (command.count("--bits") == 0) options.sweep.question.bits = usual.bits;
   if (command.count("--granularity") == 0) options.sweep.question.granularities = usual.granularities;
-  options.models = {options.model};
+  options.sweep.models = {options.model};
   const ModelConfig config = LoadConfig(options.model);
   const std::string divergence = "divergence=" + options.input;
   const std::vector<TaskSpec> all = ParseTasks(divergence + (options.tasks.empty() ? "" : "," + options.tasks));
   options.sweep.tasks = {all.front()};
   if (options.numbers.list) {
     Ask(options, config);
-    return PrintCells(options);
+    return PrintCells(options.sweep);
   }
   Search search;
   search.model = ModelName(options.model);
@@ -158,7 +159,7 @@ void Run(const CLI::App& command, SearchArguments& options) {
   const std::vector<AtomicFile> model = ClaimFiles({options.model, options.input}, {options.out_model});
   options.sweep.tasks = {all.front()};
   options.sweep.math = options.machine.Apply();
-  Merge(options, options.numbers);
+  Merge(options);
   const std::vector<SweepCell> alone = Cells(options);
   if (options.sweep.only) return PrintLine("finished cells are in {}", options.sweep.folder.string());
   SetLosses(alone, search.parts);

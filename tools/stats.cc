@@ -3,6 +3,7 @@
 // statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
 #include <memory>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/marked_items.h"
 #include "experiments/observe/outlier_report.h"
@@ -104,8 +105,7 @@ void CollectTensors(StatsArguments& options) {
   const std::string name =
       options.name.empty() ? std::filesystem::path(options.tensors.front()).stem().string() : options.name;
   const auto set = [&] {
-    ProgressLine line("");
-    line.Begin(name);
+    ProgressLine line(name);
     return CollectCaptured(input, name, options.statistics, TARE_VERSION, options.out, line.Callback());
   }();
   ShowOverview(set, options.out, options.json);
@@ -126,7 +126,7 @@ void Run(StatsArguments& options) {
   {
     ProgressLine line("");
     for (const std::string& folder : options.models) {
-      line.Begin(ModelName(folder), {.after = static_cast<double>(options.models.size() - models.size() - 1)});
+      line.Begin(ModelName(folder), std::ssize(options.models) - std::ssize(models) - 1);
       models.push_back(options.out.empty() ? Observe(folder, options, line) : Collect(folder, options, line));
     }
   }

@@ -19,7 +19,7 @@
 
 namespace tare {
 
-std::vector<AtomicFile> ClaimSweep(CellsCommand& options, const std::vector<std::string>& others) {
+std::vector<AtomicFile> ClaimSweep(const CellsCommand& options, const std::vector<std::string>& others) {
   std::vector<std::string> names{"table.csv", "table.txt", "table.json"};
   names.insert(names.end(), others.begin(), others.end());
   return ClaimCells(options, names);
@@ -41,23 +41,23 @@ Table SizesOf(const std::vector<std::filesystem::path>& models) {
 
 }  // namespace
 
-SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, const Later& later) {
-  const std::vector<SweepCell> cells = RunCells(options, line, later);
+SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later) {
+  const std::vector<SweepCell> cells = RunCells(options, line, runs_later);
   const Comparisons comparisons = CompareCells(cells);
   SweepResult result{.json = WithCommand(SweepJson(cells, comparisons)),
                      .table = SweepTable(cells, comparisons),
                      .legend = SweepLegend(comparisons)};
-  if (!options.sweep.source.empty()) {
-    const Table sizes = SizesOf(options.sweep.models);
+  if (!options.source.empty()) {
+    const Table sizes = SizesOf(options.models);
     result.json["sizes"] = TableJson(sizes);
     result.table = "\n" + TableText(sizes, 2) + result.table;
   }
-  const std::vector<CutSpread> cuts = SpreadOverCuts(cells, comparisons, ModelsByCuts(options.sweep.models));
+  const std::vector<CutSpread> cuts = SpreadOverCuts(cells, comparisons, ModelsByCuts(options.models));
   if (!cuts.empty()) {
     result.json["over_cuts"] = TableJson(CutSpreads(cuts));
     result.table += CutSpreadTable(cuts);
   }
-  const std::filesystem::path& folder = options.sweep.folder;
+  const std::filesystem::path& folder = options.folder;
   WriteFileAtomically(folder / "table.csv", SweepCsv(cells, comparisons));
   WriteFileAtomically(folder / "table.txt", result.table);
   WriteFileAtomically(folder / "table.json", JsonText(result.json, 2) + "\n");
@@ -68,32 +68,29 @@ namespace {
 
 struct SweepArguments : CellsCommand {
   CellNumbers numbers;
-  std::string source;
 };
 
 // The source is the first of the models. The versions run as stored, too, unless plans are given.
-void AddSource(const CLI::App& command, SweepArguments& options) {
-  if (options.source.empty()) return;
-  options.sweep.source = options.source;
-  options.models.insert(options.models.begin(), options.source);
+void AddSource(const CLI::App& command, SweepOptions& sweep) {
+  if (sweep.source.empty()) return;
+  sweep.models.insert(sweep.models.begin(), sweep.source);
   const auto given = [&](const char* option) { return command.count(option) > 0; };
-  if (!given("--plan") && !given("--site") && !given("--bits") && !given("--formats"))
-    options.sweep.question.plans = {"f32"};
+  if (!given("--plan") && !given("--site") && !given("--bits") && !given("--formats")) sweep.question.plans = {"f32"};
 }
 
 void Run(const CLI::App& command, SweepArguments& options) {
-  AddSource(command, options);
+  AddSource(command, options.sweep);
   options.sweep.tasks = ParseTasks(options.tasks);
-  if (options.numbers.list) return PrintCells(options);
+  if (options.numbers.list) return PrintCells(options.sweep);
   ApplyTo(options, options.numbers);
   OutputsIn(options.sweep.folder, {});
   const OutputFolder folder(options.sweep.folder);  // before its files: who has it is refused none of them
   const std::vector<AtomicFile> claims = ClaimSweep(options, {});
   options.sweep.math = options.machine.Apply();
-  Merge(options, options.numbers);
+  Merge(options);
   const SweepResult result = [&] {
     ProgressLine line("");
-    return RunAndWrite(options, line);
+    return RunAndWrite(options.sweep, line);
   }();
   if (PrintsTables(options.json)) {
     PrintText("{}", result.table);
@@ -142,8 +139,9 @@ void AddSweep(CLI::App& app) {
   auto options = std::make_shared<SweepArguments>();
   CLI::App* command = app.add_subcommand(
       "sweep", "measure accuracy against bits: models x granularity x bits x tasks; resumes where it stopped");
-  command->add_option("MODEL", options->models, "checkpoint folders, quantized checkpoints or GGUF files")->required();
-  command->add_option("--source", options->source,
+  command->add_option("MODEL", options->sweep.models, "checkpoint folders, quantized checkpoints or GGUF files")
+      ->required();
+  command->add_option("--source", options->sweep.source,
                       "checkpoint of which the MODELs are versions, quantized by any tool: changes and divergences are "
                       "from it, differences from the first MODEL; it runs as stored, and so do they without plans");
   AddSweepOptions(*command, *options);

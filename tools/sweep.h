@@ -12,14 +12,14 @@ namespace tare {
 void AddSweepOptions(CLI::App& command, CellsCommand& options);
 
 // Files of the folder: table.csv, table.txt, table.json and the `others`.
-std::vector<AtomicFile> ClaimSweep(CellsCommand& options, const std::vector<std::string>& others);
+std::vector<AtomicFile> ClaimSweep(const CellsCommand& options, const std::vector<std::string>& others);
 
 // A finished sweep, as it was written.
 struct SweepResult {
   Json json;
   std::string table, legend;
 };
-// `line`, `later`: as RunCells.
-SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, const Later& later = {});
+// `line`, `runs_later`: as RunCells.
+SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
 
 }  // namespace tare

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "experiments/export/joined_rows.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/weights.h"
 #include "quant/base/aligned.h"
@@ -18,8 +19,8 @@
 #include "quant/base/float16.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/checkpoint.h"
 #include "quant/file/open_folder.h"
 
 namespace tare {

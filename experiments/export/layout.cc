@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/export/hugging_face.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/provenance.h"

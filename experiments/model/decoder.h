@@ -15,8 +15,8 @@
 
 #include "experiments/model/batch.h"
 #include "experiments/model/cached_attention.h"
-#include "experiments/model/config.h"
-#include "experiments/model/family.h"
+#include "experiments/model/config/config.h"
+#include "experiments/model/config/family.h"
 #include "experiments/model/layer_part.h"
 #include "experiments/model/planned_linear.h"
 #include "experiments/model/rotary.h"

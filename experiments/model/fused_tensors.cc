@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "quant/base/error.h"
 
 namespace tare {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/model/family.h"
-#include "quant/file/checkpoint.h"
+#include "experiments/model/config/family.h"
+#include "quant/checkpoint/checkpoint.h"
 
 namespace tare {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"

@@ -14,7 +14,7 @@
 
 #include "experiments/arrays/array_file.h"
 #include "experiments/model/batch.h"
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/weights.h"
 #include "kernels/linear/projector.h"
 #include "quant/base/aligned.h"

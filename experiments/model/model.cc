@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/kept_streams.h"
 #include "experiments/model/packed_file.h"
 #include "experiments/model/seen_projection.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "experiments/model/batch.h"
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/decoder.h"
 #include "experiments/model/input_embedding.h"
 #include "quant/base/memory.h"

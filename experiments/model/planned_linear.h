@@ -60,7 +60,7 @@ struct PlannedLinear {
   void KeepValues(const QuantizedMatrix& matrix, Math math, const std::string& where);  // in dequantized
 };
 
-// Whether integers stand for another tool's codes (quant/interchange/integer_form.h) and the kernels take their groups.
+// Whether integers stand for another tool's codes (quant/format/integer_form.h) and the kernels take their groups.
 bool HasPackedForm(const WeightMatrix& weight);
 
 // The floating-point replacement of a weight, or the weight itself; planned: may be null.

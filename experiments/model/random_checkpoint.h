@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "kernels/linear/projector.h"
 
 namespace tare {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/model/config.h"
-#include "experiments/model/rotary_scaling.h"
+#include "experiments/model/config/config.h"
+#include "experiments/model/config/rotary_scaling.h"
 #include "kernels/cache/key_rotary.h"
 
 namespace tare {

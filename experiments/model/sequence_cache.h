@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/kept_tokens.h"
 #include "experiments/plan/cache_plan.h"
 #include "kernels/cache/kv_cache.h"

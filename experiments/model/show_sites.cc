@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

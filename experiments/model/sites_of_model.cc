@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "experiments/model/rotary.h"
 #include "kernels/decode/decode_heads.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 
 namespace tare {
 

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "kernels/linear/projector.h"
 #include "quant/base/aligned.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 
 namespace tare {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
 

@@ -6,7 +6,7 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "quant/base/error.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/json.h"
 #include "quant/file/json_integer.h"
 #include "quant/file/strict_json.h"

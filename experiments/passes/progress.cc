@@ -18,28 +18,27 @@ std::string RateText(double per_second) {
   return 1 / per_second < 120 ? Formatted("{:.1f} s each", 1 / per_second) : TimeText(1 / per_second) + " each";
 }
 
-// done, left: work; seconds: for what is done.
-std::string OfAll(double done, double left, double seconds) {
-  const std::string time = done > 0 ? ", " + TimeText(seconds * left / done) + " left" : "";
-  return Formatted("{:.0f} % of all{}; ", 100 * done / (done + left), time);
-}
-
 }  // namespace
 
-void ProgressClock::Begin(std::string what, const Work& work, double now) {
-  if (before_ + work_.here == 0) all_since_ = now;  // what came before did none of the work
+void ProgressClock::Begin(std::string what, int64_t runs_after, double now) {
+  if (runs_ == 0) all_since_ = now;  // what came before did none of the work
   what_ = std::move(what);
-  before_ += work_.here;
-  work_ = work;
-  runs_ += work.runs_after ? 1 : 0;
+  ++runs_;
+  runs_after_ = runs_after;
   unit_.clear();
   done_ = 0;
   since_ = last_ = now;
 }
 
 std::string ProgressClock::Start() const {
-  const int64_t after = work_.runs_after.value_or(0);
-  return runs_ == 1 && after > 0 ? Formatted("{} runs; {}", 1 + after, what_) : "";
+  return runs_ == 1 && runs_after_ > 0 ? Formatted("{} runs; {}", 1 + runs_after_, what_) : "";
+}
+
+// ended: runs, and a share of this one; seconds: for these.
+std::string ProgressClock::OfAll(double ended, double seconds) const {
+  const auto runs = static_cast<double>(runs_ + runs_after_);
+  const std::string time = ended > 0 ? ", " + TimeText(seconds * (runs - ended) / ended) + " left" : "";
+  return Formatted("run {} of {}, {:.0f} % of all{}; ", runs_, runs_ + runs_after_, 100 * ended / runs, time);
 }
 
 std::string ProgressClock::Line(int64_t done, int64_t total, const std::string& unit, double now, size_t columns) {
@@ -48,7 +47,7 @@ std::string ProgressClock::Line(int64_t done, int64_t total, const std::string& 
   unit_ = unit;
   last_ = now;
   const double seconds = now - since_, share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
-  const bool bytes = unit == "bytes", parts = before_ + work_.after > 0;
+  const bool bytes = unit == "bytes", parts = runs_ + runs_after_ > 1;
   std::string figures = parts   ? Formatted(": {:.0f} %", 100 * share)
                         : bytes ? Formatted(": {} of {}", SizeText(done), SizeText(total))
                                 : Formatted(": {} of {} {}", done, total, unit);
@@ -58,9 +57,8 @@ std::string ProgressClock::Line(int64_t done, int64_t total, const std::string& 
     if (!parts) figures += Formatted(", {} left", TimeText(seconds * (1 - share) / share));
   }
   std::string all;
-  if (parts && work_.runs_after) all = Formatted("run {} of {}, ", runs_, runs_ + *work_.runs_after);
-  const double of_part = unit.ends_with(" of weights") ? 0 : share;
-  if (parts) all += OfAll(before_ + work_.here * of_part, work_.here * (1 - of_part) + work_.after, now - all_since_);
+  const double ended = static_cast<double>(runs_ - 1) + (unit.ends_with(" of weights") ? 0 : share);
+  if (parts) all = OfAll(ended, now - all_since_);
   const size_t taken = all.size() + figures.size(), room = columns > taken ? columns - taken : 0;
   const std::string name = what_.size() <= room ? what_ : what_.substr(0, room > 2 ? room - 2 : 0) + "..";
   return (all + name + figures).substr(0, columns);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/observe/statistics_set.h"
 #include "quant/plan/plan.h"
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <set>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "experiments/model/weights.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/written_tensor.h"

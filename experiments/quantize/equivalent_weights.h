@@ -14,7 +14,7 @@
 //     q, k, v and gate, up (and a router): 1/s into the norm before them, weight and bias; down: into up's output; o:
 //     into v's output, with one s for all heads that share it, if the family has nothing in between, or into a head
 //     norm's weight, with one s for all heads; dt_proj: into the rows of x_proj that it reads.
-// Family::rotation and Family::smoothed (experiments/model/family.h) say what a family allows.
+// Family::rotation and Family::smoothed (experiments/model/config/family.h) say what a family allows.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/model/config.h"
-#include "experiments/model/family.h"
+#include "experiments/model/config/config.h"
+#include "experiments/model/config/family.h"
 #include "experiments/passes/progress.h"
 #include "quant/algorithms/channel_rotation.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/plan/site.h"
 

@@ -18,7 +18,7 @@
 #include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/calibration/calibration_texts.h"
 #include "quant/algorithms/round_to_nearest.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/plan/plan.h"
 
 namespace tare {

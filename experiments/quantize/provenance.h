@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/quantized_checkpoint.h"
 
 namespace tare {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/quantize.h"
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/equivalent_weights.h"

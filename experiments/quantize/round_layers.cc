@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "experiments/quantize/calibrated_layers.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "experiments/quantize/squared_error.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <tuple>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/model/weights.h"
 #include "experiments/plan/rule_checks.h"

@@ -7,11 +7,11 @@
 #include <map>
 #include <string>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/job.h"
 #include "kernels/linear/projector.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/plan/site.h"
 
 namespace tare {

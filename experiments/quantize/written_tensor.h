@@ -7,7 +7,7 @@
 
 #include "experiments/model/weights.h"
 #include "quant/base/aligned.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 
 namespace tare {
 

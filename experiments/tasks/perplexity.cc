@@ -118,7 +118,6 @@ Json PerplexityConvention(const WindowOptions& w) {
           {"stride", w.stride},
           {"tokens", w.tokens},
           {"convention",
-           // Part of the key of a finished cell: another wording would set aside what users have run.
            "each token is scored once, by the first window that holds it; text windows begin with <s>; windows advance "
            "by stride tokens (0: all that a window holds, where there is no <s> all but one), the last is moved back "
            "to be full"}};

@@ -3,8 +3,6 @@
 
 #include <atomic>
 
-#include "quant/base/error.h"
-
 namespace tare {
 namespace {
 std::atomic<bool> stop_requested{false};
@@ -16,7 +14,7 @@ void RequestStop() noexcept { stop_requested.store(true, std::memory_order_relax
 bool StopRequested() { return stop_requested.load(std::memory_order_relaxed); }
 
 void ThrowIfStopped() {
-  if (StopRequested()) Fail("interrupted: no half-written file was left behind");
+  if (StopRequested()) throw Interrupted("interrupted: no half-written file was left behind");
 }
 
 }  // namespace tare

@@ -4,10 +4,18 @@
 // removed and finished work is kept.
 #pragma once
 
+#include "quant/base/error.h"
+
 namespace tare {
+
+// What ends a run that was asked to stop.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+};
 
 void RequestStop() noexcept;  // safe in a signal handler
 bool StopRequested();
-void ThrowIfStopped();  // throws Error after RequestStop
+void ThrowIfStopped();  // throws Interrupted after RequestStop
 
 }  // namespace tare

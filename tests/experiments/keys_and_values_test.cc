@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/sequence_cache.h"
 #include "quant/base/error.h"

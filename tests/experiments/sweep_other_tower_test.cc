@@ -26,7 +26,7 @@ TEST(SweepOtherTowerTest, CellsAreOfTheOtherTowerToo) {
   int ran = 0;
   const auto run = [&] {
     ran = 0;
-    return RunSweep(options, [&](const std::string&, const Work&) -> Progress {
+    return RunSweep(options, [&](const std::string&, int64_t) -> Progress {
       return [&](int64_t done, int64_t total, const char* unit) {
         ran += done == total && unit != std::string_view("layers of weights");
       };

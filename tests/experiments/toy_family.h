@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "experiments/model/config_keys.h"
+#include "experiments/model/config/config_keys.h"
 #include "experiments/model/decoder.h"
 #include "kernels/elementwise/rows.h"
 

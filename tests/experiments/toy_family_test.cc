@@ -2,6 +2,7 @@
 // A new family is one record and one source, here toy_family.h: nothing else in the tree knows it, and every command's
 // entry point accepts its checkpoints. The first test compares its forward pass with a plain one in double.
 #include "tests/experiments/toy_family.h"
+#include "experiments/model/config/read_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -232,7 +233,7 @@ TEST_F(ToyFamilyTest, Sweep) {
                              .question = {.bits = {16, 4}, .granularities = {"row", "tensor"}},
                              .tasks = ParseTasks("perplexity=" + ids_.string()),
                              .folder = folder_ / "sweep"};
-  const std::vector<SweepCell> cells = RunSweep(options, [](const std::string&, const Work&) { return Progress(); });
+  const std::vector<SweepCell> cells = RunSweep(options, [](const std::string&, int64_t) { return Progress(); });
   ASSERT_EQ(cells.size(), 3u);
   EXPECT_EQ(cells[0].model, "toy");
   EXPECT_NE(cells[0].result, cells[1].result);

@@ -70,7 +70,7 @@ class ToyTaskTest : public testing::Test {
                      .tasks = specs_,
                      .windows = {.limit = 5},
                      .folder = folder_ / "out"},
-                    [](const std::string&, const Work&) { return Progress(); });
+                    [](const std::string&, int64_t) { return Progress(); });
   }
 
   const TemporaryFolder folder_;

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "experiments/arrays/npz.h"
-#include "experiments/model/config.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/observe/captured/captured_layout.h"
 #include "experiments/observe/marked_spans.h"
 #include "experiments/tasks/items/choice_items.h"
@@ -22,12 +22,13 @@
 #include "experiments/text/tokenizer/tokenizer_json.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/json.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/file/safetensors.h"
 #include "quant/file/strict_json.h"
+#include "quant/interchange/gguf/gguf_checkpoint.h"
 #include "quant/file/tensor_names.h"
 #include "quant/format/listed_grid.h"
 #include "quant/interchange/folders/quantization_config.h"

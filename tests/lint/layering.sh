@@ -58,12 +58,12 @@ order() {
   [ -z "$hits" ] || { echo "$hits"; bad=1; }
 }
 
-order quant base format algorithms interchange file interchange/gguf interchange/folders plan observe calibrate \
+order quant base format algorithms file interchange/gguf interchange/folders checkpoint plan observe calibrate \
   statistics
 order kernels elementwise product scan linear attention attention/float attention/integer cache decode
-order experiments text text/tokenizer table arrays significance plan plan/simulated model model/families \
+order experiments text text/tokenizer table arrays significance plan plan/simulated model/config model model/families \
   passes bench tasks/items tasks tasks/made quantize/calibration quantize quantize/steps \
   export export/compressed_tensors export/gguf observe observe/captured \
-  studies/sweep studies/attribution studies/search \
+  studies/sweep studies/attribution studies/compare studies/search \
   report/drawing report/input report/figures report/page report
 exit $bad

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 

@@ -19,7 +19,7 @@ class GoldenSweepTest : public testing::Test {
 
   std::vector<SweepCell> Run(const SweepOptions& options) {
     ran_ = 0;
-    return RunSweep(options, [&](const std::string&, const Work&) -> Progress {
+    return RunSweep(options, [&](const std::string&, int64_t) -> Progress {
       ++ran_;
       return {};
     });

@@ -76,12 +76,8 @@ TEST_F(MakeCommand, EveryMakerMakesItsItems) {
            {"needles", model_, "--text", text, "--lengths", "200", "--needles", "4", "--values", "2", "--wrong",
             "others"},
            {"variables", model_, "--text", text, "--lengths", "300", "--chains", "2", "--hops", "1"},
-           {"common-words", model_, "--text", text, "--lengths", "300", "--often", "6"},
-           {"frequent-words", model_, "--lengths", "100"},
            {"shots", "--text", text, "--shots", "4", "--seeds", "1"},
-           {"copies", model_, "--text", text, "--lengths", "400"},
-           {"sums", "--digits", "2", "--shots", "1"},
-           {"stories", "--steps", "1", "--shots", "1"}}) {
+           {"copies", model_, "--text", text, "--lengths", "400"}}) {
     words.insert(words.begin(), "make");
     words.insert(words.end(), {"--samples", "2", "--out", out, "--json", json});
     Outcome made = RunTare(words);
@@ -125,16 +121,12 @@ TEST_F(MakeCommand, WhatIsTooMuchIsRefusedBeforeAnythingRuns) {
   refused({"copies", model_, "--samples", "1000000", "--lengths", "256,512", "--depths", "0,1"},
           "--samples: got 4000000 items of 1.54e+09 positions in all");
   refused({"shots", "--samples", "1000000", "--shots", "4,8", "--seeds", "1000"}, "--samples: got 4000000000 items");
-  const Outcome sums = RunTare({"make", "sums", "--samples", "1000000", "--shots", "100", "--out", folder_ / "n"});
-  EXPECT_EQ(sums.exit_code, 2);
-  EXPECT_THAT(sums.err, HasSubstr("--samples: got 2000000 items of 8.48e+09 positions in all"));
 }
 
 TEST_F(MakeCommand, WrongUsage) {
   EXPECT_EQ(Make({"needles", model_, "--depths", "2"}).exit_code, 2);
   EXPECT_EQ(Make({"needles", model_, "--wrong", "none"}).exit_code, 2);
   EXPECT_EQ(Make({"needles", model_, "--answers", "none"}).exit_code, 2);
-  EXPECT_EQ(RunTare({"make", "sums", "--digits", "16", "--out", folder_ / "n"}).exit_code, 2);
   EXPECT_EQ(Make({"shots", "--data", "d.jsonl"}).exit_code, 2) << "either a text or data";
   EXPECT_EQ(RunTare({"make"}).exit_code, 2);
   const Outcome itself = RunTare({"make", "shots", "--text", folder_ / "t.txt", "--out", folder_ / "t.txt"});

@@ -95,7 +95,6 @@ TEST_F(WidthTest, EveryCommandsOutputFits) {
   Fits({"tokenize", small, "--input", "text", "--out", "ids.jsonl"});
   Fits({"generate", small, "--prompt", "It was", "--tokens", "4", "--cache", "cache_k=int8/token,cache_v=int8/token"});
   Fits({"make", "needles", small, "--text", pair + "/heldout.txt", "--lengths", "128", "--samples", "1", "--out", "n"});
-  Fits({"make", "sums", "--samples", "1", "--answers", "targets", "--out", "sums"});
   Fits({"probe", "n"});
   const Words shape{"--n", "64", "--heads", "2", "--d", "64", "--repetitions", "1"};
   Words attention{"bench", "attention", "--family",

@@ -11,7 +11,8 @@
 #include "experiments/export/compressed_tensors/matrix.h"
 #include "experiments/export/hugging_face.h"
 #include "experiments/export/joined_rows.h"
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/plan/static_source.h"
@@ -19,6 +20,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/strict_json.h"
 

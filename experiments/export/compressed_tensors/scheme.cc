@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/rounded_weights.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which scheme of compressed-tensors holds what a plan says of a linear layer, and how its configuration says it. The
-// layouts are in quant/interchange/folders/compressed_tensors.h, which reads them.
+// layouts are in quant/interchange/folders/compressed_tensors.cc, which reads them.
 //
 //   weights                        inputs                                format
 //   int4 int8 /channel /group<N>   f32                                   pack-quantized, also +full and +zero
@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "quant/file/json_value.h"
 #include "quant/plan/plan.h"
 

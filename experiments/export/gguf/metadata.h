@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "quant/interchange/gguf/architecture_table.h"
 #include "quant/interchange/gguf/metadata_writer.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <numeric>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "quant/base/error.h"
 #include "quant/interchange/gguf/expert_tensors.h"
 

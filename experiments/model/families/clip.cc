@@ -6,7 +6,7 @@
 // DiffCLIP: V1's attention with biases, a head norm with a weight, and lambda_init 0.8 in every layer; head h has the
 // maps 2h and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and
 // diff_clip.py.
-#include "experiments/model/config_keys.h"
+#include "experiments/model/config/config_keys.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/records.h"
 #include "experiments/model/families/table.h"

@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "experiments/model/config_keys.h"
+#include "experiments/model/config/config_keys.h"
 #include "experiments/model/decoder.h"
 
 namespace tare {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/model/config_keys.h"
+#include "experiments/model/config/config_keys.h"
 #include "experiments/model/families/llama.h"
 
 namespace tare {

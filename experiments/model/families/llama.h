@@ -2,7 +2,7 @@
 // Hugging Face transformers' llama (modeling_llama.py), and the parts of its record that derived families share.
 #pragma once
 
-#include "experiments/model/config_keys.h"
+#include "experiments/model/config/config_keys.h"
 #include "experiments/model/decoder.h"
 #include "experiments/model/families/records.h"
 

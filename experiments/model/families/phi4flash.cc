@@ -19,7 +19,7 @@
 #include "experiments/model/scan_layers.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 
 namespace tare {
 namespace {

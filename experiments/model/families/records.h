@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 
 namespace tare {
 

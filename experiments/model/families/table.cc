@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The families that Tare knows by name. Declared in experiments/model/family.h, so that the shared steps can look up a
-// record; only this file knows all families.
+// The families that Tare knows by name. Declared in experiments/model/config/family.h, so that the shared steps can
+// look up a record; only this file knows all families.
 #include "experiments/model/families/table.h"
 
 #include <vector>

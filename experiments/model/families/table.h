@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The families' records, each defined in the source with its name, and the sources of their formulas. table.cc lists
-// them for lookup by name (experiments/model/family.h).
+// them for lookup by name (experiments/model/config/family.h).
 #pragma once
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 
 namespace tare {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/input_embedding.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/passes/shard.h"

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 
+#include "experiments/model/config/read_config.h"
+#include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -112,7 +115,37 @@ AttributionPair PairFigure(const FigureRuns& first, const FigureRuns& second, co
   return pair;
 }
 
+// The cells that were asked for, and those of what is taken out if an earlier run in the folder has all of them.
+std::vector<SweepCell> WithTakenOut(std::vector<SweepCell> cells, const SweepOptions& options,
+                                    const AttributionQuestion& question) {
+  const size_t asked = options.tasks.size() * options.question.plans.size();
+  std::vector<SweepCell> others(std::make_move_iterator(cells.begin() + static_cast<ptrdiff_t>(asked)),
+                                std::make_move_iterator(cells.end()));
+  cells.resize(asked);
+  std::vector<SweepCell> taken_out;
+  for (const TaskSpec& task : options.tasks) {
+    for (const PlanPart& part : question.parts) {
+      const auto found = std::ranges::find_if(others, [&](const SweepCell& cell) {
+        return cell.task == task.Name() && cell.Plan() == part.without.canonical();
+      });
+      if (found == others.end()) return cells;
+      taken_out.push_back(std::move(*found));
+    }
+  }
+  std::ranges::move(taken_out, std::back_inserter(cells));
+  return cells;
+}
+
 }  // namespace
+
+AttributionQuestion AskAttribution(SweepOptions& options, const std::string& plan, const std::string& by,
+                                   PartCosts costs) {
+  AttributionQuestion question{.plan = Plan::Parse(plan), .by = by, .parts = {}, .costs = costs};
+  question.parts = PartsOf(question.plan, ParseGrain(by), ModelSitesOf(LoadConfig(options.models.at(0))));
+  options.question.plans = AttributionPlans(question.plan, question.parts, costs);
+  options.study = "attribute";
+  return question;
+}
 
 std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<PlanPart>& parts, PartCosts costs) {
   std::vector<std::string> plans{"f32", plan.canonical()};
@@ -150,6 +183,15 @@ std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Pl
   }
   AddHolm(primary);
   return all;
+}
+
+AttributedModel AttributeCells(const SweepOptions& options, const AttributionQuestion& question,
+                               std::vector<SweepCell> cells) {
+  const size_t asked = options.tasks.size() * options.question.plans.size();
+  cells = WithTakenOut(std::move(cells), options, question);
+  const PartCosts costs = cells.size() > asked ? PartCosts::kAloneAndTakenOut : question.costs;
+  std::vector<Attribution> attributions = Attribute(cells, question.plan, question.parts, costs);
+  return {.cells = std::move(cells), .attributions = std::move(attributions)};
 }
 
 std::vector<AttributionPair> PairAttributions(const AttributedModel& first, const AttributedModel& second,

@@ -25,6 +25,18 @@ enum class PartCosts { kAlone, kAloneAndTakenOut };
 // part.
 std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<PlanPart>& parts, PartCosts costs);
 
+// A plan of one model, cut into parts.
+struct AttributionQuestion {
+  Plan plan;
+  std::string by;
+  std::vector<PlanPart> parts;
+  PartCosts costs;
+};
+// Cuts the plan into parts of the options' only model; their plans become the sweep's. Throws Error if it cannot be
+// cut.
+AttributionQuestion AskAttribution(SweepOptions& options, const std::string& plan, const std::string& by,
+                                   PartCosts costs = PartCosts::kAloneAndTakenOut);
+
 struct PartEffect {
   PlanPart part;
   Comparison alone;
@@ -48,16 +60,20 @@ struct Attribution {
 std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Plan& plan,
                                    const std::vector<PlanPart>& parts, PartCosts costs);
 
-// One plan's attributions in two models side by side: the cost of each part alone in each model, and how much more it
-// costs the second, paired by the items or windows that both saw:
-//
-//   difference = (F2(part) - F2(f32)) - (F1(part) - F1(f32))
-
 // Of one model.
 struct AttributedModel {
   std::vector<SweepCell> cells;
   std::vector<Attribution> attributions;
 };
+
+// From the cells of the question's sweep; what is taken out too, if an earlier run in the folder has all of its cells.
+AttributedModel AttributeCells(const SweepOptions& options, const AttributionQuestion& question,
+                               std::vector<SweepCell> cells);
+
+// One plan's attributions in two models side by side: the cost of each part alone in each model, and how much more it
+// costs the second, paired by the items or windows that both saw:
+//
+//   difference = (F2(part) - F2(f32)) - (F1(part) - F1(f32))
 
 struct PartPair {
   std::string part;

@@ -49,6 +49,9 @@ Json AttributionJson(const std::vector<Attribution>& attributions, const std::st
 std::string AttributionPairTable(const std::vector<AttributionPair>& pairs, const std::string& plan,
                                  const std::vector<std::string>& models);
 
+// The lines below the table that explain its marks.
+std::string AttributionPairLegend(const std::vector<AttributionPair>& pairs);
+
 // task, figure, part (empty: the whole plan), first, second, and for the difference the columns of a sweep's.
 std::string AttributionPairCsv(const std::vector<AttributionPair>& pairs);
 

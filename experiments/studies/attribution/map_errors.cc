@@ -8,7 +8,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 

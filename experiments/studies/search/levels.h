@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/studies/search/frontier.h"
 #include "experiments/studies/sweep/sweep.h"
 #include "quant/plan/plan.h"

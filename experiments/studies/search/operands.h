@@ -15,7 +15,7 @@
 
 #include <cstdint>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "quant/plan/site.h"
 
 namespace tare {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/studies/search/levels.h"
 
 namespace tare {

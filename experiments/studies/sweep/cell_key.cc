@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
+#include "experiments/passes/convention.h"
 #include "quant/base/formatted.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 
 namespace tare {
 namespace {
@@ -19,7 +20,14 @@ std::string CellText(const Json& key) {
   return Formatted("{} {} {}", key.value("model", ""), key.value("plan", ""), key.value("task", ""));
 }
 
-std::string Clash(const Json& a, const Json& b) {
+Json IdentityOf(Json key) {
+  if (const auto convention = key.find("convention"); convention != key.end())
+    *convention = convention->is_object() ? (*convention)["name"] : Json(InfoOf(Convention::kTare).name);
+  return key;
+}
+
+std::string Clash(const Json& key_a, const Json& key_b) {
+  const Json a = IdentityOf(key_a), b = IdentityOf(key_b);
   const bool same_model = a["model"] == b["model"], same_task = a["task"] == b["task"];
   for (const auto& [name, value] : a.items()) {
     if (name == "model" || name == "task" || name == "plan" || name == "executed") continue;

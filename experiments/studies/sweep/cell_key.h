@@ -11,6 +11,10 @@ namespace tare {
 // "novels-standard q=int4/token perplexity:heldout".
 std::string CellText(const Json& key);
 
+// What identifies a cell: its key, with the name of the convention by which texts are cut in the place of the sentences
+// that describe it. Versions may describe it otherwise.
+Json IdentityOf(Json key);
+
 // The setting in which two cells differ, so that one table cannot hold both; "" if it can.
 std::string Clash(const Json& a, const Json& b);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "experiments/studies/sweep/cell_key.h"
 #include "quant/base/error.h"
 #include "quant/base/notice.h"
 #include "quant/file/atomic_file.h"
@@ -69,7 +70,7 @@ CellLog::CellLog(const std::filesystem::path& folder, const CellReader& reader)
 }
 
 const Json* CellLog::Find(const Json& key) const {
-  const auto found = results_.find(JsonText(key));
+  const auto found = results_.find(JsonText(IdentityOf(key)));
   return found == results_.end() ? nullptr : &found->second;
 }
 
@@ -79,7 +80,7 @@ void CellLog::Append(const Json& key, const Json& result) {
 }
 
 void CellLog::Keep(const Json& key, const Json& result) {
-  if (results_.insert_or_assign(JsonText(key), result).second) keys_.push_back(key);
+  if (results_.insert_or_assign(JsonText(IdentityOf(key)), result).second) keys_.push_back(key);
 }
 
 }  // namespace tare

@@ -27,8 +27,8 @@ struct CellReader {
 // is no cell, or of another study.
 std::vector<std::pair<Json, Json>> ReadCells(const std::filesystem::path& folder, const CellReader& reader);
 
-// Finished cells of an earlier run, by their keys as text. A last line that was being written when the run ended is
-// dropped, damaged lines are removed from the file, and their cells run again.
+// Finished cells of an earlier run, by their identities (cell_key.h) as text. A last line that was being written when
+// the run ended is dropped, damaged lines are removed from the file, and their cells run again.
 class CellLog {
  public:
   CellLog(const std::filesystem::path& folder, const CellReader& reader);

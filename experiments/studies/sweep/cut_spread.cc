@@ -10,7 +10,7 @@
 #include "experiments/studies/sweep/table.h"
 #include "quant/base/formatted.h"
 #include "quant/base/number.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/quantized_checkpoint.h"
 
 namespace tare {

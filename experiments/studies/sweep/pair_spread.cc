@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "experiments/significance/shown.h"
+#include "experiments/studies/sweep/cell_key.h"
 #include "experiments/studies/sweep/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -66,8 +67,8 @@ const Json& SameCell(const ComparedPair& pair, const Cells& cells, const Json& o
   if (found == cells.second.end())
     Fail("{}: got no {} under {}, expected all that {} has; try tare compare with the same options", pair.where,
          own.at("task").get<std::string>(), PlanOf(own), where);
-  for (const auto& [setting, value] : own.at("key").items()) {
-    const Json& key = (*found)->at("key");
+  const Json key = IdentityOf((*found)->at("key")), own_key = IdentityOf(own.at("key"));
+  for (const auto& [setting, value] : own_key.items()) {
     if (!IsOfTheModel(setting) && (!key.contains(setting) || key[setting] != value))
       Fail("{}: {}: got another {} than {}, expected the same; try tare compare with the same options", pair.where,
            own.at("task").get<std::string>(), setting, where);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/kept_streams.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/studies/sweep/cell_key.h"
@@ -16,7 +17,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/notice.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -66,6 +67,44 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
   return seen;
 }
 
+// Of each model. Where each site is a plan, a group stands for those of its sites that all models have. The source of
+// versions runs as stored.
+std::vector<std::vector<Plan>> PlansFor(const SweepOptions& options) {
+  SweepQuestion question = options.question;
+  if (question.sites == SweepSites::kEach) {
+    for (const std::filesystem::path& model : options.models) {
+      const ModelSites sites = ModelSitesOf(LoadConfig(model));
+      for (const char* group : {"weights", "linear_in"}) {
+        for (const Site site : ExpandSites(group)) {
+          if (!sites.Has(site)) question.lacking.insert(site);
+        }
+      }
+    }
+  }
+  std::vector<std::vector<Plan>> plans(options.models.size(), PlansOf(question));
+  if (!options.source.empty()) plans.front() = {Plan()};
+  return plans;
+}
+
+// A cell of the list.
+struct ListedCell {
+  std::string name;
+  const TaskSpec* task;
+};
+
+std::vector<ListedCell> CellsOfAll(const SweepOptions& options) {
+  const std::vector<std::vector<Plan>> plans = PlansFor(options);
+  std::vector<ListedCell> list;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const std::string model = ModelName(options.models[i]);
+    for (const TaskSpec& task : options.tasks) {
+      for (const Plan& plan : plans[i])
+        list.push_back({Formatted("{} {} {}", model, plan.canonical(), task.Name()), &task});
+    }
+  }
+  return list;
+}
+
 // Refuses what can be refused before hours of work; returns the contents of the models' statistics files.
 std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<std::vector<Plan>>& plans) {
   std::vector<Seen> seen = ReadSeen(options);
@@ -104,7 +143,8 @@ void AddOthers(const CellLog& log, const std::vector<TaskSpec>& tasks, std::vect
   const std::vector<SweepCell> asked = cells;
   std::map<std::string, int> left_out;  // by the setting
   for (const Json& key : log.keys()) {
-    if (std::ranges::contains(asked, key, &SweepCell::key)) continue;
+    const auto has_this = [&](const SweepCell& cell) { return IdentityOf(cell.key) == IdentityOf(key); };
+    if (std::ranges::any_of(asked, has_this)) continue;
     const std::optional<SweepCell> other = CellOf(key, log, tasks);
     if (!other) continue;
     std::string clash;
@@ -118,7 +158,7 @@ void AddOthers(const CellLog& log, const std::vector<TaskSpec>& tasks, std::vect
         log.path().string(), count, setting));
 }
 
-// Cells of other machines, by their keys as text.
+// Cells of other machines, by their identities as text.
 struct Part {
   std::filesystem::path file;
   Json key, result;
@@ -131,7 +171,7 @@ Parts ReadParts(const std::vector<std::filesystem::path>& folders, const CellRea
     const std::filesystem::path file = folder / "cells.jsonl";
     if (!std::filesystem::exists(file)) Fail("{}: no such file; expected finished cells of this sweep", file.string());
     for (const auto& [key, result] : ReadCells(folder, reader)) {
-      const auto [twin, added] = parts.try_emplace(JsonText(key), Part{file, key, result});
+      const auto [twin, added] = parts.try_emplace(JsonText(IdentityOf(key)), Part{file, key, result});
       if (!added && twin->second.result != result)
         Fail("{}: {}: got other figures than in {}, expected the same; are the machines of one kind?", file.string(),
              CellText(key), twin->second.file.string());
@@ -143,7 +183,7 @@ Parts ReadParts(const std::vector<std::filesystem::path>& folders, const CellRea
 // Cells of different sweeps do not merge.
 void RequireAsked(const Parts& parts, const std::vector<Json>& asked) {
   for (const auto& [text, part] : parts) {
-    if (std::ranges::contains(asked, part.key)) continue;
+    if (std::ranges::any_of(asked, [&](const Json& key) { return JsonText(IdentityOf(key)) == text; })) continue;
     std::string clash;
     for (const Json& key : asked) clash = clash.empty() ? Clash(part.key, key) : clash;
     Fail("{}: {}: got a cell of another {}, expected cells of this sweep; try the options that it was made with",
@@ -173,9 +213,11 @@ std::vector<PlannedCell> CellsOfModel(const Model& model, const std::vector<Plan
   return cells;
 }
 
-// Whether a is of a task, and b of the one that compares the same file, under the same plan.
+// Whether the passes of b, which compares the same file, give a too.
+bool Gives(const TaskSpec& a, const TaskSpec& b) { return a.kind->compared == b.kind && a.file == b.file; }
+
 bool RunTogether(const PlannedCell& a, const PlannedCell& b) {
-  return a.plan == b.plan && a.task->spec.kind->compared == b.task->spec.kind && a.task->spec.file == b.task->spec.file;
+  return a.plan == b.plan && Gives(a.task->spec, b.task->spec);
 }
 
 // In the order in which cells run: each alone, or before the one whose passes give both.
@@ -200,21 +242,33 @@ void CheckOnly(const SweepOptions& options, size_t cells) {
               options.only->second, cells - 1);
 }
 
+// Runs of the models from number `first` of the list on. Their keys are not known yet (they need hashes of weights), so
+// what is finished is told by names.
+int64_t RunsFrom(size_t first, const SweepOptions& options, const CellLog& log) {
+  std::set<std::string> finished;
+  for (const Json& key : log.keys()) finished.insert(CellText(key));
+  int64_t runs = 0;
+  const std::vector<ListedCell> cells = CellsOfAll(options);
+  for (size_t number = first; number < cells.size(); ++number) {
+    const bool runs_with_another =
+        std::ranges::any_of(options.tasks, [&](const TaskSpec& task) { return Gives(task, *cells[number].task); });
+    runs += IsAsked(options, number) && !runs_with_another && !finished.contains(cells[number].name) ? 1 : 0;
+  }
+  return runs;
+}
+
 // The cells of one model of a sweep, run in its log.
 class ModelSweep {
  public:
-  // plans: of each model; first: the number of the model's first cell in the list.
-  ModelSweep(const SweepOptions& options, const std::vector<std::vector<Plan>>& plans, const Seen& seen, size_t index,
-             size_t first, CellLog& log)
+  // plans: of the model; first: the number of the model's first cell in the list.
+  ModelSweep(const SweepOptions& options, const std::vector<Plan>& plans, const Seen& seen, size_t index, size_t first,
+             CellLog& log)
       : options_(options),
         seen_(seen),
         log_(log),
         model_(options.models[index], options.math),
-        cells_(CellsOfModel(model_, plans[index], seen, options)) {
-    std::vector<double> sizes(cells_.size());
-    for (const auto& together : InRunOrder(cells_))
-      sizes[static_cast<size_t>(together.back() - cells_.data())] = WorkOf(*together.back());
-    later_ = LaterWork(sizes, plans, index, first);
+        cells_(CellsOfModel(model_, plans, seen, options)),
+        runs_later_(RunsFrom(first + cells_.size(), options, log)) {
     model_.Share(&kept_);
     for (size_t i = cells_.size(); i-- > 0;) {
       if (!IsAsked(options, first + i)) cells_.erase(cells_.begin() + static_cast<ptrdiff_t>(i));
@@ -227,29 +281,14 @@ class ModelSweep {
       std::erase_if(together, [&](const PlannedCell* cell) { return log_.Find(cell->key) != nullptr; });
     std::erase_if(left, [](const auto& together) { return together.empty(); });
     std::vector<SharingRun> runs;
-    std::vector<double> tokens;
-    for (const auto& together : left) {
-      runs.push_back({together.back()->task.get(), together.back()->plan});
-      tokens.push_back(WorkOf(*together.back()));
-    }
-    const int layers = model_.config().layers;
-    const SharedLayers shared(runs, layers);
-    Later after = later_;
-    std::vector<double> work;
+    for (const auto& together : left) runs.push_back({together.back()->task.get(), together.back()->plan});
+    const SharedLayers shared(runs, model_.config().layers);
     for (size_t run = 0; run < left.size(); ++run) {
-      // The logits take about as long as a layer.
-      work.push_back(tokens[run] * (1 - static_cast<double>(shared.Before(run)) / (layers + 1)));
-      after.work += work[run];
-      ++after.runs;
-    }
-    for (size_t run = 0; run < left.size(); ++run) {
-      after.work -= work[run];
-      --after.runs;
       // Half of the memory each: an attribution has two plans that others go on from.
-      const double streams = KeptStreams::kMost / 2 / (tokens[run] * model_.config().hidden);
+      const double streams = KeptStreams::kMost / 2 / (TokensOf(*left[run].back()) * model_.config().hidden);
       kept_.Begin(shared.Of(run, static_cast<int64_t>(streams)));
-      RunOne(left[run], starting(CellText(left[run].front()->key),
-                                 {.here = work[run], .after = after.work, .runs_after = after.runs}));
+      const int64_t after = std::ssize(left) - static_cast<int64_t>(run) - 1;
+      RunOne(left[run], starting(CellText(left[run].front()->key), after + runs_later_));
     }
   }
 
@@ -261,33 +300,9 @@ class ModelSweep {
   }
 
  private:
-  double WorkOf(const PlannedCell& cell) {
+  double TokensOf(const PlannedCell& cell) {
     const PlanRun run(*cell.plan, options_.carrying, ModelSitesOf(model_), seen_.source, options_.cache);
     return static_cast<double>(cell.task->run.TokensUnder(run));
-  }
-
-  // Of the models after this one, as if theirs were of the same sizes. Their keys are not known yet (they need hashes
-  // of weights), so what is finished is told by names.
-  Later LaterWork(const std::vector<double>& sizes, const std::vector<std::vector<Plan>>& plans, size_t index,
-                  size_t first) const {
-    std::set<std::string> finished;
-    for (const Json& key : log_.keys()) finished.insert(CellText(key));
-    Later all;
-    size_t number = first + sizes.size();
-    for (size_t later = index + 1; later < options_.models.size(); ++later) {
-      for (size_t task = 0; task < options_.tasks.size(); ++task) {
-        for (size_t plan = 0; plan < plans[later].size(); ++plan, ++number) {
-          const std::string name = Formatted("{} {} {}", ModelName(options_.models[later]),
-                                             plans[later][plan].canonical(), options_.tasks[task].Name());
-          const size_t own = plans[index].size();
-          const double size = sizes[task * own + std::min(plan, own - 1)];
-          if (size == 0 || !IsAsked(options_, number) || finished.contains(name)) continue;
-          all.work += size;
-          ++all.runs;
-        }
-      }
-    }
-    return all;
   }
 
   void RunOne(const std::vector<const PlannedCell*>& together, const Progress& progress) {
@@ -308,46 +323,17 @@ class ModelSweep {
   CellLog& log_;
   Model model_;
   std::vector<PlannedCell> cells_;
-  Later later_;  // of later models' cells
+  int64_t runs_later_;  // of later models
   KeptStreams kept_;
 };
-
-// Of each model. Where each site is a plan, a group stands for those of its sites that all models have. The source of
-// versions runs as stored.
-std::vector<std::vector<Plan>> PlansFor(const SweepOptions& options) {
-  SweepQuestion question = options.question;
-  if (question.sites == SweepSites::kEach) {
-    for (const std::filesystem::path& model : options.models) {
-      const ModelSites sites = ModelSitesOf(LoadConfig(model));
-      for (const char* group : {"weights", "linear_in"}) {
-        for (const Site site : ExpandSites(group)) {
-          if (!sites.Has(site)) question.lacking.insert(site);
-        }
-      }
-    }
-  }
-  std::vector<std::vector<Plan>> plans(options.models.size(), PlansOf(question));
-  if (!options.source.empty()) plans.front() = {Plan()};
-  return plans;
-}
-
-size_t CountOf(const std::vector<std::vector<Plan>>& plans) {
-  size_t count = 0;
-  for (const std::vector<Plan>& of_model : plans) count += of_model.size();
-  return count;
-}
 
 }  // namespace
 
 std::vector<std::string> ListCells(const SweepOptions& options) {
-  const std::vector<std::vector<Plan>> plans = PlansFor(options);
   std::vector<std::string> list;
-  for (size_t i = 0; i < plans.size(); ++i) {
-    const std::string model = ModelName(options.models[i]);
-    for (const TaskSpec& task : options.tasks) {
-      for (const Plan& plan : plans[i])
-        std::ranges::replace(list.emplace_back(Formatted("{} {} {}", model, plan.canonical(), task.Name())), '\n', ' ');
-    }
+  for (const ListedCell& cell : CellsOfAll(options)) {
+    list.push_back(cell.name);
+    std::ranges::replace(list.back(), '\n', ' ');
   }
   return list;
 }
@@ -355,12 +341,12 @@ std::vector<std::string> ListCells(const SweepOptions& options) {
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
   const std::vector<std::vector<Plan>> plans = PlansFor(options);
   const std::vector<Seen> seen = CheckOptions(options, plans);
-  CheckOnly(options, options.tasks.size() * CountOf(plans));
+  CheckOnly(options, CellsOfAll(options).size());
   CellLog log(options.folder, {options.study, options.tasks});
   std::vector<SweepCell> cells;
   size_t first = 0;
   for (size_t i = 0; i < options.models.size(); ++i) {
-    ModelSweep sweep(options, plans, seen[i], i, first, log);
+    ModelSweep sweep(options, plans[i], seen[i], i, first, log);
     first += options.tasks.size() * plans[i].size();
     sweep.RunMissing(starting);
     std::ranges::copy(sweep.Finished(), std::back_inserter(cells));
@@ -386,13 +372,13 @@ void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::
   CellLog log(options.folder, {options.study, options.tasks});
   std::vector<size_t> missing;
   for (size_t n = 0; n < asked.size(); ++n) {
-    if (log.Find(asked[n]) == nullptr && !finished.contains(JsonText(asked[n]))) missing.push_back(n);
+    if (log.Find(asked[n]) == nullptr && !finished.contains(JsonText(IdentityOf(asked[n])))) missing.push_back(n);
   }
   if (!missing.empty())
     Fail("got {} of {} cells, expected all; missing: {}; try tare sweep --cells with these",
          asked.size() - missing.size(), asked.size(), RangesText(missing));
   for (const Json& key : in_run_order) {
-    if (log.Find(key) == nullptr) log.Append(key, finished.at(JsonText(key)).result);
+    if (log.Find(key) == nullptr) log.Append(key, finished.at(JsonText(IdentityOf(key))).result);
   }
 }
 

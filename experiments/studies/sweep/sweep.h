@@ -20,10 +20,10 @@
 #include <string>
 #include <utility>
 #include <vector>
-#include "quant/file/json_value.h"
 
 #include "experiments/studies/sweep/sweep_plans.h"
 #include "experiments/tasks/task.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
@@ -62,10 +62,9 @@ struct SweepCell {
   std::string Source() const { return key.value("source", std::string()); }  // the model's name; "": none
 };
 
-// Called before each cell runs, with its name, and about how many tokens it takes and those after it, less what layers
-// that are shared save, and how many runs come after it. Not called for
-// finished cells, and once for two cells that follow from the same passes.
-using CellStarting = std::function<Progress(const std::string& what, const Work& work)>;
+// Called before each cell runs, with its name and how many runs come after it. Not called for finished cells, and once
+// for two cells that follow from the same passes.
+using CellStarting = std::function<Progress(const std::string& what, int64_t runs_after)>;
 
 // The cells that were asked for, in their order: models, tasks, plans; then others of the folder whose settings (limit,
 // windows, math, and of the same names the same weights and inputs) are the same. Those with other settings are

@@ -9,7 +9,7 @@
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/formatted.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

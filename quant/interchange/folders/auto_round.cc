@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/folders/auto_round.h"
+// AutoRound's own configuration, quant_method "auto-round". It packs as others do, and packing_format says which:
+//
+//   auto_round:auto_gptq          as GPTQ, zero points stored less one
+//   auto_round, auto_round:gptqmodel  as GPTQ, zero points as they are
+//   auto_round:auto_awq           as AWQ
+//
+// extra_config overrides bits, group_size and sym of modules, by name or by a regular expression.
+#include "quant/interchange/folders/quantization_config.h"
 
 #include <map>
 #include <utility>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint folder in Hugging Face layout as the source of a Checkpoint: its tensors, and the matrices that another
-// tool quantized, where config.json has a quantization_config.
+#include "quant/interchange/folders/folder_checkpoint.h"
+
 #include <algorithm>
 
 #include "quant/base/error.h"
-#include "quant/file/checkpoint.h"
+#include "quant/file/checkpoint_files.h"
+#include "quant/file/tensor_names.h"
 #include "quant/interchange/folders/quantization_config.h"
 
 namespace tare {
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 class FolderCheckpoint : public CheckpointSource {
  public:
   explicit FolderCheckpoint(const fs::path& path) : files_(path), tensors_(files_, path.string()) {
-    const std::optional<std::string> config = CheckpointText(path, "config.json");
+    const std::optional<std::string> config = FolderText(path, "config.json");
     if (config) model_ = ReadForeignModel(*config, (path / "config.json").string(), tensors_);
   }
 
@@ -57,11 +58,16 @@ std::unique_ptr<const CheckpointSource> OpenFolderCheckpoint(const fs::path& fol
   return std::make_unique<FolderCheckpoint>(folder);
 }
 
-std::optional<std::string> ModelConfigText(const fs::path& path) {
-  std::optional<std::string> text = CheckpointText(path, "config.json");
+std::optional<std::string> FolderText(const fs::path& folder, const std::string& name) {
   std::error_code error;
-  if (text && fs::is_directory(path, error)) text = WithoutQuantizationConfig(*text, (path / "config.json").string());
-  return text;
+  std::optional<std::string> text;
+  if (fs::exists(folder / name, error)) {
+    const MappedFile file(folder / name);
+    text.emplace(file.text());
+  }
+  if (name != "config.json") return text;
+  const std::optional<TensorNamesFile> names = TensorNamesFile::In(folder);
+  return names ? names->ConfigText(text, (folder / name).string()) : text;
 }
 
 }  // namespace tare

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "quant/file/checkpoint_files.h"
+#include "quant/file/foreign_matrix.h"
 #include "quant/interchange/folders/packed_codes.h"
-#include "quant/interchange/foreign_matrix.h"
 
 namespace tare {
 

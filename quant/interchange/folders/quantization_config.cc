@@ -4,14 +4,8 @@
 #include "quant/base/error.h"
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
-#include "quant/interchange/folders/auto_round.h"
 #include "quant/interchange/folders/awq.h"
-#include "quant/interchange/folders/bitsandbytes.h"
-#include "quant/interchange/folders/compressed_tensors.h"
 #include "quant/interchange/folders/gptq.h"
-#include "quant/interchange/folders/mlx.h"
-#include "quant/interchange/folders/mxfp4.h"
-#include "quant/interchange/folders/scheme_keys.h"
 
 namespace tare {
 namespace {

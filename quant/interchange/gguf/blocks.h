@@ -25,8 +25,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/format/integer_form.h"
 #include "quant/interchange/gguf/tensor_type.h"
-#include "quant/interchange/integer_form.h"
 
 namespace tare::gguf {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GGUF file as a checkpoint: what quant/file/checkpoint.h declares for it.
+#include "quant/interchange/gguf/gguf_checkpoint.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -8,7 +9,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
-#include "quant/file/checkpoint.h"
 #include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/parts.h"

@@ -11,7 +11,7 @@
 #include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"

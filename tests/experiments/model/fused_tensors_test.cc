@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "experiments/model/config/read_config.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"

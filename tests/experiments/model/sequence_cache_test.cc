@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/plan/prompt_plan.h"

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "experiments/model/config/read_config.h"
 #include "tests/support/logits.h"
 #include "tests/support/site_recorder.h"
 

@@ -7,10 +7,10 @@
 
 #include <cstring>
 
-#include "experiments/model/config.h"
+#include "experiments/model/config/read_config.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/transposed_matrix.h"
+#include "quant/checkpoint/matrix_parts.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"

@@ -25,72 +25,58 @@ TEST(Progress, IsReported) {
 TEST(Progress, MayBeEmpty) { EXPECT_NO_THROW(Report({}, 3, 8, "items")); }
 
 TEST(ProgressClock, SaysRateAndTimeLeft) {
-  ProgressClock clock(100);
-  clock.Begin("eval", {}, 100);
+  ProgressClock clock("eval", 100);
   EXPECT_EQ(clock.Line(500, 2000, "tokens", 110, 80), "eval: 500 of 2000 tokens, 50 per second, 30 s left");
   EXPECT_EQ(clock.Line(520, 2000, "tokens", 310, 80), "eval: 520 of 2000 tokens, 2.5 per second, 10 min left");
   EXPECT_EQ(clock.Line(2000, 2000, "tokens", 310, 80), "eval: 2000 of 2000 tokens, 9.5 per second, 0 s left");
 }
 
 TEST(ProgressClock, SizesAreReadable) {
-  ProgressClock clock(0);
-  clock.Begin("verify", {}, 0);
+  ProgressClock clock("verify", 0);
   EXPECT_EQ(clock.Line(5'000'000'000, 10'000'000'000, "bytes", 10, 80),
             "verify: 5.00 GB of 10.0 GB, 500 MB per second, 10 s left");
 }
 
 // A layer in 12 s is not "0 per second".
 TEST(ProgressClock, SlowUnitsShowSecondsEach) {
-  ProgressClock clock(0);
-  clock.Begin("quantize", {}, 0);
+  ProgressClock clock("quantize", 0);
   EXPECT_EQ(clock.Line(1, 4, "layers", 12, 80), "quantize: 1 of 4 layers, 12.0 s each, 36 s left");
   EXPECT_EQ(clock.Line(2, 4, "layers", 7200, 80), "quantize: 2 of 4 layers, 60 min each, 2.0 h left");
 }
 
 // What came before a count began again says nothing of its rate.
 TEST(ProgressClock, EachStepHasItsOwnRate) {
-  ProgressClock clock(0);
-  clock.Begin("quantize", {}, 0);
+  ProgressClock clock("quantize", 0);
   clock.Line(39, 39, "tensors", 100, 80);
   EXPECT_EQ(clock.Line(1, 4, "layers", 103, 80), "quantize: 1 of 4 layers, 3.0 s each, 9 s left");
   clock.Line(4, 4, "layers", 112, 80);
   EXPECT_EQ(clock.Line(2, 4, "layers", 113, 80), "quantize: 2 of 4 layers, 2.0 per second, 1 s left");
 }
 
-// Parts of 1, 2 and 5: half of the first in 5 s leaves 75 s; the first and half of the second in 20 s leave 60 s.
-TEST(ProgressClock, ShareAndTimeLeftAreOfAllParts) {
-  ProgressClock clock(-90);  // models are read until 0
-  clock.Begin("", {.here = 0, .after = 0}, -90);
-  clock.Begin("a", {.here = 1, .after = 7}, 0);
-  EXPECT_EQ(clock.Line(0, 2, "items", 0, 80), "0 % of all; a: 0 %");
-  EXPECT_EQ(clock.Line(1, 2, "items", 5, 80), "6 % of all, 75 s left; a: 50 %, 5.0 s each");
-  clock.Begin("b", {.here = 2, .after = 5}, 10);
-  EXPECT_EQ(clock.Line(1, 2, "items", 20, 80), "25 % of all, 60 s left; b: 50 %, 10.0 s each");
-  clock.Begin("c", {.here = 5, .after = 0}, 30);
-  EXPECT_EQ(clock.Line(5, 5, "items", 80, 80), "100 % of all, 0 s left; c: 100 %, 10.0 s each");
-}
-
-TEST(ProgressClock, RunsAreCounted) {
-  ProgressClock clock(0);
-  clock.Begin("", {.here = 0, .after = 0}, 0);
-  EXPECT_EQ(clock.Start(), "");
-  clock.Begin("a", {.here = 1, .after = 3, .runs_after = 2}, 0);
+// Half of the first of three runs in 5 s leaves 25 s; one and a half of them in 20 s leave 20 s.
+TEST(ProgressClock, ShareAndTimeLeftAreOfAllRuns) {
+  ProgressClock clock("", -90);  // models are read until 0
+  clock.Begin("a", 2, 0);
   EXPECT_EQ(clock.Start(), "3 runs; a");
   EXPECT_EQ(clock.Line(0, 2, "items", 0, 80), "run 1 of 3, 0 % of all; a: 0 %");
-  clock.Begin("b", {.here = 1, .after = 2, .runs_after = 1}, 10);
+  EXPECT_EQ(clock.Line(1, 2, "items", 5, 80), "run 1 of 3, 17 % of all, 25 s left; a: 50 %, 5.0 s each");
+  clock.Begin("b", 1, 10);
   EXPECT_EQ(clock.Start(), "");
-  EXPECT_EQ(clock.Line(0, 2, "items", 10, 80), "run 2 of 3, 25 % of all, 30 s left; b: 0 %");
+  EXPECT_EQ(clock.Line(3, 4, "layers of weights", 10, 80), "run 2 of 3, 33 % of all, 20 s left; b: 75 %");
+  EXPECT_EQ(clock.Line(1, 2, "items", 20, 80), "run 2 of 3, 50 % of all, 20 s left; b: 50 %, 10.0 s each");
+  clock.Begin("c", 0, 30);
+  EXPECT_EQ(clock.Line(5, 5, "items", 80, 80), "run 3 of 3, 100 % of all, 0 s left; c: 100 %, 10.0 s each");
 }
 
-TEST(ProgressClock, AOnlyRunHasNoCountBeforeIt) {
-  ProgressClock clock(0);
-  clock.Begin("a", {.here = 1, .after = 0, .runs_after = 0}, 0);
+TEST(ProgressClock, AnOnlyRunIsNotCounted) {
+  ProgressClock clock("", 0);
+  clock.Begin("a", 0, 0);
   EXPECT_EQ(clock.Start(), "");
+  EXPECT_EQ(clock.Line(1, 4, "items", 1, 80), "a: 1 of 4 items, 1.0 per second, 3 s left");
 }
 
 TEST(ProgressClock, TheNameIsCutToTheColumns) {
-  ProgressClock clock(0);
-  clock.Begin("a-model-with-a-long-name choice:needles-4", {}, 0);
+  ProgressClock clock("a-model-with-a-long-name choice:needles-4", 0);
   EXPECT_EQ(clock.Line(1, 2, "items", 1, 60), "a-model-with-a-lon..: 1 of 2 items, 1.0 per second, 1 s left");
   EXPECT_EQ(clock.Line(1, 2, "items", 1, 8), "..: 1 of");
 }

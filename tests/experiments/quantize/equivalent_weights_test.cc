@@ -12,7 +12,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/fused_tensors.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 

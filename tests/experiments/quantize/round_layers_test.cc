@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/fused_tensors.h"
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"

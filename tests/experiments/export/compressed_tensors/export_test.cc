@@ -10,7 +10,7 @@
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both towers, differential and standard, against the authors' modules and transformers: embeddings and attention
 // logits within 2e-5 of the largest magnitude (parity_test.cc); plans for them; refused configurations.
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The record's options and refusals; parity_test.cc compares the forward pass with golden data.
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lambda per token as a site and a linear layer: in statistics, plans and quantized files; parity_test.cc compares the
 // forward pass with golden data.
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>

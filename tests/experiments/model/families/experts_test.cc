@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/model/config/read_config.h"
 #include "quant/file/strict_json.h"
 #include "tests/support/family_config.h"
 #include "tests/support/golden.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The multipliers' keys; parity_test.cc compares the forward pass with transformers.
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/families/table.h"
 
 #include "experiments/model/model.h"

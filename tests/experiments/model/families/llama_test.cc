@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/model/config/read_config.h"
 #include "tests/support/golden.h"
 
 namespace tare {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lambda_init, grouped heads (whose shared noise map is shown once), and refusals; parity_test.cc compares the forward
 // pass with golden data.
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which layers have a window and which projections a bias; parity_test.cc compares the forward pass with transformers.
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/families/table.h"
 
 #include "experiments/model/decoder.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys of the configuration, the gate's rows, and rules for gates and norms in plans; parity_test.cc compares the
 // forward pass with transformers and with the gate's formulas.
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/families/table.h"
 
 #include <cmath>

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/model/config/family.h"
 #include "experiments/model/families/llama.h"
-#include "experiments/model/family.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"

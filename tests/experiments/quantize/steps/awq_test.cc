@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/awq.h"

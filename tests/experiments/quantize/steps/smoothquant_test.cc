@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"

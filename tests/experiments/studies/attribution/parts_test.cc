@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/model/config/read_config.h"
 #include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"

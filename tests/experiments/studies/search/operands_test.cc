@@ -4,7 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/model/family.h"
+#include "experiments/model/config/family.h"
+#include "experiments/model/config/read_config.h"
 #include "tests/support/golden.h"
 
 namespace tare {

@@ -10,6 +10,18 @@ TEST(CellKey, IsTextInTheOrderOfModelPlanTask) {
   EXPECT_EQ(CellText({{"task", "t"}, {"model", "m"}, {"plan", "f32"}}), "m f32 t");
 }
 
+TEST(CellKey, IdentityHasNoSentence) {
+  const Json key{{"model", "m"}, {"convention", "each token is scored once"}};
+  EXPECT_EQ(IdentityOf(key), (Json{{"model", "m"}, {"convention", "tare"}}));
+  const Json of_other{{"model", "m"}, {"convention", {{"name", "llama.cpp"}, {"bos", "before the text"}}}};
+  EXPECT_EQ(IdentityOf(of_other), (Json{{"model", "m"}, {"convention", "llama.cpp"}}));
+  Json reworded = key;
+  reworded["convention"] = "scores each token once";
+  EXPECT_EQ(Clash(key, reworded), "");
+  EXPECT_EQ(Clash(key, of_other), "convention");
+  EXPECT_EQ(IdentityOf({{"model", "m"}}), (Json{{"model", "m"}}));
+}
+
 TEST(CellKey, ClashNamesTheSettingThatDiffers) {
   const Json a{{"model", "m"}, {"weights", "1"}, {"plan", "f32"}, {"task", "t"}, {"input", "x"}, {"math", "f32"}};
   const auto with = [&](const char* key, const char* value) {

@@ -53,8 +53,8 @@ class SweepTest : public testing::Test {
   std::vector<SweepCell> Run(const SweepOptions& options) {
     ran_ = 0;
     heard_.clear();
-    return RunSweep(options, [&](const std::string& what, const Work& work) -> Progress {
-      heard_.push_back(Formatted("{} of the last {}: {}", work.here, work.here + work.after, what));
+    return RunSweep(options, [&](const std::string& what, int64_t runs_after) -> Progress {
+      heard_.push_back(Formatted("{} after {}", runs_after, what));
       return [&](int64_t done, int64_t total, const char* unit) {
         ran_ += done == total && unit != std::string_view("layers of weights");
       };
@@ -92,8 +92,8 @@ TEST_F(SweepTest, CellsComeInOrderWithTheirFigures) {
     }
   }
   EXPECT_NE(cells[0].result["nll"], cells[2].result["nll"]);
-  EXPECT_EQ(heard_[0], "60 of the last 600: llama-old-config f32 perplexity:ids");
-  EXPECT_EQ(heard_[9], "60 of the last 60: diffllama-mha attn_logits=int4/tensor perplexity:ids");
+  EXPECT_EQ(heard_[0], "9 after llama-old-config f32 perplexity:ids");
+  EXPECT_EQ(heard_[9], "0 after diffllama-mha attn_logits=int4/tensor perplexity:ids");
 }
 
 // 20 rows are more than the vocabulary logits that are held at a time.
@@ -105,7 +105,7 @@ TEST_F(SweepTest, PerplexityAndDivergenceOfATextFollowFromTheSamePasses) {
   const std::vector<SweepCell> cells = Run(options_);
   ASSERT_EQ(cells.size(), 2u * 2 * 3);
   ASSERT_EQ(heard_.size(), 2u * 3);
-  EXPECT_EQ(heard_[0], "600 of the last 3600: llama-old-config f32 perplexity:ids");
+  EXPECT_EQ(heard_[0], "5 after llama-old-config f32 perplexity:ids");
   for (const SweepCell& cell : cells) {
     SCOPED_TRACE(cell.model + " " + cell.Plan() + " " + cell.task);
     Model model(GoldenFolder(cell.model));
@@ -128,7 +128,7 @@ TEST_F(SweepTest, PerplexityAndDivergenceOfATextFollowFromTheSamePasses) {
   // What one of the two is missing is run alone.
   options_.folder = folder_ / "part4";
   EXPECT_EQ(Run(options_).at(1).result, cells[1].result);
-  EXPECT_EQ(heard_[1], "600 of the last 3000: llama-old-config attn_logits=int8/tensor perplexity:ids");
+  EXPECT_EQ(heard_[1], "4 after llama-old-config attn_logits=int8/tensor perplexity:ids");
 }
 
 // Two sites in one folder: 16 bits are not run again, and the tables have both.
@@ -203,7 +203,7 @@ TEST_F(SweepTest, AnInterruptedSweepContinues) {
   const std::string table = Table(Run(options_)), whole = GetFile(folder_ / "out" / "cells.jsonl");
   options_.folder = folder_ / "again";
   int finished = 0;
-  const auto stop = [&](const std::string&, const Work&) -> Progress {
+  const auto stop = [&](const std::string&, int64_t) -> Progress {
     return [&](int64_t, int64_t, const char* unit) {
       if (unit != std::string_view("layers of weights") && ++finished == 4) throw Error("interrupted");
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bit for bit what AutoRound's own layers make of its packings, and what is refused.
-#include "quant/interchange/folders/auto_round.h"
+#include "quant/interchange/folders/quantization_config.h"
 
 #include "tests/support/foreign_folder.h"
 

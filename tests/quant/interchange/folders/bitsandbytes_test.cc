@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bit for bit what bitsandbytes' default backend makes of its layers, and what is refused.
-#include "quant/interchange/folders/bitsandbytes.h"
+#include "quant/interchange/folders/quantization_config.h"
 
 #include "tests/support/foreign_folder.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bit for bit what compressed-tensors' own functions make of its formats, and what is refused.
-#include "quant/interchange/folders/compressed_tensors.h"
+#include "quant/interchange/folders/quantization_config.h"
 
 #include <bit>
 

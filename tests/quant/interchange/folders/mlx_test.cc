@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // scale * code + bias of what AutoRound's export packs for MLX, and what is refused.
-#include "quant/interchange/folders/mlx.h"
+#include "quant/interchange/folders/quantization_config.h"
 
 #include "tests/support/foreign_folder.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of MXFP4 against their formula, one value at a time; families/gpt_oss_test.cc has refusals.
-#include "quant/interchange/folders/mxfp4.h"
+#include "quant/interchange/folders/quantization_config.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
-#include "quant/file/checkpoint.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/config/family.h"
+
+#include <algorithm>
+
+#include "experiments/plan/rule_checks.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+
+const Family& FamilyOf(const ModelConfig& config) { return FamilyNamed(config.family, "model_type"); }
+
+std::vector<OutputHead> HeadTable(const ModelConfig& config) { return FamilyOf(config).heads(config); }
+
+int Maps(const ModelConfig& config) { return HeadTable(config).front().Maps(); }
+
+int64_t AttendedWidth(const ModelConfig& config) {
+  int64_t slices = 0;
+  for (const OutputHead& head : HeadTable(config)) slices += head.VSlices();
+  return slices * config.head_dim;
+}
+
+int64_t GateWidth(const ModelConfig& config) {
+  if (config.gate == OutputGate::kNone) return 0;
+  return config.gate == OutputGate::kPerHead ? 1 : config.head_dim;
+}
+
+bool ProjectsLambda(const ModelConfig& config) {
+  return std::ranges::contains(FamilyOf(config).linear, Site::kLambdaProjW, &LinearPlace::weight);
+}
+
+bool HasSite(Site site, LayerKind kind) {
+  switch (Info(site).of) {
+    case SiteOf::kMamba:
+      return kind == LayerKind::kMamba;
+    case SiteOf::kMemoryUnit:
+      return kind == LayerKind::kMemoryUnit;
+    case SiteOf::kOwnKeys:
+      return kind == LayerKind::kAttention;
+    case SiteOf::kAttention:
+    case SiteOf::kLambda:
+      return kind == LayerKind::kAttention || kind == LayerKind::kSharedAttention;
+    default:
+      return true;
+  }
+}
+
+int HeadsOf(Site site, const ModelConfig& config) {
+  if (ClassOf(site).dimensions.find('h') == std::string_view::npos) return 0;
+  if ((site == Site::kQNorm || site == Site::kKNorm) && !config.qk_norm) return 0;
+  if (site == Site::kAttnGate && config.gate == OutputGate::kNone) return 0;
+  if (site == Site::kLambda && !ProjectsLambda(config)) return 0;
+  if (site == Site::kExpertsDownIn) return config.chosen_experts;
+  if (site == Site::kKNorm || site == Site::kK || site == Site::kV) return config.kv_heads;
+  if (site == Site::kDifference || site == Site::kLambda || site == Site::kHeadOut)
+    return static_cast<int>(HeadTable(config).size());
+  return config.heads;
+}
+
+std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head) {
+  const bool of_key = site == Site::kK || site == Site::kKNorm, of_query = site == Site::kQ || site == Site::kQNorm;
+  if (!of_key && !of_query && site != Site::kAttnLogits && site != Site::kProbs) return std::nullopt;
+  bool first = false, second = false;
+  for (const OutputHead& row : table) {
+    first |= (of_key ? row.k1 : row.q1) == head;
+    second |= row.Differential() && (of_key ? row.k2 : row.q2) == head;
+  }
+  if (first == second) return std::nullopt;
+  return first ? 1 : 2;
+}
+
+SiteKey LinearLayer::InputKey() const { return InputKeyOf({place->weight, layer}); }
+
+std::string LinearLayer::Tensor(const ModelConfig& config) const {
+  std::string name = LayerTensor(config, layer, place->tensor);
+  if (expert) name.replace(name.find("{}"), 2, Formatted("{}", *expert));
+  return name;
+}
+
+std::vector<LinearLayer> LinearLayersOf(const ModelConfig& config, int layer) {
+  std::vector<LinearLayer> all;
+  for (const LinearPlace& place : LinearOf(FamilyOf(config), config, layer)) {
+    if (place.experts == nullptr) all.push_back({&place, layer, std::nullopt});
+    for (int expert = 0; place.experts != nullptr && expert < config.experts; ++expert)
+      all.push_back({&place, layer, expert});
+  }
+  return all;
+}
+
+std::string LayerTensor(const ModelConfig& config, int layer, std::string_view tensor) {
+  return Formatted("{}{}.{}", FamilyOf(config).names.layer, layer, tensor);
+}
+
+std::string_view HeadTensor(const ModelConfig& config) {
+  const TensorNames& names = FamilyOf(config).names;
+  return config.tied_embeddings ? names.embedding : names.head;
+}
+
+MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
+  if (weight == Site::kQProjW) return {c.heads * (c.head_dim + GateWidth(c)), c.hidden};
+  if (weight == Site::kKProjW || weight == Site::kVProjW) return {int64_t{c.kv_heads} * c.head_dim, c.hidden};
+  if (weight == Site::kOProjW) return {c.hidden, AttendedWidth(c)};
+  if (weight == Site::kGateProjW || weight == Site::kUpProjW) return {c.ffn, c.hidden};
+  if (weight == Site::kDownProjW) return {c.hidden, c.ffn};
+  if (weight == Site::kLambdaProjW) return {std::ssize(HeadTable(c)), c.hidden};
+  if (weight == Site::kExpertsGateUpW) return {(c.gate_with_up ? 2 : 1) * int64_t{c.ffn}, c.hidden};
+  if (weight == Site::kExpertsDownW) return {c.hidden, c.ffn};
+  const int64_t C = c.scan_channels;
+  if (weight == Site::kMambaInProjW) return {2 * C, c.hidden};
+  if (weight == Site::kMambaXProjW) return {c.scan_rank + 2 * int64_t{c.scan_states}, C};
+  if (weight == Site::kMambaDtProjW) return {C, c.scan_rank};
+  if (weight == Site::kGmuInProjW) return {C, c.hidden};
+  if (weight == Site::kMambaOutProjW || weight == Site::kGmuOutProjW) return {c.hidden, C};
+  TARE_CHECK(weight == Site::kLmHeadW);
+  return {c.Outputs(), c.hidden};
+}
+
+}  // namespace tare

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/config/rotary_scaling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "experiments/model/config/config_keys.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using Type = RotaryConfig::Type;
+
+constexpr std::pair<std::string_view, Type> kTypes[]{
+    {"default", Type::kDefault},   {"linear", Type::kLinear}, {"llama3", Type::kLlama3}, {"yarn", Type::kYarn},
+    {"longrope", Type::kLongRope}, {"su", Type::kLongRope}};  // as the first Phi-3 files call it
+
+Type ParseType(const ConfigKeys& keys) {
+  const char* key = keys.Has("rope_type") ? "rope_type" : "type";  // `type`: before transformers 4.43
+  const std::string type = keys.Has(key) ? keys.Text(key) : "default";
+  for (const auto& [name, known] : kTypes)
+    if (type == name) return known;
+  Fail("{}: {}: got '{}', expected default, linear, llama3, yarn or longrope (others are not supported)", keys.where(),
+       key, type);
+}
+
+// The file's own key goes before that of the object, as in transformers.
+double ReadOriginal(const ConfigKeys& keys, const RotaryConfig& around, int max_positions) {
+  if (around.original_positions > 0) return around.original_positions;
+  return keys.Positive("original_max_position_embeddings", max_positions);
+}
+
+void ReadLlama3(const ConfigKeys& keys, RotaryConfig& rotary) {
+  rotary.low_frequency_factor = keys.Positive("low_freq_factor");
+  rotary.high_frequency_factor = keys.Positive("high_freq_factor");
+  if (rotary.high_frequency_factor <= rotary.low_frequency_factor) {
+    Fail("{}: high_freq_factor: got {}, expected more than low_freq_factor {}", keys.where(),
+         rotary.high_frequency_factor, rotary.low_frequency_factor);
+  }
+}
+
+void ReadYarn(const ConfigKeys& keys, RotaryConfig& rotary) {
+  if (rotary.factor < 1) Fail("{}: factor: got {}, expected at least 1", keys.where(), rotary.factor);
+  rotary.fast_rotations = keys.Positive("beta_fast", rotary.fast_rotations);
+  rotary.slow_rotations = keys.Positive("beta_slow", rotary.slow_rotations);
+  if (rotary.fast_rotations <= rotary.slow_rotations)
+    Fail("{}: beta_fast: got {}, expected more than beta_slow {}", keys.where(), rotary.fast_rotations,
+         rotary.slow_rotations);
+  if (!(rotary.original_positions > rotary.slow_rotations * 2 * std::numbers::pi))
+    Fail("{}: original_max_position_embeddings: got {}, expected more than beta_slow {} turns of 2 pi", keys.where(),
+         rotary.original_positions, rotary.slow_rotations);
+  if (rotary.theta <= 1) Fail("{}: rope_theta: got {}, expected more than 1 for yarn", keys.where(), rotary.theta);
+  rotary.truncate = keys.Flag("truncate", true);
+  const bool both = keys.Has("mscale") && keys.Has("mscale_all_dim");
+  const double usual = both ? YarnAttentionFactor(rotary.factor, keys.Positive("mscale")) /
+                                  YarnAttentionFactor(rotary.factor, keys.Positive("mscale_all_dim"))
+                            : YarnAttentionFactor(rotary.factor);
+  rotary.attention_factor = keys.Positive("attention_factor", usual);
+}
+
+void ReadLongRope(const ConfigKeys& keys, int max_positions, RotaryConfig& rotary) {
+  if (!(rotary.original_positions > 1))
+    Fail("{}: original_max_position_embeddings: got {}, expected more than 1 for longrope", keys.where(),
+         rotary.original_positions);
+  rotary.short_divisors = keys.Positives("short_factor");
+  rotary.long_divisors = keys.Positives("long_factor");
+  for (const char* key : {"short_mscale", "long_mscale"}) keys.Refuse(key);
+  rotary.factor = keys.Positive("factor", max_positions / rotary.original_positions);
+  const double usual =
+      rotary.factor <= 1 ? 1.0 : std::sqrt(1 + std::log(rotary.factor) / std::log(rotary.original_positions));
+  rotary.attention_factor = keys.Positive("attention_factor", usual);
+}
+
+double ReadShare(const ConfigKeys& keys, double otherwise) {
+  const double share = keys.Positive("partial_rotary_factor", otherwise);
+  if (share > 1) Fail("{}: partial_rotary_factor: got {}, expected at most 1", keys.where(), share);
+  return share;
+}
+
+float Llama3(float frequency, const RotaryConfig& c) {
+  const float wavelength = 2.0f * std::numbers::pi_v<float> / frequency;
+  const auto original = static_cast<float>(c.original_positions);
+  const auto low = static_cast<float>(c.low_frequency_factor), high = static_cast<float>(c.high_frequency_factor);
+  const auto factor = static_cast<float>(c.factor);
+  if (wavelength > original / low) return frequency / factor;
+  if (wavelength < original / high) return frequency;
+  const float smooth = (original / wavelength - low) / (high - low);
+  return (1.0f - smooth) * frequency / factor + smooth * frequency;
+}
+
+// The pair of r channels, not rounded, that turns `rotations` times within the original positions.
+double PairOfRotations(double rotations, const RotaryConfig& c, int r) {
+  return r * std::log(c.original_positions / (rotations * 2 * std::numbers::pi)) / (2 * std::log(c.theta));
+}
+
+// Pair `pair` of a ramp from the fast pair, kept, to the slow one, divided; its frequency unscaled is 1 / power.
+float Yarn(float power, int pair, const RotaryConfig& c, int r) {
+  double fast = PairOfRotations(c.fast_rotations, c, r), slow = PairOfRotations(c.slow_rotations, c, r);
+  if (c.truncate) fast = std::floor(fast), slow = std::ceil(slow);
+  fast = std::max(fast, 0.0), slow = std::min(slow, r - 1.0);
+  if (fast == slow) slow += 0.001;
+  const float ramp = (static_cast<float>(pair) - static_cast<float>(fast)) / static_cast<float>(slow - fast);
+  const float kept = 1.0f - std::clamp(ramp, 0.0f, 1.0f);
+  return 1.0f / (static_cast<float>(c.factor) * power) * (1.0f - kept) + 1.0f / power * kept;
+}
+
+}  // namespace
+
+std::string_view Name(Type type) {
+  return std::ranges::find(kTypes, type, &std::pair<std::string_view, Type>::second)->first;
+}
+
+double YarnAttentionFactor(double factor, double m) { return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1.0; }
+
+RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions, const RotaryConfig& usual) {
+  RotaryConfig around = usual;
+  around.theta = keys.Positive("rope_theta", usual.theta);
+  around.share = ReadShare(keys, usual.share);
+  around.original_positions = keys.Positive("original_max_position_embeddings", usual.original_positions);
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {  // new and old name, as transformers reads both
+    if (keys.Has(key)) return ReadRotaryObject(keys.Object(key), max_positions, around);
+  }
+  return around;
+}
+
+RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, const RotaryConfig& around) {
+  for (const char* by_layer : {"full_attention", "sliding_attention"}) parameters.Refuse(by_layer);
+  RotaryConfig rotary = around;
+  rotary.theta = parameters.Positive("rope_theta", around.theta);
+  rotary.share = ReadShare(parameters, around.share);
+  rotary.type = ParseType(parameters);
+  if (rotary.type == Type::kDefault) return rotary;
+  if (rotary.type != Type::kLongRope) rotary.factor = parameters.Positive("factor");
+  if (rotary.type == Type::kLinear) return rotary;
+  if (rotary.type == Type::kYarn && around.original_positions == 0)
+    parameters.Positive("original_max_position_embeddings");  // or it is missing
+  rotary.original_positions = ReadOriginal(parameters, around, max_positions);
+  if (rotary.type == Type::kLlama3) ReadLlama3(parameters, rotary);
+  if (rotary.type == Type::kYarn) ReadYarn(parameters, rotary);
+  if (rotary.type == Type::kLongRope) ReadLongRope(parameters, max_positions, rotary);
+  return rotary;
+}
+
+RotaryConfig::Layout ReadRotaryLayout(const ConfigKeys& keys) {
+  const std::string layout = keys.Text("rotary_layout");
+  if (layout == "half-split") return RotaryConfig::Layout::kHalfSplit;
+  if (layout == "interleaved") return RotaryConfig::Layout::kInterleaved;
+  Fail("{}: rotary_layout: got '{}', expected half-split or interleaved", keys.where(), layout);
+}
+
+void CheckRotary(const RotaryConfig& rotary, int head_dim, const std::string& where) {
+  const int r = rotary.Channels(head_dim);
+  if (rotary.share == 1 && r % 2 != 0)
+    Fail("{}: head_dim: got {}, expected an even number: rotary embedding rotates pairs", where, head_dim);
+  if (r < 2 || r % 2 != 0)
+    Fail("{}: partial_rotary_factor: got {}, which is {} of the {} channels of a head, expected an even number of them",
+         where, rotary.share, r, head_dim);
+  if (rotary.type != Type::kLongRope) return;
+  for (const auto& [key, divisors] :
+       {std::pair{"short_factor", &rotary.short_divisors}, std::pair{"long_factor", &rotary.long_divisors}}) {
+    if (std::ssize(*divisors) != r / 2)
+      Fail("{}: {}: got {} numbers, expected {}, one for each pair of rotated channels", where, key, divisors->size(),
+           r / 2);
+  }
+}
+
+std::vector<float> RotaryFrequencies(const RotaryConfig& rotary, int head_dim, int64_t tokens) {
+  std::vector<float> frequencies;
+  const int r = rotary.Channels(head_dim);
+  const std::vector<double>& divisors = rotary.IsLong(tokens) ? rotary.long_divisors : rotary.short_divisors;
+  for (int i = 0; i < r; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(r);
+    const float power = std::pow(static_cast<float>(rotary.theta), exponent), frequency = 1.0f / power;
+    switch (rotary.type) {
+      case Type::kDefault:
+        frequencies.push_back(frequency);
+        break;
+      case Type::kLinear:
+        frequencies.push_back(frequency / static_cast<float>(rotary.factor));
+        break;
+      case Type::kLlama3:
+        frequencies.push_back(Llama3(frequency, rotary));
+        break;
+      case Type::kYarn:
+        frequencies.push_back(Yarn(power, i / 2, rotary, r));
+        break;
+      case Type::kLongRope:
+        frequencies.push_back(1.0f / (static_cast<float>(divisors[static_cast<size_t>(i / 2)]) * power));
+        break;
+    }
+  }
+  return frequencies;
+}
+
+}  // namespace tare

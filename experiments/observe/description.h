@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checkpoint is: family, shapes, parameters, bytes, formats and schemes, and lambda of differential layers.
+#pragma once
+
+#include "experiments/model/model.h"
+#include "quant/file/json_value.h"
+
+namespace tare {
+
+// tare.inspect/1. Optional keys are there where they mean something.
+Json Describe(const Model& model);
+
+// Its "quantized" or "foreign" matrices in the order of their first, those of a layer's experts together where all else
+// is equal: their names with * for the number, their bytes added.
+Json ExpertsTogether(const Json& matrices);
+
+}  // namespace tare

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `tare compare` runs on two models besides the sweep that it is asked for: the baseline of all changes, the
+// divergence of each text from each model's own f32, the outliers on the first text (model_outliers.h), and the cost of
+// each site alone, an attribution of each model in a folder below the comparison's.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/studies/attribution/attribution.h"
+
+namespace tare {
+
+// Puts the baseline of all changes first, and after each task the one that compares its input with each model's own
+// f32: divergence after perplexity.
+void CompleteQuestion(SweepOptions& options);
+
+// The file of the first text among the tasks. Throws UsageError if there is none.
+std::filesystem::path TextOf(const std::vector<TaskSpec>& tasks);
+
+// One model's sweep, and the plan cut into its parts.
+struct ModelAttribution {
+  SweepOptions sweep;
+  AttributionQuestion question;
+};
+
+// The plan whose cost is measured by site: the requested one, else the preset with the fewest bits (its rules cannot
+// stand beside a cache); empty for "none".
+std::string AttributedPlan(const SweepOptions& options, const std::string& asked);
+
+// Both models by site, by divergence on so many tokens of the first text; none without a plan. Throws Error, before
+// anything runs, for a plan that cannot be cut, and for windows that outliers or divergence cannot use.
+std::vector<ModelAttribution> AskBoth(const SweepOptions& compare, const std::string& plan, int64_t tokens);
+
+}  // namespace tare

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/checkpoint/matrix_parts.h"
+#include "quant/file/remembered_hashes.h"
+#include "quant/file/sha256.h"
+#include "quant/interchange/folders/folder_checkpoint.h"
+#include "quant/interchange/folders/quantization_config.h"
+#include "quant/interchange/gguf/gguf_checkpoint.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsFile(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+// "ORG/NAME", as hubs name checkpoints, or a name alone.
+bool IsHubName(const std::string& text) {
+  const size_t slash = text.find('/');
+  return slash != 0 && slash + 1 < text.size() && slash == text.rfind('/') && text[0] != '.' && text[0] != '~';
+}
+
+// Whether the file begins with these bytes.
+bool BeginsWith(const fs::path& path, std::string_view expected) {
+  std::string first(expected.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first));
+  return first == expected;
+}
+
+// Whether it lies in a checkpoint's folder.
+bool IsBesideConfig(const fs::path& path) { return IsFile(path.parent_path() / "config.json"); }
+
+// By its first bytes: printable, beyond ASCII, or white space.
+bool IsText(const fs::path& path) {
+  std::string first(256, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(first.data(), std::ssize(first));
+  first.resize(static_cast<size_t>(file.gcount()));
+  const auto in_text = [](unsigned char c) { return c >= 0x20 ? c != 0x7f : c == '\t' || c == '\n' || c == '\r'; };
+  return !first.empty() && std::ranges::all_of(first, in_text);
+}
+
+bool HasPickleName(const fs::path& path) {
+  constexpr std::array<std::string_view, 3> kPickles = {".bin", ".pt", ".pth"};
+  return std::ranges::contains(kPickles, path.extension().string());
+}
+
+// Of a path that is neither a folder nor a file that could be quantized.
+[[noreturn]] void RefuseModel(const fs::path& path) {
+  const std::string extension = path.extension();
+  if (extension == ".gguf") Fail("{}: no such file; expected a GGUF file", path.string());
+  if (IsFile(path) && (extension == ".safetensors" || IsBesideConfig(path)))
+    Fail("{}: got one file of a checkpoint, expected its folder; try {}", path.string(),
+         path.has_parent_path() ? path.parent_path().string() : ".");
+  if (IsFile(path) && !HasPickleName(path))
+    Fail("{}: got a text, expected a MODEL: a checkpoint folder, a file of tare quantize, or a GGUF file",
+         path.string());
+  if (IsFile(path)) Fail("{}: got a pickle, which Tare never reads; try saving it as safetensors", path.string());
+  Fail(
+      "{}: no such folder; expected a checkpoint folder in Hugging Face layout (config.json, *.safetensors), or a "
+      "file of tare quantize{}",
+      path.string(),
+      IsHubName(path.string())
+          ? Formatted("; to download one: hf download {}{} --local-dir {}", path.has_parent_path() ? "" : "ORG/",
+                      path.string(), path.filename().string())
+          : "");
+}
+
+// By its first bytes no HDF5 file, and by name or by these bytes another. Damaged HDF5 files are left to their reader.
+bool IsForeign(const fs::path& path) {
+  if (BeginsWith(path, "\x89HDF\r\n\x1a\n")) return false;
+  return path.extension() == ".safetensors" || HasPickleName(path) || IsText(path);
+}
+
+bool IsGgufFile(const fs::path& path) {
+  return IsFile(path) && (path.extension() == ".gguf" || BeginsWith(path, "GGUF"));
+}
+
+// Whether it is a file that may be quantized. Throws Error where it can be no checkpoint at all.
+bool IsQuantizedFile(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return false;
+  if (!IsFile(path) || IsForeign(path)) RefuseModel(path);
+  return true;
+}
+
+template <typename T>
+const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
+  const auto found = values.find(std::string(name));
+  return found == values.end() ? nullptr : &found->second;
+}
+
+// Of experts.
+void RequireShape(const fs::path& path, const TensorView& tensor, const std::vector<int64_t>& shape) {
+  if (tensor.shape != shape)
+    Fail("{}: tensor '{}': got shape {}, expected {} from config.json, of {} experts", path.string(), tensor.name,
+         ShapeText(tensor.shape), ShapeText(shape), shape.front());
+}
+
+class QuantizedSource : public CheckpointSource {
+ public:
+  explicit QuantizedSource(const fs::path& path) : path_(path), file_(path) {}
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : file_.tensors()) names.push_back(name);
+    for (const auto& [name, matrix] : file_.matrices()) names.push_back(name);
+    std::ranges::sort(names);
+    return names;
+  }
+  const TensorView* Find(std::string_view name) const override { return FindIn(file_.tensors(), name); }
+  const QuantizedMatrix* FindQuantized(std::string_view name) const override { return FindIn(file_.matrices(), name); }
+  void Release(const std::string& name) const override { file_.Release(name); }
+  std::string ContentHash() const override { return HashOfFile(MappedFile(path_)); }
+  const QuantizedCheckpoint* quantized() const override { return &file_; }
+
+ private:
+  fs::path path_;
+  QuantizedCheckpoint file_;
+};
+
+using Source = std::unique_ptr<const CheckpointSource>;
+
+// A kind of MODEL: whether a path is one, its tensors, and its small files.
+struct Kind {
+  bool (*is)(const fs::path& path);
+  Source (*open)(const fs::path& path);
+  std::optional<std::string> (*text)(const fs::path& path, const std::string& name);
+};
+
+constexpr Kind kKinds[]{
+    {IsGgufFile, OpenGguf, GgufText},
+    {IsQuantizedFile, [](const fs::path& path) -> Source { return std::make_unique<QuantizedSource>(path); },
+     QuantizedCheckpoint::FileOf},
+    {[](const fs::path&) { return true; }, OpenFolderCheckpoint, FolderText}};
+
+const Kind& KindOf(const fs::path& path) {
+  return *std::ranges::find_if(kKinds, [&](const Kind& kind) { return kind.is(path); });
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const fs::path& path) : path_(path), source_(KindOf(path).open(path)) {}
+
+const TensorView* Checkpoint::Find(std::string_view name) const {
+  if (const Part* part = FindIn(parts_, name)) return &part->view;
+  return split_.contains(std::string(name)) ? nullptr : source_->Find(name);
+}
+
+const ForeignMatrix* Checkpoint::FindForeign(std::string_view name) const {
+  const auto found = matrices_.find(std::string(name));
+  if (found != matrices_.end()) return found->second.get();
+  return split_.contains(std::string(name)) ? nullptr : source_->FindForeign(name);
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> names = source_->names();
+  std::erase_if(names, [&](const std::string& name) { return split_.contains(name); });
+  for (const auto& [name, part] : parts_) names.push_back(name);
+  for (const auto& [name, matrix] : matrices_) names.push_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
+bool Checkpoint::Has(std::string_view name) const {
+  return Find(name) != nullptr || FindQuantized(name) != nullptr || FindForeign(name) != nullptr;
+}
+
+int64_t Checkpoint::total_bytes() const {
+  int64_t bytes = 0;
+  for (const std::string& name : names()) {
+    if (const TensorView* tensor = Find(name)) bytes += static_cast<int64_t>(tensor->bytes.size());
+    if (const QuantizedMatrix* matrix = FindQuantized(name)) bytes += static_cast<int64_t>(matrix->Bytes());
+    if (const ForeignMatrix* matrix = FindForeign(name)) bytes += matrix->bytes();
+  }
+  return bytes;
+}
+
+SchemesInUse Checkpoint::schemes() const {
+  SchemesInUse schemes;
+  for (const std::string& name : names()) {
+    const ForeignMatrix* matrix = FindForeign(name);
+    if (matrix == nullptr || !matrix->HasCodes()) continue;
+    SchemeTotals& totals = schemes[matrix->scheme()];
+    ++totals.matrices;
+    totals.values += matrix->out() * matrix->in();
+    totals.bytes += matrix->bytes();
+  }
+  return schemes;
+}
+
+void Checkpoint::Split(const std::string& name, const std::vector<Rows>& parts) {
+  const TensorView* const whole = Find(name);
+  const ForeignMatrix* const codes = whole == nullptr ? FindForeign(name) : nullptr;
+  if (whole == nullptr && codes == nullptr) return;
+  const std::vector<int64_t> shape = whole != nullptr ? whole->shape : std::vector{codes->out(), codes->in()};
+  int64_t rows = 0;
+  for (const Rows& part : parts) {
+    RefuseBoth(name, part.name);
+    rows += part.count;
+  }
+  if (shape.empty() || shape[0] != rows || rows == 0)
+    Fail("{}: tensor '{}': got shape {}, expected {} rows from config.json", path_.string(), name, ShapeText(shape),
+         rows);
+  int64_t begin = 0;
+  for (const Rows& part : parts) {
+    if (whole != nullptr) parts_.emplace(part.name, PartOf(*whole, begin, part));
+    if (codes != nullptr) matrices_.emplace(part.name, std::make_unique<ForeignRows>(*codes, begin, part.count));
+    begin += part.count;
+  }
+  split_.insert(name);
+}
+
+Checkpoint::Part Checkpoint::PartOf(const TensorView& whole, int64_t first, const Rows& rows) {
+  const size_t row_bytes = whole.bytes.size() / static_cast<size_t>(whole.shape[0]);
+  TensorView view = whole;
+  view.name = rows.name;
+  view.shape[0] = rows.count;
+  view.bytes = whole.bytes.subspan(static_cast<size_t>(first) * row_bytes, static_cast<size_t>(rows.count) * row_bytes);
+  return {std::move(view), whole.name};
+}
+
+void Checkpoint::RefuseBoth(const std::string& stored, const std::string& name) const {
+  if (Has(name)) Fail("{}: got tensors '{}' and '{}', expected one of them", path_.string(), stored, name);
+}
+
+void Checkpoint::SplitMatrices(const std::string& stored, const Experts& experts) {
+  const auto count = static_cast<int64_t>(experts.names.size());
+  const ForeignMatrix* const codes = FindForeign(stored);
+  const TensorView* const whole = Find(stored);
+  if (codes == nullptr && whole == nullptr) return;
+  if (whole != nullptr) {
+    RequireShape(path_, *whole, {count, experts.in, experts.out});
+  } else if (codes->out() != count * experts.out || codes->in() != experts.in) {
+    Fail("{}: tensor '{}': got {} rows of {} values of all experts, expected {} of {} from config.json, of {} experts",
+         path_.string(), stored, codes->out(), codes->in(), count * experts.out, experts.in, count);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string& name = experts.names[static_cast<size_t>(i)];
+    RefuseBoth(stored, name);
+    if (whole == nullptr) {
+      matrices_.emplace(name, std::make_unique<ForeignRows>(*codes, i * experts.out, experts.out));
+    } else {
+      const auto release = [source = source_.get(), stored] { source->Release(stored); };
+      matrices_.emplace(name, std::make_unique<TransposedMatrix>(*whole, i, release));
+    }
+  }
+  split_.insert(stored);
+}
+
+void Checkpoint::SplitVectors(const std::string& stored, const Experts& experts) {
+  const TensorView* const whole = Find(stored);
+  if (whole == nullptr) return;
+  const size_t count = experts.names.size(), bytes = whole->bytes.size() / count;
+  RequireShape(path_, *whole, {static_cast<int64_t>(count), experts.out});
+  for (size_t i = 0; i < count; ++i) {
+    RefuseBoth(stored, experts.names[i]);
+    TensorView view{experts.names[i], whole->dtype, std::vector<int64_t>(1, experts.out),
+                    whole->bytes.subspan(i * bytes, bytes)};
+    parts_.emplace(experts.names[i], Part{std::move(view), stored});
+  }
+  split_.insert(stored);
+}
+
+void Checkpoint::Release(const std::string& name) const {
+  if (const auto found = matrices_.find(name); found != matrices_.end()) return found->second->Release();
+  const Part* const part = FindIn(parts_, name);
+  source_->Release(part != nullptr ? part->whole : name);
+}
+
+std::string Checkpoint::ConfigHash() const {
+  const std::string config = CheckpointText(path_, "config.json").value_or("");
+  return Sha256Hex(std::as_bytes(std::span(config)));
+}
+
+std::map<std::string, std::string> ModelFileHashes(const fs::path& path) {
+  std::map<std::string, std::string> hashes;
+  for (const char* name : kModelFiles) {
+    if (fs::exists(path / name)) hashes[name] = Sha256OfFile(path / name);
+  }
+  return hashes;
+}
+
+std::optional<std::string> CheckpointText(const fs::path& path, const std::string& name) {
+  return KindOf(path).text(path, name);
+}
+
+std::optional<std::string> ModelConfigText(const fs::path& path) {
+  std::optional<std::string> text = CheckpointText(path, "config.json");
+  std::error_code error;
+  if (text && fs::is_directory(path, error)) text = WithoutQuantizationConfig(*text, (path / "config.json").string());
+  return text;
+}
+
+}  // namespace tare

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrices that a checkpoint stores as a part of a larger one: some rows of another tool's matrix, or one of the
+// matrices of a tensor [count, in, out].
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "quant/base/error.h"
+#include "quant/file/foreign_matrix.h"
+#include "quant/file/safetensors.h"
+
+namespace tare {
+
+// One expert's rows, where the matrix holds all experts of a layer, or those of one of several linear layers whose
+// weights are stored one below another.
+class ForeignRows : public ForeignMatrix {
+ public:
+  // Rows [first, first + count) of `whole`, which outlives this.
+  ForeignRows(const ForeignMatrix& whole, int64_t first, int64_t count)
+      : ForeignMatrix(count, whole.in()), whole_(whole), first_(first) {
+    TARE_CHECK(0 <= first && 0 < count && first + count <= whole.out());
+  }
+
+  void Row(int64_t row, float* y) const override { whole_.Row(first_ + row, y); }
+  std::string scheme() const override { return whole_.scheme(); }
+  bool HasCodes() const override { return whole_.HasCodes(); }
+  std::optional<IntegerForm> integers() const override { return whole_.integers(); }
+  std::span<const int32_t> order() const override { return whole_.order(); }
+  void Integers(int64_t row, const IntegerRow& to) const override { whole_.Integers(first_ + row, to); }
+  std::optional<float> input_scale() const override { return whole_.input_scale(); }
+  // A share by rows, such that those of all parts are the whole's.
+  int64_t bytes() const override { return BytesUpTo(first_ + out()) - BytesUpTo(first_); }
+  // All of the matrix.
+  void Release() const override { whole_.Release(); }
+
+ private:
+  // bytes * row / out, without an overflow of the product.
+  int64_t BytesUpTo(int64_t row) const {
+    const int64_t each = whole_.bytes() / whole_.out(), rest = whole_.bytes() % whole_.out();
+    return each * row + rest * row / whole_.out();
+  }
+
+  const ForeignMatrix& whole_;
+  int64_t first_;
+};
+
+// Matrix `index` of a tensor [count, in, out], as gpt-oss stores its experts', seen as [out, in].
+class TransposedMatrix : public ForeignMatrix {
+ public:
+  // Of f32, bf16 or f16; throws Error for others. release gives back the memory under the tensor, which outlives this.
+  TransposedMatrix(const TensorView& tensor, int64_t index, std::function<void()> release);
+
+  void Row(int64_t row, float* y) const override { Rows(row, 1, y); }
+  // Neighbours stand side by side in the tensor: many cost little more to read than one.
+  void Rows(int64_t first, int64_t count, float* y) const override;
+  // Looked through once for what is not finite.
+  std::optional<Columns> columns() const override;
+  std::string scheme() const override { return std::string(Name(tensor_.dtype)); }
+  bool HasCodes() const override { return false; }
+  int64_t bytes() const override { return static_cast<int64_t>(tensor_.bytes.size()) / tensor_.shape[0]; }
+  void Release() const override { release_(); }
+
+ private:
+  TensorView tensor_;
+  int64_t first_;  // value of the matrix in the tensor
+  std::function<void()> release_;
+  mutable std::once_flag looked_through_;
+};
+
+}  // namespace tare

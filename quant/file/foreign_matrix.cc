@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/foreign_matrix.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/pack.h"
+
+namespace tare {
+
+void ForeignMatrix::Integers(int64_t, const IntegerRow&) const { TARE_CHECK(false); }
+
+QuantizedMatrixBuffer IntegersOf(const ForeignMatrix& matrix) {
+  const std::optional<IntegerForm> form = matrix.integers();
+  TARE_CHECK(form.has_value());
+  QuantizedMatrixBuffer made(form->format, matrix.out(), matrix.in(), form->group);
+  const QuantizedMatrix& view = made.view();
+  constexpr int64_t kRows = 32;  // neighbours, which may share words of the file: on one thread
+  ParallelFor(static_cast<size_t>((matrix.out() + kRows - 1) / kRows), [&](size_t unit, int) {
+    std::vector<float> codes(static_cast<size_t>(matrix.in()));
+    const int64_t first = static_cast<int64_t>(unit) * kRows;
+    for (int64_t row = first; row < std::min(first + kRows, matrix.out()); ++row) {
+      matrix.Integers(row, {.codes = codes.data(),
+                            .scales = made.Scales(row),
+                            .zeros = view.zeros == nullptr ? nullptr : made.Zeros(row),
+                            .minima = view.minima == nullptr ? nullptr : made.Minima(row)});
+      Pack<float>(view.format, codes, {made.Codes(row), view.RowBytes()});
+    }
+  });
+  return made;
+}
+
+}  // namespace tare
