@@ -144,7 +144,7 @@ std::vector<float> RowOf(const QuantizedMatrixBuffer& matrix, int64_t row) {
 }
 
 TEST(Gptq, CodesAreTheDefinitions) {
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     for (const auto& [in, group] : {std::pair{1, 1}, {16, 16}, {48, 16}, {64, 32}}) {
       constexpr int64_t kOut = 19;
       const std::vector<float> hessian = Hessian(in, 3 * in, 1);
@@ -224,7 +224,7 @@ TEST(Gptq, ErrorOnTheInputsIsSmallerThanRoundToNearests) {
   const std::vector<float> hessian = Hessian(kIn, 1000, 3);
   const Eigen::MatrixXd h = Damped(hessian, kIn);
   const std::vector<float> w = RandomNormal(kOut * kIn, 4);
-  for (const auto& [format, group] : {std::pair{Format::kInt4, 60},
+  for (const auto& [format, group] : {std::pair<Format, int>{Format::kInt4, 60},
                                       {Format::kMxFp4, 32},
                                       {Format::kNvFp4, 16},
                                       {Format::kNf4, 60},
