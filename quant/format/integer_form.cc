@@ -16,7 +16,7 @@ bool Covers(Format format, float least, float most) {
 }  // namespace
 
 std::optional<Format> SignedFormat(float least, float most) {
-  for (const Format& base : kNarrowFirst) {
+  for (const Format base : kNarrowFirst) {
     for (const Format& format : {base, WithRange(base, CodeRange::kFull)}) {
       if (Covers(format, least, most)) return format;
     }
@@ -25,7 +25,7 @@ std::optional<Format> SignedFormat(float least, float most) {
 }
 
 std::optional<Format> RangedFormat(float most, CodeRange range) {
-  for (const Format& base : kNarrowFirst) {
+  for (const Format base : kNarrowFirst) {
     if (const Format format = WithRange(base, range); Covers(format, 0.0f, most)) return format;
   }
   return std::nullopt;

@@ -138,7 +138,7 @@ TEST_P(QuantizedParityTest, GoldenCodes) {
     const TensorView& tensor = *expected.Find(Formatted("attn_logits.{}", layer));
     const int64_t B = tensor.shape[0], H = tensor.shape[1], T = tensor.shape[2];
     const auto logits = ValuesOf<float>(expected, tensor.name);
-    for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
       for (const std::string granularity : {"tensor", "head", "row"}) {
         const auto golden =
             ValuesOf<int8_t>(expected, Formatted("codes_q{}_{}.{}", Info(format).bits, granularity, layer));

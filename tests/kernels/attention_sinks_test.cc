@@ -94,7 +94,7 @@ TEST(Sinks, ExecutedIsThePlanInPlainLoops) {
     for (const AttentionPlan::Order order : {AttentionPlan::Order::kLate, AttentionPlan::Order::kEarly}) {
       if (family == HeadKind::kStandard && order == AttentionPlan::Order::kEarly) continue;
       for (const Mask& mask : kMasks) {
-        for (const Format& logits : {Format::kF32, Format::kInt6}) {
+        for (const Format logits : {Format::kF32, Format::kInt6}) {
           RandomAttention in({.family = family, .queries = 30, .keys = 130, .mask = mask});
           const std::vector<float> sinks = SinksOf(in.problem, 4);
           in.problem.sinks = sinks;

@@ -89,7 +89,7 @@ TEST(CodeRange, FormatsAreTheTablesWithTheirSuffix) {
   for (const char* none : {"int4+", "int4+zero+min", "u4+zero", "mxfp4+zero", "+zero"})
     EXPECT_FALSE(ParseMatrixFormat(none)) << none;
   EXPECT_FALSE(ParseFormat("int4+zero"));
-  for (const Format& base : kSignedIntegers) {
+  for (const Format base : kSignedIntegers) {
     for (const CodeRange range : kRanges) {
       const Format format = WithRange(base, range);
       const FormatInfo info = Info(format);
@@ -105,7 +105,7 @@ TEST(CodeRange, FormatsAreTheTablesWithTheirSuffix) {
 }
 
 TEST(CodeRange, CodesAndValuesAreThePlainFormulasBitForBit) {
-  for (const Format& base : kSignedIntegers) {
+  for (const Format base : kSignedIntegers) {
     for (const CodeRange range : kRanges) {
       const Format format = WithRange(base, range);
       for (const std::vector<float>& x : Hostile()) {
@@ -131,7 +131,7 @@ TEST(CodeRange, CodesAndValuesAreThePlainFormulasBitForBit) {
 // Half a step, and f32's rounding of a few operations on numbers up to the group's largest; with +zero half a step more
 // at the ends, where the rounded zero point pushes them out of the codes, and with +full where 7.5 steps become 7.
 TEST(CodeRange, ValuesComeBackWithinTheirSteps) {
-  for (const Format& base : kSignedIntegers) {
+  for (const Format base : kSignedIntegers) {
     for (const CodeRange range : kRanges) {
       const Format format = WithRange(base, range);
       for (const std::vector<float>& x : Hostile()) {

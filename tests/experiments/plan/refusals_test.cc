@@ -41,10 +41,10 @@ std::vector<std::string> OptionsOf(const SiteClass& site_class) {
 std::vector<std::string> BaseRules(Site site) {
   const SiteClass& site_class = ClassOf(site);
   std::vector<std::string> rules{Formatted("{}=f32", Name(site))};
-  for (const Format& format : {Format::kMxFp4, Format::kNvFp4, Format::kBf16}) {
+  for (const Format format : {Format::kMxFp4, Format::kNvFp4, Format::kBf16}) {
     if (site_class.Takes(format)) rules.push_back(Formatted("{}={}", Name(site), Name(format)));
   }
-  for (const Format& format : site_class.formats) {
+  for (const Format format : site_class.formats) {
     if (!HasCodes(format)) continue;
     for (const Granularity::Kind kind : site_class.granularities) {
       const bool of_n = Spelling(kind).contains("<N>");

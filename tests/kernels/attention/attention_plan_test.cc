@@ -17,8 +17,8 @@ using testing::ThrowsMessage;
 TEST(AttentionPlan, EveryFormatOfTheContractPasses) {
   RandomAttention in({});
   using Order = AttentionPlan::Order;
-  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
-    for (const Format& probs : {Format::kU8, Format::kU6, Format::kU4}) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    for (const Format probs : {Format::kU8, Format::kU6, Format::kU4}) {
       for (int block = 64; block <= 1024; block += 64) {
         CheckPlan({.q = format, .k = format, .v = format, .logits = format, .probs = probs, .block = block},
                   in.problem);

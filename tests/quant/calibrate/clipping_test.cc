@@ -52,7 +52,7 @@ TEST(Clip, PercentileIsAnOrderStatistic) {
 }
 
 TEST(Clip, LeastErrorIsNoWorseThanAnyOther) {
-  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     const std::vector<float> values = WithOutlier(20);
     const float clip = LeastErrorClip(values, format);
     for (int i = 1; i <= kClips; ++i)

@@ -39,7 +39,7 @@ void Write(const std::filesystem::path& path, const QuantizedMatrix& matrix) {
 
 TEST(QuantizedCheckpoint, RoundTrips) {
   const TemporaryFolder folder;
-  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     const QuantizedMatrixBuffer matrix = RandomQuantized(format, 5, 96, 32, 1);
     Write(folder / "q.h5", matrix.view());
     const QuantizedCheckpoint file(folder / "q.h5");

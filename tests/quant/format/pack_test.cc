@@ -45,9 +45,9 @@ void ExpectRoundTrip(Format format) {
 }
 
 TEST(Pack, RoundTripsEveryLength) {
-  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4, Format::kInt3, Format::kInt2})
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4, Format::kInt3, Format::kInt2})
     ExpectRoundTrip<int8_t>(format);
-  for (const Format& format : {Format::kU8, Format::kU6, Format::kU4}) ExpectRoundTrip<uint8_t>(format);
+  for (const Format format : {Format::kU8, Format::kU6, Format::kU4}) ExpectRoundTrip<uint8_t>(format);
 }
 
 TEST(Pack, Bytes) {

@@ -17,7 +17,7 @@ namespace tare {
 namespace {
 
 TEST(QuantizedMatrix, ValuesAreCodesTimesTheirGroupsScale) {
-  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     QuantizedMatrixBuffer matrix(format, 2, 6, 3);
     for (int64_t row = 0; row < 2; ++row) {
       const std::vector<int8_t> codes = {1, -2, 3, -4, 5, static_cast<int8_t>(-6 - row)};
@@ -33,7 +33,7 @@ TEST(QuantizedMatrix, ValuesAreCodesTimesTheirGroupsScale) {
 
 // The largest scale is the one whose largest code is still finite.
 TEST(QuantizedMatrix, RowsThatStandForNoFiniteValuesAreRefusedByName) {
-  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     QuantizedMatrixBuffer matrix(format, 2, 4, 2);
     Pack<int8_t>(format, std::vector<int8_t>{1, -2, 3, -4}, {matrix.Codes(1), matrix.view().RowBytes()});
     matrix.Scales(1)[0] = 1.0f;

@@ -59,7 +59,7 @@ TEST(StoredCode, CodesWithoutAValueAreNaN) {
     EXPECT_TRUE(std::isnan(At(Format::kFp8E5M2, u))) << u;
     EXPECT_TRUE(std::isnan(At(Format::kFp8E5M2, u | 0x80))) << u;
   }
-  for (const Format& format : {Format::kMxInt8, Format::kInt8}) EXPECT_TRUE(std::isnan(At(format, 0x80)));
+  for (const Format format : {Format::kMxInt8, Format::kInt8}) EXPECT_TRUE(std::isnan(At(format, 0x80)));
   EXPECT_TRUE(std::isnan(At(Format::kInt4, 0)));
   EXPECT_TRUE(std::isnan(At(Format::kMxFp4, 16)));
 }

@@ -151,7 +151,7 @@ TEST(CodeStage, EarlyCodesAreTheFormulas) {
   }
   AlignedBuffer<uint8_t> codes(kRows * kStride);
   AlignedBuffer<int32_t> zeros(kRows);
-  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4}) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4}) {
     OnEachTarget(kFmaTargets, [&] {
       EarlyStage({.rows = kRows,
                   .tiles = kTiles,
@@ -242,7 +242,7 @@ TEST(CodeStage, TiesGoToTheEvenCodeBeforeTheZeroPointIsAdded) {
 }
 
 TEST(CodeStage, AllEndsStayInTheFormat) {
-  for (const Format& format : {Format::kU8, Format::kU6, Format::kU4}) {
+  for (const Format format : {Format::kU8, Format::kU6, Format::kU4}) {
     for (int above = 0; above <= 32766; above += 331) {
       for (int below = 0; below <= 32766; below += 317) {
         const Coded coded = CodesOf({above, -below}, format);

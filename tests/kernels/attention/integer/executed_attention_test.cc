@@ -73,7 +73,7 @@ TEST(ExecutedAttention, Tails) {
 }
 
 TEST(ExecutedAttention, Formats) {
-  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     RandomAttention in({.heads = 1, .queries = 66, .keys = 90});
     AttentionPlan plan = PlanOf(Order::kLate);
     plan.q = plan.k = plan.v = format;
@@ -105,7 +105,7 @@ TEST(ExecutedAttention, AZeroPointIsNearerToTheReference) {
 
 TEST(ExecutedAttention, QuantizedLogits) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
       for (const Mask mask : {Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
         RandomAttention in({.heads = 1, .queries = 130, .keys = 200, .mask = mask});
         AttentionPlan plan = PlanOf(order, 128);
@@ -140,7 +140,7 @@ TEST(ExecutedAttention, Means) {
 // Rows that are the mean alone have no codes of their own; 200 keys and a window leave tails and empty rows.
 TEST(ExecutedAttention, AMeanOfQ) {
   for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kV2}) {
-    for (const Format& logits : {Format::kF32, Format::kInt6}) {
+    for (const Format logits : {Format::kF32, Format::kInt6}) {
       RandomAttention in({.family = family, .queries = 130, .keys = 200, .d = 18, .mask = {Mask::Kind::kWindow, 37}});
       std::vector<float> q_mean(static_cast<size_t>(in.problem.q.heads) * 18);
       for (size_t i = 0; i < q_mean.size(); ++i) q_mean[i] = 0.05f * static_cast<float>(i) - 1;
@@ -211,7 +211,7 @@ TEST(ExecutedAttention, EqualLogits) {
 // Late maps are divided by the sums of their codes: values of 1 come out as 1 - lambda, however coarse the codes. In u4
 // the codes themselves sum to 1 within some per cent only.
 TEST(ExecutedAttention, LateMapsSumToOne) {
-  for (const Format& format : {Format::kU8, Format::kU4}) {
+  for (const Format format : {Format::kU8, Format::kU4}) {
     RandomAttention in({.queries = 100, .keys = 300});
     for (float& x : in.v) x = 1.0f;
     AttentionPlan plan = PlanOf(Order::kLate);

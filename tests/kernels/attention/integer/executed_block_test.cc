@@ -18,7 +18,7 @@ using Order = AttentionPlan::Order;
 
 TEST(ExecutedBlock, WritesItsRowsAlone) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    for (const Format& logits : {Format::kF32, Format::kInt6}) {
+    for (const Format logits : {Format::kF32, Format::kInt6}) {
       RandomAttention in({.heads = 2, .queries = 70, .keys = 90});
       const AttentionPlan plan{
           .logits = logits, .order = order, .probs = order == Order::kLate ? Format::kU8 : Format::kInt8, .block = 64};

@@ -54,7 +54,7 @@ TEST(ExecutedLayout, FewerRowsWhereMoreKeysAreKept) {
 // Where one piece ends the next begins: every piece at its full length.
 TEST(ExecutedLayout, PiecesDoNotOverlap) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    for (const Format& logits : {Format::kF32, Format::kInt8}) {
+    for (const Format logits : {Format::kF32, Format::kInt8}) {
       const Case c(order, logits, 70, 700);
       const ExecutedLayout l(c.plan, c.in.problem);
       Arena arena(0);
