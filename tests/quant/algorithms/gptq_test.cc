@@ -144,7 +144,7 @@ std::vector<float> RowOf(const QuantizedMatrixBuffer& matrix, int64_t row) {
 }
 
 TEST(Gptq, CodesAreTheDefinitions) {
-  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     for (const auto& [in, group] : {std::pair{1, 1}, {16, 16}, {48, 16}, {64, 32}}) {
       constexpr int64_t kOut = 19;
       const std::vector<float> hessian = Hessian(in, 3 * in, 1);
