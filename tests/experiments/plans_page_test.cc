@@ -131,7 +131,7 @@ TEST(PlansPage, EverySiteWithWhatAPlanMaySayOfIt) {
       ++seen[name];
       EXPECT_EQ(row[2], c.dimensions.empty() ? "" : Formatted("`{}`", c.dimensions)) << name;
       std::vector<std::string> granularities, formats, options;
-      for (const Granularity::Kind kind : c.granularities) granularities.emplace_back(Spelling(kind));
+      for (const Granularity::Kind per : c.granularities) granularities.emplace_back(Spelling(per));
       for (const Format& format : c.formats) formats.push_back(Name(format));
       std::istringstream words{std::string(c.options)};
       for (std::string word; words >> word;) options.push_back(word);
@@ -143,7 +143,7 @@ TEST(PlansPage, EverySiteWithWhatAPlanMaySayOfIt) {
     for (const std::string& group : Quoted(row[1])) in_group[group] += Quoted(row[0]).size();
   }
   for (const auto& [group, sites] : in_group) EXPECT_EQ(ExpandSites(group).size(), sites) << group;
-  for (const SiteInfo& info : kSites) EXPECT_EQ(seen[std::string(Name(format))], 1) << Name(format);
+  for (const SiteInfo& info : kSites) EXPECT_EQ(seen[std::string(info.name)], 1) << info.name;
 }
 
 TEST(PlansPage, GranularitiesFormatsAndPresets) {

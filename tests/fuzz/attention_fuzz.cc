@@ -32,7 +32,7 @@ T Pick(Random& random, std::initializer_list<T> values) {
 
 AttentionShape RandomShape(Random& random) {
   AttentionShape s;
-  s.family = Pick(random, {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2});
+  s.family = Pick(random, {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2});
   s.kv = Pick(random, {1, 2});
   s.heads = s.kv * Pick(random, {1, 2});
   s.queries = Pick<int64_t>(random, {1, 2, 15, 16, 17, 63, 64, 65, 100});

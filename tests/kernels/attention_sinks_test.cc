@@ -69,7 +69,7 @@ TEST(Sinks, TheReferenceIsAttentionTimesASigmoid) {
 }
 
 TEST(Sinks, MinusInfinityIsNoneToTheBit) {
-  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder}) {
     for (const Mask& mask : kMasks) {
       RandomAttention in({.family = family, .queries = 70, .keys = 130, .mask = mask});
       const std::vector<float> none(static_cast<size_t>(in.problem.q.heads), -kInfinity);
@@ -90,7 +90,7 @@ TEST(Sinks, MinusInfinityIsNoneToTheBit) {
 
 // The same bounds as in the kernels' own tests.
 TEST(Sinks, ExecutedIsThePlanInPlainLoops) {
-  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder}) {
     for (const AttentionPlan::Order order : {AttentionPlan::Order::kLate, AttentionPlan::Order::kEarly}) {
       if (family == HeadKind::kStandard && order == AttentionPlan::Order::kEarly) continue;
       for (const Mask& mask : kMasks) {

@@ -225,7 +225,7 @@ double MostNats(const RandomDecode& c) {
 
 TEST(DecodeInRuns, EveryFormatFamilyAndRun) {
   for (const Format& format : Integers()) {
-    for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
+    for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
       for (const int n : {32, 64}) {
         const CacheRule k{format, {Kind::kBlockChannel, n}}, v{format, {Kind::kGroup, n}};
         const CacheRule rotated{format, v.granularity, RotatedRuns{16}}, token{format};

@@ -24,7 +24,7 @@ void ExpectExact(RandomDecode& c, const std::string& what) {
 
 // Cut in the middle of a page that has its codes, and grown again.
 TEST(DecodeMinima, ACutCacheWithMinima) {
-  for (const CacheRules rules : {kOfKivi, CacheRules{.k = {kTriples}, .v = {kPairs, kOfChannels}, .last = 5}}) {
+  for (const CacheRules& rules : {kOfKivi, CacheRules{.k = {kTriples}, .v = {kPairs, kOfChannels}, .last = 5}}) {
     RandomDecode c({.queries = 1, .keys = 200}, rules);
     const KvCache fork = c.cache;
     c.cache.Truncate(100);

@@ -12,7 +12,7 @@
 
 namespace tare {
 
-enum class HeadKind { kStandard, kV1, kDiffLlama, kV2 };
+enum class HeadKind { kStandard, kV1, kDiffLlamaOrder, kV2 };
 
 struct AttentionShape {
   HeadKind family = HeadKind::kV1;
@@ -30,7 +30,7 @@ struct AttentionShape {
 class RandomAttention {
  public:
   explicit RandomAttention(const AttentionShape& s, unsigned seed = 1) : random_(seed) {
-    const bool v1 = s.family == HeadKind::kV1, llama = s.family == HeadKind::kDiffLlama,
+    const bool v1 = s.family == HeadKind::kV1, llama = s.family == HeadKind::kDiffLlamaOrder,
                standard = s.family == HeadKind::kStandard;
     heads = standard ? StandardHeads(s.heads, s.kv)
             : v1     ? V1Heads(s.heads, s.kv)

@@ -80,7 +80,7 @@ void ExpectWhole(const ExecutedPlan& plan, RandomAttention& in, const CacheRules
 }
 
 TEST(PromptAttention, PartsOfAnyFamilyAreTheWhole) {
-  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
     for (const auto order : {AttentionPlan::Order::kLate, AttentionPlan::Order::kEarly}) {
       if (family == HeadKind::kStandard && order == AttentionPlan::Order::kEarly) continue;
       RandomAttention in({.family = family, .heads = 4, .kv = 2, .queries = 300, .keys = 300, .d = 20, .v_width = 40});
@@ -106,7 +106,7 @@ TEST(PromptAttention, LengthsAboutAPartAndATile) {
 TEST(PromptAttention, Windows) {
   for (const int64_t window : {1, 5, 64, 130, 1000}) {
     for (const int block : {64, 128, 192}) {
-      RandomAttention in({.family = HeadKind::kDiffLlama,
+      RandomAttention in({.family = HeadKind::kDiffLlamaOrder,
                           .queries = 600,
                           .keys = 600,
                           .mask = {.kind = Mask::Kind::kWindow, .window = window}});

@@ -30,7 +30,7 @@ void RotateAll(const HeadsView<const float>& x, const Hadamard& rotation) {
 
 // V of one slice and of two, heads of other widths than a power of two, rows that are not dense.
 TEST(ExecutedSequence, RowsAreRotatedAndOutputsRotatedBack) {
-  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder}) {
     const AttentionShape shape{.family = family, .queries = 66, .keys = 66, .d = 20, .v_width = 24, .pad = 3};
     RandomAttention in(shape), rotated(shape);
     const ExecutedPlan plain{.attention = PlanOf(AttentionPlan::Order::kLate)};

@@ -44,7 +44,7 @@ std::vector<std::string> BaseRules(Site site) {
   for (const Format format : {Format::kMxFp4, Format::kNvFp4, Format::kBf16}) {
     if (site_class.Takes(format)) rules.push_back(Formatted("{}={}", Name(site), Name(format)));
   }
-  for (const Format format : site_class.formats) {
+  for (const Format& format : site_class.formats) {
     if (!HasCodes(format)) continue;
     for (const Granularity::Kind kind : site_class.granularities) {
       const bool of_n = Spelling(kind).contains("<N>");

@@ -58,7 +58,7 @@ bool IsExact(const KvCache& cache, const Tokens& tokens, int64_t t) {
 
 TEST(KvCache, CodesDoNotDependOnTheChunksOfThePrompt) {
   const Tokens tokens;
-  for (const CacheRules rules : {kInt4, kKivi, CacheRules{.k = kByChannel, .v = {Format::kInt8}},
+  for (const CacheRules& rules : {kInt4, kKivi, CacheRules{.k = kByChannel, .v = {Format::kInt8}},
                                  CacheRules{.k = {Format::kInt6}, .v = kByChannel, .first = 2, .last = 70},
                                  CacheRules{.k = {Format::kInt8}, .v = {Format::kBf16}, .first = 3, .last = 70}}) {
     KvCache whole(kShape, rules), parts(kShape, rules), single(kShape, rules);
@@ -131,7 +131,7 @@ TEST(KvCache, ByChannelTheLastPageStaysAsItCame) {
 // What was rounded stays what it was; what comes after a cut is rounded with what is left of the page.
 TEST(KvCache, ByChannelACutPageIsReadBack) {
   const Tokens tokens;
-  for (const CacheRules rules : {CacheRules{.k = kByChannel, .v = kByChannel}, kKivi}) {
+  for (const CacheRules& rules : {CacheRules{.k = kByChannel, .v = kByChannel}, kKivi}) {
     KvCache cache(kShape, rules);
     tokens.AppendTo(cache, 0, kTokens);
     const std::vector<float> before = Rows(cache);
@@ -156,7 +156,7 @@ TEST(KvCache, ByChannelACutPageIsReadBack) {
 // Each head its own tokens; codes are what they were, and what stays in f32 stays.
 TEST(KvCache, KeepingMovesTokensAsTheyAre) {
   const Tokens tokens;
-  for (const CacheRules rules :
+  for (const CacheRules& rules :
        {kInt4, CacheRules{.k = {kTwoBits}, .v = {kThreeBits}}, CacheRules{.k = {Format::kInt6}, .v = {Format::kBf16}},
         CacheRules{.k = {Format::kInt8}, .v = {Format::kInt4}, .first = 3, .last = 20}, CacheRules{}}) {
     KvCache cache(kShape, rules);
@@ -310,7 +310,7 @@ TEST(KvCache, BytesAreThoseOfItsPages) {
   // f32.
   EXPECT_EQ(CacheBytes(v1, kKivi, 128), 64 * 512 / 4 + 256 * 8 + 64 * 8 + 64 * 512 * 4);
   EXPECT_EQ(CacheBytes(v1, {.v = {Format::kInt3}}, 64), 64 * 256 * 4 + 64 * 256 * 3 / 8 + 256);
-  for (const CacheRules rules :
+  for (const CacheRules& rules :
        {kInt4, kKivi, CacheRules{.k = {Format::kInt6}, .v = {Format::kF32}}, CacheRules{.k = {kThreeBits}}}) {
     KvCache cache(kShape, rules);
     EXPECT_EQ(cache.Bytes(), 0u);

@@ -93,7 +93,7 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
   }
   for (const Format& format : CodeFormats()) {
     const CacheRule by_channel{.format = format, .granularity = {Granularity::Kind::kChannel}};
-    for (const CacheRule values : {by_channel, CacheRule{.format = format}}) {
+    for (const CacheRule& values : {by_channel, CacheRule{.format = format}}) {
       const PageLayout layout(shape, by_channel, values);
       ASSERT_TRUE(layout.ByPages());
       Page page(layout);
@@ -235,7 +235,7 @@ TEST(PageLayout, WhatMayShareAScale) {
 
 TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
   constexpr int kWidth = 48;
-  for (const Format& format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, {format}, {format});
     Page page(layout);
     QuantizedMatrixBuffer weights(format, 64, kWidth, kWidth);

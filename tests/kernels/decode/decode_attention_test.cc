@@ -72,7 +72,7 @@ TEST(DecodeAttention, EveryFormatOfKeysAndValues) {
 }
 
 TEST(DecodeAttention, EveryFamilyLengthAndNumberOfQueries) {
-  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
     for (const int kv : {4, 1, 2}) {
       for (const int64_t keys : {1, 63, 64, 65, 700}) {
         const int64_t queries = std::min<int64_t>(keys, kv);
@@ -85,7 +85,7 @@ TEST(DecodeAttention, EveryFamilyLengthAndNumberOfQueries) {
 }
 
 TEST(DecodeAttention, ScalesPerChannelAndRotation) {
-  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
     for (const Format& format :
          std::vector<Format>{Format::kInt8, Format::kInt4, kTwoBits, WithRange(Format::kInt3, CodeRange::kZero)}) {
       const CacheRule channel{.format = format, .granularity = {Granularity::Kind::kChannel}}, token{format};
@@ -109,7 +109,7 @@ TEST(DecodeAttention, ScalesPerChannelAndRotation) {
 // Tokens that were moved bring their minima along.
 TEST(DecodeAttention, KeptTokensWithMinima) {
   constexpr Format kZero = WithRange(Format::kInt3, CodeRange::kZero);
-  for (const CacheRules rules :
+  for (const CacheRules& rules :
        {CacheRules{.k = {kTwoBits}, .v = {kZero}}, CacheRules{.k = {kZero}, .v = {kTwoBits}, .first = 2, .last = 5}}) {
     RandomDecode c({.family = HeadKind::kV1, .heads = 4, .kv = 2, .queries = 3, .keys = 200, .v_width = 80}, rules);
     std::vector<int64_t> places{0, 1};
@@ -124,7 +124,7 @@ TEST(DecodeAttention, KeptTokensWithMinima) {
 
 TEST(DecodeAttention, KeysBeforeRotary) {
   const CacheRule channel{.format = Format::kInt4, .granularity = {Granularity::Kind::kChannel}};
-  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kDiffLlama}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kDiffLlamaOrder}) {
     for (CacheRules rules : {CacheRules{.k = channel, .v = {Format::kInt4}}, CacheRules{.k = {Format::kInt8}}, kKivi,
                              CacheRules{.k = channel, .v = channel, .first = 3, .last = 20}}) {
       for (const auto& rotated : {std::optional<RotatedRuns>(), std::optional(RotatedRuns{8})}) {
@@ -180,7 +180,7 @@ TEST(DecodeAttention, WindowsAndTokensInF32) {
 }
 
 TEST(DecodeAttention, EveryInstructionSetGivesTheSameBitsOverCodes) {
-  for (const CacheRules rules : {CacheRules{.k = {Format::kInt6}, .v = {Format::kInt4}}, kKivi,
+  for (const CacheRules& rules : {CacheRules{.k = {Format::kInt6}, .v = {Format::kInt4}}, kKivi,
                                  CacheRules{.k = {Format::kInt3}, .v = {kTwoBits, kChannel}}}) {
     // Beside scales per channel the last page is f32, whose bits differ: of 385 tokens the last alone, which none sees.
     RandomDecode c({.queries = 1, .keys = 385, .d = 48, .v_width = 64}, rules);
@@ -198,7 +198,7 @@ TEST(DecodeAttention, EveryInstructionSetGivesTheSameBitsOverCodes) {
 }
 
 TEST(DecodeAttention, AnyNumberOfThreadsGivesTheSameBits) {
-  for (const CacheRules cache : {kInt8, CacheRules{}, kKivi}) {
+  for (const CacheRules& cache : {kInt8, CacheRules{}, kKivi}) {
     RandomDecode c({.heads = 3, .kv = 3, .queries = 2, .keys = 1200}, cache);
     SetThreads(1);
     const std::vector<float> one = c.Run();
@@ -225,7 +225,7 @@ TEST(DecodeAttention, SequencesOfABatchAreAsByThemselves) {
 }
 
 TEST(DecodeAttention, AForkDecodesAsAnUnsharedCache) {
-  for (const CacheRules rules : {kInt4, kKivi}) {
+  for (const CacheRules& rules : {kInt4, kKivi}) {
     RandomDecode c({.queries = 1, .keys = 130}, rules), straight({.queries = 1, .keys = 131}, rules, 9);
     straight.cache = c.cache;  // a fork, which grows
     const auto& p = straight.tensors.problem;

@@ -23,7 +23,7 @@ std::vector<double> OfHeadOne(const std::vector<double>& all, size_t width) {
 
 TEST(DecodeReference, OverF32ItIsAttention) {
   for (const Mask mask : {Mask{}, Mask{.kind = Mask::Kind::kWindow, .window = 20}}) {
-    for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama}) {
+    for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder}) {
       RandomDecode c({.family = family, .kv = 2, .queries = 3, .keys = 150, .mask = mask}, {});
       const DecodeTruth truth = Truth(c);
       EXPECT_EQ(truth.out, OfHeadOne(ReferenceAttentionDouble(c.tensors.problem), c.table.out_width()));

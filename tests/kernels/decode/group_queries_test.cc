@@ -59,7 +59,7 @@ double ProductBound(const KvCache::Part& part, bool codes, int head, int64_t key
 TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
   const CacheRule channel{.format = Format::kInt8, .granularity = {Granularity::Kind::kChannel}};
   constexpr Format kMin = WithRange(Format::kInt8, CodeRange::kMin), kZero = WithRange(Format::kInt2, CodeRange::kZero);
-  for (const CacheRules rules :
+  for (const CacheRules& rules :
        {CacheRules{.k = {kMin}, .first = 2, .last = 3}, CacheRules{.k = {kMin, channel.granularity}, .first = 2},
         CacheRules{.k = {kZero, channel.granularity}}, CacheRules{.k = {kZero}},
         CacheRules{.k = {kMin}, .keys = KeptKeys::kBeforeRotary},
@@ -68,7 +68,7 @@ TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
         CacheRules{.k = {kZero, {Granularity::Kind::kBlockChannel, 64}}},
         CacheRules{.k = {Format::kInt3, {Granularity::Kind::kBlockChannel, 32}}, .first = 40},
         CacheRules{.k = {.hadamard = RotatedRuns{}}}, CacheRules{.k = channel, .keys = KeptKeys::kBeforeRotary}}) {
-    const RandomDecode c({.family = HeadKind::kDiffLlama, .heads = 2, .kv = 2, .queries = 3, .keys = 70, .d = 24},
+    const RandomDecode c({.family = HeadKind::kDiffLlamaOrder, .heads = 2, .kv = 2, .queries = 3, .keys = 70, .d = 24},
                          rules);
     const DecodeSequence s = c.sequence();
     const DecodeHeads::Group& group = c.table.groups().front();

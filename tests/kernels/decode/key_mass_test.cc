@@ -59,7 +59,7 @@ std::vector<double> Expected(const RandomDecode& c, const DecodeHeads::Group& gr
 }
 
 TEST(KeyMass, IsTheSumOfProbabilities) {
-  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
     for (const int64_t keys : {1, 64, 150}) {
       for (const Format format : {Format::kF32, Format::kInt4}) {
         const int64_t queries = std::min<int64_t>(keys, 3);

@@ -184,7 +184,7 @@ TEST(SimulatedQuantizerTest, SelectorsChooseLayersAndHeads) {
 // Blocks count from a row's first key; NVFP4's f32 is of the tensor.
 TEST(SimulatedQuantizerTest, BlocksByDefinition) {
   const ModelConfig config = Config("llama");
-  for (const auto& [text, format] : {std::pair{"attn_logits=mxfp4", Format::kMxFp4},
+  for (const auto& [text, format] : {std::pair<const char*, Format>{"attn_logits=mxfp4", Format::kMxFp4},
                                      {"attn_logits=mxfp6e2m3:rceil", *ParseFormat("mxfp6e2m3:rceil")},
                                      {"attn_logits=nvfp4", Format::kNvFp4}}) {
     SCOPED_TRACE(text);

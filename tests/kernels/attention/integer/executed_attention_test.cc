@@ -46,7 +46,7 @@ void ExpectTheCodes(const AttentionPlan& plan, RandomAttention& in, const std::s
 
 // A tile of queries and a tail; one block of 128 keys, two of 64, and a tail.
 TEST(ExecutedAttention, EveryFamilyOrderAndMask) {
-  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
     for (const Order order : {Order::kLate, Order::kEarly}) {
       if (family == HeadKind::kStandard && order == Order::kEarly) continue;
       for (const Mask mask : {Mask{Mask::Kind::kFull}, Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
