@@ -129,7 +129,7 @@ TEST_F(ToyMethodTest, ItsFileIsSwept) {
                              .question = {.bits = {16}},
                              .tasks = ParseTasks("perplexity=" + (folder_ / "ids.h5").string()),
                              .folder = folder_ / "sweep"};
-  const std::vector<SweepCell> cells = RunSweep(options, [](const std::string&, const Work&) { return Progress(); });
+  const std::vector<SweepCell> cells = RunSweep(options, [](const std::string&, int64_t) { return Progress(); });
   ASSERT_EQ(cells.size(), 2u);
   EXPECT_EQ(cells[1].model, "g.h5");
   EXPECT_NE(cells[0].result, cells[1].result);
