@@ -269,7 +269,7 @@ std::vector<Format> ParseCalibratedFormats(std::string_view text) {
 void WriteCalibration(Hdf5Writer& file, const StatisticsSet& set) {
   const auto chosen = set.job.find(kCalibrateKey);
   if (chosen == set.job.end()) return;
-  for (const Format format : ParseCalibratedFormats(chosen->second)) {
+  for (const Format& format : ParseCalibratedFormats(chosen->second)) {
     for (const SiteInfo& info : kSites) WriteSiteClips(file, set, info.site, format);
   }
 }

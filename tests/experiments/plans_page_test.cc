@@ -108,7 +108,7 @@ TEST(PlansPage, EverySiteWithWhatAPlanMaySayOfIt) {
       EXPECT_EQ(row[2], c.dimensions.empty() ? "" : Formatted("`{}`", c.dimensions)) << name;
       std::vector<std::string> granularities, formats, options;
       for (const Granularity::Kind kind : c.granularities) granularities.emplace_back(Spelling(kind));
-      for (const Format format : c.formats) formats.push_back(Name(format));
+      for (const Format& format : c.formats) formats.push_back(Name(format));
       std::istringstream words{std::string(c.options)};
       for (std::string word; words >> word;) options.push_back(word);
       EXPECT_EQ(Quoted(row[3]), granularities) << name;

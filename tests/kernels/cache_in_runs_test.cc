@@ -185,7 +185,7 @@ TEST(CacheInRuns, OtherRunsAreRefused) {
 
 // A quarter of what f16 reaches, of rotated values less by the root of their width; tokens in f32 count, too.
 TEST(CacheInRuns, ValuesThatF16DoesNotReachAreRefused) {
-  for (const Format format : Integers()) {
+  for (const Format& format : Integers()) {
     Tokens tokens;
     KvCache cache(kShape, {.k = {format, kBlock, RotatedRuns{}}, .v = {format, kGroup}});
     tokens.v[5] = 16376, tokens.v[6] = -16376;
@@ -224,7 +224,7 @@ double MostNats(const RandomDecode& c) {
 }
 
 TEST(DecodeInRuns, EveryFormatFamilyAndRun) {
-  for (const Format format : Integers()) {
+  for (const Format& format : Integers()) {
     for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
       for (const int n : {32, 64}) {
         const CacheRule k{format, {Kind::kBlockChannel, n}}, v{format, {Kind::kGroup, n}};

@@ -30,7 +30,7 @@ void AddSite(const std::string& site, const std::string& model, const OutlierSta
     const double share = static_cast<double>(count) / static_cast<double>(s.count());
     figure.table.Add({site, model, "values", MagnitudeHistogram::MagnitudeOf(step * kBinsPerStep), share, s.count()});
   }
-  for (const Format format : kGrids) {
+  for (const Format& format : kGrids) {
     const int largest = Info(format).max_code;
     for (int code = 1; code <= largest; ++code)
       figure.table.Add({site, model, Name(format), s.absmax() * static_cast<float>(code) / static_cast<float>(largest),

@@ -59,7 +59,7 @@ std::vector<float> Expected(Format format, std::span<const float> row) {
 TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
   const CacheShape shape{.k_heads = 3, .k_width = 40, .v_heads = 2, .v_width = 70};
   const std::vector<float> data = RandomNormal(64 * 3 * 70, 1);
-  for (const Format format : AllFormats()) {
+  for (const Format& format : AllFormats()) {
     const PageLayout layout(shape, {format}, {format});
     Page page(layout);
     for (int t = 63; t >= 0; --t) {
@@ -91,7 +91,7 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
     for (int h = 0; h < 2; ++h) plain.WriteKey(from.k(), t, h, k.data() + (t * 2 + h) * 24);
     plain.WriteValue(from.v(), t, 0, v.data() + t * 70);
   }
-  for (const Format format : CodeFormats()) {
+  for (const Format& format : CodeFormats()) {
     const CacheRule by_channel{.format = format, .granularity = {Granularity::Kind::kChannel}};
     for (const CacheRule values : {by_channel, CacheRule{.format = format}}) {
       const PageLayout layout(shape, by_channel, values);
@@ -141,7 +141,7 @@ TEST(PageLayout, ValuesInGroupsComeBack) {
   constexpr int kWidth = 150;
   const std::vector<float> data = RandomNormal(64 * kWidth, 7);
   for (const int n : {32, 64}) {
-    for (const Format format : CodeFormats()) {
+    for (const Format& format : CodeFormats()) {
       const PageLayout layout({.k_heads = 1, .k_width = 8, .v_heads = 2, .v_width = kWidth}, {},
                               {format, {Granularity::Kind::kGroup, n}});
       EXPECT_FALSE(layout.ByPages());
@@ -173,7 +173,7 @@ TEST(PageLayout, KeysInBlocksComeBack) {
   const std::vector<float> k = RandomNormal(64 * kWidth, 3);
   for (int t = 0; t < 64; ++t) plain.WriteKey(from.k(), t, 1, k.data() + t * kWidth);
   for (const int n : {32, 64}) {
-    for (const Format format : CodeFormats()) {
+    for (const Format& format : CodeFormats()) {
       const PageLayout layout(shape, {format, {Granularity::Kind::kBlockChannel, n}}, {});
       EXPECT_TRUE(layout.ByPages());
       Page page(layout);
@@ -271,7 +271,7 @@ TEST(PageLayout, KeysAndValuesLieApart) {
 // A row of one value and a row of zeros: with minima their range is 0, and they come back exactly.
 TEST(PageLayout, RowsWithoutARange) {
   constexpr float kRow[3] = {-1.7f, -1.7f, -1.7f}, kZeros[3] = {0, 0, 0};
-  for (const Format format : CodeFormats()) {
+  for (const Format& format : CodeFormats()) {
     const PageLayout layout({.k_heads = 1, .k_width = 3, .v_heads = 1, .v_width = 3}, {format}, {format});
     Page page(layout);
     layout.WriteKey(page.k(), 0, 0, kRow);
@@ -290,7 +290,7 @@ TEST(PageLayout, RowsWithoutARange) {
 // A row moved to another place has its codes, scale and minimum there.
 TEST(PageLayout, CopiedRowsAreTheSame) {
   const std::vector<float> data = RandomNormal(70, 5);
-  for (const Format format : AllFormats()) {
+  for (const Format& format : AllFormats()) {
     const PageLayout layout({.k_heads = 1, .k_width = 70, .v_heads = 1, .v_width = 70}, {format}, {format});
     Page from(layout), to(layout);
     layout.WriteKey(from.k(), 9, 0, data.data());

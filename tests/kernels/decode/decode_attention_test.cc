@@ -63,8 +63,8 @@ void ExpectRight(RandomDecode& c, const std::string& what) {
 }
 
 TEST(DecodeAttention, EveryFormatOfKeysAndValues) {
-  for (const Format k : kCachedFormats) {
-    for (const Format v : kCachedFormats) {
+  for (const Format& k : kCachedFormats) {
+    for (const Format& v : kCachedFormats) {
       RandomDecode c({.queries = 1, .keys = 150, .d = 24, .v_width = 80}, {.k = {k}, .v = {v}});
       ExpectRight(c, Formatted("{} {}", Name(k), Name(v)));
     }
@@ -86,7 +86,8 @@ TEST(DecodeAttention, EveryFamilyLengthAndNumberOfQueries) {
 
 TEST(DecodeAttention, ScalesPerChannelAndRotation) {
   for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
-    for (const Format format : {Format::kInt8, Format::kInt4, kTwoBits, WithRange(Format::kInt3, CodeRange::kZero)}) {
+    for (const Format& format :
+         std::vector<Format>{Format::kInt8, Format::kInt4, kTwoBits, WithRange(Format::kInt3, CodeRange::kZero)}) {
       const CacheRule channel{.format = format, .granularity = {Granularity::Kind::kChannel}}, token{format};
       for (CacheRules rules : {CacheRules{.k = channel, .v = token}, CacheRules{.k = token, .v = channel},
                                CacheRules{.k = channel, .v = channel, .first = 3, .last = 20}}) {

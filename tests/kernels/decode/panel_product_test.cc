@@ -36,7 +36,7 @@ AlignedBuffer<float> Aligned(const std::vector<float>& values) {
 
 TEST(PanelProduct, EveryFormatAgainstLoops) {
   const std::vector<float> data = RandomNormal(64 * kInputs, 1);
-  for (const Format format : kEveryFormat) {
+  for (const Format& format : kEveryFormat) {
     const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {format});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
     for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
@@ -107,7 +107,7 @@ TEST(PanelProduct, LanesHaveTheirOwnScales) {
 // scales.
 TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
   constexpr int kPanels = 3, kCounted = 32;
-  for (const Format format : kEveryFormat) {
+  for (const Format& format : kEveryFormat) {
     const PageLayout layout({.k_heads = 1, .k_width = 1, .v_heads = 1, .v_width = 64 * kPanels}, {}, {format});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.ValueBytes()));
     const std::vector<float> data = RandomNormal(64 * 64 * kPanels, 1);
@@ -140,7 +140,7 @@ TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
 // Half a panel is as that half of all of it, and the other half stays as it was.
 TEST(PanelProduct, HalfOfAPanelsLanes) {
   const std::vector<float> data = RandomNormal(64 * kInputs, 1);
-  for (const Format format : kEveryFormat) {
+  for (const Format& format : kEveryFormat) {
     if (!HasCodes(format)) continue;
     const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));

@@ -45,8 +45,8 @@ std::vector<float> Project(const std::vector<float>& x, int64_t rows, Format act
 // others are 0: y is the group's sum, as f32.
 TEST(QuantizedLinear, SumsAreTheReferencesBitForBit) {
   for (const Case& c : kCases) {
-    for (const Format format : kFormats) {
-      for (const Format activation : kFormats) {
+    for (const Format& format : kFormats) {
+      for (const Format& activation : kFormats) {
         std::mt19937 random(5);
         const int largest = Info(activation).max_code;
         std::uniform_int_distribution<int> code(-largest, largest);
@@ -90,7 +90,7 @@ TEST(QuantizedLinear, LargestSumsDoNotSaturate) {
 // A group's sum is rounded to f32, multiplied and added, the total multiplied and biased: groups + 4 roundings.
 TEST(QuantizedLinear, ResultsAreTheReferencesWithinRounding) {
   for (const Case& c : kCases) {
-    for (const Format format : kFormats) {
+    for (const Format& format : kFormats) {
       const QuantizedMatrixBuffer w = RandomQuantized(format, c.out, c.in, c.group, 8);
       const std::vector<float> x = RandomNormal(static_cast<size_t>(c.rows * c.in), 9);
       const std::vector<float> bias = RandomNormal(static_cast<size_t>(c.out), 10);

@@ -34,9 +34,10 @@ double MagnitudeOf(Format format, const std::vector<double>& w) {
 // curvature of the root of squares over the difference.
 TEST(ErrorGrowth, IsTheDerivativeOfItsFormula) {
   const std::vector<float> e = RandomNormal(kN, 2), p = RandomNormal(kN, 3);
-  for (const Format format : {Format::kInt4, Format::kInt2, Format::kMxFp4, Format::kTernary, Format::kE8P,
-                              WithRange(Format::kInt4, CodeRange::kFull), WithRange(Format::kInt4, CodeRange::kZero),
-                              WithRange(Format::kInt2, CodeRange::kMin)}) {
+  for (const Format& format :
+       std::vector<Format>{Format::kInt4, Format::kInt2, Format::kMxFp4, Format::kTernary, Format::kE8P,
+                           WithRange(Format::kInt4, CodeRange::kFull), WithRange(Format::kInt4, CodeRange::kZero),
+                           WithRange(Format::kInt2, CodeRange::kMin)}) {
     for (const float offset : {0.0f, 5.0f, -5.0f}) {  // of one sign, the range of a zero point has one end at 0
       std::vector<float> w = RandomNormal(kN, 1), gradient(kN, 1.0f);
       for (float& x : w) x += offset;
@@ -59,8 +60,9 @@ TEST(ErrorGrowth, IsTheDerivativeOfItsFormula) {
 
 TEST(ErrorGrowth, AGroupOfZerosAddsNothing) {
   const std::vector<float> w(kN, 0.0f), e(kN, 1.0f), p(kN, 1.0f);
-  for (const Format format : {Format::kInt4, Format::kTernary, Format::kE8P, WithRange(Format::kInt4, CodeRange::kZero),
-                              WithRange(Format::kInt4, CodeRange::kMin)}) {
+  for (const Format& format :
+       std::vector<Format>{Format::kInt4, Format::kTernary, Format::kE8P, WithRange(Format::kInt4, CodeRange::kZero),
+                           WithRange(Format::kInt4, CodeRange::kMin)}) {
     std::vector<float> gradient(kN, 0.0f);
     AddErrorGrowth(format, w, e, p, gradient);
     EXPECT_EQ(gradient, std::vector<float>(kN, 0.0f)) << Name(format);

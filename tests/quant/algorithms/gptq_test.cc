@@ -224,7 +224,7 @@ TEST(Gptq, ErrorOnTheInputsIsSmallerThanRoundToNearests) {
   const std::vector<float> hessian = Hessian(kIn, 1000, 3);
   const Eigen::MatrixXd h = Damped(hessian, kIn);
   const std::vector<float> w = RandomNormal(kOut * kIn, 4);
-  for (const auto& [format, group] : {std::pair{Format::kInt4, 60},
+  for (const auto& [format, group] : {std::pair<Format, int>{Format::kInt4, 60},
                                       {Format::kMxFp4, 32},
                                       {Format::kNvFp4, 16},
                                       {Format::kNf4, 60},

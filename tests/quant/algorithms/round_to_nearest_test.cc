@@ -25,7 +25,7 @@ using testing::ThrowsMessage;
 constexpr Format kFormats[] = {Format::kInt8, Format::kInt6, Format::kInt4};
 
 TEST(RoundToNearest, CodesAndScalesAreTheRules) {
-  for (const Format format : kFormats) {
+  for (const Format& format : kFormats) {
     for (const int64_t in : {1, 5, 64, 130, 192}) {
       for (const int64_t group : {in, in % 32 == 0 ? int64_t{32} : int64_t{1}}) {
         std::vector<float> row = RandomNormal(static_cast<size_t>(in), 7);
@@ -74,7 +74,7 @@ double ErrorOf(const QuantizedMatrixBuffer& matrix, const std::vector<float>& ro
 }
 
 TEST(RoundToNearest, LeastSquaresIsNeverWorseAndClipsAnOutlier) {
-  for (const Format format : kFormats) {
+  for (const Format& format : kFormats) {
     for (unsigned seed = 0; seed < 20; ++seed) {
       std::vector<float> row = RandomNormal(64, seed);
       row[13] *= 1.5f;

@@ -28,7 +28,7 @@ TEST(Round, TheHeadersExample) {
 }
 
 TEST(Round, TiesGoToTheEvenCode) {
-  for (const Format format : CodedFormats()) {
+  for (const Format& format : CodedFormats()) {
     for (int code = Info(format).min_code; code < Info(format).max_code; ++code) {
       const int even = code % 2 == 0 ? code : code + 1;
       EXPECT_EQ(CodeOf(static_cast<float>(code) + 0.5f, 1.0f, format), even) << Name(format) << ' ' << code;
@@ -37,7 +37,7 @@ TEST(Round, TiesGoToTheEvenCode) {
 }
 
 TEST(Round, TheLargestMagnitudeBecomesTheLargestCode) {
-  for (const Format format : CodedFormats()) {
+  for (const Format& format : CodedFormats()) {
     const FormatInfo& info = Info(format);
     for (float absmax = kSmallestAbsmax; std::isfinite(absmax); absmax *= 1.7f) {
       const Scale scale = ScaleFor(absmax, format);
@@ -53,7 +53,7 @@ TEST(Round, TheLargestMagnitudeBecomesTheLargestCode) {
 TEST(Round, ACodesValueRoundsToTheSameCode) {
   std::mt19937 random(1);
   std::uniform_real_distribution<float> exponent(-90.0f, 120.0f);
-  for (const Format format : CodedFormats()) {
+  for (const Format& format : CodedFormats()) {
     for (int i = 0; i < 200; ++i) {
       const Scale scale = ScaleFor(std::exp2(exponent(random)), format);
       for (int code = Info(format).min_code; code <= Info(format).max_code; ++code) {
@@ -68,7 +68,7 @@ TEST(Round, ACodesValueRoundsToTheSameCode) {
 TEST(Round, IsOffByHalfAStepAtMost) {
   std::mt19937 random(2);
   std::uniform_real_distribution<float> unit(-1.0f, 1.0f);
-  for (const Format format : CodedFormats()) {
+  for (const Format& format : CodedFormats()) {
     const FormatInfo& info = Info(format);
     const float absmax = 3.7f;
     const Scale scale = ScaleFor(absmax, format);
@@ -81,7 +81,7 @@ TEST(Round, IsOffByHalfAStepAtMost) {
 }
 
 TEST(Round, ValuesBeyondTheAbsmaxAreClamped) {
-  for (const Format format : CodedFormats()) {
+  for (const Format& format : CodedFormats()) {
     EXPECT_EQ(CodeOf(1e30f, 1.0f, format), Info(format).max_code);
     EXPECT_EQ(CodeOf(-1e30f, 1.0f, format), Info(format).min_code);
   }
@@ -90,7 +90,7 @@ TEST(Round, ValuesBeyondTheAbsmaxAreClamped) {
 TEST(Round, AGroupOfAlmostNothingIsZeros) {
   const float below = std::nextafter(kSmallestAbsmax, 0.0f);
   for (const float absmax : {0.0f, std::numeric_limits<float>::denorm_min(), below}) {
-    for (const Format format : CodedFormats()) {
+    for (const Format& format : CodedFormats()) {
       const Scale scale = ScaleFor(absmax, format);
       EXPECT_EQ(scale.inv, 0.0f);
       EXPECT_EQ(scale.scale, 0.0f);

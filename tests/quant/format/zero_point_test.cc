@@ -16,7 +16,7 @@ int Code(float x, const ZeroPointScale& z) { return static_cast<int>(std::nearby
 TEST(ZeroPoint, CodesNeverLeaveTheFormat) {
   std::mt19937 random(1);
   std::uniform_real_distribution<float> exponent(-90.0f, 100.0f), share(0.0f, 1.0f);
-  for (const Format format : kUnsigned) {
+  for (const Format& format : kUnsigned) {
     const int qmax = Info(format).max_code;
     const auto check = [&](float low, float high) {
       const ZeroPointScale z = ZeroPointScaleFor(low, high, format);
@@ -36,7 +36,7 @@ TEST(ZeroPoint, CodesNeverLeaveTheFormat) {
 TEST(ZeroPoint, AValueComesBackWithinHalfAStepAndZeroExactly) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
-  for (const Format format : kUnsigned) {
+  for (const Format& format : kUnsigned) {
     for (int i = 0; i < 2000; ++i) {
       const float a = normal(random), b = normal(random), low = std::min(a, b), high = std::max(a, b);
       const ZeroPointScale z = ZeroPointScaleFor(low, high, format);
@@ -48,7 +48,7 @@ TEST(ZeroPoint, AValueComesBackWithinHalfAStepAndZeroExactly) {
 }
 
 TEST(ZeroPoint, OneSidedAndEmptyRanges) {
-  for (const Format format : kUnsigned) {
+  for (const Format& format : kUnsigned) {
     EXPECT_EQ(ZeroPointScaleFor(0.25f, 1.0f, format).zero, 0);
     EXPECT_EQ(ZeroPointScaleFor(-1.0f, -0.25f, format).zero, Info(format).max_code);
     EXPECT_EQ(ZeroPointScaleFor(0.0f, 0.0f, format).scale.inv, 0.0f);

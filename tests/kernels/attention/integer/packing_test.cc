@@ -46,7 +46,7 @@ TEST(Packing, QueriesAreUnsignedRowsPaddedToFour) {
     RandomAttention in = Tensors(d, 8);
     const std::vector<float> mean = RandomNormal(static_cast<size_t>(d), 3);
     const int d4 = (d + 3) / 4 * 4;
-    for (const Format format : kSigned) {
+    for (const Format& format : kSigned) {
       for (const float* smooth : {static_cast<const float*>(nullptr), mean.data()}) {
         OnEachTarget(kAllTargets, [&] {
           std::vector<uint8_t> codes(static_cast<size_t>(7 * d4 + 1), 77);
@@ -70,7 +70,7 @@ TEST(Packing, KeysAfterTheLastAreZeros) {
     RandomAttention in = Tensors(d, 8);
     const std::vector<float> mean = RandomNormal(static_cast<size_t>(d), 3);
     const int groups = (d + 3) / 4;
-    for (const Format format : kSigned) {
+    for (const Format& format : kSigned) {
       OnEachTarget(kAllTargets, [&] {
         std::vector<int8_t> tile(static_cast<size_t>(groups) * 256, 77);
         int32_t offsets[64];
@@ -100,7 +100,7 @@ TEST(Packing, ValuesShareAScalePerColumn) {
     RandomAttention in = Tensors(4, width);
     const std::vector<float> mean = RandomNormal(static_cast<size_t>(width), 3);
     const int columns = (width + 63) / 64 * 64;
-    for (const Format format : kSigned) {
+    for (const Format& format : kSigned) {
       for (const float* smooth : {static_cast<const float*>(nullptr), mean.data()}) {
         OnEachTarget(kAllTargets, [&] {
           const auto value = [&](int64_t t, int i) {

@@ -24,7 +24,7 @@ TEST(RowCodes, EveryWidthFormatAndOffsetIsTheRule) {
     std::fill_n(x.begin() + 2 * width, width, 0.0f);  // a row of zeros
     const std::vector<float> mean = RandomNormal(static_cast<size_t>(width), 2);
     const std::array<const float*, 4> rows = {&x[0], &x[width], &x[2 * width], &x[3 * width]};
-    for (const Format format : kFormats3) {
+    for (const Format& format : kFormats3) {
       for (const CodeOffset offset : {CodeOffset::kNone, CodeOffset::kUnsigned}) {
         for (const float* minus : {static_cast<const float*>(nullptr), mean.data()}) {
           OnEachTarget(kAllTargets, [&] {
