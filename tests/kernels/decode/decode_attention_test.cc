@@ -32,7 +32,8 @@ constexpr CacheRules kInt4{.k = {Format::kInt4}, .v = {Format::kInt4}};
 constexpr CacheRules kInt8{.k = {Format::kInt8}, .v = {Format::kInt8}};
 constexpr Granularity kChannel = {Granularity::Kind::kChannel};
 // As KIVI has keys and values.
-constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin);
+constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin),
+                 kZero = WithRange(Format::kInt3, CodeRange::kZero);
 constexpr CacheRules kKivi{.k = {kTwoBits, kChannel}, .v = {kTwoBits}};
 
 constexpr Format kCachedFormats[] = {Format::kF32,
@@ -86,8 +87,7 @@ TEST(DecodeAttention, EveryFamilyLengthAndNumberOfQueries) {
 
 TEST(DecodeAttention, ScalesPerChannelAndRotation) {
   for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder, HeadKind::kV2}) {
-    for (const Format& format :
-         std::vector<Format>{Format::kInt8, Format::kInt4, kTwoBits, WithRange(Format::kInt3, CodeRange::kZero)}) {
+    for (const Format& format : std::vector<Format>{Format::kInt8, Format::kInt4, kTwoBits, kZero}) {
       const CacheRule channel{.format = format, .granularity = {Granularity::Kind::kChannel}}, token{format};
       for (CacheRules rules : {CacheRules{.k = channel, .v = token}, CacheRules{.k = token, .v = channel},
                                CacheRules{.k = channel, .v = channel, .first = 3, .last = 20}}) {
@@ -108,7 +108,6 @@ TEST(DecodeAttention, ScalesPerChannelAndRotation) {
 
 // Tokens that were moved bring their minima along.
 TEST(DecodeAttention, KeptTokensWithMinima) {
-  constexpr Format kZero = WithRange(Format::kInt3, CodeRange::kZero);
   for (const CacheRules& rules :
        {CacheRules{.k = {kTwoBits}, .v = {kZero}}, CacheRules{.k = {kZero}, .v = {kTwoBits}, .first = 2, .last = 5}}) {
     RandomDecode c({.family = HeadKind::kV1, .heads = 4, .kv = 2, .queries = 3, .keys = 200, .v_width = 80}, rules);
