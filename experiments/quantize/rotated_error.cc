@@ -7,6 +7,7 @@
 
 #include "experiments/model/sites_of_model.h"
 #include "experiments/quantize/scaled_input.h"
+#include "experiments/text/grammar.h"
 #include "quant/algorithms/error_growth.h"
 #include "quant/algorithms/output_error.h"
 #include "quant/base/error.h"
