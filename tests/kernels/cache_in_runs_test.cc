@@ -18,7 +18,7 @@
 #include "tests/support/random_decode.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::cache_in_runs_test {
 namespace {
 
 using testing::HasSubstr;
@@ -326,4 +326,4 @@ TEST(DecodeInRuns, AnyShape) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cache_in_runs_test

@@ -15,7 +15,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::weight_offsets_test {
 namespace {
 
 using testing::HasSubstr;
@@ -177,4 +177,4 @@ TEST(WeightOffsets, BitsAWeightAndWhatIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::weight_offsets_test

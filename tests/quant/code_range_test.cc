@@ -16,7 +16,7 @@
 #include "quant/format/round.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::code_range_test {
 namespace {
 
 using testing::AllOf;
@@ -244,4 +244,4 @@ TEST(CodeRange, TheLeastSquaresIsTheBestOfItsCandidates) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::code_range_test

@@ -11,7 +11,7 @@
 
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::rows_gradient_test {
 namespace {
 
 constexpr double kStep = 1e-5;
@@ -89,4 +89,4 @@ TEST(RowsGradient, SwiGluOfGatesFarFromZero) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rows_gradient_test

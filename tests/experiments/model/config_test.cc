@@ -14,7 +14,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::config_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -245,4 +245,4 @@ TEST(ConfigTest, FoldersWithoutOneAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::config_test

@@ -9,7 +9,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::decoder_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -84,4 +84,4 @@ TEST(DecoderTest, BuffersHoldWholeBlocksOfFiniteRows) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::decoder_test

@@ -11,7 +11,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::fused_tensors_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -67,4 +67,4 @@ TEST(FusedTensorsTest, WrongRowsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::fused_tensors_test

@@ -15,7 +15,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::marked_items_test {
 namespace {
 
 using ::testing::ElementsAreArray;
@@ -100,4 +100,4 @@ TEST_F(MarkedItemsTest, ItemsWithoutMarksAreRefusedByLine) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::marked_items_test

@@ -15,7 +15,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::calibrated_rounding_test {
 namespace {
 
 constexpr int64_t kIn = 32, kOut = 24;
@@ -224,4 +224,4 @@ TEST_F(RoundingMethods, BadMomentsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::calibrated_rounding_test

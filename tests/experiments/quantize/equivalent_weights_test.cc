@@ -19,7 +19,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::equivalent_weights_test {
 namespace {
 
 using testing::Contains;
@@ -205,4 +205,4 @@ TEST(EquivalentWeights, TheConfigSaysWhereEmbeddingsAreTwo) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::equivalent_weights_test

@@ -10,7 +10,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::layer_matrices_test {
 namespace {
 
 TEST(LayerMatrices, AreThoseThatThePlanRoundsInALayersOrder) {
@@ -48,4 +48,4 @@ TEST(LayerMatrices, AreAsStored) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::layer_matrices_test

@@ -17,7 +17,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::learned_layer_test {
 namespace {
 
 using testing::HasSubstr;
@@ -173,4 +173,4 @@ TEST(LearnedLayer, ErrorsThatAreNotFiniteAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::learned_layer_test

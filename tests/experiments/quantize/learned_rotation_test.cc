@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What learning promises, on whole models. Its parts against references: rotated_error_test.cc and cayley_test.cc.
+// In the released build alone: it quantizes whole models again and again, ten times as long under sanitizers.
 #include "experiments/quantize/learned_rotation.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::learned_rotation_test {
 namespace {
 
 using testing::AllOf;
@@ -204,4 +205,4 @@ TEST(LearnedRotation, RefusedBeforeTheFirstTensor) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::learned_rotation_test

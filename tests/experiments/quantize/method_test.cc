@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::method_test {
 namespace {
 
 using testing::HasSubstr;
@@ -109,4 +109,4 @@ TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::method_test

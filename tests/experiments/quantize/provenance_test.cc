@@ -15,7 +15,7 @@
 #include "tests/support/ids.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::provenance_test {
 namespace {
 
 using testing::AllOf;
@@ -198,4 +198,4 @@ TEST_F(LayerPartsTest, AFolderThatCannotBeMadeIsRefused) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::provenance_test

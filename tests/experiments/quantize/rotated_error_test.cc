@@ -22,7 +22,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::rotated_error_test {
 namespace {
 
 using testing::AllOf;
@@ -364,4 +364,4 @@ TEST(RotatedError, WhatCannotBeLearnedIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rotated_error_test

@@ -8,7 +8,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::rounded_weights_test {
 namespace {
 
 using testing::HasSubstr;
@@ -59,4 +59,4 @@ TEST(RoundedWeights, MatricesThatCannotBeRoundedAreRefusedByRule) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rounded_weights_test

@@ -8,7 +8,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::scaled_input_test {
 namespace {
 
 ModelConfig Config(const char* golden) { return LoadConfig(GoldenFolder(golden)); }
@@ -50,4 +50,4 @@ TEST(ScaledInput, AFamilyWithoutIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::scaled_input_test

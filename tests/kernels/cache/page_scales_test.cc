@@ -14,7 +14,7 @@
 #include "quant/format/quantize.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::page_scales_test {
 namespace {
 
 constexpr int kCount = 16, kValues = 37;
@@ -195,4 +195,4 @@ TEST(PageScales, NumbersHaveNone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::page_scales_test

@@ -8,7 +8,7 @@
 
 #include "quant/format/format.h"
 
-namespace tare {
+namespace tare::panel_test {
 namespace {
 
 // The bytes of a panel of 16 inputs that are not those of zeros when the code of input r of lane l is written.
@@ -77,4 +77,4 @@ TEST(CachePanel, FormatsOfCaches) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::panel_test

@@ -10,7 +10,7 @@
 
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::error_growth_test {
 namespace {
 
 constexpr size_t kN = 16;
@@ -68,4 +68,4 @@ TEST(ErrorGrowth, AGroupOfZerosAddsNothing) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::error_growth_test

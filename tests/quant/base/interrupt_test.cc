@@ -12,7 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
-namespace tare {
+namespace tare::interrupt_test {
 namespace {
 
 TEST(Interrupt, NothingIsThrownUnlessAStopWasRequested) { EXPECT_NO_THROW(ThrowIfStopped()); }
@@ -49,4 +49,4 @@ TEST(InterruptDeathTest, ASignalHandlerMakesTheNextCheckThrow) {
 TEST(InterruptDeathTest, EndsALoopOnAllThreads) { EXPECT_EXIT(StopInALoop(), testing::ExitedWithCode(3), ""); }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::interrupt_test

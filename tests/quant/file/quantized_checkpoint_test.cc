@@ -10,13 +10,14 @@
 
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/stored_code.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::quantized_checkpoint_test {
 namespace {
 
 using testing::AllOf;
@@ -336,4 +337,4 @@ TEST(QuantizedCheckpoint, InconsistentPartsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantized_checkpoint_test

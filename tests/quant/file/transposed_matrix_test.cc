@@ -12,7 +12,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::transposed_matrix_test {
 namespace {
 
 // Two of three rows in, two columns out: value 100 stack + 10 in + out.
@@ -70,4 +70,4 @@ TEST(TransposedMatrix, OtherTypesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::transposed_matrix_test

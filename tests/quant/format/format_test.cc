@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace tare {
+namespace tare::format_test {
 namespace {
 
 TEST(Format, RowsStandInTheOrderOfTheNames) {
@@ -86,4 +86,4 @@ TEST(Format, WordsAfterAColon) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::format_test

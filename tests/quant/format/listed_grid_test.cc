@@ -15,7 +15,7 @@
 #include "quant/format/round.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::listed_grid_test {
 namespace {
 
 using testing::HasSubstr;
@@ -99,4 +99,4 @@ TEST(ListedGrid, ThreadsAgreeOnANumber) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::listed_grid_test

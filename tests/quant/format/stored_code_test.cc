@@ -10,7 +10,7 @@
 
 #include "quant/format/round.h"
 
-namespace tare {
+namespace tare::stored_code_test {
 namespace {
 
 std::vector<FormatInfo> Grids() {
@@ -115,4 +115,4 @@ TEST(StoredCode, EveryScaleRoundTrips) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::stored_code_test

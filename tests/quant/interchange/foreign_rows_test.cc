@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace tare {
+namespace tare::foreign_rows_test {
 namespace {
 
 // Value 10 row + column, five bytes a row and two more.
@@ -48,4 +48,4 @@ TEST(ForeignRows, PartsHaveTheBytesOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::foreign_rows_test

@@ -4,7 +4,7 @@
 
 #include "quant/plan/plan.h"
 
-namespace tare {
+namespace tare::plan_text_test {
 namespace {
 
 TEST(PlanText, FormatsAreAsARuleHasThem) {
@@ -25,4 +25,4 @@ TEST(PlanText, ARuleThatWasChangedHasTheTextOfWhatItIs) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::plan_text_test

@@ -9,7 +9,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::compressed_scheme_test {
 namespace {
 
 using testing::HasSubstr;
@@ -79,4 +79,4 @@ TEST(CompressedScheme, ExemptedPlacesAndTheHeadAreNoMatter) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::compressed_scheme_test

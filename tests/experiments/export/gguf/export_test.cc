@@ -22,7 +22,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::gguf_export_test {
 namespace {
 
 using testing::HasSubstr;
@@ -311,4 +311,4 @@ TEST_F(GgufExport, WhatAFileCannotHoldIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_export_test

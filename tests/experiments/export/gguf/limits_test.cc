@@ -8,7 +8,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::gguf_limits_test {
 namespace {
 
 using testing::HasSubstr;
@@ -67,4 +67,4 @@ TEST(GgufLimits, WhatLlamaCppComputesOtherwiseIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_limits_test

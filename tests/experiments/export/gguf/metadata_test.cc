@@ -8,7 +8,7 @@
 #include "experiments/export/gguf/export.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::gguf_metadata_test {
 namespace {
 
 TEST(GgufMetadata, ConfigurationsAreReadBack) {
@@ -54,4 +54,4 @@ TEST(GgufMetadata, ConfigurationsAreReadBack) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_metadata_test

@@ -9,7 +9,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::gguf_tensors_test {
 namespace {
 
 struct Tensors {
@@ -74,4 +74,4 @@ TEST(GgufTensors, TensorsWithoutANameAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_tensors_test

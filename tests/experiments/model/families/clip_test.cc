@@ -19,7 +19,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::clip_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -129,4 +129,4 @@ TEST(ClipTest, AVisionTowerWithoutImagesIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::clip_test

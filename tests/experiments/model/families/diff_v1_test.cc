@@ -12,7 +12,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::diff_v1_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -83,4 +83,4 @@ TEST(DiffV1Test, ImpossibleValuesAreRefusedByKey) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::diff_v1_test

@@ -23,7 +23,7 @@
 #include "tests/support/logits.h"
 #include "tests/support/site_recorder.h"
 
-namespace tare {
+namespace tare::diff_v2_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -170,4 +170,4 @@ TEST(DiffV2Test, MapsThatDoNotShareKeysAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::diff_v2_test

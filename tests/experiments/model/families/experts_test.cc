@@ -9,7 +9,7 @@
 #include "tests/support/family_config.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::experts_test {
 namespace {
 
 TEST(Experts, CountsThatDisagreeAreNamed) {
@@ -34,4 +34,4 @@ TEST(Experts, NamesOfEach) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::experts_test

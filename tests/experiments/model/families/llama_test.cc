@@ -6,7 +6,7 @@
 
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::llama_test {
 namespace {
 
 TEST(LlamaTest, HeadsOfAGroupShareKeysAndValues) {
@@ -24,4 +24,4 @@ TEST(LlamaTest, HeadsOfAGroupShareKeysAndValues) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::llama_test

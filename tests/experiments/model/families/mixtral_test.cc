@@ -14,7 +14,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::mixtral_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -58,4 +58,4 @@ TEST(MixtralTest, MissingExpertsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::mixtral_test

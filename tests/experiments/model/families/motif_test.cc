@@ -19,7 +19,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::motif_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -105,4 +105,4 @@ TEST(MotifTest, ItsNameMayHaveACapital) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::motif_test

@@ -25,7 +25,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::phi4flash_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -380,4 +380,4 @@ TEST(Phi4FlashTest, QuantizedByEveryMethod) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::phi4flash_test

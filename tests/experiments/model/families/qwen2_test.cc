@@ -6,7 +6,7 @@
 #include "tests/support/family_config.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::qwen2_test {
 namespace {
 
 using testing::ElementsAre;
@@ -40,4 +40,4 @@ TEST(Qwen2Test, QueriesKeysAndValuesHaveBiases) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::qwen2_test

@@ -14,7 +14,7 @@
 #include "tests/support/logits.h"
 #include "tests/support/simulated_plan.h"
 
-namespace tare {
+namespace tare::qwen3_test {
 namespace {
 
 using testing::AllOf;
@@ -80,4 +80,4 @@ TEST(Qwen3Test, NormsAndGatesAreSites) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::qwen3_test

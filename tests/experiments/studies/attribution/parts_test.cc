@@ -9,7 +9,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::parts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -132,4 +132,4 @@ TEST(Parts, Refused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::parts_test

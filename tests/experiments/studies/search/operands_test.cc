@@ -7,7 +7,7 @@
 #include "experiments/model/family.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::operands_test {
 namespace {
 
 // Of q and k (and of v and the maps), the mean over the window's queries.
@@ -55,4 +55,4 @@ TEST(OperandsTest, OfLinearLayers) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::operands_test

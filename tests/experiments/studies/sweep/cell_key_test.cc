@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::cell_key_test {
 namespace {
 
 TEST(CellKey, IsTextInTheOrderOfModelPlanTask) {
@@ -36,4 +36,4 @@ TEST(CellKey, ClashNamesTheSettingThatDiffers) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cell_key_test

@@ -12,7 +12,7 @@
 #include "tests/support/calibrated_job.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::cut_spread_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -78,4 +78,4 @@ TEST(CutSpread, ModelsAreGroupedByTheirOrigin) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cut_spread_test

@@ -10,7 +10,7 @@
 #include "quant/base/formatted.h"
 #include "tests/support/golden_sweep.h"
 
-namespace tare {
+namespace tare::shared_layers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -103,4 +103,4 @@ TEST_F(SharingSweepTest, HasTheBytesOfCellsThatRunAlone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::shared_layers_test

@@ -14,7 +14,7 @@
 #include "quant/file/sha256.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::arithmetic_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -147,4 +147,4 @@ TEST(MakeArithmetic, ImpossibleItemsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::arithmetic_test

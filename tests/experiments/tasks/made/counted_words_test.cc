@@ -14,7 +14,7 @@
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::counted_words_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -130,4 +130,4 @@ TEST(MakeCountedWords, ImpossibleItemsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::counted_words_test

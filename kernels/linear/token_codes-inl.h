@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// stages.cc compiles this file, once for each instruction set.
 #include "kernels/linear/token_codes.h"
 
 #include <algorithm>
@@ -8,14 +9,11 @@
 #include "kernels/elementwise/to_nearest.h"
 #include "quant/format/round.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/linear/token_codes.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::token_codes {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, 16>;
@@ -69,14 +67,14 @@ float TokenCodes(const float* x, int64_t n, Format format, std::optional<float> 
   return scale.scale;
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::token_codes
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(TokenCodes);
+HWY_EXPORT_T(TokenCodes, token_codes::TokenCodes);
 
 float ToTokenCodes(const float* x, int64_t n, Format format, std::optional<float> clip, uint8_t* codes,
                    int64_t padded) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See one_token.h. Weights are the unsigned factor (their codes raised by 8, 32 or 128), so the accumulators start with
 // the negative of what that adds.
+// stages.cc compiles this file, once for each instruction set.
 #include "kernels/linear/one_token.h"
 
 #include <algorithm>
@@ -12,15 +13,12 @@
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/linear/one_token.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/linear/panel_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::one_token {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, 16>;
@@ -119,14 +117,14 @@ void ProjectPanel(int bits, const int8_t* high, const int8_t* low, const OneToke
   AllColumns<FourBits>(c, panel, y);
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::one_token
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(ProjectPanel);
+HWY_EXPORT_T(ProjectPanel, one_token::ProjectPanel);
 
 OneToken::OneToken(int64_t in, int64_t block)
     : in_(in),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See row_codes.h.
+// See row_codes.h. stages.cc compiles this file, once for each instruction set.
 #include "kernels/attention/integer/row_codes.h"
 
 #include <algorithm>
@@ -9,15 +9,12 @@
 #include "kernels/elementwise/to_nearest.h"
 #include "quant/format/round.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention/integer/row_codes.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/attention/tile_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::row_codes {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, 16>;
@@ -120,15 +117,15 @@ void Interleave(const RowCodes& rows, int groups, int first, int8_t* tile) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::row_codes
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(RowsToCodes);
-HWY_EXPORT(Interleave);
+HWY_EXPORT_T(RowsToCodes, row_codes::RowsToCodes);
+HWY_EXPORT_T(Interleave, row_codes::Interleave);
 
 void ToRowCodes(const std::array<const float*, kRowsAtOnce>& rows, int width, const float* minus, Format format,
                 CodeOffset offset, RowCodes& out) {

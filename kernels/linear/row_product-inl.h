@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// stages.cc compiles this file, once for each instruction set.
 #include "kernels/linear/row_product.h"
 
 #include <algorithm>
@@ -7,14 +8,11 @@
 #include "quant/base/float16.h"
 #include "quant/base/parallel.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/linear/row_product.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::row_product {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::ScalableTag<float>;
@@ -79,14 +77,14 @@ void Dots(const WeightMatrix* weight, Math math, int64_t begin, int64_t end, con
   return as_they_are ? DotsOf<Same>(weight, begin, end, x, y) : DotsOf<AsBf16>(weight, begin, end, x, y);
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::row_product
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(Dots);
+HWY_EXPORT_T(Dots, row_product::Dots);
 
 void RowProduct(const WeightMatrix& weight, Math math, const float* x, const float* bias, float* y) {
   constexpr int64_t kOutputs = 64;  // of a unit of work

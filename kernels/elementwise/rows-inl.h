@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// stages.cc compiles this file, once for each instruction set.
 #include "kernels/elementwise/rows.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/elementwise/rows.cc"
 // clang-format off: this one before every other of Highway's
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 // clang-format on
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
@@ -16,7 +14,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::rows {
 namespace hn = hwy::HWY_NAMESPACE;
 
 void RmsNormRow(const float* x, const float* weight, float eps, size_t n, float* y) {
@@ -282,34 +280,34 @@ void FromF16Row(const uint16_t* x, size_t n, float* y) {
   });
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::rows
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(RmsNormRow);
-HWY_EXPORT(LayerNormRow);
-HWY_EXPORT(GeluRow);
-HWY_EXPORT(QuickGeluRow);
-HWY_EXPORT(RotateHalfRow);
-HWY_EXPORT(RotateInterleavedRow);
-HWY_EXPORT(PolyNormGluRow);
-HWY_EXPORT(SwiGluRow);
-HWY_EXPORT(GeGluTanhRow);
-HWY_EXPORT(SigmoidRow);
-HWY_EXPORT(SoftCapRow);
-HWY_EXPORT(SoftmaxRow);
-HWY_EXPORT(LogSumExpRow);
-HWY_EXPORT(AddToRow);
-HWY_EXPORT(MultiplyByRow);
-HWY_EXPORT(ScaleIntoRow);
-HWY_EXPORT(SubtractScaledRow);
-HWY_EXPORT(AbsMaxRow);
-HWY_EXPORT(ToBf16PairRows);
-HWY_EXPORT(ToBf16Row);
-HWY_EXPORT(FromF16Row);
+HWY_EXPORT_T(RmsNormRow, rows::RmsNormRow);
+HWY_EXPORT_T(LayerNormRow, rows::LayerNormRow);
+HWY_EXPORT_T(GeluRow, rows::GeluRow);
+HWY_EXPORT_T(QuickGeluRow, rows::QuickGeluRow);
+HWY_EXPORT_T(RotateHalfRow, rows::RotateHalfRow);
+HWY_EXPORT_T(RotateInterleavedRow, rows::RotateInterleavedRow);
+HWY_EXPORT_T(PolyNormGluRow, rows::PolyNormGluRow);
+HWY_EXPORT_T(SwiGluRow, rows::SwiGluRow);
+HWY_EXPORT_T(GeGluTanhRow, rows::GeGluTanhRow);
+HWY_EXPORT_T(SigmoidRow, rows::SigmoidRow);
+HWY_EXPORT_T(SoftCapRow, rows::SoftCapRow);
+HWY_EXPORT_T(SoftmaxRow, rows::SoftmaxRow);
+HWY_EXPORT_T(LogSumExpRow, rows::LogSumExpRow);
+HWY_EXPORT_T(AddToRow, rows::AddToRow);
+HWY_EXPORT_T(MultiplyByRow, rows::MultiplyByRow);
+HWY_EXPORT_T(ScaleIntoRow, rows::ScaleIntoRow);
+HWY_EXPORT_T(SubtractScaledRow, rows::SubtractScaledRow);
+HWY_EXPORT_T(AbsMaxRow, rows::AbsMaxRow);
+HWY_EXPORT_T(ToBf16PairRows, rows::ToBf16PairRows);
+HWY_EXPORT_T(ToBf16Row, rows::ToBf16Row);
+HWY_EXPORT_T(FromF16Row, rows::FromF16Row);
 
 void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y) {
   HWY_DYNAMIC_DISPATCH(RmsNormRow)(x, weight, eps, n, y);

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// stages.cc compiles this file, once for each instruction set.
 #include "kernels/linear/product_epilogue.h"
 
 #include <algorithm>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/linear/product_epilogue.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::product_epilogue {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, 16>;
@@ -58,15 +56,15 @@ void Finish(const float* total, const float* x_scales, const float* bias, int64_
   }
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::product_epilogue
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(Group);
-HWY_EXPORT(Finish);
+HWY_EXPORT_T(Group, product_epilogue::Group);
+HWY_EXPORT_T(Finish, product_epilogue::Finish);
 
 void AddGroup(const int32_t* sums, const GroupWeights& weights, const InputSums& x_sums, int64_t rows, GroupOrder order,
               float* total) {

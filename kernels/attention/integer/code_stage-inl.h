@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See code_stage.h.
+// See code_stage.h. stages.cc compiles this file, once for each instruction set.
 #include "kernels/attention/integer/code_stage.h"
 
 #include "kernels/attention/attention_plan.h"
@@ -7,16 +7,13 @@
 #include "kernels/elementwise/to_nearest.h"
 #include "quant/format/zero_point.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention/integer/code_stage.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/attention/row_exp2-inl.h"
 #include "kernels/attention/tile_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::code_stage {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, kRowStep>;
@@ -274,17 +271,17 @@ void EarlyRows(const EarlyCodes& b) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::code_stage
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(LateRows);
-HWY_EXPORT(Merge);
-HWY_EXPORT(EarlyWeightRows);
-HWY_EXPORT(EarlyRows);
+HWY_EXPORT_T(LateRows, code_stage::LateRows);
+HWY_EXPORT_T(Merge, code_stage::Merge);
+HWY_EXPORT_T(EarlyWeightRows, code_stage::EarlyWeightRows);
+HWY_EXPORT_T(EarlyRows, code_stage::EarlyRows);
 
 void LateStage(const LateCodes& block) { HWY_DYNAMIC_DISPATCH(LateRows)(block); }
 bool MergeBlocks(const LateMerge& blocks) { return HWY_DYNAMIC_DISPATCH(Merge)(blocks); }

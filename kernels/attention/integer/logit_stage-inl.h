@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See logit_stage.h.
+// See logit_stage.h. stages.cc compiles this file, once for each instruction set.
 #include "kernels/attention/integer/logit_stage.h"
 
 #include <limits>
@@ -8,9 +8,6 @@
 #include "kernels/elementwise/to_nearest.h"
 #include "quant/format/round.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention/integer/logit_stage.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/attention/fixed_exp-inl.h"
 #include "kernels/attention/integer/score_stage-inl.h"
@@ -18,8 +15,10 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::logit_stage {
 namespace hn = hwy::HWY_NAMESPACE;
+
+using namespace score_stage;  // z by vectors
 
 using DU32 = hn::RebindToUnsigned<DF>;
 using DU16 = hn::Repartition<uint16_t, DF>;
@@ -190,16 +189,16 @@ void TableRows(const LogitScales& s) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::logit_stage
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(LogitRows);
-HWY_EXPORT(LookupRows);
-HWY_EXPORT(TableRows);
+HWY_EXPORT_T(LogitRows, logit_stage::LogitRows);
+HWY_EXPORT_T(LookupRows, logit_stage::LookupRows);
+HWY_EXPORT_T(TableRows, logit_stage::TableRows);
 
 void LogitStage(const LogitTile& tile) { HWY_DYNAMIC_DISPATCH(LogitRows)(tile); }
 void LookupStage(const LookupTile& tile) { HWY_DYNAMIC_DISPATCH(LookupRows)(tile); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // FakeQuantize of rows.h: for integers, the steps of a grid and the levels of a list, each rounded as in quant/format.
+// stages.cc compiles this file, once for each instruction set.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,15 +11,12 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/elementwise/fake_quantize.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/elementwise/for_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::fake_quantize {
 namespace hn = hwy::HWY_NAMESPACE;
 
 void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest, float highest) {
@@ -113,16 +111,16 @@ void FakeQuantizeToLevelRow(float* row, size_t n, Scale scale, std::span<const f
   });
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::fake_quantize
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(FakeQuantizeRow);
-HWY_EXPORT(FakeQuantizeToStepRow);
-HWY_EXPORT(FakeQuantizeToLevelRow);
+HWY_EXPORT_T(FakeQuantizeRow, fake_quantize::FakeQuantizeRow);
+HWY_EXPORT_T(FakeQuantizeToStepRow, fake_quantize::FakeQuantizeToStepRow);
+HWY_EXPORT_T(FakeQuantizeToLevelRow, fake_quantize::FakeQuantizeToLevelRow);
 
 void FakeQuantize(float* row, size_t n, Scale scale, Format format) {
   const FormatInfo& info = Info(format);

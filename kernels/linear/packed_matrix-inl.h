@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// stages.cc compiles this file, once for each instruction set.
 #include "kernels/linear/packed_matrix.h"
 
 #include <algorithm>
@@ -14,14 +15,11 @@
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/linear/packed_matrix.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::packed_matrix {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DU = hn::CappedTag<uint8_t, 64>;
@@ -80,16 +78,16 @@ void SumGroup(const int8_t* codes, int64_t inputs, int32_t* sums) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::packed_matrix
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(UnpackFour);
-HWY_EXPORT(UnpackSix);
-HWY_EXPORT(SumGroup);
+HWY_EXPORT_T(UnpackFour, packed_matrix::UnpackFour);
+HWY_EXPORT_T(UnpackSix, packed_matrix::UnpackSix);
+HWY_EXPORT_T(SumGroup, packed_matrix::SumGroup);
 
 namespace {
 

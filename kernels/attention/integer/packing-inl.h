@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See packing.h.
+// See packing.h. stages.cc compiles this file, once for each instruction set.
 #include "kernels/attention/integer/packing.h"
 
 #include <algorithm>
@@ -14,14 +14,11 @@
 #include "quant/base/error.h"
 #include "quant/format/round.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention/integer/packing.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::packing {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, 16>;
@@ -84,7 +81,7 @@ void ValueGroup(const float* x, int64_t stride, int rows, int width, const float
   }
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::packing
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
@@ -92,8 +89,8 @@ HWY_AFTER_NAMESPACE();
 namespace tare {
 namespace {
 
-HWY_EXPORT(AbsMaxColumns);
-HWY_EXPORT(ValueGroup);
+HWY_EXPORT_T(AbsMaxColumns, packing::AbsMaxColumns);
+HWY_EXPORT_T(ValueGroup, packing::ValueGroup);
 
 bool IsFinite(float x) { return x <= std::numeric_limits<float>::max(); }
 

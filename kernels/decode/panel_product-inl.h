@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See panel_product.h. A vector's share of a record is loaded for all four (on AVX-512) vectors of lanes; two planes of
 // two vectors keep 16 sums in registers.
+// stages.cc compiles this file, once for each instruction set.
 #include "kernels/decode/panel_product.h"
 
 #include <algorithm>
@@ -9,16 +10,13 @@
 #include "quant/base/error.h"
 #include "quant/format/round.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/decode/panel_product.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/decode/ordered_sum-inl.h"
 #include "kernels/linear/panel_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::panel_product {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, 16>;
@@ -240,16 +238,16 @@ void Centres(const float* x, const float* scales, const float* minima, float mid
   *sum = SumOfSixteen(d, sums);
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::panel_product
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(Products);
-HWY_EXPORT(Planes);
-HWY_EXPORT(Centres);
+HWY_EXPORT_T(Products, panel_product::Products);
+HWY_EXPORT_T(Planes, panel_product::Planes);
+HWY_EXPORT_T(Centres, panel_product::Centres);
 
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor) {
   TARE_CHECK(count % 16 == 0);

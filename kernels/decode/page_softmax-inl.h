@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// See page_softmax.h.
+// See page_softmax.h. stages.cc compiles this file, once for each instruction set.
 #include "kernels/decode/page_softmax.h"
 
 #include <limits>
 
 #include "kernels/cache/page_layout.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/decode/page_softmax.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/attention/row_exp2-inl.h"
 #include "kernels/decode/ordered_sum-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::page_softmax {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, 16>;
@@ -98,17 +95,17 @@ void Difference(const PageMap* first, const PageMap* second, const KeyRange* key
   *weight = SumOf(size);
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::page_softmax
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(Exponentials);
-HWY_EXPORT(Totals);
-HWY_EXPORT(Shares);
-HWY_EXPORT(Difference);
+HWY_EXPORT_T(Exponentials, page_softmax::Exponentials);
+HWY_EXPORT_T(Totals, page_softmax::Totals);
+HWY_EXPORT_T(Shares, page_softmax::Shares);
+HWY_EXPORT_T(Difference, page_softmax::Difference);
 
 SoftmaxSum ExponentialsOfPart(const PartLogits& logits, float* p) {
   SoftmaxSum sum;

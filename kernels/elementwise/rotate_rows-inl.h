@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// stages.cc compiles this file, once for each instruction set.
 #include "kernels/elementwise/rotate_rows.h"
 
 #include <algorithm>
@@ -8,15 +9,12 @@
 
 #include "quant/base/parallel.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/elementwise/rotate_rows.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/elementwise/for_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::rotate_rows {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // a + b and a - b of values that lie `step` apart, n values in pairs of such blocks: steps of whole vectors.
@@ -109,7 +107,7 @@ void TimesMatrixRow(const float* x, const float* matrix, size_t n, size_t base, 
   for (; begin < n; begin += base) TimesMatrix<1>(x + begin, matrix, base, y + begin);
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::rotate_rows
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
@@ -117,8 +115,8 @@ HWY_AFTER_NAMESPACE();
 namespace tare {
 namespace {
 
-HWY_EXPORT(SylvesterRow);
-HWY_EXPORT(TimesMatrixRow);
+HWY_EXPORT_T(SylvesterRow, rotate_rows::SylvesterRow);
+HWY_EXPORT_T(TimesMatrixRow, rotate_rows::TimesMatrixRow);
 
 constexpr int64_t kRowsAtOnce = 8;
 

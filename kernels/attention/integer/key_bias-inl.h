@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // See key_bias.h. A vector holds 4 channels of a key in each lane: byte j is moved to the top and back with its sign.
+// stages.cc compiles this file, once for each instruction set.
 #include "kernels/attention/integer/key_bias.h"
 
 #include "kernels/attention/row_block.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention/integer/key_bias.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::key_bias {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, 16>;
@@ -32,14 +30,14 @@ void TileBias(const int8_t* codes, int width, const float* mean, const float* ke
   }
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::key_bias
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(TileBias);
+HWY_EXPORT_T(TileBias, key_bias::TileBias);
 
 void KeyBias(const int8_t* codes, int width, const float* mean, const float* key_scales, float* bias) {
   HWY_DYNAMIC_DISPATCH(TileBias)(codes, width, mean, key_scales, bias);
