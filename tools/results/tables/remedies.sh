@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/remedies.md, for results/make.sh.
+# Tables of docs/results/remedies.md, for tools/results/make.sh.
 #: options.awk csv=remedies columns=1,2,3,4 remedies/cells.jsonl
 plans=()
 for plan in v=int4/token{,+hadamard,+keep4} v=nvfp4{,+hadamard} q=nvfp4,k=nvfp4 q=nvfp4+hadamard,k=nvfp4+hadamard \

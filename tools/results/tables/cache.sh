@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/cache.md, for results/make.sh.
+# Tables of docs/results/cache.md, for tools/results/make.sh.
 #: sites.awk csv=caches columns=1,2,3,4 caches/table.csv
 plans=()
 for rules in cache_k=int8/token,cache_v=int8/token cache_k=int4/token cache_v=int4/token cache_v=int4/token+hadamard \

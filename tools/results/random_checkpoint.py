@@ -3,7 +3,7 @@
 """Writes a checkpoint of a public model's shape with random bf16 weights, and ids.safetensors beside them, for
 measurements of time and memory (docs/results/large-models.md), a tensor at a time. Needs numpy.
 
-    python3 results/random_checkpoint.py SHAPE FOLDER [LAYERS]
+    python3 tools/results/random_checkpoint.py SHAPE FOLDER [LAYERS]
 
 SHAPE: diffllama-1.2b, qwen3-3b, llama-7b or phi4flash-3.8b; LAYERS: instead of all. With the embedded pair's
 tokenizer: diffllama-14m, for long contexts, and llama-57m, the shape of `tare bench forward`, for other programs'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/models.md, for results/make.sh.
+# Tables of docs/results/models.md, for tools/results/make.sh.
 #: models.awk compared/table.csv
 tasks=perplexity=experiments/pair/heldout.txt
 tasks+=,perplexity=experiments/pair/nowhere.txt

@@ -4,12 +4,12 @@
 # blocks runs, in their order and in one temporary folder; the lines below it are those of its output that have the
 # same words around the numbers. A command that ends in a backslash continues on the next line.
 #
-# usage: results/readme.sh [TARE [OUT [PAGE]]]
+# usage: tools/results/readme.sh [TARE [OUT [PAGE]]]
 #   TARE   the program (default build/release/tare)
 #   OUT    written instead of the page; lines of `tare bench`, which belong to one machine, stay as they are
 #   PAGE   the page (default README.md)
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD tare=$(realpath "${1:-build/release/tare}") page=${3:-README.md} benches=${2:+kept}
 out=$(realpath -m "${2:-$page}")
 [ -x "$tare" ] || { echo "readme: got no program $tare; try: cmake --build --preset release" >&2; exit 1; }

@@ -3,7 +3,7 @@
 """Writes a checkpoint of gpt-oss-20b's shape with random weights, experts in MXFP4, for measurements of time and memory
 (docs/results/large-models.md): 13.8 GB with all layers, a tensor at a time. Needs numpy.
 
-    python3 results/random_gpt_oss.py FOLDER [LAYERS]
+    python3 tools/results/random_gpt_oss.py FOLDER [LAYERS]
 """
 import json
 import math

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/sites.md, for results/make.sh.
+# Tables of docs/results/sites.md, for tools/results/make.sh.
 #: sites.awk csv=sites
 #:   rows=^.(v|k|q|attn_logits|probs|o_proj.w|down_proj.w|v_proj.in|o_proj.in|gate_proj.in|down_proj.in)=
 #:   columns=1,2,3,4 sites/table.csv

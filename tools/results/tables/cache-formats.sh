@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/cache-formats.md, for results/make.sh.
+# Tables of docs/results/cache-formats.md, for tools/results/make.sh.
 #: sites.awk csv=literature rows=^(3.00|3.16|2.66|2.50|2.75|2.41|2.32).*(int2|normal[12]) columns=1,2,3,4
 #:   literature/table.csv
 kvquant=/channel+min+outliers1+prerotary plans=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/seeds.md, for results/make.sh.
+# Tables of docs/results/seeds.md, for tools/results/make.sh.
 #: seeds.awk csv=seeds rows=int4.tensor|^largest columns=1,2,8,9,10 bits-5/pairs.csv bits-1/outliers.csv
 #:   bits-2/outliers.csv bits-3/outliers.csv bits-4/outliers.csv bits-5/outliers.csv
 for seed in 1 2 3 4 5; do

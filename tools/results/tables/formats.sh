@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/formats.md, for results/make.sh.
+# Tables of docs/results/formats.md, for tools/results/make.sh.
 #: formats.awk on=heldout csv=formats rows=int8,.a|mxint8|mxfp8e4m3|mxfp6e2m3|int4,.a|mxfp4.[|]|nvfp4|nf4,.a
 #:   columns=2,3,4,5,6,7,8 formats/table.csv
 plan() { for rules in "$@"; do plans+=(--plan "$rules"); done; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/low-bits.md, for results/make.sh.
+# Tables of docs/results/low-bits.md, for tools/results/make.sh.
 #: low_bits.awk
 #:   csv=low-bits-standard,low-bits-differential,low-bits-ppl-standard,low-bits-ppl-differential,low-bits-left
 #:   tables=1,2 columns=1,2,7 rows=^(rtn|awq|gptq|gptaq.q|cayley|signround|autoround) standard/table.csv

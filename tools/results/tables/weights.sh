@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/weights.md, for results/make.sh.
+# Tables of docs/results/weights.md, for tools/results/make.sh.
 #: weights.awk csv=weights-standard,weights-differential,weights-steps tables=1,2 standard/table.csv
 #:   standard-executed/table.csv differential/table.csv differential-executed/table.csv
 head -c 150000 experiments/pair/heldout.txt >first.txt

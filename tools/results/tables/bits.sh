@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/bits.md, for results/make.sh.
+# Tables of docs/results/bits.md, for tools/results/make.sh.
 #: bits.awk csv=bits rows=^perplexity bits/table.csv
 tasks=perplexity=experiments/pair/heldout.txt
 tasks+=,choice=experiments/pair/needles-4.jsonl
