@@ -90,61 +90,19 @@ endif()
 # bits.
 target_compile_definitions(tare_flags INTERFACE EIGEN_DONT_PARALLELIZE)
 
-# CMAKE_UNITY_BUILD=ON is for a build from nothing: it compiles the sources of a room (a first folder of a library),
-# sixteen at most, as one. ccache does not replace it, for a first build finds its cache empty: the eight sources of
-# experiments/passes take 16.5 s of processor time one by one and 5.1 s as one (g++ 14, -O3). So what a source keeps to
-# itself has a name of its own in its room; tests/lint/private.sh finds clashes without compiling. Sources that
-# tare_alone names are compiled alone. Those that Highway compiles once for each instruction set are joined by
-# join_stages.cmake, each in its own namespace: 3 of the 4 s that one takes go into Highway's headers.
-function(tare_alone)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-endfunction()
-
-# tare_join_stages(NAME SOURCE...): up to ten such sources as one, made again when one changes.
-function(tare_join_stages name)
-  set_source_files_properties(${ARGN} PROPERTIES HEADER_FILE_ONLY ON)
-  set(rest ${ARGN})
-  set(number 0)
-  while(rest)
-    list(SUBLIST rest 0 10 part)
-    list(REMOVE_ITEM rest ${part})
-    set(file ${CMAKE_CURRENT_BINARY_DIR}/joined/stages_${number}.cc)
-    set(script ${PROJECT_SOURCE_DIR}/cmake/join_stages.cmake)
-    add_custom_command(OUTPUT ${file} COMMAND ${CMAKE_COMMAND} -DOUT=${file} "-DSOURCES=${part}" -P ${script}
-                       DEPENDS ${part} ${script} VERBATIM)
-    target_sources(${name} PRIVATE ${file})
-    tare_alone(${file})
-    math(EXPR number "${number} + 1")
-  endwhile()
-endfunction()
-
-# tare_join_rooms(NAME SOURCE...): nothing where sources are compiled one by one.
-function(tare_join_rooms name)
-  if(NOT CMAKE_UNITY_BUILD)
-    return()
-  endif()
-  set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
-  set(stages "")
+# CMAKE_UNITY_BUILD=ON compiles the sources of a folder as one, in a third of the time: the eight of experiments/passes
+# take 16.5 s of processor time one by one and 5.1 s as one (g++ 14, -O3). So what a source keeps to itself has a name
+# of its own in its folder. A source that Highway compiles for each instruction set stays alone.
+function(tare_join_folders)
   foreach(source ${ARGN})
-    file(STRINGS ${source} highway REGEX foreach_target.h LIMIT_COUNT 1)
-    if(highway)
-      list(APPEND stages ${source})
-    else()
-      cmake_path(RELATIVE_PATH source OUTPUT_VARIABLE room)
-      if(room MATCHES "^([^/]+)/")
-        set(room ${CMAKE_MATCH_1})
-      else()
-        set(room ${name})  # a folder without rooms is one
-      endif()
-      list(APPEND in_${room} ${source})
-      list(LENGTH in_${room} count)
-      math(EXPR sixteen "(${count} - 1) / 16")
-      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${room}_${sixteen})
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    string(MAKE_C_IDENTIFIER ${folder} group)
+    file(STRINGS ${source} alone REGEX foreach_target.h LIMIT_COUNT 1)
+    if(NOT alone)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
     endif()
   endforeach()
-  if(stages)
-    tare_join_stages(${name} ${stages})
-  endif()
 endfunction()
 
 # tare_library(NAME FOLDERS folder...): a library of every source in these folders, tare_NAME and tare::NAME.
@@ -153,9 +111,10 @@ function(tare_library name)
   list(TRANSFORM arg_FOLDERS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cc" OUTPUT_VARIABLE patterns)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${patterns})
   add_library(tare_${name} STATIC ${sources})
-  tare_join_rooms(tare_${name} ${sources})
+  tare_join_folders(${sources})
   add_library(tare::${name} ALIAS tare_${name})
-  set_target_properties(tare_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(tare_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON
+                        UNITY_BUILD_MODE GROUP)
   target_compile_features(tare_${name} PUBLIC cxx_std_23)
   target_include_directories(tare_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_link_libraries(tare_${name} PRIVATE $<BUILD_INTERFACE:tare_flags>)

@@ -43,10 +43,11 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
   }
 }
 
-// For the whole process: shows no progress lines.
+// Of the command that runs: shows no progress lines.
 static bool quiet = false;
 
 void AddQuiet(CLI::App& command) {
+  quiet = false;
   command.add_flag("--quiet", quiet, "no progress lines; errors and warnings are still shown");
 }
 

@@ -32,16 +32,24 @@ void CheckApart(const std::string& input, const std::string& output) {
 // Where a file that is claimed will be, or a new folder.
 fs::path PlaceOf(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
 
-// The folders that this command is going to make, by their places: no file may have one of these names.
-std::map<fs::path, std::string>& NewFolders() {
-  static std::map<fs::path, std::string> folders;
-  return folders;
+// What this command is going to make.
+struct Outputs {
+  std::map<fs::path, std::string> folders;  // by their places: no file may have one of these names
+  // To the end of the command: where it makes its folder is where this looked.
+  std::vector<std::shared_ptr<const OpenFolder>> looked_at;
+};
+
+Outputs& Planned() {
+  static Outputs outputs;
+  return outputs;
 }
 
 // Of a link, of what it leads to, if to anything; in a folder that is held, of what is there.
 bool IsFolder(const fs::path& path) { return OpenFolder::Of(path) != nullptr; }
 
 }  // namespace
+
+void ForgetOutputs() { Planned() = {}; }
 
 fs::path WithoutSlash(const fs::path& folder) {
   return folder.has_filename() || !folder.has_relative_path() ? folder : folder.parent_path();
@@ -59,10 +67,8 @@ std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std
     Fail("{}: cannot write: a file, device or broken link has that name, expected a folder; try another name",
          path.string());
   const AtomicFile could_be_made(path);
-  // To the end of the program: where the command makes its folder is where this looked.
-  static std::vector<std::shared_ptr<const OpenFolder>> looked_at;
-  looked_at.push_back(OpenFolder::Of(FolderOf(path)));
-  NewFolders().emplace(PlaceOf(path), folder.string());
+  Planned().looked_at.push_back(OpenFolder::Of(FolderOf(path)));
+  Planned().folders.emplace(PlaceOf(path), folder.string());
   return {};
 }
 
@@ -79,7 +85,7 @@ std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const
   std::vector<AtomicFile> claims;
   std::vector<std::string> read = GridFilesRead();
   read.insert(read.end(), inputs.begin(), inputs.end());
-  std::map<fs::path, std::string> written = NewFolders();
+  std::map<fs::path, std::string> written = Planned().folders;
   for (const std::string& output : outputs) {
     if (!IsFile(output)) continue;
     for (const std::string& input : read) {

@@ -24,6 +24,9 @@ std::vector<std::string> OutputsIn(const std::filesystem::path& folder, const st
 // The same for a folder that must not contain any of the files yet.
 std::vector<std::string> NewFilesIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
 
+// Begins a new command: what an earlier one was going to make is forgotten.
+void ForgetOutputs();
+
 // "a/b" for "a/b/".
 std::filesystem::path WithoutSlash(const std::filesystem::path& folder);
 

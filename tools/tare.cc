@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tare command. Exit codes: 0 done, 1 failed (bad input, full disk, interrupted), 2 wrong usage.
+// The tare command as a process: its signals, its standard files and its environment. program.h has its exit codes.
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -12,103 +11,17 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <new>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "kernels/product/instruction_set.h"
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
-#include "quant/base/memory.h"
-#include "quant/base/nearest.h"
-#include "quant/base/notice.h"
 #include "quant/base/thread_pool.h"
 #include "quant/file/remembered_hashes.h"
-#include "tools/command.h"
-#include "tools/help.h"
-
-namespace tare {
-namespace {
-
-std::vector<std::string> OptionNamesOf(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    const std::vector<std::string>& more = option->get_lnames();
-    names.insert(names.end(), more.begin(), more.end());
-  }
-  return names;
-}
-
-std::vector<std::string> CommandsOf(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
-}
-
-std::string Joined(const std::vector<std::string>& words, const std::string& dashes) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + dashes + word;
-  return text;
-}
-
-// CLI11's "MODELS: At least 2 required but received 1" and "Could not convert: --within = x" in the words of all other
-// messages.
-std::string InOurWords(const CLI::App& command, const std::string& message) {
-  constexpr std::string_view kConvert = "Could not convert: ";
-  const size_t equals = message.find(" = ");
-  if (message.starts_with(kConvert) && equals != message.npos) {
-    const std::string name = message.substr(kConvert.size(), equals - kConvert.size());
-    const CLI::Option* const option = command.get_option_no_throw(name);
-    const std::string type = option == nullptr ? "" : option->get_type_name();
-    return Formatted("{}: got '{}', expected {}", name, message.substr(equals + 3),
-                     type.starts_with("UINT")    ? "a whole number of 0 or more"
-                     : type.starts_with("INT")   ? "a whole number"
-                     : type.starts_with("FLOAT") ? "a number"
-                                                 : "another value");
-  }
-  int least = 0, got = 0;
-  const size_t at = message.find(": At least ");
-  if (at == message.npos ||
-      std::sscanf(message.c_str() + at, ": At least %d required but received %d", &least, &got) != 2)
-    return message;
-  return Formatted("{}: got {}, expected {}", message.substr(0, at), got, least);
-}
-
-// Describes a usage error in one line that begins with the command. An unknown word is reported before a missing one,
-// with the nearest known word, or all of them if none is near:
-//
-//   tare eval: unknown option '--taks'; the nearest is --tasks
-//   tare bench: got no command, expected one of forward linear attention
-std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* innermost = &app;
-  std::string path = app.get_name();
-  while (!innermost->get_subcommands().empty()) {
-    innermost = innermost->get_subcommands().front();
-    path += " " + innermost->get_name();
-  }
-  const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
-  if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
-    return Formatted("{}: got no command, expected one of {}", path, Joined(commands, ""));
-  if (unknown.empty()) return Formatted("{}: {}", path, InOurWords(*innermost, error.what()));
-  const std::string& word = unknown.front();
-  const std::string dashes = word.starts_with("-") ? "--" : "";
-  const std::vector<std::string> known = word.starts_with("-") ? OptionNamesOf(*innermost) : commands;
-  if (known.empty()) return Formatted("{}: unknown word '{}'", path, word);
-  const std::string name = word.substr(0, word.find('='));
-  const std::string* const nearest = NearestOf(name.substr(std::min(name.find_first_not_of('-'), name.size())), known);
-  return Formatted(
-      "{}: unknown {} '{}'; {}", path, dashes.empty() ? "command" : "option", word,
-      nearest != nullptr ? "the nearest is " + dashes + *nearest : "expected one of " + Joined(known, dashes));
-}
-
-}  // namespace
-}  // namespace tare
+#include "tools/program.h"
 
 namespace {
 
@@ -181,96 +94,16 @@ void ObeyWaitPolicy() {
   if (policy == "active" || policy == "ACTIVE") tare::ThreadPool::SpinFor(std::chrono::milliseconds(10));
 }
 
-int Fail(const char* message, int code = 1) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "tare: %s\n", message);
-  return code;
-}
-
-// "--records -" would make a file of this name, where --json - is standard output.
-void RefuseDashes(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    for (const std::string_view name : {"--records", "--csv"}) {
-      if ((argv[i] == name && i + 1 < argc && argv[i + 1] == std::string_view("-")) ||
-          argv[i] == std::string(name) + "=-")
-        tare::FailUsage("{}: got -, expected a file; only --json - is standard output; try {} ./-", name, name);
-    }
-  }
-}
-
-int Run(int argc, char** argv) {
-  CLI::App app{"Tare measures what low-bit quantization costs Differential Transformers and standard Transformers.",
-               "tare"};
-  app.formatter(std::make_shared<tare::HelpFormatter>());
-  app.set_version_flag("--version", "tare " TARE_VERSION);
-  app.require_subcommand(1);
-  app.footer(tare::Examples({"tare inspect experiments/pair/novels-differential", "tare eval --help"}));
-  tare::AddInspect(app);
-  tare::AddPlan(app);
-  tare::AddDump(app);
-  tare::AddStats(app);
-  tare::AddEval(app);
-  tare::AddGenerate(app);
-  tare::AddQuantize(app);
-  tare::AddConvert(app);
-  tare::AddVerify(app);
-  tare::AddSweep(app);
-  tare::AddCompare(app);
-  tare::AddAttribute(app);
-  tare::AddMaps(app);
-  tare::AddLevels(app);
-  tare::AddSearch(app);
-  tare::AddTokenize(app);
-  tare::AddMake(app);
-  tare::AddProbe(app);
-  tare::AddBench(app);
-  tare::AddReport(app);
-  tare::AddPlot(app);
-  tare::AddCompletion(app);
-  tare::AddManual(app);
-  tare::CheckValues(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) {
-      std::fprintf(stderr, "%s\nRun with --help for more information.\n", tare::WhatIsWrong(app, error).c_str());
-      return 2;
-    }
-    app.exit(error);  // --help, --version
-  }
-  // The last flush tells nothing of writes that failed before it.
-  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0
-             ? 0
-             : Fail("standard output: cannot be written; try freeing space, or another place for it");
+void Prepare() {
+  OpenStandardFiles();
+  ObeyWaitPolicy();
+  RememberHashes();
+  if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   StopOnSignals();
-  tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: warning: %s\n", text.c_str()); });
-  try {
-    OpenStandardFiles();
-    ObeyWaitPolicy();
-    RememberHashes();
-    RefuseDashes(argc, argv);
-    tare::KeepCommand(argc, argv);
-    if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);
-    return Run(argc, argv);
-  } catch (const tare::UsageError& error) {
-    return Fail(error.what(), 2);
-  } catch (const tare::Error& error) {
-    return Fail(error.what());
-  } catch (const std::bad_alloc&) {
-    return Fail(("out of memory" + tare::MemoryLimits() +
-                 "; try a shorter --window if the command has one, a smaller model, or a machine with more")
-                    .c_str());
-  } catch (const std::filesystem::filesystem_error& error) {
-    return Fail((error.path1().string() + ": " + error.code().message() + "; try checking the path and its permissions")
-                    .c_str());
-  } catch (const std::exception& error) {
-    return Fail((std::string("internal error: ") + error.what() +
-                 "; is memory short? If not, please report it with the command")
-                    .c_str());
-  }
+  return tare::RunProgram(argc, argv, Prepare);
 }

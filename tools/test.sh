@@ -5,22 +5,24 @@
 # be sanitized, those of the program, the Python module and the installed package, and the checks of the tree. The last
 # line is "N passed, N failed".
 #
-# usage: tools/test.sh [--quick | --all]
-#   --quick   the dev preset only
-#   --all     the thread sanitizer and clang-tidy too (half an hour more on two cores)
+# usage: tools/test.sh [--quick | --changed | --all]
+#   --quick     the dev preset only
+#   --changed   the dev preset, of the layers that a change since origin/main can touch; pages alone: the lint
+#   --all       the thread sanitizer, clang-tidy and every file compiled alone too (an hour more on two cores)
 #
 # On Debian 13 warnings are errors, and clang-format and clang-tidy must have nothing to say. The compilers of later
 # systems see more than anybody here has read: there warnings stay warnings and these two are left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-presets='asan release' static_checks=yes sanitized= tidy= werror=ON together=ON
+presets='asan release' static_checks=yes sanitized= tidy= werror=ON together=ON changes= skip='^none$'
 case "${1:-}" in
   '') ;;
   --quick) presets=dev static_checks= ;;
+  --changed) presets=dev static_checks= changes=yes ;;
   --all) presets='asan release tsan' tidy=yes together=OFF ;;  # clang-tidy reads how each source is compiled
-  -h | --help) sed -n '3,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
-  *) echo "test: got '$1', expected nothing, --quick or --all" >&2; exit 2 ;;
+  -h | --help) sed -n '3,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *) echo "test: got '$1', expected nothing, --quick, --changed or --all" >&2; exit 2 ;;
 esac
 (. /etc/os-release && [ "$ID ${VERSION_ID:-}" = 'debian 13' ]) || static_checks= tidy= werror=OFF
 
@@ -60,10 +62,10 @@ run_preset() {
   local report=$PWD/build/$1/tests.xml bad idle
   rm -f "$report"
   title "$1: build"
-  cmake --preset "$1" -DTARE_TESTS=ON -DTARE_TESTS_TOGETHER=ON -DTARE_WERROR=$werror -DCMAKE_UNITY_BUILD=$together \
+  cmake --preset "$1" -DTARE_TESTS=ON -DTARE_WERROR=$werror -DCMAKE_UNITY_BUILD=$together \
     -DTARE_TESTS_BESIDE="${beside[$1]:-}" && cmake --build --preset "$1" --target all || { fail "$1: build"; return 0; }
   title "$1: tests"
-  ctest --preset "$1" --no-tests=error -j "$(nproc)" --output-junit "$report" || true
+  ctest --preset "$1" --no-tests=error -j "$(nproc)" -LE "$skip" --output-junit "$report" || true
   [ "$(count tests "$report" 2>/dev/null || echo 0)" -gt 0 ] || { fail "$1: got no tests"; return 0; }
   bad=$(count failures "$report") idle=$(($(count skipped "$report") + $(count disabled "$report")))
   passed=$((passed + $(passes "$report"))) failed=$((failed + bad)) skipped=$((skipped + idle))
@@ -78,11 +80,46 @@ clang_format() { sources -name '*.h' -o -name '*.cc' | xargs -0 clang-format --d
 clang_tidy() \
   { sources -name '*.cc' ! -path 'tests/*' | xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/release --quiet; }
 
-[ "$presets" = dev ] || sanitized=yes
-tools/setup.sh ${sanitized:+--fuzz} ${static_checks:+--lint --python --slurm}
+# Files that differ from the branch that a change goes to, or on that branch from the commit before.
+changed() {
+  local base
+  base=$(git merge-base HEAD origin/main) && [ "$base" != "$(git rev-parse HEAD)" ] || base=HEAD~1
+  git diff --name-only "$base" && git ls-files --others --exclude-standard
+}
+
+# untouched FILE...: the layers that a change of these files cannot touch; all of them if only pages differ.
+untouched() {
+  local file layer left='quant kernels experiments tools '
+  for file; do
+    [[ $file != *.md ]] || continue
+    for layer in tools experiments kernels quant; do
+      [[ $file != tests/$layer/* ]] || { left=${left/"$layer "/}; continue 2; }
+    done
+    for layer in tools experiments kernels quant; do
+      left=${left/"$layer "/}
+      [[ $file != $layer/* ]] || break
+    done
+  done
+  echo $left
+}
+
+mapfile -t differ < <(changed)
+if [ -n "$changes" ]; then
+  read -ra idle < <(untouched "${differ[@]}") || true
+  [ ${#idle[@]} -lt 4 ] || presets= static_checks=
+  skip="^($(IFS='|'; echo "${idle[*]:-none}"))\$"
+fi
+if [ -n "$presets" ]; then
+  [[ $presets != *asan* ]] || sanitized=yes
+  tools/setup.sh ${sanitized:+--fuzz} ${static_checks:+--lint --python --slurm}
+else
+  for lint in tests/lint/*.sh; do check "$lint" bash "$lint" .; done
+fi
 [ -z "$static_checks" ] || check 'clang-format' clang_format
+[ -z "$static_checks" ] || [ ${#differ[@]} -eq 0 ] || check 'compiled alone' tools/alone.sh "${differ[@]}"
 for preset in $presets; do run_preset "$preset"; done
 [ -z "$tidy" ] || check 'clang-tidy' clang_tidy
+[ -z "$tidy" ] || check 'all compiled alone' tools/alone.sh
 
 title 'done'
 [ "$skipped" -eq 0 ] || echo "$skipped skipped (this machine cannot run them)"

@@ -18,6 +18,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {

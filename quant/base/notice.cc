@@ -29,6 +29,7 @@ void Notice(const std::string& text) {
 void OnNotice(void (*show)(const std::string& text)) {
   Notices& notices = All();
   const std::scoped_lock lock(notices.mutex);
+  notices.said.clear();
   notices.show = show;
 }
 

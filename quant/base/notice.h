@@ -6,7 +6,7 @@
 
 namespace tare {
 
-// Shows each text once per process. Shows nothing until the program says where.
+// Shows each text once after the last call of OnNotice, which says where; nothing before the first.
 void Notice(const std::string& text);
 void OnNotice(void (*show)(const std::string& text));
 

@@ -11,7 +11,7 @@
 #include "kernels/attention/reference_attention.h"
 #include "tests/support/random_attention.h"
 
-namespace tare {
+namespace tare::attention_sinks_test {
 namespace {
 
 constexpr int64_t kTokens = 130;
@@ -97,4 +97,4 @@ TEST(FloatAttentionSinks, BranchesContinueTheirPrefix) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::attention_sinks_test

@@ -21,7 +21,7 @@
 #include "experiments/significance/paired_runs.h"
 #include "quant/base/formatted.h"
 
-namespace tare {
+namespace tare::calibration_test {
 namespace {
 
 using Random = std::mt19937_64;
@@ -241,4 +241,4 @@ TEST(Calibration, ChangesOfItems) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::calibration_test

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace tare {
+namespace tare::compare_test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -34,4 +34,4 @@ TEST(CompareTest, FailsOnMisplacedInfinityNanAndSize) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::compare_test

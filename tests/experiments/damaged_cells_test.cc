@@ -14,7 +14,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden_sweep.h"
 
-namespace tare {
+namespace tare::damaged_cells_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -130,4 +130,4 @@ TEST_F(DamagedCellsTest, AFolderIsOfOneStudy) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::damaged_cells_test

@@ -13,7 +13,7 @@
 #include "quant/base/error.h"
 #include "quant/observe/measures.h"
 
-namespace tare {
+namespace tare::first_positions_test {
 namespace {
 
 constexpr int64_t kChannels = 3;
@@ -295,4 +295,4 @@ TEST(FirstPositions, WeightsHaveNoPositions) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::first_positions_test

@@ -13,7 +13,7 @@
 #include "tests/support/foreign_folder.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::foreign_models_test {
 namespace {
 
 constexpr const char* kModels[] = {"llama-gptq",
@@ -97,4 +97,4 @@ TEST(ForeignModels, CodesThatAreNoIntegersAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::foreign_models_test

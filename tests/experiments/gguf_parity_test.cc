@@ -8,7 +8,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::gguf_parity_test {
 namespace {
 
 constexpr double kTolerance = 2e-5;
@@ -50,4 +50,4 @@ TEST(GgufParity, ExpertsInMxfp4AreThoseOfTheFolder) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_parity_test

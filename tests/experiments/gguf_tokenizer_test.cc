@@ -6,7 +6,7 @@
 #include "quant/file/json.h"
 #include "quant/file/strict_json.h"
 
-namespace tare {
+namespace tare::gguf_tokenizer_test {
 namespace {
 
 std::filesystem::path Golden(const std::string& name) {
@@ -42,4 +42,4 @@ TEST(GgufTokenizer, SaysWhetherTextsBeginWithASpecialToken) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_tokenizer_test

@@ -11,7 +11,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::greedy_test {
 namespace {
 
 struct GreedyGolden {
@@ -49,4 +49,4 @@ INSTANTIATE_TEST_SUITE_P(Golden, GreedyTest,
                                          GreedyGolden{"qwen3-moe"}));
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::greedy_test

@@ -22,7 +22,7 @@
 #include "tests/support/random_quantized.h"
 #include "tests/support/simulated_plan.h"
 
-namespace tare {
+namespace tare::keys_and_values_test {
 namespace {
 
 using testing::HasSubstr;
@@ -336,4 +336,4 @@ TEST(KeysAndValues, ExecutedOnesHaveTheKernelsFormats) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::keys_and_values_test

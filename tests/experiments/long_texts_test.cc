@@ -6,7 +6,7 @@
 
 #include "experiments/passes/sequences.h"
 
-namespace tare {
+namespace tare::long_texts_test {
 namespace {
 
 ModelConfig Positions(int positions) { return {.max_positions = positions}; }
@@ -41,4 +41,4 @@ TEST(LongTextsTest, WindowsThatWereReadAloneAreTaken) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::long_texts_test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Items made by `tare make` from the embedded pair's text: per item, the sums of log-probabilities that Hugging Face
 // transformers gives for its endings (tests/data/pair/README.md).
+// In the released build alone: it computes the embedded pair's figures, ten times as long under sanitizers.
 #include <gtest/gtest.h>
 
 #include "experiments/tasks/choice.h"
@@ -12,7 +13,7 @@
 #include "quant/file/strict_json.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::made_items_test {
 namespace {
 
 std::vector<Json> MadeItems(const std::string& task, const Tokenizer& tokenizer) {
@@ -50,4 +51,4 @@ INSTANTIATE_TEST_SUITE_P(Pair, MadeItemsTest, testing::Values("needles", "shots"
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::made_items_test

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights stand in memory once: what packed codes or copies for a call were made of is given back, so that of a mapped
-// file no more than about one layer stays there. Empty under sanitizers, which map files in their own ways.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// file no more than about one layer stays there.
+// In the released build alone: sanitizers map files in their own ways.
+#if !defined(__SANITIZE_THREAD__)
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -15,7 +16,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::mapped_memory_test {
 namespace {
 
 // Bytes of the file at this path that are in this process's memory (proc(5), smaps: Rss).
@@ -92,5 +93,5 @@ TEST_F(MappedMemory, FloatsOfAnotherTypeThanTheProductsAreGivenBack) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::mapped_memory_test
 #endif

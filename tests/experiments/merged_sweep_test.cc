@@ -9,7 +9,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden_sweep.h"
 
-namespace tare {
+namespace tare::merged_sweep_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -89,4 +89,4 @@ TEST_F(MergedSweepTest, CellsOfOtherSweepsDoNotMerge) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::merged_sweep_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/simulated_plan.h"
 
-namespace tare {
+namespace tare::normalised_maps_test {
 namespace {
 
 // One row of a map under a plan.
@@ -69,4 +69,4 @@ TEST(NormalisedMaps, ASinksShareIsInTheSum) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::normalised_maps_test

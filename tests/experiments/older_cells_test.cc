@@ -8,7 +8,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::older_cells_test {
 namespace {
 
 // Runs the same sweep in a folder that has this line; returns how many cells ran.
@@ -43,4 +43,4 @@ TEST(OlderCells, AreFoundByDataWhateverTheirSentences) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::older_cells_test

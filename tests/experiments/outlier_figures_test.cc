@@ -12,7 +12,7 @@
 #include "experiments/observe/outlier_report.h"
 #include "quant/base/parallel.h"
 
-namespace tare {
+namespace tare::outlier_figures_test {
 namespace {
 
 StatisticsSet SetOf(FullObserver& observer) {
@@ -117,4 +117,4 @@ TEST(OutlierFiguresTest, KeepsNoMoreOfALongerText) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::outlier_figures_test

@@ -17,7 +17,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/simulated_plan.h"
 
-namespace tare {
+namespace tare::parity_test {
 namespace {
 
 constexpr double kTolerance = 2e-5;
@@ -206,4 +206,4 @@ INSTANTIATE_TEST_SUITE_P(Golden, ParityTest, testing::ValuesIn(kGoldenCheckpoint
 INSTANTIATE_TEST_SUITE_P(Golden, QuantizedParityTest, testing::ValuesIn(kGoldenQuantized), NameOf);
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::parity_test

@@ -15,7 +15,7 @@
 #include "quant/plan/plan_preset.h"
 #include "quant/plan/site_class.h"
 
-namespace tare {
+namespace tare::plans_page_test {
 namespace {
 
 using Row = std::vector<std::string>;
@@ -190,4 +190,4 @@ TEST(PlansPage, EveryExampleWorksAsStated) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::plans_page_test

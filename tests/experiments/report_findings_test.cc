@@ -10,7 +10,7 @@
 #include "quant/file/hdf5.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::report_findings_test {
 namespace {
 
 using ::testing::ElementsAreArray;
@@ -173,4 +173,4 @@ TEST(ReportFindingsTest, EveryKindOfSentenceFollowsFromTheFigures) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::report_findings_test

@@ -12,7 +12,7 @@
 #include "tests/support/clip_items.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::sweep_other_tower_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -62,4 +62,4 @@ TEST(SweepOtherTowerTest, CellsAreOfTheOtherTowerToo) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sweep_other_tower_test

@@ -27,7 +27,7 @@
 #include "tests/support/call.h"
 #include "tests/support/ids.h"
 
-namespace tare {
+namespace tare::toy_family_test {
 namespace {
 
 using ::testing::AllOf;
@@ -249,4 +249,4 @@ TEST_F(ToyFamilyTest, SitesItLacksAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::toy_family_test

@@ -24,7 +24,7 @@
 #include "tests/support/call.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::toy_method_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -148,4 +148,4 @@ TEST_F(ToyMethodTest, ItsFileIsExported) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::toy_method_test

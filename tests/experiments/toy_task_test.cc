@@ -16,7 +16,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::toy_task_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -144,4 +144,4 @@ TEST_F(ToyTaskTest, IsResumed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::toy_task_test

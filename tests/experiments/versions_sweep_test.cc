@@ -14,7 +14,7 @@
 #include "tests/support/ids.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::versions_sweep_test {
 namespace {
 
 using ::testing::AllOf;
@@ -106,4 +106,4 @@ TEST(VersionsSweep, TheSourceRunsAsStoredAlone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::versions_sweep_test

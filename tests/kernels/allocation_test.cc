@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call allocates nothing: operator new is counted, except for oneDNN's own calls. The first call of a shape is set-up
 // (generated products, memory that an object keeps). Projector is not tested: oneDNN's matmul needs its arguments in a
-// std::unordered_map. Sanitizers have their own operator new, so this file is empty there.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// std::unordered_map.
+// In the released build alone: sanitizers have their own operator new.
+#if !defined(__SANITIZE_THREAD__)
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +51,7 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
-namespace tare {
+namespace tare::allocation_test {
 namespace {
 
 // On one thread: a thread that gets no share of the first call keeps its memory from the second on.
@@ -111,5 +112,5 @@ TEST(Allocation, NoneInLinearLayersOfAShapeSeenBefore) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::allocation_test
 #endif

@@ -19,7 +19,7 @@
 #include "tests/support/executed.h"
 #include "tests/support/random_decode.h"
 
-namespace tare {
+namespace tare::attention_sinks_test {
 namespace {
 
 using testing::Each;
@@ -251,4 +251,4 @@ TEST(Sinks, OthersAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::attention_sinks_test

@@ -19,7 +19,7 @@
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
 
-namespace tare {
+namespace tare::cache_in_runs_test {
 namespace {
 
 using testing::HasSubstr;
@@ -327,4 +327,4 @@ TEST(DecodeInRuns, AnyShape) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cache_in_runs_test

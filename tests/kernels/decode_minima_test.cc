@@ -8,7 +8,7 @@
 
 #include "tests/support/random_decode.h"
 
-namespace tare {
+namespace tare::decode_minima_test {
 namespace {
 
 constexpr Granularity kOfChannels = {Granularity::Kind::kChannel};
@@ -58,4 +58,4 @@ TEST(DecodeMinima, EqualValuesAreTheirMinima) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::decode_minima_test

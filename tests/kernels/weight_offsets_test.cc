@@ -16,7 +16,7 @@
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
 
-namespace tare {
+namespace tare::weight_offsets_test {
 namespace {
 
 using testing::HasSubstr;
@@ -178,4 +178,4 @@ TEST(WeightOffsets, BitsAWeightAndWhatIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::weight_offsets_test

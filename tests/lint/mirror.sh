@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tests/ mirrors the tree, both ways: tests/a/b/c_test.cc tests a/b/c.h or a/b/c.cc, and every header, or source without
-# one, has its test (a/b/c-inl.h has c's). A test moves with its subject. A test in a layer's own folder,
-# tests/a/c_test.cc, tests the layer as a whole (parity, bad input). In tools/, the sources of subcommands need a test,
-# through the program.
+# one, has its test (a/b/c-inl.h has c's; stages.cc compiles such files). A test moves with its subject. A test in a
+# layer's own folder, tests/a/c_test.cc, tests the layer as a whole (parity, bad input). In tools/, the sources of
+# subcommands need a test, through the program.
 # usage: mirror.sh ROOT
 set -euo pipefail
 cd "${1:?usage: mirror.sh ROOT}"
@@ -25,6 +25,7 @@ expect_test() {
 while read -r file; do
   case $file in
     *.h) expect_test "$file" ;;
+    */stages.cc) ;;
     *) [ -e "${file%.cc}.h" ] || expect_test "$file" ;;
   esac
 done < <(find quant kernels experiments -name '*.h' -o -name '*.cc' | sort)

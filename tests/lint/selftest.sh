@@ -27,7 +27,7 @@ expect_failure() {
 }
 
 clean_tree
-for check in layering sizes text mirror paths private; do
+for check in layering sizes text mirror paths top; do
   "$BASH" "$here/$check.sh" "$tree" || { echo "selftest: $check fails on a clean tree"; bad=1; }
 done
 expect_failure layering quant/a.cc '#include "kernels/b.h"\n'
@@ -69,15 +69,6 @@ expect_failure mirror tests/quant/format/orphan_test.cc 'int x;\n'
 expect_failure mirror quant/format/new.h 'int x;\n'
 expect_failure mirror experiments/model/new.cc 'int x;\n'
 expect_failure mirror tools/new.cc 'int x;\n'
-# private looks at two sources of a room: b.cc is there beside a.cc, with the same lines.
-for line in 'int Twice(int x) { return 2 * x; }' 'struct Held {};' 'constexpr int kHeld = 2;'; do
-  printf -v own 'namespace {\n%s\n}  // namespace\n' "$line"
-  clean_tree
-  mkdir "$tree/quant/base"
-  printf '%s' "$own" | tee "$tree/quant/base/a.cc" >"$tree/quant/base/b.cc"
-  if "$BASH" "$here/private.sh" "$tree" >/dev/null; then
-    echo "selftest: private passes with '$line' in two sources"
-    bad=1
-  fi
-done
+expect_failure top stray/notes.log 'Tuesday\n'
+expect_failure top .hidden 'x\n'
 exit $bad

@@ -17,7 +17,7 @@
 #include "tests/support/call.h"
 #include "tests/support/ranged_integers.h"
 
-namespace tare {
+namespace tare::code_range_test {
 namespace {
 
 using testing::AllOf;
@@ -247,4 +247,4 @@ TEST(CodeRange, TheLeastSquaresIsTheBestOfItsCandidates) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::code_range_test

@@ -22,7 +22,7 @@
 #include "quant/plan/site_class.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::formats_test {
 namespace {
 
 using testing::AllOf;
@@ -136,4 +136,4 @@ TEST(Formats, EveryCodesValueRoundsToItself) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::formats_test

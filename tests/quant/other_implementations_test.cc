@@ -15,7 +15,7 @@
 #include "quant/file/safetensors.h"
 #include "quant/format/round.h"
 
-namespace tare {
+namespace tare::other_implementations_test {
 namespace {
 
 const Safetensors& Golden() {
@@ -165,4 +165,4 @@ TEST(OtherImplementations, SaturateAndKeepNaN) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::other_implementations_test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the program as a user would: keeps exit code, standard output and standard error; can limit the size of its
+// Starts the program as a user would: keeps exit code, standard output and standard error; can limit the size of its
 // files (like a full disk), its memory or its open files; can interrupt it once something is seen to have happened.
+// call_tare.h runs a command without a start.
 #pragma once
 
 #include <fcntl.h>
@@ -116,7 +117,7 @@ inline std::vector<std::string> TareCommand(const std::vector<std::string>& argu
   return command;
 }
 
-inline Outcome RunTare(const std::vector<std::string>& arguments, const CommandSetting& setting = {}) {
+inline Outcome StartTare(const std::vector<std::string>& arguments, const CommandSetting& setting = {}) {
   return RunningCommand(TareCommand(arguments), setting).Wait();
 }
 

@@ -4,12 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::attribute_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -25,7 +25,7 @@ class AttributeCommandTest : public testing::Test {
   Outcome Attribute(const std::string& plan, std::vector<std::string> options = {}) {
     options.insert(options.begin(), {"attribute", GoldenFolder("diffllama-mha"), "--plan", plan, "--tasks",
                                      "divergence=" + (folder_ / "ids.safetensors").string(), "--out", folder_ / "out"});
-    return RunTare(options);
+    return CallTare(options);
   }
   std::string Get(const char* name) { return GetFile(folder_ / "out" / name); }
 
@@ -53,16 +53,16 @@ TEST_F(AttributeCommandTest, EachPartAloneAndTakenOut) {
   EXPECT_NEAR(kld["left_over"]["value"].get<double>(), kld["change"]["value"].get<double>() - sum, 1e-12);
   // Each is what eval gives for its plan.
   const Json& part = kld["parts"][1];
-  const Outcome alone = RunTare({"eval", GoldenFolder("diffllama-mha"), "--plan", part.at("alone_plan"), "--tasks",
-                                 "divergence=" + (folder_ / "ids.safetensors").string(), "--json", "-"});
+  const Outcome alone = CallTare({"eval", GoldenFolder("diffllama-mha"), "--plan", part.at("alone_plan"), "--tasks",
+                                  "divergence=" + (folder_ / "ids.safetensors").string(), "--json", "-"});
   EXPECT_EQ(Json::parse(alone.out).at("tasks").at("divergence:ids").at("kld"), part["alone"]["value"]);
 }
 
 // Over two key heads: what the two groups cost alone is what eval gives for plans that name their heads.
 TEST_F(AttributeCommandTest, ByHeadsThatShareAKeyHead) {
   const std::string tasks = "divergence=" + (folder_ / "ids.safetensors").string();
-  const Outcome outcome = RunTare({"attribute", GoldenFolder("llama-gqa"), "--plan", "q=int4/token,k=int4/token",
-                                   "--by", "head-group", "--tasks", tasks, "--out", folder_ / "out"});
+  const Outcome outcome = CallTare({"attribute", GoldenFolder("llama-gqa"), "--plan", "q=int4/token,k=int4/token",
+                                    "--by", "head-group", "--tasks", tasks, "--out", folder_ / "out"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json json = Json::parse(Get("attribution.json"));
   EXPECT_EQ(json.at("by"), "head-group");
@@ -72,7 +72,8 @@ TEST_F(AttributeCommandTest, ByHeadsThatShareAKeyHead) {
     const bool first = part.at("part") == "[g0]";
     const char* plan = first ? "q[h0-2]=int4/token,k[h0]=int4/token" : "q[h3-5]=int4/token,k[h1]=int4/token";
     EXPECT_EQ(part.at("alone_plan"), plan);
-    const Outcome alone = RunTare({"eval", GoldenFolder("llama-gqa"), "--plan", plan, "--tasks", tasks, "--json", "-"});
+    const Outcome alone =
+        CallTare({"eval", GoldenFolder("llama-gqa"), "--plan", plan, "--tasks", tasks, "--json", "-"});
     EXPECT_EQ(Json::parse(alone.out).at("tasks").at("divergence:ids").at("kld"), part["alone"]["value"]);
     EXPECT_GT(part["alone"]["value"], 0.0);
   }
@@ -98,9 +99,9 @@ TEST_F(AttributeCommandTest, Refused) {
               HasSubstr("--by: got 'sight', expected site, layer, head, head-group or map"));
   EXPECT_THAT(Attribute("q[l9]=int4/token,k=int4/token", {"--by", "site,layer"}).err,
               HasSubstr("got layer 9 of q, expected 0 to"));
-  EXPECT_EQ(RunTare({"attribute", GoldenFolder("llama-mha"), "--plan", "int4"}).exit_code, 2);
+  EXPECT_EQ(CallTare({"attribute", GoldenFolder("llama-mha"), "--plan", "int4"}).exit_code, 2);
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::attribute_test

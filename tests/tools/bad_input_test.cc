@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bad input as a user meets it: each gives exit code 1 with a message that says where and what, nothing on standard
 // output, and nothing half-written. Most cases use `tare dump`, which reads everything and writes most.
+// In the sanitized build: it reads files that others made.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,12 +9,13 @@
 #include <limits>
 
 #include "quant/base/formatted.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::bad_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,9 +34,12 @@ class BadInputTest : public testing::Test {
   }
 
   // Runs the command; `words` are what the message must have.
-  void Refused(const std::vector<std::string>& command, const Words& words, const CommandSetting& setting = {}) {
-    const Outcome outcome = RunTare(command, setting);
-    EXPECT_EQ(outcome.exit_code, RefusalCode(outcome.err)) << testing::PrintToString(command);
+  void Refused(const std::vector<std::string>& command, const Words& words) {
+    SCOPED_TRACE(testing::PrintToString(command));
+    Refused(CallTare(command), words);
+  }
+  void Refused(const Outcome& outcome, const Words& words) {
+    EXPECT_EQ(outcome.exit_code, RefusalCode(outcome.err));
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, StartsWith("tare: "));
     for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
@@ -291,26 +296,25 @@ TEST_F(BadInputTest, NamesThatAreNotUtf8) {
 
 // No file may grow beyond 1,000 bytes: EFBIG where a full disk has ENOSPC. What was there under the final name stays.
 TEST_F(BadInputTest, AFullDisk) {
-  const CommandSetting full{.file_bytes = 1000};
   PutManyIds(ids_, 2, 20);
-  Refused(Dump(golden_, ids_, {"--sites", "logits,attn_logits"}),
-          {"x.h5: writing failed: File too large; try freeing space"}, full);
+  Refused(StartTare(Dump(golden_, ids_, {"--sites", "logits,attn_logits"}), {.file_bytes = 1000}),
+          {"x.h5: writing failed: File too large; try freeing space"});
   const std::string json = Put("x.json", "old");
-  const Outcome stats = RunTare({"stats", golden_, "--input", ids_, "--json", json}, {.file_bytes = 2000});
+  const Outcome stats = StartTare({"stats", golden_, "--input", ids_, "--json", json}, {.file_bytes = 2000});
   EXPECT_EQ(stats.exit_code, 1);
   EXPECT_THAT(stats.err, HasSubstr("x.json: writing failed: File too large"));
   EXPECT_EQ(GetFile(json), "old");
 
   // The cells that fit are kept, whole.
   const std::vector<std::string> sweep{"sweep", golden_, "--tasks", "perplexity=" + ids_, "--out", folder_ / "s"};
-  const Outcome half = RunTare(sweep, {.file_bytes = 1500});
+  const Outcome half = StartTare(sweep, {.file_bytes = 1500});
   EXPECT_EQ(half.exit_code, 1);
   EXPECT_THAT(half.err, HasSubstr("cells.jsonl: writing failed"));
   const std::string cells = GetFile(folder_ / "s" / "cells.jsonl");
   EXPECT_THAT(cells, StartsWith("{\"schema\":\"tare.cell/2\""));
   EXPECT_TRUE(cells.ends_with("}\n"));
   EXPECT_EQ(Files(folder_ / "s").size(), 1u);
-  EXPECT_EQ(RunTare(sweep).exit_code, 0);
+  EXPECT_EQ(CallTare(sweep).exit_code, 0);
   EXPECT_THAT(GetFile(folder_ / "s" / "cells.jsonl"), StartsWith(cells));
 }
 
@@ -358,4 +362,4 @@ TEST_F(BadInputTest, TerminatedWhileWriting) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::bad_input_test

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench attention as a user runs it. No result here depends on timing.
 // In the released build alone: under sanitizers a bench takes minutes to measure the sanitizer.
-#if !defined(__SANITIZE_ADDRESS__)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,15 +8,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/run_command.h"
+#include "tests/support/call_tare.h"
 
-namespace tare {
+namespace tare::bench_attention_test {
 namespace {
 
 Outcome Bench(const std::string& plan) {
-  return RunTare({"bench",  "attention", "--family",      "v1", "--plan",    plan, "--n",    "64",
-                  "--d",    "16",        "--heads",       "1",  "--threads", "1",  "--mask", "causal",
-                  "--data", "gaussian",  "--repetitions", "1",  "--json",    "-"});
+  return CallTare({"bench",  "attention", "--family",      "v1", "--plan",    plan, "--n",    "64",
+                   "--d",    "16",        "--heads",       "1",  "--threads", "1",  "--mask", "causal",
+                   "--data", "gaussian",  "--repetitions", "1",  "--json",    "-"});
 }
 
 TEST(BenchAttentionCommand, OneCaseBesideItsBaselines) {
@@ -37,8 +36,8 @@ TEST(BenchAttentionCommand, OneCaseBesideItsBaselines) {
 // More threads than processors, grouped heads and more keys than queries are obeyed, and the columns explained.
 TEST(BenchAttentionCommand, RequestedCasesAreMeasuredAndExplained) {
   const std::string threads = std::to_string(std::thread::hardware_concurrency() + 1);
-  const Outcome outcome = RunTare({"bench", "attention", "--family", "v2", "--n", "64", "--keys", "128", "--d", "16",
-                                   "--heads", "4", "--kv-heads", "2", "--threads", threads, "--repetitions", "1"});
+  const Outcome outcome = CallTare({"bench", "attention", "--family", "v2", "--n", "64", "--keys", "128", "--d", "16",
+                                    "--heads", "4", "--kv-heads", "2", "--threads", threads, "--repetitions", "1"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
               testing::ContainsRegex("\nv2, n 64, S 128, d 16, H 4, kv 2, th " + threads + ", causal, gaussian\n"));
@@ -46,7 +45,7 @@ TEST(BenchAttentionCommand, RequestedCasesAreMeasuredAndExplained) {
   EXPECT_THAT(outcome.err, testing::HasSubstr("--threads " + threads + ":"));
   for (const char* column : {"spread:", "ns/pair:", "roofline:", "floor:", "worst row:"}) {
     EXPECT_THAT(outcome.out, testing::HasSubstr(column));
-    EXPECT_THAT(RunTare({"bench", "attention", "--help"}).out, testing::HasSubstr(column));
+    EXPECT_THAT(CallTare({"bench", "attention", "--help"}).out, testing::HasSubstr(column));
   }
 }
 
@@ -57,5 +56,4 @@ TEST(BenchAttentionCommand, PlansWithoutAKernelAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
-#endif  // not sanitized
+}  // namespace tare::bench_attention_test

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench decode as a user runs it. No result here depends on timing.
 // In the released build alone: under sanitizers a bench takes minutes to measure the sanitizer.
-#if !defined(__SANITIZE_ADDRESS__)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/run_command.h"
+#include "tests/support/call_tare.h"
 
-namespace tare {
+namespace tare::bench_decode_test {
 namespace {
 
 Outcome Bench(const std::string& cache, const std::string& json) {
-  return RunTare({"bench", "decode", "--family", "v1", "--n", "100", "--d", "16", "--heads", "2", "--threads", "1",
-                  "--repetitions", "1", "--cache", cache, "--json", json});
+  return CallTare({"bench", "decode", "--family", "v1", "--n", "100", "--d", "16", "--heads", "2", "--threads", "1",
+                   "--repetitions", "1", "--cache", cache, "--json", json});
 }
 
 TEST(BenchDecodeCommand, OneCacheBesideItsBaselines) {
@@ -39,8 +38,8 @@ TEST(BenchDecodeCommand, OneCacheBesideItsBaselines) {
 // KIVI's two bits: of 128 tokens a page of codes, scales and minima, and one of f32, which nothing follows.
 TEST(BenchDecodeCommand, BytesOfTwoBits) {
   const Outcome outcome =
-      RunTare({"bench", "decode", "--family", "v1", "--n", "128", "--d", "16", "--heads", "1", "--threads", "1",
-               "--repetitions", "1", "--cache", "cache_k=int2/channel+min,cache_v=int2/token+min", "--json", "-"});
+      CallTare({"bench", "decode", "--family", "v1", "--n", "128", "--d", "16", "--heads", "1", "--threads", "1",
+                "--repetitions", "1", "--cache", "cache_k=int2/channel+min,cache_v=int2/token+min", "--json", "-"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto json = nlohmann::json::parse(outcome.out)["cases"][0];
   EXPECT_EQ(json["plan"], "cache_k=int2/channel+min,cache_v=int2/token+min");
@@ -51,9 +50,9 @@ TEST(BenchDecodeCommand, BytesOfTwoBits) {
 
 // As the paper has it, scales and minima of 16 bits for 32 values: three bits a value, of a panel's 64 channels too.
 TEST(BenchDecodeCommand, BytesOfBlocksAndGroups) {
-  const Outcome outcome = RunTare({"bench", "decode", "--family", "v1", "--n", "128", "--d", "32", "--heads", "1",
-                                   "--threads", "1", "--repetitions", "1", "--cache",
-                                   "cache_k=int2/block32.channel+min,cache_v=int2/group32+min", "--json", "-"});
+  const Outcome outcome = CallTare({"bench", "decode", "--family", "v1", "--n", "128", "--d", "32", "--heads", "1",
+                                    "--threads", "1", "--repetitions", "1", "--cache",
+                                    "cache_k=int2/block32.channel+min,cache_v=int2/group32+min", "--json", "-"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto json = nlohmann::json::parse(outcome.out)["cases"][0];
   EXPECT_EQ(json["bytes"], 64 * (2 * 32 + 64) * 3 / 8 + 64 * 4 * (2 * 32 + 64));
@@ -67,7 +66,7 @@ TEST(BenchDecodeCommand, ColumnsAreExplained) {
                   "v1, n 100, d 16, H 2, kv 2, B 1, th 1\n.*\n  tare .*\n    cache_k=int6/token,cache_v=f32\n"));
   for (const char* column : {"spread:", "ns/key:", "of read:", "floor:"}) {
     EXPECT_THAT(outcome.out, testing::HasSubstr(column));
-    EXPECT_THAT(RunTare({"bench", "decode", "--help"}).out, testing::HasSubstr(column));
+    EXPECT_THAT(CallTare({"bench", "decode", "--help"}).out, testing::HasSubstr(column));
   }
 }
 
@@ -84,5 +83,4 @@ TEST(BenchDecodeCommand, UnknownCachesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
-#endif  // not sanitized
+}  // namespace tare::bench_decode_test

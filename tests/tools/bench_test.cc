@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // In the released build alone: under sanitizers a bench takes minutes to measure the sanitizer.
-#if !defined(__SANITIZE_ADDRESS__)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/run_command.h"
+#include "tests/support/call_tare.h"
 
-namespace tare {
+namespace tare::bench_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -18,7 +17,7 @@ Outcome Bench(std::vector<std::string> options) {
   std::vector<std::string> command{"bench",   "forward", "--ffn",    "48", "--layers",      "1", "--vocabulary", "32",
                                    "--batch", "1",       "--tokens", "8",  "--repetitions", "1"};
   command.insert(command.end(), options.begin(), options.end());
-  return RunTare(command);
+  return CallTare(command);
 }
 
 TEST(BenchTest, ShowsRatesOfEachFamilyAndOfTheMachine) {
@@ -58,5 +57,4 @@ TEST(BenchTest, InvalidShapesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
-#endif  // not sanitized
+}  // namespace tare::bench_test

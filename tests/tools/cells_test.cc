@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::cells_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -20,7 +20,7 @@ TEST(CellsTest, PartsMergeFromSeveralMachines) {
     options.insert(options.begin(),
                    {"attribute", GoldenFolder("diffllama-mha"), "--plan", "q=int4/token,k=int4/token", "--tasks",
                     "divergence=" + (folder / "ids.safetensors").string(), "--out", folder / out});
-    return RunTare(options);
+    return CallTare(options);
   };
   EXPECT_THAT(attribute("no", {"--list"}).out, HasSubstr("\n3 diffllama-mha k=int4/token divergence:ids\n"));
   EXPECT_FALSE(std::filesystem::exists(folder / "no"));
@@ -38,4 +38,4 @@ TEST(CellsTest, PartsMergeFromSeveralMachines) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cells_test

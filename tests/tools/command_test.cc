@@ -11,7 +11,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::command_test {
 namespace {
 
 using ::testing::AllOf;
@@ -28,7 +28,7 @@ TEST(CommandTest, AFullStandardOutputIsAnError) {
                                              {"stats", model, "--input", ids, "--json",
                                               "-"},  // more than a buffer: the write fails before the last flush
                                              {"eval", model, "--tasks", "perplexity=" + ids}}) {
-    const Outcome outcome = RunTare(command, {.standard_output = "/dev/full"});
+    const Outcome outcome = StartTare(command, {.standard_output = "/dev/full"});
     EXPECT_EQ(outcome.exit_code, 1) << testing::PrintToString(command);
     EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: standard output: "), HasSubstr("cannot be written")));
   }
@@ -41,7 +41,7 @@ TEST(CommandTest, FilesAreWrittenWhereStandardOutputIsFull) {
   for (const std::vector<std::string>& command :
        std::vector<std::vector<std::string>>{{"eval", model, "--tasks", "perplexity=" + ids, "--json", json},
                                              {"stats", model, "--input", ids, "--json", json}}) {
-    const Outcome outcome = RunTare(command, {.standard_output = "/dev/full"});
+    const Outcome outcome = StartTare(command, {.standard_output = "/dev/full"});
     EXPECT_EQ(outcome.exit_code, 1) << command[0];
     EXPECT_THAT(outcome.err, HasSubstr("standard output: cannot be written"));
     EXPECT_TRUE(std::filesystem::remove(json)) << command[0];
@@ -61,14 +61,14 @@ TEST(CommandTest, AClosedStandardOutputIsRefused) {
   const Outcome outcome = InShell({"inspect", model}, ">&-");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "tare: standard output: got none, it is closed; try > /dev/null\n");
-  EXPECT_EQ(InShell({"inspect", model}, "2>&-").out, RunTare({"inspect", model}).out);
+  EXPECT_EQ(InShell({"inspect", model}, "2>&-").out, StartTare({"inspect", model}).out);
 }
 
 TEST(CommandTest, StandardOutputHasTheNameOfItsDeviceToo) {
   const std::string model = GoldenFolder("llama-mha");
   const Outcome outcome = InShell({"inspect", model, "--json", "/dev/stdout"}, "| cat");
   EXPECT_EQ(outcome.err, "");
-  EXPECT_EQ(outcome.out, RunTare({"inspect", model, "--json", "/dev/stdout"}).out);
+  EXPECT_EQ(outcome.out, StartTare({"inspect", model, "--json", "/dev/stdout"}).out);
   EXPECT_THAT(outcome.out, StartsWith("{\n  \"schema\": \"tare.inspect/1\""));
 }
 
@@ -78,16 +78,16 @@ TEST(CommandTest, JsonOnStandardOutputIsAlone) {
   const CommandSetting verbose{.environment = {"ONEDNN_VERBOSE=1"}};
   for (const char* target : {"-", "/dev/stdout"}) {
     const std::vector<std::string> command{"eval", model, "--tasks", "perplexity=" + ids, "--json", target};
-    EXPECT_EQ(RunTare(command, verbose).out, RunTare(command).out);
+    EXPECT_EQ(StartTare(command, verbose).out, StartTare(command).out);
   }
-  EXPECT_THAT(RunTare({"eval", model, "--tasks", "perplexity=" + ids}, verbose).out, HasSubstr("onednn_verbose"));
+  EXPECT_THAT(StartTare({"eval", model, "--tasks", "perplexity=" + ids}, verbose).out, HasSubstr("onednn_verbose"));
 }
 
 TEST(CommandTest, JsonHasTheCommandInShellSyntax) {
   const TemporaryFolder folder;
   const std::string model = folder / "a model's";
   std::filesystem::copy(GoldenFolder("llama-mha"), model);
-  const Outcome outcome = RunTare({"inspect", model, "--json", "-"});
+  const Outcome outcome = StartTare({"inspect", model, "--json", "-"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("\"command\": \"tare inspect '" + (folder / "a model").string() + "'\\\\''s'\","));
 }
@@ -100,7 +100,7 @@ TEST(CommandTest, JsonHasOnlyOptionsThatFiguresDependOn) {
     std::vector<std::string> words = {"eval", model, "--tasks", "perplexity=" + ids,
                                       "--json=" + (folder / "e.json").string()};
     words.insert(words.end(), more.begin(), more.end());
-    const Outcome outcome = RunTare(words);
+    const Outcome outcome = StartTare(words);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return GetFile(folder / "e.json");
   };
@@ -113,7 +113,7 @@ TEST(CommandTest, JsonHasOnlyOptionsThatFiguresDependOn) {
 // What a terminal gets: at most 4,096 bytes, which wait in it to be read.
 std::string OnTerminal(const std::vector<std::string>& arguments, int terminal) {
   const std::string name = ptsname(terminal);
-  EXPECT_EQ(RunTare(arguments, {.standard_output = name, .standard_error = name}).exit_code, 0);
+  EXPECT_EQ(StartTare(arguments, {.standard_output = name, .standard_error = name}).exit_code, 0);
   std::string text(4096, '\0');
   text.resize(static_cast<size_t>(std::max<ssize_t>(0, read(terminal, text.data(), text.size()))));
   return text;
@@ -138,7 +138,7 @@ TEST(CommandTest, LongCommandsShowProgressUnlessQuiet) {
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudoterminals here";
   const TemporaryFolder folder;
   const std::string model = GoldenFolder("llama-mha"), codes = folder / "Q.h5";
-  ASSERT_EQ(RunTare({"quantize", model, "--plan", "weights=int8/channel", "--out", codes}).exit_code, 0);
+  ASSERT_EQ(StartTare({"quantize", model, "--plan", "weights=int8/channel", "--out", codes}).exit_code, 0);
   const std::vector<std::pair<std::vector<std::string>, const char*>> commands{
       {{"verify", codes}, " matrices, "},
       {{"convert", model, "--to", "llama", "--out", folder / "copy"}, "convert: 386 KB of 386 KB, "},
@@ -163,8 +163,8 @@ TEST(CommandTest, ProgressFitsTheTerminal) {
   ASSERT_EQ(ioctl(terminal, TIOCSWINSZ, &size), 0);
   const TemporaryFolder folder;
   const std::string model = GoldenFolder("llama-mha"), task = "perplexity=" + model + "/expected.safetensors";
-  const Outcome outcome = RunTare({"sweep", model, "--bits", "16,4", "--tasks", task, "--out", folder / "s"},
-                                  {.standard_error = ptsname(terminal)});
+  const Outcome outcome = StartTare({"sweep", model, "--bits", "16,4", "--tasks", task, "--out", folder / "s"},
+                                    {.standard_error = ptsname(terminal)});
   ASSERT_EQ(outcome.exit_code, 0);
   std::string text(4096, '\0');
   text.resize(static_cast<size_t>(std::max<ssize_t>(0, read(terminal, text.data(), text.size()))));
@@ -178,4 +178,4 @@ TEST(CommandTest, ProgressFitsTheTerminal) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::command_test

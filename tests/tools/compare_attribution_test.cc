@@ -4,12 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::compare_attribution_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -24,7 +24,7 @@ TEST(CompareAttribution, WhichSitesAreToBlame) {
     options.insert(options.begin(),
                    {"compare", GoldenFolder("llama-mha"), GoldenFolder("diffllama-mha"), "--bits", "4", "--tasks",
                     "perplexity=" + (folder / "ids.safetensors").string(), "--out", folder / "out"});
-    return RunTare(options);
+    return CallTare(options);
   };
   const auto get = [&](const char* name) { return GetFile(folder / "out" / name); };
   const Outcome outcome = compare({"--attribute", "q=int4/token,k=int4/token"});
@@ -42,8 +42,8 @@ TEST(CompareAttribution, WhichSitesAreToBlame) {
   }
   const std::string ids = "divergence=" + (folder / "ids.safetensors").string(),
                     cells = get("attribution-B/cells.jsonl");
-  const Outcome again = RunTare({"attribute", GoldenFolder("diffllama-mha"), "--plan", "q=int4/token,k=int4/token",
-                                 "--tasks", ids, "--tokens", "10220", "--out", folder / "out" / "attribution-B"});
+  const Outcome again = CallTare({"attribute", GoldenFolder("diffllama-mha"), "--plan", "q=int4/token,k=int4/token",
+                                  "--tasks", ids, "--tokens", "10220", "--out", folder / "out" / "attribution-B"});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(get("attribution-B/cells.jsonl"), StartsWith(cells));  // none of them ran again
   const auto parts = [](const Json& attribution) { return attribution.at("figures").at(0).at("parts"); };
@@ -64,4 +64,4 @@ TEST(CompareAttribution, WhichSitesAreToBlame) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::compare_attribution_test

@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/file/checked_lines.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::compare_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,7 +28,7 @@ class CompareCommandTest : public testing::Test {
                    {"compare", GoldenFolder("llama-mha"), GoldenFolder("diffllama-mha"), "--out", folder_ / "out"});
     if (!std::ranges::contains(options, "--tasks"))
       options.insert(options.end(), {"--tasks", "perplexity=" + (folder_ / "ids.safetensors").string()});
-    return RunTare(options);
+    return CallTare(options);
   }
   std::string Get(const char* name) { return GetFile(folder_ / "out" / name); }
 
@@ -104,8 +104,8 @@ TEST_F(CompareCommandTest, OutliersUnderAnotherConfigurationAreMeasuredAgain) {
   fs::copy(GoldenFolder("llama-mha"), folder_ / "m");
   const auto compare = [&](const char* out) {
     const Outcome outcome =
-        RunTare({"compare", folder_ / "m", GoldenFolder("diffllama-mha"), "--bits", "4", "--attribute", "none",
-                 "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(), "--out", folder_ / out});
+        CallTare({"compare", folder_ / "m", GoldenFolder("diffllama-mha"), "--bits", "4", "--attribute", "none",
+                  "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(), "--out", folder_ / out});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return GetFile(folder_ / out / "outliers.csv");
   };
@@ -152,7 +152,7 @@ TEST_F(CompareCommandTest, SeveralPairs) {
 
 TEST_F(CompareCommandTest, WrongUsage) {
   const std::string task = "perplexity=" + (folder_ / "ids.safetensors").string();
-  EXPECT_EQ(RunTare({"compare", GoldenFolder("llama-mha"), "--tasks", task, "--out", folder_ / "x"}).exit_code, 2);
+  EXPECT_EQ(CallTare({"compare", GoldenFolder("llama-mha"), "--tasks", task, "--out", folder_ / "x"}).exit_code, 2);
   EXPECT_EQ(Compare({"--plan", "v=int4/token", "--bits", "4"}).exit_code, 2);
   PutFile(folder_ / "items.jsonl", R"({"ctx": "a", "endings": ["b", "c"], "label": 0})");
   const Outcome textless = Compare({"--tasks", "choice=" + (folder_ / "items.jsonl").string()});
@@ -162,4 +162,4 @@ TEST_F(CompareCommandTest, WrongUsage) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::compare_test

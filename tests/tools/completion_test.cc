@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "tests/quant/file/temporary_folder.h"
-#include "tests/support/run_command.h"
+#include "tests/support/call_tare.h"
 
-namespace tare {
+namespace tare::completion_test {
 namespace {
 
 using testing::StartsWith;
@@ -15,7 +15,7 @@ using testing::StartsWith;
 // What bash offers after these words, the last of them begun.
 std::string Offered(const std::string& words) {
   const TemporaryFolder folder;
-  PutFile(folder / "tare.bash", RunTare({"completion", "bash"}).out);
+  PutFile(folder / "tare.bash", CallTare({"completion", "bash"}).out);
   PutFile(folder / "ask.bash", "source '" + (folder / "tare.bash").string() + "'\nCOMP_WORDS=(" + words +
                                    ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_tare\necho \"${COMPREPLY[*]}\" > '" +
                                    (folder / "out").string() + "'\n");
@@ -32,9 +32,9 @@ TEST(CompletionTest, CommandsAndTheirOptions) {
 }
 
 TEST(CompletionTest, OtherShells) {
-  EXPECT_THAT(RunTare({"completion", "zsh"}).out, StartsWith("#compdef tare\n"));
-  EXPECT_EQ(RunTare({"completion", "fish"}).exit_code, 2);
+  EXPECT_THAT(CallTare({"completion", "zsh"}).out, StartsWith("#compdef tare\n"));
+  EXPECT_EQ(CallTare({"completion", "fish"}).exit_code, 2);
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::completion_test

@@ -8,12 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::convert_test {
 namespace {
 
 using testing::ElementsAre;
@@ -22,19 +22,19 @@ using testing::HasSubstr;
 TEST(ConvertCommand, AFolderIsCompleteOrAbsent) {
   const TemporaryFolder folder;
   const Outcome made =
-      RunTare({"convert", GoldenFolder("diff-v1-gqa"), "--to", "diffllama", "--out", folder / "hf", "--json", "-"});
+      CallTare({"convert", GoldenFolder("diff-v1-gqa"), "--to", "diffllama", "--out", folder / "hf", "--json", "-"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_THAT(folder.Names(), ElementsAre("hf"));
   const auto json = nlohmann::json::parse(made.out);
   EXPECT_EQ(json["from"], "diff_v1");
   EXPECT_EQ(json["folded"], 2);
-  const Outcome inspected = RunTare({"inspect", folder / "hf"});
+  const Outcome inspected = CallTare({"inspect", folder / "hf"});
   EXPECT_THAT(inspected.out, HasSubstr("diffllama"));
-  const Outcome again = RunTare({"convert", GoldenFolder("diff-v1-gqa"), "--to", "diffllama", "--out", folder / "hf"});
+  const Outcome again = CallTare({"convert", GoldenFolder("diff-v1-gqa"), "--to", "diffllama", "--out", folder / "hf"});
   EXPECT_EQ(again.exit_code, 1);
   EXPECT_THAT(again.err, HasSubstr("exists already and would be overwritten"));
   const Outcome refused =
-      RunTare({"convert", GoldenFolder("diff-v2-gqa"), "--to", "diffllama", "--out", folder / "no"});
+      CallTare({"convert", GoldenFolder("diff-v2-gqa"), "--to", "diffllama", "--out", folder / "no"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.err, HasSubstr("that layout cannot express it"));
   EXPECT_THAT(folder.Names(), ElementsAre("hf"));
@@ -44,20 +44,20 @@ TEST(ConvertCommand, ToGgufWritesOneFile) {
   const TemporaryFolder folder;
   const std::filesystem::path pair = TARE_SOURCE_DIR "/experiments/pair/novels-standard";
   const Outcome made =
-      RunTare({"convert", pair, "--to", "gguf", "--type", "Q8_0", "--out", folder / "m.gguf", "--json", "-"});
+      CallTare({"convert", pair, "--to", "gguf", "--type", "Q8_0", "--out", folder / "m.gguf", "--json", "-"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
   const auto json = nlohmann::json::parse(made.out);
   EXPECT_EQ(json["tensors"]["Q8_0"], 25);
   EXPECT_EQ(json["tensors"]["F16"], 4);  // rows of 688
   EXPECT_TRUE(json["has_tokenizer"]);
-  const Outcome shown = RunTare({"convert", pair, "--to", "gguf", "--out", folder / "f.gguf"});
+  const Outcome shown = CallTare({"convert", pair, "--to", "gguf", "--out", folder / "f.gguf"});
   EXPECT_THAT(shown.out, HasSubstr("16.00 bits per weight, relative error 0.0000"));
   EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("m.gguf", "f.gguf"));
-  const Outcome usage = RunTare({"convert", pair, "--to", "llama", "--type", "F32", "--out", folder / "n"});
+  const Outcome usage = CallTare({"convert", pair, "--to", "llama", "--type", "F32", "--out", folder / "n"});
   EXPECT_EQ(usage.exit_code, 2);
   EXPECT_THAT(usage.err, HasSubstr("--type: has no effect without --to gguf"));
-  EXPECT_EQ(RunTare({"convert", pair, "--to", "gguf", "--type", "Q2_K", "--out", folder / "n"}).exit_code, 2);
-  const Outcome own = RunTare({"convert", folder / "m.gguf", "--to", "gguf", "--out", folder / "m.gguf"});
+  EXPECT_EQ(CallTare({"convert", pair, "--to", "gguf", "--type", "Q2_K", "--out", folder / "n"}).exit_code, 2);
+  const Outcome own = CallTare({"convert", folder / "m.gguf", "--to", "gguf", "--out", folder / "m.gguf"});
   EXPECT_EQ(own.exit_code, 1);
   EXPECT_THAT(own.err, HasSubstr("is both an input and an output"));
 }
@@ -91,7 +91,7 @@ class ForeignNames : public testing::Test {
   }
   void Refuses(const std::string& why) const {
     Write();
-    const Outcome outcome = RunTare({"inspect", folder_ / "m"});
+    const Outcome outcome = CallTare({"inspect", folder_ / "m"});
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_THAT(outcome.err, HasSubstr(why));
   }
@@ -109,16 +109,16 @@ TEST_F(ForeignNames, EveryCommandReadsThem) {
   PutManyIds(folder_ / "i.safetensors", 2, 20);
   const auto nll = [&](const std::filesystem::path& model) {
     const Outcome outcome =
-        RunTare({"eval", model, "--tasks", "perplexity=" + (folder_ / "i.safetensors").string(), "--json", "-"});
+        CallTare({"eval", model, "--tasks", "perplexity=" + (folder_ / "i.safetensors").string(), "--json", "-"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return nlohmann::json::parse(outcome.out)["tasks"]["perplexity:i"]["nll"].get<double>();
   };
   const double expected = nll(GoldenFolder("diff-v1-mha"));
   EXPECT_EQ(nll(folder_ / "m"), expected);
-  ASSERT_EQ(RunTare({"quantize", folder_ / "m", "--plan", "weights=int8/channel", "--out", folder_ / "q.h5"}).exit_code,
-            0);
+  ASSERT_EQ(
+      CallTare({"quantize", folder_ / "m", "--plan", "weights=int8/channel", "--out", folder_ / "q.h5"}).exit_code, 0);
   EXPECT_NEAR(nll(folder_ / "q.h5"), expected, 0.1);
-  ASSERT_EQ(RunTare({"convert", folder_ / "m", "--to", "diff_v1", "--out", folder_ / "own"}).exit_code, 0);
+  ASSERT_EQ(CallTare({"convert", folder_ / "m", "--to", "diff_v1", "--out", folder_ / "own"}).exit_code, 0);
   EXPECT_EQ(nll(folder_ / "own"), expected);
 }
 
@@ -143,4 +143,4 @@ TEST_F(ForeignNames, WhatIsWrongIsSaid) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::convert_test

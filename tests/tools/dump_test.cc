@@ -4,12 +4,12 @@
 
 #include "quant/file/hdf5.h"
 #include "quant/file/sha256.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::dump_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -20,7 +20,7 @@ class DumpTest : public testing::Test {
   Outcome Dump(const std::string& model, const std::string& input, std::vector<std::string> options) {
     std::vector<std::string> command{"dump", model, "--input", input, "--out", file_};
     command.insert(command.end(), options.begin(), options.end());
-    return RunTare(command);
+    return CallTare(command);
   }
 
   TemporaryFolder folder_;
@@ -71,7 +71,7 @@ TEST_F(DumpTest, APlanChangesTheValues) {
 TEST_F(DumpTest, TakesIdsFromItsOwnFiles) {
   const std::string model = GoldenFolder("llama-mha"), again = folder_ / "again.h5";
   ASSERT_EQ(Dump(model, GoldenFolder("llama-mha") / "expected.safetensors", {}).exit_code, 0);
-  ASSERT_EQ(RunTare({"dump", model, "--input", file_, "--out", again}).exit_code, 0);
+  ASSERT_EQ(CallTare({"dump", model, "--input", file_, "--out", again}).exit_code, 0);
   EXPECT_EQ(Hdf5Reader(again).Read<float>("logits"), Hdf5Reader(file_).Read<float>("logits"));
 }
 
@@ -109,4 +109,4 @@ TEST_F(DumpTest, RowsOfTwoLengthsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::dump_test

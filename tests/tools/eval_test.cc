@@ -10,11 +10,11 @@
 
 #include "experiments/text/tokenizer/text_windows.h"
 #include "kernels/elementwise/rows.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::eval_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -38,7 +38,7 @@ double GoldenNll(const std::string& model) {
 
 TEST(EvalTest, PerplexityIsThatOfTheReference) {
   const std::string task = "perplexity=" + (GoldenFolder("diffllama-mha") / "expected.safetensors").string();
-  const Outcome outcome = RunTare({"eval", GoldenFolder("diffllama-mha"), "--tasks", task, "--json", "-"});
+  const Outcome outcome = CallTare({"eval", GoldenFolder("diffllama-mha"), "--tasks", task, "--json", "-"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   const Json json = Json::parse(outcome.out);
@@ -60,7 +60,7 @@ TEST(EvalTest, TextsAreReadThroughACache) {
   const auto nll = [&](const std::vector<std::string>& options, const char* cache) {
     std::vector<std::string> command{"eval", GoldenFolder("diffllama-mha"), "--tasks", task, "--json", "-"};
     command.insert(command.end(), options.begin(), options.end());
-    const Outcome outcome = RunTare(command);
+    const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     const Json json = Json::parse(outcome.out);
     EXPECT_EQ(json.value("cache", ""), cache);
@@ -86,7 +86,7 @@ TEST(EvalTest, InvalidCachesAreRefused) {
   const auto refused = [&](const char* model, const std::vector<std::string>& options, int code, const char* why) {
     std::vector<std::string> command{"eval", GoldenFolder(model), "--tasks", task};
     command.insert(command.end(), options.begin(), options.end());
-    const Outcome outcome = RunTare(command);
+    const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, code);
     EXPECT_THAT(outcome.err, HasSubstr(why));
   };
@@ -120,7 +120,7 @@ TEST(EvalTest, TheLineShowsWhatWasScored) {
     std::vector<std::string> command{"eval", GoldenFolder("llama-mha"), "--tasks",
                                      "perplexity=" + (folder / "ids.safetensors").string()};
     command.insert(command.end(), options.begin(), options.end());
-    return RunTare(command).out;
+    return CallTare(command).out;
   };
   EXPECT_THAT(
       out({}),
@@ -140,8 +140,8 @@ TEST(EvalTest, OfATextsStartNothingElseIsRead) {
   const std::string pair = TARE_SOURCE_DIR "/experiments/pair";
   const auto evaluate = [&](const char* tokens, const char* out) {
     const Outcome outcome =
-        RunTare({"eval", pair + "/novels-standard", "--tasks", "perplexity=" + pair + "/heldout.txt", "--window", "64",
-                 "--tokens", tokens, "--from", "start", "--json", folder / out});
+        CallTare({"eval", pair + "/novels-standard", "--tasks", "perplexity=" + pair + "/heldout.txt", "--window", "64",
+                  "--tokens", tokens, "--from", "start", "--json", folder / out});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.out;
   };
@@ -160,8 +160,8 @@ TEST(EvalTest, OfALongTextTheWindowsAloneAreRead) {
   while (text.size() < kLongText) text += novel;
   PutFile(folder / "long.txt", text);
   const Outcome outcome =
-      RunTare({"eval", pair + "/novels-standard", "--tasks", "perplexity=" + (folder / "long.txt").string(), "--window",
-               "64", "--tokens", "126", "--json", folder / "out"});
+      CallTare({"eval", pair + "/novels-standard", "--tasks", "perplexity=" + (folder / "long.txt").string(),
+                "--window", "64", "--tokens", "126", "--json", folder / "out"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("\n  2 windows of 64 spread over the text, each beginning at a line or word\n"
                                      "  stride 63, each after <s>: 126 tokens scored\n"));
@@ -180,7 +180,7 @@ TEST(EvalTest, FromNeedsAPartOfTheInput) {
       {"stats", model, "--input", ids}};
   for (std::vector<std::string> command : commands) {
     command.insert(command.end(), {"--from", "start"});
-    const auto refused = RunTare(command);
+    const auto refused = CallTare(command);
     EXPECT_EQ(refused.exit_code, 2) << command[0];
     EXPECT_THAT(refused.err, HasSubstr("--from: has no effect without --tokens or --limit")) << command[0];
   }
@@ -193,8 +193,8 @@ TEST(EvalTest, LossesByPosition) {
   const TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 2, 100);
   const std::string task = "perplexity=" + (folder / "ids.safetensors").string();
-  const Outcome outcome = RunTare({"eval", GoldenFolder("llama-mha"), "--tasks", task, "--by", "position", "--json",
-                                   folder / "e.json", "--csv", folder / "e.csv"});
+  const Outcome outcome = CallTare({"eval", GoldenFolder("llama-mha"), "--tasks", task, "--by", "position", "--json",
+                                    folder / "e.json", "--csv", folder / "e.csv"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json figures = Json::parse(GetFile(folder / "e.json")).at("tasks").at("perplexity:ids");
   double sum = 0;
@@ -213,7 +213,7 @@ TEST(EvalTest, LossesByPosition) {
   EXPECT_EQ(tokens, figures.at("tokens"));
   EXPECT_NEAR(sum / static_cast<double>(tokens), figures.at("nll").get<double>(), 1e-9);
   EXPECT_THAT(outcome.out, HasSubstr("\n64 to 127           72 "));
-  EXPECT_EQ(RunTare({"eval", GoldenFolder("llama-mha"), "--tasks", task, "--by", "depth"}).exit_code, 2);
+  EXPECT_EQ(CallTare({"eval", GoldenFolder("llama-mha"), "--tasks", task, "--by", "depth"}).exit_code, 2);
 }
 
 // The same prompt, cache and seed of the draws: the record has the item's.
@@ -224,9 +224,9 @@ TEST(EvalCommand, AnswersAreThoseOfGenerate) {
                                   "\n"
                                   R"({"prompt":"The captain came","targets":["on"],"score":"contains","half":2})"
                                   "\n");
-  const Outcome outcome = RunTare({"eval", model, "--tasks", "generate=" + (folder / "items.jsonl").string(), "--cache",
-                                   cache, "--max-tokens", "9", "--temperature", "0.8", "--by", "half", "--records",
-                                   folder / "r.jsonl", "--json", folder / "e.json"});
+  const Outcome outcome = CallTare({"eval", model, "--tasks", "generate=" + (folder / "items.jsonl").string(),
+                                    "--cache", cache, "--max-tokens", "9", "--temperature", "0.8", "--by", "half",
+                                    "--records", folder / "r.jsonl", "--json", folder / "e.json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("2 answers, drawn with seed 1, with <s>: 18 tokens; 2 cut at 9 tokens"));
   std::istringstream records(GetFile(folder / "r.jsonl"));
@@ -234,8 +234,8 @@ TEST(EvalCommand, AnswersAreThoseOfGenerate) {
     std::string line;
     ASSERT_TRUE(std::getline(records, line));
     const Json record = Json::parse(line);
-    const Outcome alone = RunTare({"generate", model, "--prompt", prompt, "--cache", cache, "--tokens", "9",
-                                   "--temperature", "0.8", "--seed", record.at("seed").dump(), "--json", "-"});
+    const Outcome alone = CallTare({"generate", model, "--prompt", prompt, "--cache", cache, "--tokens", "9",
+                                    "--temperature", "0.8", "--seed", record.at("seed").dump(), "--json", "-"});
     ASSERT_EQ(alone.exit_code, 0) << alone.err;
     EXPECT_EQ(Json::parse(alone.out).at("tokens"), record.at("tokens"));
     EXPECT_EQ(Json::parse(alone.out).at("text"), record.at("answer"));
@@ -243,7 +243,7 @@ TEST(EvalCommand, AnswersAreThoseOfGenerate) {
   const Json json = Json::parse(GetFile(folder / "e.json"));
   EXPECT_EQ(json.at("tasks").at("generate:items").at("by").size(), 2u);
   const std::string choice = "perplexity=" + (folder / "items.jsonl").string();
-  EXPECT_EQ(RunTare({"eval", model, "--tasks", choice, "--temperature", "1"}).exit_code, 2) << "nothing is generated";
+  EXPECT_EQ(CallTare({"eval", model, "--tasks", choice, "--temperature", "1"}).exit_code, 2) << "nothing is generated";
 }
 
 // Cells of other answers are others; a sweep's tables test the declared score alone.
@@ -251,9 +251,9 @@ TEST(EvalCommand, AnswersAreCellsOfSweeps) {
   const TemporaryFolder folder;
   PutFile(folder / "items.jsonl", "{\"prompt\":\"It was a dark\",\"targets\":[\"night\"],\"max_tokens\":4}\n");
   const auto sweep = [&](const char* seed) {
-    return RunTare({"sweep", PairFolder("novels-standard"), "--site", "cache_k", "--granularity", "token", "--bits",
-                    "16,4", "--tasks", "generate=" + (folder / "items.jsonl").string(), "--sampling-seed", seed,
-                    "--out", folder / "s"});
+    return CallTare({"sweep", PairFolder("novels-standard"), "--site", "cache_k", "--granularity", "token", "--bits",
+                     "16,4", "--tasks", "generate=" + (folder / "items.jsonl").string(), "--sampling-seed", seed,
+                     "--out", folder / "s"});
   };
   const Outcome first = sweep("1");
   ASSERT_EQ(first.exit_code, 0) << first.err;
@@ -271,13 +271,13 @@ TEST(EvalCommand, ConventionsAreNamed) {
   for (int i = 0; i < 40; ++i) text += "It is a truth universally acknowledged. ";
   PutFile(folder / "text.txt", text);
   const std::string task = "perplexity=" + (folder / "text.txt").string();
-  const Outcome outcome = RunTare({"eval", PairFolder("novels-standard"), "--tasks", task, "--convention", "llama.cpp",
-                                   "--window", "64", "--json", folder / "e.json"});
+  const Outcome outcome = CallTare({"eval", PairFolder("novels-standard"), "--tasks", task, "--convention", "llama.cpp",
+                                    "--window", "64", "--json", folder / "e.json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("by the convention of llama.cpp, with <s>"));
   EXPECT_EQ(Json::parse(GetFile(folder / "e.json")).at("perplexity_convention").at("convention").at("name"),
             "llama.cpp");
-  EXPECT_EQ(RunTare({"eval", PairFolder("novels-standard"), "--tasks", task, "--convention", "gguf"}).exit_code, 2);
+  EXPECT_EQ(CallTare({"eval", PairFolder("novels-standard"), "--tasks", task, "--convention", "gguf"}).exit_code, 2);
 }
 
 class ChoiceEvalTest : public testing::Test {
@@ -299,8 +299,8 @@ class ChoiceEvalTest : public testing::Test {
 TEST_F(ChoiceEvalTest, JsonAndRecordsHaveAllFields) {
   const std::string json_file = folder_ / "e.json", records = folder_ / "r.jsonl";
   const Outcome outcome =
-      RunTare({"eval", PairFolder("novels-differential"), "--tasks", tasks_, "--plan",
-               "attn_logits=int8/row , attn_logits[l0]=f32", "--json", json_file, "--records", records});
+      CallTare({"eval", PairFolder("novels-differential"), "--tasks", tasks_, "--plan",
+                "attn_logits=int8/row , attn_logits[l0]=f32", "--json", json_file, "--records", records});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("choice:ends                  acc 0.50 [0.09, 0.91]"));
   EXPECT_THAT(outcome.out, HasSubstr("perplexity:text "));
@@ -328,7 +328,7 @@ TEST_F(ChoiceEvalTest, JsonAndRecordsHaveAllFields) {
 
 TEST_F(ChoiceEvalTest, LimitCountsItems) {
   const Outcome outcome =
-      RunTare({"eval", PairFolder("novels-standard"), "--tasks", tasks_, "--limit", "1", "--json", "-"});
+      CallTare({"eval", PairFolder("novels-standard"), "--tasks", tasks_, "--limit", "1", "--json", "-"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json json = Json::parse(outcome.out);
   EXPECT_EQ(json.at("tasks").at("choice:ends").at("n"), 1);
@@ -344,11 +344,11 @@ TEST_F(ChoiceEvalTest, EverythingIsCheckedBeforeTheFirstTaskRuns) {
                                                   {"--tasks", tasks_, "--plan", "attn_logits[l4]=int8/row"}}) {
     std::vector<std::string> command{"eval", PairFolder("novels-standard")};
     command.insert(command.end(), options.begin(), options.end());
-    const Outcome outcome = RunTare(command);
+    const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, std::ranges::contains(options, "--plan") ? 2 : 1) << outcome.err;
     EXPECT_EQ(outcome.out, "") << options[1];
   }
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::eval_test

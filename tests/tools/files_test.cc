@@ -5,11 +5,12 @@
 
 #include <algorithm>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,7 +30,7 @@ class FilesTest : public testing::Test {
   // Refused before anything runs, and the file is what it was.
   void Keeps(const std::string& file, const std::vector<std::string>& command, const std::string& message) {
     const std::string before = GetFile(folder_ / file);
-    const Outcome outcome = RunTare(command);
+    const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, 1) << testing::PrintToString(command);
     EXPECT_THAT(outcome.err, HasSubstr(message));
     EXPECT_EQ(GetFile(folder_ / file), before) << testing::PrintToString(command);
@@ -80,7 +81,7 @@ TEST_F(FilesTest, NothingIsRemovedThatThisProgramDidNotMake) {
        {std::vector<std::string>{"convert", In("x.folder.tmp"), "--to", "llama", "--out", In("x")},
         {"quantize", In("m"), "--plan", "int8", "--format", "safetensors", "--out", In("x")}}) {
     PutFile(folder_ / "x.quantized.tmp", "kept");
-    EXPECT_EQ(RunTare(command).exit_code, 0);
+    EXPECT_EQ(CallTare(command).exit_code, 0);
     EXPECT_TRUE(fs::exists(folder_ / "x/config.json"));
     EXPECT_EQ(GetFile(folder_ / "x.folder.tmp/model.safetensors"), weights);
     EXPECT_EQ(GetFile(folder_ / "x.quantized.tmp"), "kept");
@@ -142,7 +143,7 @@ TEST_F(FilesTest, NoOutputHasAnEmptyName) {
                                                {"convert", In("m"), "--to", "gguf", "--out", ""},
                                                {"quantize", In("m"), "--plan", "weights=int8/channel", "--out", ""}};
   for (const std::vector<std::string>& command : commands) {
-    const Outcome refused = RunTare(command);
+    const Outcome refused = CallTare(command);
     EXPECT_EQ(refused.exit_code, 2) << command[0];
     EXPECT_THAT(refused.err, HasSubstr("--out: got '', expected a name")) << command[0];
   }
@@ -158,7 +159,7 @@ TEST_F(FilesTest, OneCommandWritesAFileAtATime) {
       [&] {
         const auto entries = fs::directory_iterator(folder_.path());
         const auto claims = std::ranges::any_of(entries, [](const auto& e) { return e.path().extension() == ".tmp"; });
-        if (claims) second = RunTare(command);
+        if (claims) second = StartTare(command);
         return claims;
       },
       SIGKILL);
@@ -167,7 +168,7 @@ TEST_F(FilesTest, OneCommandWritesAFileAtATime) {
   EXPECT_EQ(first.Wait().exit_code, -SIGKILL);
   std::vector<std::string> again = command;
   again[5] = "100";
-  EXPECT_EQ(RunTare(again).exit_code, 0);
+  EXPECT_EQ(CallTare(again).exit_code, 0);
   for (const auto& entry : fs::directory_iterator(folder_.path())) EXPECT_NE(entry.path().extension(), ".tmp");
 }
 
@@ -188,4 +189,4 @@ TEST_F(FilesTest, WeightsThatBecomeShorterEndTheCommandWithAMessage) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::files_test

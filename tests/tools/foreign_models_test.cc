@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What other tools quantized is a MODEL for every command.
+// In the sanitized build: it reads files that others made.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/foreign_folder.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::foreign_models_test {
 namespace {
 
 using testing::AllOf;
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string OutOf(const std::vector<std::string>& words) {
-  const Outcome outcome = RunTare(words);
+  const Outcome outcome = CallTare(words);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   return outcome.out;
 }
@@ -70,4 +71,4 @@ TEST(ForeignModelsCommand, QuantizeSaysWhatItStartsFrom) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::foreign_models_test

@@ -4,11 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::generate_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -17,7 +18,7 @@ using ::testing::StartsWith;
 
 Outcome Generate(std::vector<std::string> options, const std::string& model = PairFolder("novels-differential")) {
   options.insert(options.begin(), {"generate", model});
-  return RunTare(options);
+  return CallTare(options);
 }
 
 TEST(GenerateCommand, PrintsTextAndFigures) {
@@ -103,9 +104,9 @@ TEST(GenerateCommand, OverACacheInTwoBits) {
 // Written at once, not after the last token; what came so far is kept.
 TEST(GenerateCommand, AFullStandardOutputEndsIt) {
   const TemporaryFolder folder;
-  const Outcome outcome = RunTare({"generate", PairFolder("novels-differential"), "--prompt", "It was a dark night",
-                                   "--tokens", "200", "--json", folder / "g.json"},
-                                  {.standard_output = "/dev/full"});
+  const Outcome outcome = StartTare({"generate", PairFolder("novels-differential"), "--prompt", "It was a dark night",
+                                     "--tokens", "200", "--json", folder / "g.json"},
+                                    {.standard_output = "/dev/full"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("standard output: cannot be written: No space left on device; try freeing space"));
   const Json json = Json::parse(GetFile(folder / "g.json"));
@@ -136,4 +137,4 @@ TEST(GenerateCommand, RefusalsSayWhatToTry) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::generate_test

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // GGUF files as MODEL of the commands.
+// In the sanitized build: it reads files that others made.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::gguf_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -19,7 +20,7 @@ std::string Golden(const std::string& name) {
 }
 
 Json JsonOf(const std::vector<std::string>& words) {
-  const Outcome outcome = RunTare(words);
+  const Outcome outcome = CallTare(words);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   return Json::parse(outcome.out);
 }
@@ -31,7 +32,7 @@ double PerplexityOf(const std::string& model) {
 }
 
 TEST(GgufTest, InspectNamesTypesAndBitsPerWeight) {
-  const Outcome outcome = RunTare({"inspect", Golden("llama-q4_k_m.gguf")});
+  const Outcome outcome = CallTare({"inspect", Golden("llama-q4_k_m.gguf")});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part : {"llama-q4_k_m.gguf: llama", "quantized as GGUF Q4_K: ", "4.50 bits per weight",
                            "quantized as GGUF Q6_K: ", "no tokenizer"})
@@ -45,41 +46,41 @@ TEST(GgufTest, InspectNamesTypesAndBitsPerWeight) {
 TEST(GgufTest, ConvertedToAFolderItComputesTheSame) {
   const TemporaryFolder folder;
   const std::string out = folder / "folder";
-  EXPECT_EQ(RunTare({"convert", Golden("llama-q4_k_m.gguf"), "--to", "llama", "--out", out}).exit_code, 0);
+  EXPECT_EQ(CallTare({"convert", Golden("llama-q4_k_m.gguf"), "--to", "llama", "--out", out}).exit_code, 0);
   EXPECT_EQ(PerplexityOf(out), PerplexityOf(Golden("llama-q4_k_m.gguf")));
 }
 
 TEST(GgufTest, QuantizeStartsFromItsValuesAndSaysSo) {
   const TemporaryFolder folder;
   const std::string out = folder / "q.h5", model = Golden("llama-q4_k_m.gguf");
-  ASSERT_EQ(RunTare({"quantize", model, "--plan", "weights=int8/channel", "--out", out}).exit_code, 0);
+  ASSERT_EQ(CallTare({"quantize", model, "--plan", "weights=int8/channel", "--out", out}).exit_code, 0);
   const Json json = JsonOf({"inspect", out, "--json", "-"});
   EXPECT_THAT(json["source"].get<std::string>(), HasSubstr("llama-q4_k_m.gguf (dequantized from GGUF Q4_K, GGUF"));
   // 8 bits over these 4 move the logits little.
   EXPECT_NEAR(PerplexityOf(out) / PerplexityOf(model), 1, 0.02);
   const std::string rotated = folder / "r.h5";
-  ASSERT_EQ(RunTare({"quantize", model, "--method", "hadamard", "--out", rotated}).exit_code, 0);
+  ASSERT_EQ(CallTare({"quantize", model, "--method", "hadamard", "--out", rotated}).exit_code, 0);
   EXPECT_NEAR(PerplexityOf(rotated) / PerplexityOf(model), 1, 1e-4);
 }
 
 TEST(GgufTest, StatisticsAndPlansTakeIt) {
   const std::string ids = Golden("llama-q4_k_m.safetensors"), model = Golden("llama-q4_k_m.gguf");
-  EXPECT_EQ(RunTare({"stats", model, "--input", ids}).exit_code, 0);
+  EXPECT_EQ(CallTare({"stats", model, "--input", ids}).exit_code, 0);
   const Json json = JsonOf({"eval", model, "--plan", "weights=int4/channel,attn_logits=int6/row", "--tasks",
                             "perplexity=" + ids, "--json", "-"});
   EXPECT_GT(json["tasks"]["perplexity:llama-q4_k_m"]["perplexity"].get<double>(), 0);
-  EXPECT_EQ(RunTare({"eval", model, "--executed", "--plan", "int8", "--tasks", "perplexity=" + ids}).exit_code, 0);
+  EXPECT_EQ(CallTare({"eval", model, "--executed", "--plan", "int8", "--tasks", "perplexity=" + ids}).exit_code, 0);
 }
 
 TEST(GgufTest, DamagedFilesAreRefusedByName) {
   const TemporaryFolder folder;
   const std::string whole = GetFile(Golden("llama-q4_k_m.gguf")), file = folder / "m.gguf";
   PutFile(file, whole.substr(0, whole.size() / 2));
-  const Outcome outcome = RunTare({"inspect", file});
+  const Outcome outcome = CallTare({"inspect", file});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("m.gguf: tensor '"));
   EXPECT_THAT(outcome.err, HasSubstr("try downloading it again"));
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_test

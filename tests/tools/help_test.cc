@@ -6,9 +6,9 @@
 #include <map>
 #include <sstream>
 
-#include "tests/support/run_command.h"
+#include "tests/support/call_tare.h"
 
-namespace tare {
+namespace tare::help_test {
 namespace {
 
 using testing::Contains;
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 std::vector<std::string> LinesOf(const std::vector<std::string>& command) {
-  std::istringstream help(RunTare(command).out);
+  std::istringstream help(CallTare(command).out);
   std::vector<std::string> lines;
   for (std::string line; std::getline(help, line);) lines.push_back(line);
   return lines;
@@ -127,4 +127,4 @@ TEST(HelpTest, ExamplesBreakBeforeOptions) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::help_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fixed list of commands on SSE4, AVX2 and AVX-512 (without VNNI), compared with the results on the machine's full
-// instruction set. A level that the machine lacks repeats a lesser one. Tests the released program; when sanitized,
-// this file is empty.
+// instruction set. A level that the machine lacks repeats a lesser one.
+// In the released build alone: it compares what instructions of a processor compute.
 //
 // Bytes are equal if only rounding lies between weights and file. Otherwise sums of floats have another order:
 //   f32       each run is within 2e-5 of the largest magnitude of the reference implementation's result (the
@@ -10,7 +10,6 @@
 //             a step, while rounding moves every value by step^2 / 12 in the mean square. With d of 4e-5 of the largest
 //             value, 127 steps: sqrt(12 * 127 * 4e-5) = 0.25 of the effect of rounding. Later layers start from what
 //             earlier ones moved: twice that is allowed, in the norm of all logits.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +21,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::instructions_test {
 namespace {
 
 const std::vector<std::string> kLevels = {"sse4", "avx2", "avx512"};
@@ -59,7 +58,7 @@ class InstructionsTest : public testing::Test {
     command.insert(command.end(), options.begin(), options.end());
     CommandSetting setting;
     if (!level.empty()) setting.environment = {"TARE_MAX_ISA=" + level};
-    const Outcome outcome = RunTare(command, setting);
+    const Outcome outcome = StartTare(command, setting);
     ASSERT_EQ(outcome.exit_code, 0) << level << testing::PrintToString(command) << outcome.err;
   }
   std::string File(const std::string& level, const std::string& name) const { return folder_ / ("at" + level) / name; }
@@ -101,19 +100,18 @@ TEST_F(InstructionsTest, ChangeWhatTheOrderOfSumsMay) {
 }
 
 TEST_F(InstructionsTest, ProductsThatTheProcessorDoesNotHaveAreRefused) {
-  const Outcome eval = RunTare({"eval", PairFolder("novels-differential"), "--tasks",
-                                "choice=" + PairFolder("needles-4.jsonl").string(), "--limit", "1", "--math", "bf16"},
-                               {.environment = {"TARE_MAX_ISA=sse4"}});
+  const Outcome eval = StartTare({"eval", PairFolder("novels-differential"), "--tasks",
+                                  "choice=" + PairFolder("needles-4.jsonl").string(), "--limit", "1", "--math", "bf16"},
+                                 {.environment = {"TARE_MAX_ISA=sse4"}});
   EXPECT_EQ(eval.exit_code, 1);
   EXPECT_EQ(eval.err, "tare: bf16: this processor has no products of bf16; try --math f32\n");
 }
 
 TEST_F(InstructionsTest, AnUnknownLevelIsRefused) {
-  const Outcome outcome = RunTare({"--version"}, {.environment = {"TARE_MAX_ISA=avx3"}});
+  const Outcome outcome = StartTare({"--version"}, {.environment = {"TARE_MAX_ISA=avx3"}});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "tare: TARE_MAX_ISA: got 'avx3', expected sse4, avx2 or avx512\n");
 }
 
 }  // namespace
-}  // namespace tare
-#endif
+}  // namespace tare::instructions_test

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/file/atomic_file.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::levels_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -24,7 +24,7 @@ TEST(LevelsCommand, ThePlanCanBeEvaluated) {
   PutManyIds(ids, 6, 20);
   const auto levels = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"levels", model, "--calibrate", ids});
-    return RunTare(options);
+    return CallTare(options);
   };
   const std::string plan = "k=normal2/channel+mean+outliers1,v=normal2/token+mean";
   const Outcome outcome = levels({"--plan", plan, "--out", folder / "levels.txt"});
@@ -41,16 +41,17 @@ TEST(LevelsCommand, ThePlanCanBeEvaluated) {
   EXPECT_EQ(json.at("layers").size(), 6u);
   EXPECT_EQ(json["layers"][5].at("levels").size(), 4u);
   EXPECT_THAT(json.at("calibration").get<std::string>(), HasSubstr("ids.safetensors, sha256 "));
-  const Outcome evaluated = RunTare({"eval", model, "--plan", learned, "--tasks", "divergence=" + ids, "--json", "-"});
+  const Outcome evaluated = CallTare({"eval", model, "--plan", learned, "--tasks", "divergence=" + ids, "--json", "-"});
   EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
   EXPECT_THAT(evaluated.out, testing::ContainsRegex("\"key_bits\": ?2.32"));  // two, and one value of 100 in 32 bits
 
   EXPECT_THAT(levels({"--plan", "k=int4/token"}).err, HasSubstr("got no rule with levels to learn"));
   EXPECT_EQ(levels({"--plan", "k=int4/token"}).exit_code, 2);
   EXPECT_EQ(levels({}).exit_code, 2);
-  EXPECT_THAT(RunTare({"levels", model, "--plan", plan, "--calibrate", ""}).err, HasSubstr("--calibrate: got no text"));
+  EXPECT_THAT(CallTare({"levels", model, "--plan", plan, "--calibrate", ""}).err,
+              HasSubstr("--calibrate: got no text"));
   EXPECT_THAT(levels({"--plan", plan, "--out", ids}).err, HasSubstr("ids.safetensors: is both an input and an output"));
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::levels_test

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When memory, threads or open files run out, a command ends with a message and exit code 1, never with a signal. Tests
-// the released program: sanitized, it needs terabytes of addresses, so this file is empty there.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// When memory, threads or open files run out, a command ends with a message and exit code 1, never with a signal.
+// In the released build alone: sanitized, the program needs terabytes of addresses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +8,7 @@
 #include "tests/support/ids.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::limits_test {
 namespace {
 
 using ::testing::AllOf;
@@ -24,7 +23,7 @@ class LimitsTest : public testing::Test {
  protected:
   LimitsTest() { PutManyIds(ids_, 1, 20); }
 
-  Outcome Within(rlim_t bytes, const Command& command) { return RunTare(command, {.memory_bytes = bytes}); }
+  Outcome Within(rlim_t bytes, const Command& command) { return StartTare(command, {.memory_bytes = bytes}); }
 
   // The least memory, to 1 MiB, with which the command succeeds.
   rlim_t Least(const Command& command) {
@@ -66,7 +65,7 @@ TEST_F(LimitsTest, FailingThreadsGiveAMessage) {
 
 TEST_F(LimitsTest, FewOpenFilesGiveAMessage) {
   for (rlim_t files = 4; files <= 8; ++files) {
-    const Outcome outcome = RunTare(commands_[1], {.open_files = files});
+    const Outcome outcome = StartTare(commands_[1], {.open_files = files});
     ASSERT_THAT(outcome.exit_code, AnyOf(0, 1, 127)) << files;  // 127: what the program is linked to cannot be opened
     if (outcome.exit_code != 1) continue;
     EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: "), HasSubstr("Too many open files")));
@@ -74,5 +73,4 @@ TEST_F(LimitsTest, FewOpenFilesGiveAMessage) {
 }
 
 }  // namespace
-}  // namespace tare
-#endif
+}  // namespace tare::limits_test

@@ -5,10 +5,11 @@
 #include <algorithm>
 
 #include "quant/file/json.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::make_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -21,12 +22,12 @@ class MakeCommand : public testing::Test {
   Outcome Make(std::vector<std::string> words) {
     words.insert(words.begin(), "make");
     words.insert(words.end(), {"--text", folder_ / "t.txt", "--out", folder_ / "items.jsonl"});
-    return RunTare(words);
+    return CallTare(words);
   }
   Outcome Eval(const std::vector<std::string>& more) {
     std::vector<std::string> words{"eval", model_, "--tasks", "choice=" + (folder_ / "items.jsonl").string()};
     words.insert(words.end(), more.begin(), more.end());
-    return RunTare(words);
+    return CallTare(words);
   }
 
   const TemporaryFolder folder_;
@@ -80,13 +81,13 @@ TEST_F(MakeCommand, EveryMakerMakesItsItems) {
            {"copies", model_, "--text", text, "--lengths", "400"}}) {
     words.insert(words.begin(), "make");
     words.insert(words.end(), {"--samples", "2", "--out", out, "--json", json});
-    Outcome made = RunTare(words);
+    Outcome made = CallTare(words);
     ASSERT_EQ(made.exit_code, 0) << words[1] << made.err;
     EXPECT_EQ(Json::parse(GetFile(json))["schema"], "tare.probes/1") << words[1];
     EXPECT_NEAR(Json::parse(GetFile(json))["chance"].get<double>(), words[1] == "variables" ? 0.5 : 0.3, 0.051);
-    EXPECT_EQ(RunTare({"probe", out}).out, made.out.substr(made.out.find('\n') + 1)) << words[1];
+    EXPECT_EQ(CallTare({"probe", out}).out, made.out.substr(made.out.find('\n') + 1)) << words[1];
     words.insert(words.end(), {"--answers", "targets"});
-    made = RunTare(words);
+    made = CallTare(words);
     ASSERT_EQ(made.exit_code, 0) << words[1] << made.err;
     const std::string line = GetFile(out).substr(0, GetFile(out).find('\n'));
     EXPECT_TRUE(Json::parse(line).at("targets").at(0).is_string()) << line;
@@ -128,11 +129,11 @@ TEST_F(MakeCommand, WrongUsage) {
   EXPECT_EQ(Make({"needles", model_, "--wrong", "none"}).exit_code, 2);
   EXPECT_EQ(Make({"needles", model_, "--answers", "none"}).exit_code, 2);
   EXPECT_EQ(Make({"shots", "--data", "d.jsonl"}).exit_code, 2) << "either a text or data";
-  EXPECT_EQ(RunTare({"make"}).exit_code, 2);
-  const Outcome itself = RunTare({"make", "shots", "--text", folder_ / "t.txt", "--out", folder_ / "t.txt"});
+  EXPECT_EQ(CallTare({"make"}).exit_code, 2);
+  const Outcome itself = CallTare({"make", "shots", "--text", folder_ / "t.txt", "--out", folder_ / "t.txt"});
   EXPECT_EQ(itself.exit_code, 1);
   const std::string text = "perplexity=" + (folder_ / "t.txt").string();
-  EXPECT_EQ(RunTare({"eval", model_, "--tasks", text, "--by", "depth"}).exit_code, 2) << "a text has no items";
+  EXPECT_EQ(CallTare({"eval", model_, "--tasks", text, "--by", "depth"}).exit_code, 2) << "a text has no items";
   ASSERT_EQ(Make({"shots", "--shots", "4", "--samples", "1", "--seeds", "1"}).exit_code, 0);
   const Outcome unknown = Eval({"--by", "depth"});
   EXPECT_EQ(unknown.exit_code, 1);
@@ -141,4 +142,4 @@ TEST_F(MakeCommand, WrongUsage) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::make_test

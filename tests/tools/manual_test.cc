@@ -2,16 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/run_command.h"
+#include "tests/support/call_tare.h"
 
-namespace tare {
+namespace tare::manual_test {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
 
 TEST(ManualTest, HasEveryCommandOptionAndExample) {
-  const std::string page = RunTare({"manual"}).out;
+  const std::string page = CallTare({"manual"}).out;
   EXPECT_THAT(page, StartsWith(".TH TARE 1"));
   for (const char* part : {".SS tare inspect\n", ".SS tare bench decode\n", "\\-\\-plan", "tare verify"})
     EXPECT_THAT(page, HasSubstr(part));
@@ -19,4 +19,4 @@ TEST(ManualTest, HasEveryCommandOptionAndExample) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::manual_test

@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/file/atomic_file.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::maps_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -23,7 +23,7 @@ TEST(MapsCommandTest, EachMapAndTheDifference) {
   PutManyIds(folder / "ids.safetensors", 6, 20);
   const auto maps = [&](const char* model, std::vector<std::string> options) {
     options.insert(options.begin(), {"maps", GoldenFolder(model), "--input", folder / "ids.safetensors"});
-    return RunTare(options);
+    return CallTare(options);
   };
   const Outcome outcome = maps("diffllama-mha", {"--plan", "k=int4/token", "--plan", "attn_logits=int8/row"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -53,15 +53,15 @@ TEST(MapsCommandTest, EachMapAndTheDifference) {
 TEST(MapsCommandTest, AReportTakesItsJson) {
   const TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 6, 20);
-  const Outcome maps = RunTare({"maps", GoldenFolder("diffllama-mha"), "--input", folder / "ids.safetensors", "--plan",
-                                "k=int4/token", "--json", folder / "m.json"});
+  const Outcome maps = CallTare({"maps", GoldenFolder("diffllama-mha"), "--input", folder / "ids.safetensors", "--plan",
+                                 "k=int4/token", "--json", folder / "m.json"});
   ASSERT_EQ(maps.exit_code, 0) << maps.err;
-  const Outcome report = RunTare({"report", folder / "m.json", "--out", folder / "r.html"});
+  const Outcome report = CallTare({"report", folder / "m.json", "--out", folder / "r.html"});
   EXPECT_THAT(report.out, HasSubstr("r.html: 1 figure")) << report.err;
   EXPECT_THAT(GetFile(folder / "r.html"), HasSubstr("the largest error of an attention map is"));
-  const Outcome plot = RunTare({"plot", folder / "m.json", "--figure", "map_errors", "--out", folder / "f.svg"});
+  const Outcome plot = CallTare({"plot", folder / "m.json", "--figure", "map_errors", "--out", folder / "f.svg"});
   EXPECT_EQ(plot.exit_code, 0) << plot.err;
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::maps_test

@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::outputs_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -31,7 +31,7 @@ class OutputsTest : public testing::Test {
   void Refuses(const std::vector<Command>& commands, const std::string& output, const std::string& message) {
     for (Command command : commands) {
       command.push_back(output);
-      const Outcome outcome = RunTare(command);
+      const Outcome outcome = CallTare(command);
       EXPECT_EQ(outcome.exit_code, 1) << testing::PrintToString(command);
       EXPECT_THAT(outcome.err, AllOf(testing::StartsWith("tare: " + output.substr(0, output.find_last_not_of('/') + 1)),
                                      HasSubstr(message)))
@@ -110,7 +110,7 @@ TEST_F(OutputsTest, FoldersThatCannotBeMadeAreRefusedFirst) {
 // What a command would find in its way only later.
 TEST_F(OutputsTest, TemporaryNamesAreCheckedToo) {
   const auto refuses = [](Command command, const std::string& message) {
-    const Outcome outcome = RunTare(command);
+    const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_THAT(outcome.err, HasSubstr(message));
   };
@@ -127,4 +127,4 @@ TEST_F(OutputsTest, TemporaryNamesAreCheckedToo) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::outputs_test

@@ -7,11 +7,11 @@
 
 #include <fstream>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::plan_examples_test {
 namespace {
 
 struct Example {
@@ -45,7 +45,7 @@ class PlanExamplesTest : public testing::Test {
                                        "--tasks", "perplexity=" + text_, "--tokens", "40"};
     if (executed) arguments.push_back("--executed");
     if (plan.contains("+static")) arguments.insert(arguments.end(), {"--stats", folder_ / (model + ".h5")});
-    return RunTare(arguments);
+    return CallTare(arguments);
   }
 
   const TemporaryFolder folder_;
@@ -56,8 +56,8 @@ TEST_F(PlanExamplesTest, RunOnTheEmbeddedPairAsThePageSays) {
   const std::vector<Example> examples = Examples();
   ASSERT_GT(examples.size(), 12u);
   for (const std::string model : {"novels-standard", "novels-differential"}) {
-    const Outcome stats = RunTare({"stats", PairFolder(model), "--input", text_, "--tokens", "40", "--sites",
-                                   "linear_in", "--out", folder_ / (model + ".h5")});
+    const Outcome stats = CallTare({"stats", PairFolder(model), "--input", text_, "--tokens", "40", "--sites",
+                                    "linear_in", "--out", folder_ / (model + ".h5")});
     ASSERT_EQ(stats.exit_code, 0) << stats.err;
     for (const auto& [plan, carried_out] : examples) {
       if (model == "novels-standard" && HasTwoMaps(plan)) continue;
@@ -70,4 +70,4 @@ TEST_F(PlanExamplesTest, RunOnTheEmbeddedPairAsThePageSays) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::plan_examples_test

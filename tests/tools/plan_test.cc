@@ -5,17 +5,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::plan_test {
 namespace {
 
 using ::testing::HasSubstr;
 
 TEST(PlanTest, WhatRulesMatchInAModel) {
   const Outcome outcome =
-      RunTare({"plan", "attn_logits=int6/row,attn_logits[l0]=f32", GoldenFolder("diffllama-mha"), "--json", "-"});
+      CallTare({"plan", "attn_logits=int6/row,attn_logits[l0]=f32", GoldenFolder("diffllama-mha"), "--json", "-"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(json["model"], "diffllama-mha");
@@ -26,25 +26,25 @@ TEST(PlanTest, WhatRulesMatchInAModel) {
 
 TEST(PlanTest, CachesAreDecoded) {
   const std::string model = GoldenFolder("diffllama-mha");
-  const Outcome outcome = RunTare({"plan", "cache_k=int4/token,cache_v=bf16,cache_k[l1]=f32", model});
+  const Outcome outcome = CallTare({"plan", "cache_k=int4/token,cache_v=bf16,cache_k[l1]=f32", model});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("cache_k           0,2      -             1  int4/token           decode kernel"));
   EXPECT_THAT(outcome.out, HasSubstr("cache_k           1        -             3  f32"));
   EXPECT_THAT(outcome.out, HasSubstr("cache_v           all      -             2  bf16                 decode kernel"));
   EXPECT_THAT(outcome.out, HasSubstr("simulated  yes\nexecuted   yes"));
-  EXPECT_THAT(RunTare({"plan", "cache_k=int4/token,attn_logits=int6/row", model}).out,
+  EXPECT_THAT(CallTare({"plan", "cache_k=int4/token,attn_logits=int6/row", model}).out,
               HasSubstr("simulated  no: plan over a cache: got a rule for attn_logits"));
-  EXPECT_THAT(RunTare({"plan", "int8", model}).out, testing::Not(HasSubstr("cache")));
+  EXPECT_THAT(CallTare({"plan", "int8", model}).out, testing::Not(HasSubstr("cache")));
 }
 
 TEST(PlanTest, WithoutAModel) {
-  const Outcome outcome = RunTare({"plan", "int4"});
+  const Outcome outcome = CallTare({"plan", "int4"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("executed   yes"));
-  EXPECT_EQ(RunTare({"plan", "attn_logits[l0]=f32"}).exit_code, 2);
-  EXPECT_THAT(RunTare({"plan", "cache_k=int4/row"}).err, HasSubstr("got 'row', expected one of token channel"));
-  EXPECT_EQ(RunTare({"plan", "int8", "--stats", "S.h5"}).exit_code, 2);
+  EXPECT_EQ(CallTare({"plan", "attn_logits[l0]=f32"}).exit_code, 2);
+  EXPECT_THAT(CallTare({"plan", "cache_k=int4/row"}).err, HasSubstr("got 'row', expected one of token channel"));
+  EXPECT_EQ(CallTare({"plan", "int8", "--stats", "S.h5"}).exit_code, 2);
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::plan_test

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "quant/file/json.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::probe_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 TEST(ProbeCommand, SaysWhatGuessesScore) {
   const TemporaryFolder folder;
   const std::string items = PairFolder("needles-1.jsonl"), json = folder / "p.json";
-  const Outcome outcome = RunTare({"probe", items, "--json", json});
+  const Outcome outcome = CallTare({"probe", items, "--json", json});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("1200 items of 1200 samples; chance is 0.250\n"));
   EXPECT_THAT(outcome.out, HasSubstr("  bag of words              1.000    0.997    1.000    0.000\n"));
@@ -27,11 +27,11 @@ TEST(ProbeCommand, SaysWhatGuessesScore) {
 TEST(ProbeCommand, WhatAreNoItemsIsRefused) {
   const TemporaryFolder folder;
   PutFile(folder / "t.jsonl", "{\"text\": \"a\"}\n");
-  const Outcome outcome = RunTare({"probe", folder / "t.jsonl"});
+  const Outcome outcome = CallTare({"probe", folder / "t.jsonl"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("t.jsonl: line 1"));
-  EXPECT_EQ(RunTare({"probe"}).exit_code, 2);
+  EXPECT_EQ(CallTare({"probe"}).exit_code, 2);
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::probe_test

@@ -11,10 +11,11 @@
 #include "quant/base/formatted.h"
 #include "quant/file/checkpoint_files.h"
 #include "quant/file/quantized_checkpoint.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::quantize_test {
 namespace {
 
 using testing::HasSubstr;
@@ -25,17 +26,17 @@ const std::string kText = TARE_SOURCE_DIR "/experiments/pair/heldout.txt";
 TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-differential"), file = folder / "q.h5";
-  const Outcome made = RunTare({"quantize", model, "--plan", "weights=int8/channel", "--out", file, "--json", "-"});
+  const Outcome made = CallTare({"quantize", model, "--plan", "weights=int8/channel", "--out", file, "--json", "-"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_NEAR(nlohmann::json::parse(made.out)["bits_per_weight"].get<double>(), 8.11, 0.01);
-  const Outcome verified = RunTare({"verify", file});
+  const Outcome verified = CallTare({"verify", file});
   EXPECT_EQ(verified.exit_code, 0) << verified.err;
   EXPECT_THAT(verified.out, HasSubstr("whole"));
-  const Outcome inspected = RunTare({"inspect", file});
+  const Outcome inspected = CallTare({"inspect", file});
   EXPECT_THAT(inspected.out, HasSubstr(", method rtn\n  plan weights=int8/channel\n"));
   EXPECT_THAT(inspected.out, HasSubstr("  format     group      bytes  bits\n"));
   const auto perplexity = [&](const std::string& path) {
-    const Outcome outcome = RunTare({"eval", path, "--tasks", "perplexity=" + kText, "--limit", "4", "--json", "-"});
+    const Outcome outcome = CallTare({"eval", path, "--tasks", "perplexity=" + kText, "--limit", "4", "--json", "-"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return nlohmann::json::parse(outcome.out)["tasks"]["perplexity:heldout"]["perplexity"].get<double>();
   };
@@ -46,12 +47,12 @@ TEST(QuantizeCommand, RotationsAreLearnedOnACalibrationText) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-standard");
   for (const std::string method : {"cayley:1", "cayley:1:3+rtn"}) {
-    const Outcome made = RunTare({"quantize", model, "--plan", "weights=int4/group16", "--method", method,
-                                  "--calibrate", kText, "--tokens", "512", "--out", folder / method});
+    const Outcome made = CallTare({"quantize", model, "--plan", "weights=int4/group16", "--method", method,
+                                   "--calibrate", kText, "--tokens", "512", "--out", folder / method});
     EXPECT_EQ(made.exit_code, 0) << made.err;
     EXPECT_THAT(made.out, HasSubstr("calibrated on heldout.txt, 512 tokens"));
   }
-  EXPECT_THAT(RunTare({"inspect", folder / "cayley:1:3+rtn"}).out, HasSubstr(", method cayley:1:3+rtn\n"));
+  EXPECT_THAT(CallTare({"inspect", folder / "cayley:1:3+rtn"}).out, HasSubstr(", method cayley:1:3+rtn\n"));
 }
 
 TEST(QuantizeCommand, SharesOfTextsThatWindowsMissAreSaid) {
@@ -59,8 +60,8 @@ TEST(QuantizeCommand, SharesOfTextsThatWindowsMissAreSaid) {
   const std::string other = TARE_SOURCE_DIR "/experiments/pair/nowhere.txt";
   const auto made = [&](const std::string& texts) {
     const Outcome outcome =
-        RunTare({"quantize", PairFolder("novels-standard"), "--plan", "q_proj.w[l0]=int4/group16", "--method", "gptq",
-                 "--calibrate", texts, "--window", "512", "--tokens", "2000", "--out", folder / "q.h5"});
+        CallTare({"quantize", PairFolder("novels-standard"), "--plan", "q_proj.w[l0]=int4/group16", "--method", "gptq",
+                  "--calibrate", texts, "--window", "512", "--tokens", "2000", "--out", folder / "q.h5"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.out;
   };
@@ -75,7 +76,7 @@ TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-standard");
   const auto quantize = [&](const std::string& plan, const std::string& to) {
-    return RunTare({"quantize", model, "--plan", plan, "--format", "compressed-tensors", "--out", folder / to});
+    return CallTare({"quantize", model, "--plan", plan, "--format", "compressed-tensors", "--out", folder / to});
   };
   const Outcome made = quantize("weights=int4/group16", "m");
   ASSERT_EQ(made.exit_code, 0) << made.err;
@@ -86,7 +87,7 @@ TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
   EXPECT_THAT(refused.err, HasSubstr("--format compressed-tensors does not write"));
   EXPECT_EQ(quantize("weights=int4/group16", "m").exit_code, 1);  // is there already
   EXPECT_THAT(folder.Names(), testing::ElementsAre("m"));
-  EXPECT_THAT(RunTare({"inspect", folder / "m"}).out, HasSubstr("compressed-tensors int4/group16"));
+  EXPECT_THAT(CallTare({"inspect", folder / "m"}).out, HasSubstr("compressed-tensors int4/group16"));
 }
 
 // Once its first layer is kept: it says where, and how to go on.
@@ -97,7 +98,7 @@ TEST(QuantizeCommand, InterruptedItSaysWhatIsKept) {
                                  "--method",    "gptq",
                                  "--calibrate", kText,
                                  "--out",       folder / "q.h5"};
-  ASSERT_EQ(RunTare(words).exit_code, 0);
+  ASSERT_EQ(CallTare(words).exit_code, 0);
   const std::string whole = GetFile(folder / "q.h5"), parts = folder / "q.h5.parts";
   std::filesystem::remove(folder / "q.h5");
   RunningCommand command(TareCommand(words));
@@ -109,7 +110,7 @@ TEST(QuantizeCommand, InterruptedItSaysWhatIsKept) {
                                     "keeps [1-4] layers?, and the same command with --resume continues\n"));
   EXPECT_THAT(folder.Names(), testing::ElementsAre("q.h5.parts"));
   words.push_back("--resume");
-  EXPECT_EQ(RunTare(words).exit_code, 0);
+  EXPECT_EQ(CallTare(words).exit_code, 0);
   EXPECT_EQ(GetFile(folder / "q.h5"), whole);
 }
 
@@ -125,7 +126,7 @@ TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
                                    "--window", "16",
                                    "--out",    folder / out};
     words.insert(words.end(), more.begin(), more.end());
-    return RunTare(words);
+    return CallTare(words);
   };
   const Outcome mixed = quantize("m.h5", {"--calibrate", (folder / "a.txt").string() + ":1," + kText + ":3"});
   ASSERT_EQ(mixed.exit_code, 0) << mixed.err;
@@ -139,8 +140,8 @@ TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
         quantize(std::string("cut-") + cut + ".h5", {"--calibrate", kText, "--cut", cut + std::string("/2")}).exit_code,
         0);
   const Outcome swept =
-      RunTare({"sweep", folder / "cut-0.h5", folder / "cut-1.h5", "--source", PairFolder("novels-standard"), "--tasks",
-               "perplexity=" + kText, "--tokens", "1500", "--window", "64", "--out", folder / "s"});
+      CallTare({"sweep", folder / "cut-0.h5", folder / "cut-1.h5", "--source", PairFolder("novels-standard"), "--tasks",
+                "perplexity=" + kText, "--tokens", "1500", "--window", "64", "--out", folder / "s"});
   ASSERT_EQ(swept.exit_code, 0) << swept.err;
   EXPECT_THAT(swept.out, HasSubstr("over cuts of the calibration text"));
   EXPECT_THAT(swept.out, HasSubstr("cut-0.h5 .. cut-1.h5"));
@@ -149,11 +150,11 @@ TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
 
 TEST(QuantizeCommand, AFolderForOtherPrograms) {
   const TemporaryFolder folder;
-  const Outcome made = RunTare(
+  const Outcome made = CallTare(
       {"quantize", GoldenFolder("diffllama-mha"), "--plan", "int4", "--format", "safetensors", "--out", folder / "m"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_THAT(folder.Names(), testing::ElementsAre("m"));
-  EXPECT_EQ(RunTare({"inspect", folder / "m"}).exit_code, 0);
+  EXPECT_EQ(CallTare({"inspect", folder / "m"}).exit_code, 0);
 }
 
 // What the line says is what lies there: bytes, types, and the tokenizer's files.
@@ -163,7 +164,7 @@ TEST(QuantizeCommand, ThePrintedLineDescribesTheResult) {
   std::filesystem::copy(GoldenFolder("llama-gqa"), model);
   PutFile(model / "tokenizer.json", R"({"version": "1.0"})");
   const Outcome made =
-      RunTare({"quantize", model, "--plan", "weights=int8/channel", "--format", "safetensors", "--out", folder / "m"});
+      CallTare({"quantize", model, "--plan", "weights=int8/channel", "--format", "safetensors", "--out", folder / "m"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_EQ(GetFile(folder / "m" / "tokenizer.json"), R"({"version": "1.0"})");
   const int64_t bytes = CheckpointFiles(folder / "m").total_bytes();
@@ -175,21 +176,21 @@ TEST(QuantizeCommand, ThePrintedLineDescribesTheResult) {
 TEST(QuantizeCommand, DamageAndNonsenseAreRefused) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-standard"), file = folder / "q.h5";
-  ASSERT_EQ(RunTare({"quantize", model, "--plan", "weights=int4/channel", "--out", file}).exit_code, 0);
+  ASSERT_EQ(CallTare({"quantize", model, "--plan", "weights=int4/channel", "--out", file}).exit_code, 0);
   std::string bytes = GetFile(file);
   bytes[bytes.size() / 2] = static_cast<char>(~bytes[bytes.size() / 2]);
   PutFile(folder / "d.h5", bytes);
-  const Outcome damaged = RunTare({"verify", folder / "d.h5"});
+  const Outcome damaged = CallTare({"verify", folder / "d.h5"});
   EXPECT_EQ(damaged.exit_code, 1);
   EXPECT_THAT(damaged.err, HasSubstr("damaged"));
-  const Outcome group = RunTare({"quantize", model, "--plan", "weights=int4/group64", "--out", folder / "x.h5"});
+  const Outcome group = CallTare({"quantize", model, "--plan", "weights=int4/group64", "--out", folder / "x.h5"});
   EXPECT_EQ(group.exit_code, 2);
   EXPECT_THAT(group.err, HasSubstr("group64 for rows of 688 weights"));
-  EXPECT_EQ(RunTare({"quantize", model, "--plan", "weights=int4/channel"}).exit_code, 2);
-  EXPECT_EQ(RunTare({"quantize", model, "--plan", "weights=int4/channel", "--out", file, "--method", "none"}).exit_code,
-            2);
+  EXPECT_EQ(CallTare({"quantize", model, "--plan", "weights=int4/channel"}).exit_code, 2);
+  EXPECT_EQ(
+      CallTare({"quantize", model, "--plan", "weights=int4/channel", "--out", file, "--method", "none"}).exit_code, 2);
   EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("q.h5", "d.h5"));
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantize_test

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# results/make.sh regenerates the table of one small question, and it equals the page's: the same words, and numbers
-# that differ by at most one in the last digit, as another instruction set may cause. A page with another number
+# tools/results/make.sh regenerates the table of one small question, and it equals the page's: the same words, and
+# numbers that differ by at most one in the last digit, as another instruction set may cause. A page with another number
 # fails. Pages whose tables come from CSV files alone are regenerated too. The scripts of all tables can be read.
-# results/readme.sh likewise regenerates what the README and the quick start show below their commands, except
+# tools/results/readme.sh likewise regenerates what the README and the quick start show below their commands, except
 # benches.
 # usage: results_page_test.sh TARE ROOT
 set -euo pipefail
-tare=$(realpath "$1") root=$2
+tare=$(realpath "$1") root=$2 scripts=$2/tools/results
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 die() { echo "results_page_test: $*" >&2; exit 1; }
@@ -31,31 +31,31 @@ same() {
 
 page=$root/docs/results/outliers.md
 made=$work/made.md
-"$root/results/make.sh" outliers "$tare" "$made" >"$work/said" 2>&1 || die "make.sh failed: $(cat "$work/said")"
+"$scripts/make.sh" outliers "$tare" "$made" >"$work/said" 2>&1 || die "make.sh failed: $(cat "$work/said")"
 same "$page" "$made" || die "got another table, expected that of $page: $(diff "$page" "$made")"
 sed 's/| 31\.72 |/| 31.74 |/' "$page" >"$work/other.md"
 ! same "$work/other.md" "$made" || die 'a page with another number passes'
-"$root/results/make.sh" weather "$tare" "$work/none.md" 2>"$work/said" && die 'made a page of no question'
+"$scripts/make.sh" weather "$tare" "$work/none.md" 2>"$work/said" && die 'made a page of no question'
 grep -q "got 'weather', expected one of: .*outliers" "$work/said" || die "got '$(cat "$work/said")', expected a list"
 
 # Every script reads together with csv.awk, whose names are its own, too.
-for script in "$root"/results/*.awk; do
-  [ "$script" != "$root/results/csv.awk" ] || continue
-  awk -f "$root/results/csv.awk" -f "$script" /dev/null >/dev/null 2>"$work/said" || true
+for script in "$scripts"/*.awk; do
+  [ "$script" != "$scripts/csv.awk" ] || continue
+  awk -f "$scripts/csv.awk" -f "$script" /dev/null >/dev/null 2>"$work/said" || true
   ! grep -qiE 'illegal|syntax|fatal' "$work/said" || die "$script: $(head -1 "$work/said")"
 done
 
 # Parts without commands read only docs/results/data.
-for parts in "$root"/results/tables/*.sh; do
+for parts in "$scripts"/tables/*.sh; do
   ! grep -q '^[^#]' "$parts" || continue
   question=$(basename "$parts" .sh)
-  "$root/results/make.sh" "$question" "$tare" "$made" >"$work/said" 2>&1 || die "make.sh failed: $(cat "$work/said")"
+  "$scripts/make.sh" "$question" "$tare" "$made" >"$work/said" 2>&1 || die "make.sh failed: $(cat "$work/said")"
   diff "$root/docs/results/$question.md" "$made" >"$work/said" || die "$question.md: $(cat "$work/said")"
 done
 
 # shown PAGE COMMANDS: what the page shows below so many commands.
 shown() {
-  "$root/results/readme.sh" "$tare" "$work/page.md" "$1" 2>"$work/said" || die "readme.sh failed: $(cat "$work/said")"
+  "$scripts/readme.sh" "$tare" "$work/page.md" "$1" 2>"$work/said" || die "readme.sh failed: $(cat "$work/said")"
   same "$root/$1" "$work/page.md" || die "$1: $(diff "$root/$1" "$work/page.md")"
   commands=$(grep -c '^    \$ tare ' "$work/page.md")
   [ "$commands" = "$2" ] || die "got $commands commands with their output in $1, expected $2"

@@ -4,12 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::search_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -27,7 +27,7 @@ class SearchCommandTest : public testing::Test {
       options.insert(options.end(), {"--plan", "q=int8/token,v=int8/token", "--plan", "q=int4/token,v=int4/token"});
     options.insert(options.begin(), {"search", GoldenFolder("diffllama-mha"), "--input", folder_ / "ids.safetensors",
                                      "--within", within, "--out", folder_ / out});
-    return RunTare(options);
+    return CallTare(options);
   }
   std::string Get(const std::string& name) { return GetFile(folder_ / name); }
 
@@ -54,8 +54,8 @@ TEST_F(SearchCommandTest, TheAnswerIsAMeasuredPlanWithinTheLoss) {
   EXPECT_THAT(names, UnorderedElementsAre("cells.jsonl", "search.csv", "search.json", "search.txt"));
   const Json json = Json::parse(Get("out/search.json"));
   const auto loss = [&](const std::string& plan) {
-    const Outcome eval = RunTare({"eval", GoldenFolder("diffllama-mha"), "--plan", plan, "--tasks",
-                                  "divergence=" + (folder_ / "ids.safetensors").string(), "--json", "-"});
+    const Outcome eval = CallTare({"eval", GoldenFolder("diffllama-mha"), "--plan", plan, "--tasks",
+                                   "divergence=" + (folder_ / "ids.safetensors").string(), "--json", "-"});
     return Json::parse(eval.out).at("tasks").at("divergence:ids").at("kld").get<double>();
   };
   EXPECT_GT(json.at("bits"), 4.0);
@@ -115,7 +115,7 @@ TEST_F(SearchCommandTest, TheLeastLossWithinASize) {
                                    folder_ / out,   option,    limit,     "--bits", "8,4,2",
                                    "--granularity", "group16", "--site",  "weights"};
     words.insert(words.end(), more.begin(), more.end());
-    return RunTare(words);
+    return CallTare(words);
   };
   const Outcome outcome = search("size", "--bits-per-weight", "7", {"--out-model", folder_ / "q.h5"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -132,7 +132,7 @@ TEST_F(SearchCommandTest, TheLeastLossWithinASize) {
   EXPECT_LT(choice.at("predicted"), uniform.at("predicted"));
   EXPECT_THAT(Get("size/search.txt"), HasSubstr("the least loss within 7.000 bits per weight\n"));
   const Json file = Json::parse(
-      RunTare({"quantize", model, "--plan", json["plan"], "--out", folder_ / "same.h5", "--json", "-"}).out);
+      CallTare({"quantize", model, "--plan", json["plan"], "--out", folder_ / "same.h5", "--json", "-"}).out);
   EXPECT_EQ(GetFile(folder_ / "same.h5"), GetFile(folder_ / "q.h5"));
   EXPECT_EQ(file.at("bytes_after"), json.at("budget").at("bytes"));
 
@@ -143,7 +143,7 @@ TEST_F(SearchCommandTest, TheLeastLossWithinASize) {
 
   // Without further options: weights, with one scale per output channel.
   const Outcome usual =
-      RunTare({"search", model, "--input", ids, "--bits-per-weight", "5", "--out", folder_ / "usual"});
+      CallTare({"search", model, "--input", ids, "--bits-per-weight", "5", "--out", folder_ / "usual"});
   ASSERT_EQ(usual.exit_code, 0) << usual.err;
   EXPECT_THAT(Json::parse(Get("usual/search.json")).at("plan").get<std::string>(), HasSubstr("/channel"));
 }
@@ -152,7 +152,7 @@ TEST_F(SearchCommandTest, SizesAreRefusedBeforeAnythingRuns) {
   const auto refused = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"search", GoldenFolder("diffllama-mha"), "--input", folder_ / "ids.safetensors",
                                  "--out", folder_ / "none"});
-    const Outcome outcome = RunTare(words);
+    const Outcome outcome = CallTare(words);
     EXPECT_NE(outcome.exit_code, 0);
     EXPECT_FALSE(fs::exists(folder_ / "none")) << outcome.err;
     return outcome.err;
@@ -180,18 +180,18 @@ TEST_F(SearchCommandTest, Refused) {
   EXPECT_THAT(Search("1", {"--plan", "q[m1]=int8/token,k=int4/token"}, "m1").err,
               HasSubstr("got heads, maps or experts"));
   EXPECT_THAT(Search("1", {"--plan", "int8", "--bits", "8"}).err, HasSubstr("--bits"));
-  const Outcome bits = RunTare({"search", GoldenFolder("diffllama-mha"), "--input", folder_ / "ids.safetensors",
-                                "--within", "1", "--out", folder_ / "bits", "--bits", "8,5"});
+  const Outcome bits = CallTare({"search", GoldenFolder("diffllama-mha"), "--input", folder_ / "ids.safetensors",
+                                 "--within", "1", "--out", folder_ / "bits", "--bits", "8,5"});
   EXPECT_THAT(bits.err, HasSubstr("5"));
   EXPECT_EQ(bits.exit_code, 2);
   EXPECT_FALSE(fs::exists(folder_ / "bits"));
-  EXPECT_EQ(RunTare({"search", GoldenFolder("diffllama-mha"), "--within", "1"}).exit_code, 2);
+  EXPECT_EQ(CallTare({"search", GoldenFolder("diffllama-mha"), "--within", "1"}).exit_code, 2);
 }
 
 TEST(SearchHelp, Fits80Columns) {
-  std::istringstream help(RunTare({"search", "--help"}).out);
+  std::istringstream help(CallTare({"search", "--help"}).out);
   for (std::string line; std::getline(help, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::search_test

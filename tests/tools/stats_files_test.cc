@@ -12,11 +12,12 @@
 
 #include "quant/file/hdf5.h"
 #include "quant/file/sha256.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::stats_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -33,13 +34,13 @@ class StatsFilesTest : public testing::Test {
     command.insert(command.end(), more.begin(), more.end());
     return command;
   }
-  void Done(const Words& command, const CommandSetting& setting = {}) {
-    const Outcome outcome = RunTare(command, setting);
+  void Done(const Words& command) {
+    const Outcome outcome = CallTare(command);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   }
   // exit_code: that of the message, where it is not given.
   void Refused(const Words& command, const Words& words, std::optional<int> exit_code = {}) {
-    const Outcome outcome = RunTare(command);
+    const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, exit_code.value_or(RefusalCode(outcome.err))) << outcome.out;
     for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
   }
@@ -47,7 +48,7 @@ class StatsFilesTest : public testing::Test {
   Json ShowJson(const std::string& name, Words options) {
     Words command{"stats", "show", folder_ / name, "--json", "-"};
     command.insert(command.end(), options.begin(), options.end());
-    const Outcome outcome = RunTare(command);
+    const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return Json::parse(outcome.out);
   }
@@ -60,7 +61,7 @@ TEST_F(StatsFilesTest, TheTableIsTheSameWithAFileAndWithout) {
   PutManyIds(ids_, 3, 40);
   Done(Collect("s.h5"));
   Json with = Json::parse(GetFile(folder_ / "json"));
-  const Outcome plain = RunTare({"stats", GoldenFolder("diffllama-gqa"), "--input", ids_, "--json", "-"});
+  const Outcome plain = CallTare({"stats", GoldenFolder("diffllama-gqa"), "--input", ids_, "--json", "-"});
   EXPECT_EQ(with.erase("statistics"), 1u);
   EXPECT_EQ(with, Json::parse(plain.out));
 }
@@ -164,7 +165,7 @@ TEST_F(StatsFilesTest, ShowsRowsOfSitesWithHeadsAndWithout) {
   const Json difference = ShowJson("s.h5", {"--site", "difference", "--measures"});
   EXPECT_TRUE(difference["rows"][0]["measures"]["lambda"].is_number());
   EXPECT_TRUE(difference["rows"][0]["map"].is_null());
-  const Outcome csv = RunTare({"stats", "show", folder_ / "s.h5", "--site", "layer_out", "--csv", folder_ / "c.csv"});
+  const Outcome csv = CallTare({"stats", "show", folder_ / "s.h5", "--site", "layer_out", "--csv", folder_ / "c.csv"});
   EXPECT_THAT(GetFile(folder_ / "c.csv"), testing::StartsWith("site,layer,head,map,from,count,absmax,mean,"));
   EXPECT_THAT(csv.out, HasSubstr("kurtosis"));
 }
@@ -172,7 +173,7 @@ TEST_F(StatsFilesTest, ShowsRowsOfSitesWithHeadsAndWithout) {
 TEST_F(StatsFilesTest, AllSitesAtOnceWithWhatFormatsLose) {
   PutManyIds(ids_, 2, 40);
   Done(Collect("s.h5", {"--formats", "int8/row,int4/channel", "--sites", "q,probs"}));
-  const Outcome shown = RunTare({"stats", "show", folder_ / "s.h5", "--csv", folder_ / "all.csv"});
+  const Outcome shown = CallTare({"stats", "show", folder_ / "s.h5", "--csv", folder_ / "all.csv"});
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("SQNR in dB"));
   const std::string csv = GetFile(folder_ / "all.csv");
@@ -190,7 +191,7 @@ TEST_F(StatsFilesTest, DiffShowsDifferences) {
   Done(Collect("b.h5", {}, "llama-mha"));
   Done(Collect("c.h5", {}, "diffllama-mha"));
   const Outcome same =
-      RunTare({"stats", "diff", folder_ / "a.h5", folder_ / "b.h5", "--site", "layer_out", "--json", "-"});
+      CallTare({"stats", "diff", folder_ / "a.h5", folder_ / "b.h5", "--site", "layer_out", "--json", "-"});
   const Json none = Json::parse(same.out);
   EXPECT_TRUE(none["paired"].get<bool>());
   for (const Json& row : none["rows"]) {
@@ -198,7 +199,7 @@ TEST_F(StatsFilesTest, DiffShowsDifferences) {
     EXPECT_EQ(row["difference"], 0.0);
     EXPECT_EQ(row["low"], row["measure"] == "absmax" ? Json() : Json(0.0));
   }
-  const Outcome other = RunTare({"stats", "diff", folder_ / "a.h5", folder_ / "c.h5", "--json", "-"});
+  const Outcome other = CallTare({"stats", "diff", folder_ / "a.h5", folder_ / "c.h5", "--json", "-"});
   bool clear = false;
   const Json compared = Json::parse(other.out);
   for (const Json& row : compared["rows"]) {
@@ -207,7 +208,7 @@ TEST_F(StatsFilesTest, DiffShowsDifferences) {
     clear = clear || row["low"].get<double>() > 0 || row["high"].get<double>() < 0;
   }
   EXPECT_TRUE(clear);
-  const Outcome table = RunTare({"stats", "diff", folder_ / "a.h5", folder_ / "c.h5", "--site", "attn_logits"});
+  const Outcome table = CallTare({"stats", "diff", folder_ / "a.h5", folder_ / "c.h5", "--site", "attn_logits"});
   EXPECT_THAT(table.out, HasSubstr("A is llama-mha, B is diffllama-mha\n"));
   EXPECT_THAT(table.out, HasSubstr("\nattn_logits, layer 1, all positions\n"));
   EXPECT_THAT(table.out, HasSubstr("* p < 0.05 by Holm over all "));
@@ -221,7 +222,7 @@ TEST_F(StatsFilesTest, DiffOfWholeFilesShowsTheLargest) {
   const auto diff = [&](const char* other, const char* option) {
     std::vector<std::string> words{"stats", "diff", folder_ / "a.h5", folder_ / other, "--draws", "20"};
     if (*option != 0) words.emplace_back(option);
-    const std::string out = RunTare(words).out;
+    const std::string out = CallTare(words).out;
     return std::pair(out, std::ranges::count(out, '\n'));
   };
   const auto [same, line] = diff("b.h5", "");
@@ -255,11 +256,11 @@ TEST_F(StatsFilesTest, BadInputIsRefusedByName) {
 
 TEST_F(StatsFilesTest, AFullDiskLeavesNothing) {
   PutManyIds(ids_, 2, 20);
-  const Outcome outcome = RunTare(Collect("x.h5"), {.file_bytes = 100000});
+  const Outcome outcome = StartTare(Collect("x.h5"), {.file_bytes = 100000});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("x.h5"));
   EXPECT_FALSE(fs::exists(folder_ / "x.h5"));
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::stats_files_test

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "quant/statistics/statistics_file.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::stats_tensors_test {
 namespace {
 
 using testing::AllOf;
@@ -18,10 +18,11 @@ TEST(StatsTensors, OfADumpAreThoseOfTheModel) {
   const std::string model = GoldenFolder("diffllama-gqa"), ids = model + "/expected.safetensors";
   const std::string dump = folder / "d.h5", axes = folder / "axes.json", a = folder / "a.h5", b = folder / "b.h5";
   const std::string sites = "embed,attn_logits,layer_out,final_norm", formats = "int8/row,int4/head,int4/tensor";
-  ASSERT_EQ(RunTare({"dump", model, "--input", ids, "--sites", sites + ",logits", "--out", dump}).exit_code, 0);
+  ASSERT_EQ(CallTare({"dump", model, "--input", ids, "--sites", sites + ",logits", "--out", dump}).exit_code, 0);
   PutFile(axes, R"({"attn_logits": {"maps": "halves"}})");
-  ASSERT_EQ(RunTare({"stats", model, "--input", ids, "--sites", sites, "--formats", formats, "--out", a}).exit_code, 0);
-  const Outcome outcome = RunTare({"stats", "--tensors", dump, "--axes", axes, "--formats", formats, "--out", b});
+  ASSERT_EQ(CallTare({"stats", model, "--input", ids, "--sites", sites, "--formats", formats, "--out", a}).exit_code,
+            0);
+  const Outcome outcome = CallTare({"stats", "--tensors", dump, "--axes", axes, "--formats", formats, "--out", b});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("skipped, no matching site: logits"));
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("attn_logits"), HasSubstr("74 tokens of d in 2 sequences; whole")));
@@ -29,7 +30,7 @@ TEST(StatsTensors, OfADumpAreThoseOfTheModel) {
   EXPECT_EQ(of_arrays.sites, of_model.sites);
   EXPECT_EQ(of_arrays.rest, of_model.rest);
   EXPECT_EQ(of_arrays.job.at("sequences_sha256"), of_model.job.at("sequences_sha256"));
-  const Outcome diff = RunTare({"stats", "diff", a, b, "--draws", "20"});
+  const Outcome diff = CallTare({"stats", "diff", a, b, "--draws", "20"});
   EXPECT_EQ(diff.out, "nothing differs (258 rows compared)\n");
 }
 
@@ -41,11 +42,11 @@ TEST(StatsTensors, TakesItsOwnOptionsOnly) {
       {{"stats", "--tensors", ids, "--out", "s.h5", "--input", ids}, "--input: has no effect with --tensors"},
       {{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--axes", ids}, "--tensors (--axes applies to them)"}};
   for (const auto& [line, message] : lines) {
-    const Outcome outcome = RunTare(line);
+    const Outcome outcome = CallTare(line);
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_THAT(outcome.err, HasSubstr(message));
   }
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::stats_tensors_test

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/file/sha256.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::stats_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -61,7 +61,7 @@ void ExpectLikeGolden(const Json& figures, const std::vector<float>& magnitudes)
 TEST(StatsTest, JsonHasTheFiguresOfTheReference) {
   for (const char* name : {"llama-gqa", "diffllama-mha"}) {
     const std::string ids = GoldenFolder(name) / "expected.safetensors";
-    const Outcome outcome = RunTare({"stats", GoldenFolder(name), "--input", ids, "--json", "-"});
+    const Outcome outcome = CallTare({"stats", GoldenFolder(name), "--input", ids, "--json", "-"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(outcome.err, "");
     const Json json = Json::parse(outcome.out);
@@ -90,8 +90,8 @@ TEST(StatsTest, ModelsAreShownSideBySide) {
   const TemporaryFolder folder;
   const std::string ids = folder / "ids.safetensors", json = folder / "s.json", csv = folder / "s.csv";
   PutManyIds(ids, 2, 30);
-  const Outcome outcome = RunTare({"stats", GoldenFolder("llama-mha"), GoldenFolder("diffllama-mha"), "--input", ids,
-                                   "--json", json, "--csv", csv});
+  const Outcome outcome = CallTare({"stats", GoldenFolder("llama-mha"), GoldenFolder("diffllama-mha"), "--input", ids,
+                                    "--json", json, "--csv", csv});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part : {"top-1 ", "top-100", "median", "attn_logits  llama-mha", "attn_logits  diffllama-mha",
                            "  map 2", "layer_out    llama-mha", "60 tokens of ", "\n  from 1     diffllama-mha",
@@ -118,7 +118,7 @@ TEST(StatsTest, TheRestBeginsWhereItIsAsked) {
     std::vector<std::string> command{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--json", "-", "--skip-first",
                                      skip};
     command.insert(command.end(), more.begin(), more.end());
-    return RunTare(command);
+    return CallTare(command);
   };
   const Json json = Json::parse(run("4", {"--out", file}).out);
   EXPECT_EQ(json.at("rest").at("from"), 4);
@@ -126,11 +126,11 @@ TEST(StatsTest, TheRestBeginsWhereItIsAsked) {
   EXPECT_EQ(Json::parse(run("4").out).at("rest"), json["rest"]);
   EXPECT_FALSE(Json::parse(run("0").out).contains("rest"));
   EXPECT_EQ(run("64").exit_code, 2);
-  EXPECT_THAT(RunTare({"stats", "show", file, "--site", "layer_out"}).out,
+  EXPECT_THAT(CallTare({"stats", "show", file, "--site", "layer_out"}).out,
               testing::AllOf(HasSubstr("all positions\n"), HasSubstr("without positions 0 to 3\n")));
-  EXPECT_THAT(RunTare({"stats", "show", file, "--site", "up_proj.w"}).out,
+  EXPECT_THAT(CallTare({"stats", "show", file, "--site", "up_proj.w"}).out,
               testing::AllOf(HasSubstr("all rows\n"), testing::Not(HasSubstr("positions"))));
-  const std::string overview = RunTare({"stats", "show", file}).out;
+  const std::string overview = CallTare({"stats", "show", file}).out;
   EXPECT_THAT(overview, HasSubstr("from 4: without positions 0 to 3 of every sequence\n"));
 }
 
@@ -141,7 +141,7 @@ TEST(StatsTest, EveryTokenOfATextIsSeen) {
   const auto tokens = [&](std::vector<std::string> options) {
     std::vector<std::string> command{"stats", PairFolder("novels-differential"), "--input", text, "--json", "-"};
     command.insert(command.end(), options.begin(), options.end());
-    return Json::parse(RunTare(command).out).at("tokens").get<int64_t>();
+    return Json::parse(CallTare(command).out).at("tokens").get<int64_t>();
   };
   const int64_t all = tokens({});
   EXPECT_GT(all, 10);
@@ -156,10 +156,10 @@ TEST(StatsTest, ItemsMeasureTheAttentionOfTheirAnswer) {
   const std::vector<std::string> command{
       "stats",     PairFolder("novels-differential"), "--input", items, "--limit", "3", "--out", file, "--sites",
       "difference"};
-  const Outcome outcome = RunTare(command);
+  const Outcome outcome = CallTare(command);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json shown =
-      Json::parse(RunTare({"stats", "show", file, "--site", "difference", "--measures", "--json", "-"}).out);
+      Json::parse(CallTare({"stats", "show", file, "--site", "difference", "--measures", "--json", "-"}).out);
   for (const Json& row : shown.at("rows")) {
     const double answer = row.at("measures").at("answer_mass"), noise = row["measures"].at("noise_mass");
     EXPECT_GT(answer, 0.0);
@@ -170,7 +170,7 @@ TEST(StatsTest, ItemsMeasureTheAttentionOfTheirAnswer) {
        {std::vector<std::string>{"--spans", items}, {"--window", "100"}, {"--tokens", "100"}}) {
     std::vector<std::string> refused = command;
     refused.insert(refused.end(), more.begin(), more.end());
-    const Outcome wrong = RunTare(refused);
+    const Outcome wrong = CallTare(refused);
     EXPECT_EQ(wrong.exit_code, 2);
     EXPECT_THAT(wrong.err, HasSubstr("items have their own marks and lengths; of these options only --limit applies"));
   }
@@ -179,7 +179,7 @@ TEST(StatsTest, ItemsMeasureTheAttentionOfTheirAnswer) {
 TEST(StatsTest, FiguresDoNotDependOnThreads) {
   const std::string ids = GoldenFolder("diffllama-gqa") / "expected.safetensors";
   const auto run = [&](const char* threads) {
-    return RunTare({"stats", GoldenFolder("diffllama-gqa"), "--input", ids, "--json", "-", "--threads", threads}).out;
+    return CallTare({"stats", GoldenFolder("diffllama-gqa"), "--input", ids, "--json", "-", "--threads", threads}).out;
   };
   const std::string one = run("1");
   EXPECT_FALSE(one.empty());
@@ -187,4 +187,4 @@ TEST(StatsTest, FiguresDoNotDependOnThreads) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::stats_test

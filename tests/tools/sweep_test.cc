@@ -7,12 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/file/atomic_file.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::sweep_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -51,7 +52,7 @@ class SweepCommandTest : public testing::Test {
 };
 
 TEST_F(SweepCommandTest, EveryCellStandsInTheTables) {
-  const Outcome outcome = RunTare(Sweep("s", {"--granularity", "row,tensor", "--json", folder_ / "s.json"}));
+  const Outcome outcome = CallTare(Sweep("s", {"--granularity", "row,tensor", "--json", folder_ / "s.json"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(Names("s"), UnorderedElementsAre("cells.jsonl", "table.csv", "table.json", "table.txt"));
   EXPECT_THAT(outcome.out, StartsWith(Get("s", "table.txt")));
@@ -77,28 +78,28 @@ TEST_F(SweepCommandTest, EveryCellStandsInTheTables) {
 }
 
 TEST_F(SweepCommandTest, ChangesAreFrom16BitsOfTheSameModel) {
-  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  ASSERT_EQ(CallTare(Sweep("s")).exit_code, 0);
   const Json table = Json::parse(Get("s", "table.json"));
   for (const Json& cell : table.at("cells")) {
     const std::string plan = cell["bits"] == 16 ? "f32" : "attn_logits=int" + cell["bits"].dump() + "/row";
     const Outcome alone =
-        RunTare({"eval", GoldenFolder(cell["model"]), "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(),
-                 "--plan", plan, "--json", "-"});
+        CallTare({"eval", GoldenFolder(cell["model"]), "--tasks",
+                  "perplexity=" + (folder_ / "ids.safetensors").string(), "--plan", plan, "--json", "-"});
     EXPECT_EQ(Json::parse(alone.out).at("tasks").at("perplexity:ids").at("perplexity"), cell["result"]["perplexity"]);
   }
 }
 
 TEST_F(SweepCommandTest, JsonOnStandardOutputStandsAlone) {
-  const Outcome outcome = RunTare(Sweep("s", {"--json", "-"}));
+  const Outcome outcome = CallTare(Sweep("s", {"--json", "-"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, Get("s", "table.json"));
   EXPECT_EQ(outcome.err, "");
 }
 
 TEST_F(SweepCommandTest, AFinishedSweepRunsNothingAgain) {
-  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  ASSERT_EQ(CallTare(Sweep("s")).exit_code, 0);
   const std::string cells = Get("s", "cells.jsonl"), table = Get("s", "table.csv");
-  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  ASSERT_EQ(CallTare(Sweep("s")).exit_code, 0);
   EXPECT_EQ(Get("s", "cells.jsonl"), cells);
   EXPECT_EQ(Get("s", "table.csv"), table);
 }
@@ -107,17 +108,17 @@ TEST_F(SweepCommandTest, StaticScalesTakeAStatisticsFileAModel) {
   std::vector<std::string> options{"--granularity", "tensor+static"};
   for (const char* name : {"llama-mha", "diffllama-mha"}) {
     const std::string file = folder_ / (std::string(name) + ".h5");
-    ASSERT_EQ(RunTare({"stats", GoldenFolder(name), "--input", folder_ / "ids.safetensors", "--out", file}).exit_code,
+    ASSERT_EQ(CallTare({"stats", GoldenFolder(name), "--input", folder_ / "ids.safetensors", "--out", file}).exit_code,
               0);
     options.insert(options.end(), {"--stats", file});
   }
-  const Outcome outcome = RunTare(Sweep("s", options));
+  const Outcome outcome = CallTare(Sweep("s", options));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json last = Json::parse(Get("s", "table.json")).at("cells").back();
   EXPECT_EQ(last.at("key").at("plan"), "attn_logits=int4/tensor+static");
   EXPECT_EQ(last.at("key").at("stats").get<std::string>().size(), 64u);
   options.resize(4);
-  const Outcome refused = RunTare(Sweep("x", options));
+  const Outcome refused = CallTare(Sweep("x", options));
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--stats: got 1 files, expected one per model"));
 }
@@ -149,9 +150,9 @@ TEST_P(SweepEndsBySignal, AndContinuesToTheSameTable) {
   EXPECT_THAT(left, UnorderedElementsAre("cells.jsonl"));
   const std::string cells = Get("s", "cells.jsonl");
 
-  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  ASSERT_EQ(CallTare(Sweep("s")).exit_code, 0);
   EXPECT_THAT(Get("s", "cells.jsonl"), StartsWith(cells));
-  ASSERT_EQ(RunTare(Sweep("whole")).exit_code, 0);
+  ASSERT_EQ(CallTare(Sweep("whole")).exit_code, 0);
   EXPECT_THAT(Names("s"), testing::UnorderedElementsAreArray(Names("whole")));
   for (const std::string& name : Names("whole")) EXPECT_EQ(Get("s", name), Get("whole", name)) << name;
 }
@@ -160,11 +161,11 @@ INSTANTIATE_TEST_SUITE_P(Signals, SweepEndsBySignal, testing::Values(SIGINT, SIG
                          [](const auto& test) { return std::string(sigabbrev_np(test.param)); });
 
 TEST_F(SweepCommandTest, ALineThatWasCutShortRunsAgain) {
-  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  ASSERT_EQ(CallTare(Sweep("s")).exit_code, 0);
   const std::string cells = Get("s", "cells.jsonl"), table = Get("s", "table.txt");
   fs::remove(folder_ / "s" / "table.txt");
   PutFile(folder_ / "s" / "cells.jsonl", cells.substr(0, cells.size() - 30));
-  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  ASSERT_EQ(CallTare(Sweep("s")).exit_code, 0);
   EXPECT_EQ(Get("s", "cells.jsonl"), cells);
   EXPECT_EQ(Get("s", "table.txt"), table);
 }
@@ -172,8 +173,8 @@ TEST_F(SweepCommandTest, ALineThatWasCutShortRunsAgain) {
 TEST_F(SweepCommandTest, NamesStandInTablesAsTheyAre) {
   const fs::path model = folder_ / "a,\"b";
   EditedCheckpoint(GoldenFolder("llama-mha")).Write(model);
-  ASSERT_EQ(RunTare({"sweep", model, "--bits", "16", "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(),
-                     "--out", folder_ / "s"})
+  ASSERT_EQ(CallTare({"sweep", model, "--bits", "16", "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(),
+                      "--out", folder_ / "s"})
                 .exit_code,
             0);
   EXPECT_THAT(Get("s", "table.csv"), HasSubstr("\n\"a,\"\"b\",perplexity:ids,,,,16,,,f32,0,perplexity,"));
@@ -182,7 +183,7 @@ TEST_F(SweepCommandTest, NamesStandInTablesAsTheyAre) {
 
 // One site after the other, none within the line of a terminal that is 80 wide.
 TEST_F(SweepCommandTest, EachSiteAlone) {
-  const Outcome outcome = RunTare(Sweep("s", {"--site", "q,attn_logits,o_proj.in", "--each-site"}));
+  const Outcome outcome = CallTare(Sweep("s", {"--site", "q,attn_logits,o_proj.in", "--each-site"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("granularity row: token, the nearest available, is used for q, o_proj.in\n"));
   for (const char* row : {"  f32 ", "  q=int4/token ", "  attn_logits=int4/row ", "  o_proj.in=int8/token "})
@@ -195,29 +196,29 @@ TEST_F(SweepCommandTest, EachSiteAlone) {
 }
 
 TEST_F(SweepCommandTest, CachesAreSweptLikeEvals) {
-  const Outcome outcome = RunTare(Sweep("c", {"--site", "cache_k,cache_v", "--granularity", "token"}));
+  const Outcome outcome = CallTare(Sweep("c", {"--site", "cache_k,cache_v", "--granularity", "token"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("cache_k=int4/token,cache_v=int4/token"));
   const Json cell = Json::parse(ReadLines(folder_ / "c" / "cells.jsonl")[2]);
   EXPECT_EQ(cell["key"]["plan"], "cache_k=int4/token,cache_v=int4/token");
   EXPECT_FALSE(cell["key"].contains("cache"));
   const Outcome eval =
-      RunTare({"eval", GoldenFolder("llama-mha"), "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(),
-               "--cache", "cache_k=int4/token,cache_v=int4/token", "--json", "-"});
+      CallTare({"eval", GoldenFolder("llama-mha"), "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(),
+                "--cache", "cache_k=int4/token,cache_v=int4/token", "--json", "-"});
   EXPECT_EQ(cell["result"]["nll"], Json::parse(eval.out)["tasks"]["perplexity:ids"]["nll"]);
   // A policy is of every cell, of f32 too.
-  ASSERT_EQ(RunTare(Sweep("p", {"--site", "cache_k", "--granularity", "token", "--cache", "last=4"})).exit_code, 0);
+  ASSERT_EQ(CallTare(Sweep("p", {"--site", "cache_k", "--granularity", "token", "--cache", "last=4"})).exit_code, 0);
   for (const std::string& line : ReadLines(folder_ / "p" / "cells.jsonl"))
     EXPECT_EQ(Json::parse(line)["key"]["cache"], "cache_k=f32,cache_v=f32,last=4");
 }
 
 TEST_F(SweepCommandTest, VersionsRunAsStoredBesideTheirSource) {
   const std::string source = GoldenFolder("llama-mha"), file = folder_ / "q.h5";
-  ASSERT_EQ(RunTare({"quantize", source, "--plan", "weights=int4/channel", "--out", file}).exit_code, 0);
+  ASSERT_EQ(CallTare({"quantize", source, "--plan", "weights=int4/channel", "--out", file}).exit_code, 0);
   const std::vector<std::string> sweep{"sweep", file,         "--source",
                                        source,  "--tasks",    "perplexity=" + (folder_ / "ids.safetensors").string(),
                                        "--out", folder_ / "v"};
-  const Outcome outcome = RunTare(sweep);
+  const Outcome outcome = CallTare(sweep);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("bits per weight"), HasSubstr("change: from llama-mha\n"), HasSubstr("\n  q.h5  ")));
@@ -228,7 +229,7 @@ TEST_F(SweepCommandTest, VersionsRunAsStoredBesideTheirSource) {
   EXPECT_LT(table["sizes"][1]["bits_per_weight"], table["sizes"][0]["bits_per_weight"]);
   std::vector<std::string> twice = sweep;
   twice.insert(twice.begin() + 1, source);
-  EXPECT_THAT(RunTare(twice).err, HasSubstr("llama-mha twice"));
+  EXPECT_THAT(CallTare(twice).err, HasSubstr("llama-mha twice"));
 }
 
 TEST_F(SweepCommandTest, ImpossibleCellsAreRefusedFirst) {
@@ -242,7 +243,7 @@ TEST_F(SweepCommandTest, ImpossibleCellsAreRefusedFirst) {
       {{"--granularity", "group64"}, "got 'group64'"},
       {{"--granularity", "row,row"}, "row twice"}};
   for (const auto& [options, why] : cases) {
-    const Outcome outcome = RunTare(Sweep("s", options));
+    const Outcome outcome = CallTare(Sweep("s", options));
     EXPECT_EQ(outcome.exit_code, RefusalCode(outcome.err));
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, HasSubstr(why));
@@ -251,4 +252,4 @@ TEST_F(SweepCommandTest, ImpossibleCellsAreRefusedFirst) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sweep_test

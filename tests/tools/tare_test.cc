@@ -7,10 +7,11 @@
 #include <filesystem>
 #include <sstream>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::tare_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -19,17 +20,17 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"inspect"}, {"dump"},      {"stats"}, {"eval"},   {"sweep"},
     {"compare"}, {"attribute"}, {"maps"},  {"levels"}, {"bench", "forward"}};
 
-Outcome Help(std::vector<std::string> command, const CommandSetting& setting = {}) {
+Outcome Help(std::vector<std::string> command) {
   command.push_back("--help");
-  return RunTare(command, setting);
+  return CallTare(command);
 }
 
 TEST(TareTest, HelpNamesEverySubcommand) {
-  const Outcome help = RunTare({"--help"});
+  const Outcome help = CallTare({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.err, "");
   for (const auto& command : kCommands) EXPECT_THAT(help.out, HasSubstr("\n  " + command[0] + " ")) << command[0];
-  EXPECT_EQ(RunTare({"--version"}).out, "tare 0.1.0\n");
+  EXPECT_EQ(CallTare({"--version"}).out, "tare 0.1.0\n");
 }
 
 // Files of the example, as `task=file,task=file` too.
@@ -81,7 +82,7 @@ TEST(TareTest, WrongUsageIsExit2) {
            {"sweep", model, "--tasks", "perplexity=" + ids, "--out", "x", "--bits", "16,four"},
            {"bench"},
            {"bench", "forward", "--layers", "0"}}) {
-    const Outcome outcome = RunTare(wrong);
+    const Outcome outcome = StartTare(wrong);
     EXPECT_EQ(outcome.exit_code, 2) << testing::PrintToString(wrong);
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, HasSubstr("Run with --help")) << testing::PrintToString(wrong);
@@ -89,4 +90,4 @@ TEST(TareTest, WrongUsageIsExit2) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::tare_test

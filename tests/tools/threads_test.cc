@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fixed list of commands writes the same bytes on 1, 2 and 7 threads, whatever the machine has. Tests the released
-// program: sanitized, it would take two minutes, so this file is empty there.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// A fixed list of commands writes the same bytes on 1, 2 and 7 threads, whatever the machine has.
+// In the released build alone: sanitized, it would take two minutes.
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "kernels/linear/projector.h"
+#include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::threads_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -44,7 +43,7 @@ std::map<std::string, std::string> FilesOn(const std::string& threads, const std
        "linear_in=int8/token", "--json", out + "q.json"}};
   for (std::vector<std::string> command : commands) {
     command.insert(command.end(), {"--threads", threads});
-    const Outcome outcome = RunTare(command);
+    const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, 0) << testing::PrintToString(command) << outcome.err;
   }
   std::map<std::string, std::string> files;
@@ -67,5 +66,4 @@ TEST(Threads, ChangeNoByte) {
 }
 
 }  // namespace
-}  // namespace tare
-#endif
+}  // namespace tare::threads_test

@@ -3,47 +3,47 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::usage_test {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(Usage, UnknownWordsAreNamedWithTheNearest) {
-  EXPECT_THAT(RunTare({"translate"}).err,
+  EXPECT_THAT(CallTare({"translate"}).err,
               StartsWith("tare: unknown command 'translate'; expected one of inspect plan dump"));
-  EXPECT_THAT(RunTare({"evla"}).err, HasSubstr("the nearest is eval"));
-  EXPECT_THAT(RunTare({"eval", "M", "--foo"}).err,
+  EXPECT_THAT(CallTare({"evla"}).err, HasSubstr("the nearest is eval"));
+  EXPECT_THAT(CallTare({"eval", "M", "--foo"}).err,
               StartsWith("tare eval: unknown option '--foo'; expected one of --help"));
-  EXPECT_THAT(RunTare({"eval", "M", "--taks", "x"}).err, HasSubstr("'--taks'; the nearest is --tasks"));
-  EXPECT_THAT(RunTare({"inspect", "M", "--jsn=x"}).err, HasSubstr("'--jsn=x'; the nearest is --json"));
-  EXPECT_THAT(RunTare({"stats", "show", "S.h5", "--sit", "q"}).err,
+  EXPECT_THAT(CallTare({"eval", "M", "--taks", "x"}).err, HasSubstr("'--taks'; the nearest is --tasks"));
+  EXPECT_THAT(CallTare({"inspect", "M", "--jsn=x"}).err, HasSubstr("'--jsn=x'; the nearest is --json"));
+  EXPECT_THAT(CallTare({"stats", "show", "S.h5", "--sit", "q"}).err,
               StartsWith("tare stats show: unknown option '--sit'"));
-  EXPECT_THAT(RunTare({"inspect", "M", "N"}).err, StartsWith("tare inspect: unknown word 'N'"));
+  EXPECT_THAT(CallTare({"inspect", "M", "N"}).err, StartsWith("tare inspect: unknown word 'N'"));
 }
 
 TEST(Usage, MissingAndInvalidValuesNameTheCommand) {
-  EXPECT_THAT(RunTare({}).err, StartsWith("tare: got no command, expected one of inspect plan dump stats eval"));
-  EXPECT_THAT(RunTare({"bench"}).err,
+  EXPECT_THAT(CallTare({}).err, StartsWith("tare: got no command, expected one of inspect plan dump stats eval"));
+  EXPECT_THAT(CallTare({"bench"}).err,
               StartsWith("tare bench: got no command, expected one of forward linear attention"));
-  EXPECT_THAT(RunTare({"stats", "show"}).err, StartsWith("tare stats show: FILE is required"));
-  EXPECT_THAT(RunTare({"compare", "M", "--tasks", "x", "--out", "C"}).err,
+  EXPECT_THAT(CallTare({"stats", "show"}).err, StartsWith("tare stats show: FILE is required"));
+  EXPECT_THAT(CallTare({"compare", "M", "--tasks", "x", "--out", "C"}).err,
               StartsWith("tare compare: MODELS: got 1, expected 2\n"));
-  EXPECT_THAT(RunTare({"eval", "M", "--tasks", "x", "--tokens", "1,000"}).err,
+  EXPECT_THAT(CallTare({"eval", "M", "--tasks", "x", "--tokens", "1,000"}).err,
               StartsWith("tare eval: --tokens: got '1,000', expected a whole number of 0 or more\n"));
-  EXPECT_THAT(RunTare({"bench", "forward", "--layers", "0"}).err,
+  EXPECT_THAT(CallTare({"bench", "forward", "--layers", "0"}).err,
               StartsWith("tare bench forward: --layers: got '0', expected a whole number from 1 to 1000\n"));
-  EXPECT_THAT(RunTare({"quantize", "M", "--method", "quip", "--out", "Q.h5"}).err,
+  EXPECT_THAT(CallTare({"quantize", "M", "--method", "quip", "--out", "Q.h5"}).err,
               StartsWith("tare quantize: --method: 'quip': got step 'quip', expected hadamard"));
   EXPECT_THAT(
-      RunTare({"quantize", "M", "--method", "signround:99999999999", "--out", "Q.h5"}).err,
+      CallTare({"quantize", "M", "--method", "signround:99999999999", "--out", "Q.h5"}).err,
       StartsWith("tare quantize: --method: 'signround:99999999999': expected 1 to 10000 steps after the colon\n"));
-  EXPECT_THAT(RunTare({"search", "M", "--within", "x"}).err,
+  EXPECT_THAT(CallTare({"search", "M", "--within", "x"}).err,
               StartsWith("tare search: --within: got 'x', expected a number\n"));
-  EXPECT_THAT(RunTare({"generate", "M", "--prompt", "x", "--seed=-1"}).err,
+  EXPECT_THAT(CallTare({"generate", "M", "--prompt", "x", "--seed=-1"}).err,
               StartsWith("tare generate: --seed: got '-1', expected a whole number of 0 or more\n"));
 }
 
@@ -53,7 +53,7 @@ TEST(Usage, OptionsWithoutEffectAreRefused) {
                     text = "perplexity=" + ids;
   const TemporaryFolder folder;
   const auto refused = [](const std::vector<std::string>& command, const std::string& says) {
-    const Outcome outcome = RunTare(command);
+    const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, 2) << says;
     EXPECT_THAT(outcome.err, HasSubstr(says));
   };
@@ -78,4 +78,4 @@ TEST(Usage, OptionsWithoutEffectAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::usage_test

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::verify_test {
 namespace {
 
 using testing::HasSubstr;
@@ -16,7 +16,7 @@ class VerifyTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(
-        RunTare({"quantize", GoldenFolder("llama-mha"), "--plan", "weights=int4/channel", "--out", file_}).exit_code,
+        CallTare({"quantize", GoldenFolder("llama-mha"), "--plan", "weights=int4/channel", "--out", file_}).exit_code,
         0);
   }
   const TemporaryFolder folder_;
@@ -24,11 +24,11 @@ class VerifyTest : public testing::Test {
 };
 
 TEST_F(VerifyTest, AWholeFileIsWhole) {
-  const Outcome verified = RunTare({"verify", file_});
+  const Outcome verified = CallTare({"verify", file_});
   EXPECT_EQ(verified.exit_code, 0) << verified.err;
   EXPECT_THAT(verified.out, HasSubstr("q.h5: whole; "));
   EXPECT_THAT(verified.out, HasSubstr("schema tare.quantized/5"));
-  const auto json = nlohmann::json::parse(RunTare({"verify", file_, "--json", "-"}).out);
+  const auto json = nlohmann::json::parse(CallTare({"verify", file_, "--json", "-"}).out);
   EXPECT_EQ(json["schema"], "tare.verify/1");
   EXPECT_EQ(json["whole"], true);
   EXPECT_GT(json["datasets"], 10);
@@ -38,12 +38,12 @@ TEST_F(VerifyTest, ADamagedFileIsExit1) {
   std::string bytes = GetFile(file_);
   bytes[bytes.size() / 2] = static_cast<char>(~bytes[bytes.size() / 2]);
   PutFile(file_, bytes);
-  const Outcome damaged = RunTare({"verify", file_});
+  const Outcome damaged = CallTare({"verify", file_});
   EXPECT_EQ(damaged.exit_code, 1);
   EXPECT_EQ(damaged.out, "");
   EXPECT_THAT(damaged.err, HasSubstr("damaged"));
-  EXPECT_EQ(RunTare({"verify", folder_ / "none.h5"}).exit_code, 1);
+  EXPECT_EQ(CallTare({"verify", folder_ / "none.h5"}).exit_code, 1);
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::verify_test

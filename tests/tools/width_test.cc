@@ -2,7 +2,6 @@
 // What every command prints for small models fits 80 columns. Only a line's longest word (a path, a plan) may exceed
 // them, and an error is one line, so that it can be searched for.
 // In the released build alone, for it runs every bench: sanitized, these take minutes.
-#if !defined(__SANITIZE_ADDRESS__)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,10 +9,10 @@
 #include <set>
 #include <sstream>
 
+#include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
-#include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::width_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -46,7 +45,7 @@ class WidthTest : public testing::Test {
   ~WidthTest() override { fs::current_path(before_); }
 
   void Fits(const Words& command) {
-    const Outcome outcome = RunTare(command);
+    const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, 0) << testing::PrintToString(command) << outcome.err;
     EXPECT_THAT(TooWide(outcome.out + outcome.err), testing::IsEmpty()) << testing::PrintToString(command);
     ran_.insert(command[0] == "bench" || command[0] == "make" ? command[0] + " " + command[1] : command[0]);
@@ -108,7 +107,7 @@ TEST_F(WidthTest, EveryCommandsOutputFits) {
         "--in", "128", "--repetitions", "1"});
   Fits({"bench", "forward", "--hidden", "32", "--heads", "2", "--ffn", "48", "--layers", "1", "--vocabulary", "32",
         "--batch", "1", "--tokens", "8", "--repetitions", "1"});
-  std::istringstream manual(RunTare({"manual"}).out);
+  std::istringstream manual(CallTare({"manual"}).out);
   for (std::string line; std::getline(manual, line);) {
     const std::string words = line.starts_with(".SS tare ") ? line.substr(9) : "";
     const bool part = words.contains(' ') && !words.starts_with("bench");  // of stats and make: those above
@@ -118,5 +117,4 @@ TEST_F(WidthTest, EveryCommandsOutputFits) {
 }
 
 }  // namespace
-}  // namespace tare
-#endif  // not sanitized
+}  // namespace tare::width_test

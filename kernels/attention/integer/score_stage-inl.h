@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// See score_stage.h: z by vectors.
-#include "hwy/highway.h"
+// See score_stage.h. stages.cc compiles this file, once for each instruction set; z by vectors is logit_stage's too.
 #include "kernels/attention/integer/score_stage.h"
+
+#include <limits>
+
+#include "kernels/elementwise/to_nearest.h"
+
+#include "hwy/highway.h"
+#include "kernels/attention/fixed_exp-inl.h"
+#include "kernels/attention/tile_rows-inl.h"
 
 #if defined(TARE_SCORE_STAGE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TARE_SCORE_STAGE_INL_H_
@@ -12,7 +19,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
+namespace HWY_NAMESPACE::score_stage {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, kTile / 2>;
@@ -20,6 +27,9 @@ using DI = hn::RebindToSigned<DF>;
 using VF = hn::Vec<DF>;
 constexpr int kLanes = HWY_MAX_LANES_D(DF);
 constexpr int kVectors = kTile / kLanes;
+using DU16 = hn::Repartition<uint16_t, DF>;
+using DI16 = hn::Repartition<int16_t, DF>;
+using VI = hn::Vec<DI>;
 
 class TileLogits {
  public:
@@ -56,8 +66,146 @@ class BiasedTileLogits {
   TileLogits plain_;
 };
 
-}  // namespace HWY_NAMESPACE
+struct AllVisible {
+  HWY_INLINE VF operator()(VF z, int /*row*/, int /*i*/) const { return z; }
+};
+
+// -inf where a row does not see the key.
+struct SomeVisible {
+  const LogitSums& logits;
+  HWY_INLINE VF operator()(VF z, int row, int i) const {
+    return hn::IfThenElse(Visible(DF(), logits, row, hn::Load(DI(), kColumnKeys.data() + i * kLanes)), z,
+                          hn::Set(DF(), -std::numeric_limits<float>::infinity()));
+  }
+};
+
+// Of 16 rows, so that none waits for its own maximum; in the first cache.
+struct SomeLogits {
+  HWY_ALIGN float z[kRowStep * kTile];  // [16][64]
+  HWY_ALIGN float max[kRowStep];
+};
+
+// z and maxima of `count` rows from `first` on.
+template <class Logits, class Mask>
+HWY_INLINE void Maxima(const ScoreTile& tile, const Logits& logits, Mask mask, int first, int count, SomeLogits& some) {
+  const DF df;
+  const hn::BlockDFromD<DF> block;
+  for (int row = 0; row < count; row += 4) {
+    VF largest[4];
+    for (int r = 0; r < 4; ++r) {
+      const int at = first + row + r;
+      float* z = some.z + (row + r) * kTile;
+      for (int i = 0; i < kVectors; ++i) {
+        const VF here = mask(logits(at, i), at, i);
+        hn::Store(here, df, z + i * kLanes);
+        largest[r] = i == 0 ? here : hn::Max(largest[r], here);
+      }
+    }
+    const auto four = ReduceFour(df, largest[0], largest[1], largest[2], largest[3], Largest());
+    hn::Store(four, block, some.max + row);
+    hn::Store(hn::Mul(four, hn::Load(block, tile.row_factors + first + row)), block, tile.max + first + row);
+  }
+}
+
+// round_half_even((max - z) * factor), one rounding; larger than any 16 bits where it is.
+HWY_INLINE VI Units(VF max, VF z, VF factor) {
+  const VF magic = hn::Set(DF(), kToNearest);
+  return hn::Sub(hn::BitCast(DI(), hn::MulAdd(hn::Sub(max, z), factor, magic)), hn::BitCast(DI(), magic));
+}
+
+// Writes a row's exponentials, returns lanes that sum to theirs. Packing saturates, which is the 32767 of the formula.
+template <class Sums>
+HWY_INLINE VI FinishRow(const float* z, VF max, VF factor, int16_t* exps) {
+  const DF df;
+  const DI di;
+  const DI16 d16;
+  VI sum = hn::Zero(di), sum1 = hn::Zero(di);
+  for (int i = 0; i < kTile; i += 2 * kLanes) {
+    const float* columns = z + i / 32 * 32 + i % 32 / 2;
+    const VI low = Units(max, hn::Load(df, columns), factor), high = Units(max, hn::Load(df, columns + 16), factor);
+    const auto units = hn::BitCast(DU16(), hn::ReorderDemote2To(d16, low, high));
+    const auto e = hn::BitCast(d16, FixedExp2Of(DU16(), units));
+    hn::Store(e, d16, exps + i);
+    if constexpr (Sums::kWanted) sum = hn::ReorderWidenMulAccumulate(di, e, hn::Set(d16, 1), sum, sum1);
+  }
+  return hn::Add(sum, sum1);
+}
+
+struct WithSums {
+  static constexpr bool kWanted = true;
+};
+struct NoSums {
+  static constexpr bool kWanted = false;
+};
+
+template <class Sums>
+HWY_INLINE void Finish(const ScoreTile& tile, int first, int count, const SomeLogits& some) {
+  const DF df;
+  const DI di;
+  const hn::BlockDFromD<DI> block;
+  for (int row = 0; row < count; row += 4) {
+    VI sum[4];
+    for (int r = 0; r < 4; ++r) {
+      const int at = first + row + r;
+      sum[r] = FinishRow<Sums>(some.z + (row + r) * kTile, hn::Set(df, some.max[row + r]),
+                               hn::Set(df, tile.row_factors[at]), tile.exps + at * kTile);
+    }
+    if constexpr (Sums::kWanted)
+      hn::Store(ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total()), block, tile.exp_sums + first + row);
+  }
+}
+
+template <class Logits, class Mask>
+HWY_INLINE void Rows(const ScoreTile& tile, const Logits& logits, Mask mask) {
+  SomeLogits some;
+  for (int first = 0; first < tile.logits.rows; first += kRowStep) {
+    const int count = HWY_MIN(kRowStep, tile.logits.rows - first);
+    Maxima(tile, logits, mask, first, count, some);
+    if (tile.exp_sums == nullptr)
+      Finish<NoSums>(tile, first, count, some);
+    else
+      Finish<WithSums>(tile, first, count, some);
+  }
+}
+
+// Rows that see nothing here: their maximum is -inf already, and NaN of -inf - -inf made exps what it likes.
+void ClearEmptyRows(const ScoreTile& tile) {
+  const DI16 d16;
+  for (int row = 0; row < tile.logits.rows; ++row) {
+    if (tile.logits.begin[row] < tile.logits.end[row]) continue;
+    for (int i = 0; i < kTile; i += 2 * kLanes) hn::Store(hn::Zero(d16), d16, tile.exps + row * kTile + i);
+    tile.max[row] = -std::numeric_limits<float>::infinity();
+    if (tile.exp_sums != nullptr) tile.exp_sums[row] = 0;
+  }
+}
+
+template <class Logits>
+HWY_INLINE void ScoresOf(const ScoreTile& tile) {
+  const Logits z(tile.logits);
+  if (tile.logits.begin == nullptr) return Rows(tile, z, AllVisible());
+  Rows(tile, z, SomeVisible{tile.logits});
+  ClearEmptyRows(tile);
+}
+
+void Scores(const ScoreTile& tile) {
+  if (tile.logits.key_bias == nullptr)
+    ScoresOf<TileLogits>(tile);
+  else
+    ScoresOf<BiasedTileLogits>(tile);
+}
+
+}  // namespace HWY_NAMESPACE::score_stage
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT_T(Scores, score_stage::Scores);
+
+void ScoreStage(const ScoreTile& tile) { HWY_DYNAMIC_DISPATCH(Scores)(tile); }
+
+}  // namespace tare
+#endif
 
 #endif

@@ -14,7 +14,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::array_file_test {
 namespace {
 
 using testing::AllOf;
@@ -143,4 +143,4 @@ TEST(ArrayDigestTest, AnyNumberOfThreads) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::array_file_test

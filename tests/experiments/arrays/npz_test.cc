@@ -10,7 +10,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::npz_test {
 namespace {
 
 using testing::HasSubstr;
@@ -84,4 +84,4 @@ TEST(Npz, DamageIsRefusedOrHarmless) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::npz_test

@@ -2,7 +2,6 @@
 // The bench measures what it claims: errors of known results, least operations, the schema, and refusals before the
 // first timing.
 // In the released build alone: under sanitizers a bench takes minutes to measure the sanitizer.
-#if !defined(__SANITIZE_ADDRESS__)
 #include "experiments/bench/attention_bench.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +14,7 @@
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::attention_bench_test {
 namespace {
 
 using testing::HasSubstr;
@@ -90,5 +89,4 @@ TEST(BenchAttention, RefusesBeforeItMeasures) {
 }
 
 }  // namespace
-}  // namespace tare
-#endif  // not sanitized
+}  // namespace tare::attention_bench_test

@@ -10,7 +10,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::attention_inputs_test {
 namespace {
 
 using testing::HasSubstr;
@@ -91,4 +91,4 @@ TEST(FloorErrors, LieBelowTheKernels) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::attention_inputs_test

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bench measures what it claims and refuses before the first timing. No result here depends on timing.
 // In the released build alone: under sanitizers a bench takes minutes to measure the sanitizer.
-#if !defined(__SANITIZE_ADDRESS__)
 #include "experiments/bench/decode_bench.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +13,7 @@
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::decode_bench_test {
 namespace {
 
 using testing::HasSubstr;
@@ -75,5 +74,4 @@ TEST(BenchDecode, RefusesBeforeItMeasures) {
 }
 
 }  // namespace
-}  // namespace tare
-#endif  // not sanitized
+}  // namespace tare::decode_bench_test

@@ -5,7 +5,7 @@
 
 #include "kernels/attention/reference_attention.h"
 
-namespace tare {
+namespace tare::decode_inputs_test {
 namespace {
 
 TEST(DecodeInputs, CacheDenseAndExactAreTheSameTokens) {
@@ -43,4 +43,4 @@ TEST(DecodeInputs, CacheDenseAndExactAreTheSameTokens) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::decode_inputs_test

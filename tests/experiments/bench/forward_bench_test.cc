@@ -2,7 +2,6 @@
 // The count of operations, by hand; and that a timing covers the whole pass. No test checks speed, because machines
 // differ.
 // In the released build alone: under sanitizers a bench takes minutes to measure the sanitizer.
-#if !defined(__SANITIZE_ADDRESS__)
 #include "experiments/bench/forward_bench.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +13,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::forward_bench_test {
 namespace {
 
 TEST(ForwardBenchTest, FlopCountsProductsAndUnmaskedPairs) {
@@ -108,5 +107,4 @@ TEST(ForwardBenchTest, FlopOfAVisionTowerHasPatchesAndNoMask) {
 }
 
 }  // namespace
-}  // namespace tare
-#endif  // not sanitized
+}  // namespace tare::forward_bench_test

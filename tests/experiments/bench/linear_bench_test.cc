@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bench runs and checks itself. No result here depends on timing.
 // In the released build alone: under sanitizers a bench takes minutes to measure the sanitizer.
-#if !defined(__SANITIZE_ADDRESS__)
 #include "experiments/bench/linear_bench.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +10,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::linear_bench_test {
 namespace {
 
 using testing::HasSubstr;
@@ -51,5 +50,4 @@ TEST(PreparedLinear, PlansThatNoKernelExecutesAreRefused) {
 
 }  // namespace
 
-}  // namespace tare
-#endif  // not sanitized
+}  // namespace tare::linear_bench_test

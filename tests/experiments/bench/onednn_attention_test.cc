@@ -8,7 +8,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::onednn_attention_test {
 namespace {
 
 TEST(ComposedAttention, IsAttention) {
@@ -44,4 +44,4 @@ TEST(GraphAttention, RefusesHeadsThatShareKeys) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::onednn_attention_test

@@ -7,7 +7,7 @@
 
 #include "quant/base/aligned.h"
 
-namespace tare {
+namespace tare::read_loop_test {
 namespace {
 
 TEST(ReadLoop, EveryLoopReadsEveryValueOnce) {
@@ -19,4 +19,4 @@ TEST(ReadLoop, EveryLoopReadsEveryValueOnce) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::read_loop_test

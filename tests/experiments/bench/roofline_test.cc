@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // No result here depends on timing.
 // In the released build alone: under sanitizers a bench takes minutes to measure the sanitizer.
-#if !defined(__SANITIZE_ADDRESS__)
 #include "experiments/bench/roofline.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +9,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/parallel.h"
 
-namespace tare {
+namespace tare::roofline_test {
 namespace {
 
 TEST(Roofline, TakesTheBetterOfEach) {
@@ -53,5 +52,4 @@ TEST(MatmulRateTest, ABaselineIsNotOneDnnsReferencePath) {
 
 }  // namespace
 
-}  // namespace tare
-#endif  // not sanitized
+}  // namespace tare::roofline_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::timing_test {
 namespace {
 
 TEST(Timing, MedianAndSpread) {
@@ -39,4 +39,4 @@ TEST(Timing, TheClockNeverGoesBack) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::timing_test

@@ -17,7 +17,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::hugging_face_test {
 namespace {
 
 TEST(Export, TheFolderIsTheSameModel) {
@@ -94,4 +94,4 @@ TEST(Export, EveryFileOfTheTokenizerGoesWithIt) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::hugging_face_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::joined_rows_test {
 namespace {
 
 TEST(JoinedRows, TensorsStandBelowEachOther) {
@@ -50,4 +50,4 @@ TEST(JoinedRows, OthersDoNotJoin) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::joined_rows_test

@@ -16,7 +16,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::layout_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -131,4 +131,4 @@ TEST_F(LayoutTest, AnotherLambdaInitIsKept) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::layout_test

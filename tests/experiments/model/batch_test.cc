@@ -9,7 +9,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::batch_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -97,4 +97,4 @@ INSTANTIATE_TEST_SUITE_P(Golden, BatchTest, testing::Values("llama-gqa", "diffll
 });
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::batch_test

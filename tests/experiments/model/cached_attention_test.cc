@@ -11,7 +11,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::cached_attention_test {
 namespace {
 
 TEST(CachedAttentionTest, RowsOfASequenceAreItsPrefix) {
@@ -68,4 +68,4 @@ TEST(CachedAttentionTest, KeysThatAreNotFiniteAreRefusedAndNothingJoins) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cached_attention_test

@@ -10,7 +10,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::decoder_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -85,4 +85,4 @@ TEST(DecoderTest, BuffersHoldWholeBlocksOfFiniteRows) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::decoder_test

@@ -12,7 +12,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::expert_layers_test {
 namespace {
 
 // The formula in double, beyond both clamps too.
@@ -75,4 +75,4 @@ TEST(ExpertLayers, RowsOfCodesAreTheExperts) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::expert_layers_test

@@ -13,7 +13,7 @@
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::float_attention_test {
 namespace {
 
 struct Table {
@@ -244,4 +244,4 @@ TEST(FloatAttentionTest, RefusesSequencesOutsideTheRows) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::float_attention_test

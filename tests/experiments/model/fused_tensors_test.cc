@@ -12,7 +12,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::fused_tensors_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -68,4 +68,4 @@ TEST(FusedTensorsTest, WrongRowsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::fused_tensors_test

@@ -18,7 +18,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::input_embedding_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -177,4 +177,4 @@ TEST(InputEmbeddingTest, InvalidIdsAreRefused) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::input_embedding_test

@@ -6,7 +6,7 @@
 #include "experiments/model/model.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::kept_streams_test {
 namespace {
 
 TokenBatch BatchOfTokens(std::vector<int32_t> tokens) {
@@ -98,4 +98,4 @@ TEST(KeptStreams, TheModelRunsTheLayersThatAreLeft) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::kept_streams_test

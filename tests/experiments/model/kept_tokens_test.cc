@@ -8,7 +8,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::kept_tokens_test {
 namespace {
 
 using testing::ElementsAre;
@@ -110,4 +110,4 @@ TEST(KeptTokens, BudgetsWithoutAChoiceAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::kept_tokens_test

@@ -11,7 +11,7 @@
 #include "experiments/model/model.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::layer_part_test {
 namespace {
 
 // Which of a layer's sites a pass shows.
@@ -121,4 +121,4 @@ TEST(LayerPart, BeginsWithWhatIsGiven) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::layer_part_test

@@ -19,7 +19,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::model_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -315,4 +315,4 @@ TEST(ModelTest, IsNamedAfterItsFolder) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::model_test

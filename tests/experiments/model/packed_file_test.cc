@@ -12,7 +12,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::packed_file_test {
 namespace {
 
 using ::testing::AllOf;
@@ -114,4 +114,4 @@ TEST(PackedFile, WithoutCommitThereIsNone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::packed_file_test

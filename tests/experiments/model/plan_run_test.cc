@@ -16,7 +16,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::plan_run_test {
 namespace {
 
 TokenBatch HeldoutBatch(const std::string& model, int64_t tokens) {
@@ -203,4 +203,4 @@ TEST(ExecutedPlan, FollowsEveryLayersMaskAndScale) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::plan_run_test

@@ -14,7 +14,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::planned_linear_test {
 namespace {
 
 using testing::HasSubstr;
@@ -180,4 +180,4 @@ TEST_F(PlannedLinearTest, ValuesThatAreNotFiniteAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::planned_linear_test

@@ -15,7 +15,7 @@
 #include "quant/base/parallel.h"
 #include "tests/support/executed.h"
 
-namespace tare {
+namespace tare::prompt_attention_test {
 namespace {
 
 constexpr CacheRules kInt8{.k = {Format::kInt8}, .v = {Format::kInt8}};
@@ -167,4 +167,4 @@ TEST(PromptAttention, QueriesThatAreNotFiniteAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::prompt_attention_test

@@ -12,7 +12,7 @@
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 
-namespace tare {
+namespace tare::random_checkpoint_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -126,4 +126,4 @@ TEST(RandomCheckpointTest, ScaledRotaryPositionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::random_checkpoint_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-namespace tare {
+namespace tare::rotary_test {
 namespace {
 
 constexpr double kUnit = 0x1p-24;
@@ -69,4 +69,4 @@ TEST(RotaryTest, GrowingTheTableChangesNothing) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rotary_test

@@ -14,7 +14,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::scan_layers_test {
 namespace {
 
 // All rows of the first sequence's sites of one layer, one after another; doubles the values of one site.
@@ -102,4 +102,4 @@ TEST(ScanLayersTest, AChangedSiteChangesWhatFollows) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::scan_layers_test

@@ -12,7 +12,7 @@
 #include "tests/support/logits.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::seen_projection_test {
 namespace {
 
 // Zeroes one site; keeps those of q, k and v in layer 0 that hold nothing but zeros.
@@ -90,4 +90,4 @@ TEST(SeenProjectionTest, BuffersGrowWithZeros) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::seen_projection_test

@@ -17,7 +17,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::sequence_cache_test {
 namespace {
 
 // Vocabulary logits of the tokens, each chunk after those before it.
@@ -228,4 +228,4 @@ TEST(SequenceCacheTest, CodesDoNotDependOnChunks) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sequence_cache_test

@@ -9,7 +9,7 @@
 
 #include "quant/base/parallel.h"
 
-namespace tare {
+namespace tare::show_sites_test {
 namespace {
 
 TokenBatch BranchedBatch() {
@@ -97,4 +97,4 @@ TEST(ShowSitesTest, HeadsComeWithAllTokensOfAPieceAndTheirMap) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::show_sites_test

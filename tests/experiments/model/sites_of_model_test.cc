@@ -10,7 +10,7 @@
 #include "tests/support/logits.h"
 #include "tests/support/site_recorder.h"
 
-namespace tare {
+namespace tare::sites_of_model_test {
 namespace {
 
 TEST(ModelSitesOf, MatchesTheForwardPass) {
@@ -72,4 +72,4 @@ TEST(ModelSitesOf, GroupsAreWhatSharesKeysOrValues) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sites_of_model_test

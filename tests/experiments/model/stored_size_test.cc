@@ -7,7 +7,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::stored_size_test {
 namespace {
 
 TEST(StoredSize, CountsTensorsCodesAndScales) {
@@ -24,4 +24,4 @@ TEST(StoredSize, CountsTensorsCodesAndScales) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::stored_size_test

@@ -15,7 +15,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::weights_test {
 namespace {
 
 using ::testing::AllOf;
@@ -297,4 +297,4 @@ TEST(WeightsTest, SameBytesComparesTypeShapeAndBytes) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::weights_test

@@ -13,7 +13,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::write_packed_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -118,4 +118,4 @@ TEST(WritePacked, APlanThatPacksNothingIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::write_packed_test

@@ -9,7 +9,7 @@
 
 #include "quant/observe/site_statistics.h"
 
-namespace tare {
+namespace tare::block_meter_test {
 namespace {
 
 SiteBlock Causal(Site site, int map, std::vector<float>& values) {
@@ -149,4 +149,4 @@ TEST(BlockMeter, EntropyBesideALearnedSinkIsThatOfTheKeys) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::block_meter_test

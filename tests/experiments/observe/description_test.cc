@@ -5,7 +5,7 @@
 
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::description_test {
 namespace {
 
 TEST(Description, OfADifferentialModelHasItsLambdas) {
@@ -31,4 +31,4 @@ TEST(Description, ExpertsAreOneRow) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::description_test

@@ -17,7 +17,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::dump_test {
 namespace {
 
 using ::testing::AllOf;
@@ -214,4 +214,4 @@ TEST(DumpTest, AnEarlierFileStaysUntilTheNextIsWhole) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::dump_test

@@ -18,7 +18,7 @@
 #include "tests/support/run_command.h"
 #include "tests/support/site_recorder.h"
 
-namespace tare {
+namespace tare::full_observer_test {
 namespace {
 
 FullObserver Observer(const Model& model, const std::string& sites = "", const std::string& formats = "") {
@@ -364,4 +364,4 @@ TEST(FullObserver, MeasuresTheErrorOfFormats) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::full_observer_test

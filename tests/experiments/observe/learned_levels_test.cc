@@ -13,7 +13,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::learned_levels_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -112,4 +112,4 @@ TEST(LearnedLevels, PlansWithoutLevelsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::learned_levels_test

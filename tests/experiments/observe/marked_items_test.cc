@@ -16,7 +16,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::marked_items_test {
 namespace {
 
 using ::testing::ElementsAreArray;
@@ -101,4 +101,4 @@ TEST_F(MarkedItemsTest, ItemsWithoutMarksAreRefusedByLine) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::marked_items_test

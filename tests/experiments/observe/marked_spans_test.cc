@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::marked_spans_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -73,4 +73,4 @@ TEST_F(MarkedSpansTest, BadLinesAreRefusedByPlace) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::marked_spans_test

@@ -18,7 +18,7 @@
 #include "tests/support/logits.h"
 #include "tests/support/site_recorder.h"
 
-namespace tare {
+namespace tare::measured_format_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -296,4 +296,4 @@ TEST(WideScales, ATensorIsTheSelectedPart) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::measured_format_test

@@ -20,7 +20,7 @@
 #include "quant/base/parallel.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::outlier_report_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -354,4 +354,4 @@ TEST(OutlierReport, KindsOfAttentionWhereLayersDiffer) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::outlier_report_test

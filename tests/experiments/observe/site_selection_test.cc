@@ -7,7 +7,7 @@
 #include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::site_selection_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -60,4 +60,4 @@ TEST(SiteSelection, SelectionsThatMatchNothingAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::site_selection_test

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-namespace tare {
+namespace tare::skipped_output_test {
 namespace {
 
 TEST(SkippedOutput, ByHand) {
@@ -109,4 +109,4 @@ TEST(SkippedOutput, DifferentialHeadsMeasureTheDifference) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::skipped_output_test

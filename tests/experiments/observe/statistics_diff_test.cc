@@ -12,7 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
-namespace tare {
+namespace tare::statistics_diff_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -180,4 +180,4 @@ TEST(StatisticsDiff, FilesWithoutACommonSiteAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::statistics_diff_test

@@ -12,7 +12,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::statistics_report_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -151,4 +151,4 @@ TEST(StatisticsReport, ThePapersTableIsPooledFromIt) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::statistics_report_test

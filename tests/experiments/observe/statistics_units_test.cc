@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::statistics_units_test {
 namespace {
 
 TEST(StatisticsUnits, SequencesAreIdentifiedByLengthsAndIds) {
@@ -15,4 +15,4 @@ TEST(StatisticsUnits, SequencesAreIdentifiedByLengthsAndIds) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::statistics_units_test

@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::convention_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -26,4 +26,4 @@ TEST(Convention, EachIsInTheTable) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::convention_test

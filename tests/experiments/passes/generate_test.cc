@@ -21,7 +21,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::generate_test {
 namespace {
 
 using testing::ElementsAre;
@@ -284,4 +284,4 @@ TEST(GenerateTest, EndTokensAreThoseOfTheCheckpoint) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::generate_test

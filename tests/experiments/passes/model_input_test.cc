@@ -10,7 +10,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::model_input_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -44,4 +44,4 @@ TEST(ModelInputTest, AFileWithoutTheModelsInputIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::model_input_test

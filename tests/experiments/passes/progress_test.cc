@@ -11,7 +11,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::progress_test {
 namespace {
 
 TEST(Progress, IsReported) {
@@ -108,4 +108,4 @@ TEST(Progress, OfALongWindowIsByLayers) {
   }
 }
 
-}  // namespace tare
+}  // namespace tare::progress_test

@@ -14,7 +14,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::sequences_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -397,4 +397,4 @@ TEST(SequencesTest, ScoredTokensHaveTheirPlaceHoweverTheyCome) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::sequences_test

@@ -6,7 +6,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::shard_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -20,4 +20,4 @@ TEST(Shard, IsParsed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::shard_test

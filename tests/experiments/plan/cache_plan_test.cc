@@ -10,7 +10,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::cache_plan_test {
 namespace {
 
 using testing::HasSubstr;
@@ -169,4 +169,4 @@ TEST(CachePlan, RefusalsNameTheRule) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::cache_plan_test

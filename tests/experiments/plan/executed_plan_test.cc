@@ -12,7 +12,7 @@
 #include "quant/base/formatted.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::executed_plan_test {
 namespace {
 
 using testing::ThrowsMessage;
@@ -120,4 +120,4 @@ TEST(ExecutedPlan, OfAttentionWithoutAModel) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::executed_plan_test

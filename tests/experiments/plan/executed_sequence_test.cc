@@ -11,7 +11,7 @@
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
 
-namespace tare {
+namespace tare::executed_sequence_test {
 namespace {
 
 std::vector<float> Attended(const ExecutedPlan& plan, RandomAttention& in) {
@@ -75,4 +75,4 @@ TEST(ExecutedSequence, WidthsWithoutARotationAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::executed_sequence_test

@@ -6,7 +6,7 @@
 #include "experiments/model/sites_of_model.h"
 #include "quant/file/json_value.h"
 
-namespace tare {
+namespace tare::key_value_bits_test {
 namespace {
 
 // Two layers of four heads of 32 channels.
@@ -66,4 +66,4 @@ TEST(KeyValueBits, NoneWithoutARuleOrAWidth) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::key_value_bits_test

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::model_sites_test {
 namespace {
 
 TEST(ModelSites, KeysOfEverySite) {
@@ -22,4 +22,4 @@ TEST(ModelSites, KeysOfEverySite) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::model_sites_test

@@ -9,7 +9,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::plan_report_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -80,4 +80,4 @@ TEST(PlanReport, WithoutAModelOnlyPlansThatSelectNothing) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::plan_report_test

@@ -10,7 +10,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::prompt_plan_test {
 namespace {
 
 using testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST(PromptPlan, RefusalsNameTheRule) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::prompt_plan_test

@@ -14,7 +14,7 @@
 #include "quant/plan/site_class.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::refusals_test {
 namespace {
 
 // Empty where the grammar refuses it.
@@ -112,4 +112,4 @@ TEST(Refusals, PairsOfOptions) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::refusals_test

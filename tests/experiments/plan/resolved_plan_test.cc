@@ -9,7 +9,7 @@
 #include "quant/base/formatted.h"
 #include "quant/format/hadamard.h"
 
-namespace tare {
+namespace tare::resolved_plan_test {
 namespace {
 
 using ::testing::AllOf;
@@ -338,4 +338,4 @@ TEST(ResolvedPlan, WeightsForAFile) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::resolved_plan_test

@@ -8,7 +8,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::rule_checks_test {
 namespace {
 
 using testing::ThrowsMessage;
@@ -26,4 +26,4 @@ TEST(RuleChecks, RefusalsHaveOneForm) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rule_checks_test

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace tare {
+namespace tare::set_apart_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -48,4 +48,4 @@ TEST(SetApart, AGroupOfOneIsAnOutlier) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::set_apart_test

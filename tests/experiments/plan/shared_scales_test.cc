@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-namespace tare {
+namespace tare::shared_scales_test {
 namespace {
 
 TEST(DynamicClipTest, OptionsChooseTheClip) {
@@ -101,4 +101,4 @@ TEST(SharedMaxima, ScalesOverHeadsAreOfTheirTokens) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::shared_scales_test

@@ -11,7 +11,7 @@
 #include "tests/support/call.h"
 #include "tests/support/simulated_plan.h"
 
-namespace tare {
+namespace tare::static_source_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -65,4 +65,4 @@ TEST(ReadStatisticsOfTest, OtherModelsStatisticsAreRefusedWithBothHashes) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::static_source_test

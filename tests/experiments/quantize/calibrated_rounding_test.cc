@@ -16,7 +16,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::calibrated_rounding_test {
 namespace {
 
 constexpr int64_t kIn = 32, kOut = 24;
@@ -123,4 +123,4 @@ TEST_F(CalibratedRoundingTest, ErrorsNameTheMatrix) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::calibrated_rounding_test

@@ -21,7 +21,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::equivalent_weights_test {
 namespace {
 
 using testing::Contains;
@@ -245,4 +245,4 @@ TEST(ScaledInput, AFamilyWithoutIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::equivalent_weights_test

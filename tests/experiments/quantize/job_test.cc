@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::quantize_job_test {
 namespace {
 
 TEST(QuantizeJob, RoundsToNearestUnlessAskedOtherwise) {
@@ -14,4 +14,4 @@ TEST(QuantizeJob, RoundsToNearestUnlessAskedOtherwise) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantize_job_test

@@ -8,7 +8,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::method_test {
 namespace {
 
 using testing::HasSubstr;
@@ -110,4 +110,4 @@ TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::method_test

@@ -16,7 +16,7 @@
 #include "tests/support/ids.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::provenance_test {
 namespace {
 
 using testing::AllOf;
@@ -199,4 +199,4 @@ TEST_F(LayerPartsTest, AFolderThatCannotBeMadeIsRefused) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::provenance_test

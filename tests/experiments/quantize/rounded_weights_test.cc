@@ -12,7 +12,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::rounded_weights_test {
 namespace {
 
 using testing::HasSubstr;
@@ -97,4 +97,4 @@ TEST(LayerMatrices, AreAsStored) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rounded_weights_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace tare {
+namespace tare::squared_error_test {
 namespace {
 
 // Whole numbers, so that every order of additions gives the same sums.
@@ -26,4 +26,4 @@ TEST(SquaredError, OfEveryLength) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::squared_error_test

@@ -7,7 +7,7 @@
 
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::written_tensor_test {
 namespace {
 
 TEST(WrittenTensor, WhatIsNotQuantizedStaysAsItIsStored) {
@@ -37,4 +37,4 @@ TEST(WrittenTensor, WhatAnotherToolQuantizedIsWrittenInF32) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::written_tensor_test

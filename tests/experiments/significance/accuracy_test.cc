@@ -7,7 +7,7 @@
 
 #include "experiments/significance/draws.h"
 
-namespace tare {
+namespace tare::accuracy_test {
 namespace {
 
 // 81 of 263, the example of Newcombe (Stat. Med. 17, 1998), method 3: 0.2553 to 0.3662; 0 of 10 and 3 of 3 by the
@@ -103,4 +103,4 @@ TEST(Accuracy, ClustersAtTheEdges) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::accuracy_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace tare {
+namespace tare::distributions_test {
 namespace {
 
 // scipy 1.17.1: norm.cdf, norm.ppf.
@@ -50,4 +50,4 @@ TEST(Distributions, FairTosses) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::distributions_test

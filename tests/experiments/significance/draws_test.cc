@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::draws_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -41,4 +41,4 @@ TEST(Draws, AreEven) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::draws_test

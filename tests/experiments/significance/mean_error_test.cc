@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-namespace tare {
+namespace tare::mean_error_test {
 namespace {
 
 // Skewed, in no order: 0.5, 3.4225, 2.7225, ...
@@ -90,4 +90,4 @@ TEST(MeanErrorTest, OneOutlierOfMany) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::mean_error_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-namespace tare {
+namespace tare::p_values_test {
 namespace {
 
 using ::testing::DoubleNear;
@@ -72,4 +72,4 @@ TEST(Power, FourTestsOfFiveDetectIt) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::p_values_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace tare {
+namespace tare::paired_runs_test {
 namespace {
 
 // Four times five windows of ten tokens; per token the loss grows by 0.1 0.2 0.3 0.4 0.5, mean 0.3. Squared deviations
@@ -108,4 +108,4 @@ TEST(PairedRuns, TokensByTheirWindows) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::paired_runs_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-namespace tare {
+namespace tare::sample_mean_test {
 namespace {
 
 // 2, 5, -1: mean 2, deviation 3; t of two degrees 4.302653, over sqrt(3).
@@ -35,4 +35,4 @@ TEST(SampleMean, IntervalCoversTheMean) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sample_mean_test

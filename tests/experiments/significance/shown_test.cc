@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::shown_test {
 namespace {
 
 TEST(Shown, TwoDigitsOfTheError) {
@@ -29,4 +29,4 @@ TEST(Shown, Intervals) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::shown_test

@@ -9,7 +9,7 @@
 
 #include "experiments/significance/mean_error.h"
 
-namespace tare {
+namespace tare::token_divergence_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -112,4 +112,4 @@ TEST(DivergenceTest, ContextsByPowersOfTwo) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::token_divergence_test

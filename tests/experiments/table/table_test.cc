@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace tare {
+namespace tare::table_test {
 namespace {
 
 struct Deviation {
@@ -70,4 +70,4 @@ TEST(Table, RowsAreAddedInTheOrderOfTheColumns) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::table_test

@@ -3,7 +3,7 @@
 
 #include "experiments/table/table.h"
 
-namespace tare {
+namespace tare::text_test {
 namespace {
 
 Column Left(const char* title, size_t width = 0) {
@@ -64,4 +64,4 @@ TEST(TableText, RowsStandUnderWhatTheyHaveInCommon) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::text_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::answer_scores_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -59,4 +59,4 @@ TEST(AnswerScores, AnItemSaysWhatIsRight) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::answer_scores_test

@@ -16,7 +16,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::contrast_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -165,4 +165,4 @@ TEST_F(ContrastTest, TheOtherTowerIsTheOneBesideIt) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::contrast_test

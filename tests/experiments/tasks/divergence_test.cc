@@ -14,7 +14,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::divergence_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -133,4 +133,4 @@ TEST_F(DivergenceResult, IsFromTheReferenceWhereOneIsNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::divergence_test

@@ -10,7 +10,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::evaluation_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -114,4 +114,4 @@ TEST(Positions, ATableAndLinesOfEveryFigure) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::evaluation_test

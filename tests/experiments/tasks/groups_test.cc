@@ -11,7 +11,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::groups_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -166,4 +166,4 @@ TEST(CochranP, FollowsTheDefinition) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::groups_test

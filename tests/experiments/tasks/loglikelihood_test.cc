@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace tare {
+namespace tare::loglikelihood_test {
 namespace {
 
 std::vector<ChoiceItem> Items(size_t count, const char* keys = "{}") {
@@ -46,4 +46,4 @@ TEST(LogLikelihood, ItemsThatShareSamplesAreCountedByThese) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::loglikelihood_test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Perplexity against log-probabilities in double, from the golden logits, and from the model's own if windows cut the
 // context; and the embedded pair's figure against transformers. sequences_test.cc checks which tokens are scored.
+// In the released build alone: it computes the embedded pair's figures, ten times as long under sanitizers.
 #include "experiments/tasks/perplexity.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::perplexity_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -186,4 +187,4 @@ TEST(PerplexityTest, LossesThatAreNotFiniteAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::perplexity_test

@@ -10,7 +10,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::probes_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST(Probes, BadFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::probes_test

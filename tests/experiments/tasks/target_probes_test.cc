@@ -8,7 +8,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::target_probes_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -46,4 +46,4 @@ TEST(TargetProbes, BadFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::target_probes_test

@@ -9,7 +9,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::character_map_test {
 namespace {
 
 using testing::HasSubstr;
@@ -82,4 +82,4 @@ TEST(CharacterMap, ValuesAreValidUtf8) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::character_map_test

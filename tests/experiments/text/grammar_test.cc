@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::grammar_test {
 namespace {
 
 TEST(GrammarTest, OneIsSingular) {
@@ -31,4 +31,4 @@ TEST(GrammarTest, NeighboursAreARange) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::grammar_test

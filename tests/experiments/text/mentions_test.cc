@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::mentions_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -31,4 +31,4 @@ TEST(TextWords, FindsPhrases) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::mentions_test

@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::utf8_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -88,4 +88,4 @@ TEST(Utf8, StripsWhatPythonStrips) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::utf8_test

@@ -8,7 +8,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_attention.h"
 
-namespace tare {
+namespace tare::attention_plan_test {
 namespace {
 
 using testing::HasSubstr;
@@ -49,4 +49,4 @@ TEST(AttentionPlan, WhatTheKernelsCannotExecuteIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::attention_plan_test

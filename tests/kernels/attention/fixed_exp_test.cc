@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tare {
+namespace tare::fixed_exp_test {
 namespace {
 
 TEST(FixedExp, CubicIsWithinItsBoundAndNotFarInside) {
@@ -40,4 +40,4 @@ TEST(FixedExp, Falls) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::fixed_exp_test

@@ -8,7 +8,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::heads_test {
 namespace {
 
 using testing::ElementsAre;
@@ -103,4 +103,4 @@ TEST(CountPairs, IsTheTriangle) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::heads_test

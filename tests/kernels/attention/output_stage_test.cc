@@ -10,7 +10,7 @@
 #include "quant/base/aligned.h"
 #include "tests/support/each_target.h"
 
-namespace tare {
+namespace tare::output_stage_test {
 namespace {
 
 TEST(OutputStage, CodesLessTheirZeroTimesBothScales) {
@@ -118,4 +118,4 @@ TEST(OutputStage, PastTheCachesTheSameRows) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::output_stage_test

@@ -10,7 +10,7 @@
 #include "quant/base/aligned.h"
 #include "tests/support/random_attention.h"
 
-namespace tare {
+namespace tare::prefix_mean_test {
 namespace {
 
 TEST(PrefixMean, TheMeanIsOfTheFirst64TokensAlone) {
@@ -76,4 +76,4 @@ TEST(PrefixMean, FourBitsSurviveAnOffsetOfTheQueries) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::prefix_mean_test

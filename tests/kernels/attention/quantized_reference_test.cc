@@ -8,7 +8,7 @@
 
 #include "tests/support/random_attention.h"
 
-namespace tare {
+namespace tare::quantized_reference_test {
 namespace {
 
 using Order = AttentionPlan::Order;
@@ -73,4 +73,4 @@ TEST(QuantizedReference, RowsThatSeeNothingAreZeros) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantized_reference_test

@@ -16,7 +16,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::reference_attention_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -181,4 +181,4 @@ TEST(ReferenceAttention, ByHand) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::reference_attention_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/random_attention.h"
 
-namespace tare {
+namespace tare::row_block_test {
 namespace {
 
 constexpr Mask kMasks[] = {{Mask::Kind::kFull}, {Mask::Kind::kCausal}, {Mask::Kind::kWindow, 37}};
@@ -85,4 +85,4 @@ TEST(RowBlock, ZerosAreWrittenToItsRowsAlone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::row_block_test

@@ -8,7 +8,7 @@
 
 #include "kernels/attention/row_exp2-inl.h"
 
-namespace tare {
+namespace tare::row_exp2_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
@@ -37,4 +37,4 @@ TEST(RowExp2, VectorsGiveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::row_exp2_test

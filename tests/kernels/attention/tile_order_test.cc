@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace tare {
+namespace tare::tile_order_test {
 namespace {
 
 using Lanes = std::vector<int>;
@@ -41,4 +41,4 @@ TEST(TileOrder, BothWaysAndInTables) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::tile_order_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::tile_rows_test {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -63,4 +63,4 @@ TEST(TileRows, VisibleIsFromBeginToBeforeEnd) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::tile_rows_test

@@ -7,7 +7,7 @@
 #include "quant/base/aligned.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::workspace_test {
 namespace {
 
 using testing::HasSubstr;
@@ -58,4 +58,4 @@ TEST(Workspace, RefusesMemoryThatIsTooSmallOrMisaligned) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::workspace_test

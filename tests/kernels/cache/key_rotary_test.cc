@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace tare {
+namespace tare::key_rotary_test {
 namespace {
 
 constexpr float kFrequency[] = {0.5f, 0.01f};
@@ -51,4 +51,4 @@ TEST(KeyRotary, TurningBackUndoesIt) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::key_rotary_test

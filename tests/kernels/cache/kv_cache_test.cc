@@ -14,7 +14,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::kv_cache_test {
 namespace {
 
 using testing::HasSubstr;
@@ -397,4 +397,4 @@ TEST(KvCache, BadInputIsNamedAndNothingIsAppended) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::kv_cache_test

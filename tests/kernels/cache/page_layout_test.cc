@@ -14,7 +14,7 @@
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
 
-namespace tare {
+namespace tare::page_layout_test {
 namespace {
 
 constexpr Format kNumbers[] = {Format::kF32, Format::kBf16};
@@ -341,4 +341,4 @@ TEST(PageLayout, MinimaFollowScales) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::page_layout_test

@@ -15,7 +15,7 @@
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
 
-namespace tare {
+namespace tare::page_scales_test {
 namespace {
 
 constexpr int kCount = 16, kValues = 37;
@@ -196,4 +196,4 @@ TEST(PageScales, NumbersHaveNone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::page_scales_test

@@ -9,7 +9,7 @@
 #include "quant/format/format.h"
 #include "tests/support/ranged_integers.h"
 
-namespace tare {
+namespace tare::panel_test {
 namespace {
 
 // The bytes of a panel of 16 inputs that are not those of zeros when the code of input r of lane l is written.
@@ -79,4 +79,4 @@ TEST(CachePanel, FormatsOfCaches) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::panel_test

@@ -21,7 +21,7 @@
 #include "tests/support/each_target.h"
 #include "tests/support/random_decode.h"
 
-namespace tare {
+namespace tare::decode_attention_test {
 namespace {
 
 using testing::Each;
@@ -397,4 +397,4 @@ TEST(DecodeAttention, BadInputIsNamedAndNothingIsWritten) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::decode_attention_test

@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::decode_heads_test {
 namespace {
 
 using testing::HasSubstr;
@@ -91,4 +91,4 @@ TEST(DecodeHeads, BadTablesAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::decode_heads_test

@@ -6,7 +6,7 @@
 #include "kernels/attention/reference_attention.h"
 #include "tests/support/random_decode.h"
 
-namespace tare {
+namespace tare::decode_reference_test {
 namespace {
 
 // Head 1 of two.
@@ -52,4 +52,4 @@ TEST(DecodeReference, AnEmptyCacheGivesZeros) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::decode_reference_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/random_decode.h"
 
-namespace tare {
+namespace tare::decode_work_test {
 namespace {
 
 // Chunks cover the pages that any query sees, and no other.
@@ -52,4 +52,4 @@ TEST(DecodeWork, RoundsTakeEveryQueryOnce) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::decode_work_test

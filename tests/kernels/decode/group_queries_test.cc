@@ -9,7 +9,7 @@
 
 #include "tests/support/random_decode.h"
 
-namespace tare {
+namespace tare::group_queries_test {
 namespace {
 
 class Memory {
@@ -122,4 +122,4 @@ TEST(GroupQueries, AWindowHidesOlderKeys) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::group_queries_test

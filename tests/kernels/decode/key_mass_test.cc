@@ -12,7 +12,7 @@
 
 #include "tests/support/random_decode.h"
 
-namespace tare {
+namespace tare::key_mass_test {
 namespace {
 
 // P [tokens] of query t, query head over key head.
@@ -81,4 +81,4 @@ TEST(KeyMass, IsTheSumOfProbabilities) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::key_mass_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::ordered_sum_test {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -30,4 +30,4 @@ TEST(OrderedSum, DoesNotDependOnTheWidthOfVectors) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::ordered_sum_test

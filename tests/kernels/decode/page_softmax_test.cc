@@ -13,7 +13,7 @@
 #include "tests/support/each_target.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::page_softmax_test {
 namespace {
 
 using testing::Each;
@@ -131,4 +131,4 @@ TEST(PageSoftmax, DifferencesOfTheKeysAskedFor) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::page_softmax_test

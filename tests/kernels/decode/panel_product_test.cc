@@ -10,7 +10,7 @@
 #include "tests/support/each_target.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::panel_product_test {
 namespace {
 
 constexpr int kInputs = 48, kVectors = 5;
@@ -306,4 +306,4 @@ TEST(PanelProduct, TheWidestHeadDoesNotOverflow) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::panel_product_test

@@ -12,7 +12,7 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/format/stored_code.h"
 
-namespace tare {
+namespace tare::fake_quantize_test {
 namespace {
 
 constexpr float kGuard = 12345.0f;
@@ -64,4 +64,4 @@ TEST(FakeQuantize, TurnsBetweenValuesWhereTheGridDoes) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::fake_quantize_test

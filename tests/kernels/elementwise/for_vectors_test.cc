@@ -6,7 +6,7 @@
 #include "hwy/highway.h"
 #include "kernels/elementwise/for_vectors-inl.h"
 
-namespace tare {
+namespace tare::for_vectors_test {
 namespace {
 
 // Every value once and in order, no vector but the last with fewer lanes than there are, none without any.
@@ -25,4 +25,4 @@ TEST(ForVectors, CoversARow) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::for_vectors_test

@@ -9,7 +9,7 @@
 #include "tests/support/each_target.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::rotate_rows_test {
 namespace {
 
 constexpr int64_t kRows = 3;
@@ -69,4 +69,4 @@ TEST(RotateRows, SumsAreThoseInDouble) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rotate_rows_test

@@ -16,7 +16,7 @@
 #include "quant/base/float16.h"
 #include "tests/support/each_target.h"
 
-namespace tare {
+namespace tare::rows_test {
 namespace {
 
 constexpr size_t kLengths[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 257, 1000};
@@ -344,4 +344,4 @@ TEST(RowsTest, FromF16IsTheScalarConversion) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rows_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace tare {
+namespace tare::to_nearest_test {
 namespace {
 
 TEST(ToNearest, TheLowBitsAreTheRoundedValue) {
@@ -24,4 +24,4 @@ TEST(ToNearest, ReachesToTwoToThe22) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::to_nearest_test

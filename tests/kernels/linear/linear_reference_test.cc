@@ -6,7 +6,7 @@
 
 #include "quant/format/pack.h"
 
-namespace tare {
+namespace tare::linear_reference_test {
 namespace {
 
 // By hand: x 127 1 -2 3 has scale 1 and itself as codes.
@@ -23,4 +23,4 @@ TEST(LinearReference, ByHand) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::linear_reference_test

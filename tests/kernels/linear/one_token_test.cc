@@ -15,7 +15,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::one_token_test {
 namespace {
 
 using testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST(OneToken, NotFiniteIsNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::one_token_test

@@ -13,7 +13,7 @@
 #include "tests/support/each_target.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::packed_matrix_test {
 namespace {
 
 using testing::ElementsAreArray;
@@ -117,4 +117,4 @@ TEST(PackedMatrix, PartsAreTheMatrix) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::packed_matrix_test

@@ -11,7 +11,7 @@
 #include "quant/base/aligned.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::panel_codes_test {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -102,4 +102,4 @@ TEST(PanelCodes, FourInputsMultiplyBothPlanes) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::panel_codes_test

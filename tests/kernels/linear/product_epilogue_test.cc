@@ -7,7 +7,7 @@
 
 #include "quant/base/aligned.h"
 
-namespace tare {
+namespace tare::product_epilogue_test {
 namespace {
 
 // Small integers and powers of two: exact in f32, so equality.
@@ -61,4 +61,4 @@ TEST(ProductEpilogue, OffsetsAreMultipliedByTheSumsOfTheInputs) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::product_epilogue_test

@@ -11,7 +11,7 @@
 #include "quant/base/parallel.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::product_gradient_test {
 namespace {
 
 struct Sums {
@@ -115,4 +115,4 @@ TEST(ProductGradient, ThreadsDoNotShow) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::product_gradient_test

@@ -14,7 +14,7 @@
 #include "quant/base/float16.h"
 #include "quant/base/parallel.h"
 
-namespace tare {
+namespace tare::projector_test {
 namespace {
 
 struct Case {
@@ -190,4 +190,4 @@ TEST(ProjectorTest, NothingRunsOnTheReferencePath) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::projector_test

@@ -16,7 +16,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::quantized_linear_test {
 namespace {
 
 using testing::HasSubstr;
@@ -184,4 +184,4 @@ TEST(QuantizedLinear, BadInputIsNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantized_linear_test

@@ -12,7 +12,7 @@
 #include "tests/support/each_target.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::row_product_test {
 namespace {
 
 // A matrix of the type, and what its values stand for.
@@ -85,4 +85,4 @@ TEST(RowProduct, AnyNumberOfThreadsGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::row_product_test

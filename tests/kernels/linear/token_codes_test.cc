@@ -11,7 +11,7 @@
 #include "quant/format/round.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::token_codes_test {
 namespace {
 
 TEST(TokenCodes, EveryWidthIsTheRule) {
@@ -69,4 +69,4 @@ TEST(TokenCodes, NotFiniteIsSeenWhereverItStands) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::token_codes_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::amx_product_test {
 namespace {
 
 TEST(AmxProduct, TakesWholeTilesOfBytes) {
@@ -21,4 +21,4 @@ TEST(AmxProduct, TakesWholeTilesOfBytes) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::amx_product_test

@@ -9,7 +9,7 @@
 
 #include "tests/support/each_target.h"
 
-namespace tare {
+namespace tare::exact_product_test {
 namespace {
 
 // Extremes where pairs of products exceed 16 bits, and widths that end inside a vector; columns after n are left alone.
@@ -50,4 +50,4 @@ TEST(ExactProduct, UnsignedTimesSigned) { ExpectExact<uint8_t>(ProductTypes::kU8
 TEST(ExactProduct, SignedTimesSigned) { ExpectExact<int8_t>(ProductTypes::kS8S8); }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::exact_product_test

@@ -8,7 +8,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::instruction_set_test {
 namespace {
 
 TEST(InstructionSet, UnknownLevelsAreRefused) {
@@ -20,4 +20,4 @@ TEST(InstructionSet, UnknownLevelsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::instruction_set_test

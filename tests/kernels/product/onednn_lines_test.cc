@@ -7,7 +7,7 @@
 
 #include <dnnl.hpp>
 
-namespace tare {
+namespace tare::onednn_lines_test {
 namespace {
 
 // What making and running a kernel of oneDNN writes.
@@ -30,4 +30,4 @@ TEST(OneDnnLines, AreNotWrittenOnceSilenced) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::onednn_lines_test

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace tare {
+namespace tare::read_ahead_test {
 namespace {
 
 // What the system says of the processor, where it says it.
@@ -53,4 +53,4 @@ TEST(ReadAhead, HintsHaveNames) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::read_ahead_test

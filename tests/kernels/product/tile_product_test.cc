@@ -14,7 +14,7 @@
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 
-namespace tare {
+namespace tare::tile_product_test {
 namespace {
 
 constexpr int kGuard = 77;  // fills C where nothing may be written
@@ -161,4 +161,4 @@ TEST(TileProduct, OneAfterTheOther) {
 TEST(TileProduct, RefusesEmptyShapes) { EXPECT_THROW(TileProduct({.m = 0, .n = 1, .k = 1}), Error); }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::tile_product_test

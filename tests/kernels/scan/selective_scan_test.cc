@@ -11,7 +11,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/each_target.h"
 
-namespace tare {
+namespace tare::selective_scan_test {
 namespace {
 
 struct Case {
@@ -160,4 +160,4 @@ TEST(SelectiveScanTest, SoftplusAndGate) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::selective_scan_test

@@ -14,7 +14,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::asymmetric_target_test {
 namespace {
 
 using testing::HasSubstr;
@@ -96,4 +96,4 @@ TEST(AsymmetricTarget, BadMomentsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::asymmetric_target_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-namespace tare {
+namespace tare::cayley_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -117,4 +117,4 @@ TEST(Cayley, DescendsToAnOrthogonalTarget) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cayley_test

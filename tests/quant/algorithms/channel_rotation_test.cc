@@ -8,7 +8,7 @@
 
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::channel_rotation_test {
 namespace {
 
 constexpr int64_t kN = 12;
@@ -67,4 +67,4 @@ TEST(ChannelRotation, OneThatKeepsTheMean) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::channel_rotation_test

@@ -12,7 +12,7 @@
 #include "quant/base/parallel.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::cholesky_test {
 namespace {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -107,4 +107,4 @@ TEST(Cholesky, WhatIsNotPositiveDefiniteIsSeen) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cholesky_test

@@ -10,7 +10,7 @@
 
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::error_growth_test {
 namespace {
 
 constexpr size_t kN = 16;
@@ -70,4 +70,4 @@ TEST(ErrorGrowth, AGroupOfZerosAddsNothing) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::error_growth_test

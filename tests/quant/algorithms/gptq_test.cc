@@ -16,11 +16,12 @@
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
+#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::gptq_test {
 namespace {
 
 using testing::HasSubstr;
@@ -381,4 +382,4 @@ TEST(Gptq, BadMomentsAndWeightsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gptq_test

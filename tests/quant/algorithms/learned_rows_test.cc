@@ -12,7 +12,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::learned_rows_test {
 namespace {
 
 constexpr int64_t kIn = 48, kOut = 37, kGroup = 16;  // a last block of 5 rows
@@ -111,4 +111,4 @@ INSTANTIATE_TEST_SUITE_P(Formats, LearnedRowsTest,
                                          WithRange(Format::kInt2, CodeRange::kMin)));
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::learned_rows_test

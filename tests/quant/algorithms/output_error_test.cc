@@ -9,7 +9,7 @@
 #include "quant/base/parallel.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::output_error_test {
 namespace {
 
 // X [tokens, in] and H = X^T X, rounded to f32 once.
@@ -68,4 +68,4 @@ TEST(OutputErrorTest, SameBitsOnAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::output_error_test

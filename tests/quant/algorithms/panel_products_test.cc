@@ -10,7 +10,7 @@
 
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::panel_products_test {
 namespace {
 
 AlignedBuffer<float> Buffer(const std::vector<float>& values) {
@@ -92,4 +92,4 @@ TEST(PanelProducts, OfAnUpperTriangle) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::panel_products_test

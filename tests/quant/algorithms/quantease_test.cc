@@ -17,7 +17,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::quantease_test {
 namespace {
 
 constexpr int64_t kIn = 64, kOut = 9;
@@ -226,4 +226,4 @@ INSTANTIATE_TEST_SUITE_P(Formats, QuantEaseTest,
                          });
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantease_test

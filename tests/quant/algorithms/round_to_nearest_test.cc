@@ -15,7 +15,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::round_to_nearest_test {
 namespace {
 
 using testing::AllOf;
@@ -107,4 +107,4 @@ TEST(RoundToNearest, NanAndInfinityAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::round_to_nearest_test

@@ -18,7 +18,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::sign_round_test {
 namespace {
 
 constexpr int64_t kIn = 48, kOut = 70, kGroup = 16, kTokens = 200;
@@ -191,4 +191,4 @@ INSTANTIATE_TEST_SUITE_P(Formats, SignRoundTest,
                                          WithRange(Format::kInt4, CodeRange::kMin)));
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sign_round_test

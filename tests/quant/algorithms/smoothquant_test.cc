@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::smoothquant_test {
 namespace {
 
 using testing::ElementsAre;
@@ -31,4 +31,4 @@ TEST(SmoothingFactors, DeadChannelsStayAndExtremesAreBounded) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::smoothquant_test

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-namespace tare {
+namespace tare::aligned_test {
 namespace {
 
 template <typename T>
@@ -59,4 +59,4 @@ TEST(AlignedBuffer, RefusesSizesWhoseBytesOverflow) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::aligned_test

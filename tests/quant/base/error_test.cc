@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace tare {
+namespace tare::error_test {
 namespace {
 
 TEST(Error, FailFormatsItsMessage) {
@@ -25,4 +25,4 @@ TEST(ErrorDeathTest, CheckAbortsAndNamesTheCondition) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::error_test

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-namespace tare {
+namespace tare::float16_test {
 namespace {
 
 struct Type {
@@ -115,4 +115,4 @@ INSTANTIATE_TEST_SUITE_P(Types, Float16, testing::Values(kBf16, kF16),
                          [](const auto& test) { return test.param.mantissa_bits == 7 ? "Bf16" : "F16"; });
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::float16_test

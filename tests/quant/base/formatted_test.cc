@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::formatted_test {
 namespace {
 
 TEST(Formatted, IsTextInStdFormatsSyntax) {
@@ -32,4 +32,4 @@ TEST(SizeTextTest, HasThreeDigits) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::formatted_test

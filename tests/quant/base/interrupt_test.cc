@@ -10,7 +10,7 @@
 
 #include "quant/base/parallel.h"
 
-namespace tare {
+namespace tare::interrupt_test {
 namespace {
 
 TEST(Interrupt, NothingIsThrownUnlessAStopWasRequested) { EXPECT_NO_THROW(ThrowIfStopped()); }
@@ -47,4 +47,4 @@ TEST(InterruptDeathTest, ASignalHandlerMakesTheNextCheckThrow) {
 TEST(InterruptDeathTest, EndsALoopOnAllThreads) { EXPECT_EXIT(StopInALoop(), testing::ExitedWithCode(3), ""); }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::interrupt_test

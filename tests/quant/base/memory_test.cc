@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs in this process and restores its soft limits. Sanitizers need memory of their own, so this file is empty there.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Runs in this process and restores its soft limits.
+// In the released build alone: sanitizers need memory of their own.
+#if !defined(__SANITIZE_THREAD__)
 #include "quant/base/memory.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +16,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::memory_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,5 +82,5 @@ TEST(Memory, HolesGoBackToTheSystem) {
 #endif
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::memory_test
 #endif

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::nearest_test {
 namespace {
 
 TEST(NearestTest, DistanceCountsLetters) {
@@ -30,4 +30,4 @@ TEST(NearestTest, OneWithinHalfOfTheLetters) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::nearest_test

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace tare {
+namespace tare::notice_test {
 namespace {
 
 std::vector<std::string> shown;
@@ -21,4 +21,4 @@ TEST(Notice, EachTextIsShownOnce) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::notice_test

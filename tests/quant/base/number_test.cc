@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace tare {
+namespace tare::number_test {
 namespace {
 
 TEST(ParseNumberTest, TakesAllOfTheTextOrNothing) {
@@ -24,4 +24,4 @@ TEST(ParseNumberTest, RefusesWhatTheTypeCannotHold) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::number_test

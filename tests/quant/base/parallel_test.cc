@@ -13,7 +13,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::parallel_test {
 namespace {
 
 class Parallel : public testing::TestWithParam<int> {
@@ -98,4 +98,4 @@ TEST(Threads, ZeroMeansAllAndIsAtLeastOne) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::parallel_test

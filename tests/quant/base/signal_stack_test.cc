@@ -10,7 +10,7 @@
 
 #include "quant/base/parallel.h"
 
-namespace tare {
+namespace tare::signal_stack_test {
 namespace {
 
 bool HasStack() {
@@ -56,4 +56,4 @@ TEST(SignalStack, EveryThreadThatComputesHasOne) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::signal_stack_test

@@ -10,7 +10,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::standard_output_test {
 namespace {
 
 // /dev/full refuses every write, as a full disk does.
@@ -33,4 +33,4 @@ TEST(PutText, SaysAtOnceThatItCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::standard_output_test

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace tare {
+namespace tare::thread_pool_test {
 namespace {
 
 TEST(ThreadPool, EachThreadIsCalledAtMostOnceAndTheCallerAlways) {
@@ -102,4 +102,4 @@ TEST(ThreadPool, AChildOfForkHasItsOwn) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::thread_pool_test

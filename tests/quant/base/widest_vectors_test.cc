@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace tare {
+namespace tare::widest_vectors_test {
 namespace {
 
 // A product and a sum that a fused multiply-add would round once.
@@ -24,4 +24,4 @@ TEST(WidestVectors, ResultsAreThoseOfThePlainLoop) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::widest_vectors_test

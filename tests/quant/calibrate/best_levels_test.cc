@@ -14,7 +14,7 @@
 #include "quant/format/grid.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::best_levels_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -95,4 +95,4 @@ TEST(BestLevels, AsManyLevelsAsValuesLoseNothing) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::best_levels_test

@@ -11,7 +11,7 @@
 #include "quant/base/error.h"
 #include "quant/format/round.h"
 
-namespace tare {
+namespace tare::clipping_test {
 namespace {
 
 // A normal law, and one value far outside.
@@ -89,4 +89,4 @@ TEST(Clip, NothingAndZerosHaveNoClip) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::clipping_test

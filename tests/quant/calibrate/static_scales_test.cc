@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/calibrate/clipping.h"
 
-namespace tare {
+namespace tare::static_scales_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -68,4 +68,4 @@ TEST(StaticScales, CalibratorsByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::static_scales_test

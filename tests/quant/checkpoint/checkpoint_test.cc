@@ -11,7 +11,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::checkpoint_test {
 namespace {
 
 using testing::ElementsAre;
@@ -92,4 +92,4 @@ TEST(Checkpoint, AQuantizedFileMayHaveAnyName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::checkpoint_test

@@ -12,7 +12,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::matrix_parts_test {
 namespace {
 
 // Value 10 row + column, five bytes a row and two more.
@@ -108,4 +108,4 @@ TEST(TransposedMatrix, OtherTypesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::matrix_parts_test

@@ -10,7 +10,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::append_line_test {
 namespace {
 
 using testing::AllOf;
@@ -80,4 +80,4 @@ TEST(AppendLine, LinesOfSeveralWritersStayWhole) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::append_line_test

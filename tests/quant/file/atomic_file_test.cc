@@ -15,7 +15,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::atomic_file_test {
 namespace {
 
 using testing::AllOf;
@@ -272,4 +272,4 @@ TEST(AtomicFile, WritesInOneGo) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::atomic_file_test

@@ -12,7 +12,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::atomic_folder_test {
 namespace {
 
 using testing::ElementsAre;
@@ -107,4 +107,4 @@ TEST(AtomicFolder, OneProcessWritesItAtATime) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::atomic_folder_test

@@ -11,7 +11,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::checked_lines_test {
 namespace {
 
 using testing::ElementsAre;
@@ -86,4 +86,4 @@ TEST(CheckedLines, OlderLinesAreTakenAndForeignOnesRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::checked_lines_test

@@ -10,7 +10,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::checkpoint_files_test {
 namespace {
 
 using testing::AllOf;
@@ -169,4 +169,4 @@ TEST(CheckpointFiles, RefusesADamagedShard) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::checkpoint_files_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::checkpoint_source_test {
 namespace {
 
 class Nothing : public CheckpointSource {
@@ -23,4 +23,4 @@ TEST(CheckpointSource, HasTensorsAloneUnlessItSaysMore) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::checkpoint_source_test

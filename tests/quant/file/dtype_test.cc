@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace tare {
+namespace tare::dtype_test {
 namespace {
 
 TEST(DType, NamesAreReadBack) {
@@ -58,4 +58,4 @@ TEST(DType, ShapeTextIsAList) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::dtype_test

@@ -14,7 +14,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::folder_lock_test {
 namespace {
 
 // Whether another process can hold the folder now.
@@ -83,4 +83,4 @@ TEST(OutputFolder, FoldersBelowAreOfTheOneThatIsHeld) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::folder_lock_test

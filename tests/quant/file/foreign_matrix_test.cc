@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::foreign_matrix_test {
 namespace {
 
 // 3 x 64 at 4 bits with a scale of 16 bits per 32 values are 4.5 bits per weight.
@@ -13,4 +13,4 @@ TEST(ForeignMatrix, BitsPerWeightCountAllThatIsStored) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::foreign_matrix_test

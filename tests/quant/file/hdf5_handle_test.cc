@@ -8,7 +8,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::hdf5_handle_test {
 namespace {
 
 using testing::AllOf;
@@ -66,4 +66,4 @@ TEST(Hdf5Handle, TheRootHasAName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::hdf5_handle_test

@@ -16,7 +16,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::hdf5_reader_test {
 namespace {
 
 using testing::AllOf;
@@ -373,4 +373,4 @@ TEST(Hdf5Reader, AnothersLockIsNoDamage) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::hdf5_reader_test

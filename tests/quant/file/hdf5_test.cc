@@ -13,7 +13,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::hdf5_test {
 namespace {
 
 using testing::AllOf;
@@ -197,4 +197,4 @@ TEST(Hdf5Damage, RandomBlocksNeverCrash) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::hdf5_test

@@ -14,7 +14,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::hdf5_writer_test {
 namespace {
 
 using testing::AllOf;
@@ -205,4 +205,4 @@ TEST(Hdf5Writer, AFullDiskIsAnErrorAndLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::hdf5_writer_test

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-namespace tare {
+namespace tare::held_test {
 namespace {
 
 TEST(Held, CountsWhatOneProcessHolds) {
@@ -24,4 +24,4 @@ TEST(Held, CountsWhatOneProcessHolds) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::held_test

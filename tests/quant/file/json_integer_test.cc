@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::json_integer_test {
 namespace {
 
 using testing::HasSubstr;
@@ -29,4 +29,4 @@ TEST(JsonInteger, WhatDoesNotIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::json_integer_test

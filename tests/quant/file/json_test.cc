@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::json_test {
 namespace {
 
 // What json.cc compiles is whole: values are made, changed, compared and written by it, in the order of each kind of
@@ -19,4 +19,4 @@ TEST(Json, MembersAreCompiledOnce) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::json_test

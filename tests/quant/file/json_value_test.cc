@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::json_value_test {
 namespace {
 
 TEST(JsonValue, IsNullForWhatIsNoNumber) {
@@ -20,4 +20,4 @@ TEST(JsonText, InvalidUtf8IsReplaced) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::json_value_test

@@ -11,7 +11,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::mapped_file_test {
 namespace {
 
 using testing::AllOf;
@@ -116,4 +116,4 @@ TEST(MappedFile, WhatIsWrongWithAPathIsSaidOfCopiesToo) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::mapped_file_test

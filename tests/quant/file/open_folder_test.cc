@@ -10,7 +10,7 @@
 
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::open_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -75,4 +75,4 @@ TEST(OpenFolder, IsMadeWithThoseAbove) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::open_folder_test

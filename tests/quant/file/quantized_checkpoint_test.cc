@@ -10,6 +10,7 @@
 
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/stored_code.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -17,7 +18,7 @@
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
 
-namespace tare {
+namespace tare::quantized_checkpoint_test {
 namespace {
 
 using testing::AllOf;
@@ -337,4 +338,4 @@ TEST(QuantizedCheckpoint, InconsistentPartsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantized_checkpoint_test

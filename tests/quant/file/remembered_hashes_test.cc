@@ -16,7 +16,7 @@
 #include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::remembered_hashes_test {
 namespace {
 
 using testing::IsEmpty;
@@ -129,4 +129,4 @@ TEST_F(RememberedHashes, SmallFilesAreHashedEachTime) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::remembered_hashes_test

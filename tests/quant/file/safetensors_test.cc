@@ -12,7 +12,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::safetensors_test {
 namespace {
 
 using testing::AllOf;
@@ -313,4 +313,4 @@ TEST(Safetensors, ReadsWhatTheReferenceWrote) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::safetensors_test

@@ -7,7 +7,7 @@
 #include "tests/quant/file/safetensors_bytes.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::safetensors_writer_test {
 namespace {
 
 using testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST(SafetensorsWriter, RefusesTensorsThatCouldNotBeReadBack) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::safetensors_writer_test

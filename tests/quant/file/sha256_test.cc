@@ -6,7 +6,7 @@
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::sha256_test {
 namespace {
 
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -39,4 +39,4 @@ TEST(Sha256, FilesAreReadInSteps) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sha256_test

@@ -10,7 +10,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::strict_json_test {
 namespace {
 
 using testing::AllOf;
@@ -86,4 +86,4 @@ TEST(StrictJson, ReadsFiles) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::strict_json_test

@@ -11,7 +11,7 @@
 #include "quant/base/formatted.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::temporary_name_test {
 namespace {
 
 TEST(TemporaryName, IsKnownAndNothingElseIs) {
@@ -60,4 +60,4 @@ TEST(TemporaryName, AFolderGoesWithItsFilesAndStaysWithWhatElseIsInIt) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::temporary_name_test

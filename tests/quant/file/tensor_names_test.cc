@@ -12,7 +12,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::tensor_names_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST_F(TensorNamesTest, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::tensor_names_test

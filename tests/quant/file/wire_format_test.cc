@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::wire_format_test {
 namespace {
 
 TEST(WireFormat, FieldsOfEveryType) {
@@ -43,4 +43,4 @@ TEST(WireFormat, DamageIsSeen) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::wire_format_test

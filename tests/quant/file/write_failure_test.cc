@@ -11,7 +11,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::write_failure_test {
 namespace {
 
 using testing::ThrowsMessage;
@@ -40,4 +40,4 @@ TEST(WriteFailure, AFolderThatCannotBeSyncedIsNone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::write_failure_test

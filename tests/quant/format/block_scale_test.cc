@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace tare {
+namespace tare::block_scale_test {
 namespace {
 
 struct Exponents {
@@ -81,4 +81,4 @@ TEST(BlockScale, TwoLevels) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::block_scale_test

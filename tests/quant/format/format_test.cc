@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tare {
+namespace tare::format_test {
 namespace {
 
 TEST(Format, ABaseIsAFormatAndARowWithItsName) {
@@ -128,4 +128,4 @@ TEST(Format, WordsAfterAColon) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::format_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::granularity_test {
 namespace {
 
 using Kind = Granularity::Kind;
@@ -44,4 +44,4 @@ TEST(Granularity, RefusesEverythingElse) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::granularity_test

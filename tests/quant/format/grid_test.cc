@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace tare {
+namespace tare::grid_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -164,4 +164,4 @@ TEST(Grid, AgreesWithPyTorchsCasts) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::grid_test

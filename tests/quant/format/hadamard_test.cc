@@ -10,7 +10,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::hadamard_test {
 namespace {
 
 // R by what it does to unit vectors.
@@ -107,4 +107,4 @@ TEST(Hadamard, SizesWithoutAMatrixAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::hadamard_test

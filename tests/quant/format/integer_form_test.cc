@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::integer_form_test {
 namespace {
 
 TEST(IntegerForm, SignedCodesTakeTheNarrowestFormat) {
@@ -28,4 +28,4 @@ TEST(IntegerForm, CodesFromZeroTakeTheNarrowestFormat) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::integer_form_test

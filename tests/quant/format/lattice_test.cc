@@ -12,7 +12,7 @@
 
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::lattice_test {
 namespace {
 
 using Point = std::array<float, kLatticeWidth>;
@@ -121,4 +121,4 @@ TEST(Lattice, OtherValuesHaveNoCode) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::lattice_test

@@ -17,7 +17,7 @@
 #include "quant/format/round.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::listed_grid_test {
 namespace {
 
 using testing::HasSubstr;
@@ -117,4 +117,4 @@ TEST(Levels, LiveAsLongAsACopyOnAnyThread) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::listed_grid_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace tare {
+namespace tare::nearest_integer_test {
 namespace {
 
 // Ties among them, of both signs, up to the largest that it takes.
@@ -22,4 +22,4 @@ TEST(NearestInteger, IsNearbyint) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::nearest_integer_test

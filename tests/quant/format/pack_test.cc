@@ -12,7 +12,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::pack_test {
 namespace {
 
 using testing::HasSubstr;
@@ -152,4 +152,4 @@ TEST(Pack, PointsOfALattice) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::pack_test

@@ -11,7 +11,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::quantize_test {
 namespace {
 
 using testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(Quantize, RefusesValuesWithoutACode) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantize_test

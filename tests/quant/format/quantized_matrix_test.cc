@@ -13,7 +13,7 @@
 #include "quant/format/pack.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::quantized_matrix_test {
 namespace {
 
 TEST(QuantizedMatrix, ValuesAreCodesTimesTheirGroupsScale) {
@@ -160,4 +160,4 @@ TEST(QuantizedMatrix, ShapesThatDoNotFitAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantized_matrix_test

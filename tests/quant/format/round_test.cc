@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace tare {
+namespace tare::round_test {
 namespace {
 
 std::vector<Format> CodedFormats() {
@@ -143,4 +143,4 @@ TEST(Round, BlocksAtTheEndsOfF32) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::round_test

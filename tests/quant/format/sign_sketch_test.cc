@@ -8,7 +8,7 @@
 
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::sign_sketch_test {
 namespace {
 
 double Dot(const std::vector<float>& a, const std::vector<float>& b) {
@@ -73,4 +73,4 @@ TEST(SignSketch, APlansSketchIsMadeOnce) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sign_sketch_test

@@ -10,7 +10,7 @@
 
 #include "quant/format/round.h"
 
-namespace tare {
+namespace tare::stored_code_test {
 namespace {
 
 std::vector<Format> Grids() {
@@ -118,4 +118,4 @@ TEST(StoredCode, EveryScaleRoundTrips) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::stored_code_test

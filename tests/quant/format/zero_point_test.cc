@@ -5,7 +5,7 @@
 
 #include <random>
 
-namespace tare {
+namespace tare::zero_point_test {
 namespace {
 
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
@@ -56,4 +56,4 @@ TEST(ZeroPoint, OneSidedAndEmptyRanges) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::zero_point_test

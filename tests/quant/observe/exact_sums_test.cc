@@ -13,7 +13,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::exact_sums_test {
 namespace {
 
 struct Term {
@@ -137,4 +137,4 @@ TEST(ExactSums, RefuseInvalidLimbs) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::exact_sums_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace tare {
+namespace tare::lanes_test {
 namespace {
 
 TEST(Lanes, SumsFirstAndThirdBesideSecondAndFourth) {
@@ -23,4 +23,4 @@ TEST(Lanes, MagnitudesKeepInfinitiesAndLoseOnlySigns) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::lanes_test

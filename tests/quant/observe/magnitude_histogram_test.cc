@@ -14,7 +14,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::magnitude_histogram_test {
 namespace {
 
 using testing::ElementsAre;
@@ -247,4 +247,4 @@ TEST(MagnitudeCounter, AThousandRepeatsOfOneValueAreAThousand) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::magnitude_histogram_test

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace tare {
+namespace tare::map_measures_test {
 namespace {
 
 TEST(MapMeasures, EntropyOfAnEvenRowIsTheLogarithmOfItsLength) {
@@ -73,4 +73,4 @@ TEST(MapMeasures, RowsOfZerosHaveNothingBelowAShare) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::map_measures_test

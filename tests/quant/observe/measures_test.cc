@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace tare {
+namespace tare::measures_test {
 namespace {
 
 double Named(const Measures& measures, const std::string& name) {
@@ -111,4 +111,4 @@ TEST(Measures, MassiveIsAHundredAndAThousandMedians) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::measures_test

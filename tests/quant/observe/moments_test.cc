@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace tare {
+namespace tare::moments_test {
 namespace {
 
 Moments Plain(const std::vector<float>& values) {
@@ -131,4 +131,4 @@ TEST(ErrorSums, FiguresByHand) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::moments_test

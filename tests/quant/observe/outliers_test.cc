@@ -13,7 +13,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::outliers_test {
 namespace {
 
 // Against sorting everything.
@@ -281,4 +281,4 @@ TEST(Outliers, CapacitiesMustBeEqual) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::outliers_test

@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-namespace tare {
+namespace tare::site_statistics_test {
 namespace {
 
 // One sequence's statistics, of random values.
@@ -83,4 +83,4 @@ TEST(SiteStatistics, MaximaGrow) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::site_statistics_test

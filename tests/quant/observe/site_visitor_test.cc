@@ -7,7 +7,7 @@
 
 #include <vector>
 
-namespace tare {
+namespace tare::site_visitor_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -88,4 +88,4 @@ TEST(SiteVisitorTest, PassesAskBySiteAndLayer) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::site_visitor_test

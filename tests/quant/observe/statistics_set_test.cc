@@ -6,7 +6,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::statistics_set_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -87,4 +87,4 @@ TEST(StatisticsSet, FindsSumsByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::statistics_set_test

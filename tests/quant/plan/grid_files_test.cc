@@ -12,7 +12,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::grid_files_test {
 namespace {
 
 using testing::HasSubstr;
@@ -52,4 +52,4 @@ TEST(GridFiles, InvalidGridsAreRefusedWithTheirFile) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::grid_files_test

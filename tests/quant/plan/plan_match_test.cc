@@ -5,7 +5,7 @@
 
 #include "quant/plan/plan.h"
 
-namespace tare {
+namespace tare::plan_match_test {
 namespace {
 
 TEST(Selects, AllOrThoseInARange) {
@@ -36,4 +36,4 @@ TEST(SplitRules, AtCommasOutsideBrackets) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::plan_match_test

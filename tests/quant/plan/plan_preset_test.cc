@@ -5,7 +5,7 @@
 
 #include "quant/plan/plan.h"
 
-namespace tare {
+namespace tare::plan_preset_test {
 namespace {
 
 TEST(PlanPreset, NamesStandForWholePlans) {
@@ -21,4 +21,4 @@ TEST(PlanPreset, NamesStandForWholePlans) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::plan_preset_test

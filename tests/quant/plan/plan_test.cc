@@ -10,7 +10,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::plan_test {
 namespace {
 
 using testing::HasSubstr;
@@ -397,4 +397,4 @@ TEST(Plan, HasStaticScalesWhereARuleQuantizesWithThem) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::plan_test

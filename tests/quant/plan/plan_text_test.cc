@@ -4,7 +4,7 @@
 
 #include "quant/plan/plan.h"
 
-namespace tare {
+namespace tare::plan_text_test {
 namespace {
 
 TEST(PlanText, FormatsAreAsARuleHasThem) {
@@ -35,4 +35,4 @@ TEST(PlanText, PlansAreMadeOfOthersRules) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::plan_text_test

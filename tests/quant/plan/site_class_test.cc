@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-namespace tare {
+namespace tare::site_class_test {
 namespace {
 
 using Kind = Granularity::Kind;
@@ -70,4 +70,4 @@ TEST(SiteClass, MapsBelongToWhatEachMapHas) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::site_class_test

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace tare {
+namespace tare::site_test {
 namespace {
 
 std::vector<std::string> Names(std::span<const Site> sites) {
@@ -89,4 +89,4 @@ TEST(SiteKey, TextNamesWhatThereIs) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::site_test

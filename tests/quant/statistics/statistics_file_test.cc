@@ -12,7 +12,7 @@
 #include "tests/support/random_statistics.h"
 #include "tests/support/run_command.h"
 
-namespace tare {
+namespace tare::statistics_file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -91,4 +91,4 @@ TEST(CalibrationFile, FormatsAreSigned) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::statistics_file_test

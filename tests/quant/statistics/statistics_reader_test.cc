@@ -12,7 +12,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/random_statistics.h"
 
-namespace tare {
+namespace tare::statistics_reader_test {
 namespace {
 
 using testing::HasSubstr;
@@ -89,4 +89,4 @@ TEST(StatisticsReader, OtherFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::statistics_reader_test

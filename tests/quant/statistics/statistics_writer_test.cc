@@ -7,7 +7,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/random_statistics.h"
 
-namespace tare {
+namespace tare::statistics_writer_test {
 namespace {
 
 TEST(StatisticsWriter, HasFiguresForOtherReaders) {
@@ -48,4 +48,4 @@ TEST(StatisticsWriter, HasSignalToNoiseBesideItsSums) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::statistics_writer_test

@@ -19,7 +19,7 @@
 #include "tests/support/ids.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::compressed_export_test {
 namespace {
 
 using testing::HasSubstr;
@@ -149,4 +149,4 @@ TEST_F(CompressedExport, WhatIsThereIsNotOverwritten) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::compressed_export_test

@@ -12,7 +12,7 @@
 #include "quant/format/pack.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::compressed_matrix_test {
 namespace {
 
 using testing::ElementsAre;
@@ -106,4 +106,4 @@ TEST(CompressedMatrix, DivisorsAreNear) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::compressed_matrix_test

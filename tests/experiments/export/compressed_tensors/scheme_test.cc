@@ -10,7 +10,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::compressed_scheme_test {
 namespace {
 
 using testing::HasSubstr;
@@ -80,4 +80,4 @@ TEST(CompressedScheme, ExemptedPlacesAndTheHeadAreNoMatter) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::compressed_scheme_test

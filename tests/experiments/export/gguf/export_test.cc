@@ -24,7 +24,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::gguf_export_test {
 namespace {
 
 using testing::HasSubstr;
@@ -310,4 +310,4 @@ TEST_F(GgufExport, WhatAFileCannotHoldIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_export_test

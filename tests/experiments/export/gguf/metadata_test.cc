@@ -13,7 +13,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::gguf_metadata_test {
 namespace {
 
 TEST(GgufMetadata, ConfigurationsAreReadBack) {
@@ -114,4 +114,4 @@ TEST(GgufLimits, WhatLlamaCppComputesOtherwiseIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_metadata_test

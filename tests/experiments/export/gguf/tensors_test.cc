@@ -10,7 +10,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::gguf_tensors_test {
 namespace {
 
 struct Tensors {
@@ -75,4 +75,4 @@ TEST(GgufTensors, TensorsWithoutANameAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_tensors_test

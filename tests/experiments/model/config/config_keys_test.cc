@@ -10,7 +10,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::config_keys_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -76,4 +76,4 @@ TEST(ConfigKeys, ListsOfPositiveNumbers) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::config_keys_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::config_test {
 namespace {
 
 TEST(ModelConfig, KindsSayWhoseKeysALayerReads) {
@@ -22,4 +22,4 @@ TEST(ModelConfig, KindsSayWhoseKeysALayerReads) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::config_test

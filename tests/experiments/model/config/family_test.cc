@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::family_test {
 namespace {
 
 const ModelConfig kPlain{
@@ -63,4 +63,4 @@ TEST(FamilyTest, TensorsAndShapes) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::family_test

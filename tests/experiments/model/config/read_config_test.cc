@@ -14,7 +14,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::read_config_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -245,4 +245,4 @@ TEST(ReadConfig, FoldersWithoutOneAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::read_config_test

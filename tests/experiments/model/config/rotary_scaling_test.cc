@@ -14,7 +14,7 @@
 #include "tests/support/call.h"
 #include "tests/support/family_config.h"
 
-namespace tare {
+namespace tare::rotary_scaling_test {
 namespace {
 
 constexpr double kUnit = 0x1p-24;
@@ -193,4 +193,4 @@ TEST(RotaryScaling, PairsMustBeWholeAndHaveTheirDivisors) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rotary_scaling_test

@@ -20,7 +20,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::clip_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -130,4 +130,4 @@ TEST(ClipTest, AVisionTowerWithoutImagesIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::clip_test

@@ -13,7 +13,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::diff_v1_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -84,4 +84,4 @@ TEST(DiffV1Test, ImpossibleValuesAreRefusedByKey) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::diff_v1_test

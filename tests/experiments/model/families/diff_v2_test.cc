@@ -25,7 +25,7 @@
 #include "tests/support/logits.h"
 #include "tests/support/site_recorder.h"
 
-namespace tare {
+namespace tare::diff_v2_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST(DiffV2Test, MapsThatDoNotShareKeysAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::diff_v2_test

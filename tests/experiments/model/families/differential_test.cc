@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace tare {
+namespace tare::differential_test {
 namespace {
 
 // arXiv 2410.05258, section 2.1: 0.2 in the first layer, towards 0.8.
@@ -29,4 +29,4 @@ TEST(DifferentialTest, LambdaFollowsFromItsVectors) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::differential_test

@@ -15,7 +15,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::diffllama_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -71,4 +71,4 @@ TEST(DiffLlamaTest, LambdaVectorsAreAsWideAsAHead) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::diffllama_test

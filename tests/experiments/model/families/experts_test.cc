@@ -10,7 +10,7 @@
 #include "tests/support/family_config.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::experts_test {
 namespace {
 
 TEST(Experts, CountsThatDisagreeAreNamed) {
@@ -35,4 +35,4 @@ TEST(Experts, NamesOfEach) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::experts_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/family_config.h"
 
-namespace tare {
+namespace tare::gemma3_test {
 namespace {
 
 using nlohmann::json;
@@ -70,4 +70,4 @@ TEST(Gemma3Test, UnsupportedFeaturesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gemma3_test

@@ -24,7 +24,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::gpt_oss_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -338,4 +338,4 @@ TEST(GptOssTest, QuantizedExpertsAreThoseOfThePlan) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gpt_oss_test

@@ -10,7 +10,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::granite_test {
 namespace {
 
 TEST(GraniteTest, MultipliersAreOneWithoutTheirKeys) {
@@ -55,4 +55,4 @@ TEST(GraniteTest, EachMultiplierCounts) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::granite_test

@@ -7,7 +7,7 @@
 #include "experiments/model/config/read_config.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::llama_test {
 namespace {
 
 TEST(LlamaTest, HeadsOfAGroupShareKeysAndValues) {
@@ -25,4 +25,4 @@ TEST(LlamaTest, HeadsOfAGroupShareKeysAndValues) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::llama_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/family_config.h"
 
-namespace tare {
+namespace tare::mistral_test {
 namespace {
 
 using testing::AllOf;
@@ -36,4 +36,4 @@ TEST(MistralTest, HasNoBiasesWhateverTheKeysSay) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::mistral_test

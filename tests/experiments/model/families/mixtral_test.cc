@@ -15,7 +15,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::mixtral_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -59,4 +59,4 @@ TEST(MixtralTest, MissingExpertsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::mixtral_test

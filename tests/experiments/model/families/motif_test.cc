@@ -20,7 +20,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::motif_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST(MotifTest, ItsNameMayHaveACapital) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::motif_test

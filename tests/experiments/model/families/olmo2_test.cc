@@ -5,7 +5,7 @@
 
 #include "tests/support/family_config.h"
 
-namespace tare {
+namespace tare::olmo2_test {
 namespace {
 
 using testing::UnorderedElementsAre;
@@ -42,4 +42,4 @@ TEST(Olmo2Test, UnsupportedFeaturesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::olmo2_test

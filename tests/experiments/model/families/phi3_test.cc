@@ -20,7 +20,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::phi3_test {
 namespace {
 
 using testing::AllOf;
@@ -204,4 +204,4 @@ TEST(Phi3Test, QuantizedFilesHoldThePartsAndFoldersTheWhole) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::phi3_test

@@ -26,7 +26,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::phi4flash_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -381,4 +381,4 @@ TEST(Phi4FlashTest, QuantizedByEveryMethod) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::phi4flash_test

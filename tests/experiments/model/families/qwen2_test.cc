@@ -7,7 +7,7 @@
 #include "tests/support/family_config.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::qwen2_test {
 namespace {
 
 using testing::ElementsAre;
@@ -41,4 +41,4 @@ TEST(Qwen2Test, QueriesKeysAndValuesHaveBiases) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::qwen2_test

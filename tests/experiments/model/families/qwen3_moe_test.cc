@@ -8,7 +8,7 @@
 #include "tests/support/family_config.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::qwen3_moe_test {
 namespace {
 
 TEST(Qwen3MoeTest, ReadsItsKeys) {
@@ -32,4 +32,4 @@ TEST(Qwen3MoeTest, ReadsItsKeys) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::qwen3_moe_test

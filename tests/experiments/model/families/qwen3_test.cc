@@ -15,7 +15,7 @@
 #include "tests/support/logits.h"
 #include "tests/support/simulated_plan.h"
 
-namespace tare {
+namespace tare::qwen3_test {
 namespace {
 
 using testing::AllOf;
@@ -81,4 +81,4 @@ TEST(Qwen3Test, NormsAndGatesAreSites) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::qwen3_test

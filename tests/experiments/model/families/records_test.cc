@@ -6,7 +6,7 @@
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 
-namespace tare {
+namespace tare::records_test {
 namespace {
 
 TEST(FamilyRecords, AChangedTableKeepsTheOtherPlaces) {
@@ -34,4 +34,4 @@ TEST(FamilyRecords, AChangedFamilyKeepsTheRest) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::records_test

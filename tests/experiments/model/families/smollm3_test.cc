@@ -9,7 +9,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::smollm3_test {
 namespace {
 
 using testing::ElementsAre;
@@ -67,4 +67,4 @@ TEST(SmolLm3Test, KeysBeforeRotaryPositionsInACache) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::smollm3_test

@@ -9,7 +9,7 @@
 #include "tests/support/arrays.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::captured_input_test {
 namespace {
 
 using testing::AllOf;
@@ -73,4 +73,4 @@ TEST_F(CapturedInputTest, TwoNamesOfOneLayerAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::captured_input_test

@@ -8,7 +8,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::captured_layout_test {
 namespace {
 
 using testing::AllOf;
@@ -89,4 +89,4 @@ TEST(CapturedLayout, InvalidLayoutsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::captured_layout_test

@@ -11,7 +11,7 @@
 #include "tests/support/arrays.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::captured_mask_test {
 namespace {
 
 using testing::HasSubstr;
@@ -77,4 +77,4 @@ TEST_F(CapturedMaskTest, HolesAndOtherShapesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::captured_mask_test

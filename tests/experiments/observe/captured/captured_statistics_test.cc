@@ -13,7 +13,7 @@
 #include "tests/support/arrays.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::captured_statistics_test {
 namespace {
 
 using testing::HasSubstr;
@@ -191,4 +191,4 @@ TEST_F(CapturedStatisticsTest, AStreamRefusesBadBatches) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::captured_statistics_test

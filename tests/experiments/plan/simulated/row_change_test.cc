@@ -14,7 +14,7 @@
 #include "tests/support/random_quantized.h"
 #include "tests/support/simulated_plan.h"
 
-namespace tare {
+namespace tare::row_change_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -176,4 +176,4 @@ TEST(RowChangeInPlans, RotatedValuesAreRoundedAndTurnedBack) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::row_change_test

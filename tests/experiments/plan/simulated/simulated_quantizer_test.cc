@@ -22,7 +22,7 @@
 #include "tests/support/logits.h"
 #include "tests/support/simulated_plan.h"
 
-namespace tare {
+namespace tare::simulated_quantizer_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -397,4 +397,4 @@ TEST(SimulatedQuantizerTest, AModelsInfiniteLogitsAreLocated) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::simulated_quantizer_test

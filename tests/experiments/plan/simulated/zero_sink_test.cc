@@ -17,7 +17,7 @@
 #include "tests/support/random_quantized.h"
 #include "tests/support/simulated_plan.h"
 
-namespace tare {
+namespace tare::zero_sink_test {
 namespace {
 
 using ::testing::Each;
@@ -201,4 +201,4 @@ TEST(ZeroSinkTest, InPlans) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::zero_sink_test

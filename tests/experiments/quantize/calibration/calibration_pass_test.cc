@@ -17,7 +17,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::calibration_pass_test {
 namespace {
 
 std::vector<ScoredSequence> Sequences() {
@@ -259,4 +259,4 @@ TEST(CalibrationPass, WeightsOfOneInputShareItsMoments) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::calibration_pass_test

@@ -14,7 +14,7 @@
 #include "tests/support/calibrated_job.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::calibration_texts_test {
 namespace {
 
 using ::testing::AllOf;
@@ -175,4 +175,4 @@ TEST_F(CalibrationTextsTest, Refusals) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::calibration_texts_test

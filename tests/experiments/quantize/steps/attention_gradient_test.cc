@@ -14,7 +14,7 @@
 #include "quant/base/parallel.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::attention_gradient_test {
 namespace {
 
 using testing::ElementsAre;
@@ -277,4 +277,4 @@ TEST(AttentionGradient, SequencesOfABatchAreApartAndThreadsDoNotShow) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::attention_gradient_test

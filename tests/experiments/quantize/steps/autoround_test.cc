@@ -18,7 +18,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::autoround_test {
 namespace {
 
 using testing::HasSubstr;
@@ -174,4 +174,4 @@ TEST(LearnedLayer, ErrorsThatAreNotFiniteAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::autoround_test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search against the golden one: AWQ's published definition in Python, on inputs that transformers computes; and
 // what it does to whole models.
+// In the released build alone: it quantizes whole models again and again, ten times as long under sanitizers.
 #include "experiments/quantize/steps/awq.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +22,7 @@
 #include "tests/support/ids.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::awq_step_test {
 namespace {
 
 using testing::AllOf;
@@ -191,4 +192,4 @@ TEST(AwqFactorsOfAModel, WhatCannotBeScaledIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::awq_step_test

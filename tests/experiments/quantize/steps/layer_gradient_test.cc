@@ -20,7 +20,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::layer_gradient_test {
 namespace {
 
 constexpr auto kServed = std::to_array<const char*>(
@@ -282,4 +282,4 @@ TEST(RowsGradient, SwiGluOfGatesFarFromZero) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::layer_gradient_test

@@ -23,7 +23,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::rotated_error_test {
 namespace {
 
 using testing::AllOf;
@@ -365,4 +365,4 @@ TEST(RotatedError, WhatCannotBeLearnedIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rotated_error_test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What learning promises, on whole models. Its parts against references: rotated_error_test.cc and cayley_test.cc.
+// In the released build alone: it quantizes whole models again and again, ten times as long under sanitizers.
 #include "experiments/quantize/steps/rotations.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +21,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
-namespace tare {
+namespace tare::rotations_test {
 namespace {
 
 using testing::AllOf;
@@ -206,4 +207,4 @@ TEST(LearnedRotation, RefusedBeforeTheFirstTensor) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rotations_test

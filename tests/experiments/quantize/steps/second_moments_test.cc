@@ -16,7 +16,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::second_moments_test {
 namespace {
 
 // AutoRound's tuning of the same layers on the same tokens, with PyTorch's gradients (make_sign_round.py): learned
@@ -121,4 +121,4 @@ TEST_F(RoundingMethods, BadMomentsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::second_moments_test

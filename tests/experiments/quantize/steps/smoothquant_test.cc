@@ -13,7 +13,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::smoothquant_step_test {
 namespace {
 
 using testing::AllOf;
@@ -92,4 +92,4 @@ TEST(Smoothing, ASearchNeedsAPlanThatRounds) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::smoothquant_step_test

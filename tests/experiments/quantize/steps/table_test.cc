@@ -8,7 +8,7 @@
 
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::steps_table_test {
 namespace {
 
 using testing::HasSubstr;
@@ -64,4 +64,4 @@ TEST(StepOptions, LearnedRoundingNeedsIntegers) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::steps_table_test

@@ -8,7 +8,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::drawing_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -61,4 +61,4 @@ TEST(DrawingTest, FaultySpecificationsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::drawing_test

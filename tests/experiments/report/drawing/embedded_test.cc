@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::embedded_test {
 namespace {
 
 TEST(EmbeddedTest, IsTheFileAndANul) {
@@ -19,4 +19,4 @@ TEST(EmbeddedTest, IsTheFileAndANul) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::embedded_test

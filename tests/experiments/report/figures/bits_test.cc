@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::bits_test {
 namespace {
 
 using ::testing::AllOf;
@@ -96,4 +96,4 @@ TEST(BitsTest, SixteenBitsAloneAreNoFigure) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::bits_test

@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::caches_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -53,4 +53,4 @@ TEST(CachesFigure, NoneWithoutKeysOrValues) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::caches_test

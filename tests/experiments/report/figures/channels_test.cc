@@ -6,7 +6,7 @@
 #include "quant/file/hdf5.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::channels_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -49,4 +49,4 @@ TEST_F(ChannelsTest, WhatIsNotFiniteIsNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::channels_test

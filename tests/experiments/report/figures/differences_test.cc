@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::differences_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -103,4 +103,4 @@ TEST(DifferencesTest, OneModelHasNone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::differences_test

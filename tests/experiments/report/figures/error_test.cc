@@ -6,7 +6,7 @@
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::error_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -41,4 +41,4 @@ TEST(ErrorTest, BitsHaveTheScalesOfGroupsAndBlocks) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::error_test

@@ -10,7 +10,7 @@
 
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::figures_test {
 namespace {
 
 TEST(FiguresTest, EachKindHasItsSpecificationAndItsSource) {
@@ -84,4 +84,4 @@ TEST(FiguresTest, UndrawnRowsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::figures_test

@@ -6,7 +6,7 @@
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::histograms_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -43,4 +43,4 @@ TEST(HistogramsTest, FindsTheShareThatBecomesZero) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::histograms_test

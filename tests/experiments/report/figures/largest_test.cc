@@ -6,7 +6,7 @@
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::largest_test {
 namespace {
 
 using ::testing::Contains;
@@ -65,4 +65,4 @@ TEST(LargestTest, NonfiniteValuesAreNamedAndNotTheLargest) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::largest_test

@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::losses_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -25,4 +25,4 @@ TEST(LossesTest, HasARowPerRangeOfContextWithItsError) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::losses_test

@@ -6,7 +6,7 @@
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::maps_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -39,4 +39,4 @@ TEST(MapsTest, EachMeasureIsAFigureAndSomeAreOnThePage) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::maps_test

@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::positions_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -39,4 +39,4 @@ TEST(PositionsTest, ADivergenceOf0IsMissingOnALogAxis) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::positions_test

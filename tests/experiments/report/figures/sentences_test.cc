@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace tare {
+namespace tare::sentences_test {
 namespace {
 
 TEST(SentencesTest, FiguresAreNamedInWords) {
@@ -57,4 +57,4 @@ TEST(SentencesTest, EvaluationsNameModelPlanAndCache) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sentences_test

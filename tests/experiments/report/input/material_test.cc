@@ -13,7 +13,7 @@
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::material_test {
 namespace {
 
 using ::testing::AllOf;
@@ -160,4 +160,4 @@ TEST_F(MaterialTest, MissingMembersAreNamedWithTheirFile) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::material_test

@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/support/report_material.h"
 
-namespace tare {
+namespace tare::page_test {
 namespace {
 
 using ::testing::AllOf;
@@ -79,4 +79,4 @@ TEST(PageTest, OtherValuesThanNumbersAreText) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::page_test

@@ -10,7 +10,7 @@
 #include "experiments/tasks/divergence.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::attribution_table_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -134,4 +134,4 @@ TEST(AttributionPairTable, ProgramsGetEveryRow) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::attribution_table_test

@@ -11,7 +11,7 @@
 #include "tests/support/call.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::attribution_test {
 namespace {
 
 const Plan kPlan = Plan::Parse("q=int4/token,k=int4/token");
@@ -201,4 +201,4 @@ TEST(AttributionPair, AMissingCellIsNamed) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::attribution_test

@@ -10,7 +10,7 @@
 
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::map_error_table_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -92,4 +92,4 @@ TEST(MapErrorTable, CommonShareHasAnInterval) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::map_error_table_test

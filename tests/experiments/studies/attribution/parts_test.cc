@@ -10,7 +10,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::parts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -133,4 +133,4 @@ TEST(Parts, Refused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::parts_test

@@ -8,7 +8,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden_sweep.h"
 
-namespace tare {
+namespace tare::compare_question_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST_F(CompareQuestion, BothModelsAreAskedInTheirOwnFolders) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::compare_question_test

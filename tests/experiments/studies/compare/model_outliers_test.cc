@@ -6,7 +6,7 @@
 
 #include "tests/support/golden_sweep.h"
 
-namespace tare {
+namespace tare::model_outliers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -39,4 +39,4 @@ TEST_F(ModelOutliers, AreMeasuredOnceOnTheSameWindows) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::model_outliers_test

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-namespace tare {
+namespace tare::budget_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -98,4 +98,4 @@ TEST(BudgetTest, NothingLeftIsTheCheapestLevels) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::budget_test

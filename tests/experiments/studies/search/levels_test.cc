@@ -13,7 +13,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::levels_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -136,4 +136,4 @@ TEST(SearchLevels, Refused) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::levels_test

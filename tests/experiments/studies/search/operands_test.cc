@@ -8,7 +8,7 @@
 #include "experiments/model/config/read_config.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::operands_test {
 namespace {
 
 // Of q and k (and of v and the maps), the mean over the window's queries.
@@ -56,4 +56,4 @@ TEST(OperandsTest, OfLinearLayers) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::operands_test

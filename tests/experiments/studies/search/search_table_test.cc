@@ -7,7 +7,7 @@
 #include "quant/file/json.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::search_table_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -52,4 +52,4 @@ TEST(SearchTableTest, ForPrograms) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::search_table_test

@@ -9,7 +9,7 @@
 #include "tests/support/call.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::search_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -74,4 +74,4 @@ TEST(SearchTest, ChangesAreFromF32TaskByTask) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::search_test

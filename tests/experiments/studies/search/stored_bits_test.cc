@@ -13,7 +13,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::stored_bits_test {
 namespace {
 
 TEST(StoredBitsTest, AreThoseOfTheFile) {
@@ -49,4 +49,4 @@ TEST(StoredBitsTest, OnlyWeightsHaveThem) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::stored_bits_test

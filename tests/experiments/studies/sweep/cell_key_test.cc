@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::cell_key_test {
 namespace {
 
 TEST(CellKey, IsTextInTheOrderOfModelPlanTask) {
@@ -48,4 +48,4 @@ TEST(CellKey, ClashNamesTheSettingThatDiffers) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cell_key_test

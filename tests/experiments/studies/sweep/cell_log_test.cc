@@ -11,7 +11,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::cell_log_test {
 namespace {
 
 using testing::HasSubstr;
@@ -38,4 +38,4 @@ TEST(CellLog, KeepsCellsInTheirOrderAndSaysTheirStudy) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cell_log_test

@@ -8,7 +8,7 @@
 #include "experiments/tasks/divergence.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::comparison_test {
 namespace {
 
 // acc of 60 items: 3 gained, 12 lost.
@@ -172,4 +172,4 @@ TEST(Comparison, OtherItemsOrWindowsAreNotPaired) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::comparison_test

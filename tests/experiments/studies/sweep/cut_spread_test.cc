@@ -13,7 +13,7 @@
 #include "tests/support/calibrated_job.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::cut_spread_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -79,4 +79,4 @@ TEST(CutSpread, ModelsAreGroupedByTheirOrigin) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cut_spread_test

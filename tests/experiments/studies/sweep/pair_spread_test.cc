@@ -9,7 +9,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::pair_spread_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -116,4 +116,4 @@ TEST(PairSpread, FoldersWithoutAComparisonAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::pair_spread_test

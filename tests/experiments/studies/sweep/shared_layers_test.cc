@@ -11,7 +11,7 @@
 #include "quant/base/formatted.h"
 #include "tests/support/golden_sweep.h"
 
-namespace tare {
+namespace tare::shared_layers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -104,4 +104,4 @@ TEST_F(SharingSweepTest, HasTheBytesOfCellsThatRunAlone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::shared_layers_test

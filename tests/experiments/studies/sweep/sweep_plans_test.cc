@@ -9,7 +9,7 @@
 #include "quant/base/notice.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::sweep_plans_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -107,4 +107,4 @@ TEST(SweepPlans, PlansAsTheyAreGiven) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sweep_plans_test

@@ -22,7 +22,7 @@
 #include "tests/support/ids.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare {
+namespace tare::sweep_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -393,4 +393,4 @@ TEST_F(SweepTest, FoldersThatCannotBeWrittenAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sweep_test

@@ -13,7 +13,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::choice_forms_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -91,4 +91,4 @@ TEST(ChoiceForms, BoolqsOwnAnswers) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::choice_forms_test

@@ -11,7 +11,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::choice_items_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -149,4 +149,4 @@ TEST(EncodeChoice, NothingToScoreIsRefused) {
 
 }  // namespace
 
-}  // namespace tare
+}  // namespace tare::choice_items_test

@@ -9,7 +9,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::continuation_items_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -64,4 +64,4 @@ TEST(ContinuationItems, BadLinesHaveTheirOwnMessages) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::continuation_items_test

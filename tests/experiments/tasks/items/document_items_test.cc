@@ -11,7 +11,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::document_items_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -58,4 +58,4 @@ TEST(DocumentItems, BadLinesHaveTheirOwnMessages) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::document_items_test

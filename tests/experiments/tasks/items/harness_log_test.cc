@@ -9,7 +9,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::harness_log_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -82,4 +82,4 @@ TEST(HarnessLog, OtherTasksAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::harness_log_test

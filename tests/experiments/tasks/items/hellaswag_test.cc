@@ -7,7 +7,7 @@
 #include "quant/file/strict_json.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::hellaswag_test {
 namespace {
 
 using Cases = std::vector<std::pair<std::string, std::string>>;
@@ -29,4 +29,4 @@ TEST(HellaswagText, ContextIsActivityAndBothHalves) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::hellaswag_test

@@ -11,7 +11,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::lines_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -78,4 +78,4 @@ TEST(Lines, KeysArePlainFieldsThatTheItemIsNotMadeOf) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::lines_test

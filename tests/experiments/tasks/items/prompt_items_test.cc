@@ -8,7 +8,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::prompt_items_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -97,4 +97,4 @@ TEST(PromptItems, BadLinesAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::prompt_items_test

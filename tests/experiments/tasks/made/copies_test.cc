@@ -13,7 +13,7 @@
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::copies_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(MakeCopies, ATextWithoutNamesIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::copies_test

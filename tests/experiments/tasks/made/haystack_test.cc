@@ -8,7 +8,7 @@
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::haystack_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -52,4 +52,4 @@ TEST(Filled, LeavesNoRoomForAnotherWord) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::haystack_test

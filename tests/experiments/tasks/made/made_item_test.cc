@@ -10,7 +10,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::made_item_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -79,4 +79,4 @@ TEST(Listed, IsEnglish) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::made_item_test

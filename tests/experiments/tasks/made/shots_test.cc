@@ -16,7 +16,7 @@
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::shots_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -177,4 +177,4 @@ TEST(LoadExamples, LinesAreReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::shots_test

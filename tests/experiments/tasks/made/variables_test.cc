@@ -14,7 +14,7 @@
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::variables_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(MakeVariables, ImpossibleItemsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::variables_test

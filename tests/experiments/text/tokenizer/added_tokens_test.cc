@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::added_tokens_test {
 namespace {
 
 using pipeline::AddedTokens;
@@ -71,4 +71,4 @@ TEST(AddedTokens, ManyWithOneFirstByte) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::added_tokens_test

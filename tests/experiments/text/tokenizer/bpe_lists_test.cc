@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::bpe_lists_test {
 namespace {
 
 using namespace pipeline;
@@ -68,4 +68,4 @@ TEST(BpeLists, DamagedMembersAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::bpe_lists_test

@@ -11,7 +11,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::bpe_test {
 namespace {
 
 using pipeline::Bpe;
@@ -142,4 +142,4 @@ TEST(Bpe, AsTheRuleIsWrittenOut) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::bpe_test

@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/file/json.h"
 
-namespace tare {
+namespace tare::byte_level_test {
 namespace {
 
 using namespace pipeline;
@@ -27,4 +27,4 @@ TEST(ByteLevel, EveryByteRoundTrips) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::byte_level_test

@@ -9,7 +9,7 @@
 #include "quant/file/strict_json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::character_table_test {
 namespace {
 
 using namespace pipeline;
@@ -36,4 +36,4 @@ TEST(CharacterTable, ClustersFirstThenCharacters) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::character_table_test

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::characters_test {
 namespace {
 
 using namespace pipeline;
@@ -45,4 +45,4 @@ TEST(Characters, NextAndPrevious) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::characters_test

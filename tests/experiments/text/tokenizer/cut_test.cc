@@ -12,7 +12,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::cut_test {
 namespace {
 
 using pipeline::Behaviour;
@@ -82,4 +82,4 @@ TEST(Cut, BehavioursByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cut_test

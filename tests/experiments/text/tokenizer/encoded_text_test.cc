@@ -7,7 +7,7 @@
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::encoded_text_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -56,4 +56,4 @@ TEST_F(EncodedTextTest, AnotherTextOrTokenizerUnderTheSameName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::encoded_text_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::growth_test {
 namespace {
 
 using testing::HasSubstr;
@@ -19,4 +19,4 @@ TEST(Growth, SixteenTimesAndABeginning) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::growth_test

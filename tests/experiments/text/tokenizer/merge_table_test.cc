@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-namespace tare {
+namespace tare::merge_table_test {
 namespace {
 
 using pipeline::Merge;
@@ -41,4 +41,4 @@ TEST(MergeTable, EveryPairAndNoOther) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::merge_table_test

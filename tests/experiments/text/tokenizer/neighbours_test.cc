@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::neighbours_test {
 namespace {
 
 TEST(Neighbours, SmallAndLargeCharactersInTheirOrder) {
@@ -19,4 +19,4 @@ TEST(Neighbours, SmallAndLargeCharactersInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::neighbours_test

@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::normalizer_test {
 namespace {
 
 using namespace pipeline;
@@ -51,4 +51,4 @@ TEST(Normalizer, StepsInARowAreBounded) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::normalizer_test

@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::pattern_test {
 namespace {
 
 using pipeline::Behaviour;
@@ -110,4 +110,4 @@ TEST(Pattern, ReplacedTextIsBounded) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::pattern_test

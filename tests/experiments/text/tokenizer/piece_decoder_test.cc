@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::piece_decoder_test {
 namespace {
 
 using namespace pipeline;
@@ -44,4 +44,4 @@ TEST(Decoder, EndlessAndGrowingStepsAreBounded) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::piece_decoder_test

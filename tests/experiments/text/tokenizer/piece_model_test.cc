@@ -8,7 +8,7 @@
 
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::piece_model_test {
 namespace {
 
 std::string File(const std::string& path) { return GetFile(TARE_SOURCE_DIR "/" + path); }
@@ -78,4 +78,4 @@ TEST(PieceModel, CutsBehindWhatIsNoSpace) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::piece_model_test

@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::piece_table_test {
 namespace {
 
 using namespace pipeline;
@@ -46,4 +46,4 @@ TEST(PieceTable, ManyPieces) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::piece_table_test

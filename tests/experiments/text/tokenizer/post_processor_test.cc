@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::post_processor_test {
 namespace {
 
 using namespace pipeline;
@@ -61,4 +61,4 @@ TEST(PostProcessor, IdsAroundATextAreFew) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::post_processor_test

@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::pre_tokenizer_test {
 namespace {
 
 using namespace pipeline;
@@ -78,4 +78,4 @@ TEST(PreTokenizer, StepsInARowAreBounded) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::pre_tokenizer_test

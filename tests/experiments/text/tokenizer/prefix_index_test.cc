@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::prefix_index_test {
 namespace {
 
 using pipeline::PrefixIndex;
@@ -34,4 +34,4 @@ TEST(PrefixIndex, OfEqualTextsTheSmallestNumberAndNoEmptyOnes) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::prefix_index_test

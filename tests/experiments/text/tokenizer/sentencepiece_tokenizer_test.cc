@@ -10,7 +10,7 @@
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::sentencepiece_tokenizer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -108,4 +108,4 @@ TEST(SentencePieceTokenizer, APieceWithAZeroByteIsRefusedBeforeItIsUsed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::sentencepiece_tokenizer_test

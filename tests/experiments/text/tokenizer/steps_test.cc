@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::steps_test {
 namespace {
 
 using namespace pipeline;
@@ -39,4 +39,4 @@ TEST(Steps, FlattenGoesThroughSequences) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::steps_test

@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::subwords_test {
 namespace {
 
 using namespace pipeline;
@@ -32,4 +32,4 @@ TEST(Subwords, AModelWithoutATypeIsRecognised) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::subwords_test

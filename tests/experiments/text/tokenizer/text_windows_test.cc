@@ -10,7 +10,7 @@
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::text_windows_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -125,4 +125,4 @@ TEST_F(LongInputTest, MustBeUtf8WhereItIsRead) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::text_windows_test

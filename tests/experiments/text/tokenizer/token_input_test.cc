@@ -11,7 +11,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::token_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -128,4 +128,4 @@ TEST_F(TokenInputTest, OtherShapesTypesAndNames) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::token_input_test

@@ -16,7 +16,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::tokenizer_json_test {
 namespace {
 
 using pipeline::TokenizerJson;
@@ -132,4 +132,4 @@ TEST(TokenizerJson, InconsistentFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::tokenizer_json_test

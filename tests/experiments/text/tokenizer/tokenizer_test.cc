@@ -14,7 +14,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::tokenizer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -100,4 +100,4 @@ TEST(TokenizerFolder, BosIsTheTokenizersUnlessItsConfigSaysNone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::tokenizer_test

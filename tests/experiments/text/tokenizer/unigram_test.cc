@@ -8,7 +8,7 @@
 #include "quant/file/json.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::unigram_test {
 namespace {
 
 using pipeline::Unigram;
@@ -83,4 +83,4 @@ TEST(Unigram, InvalidIdsAndPiecesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::unigram_test

@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-namespace tare {
+namespace tare::word_cache_test {
 namespace {
 
 using pipeline::WordCache;
@@ -59,4 +59,4 @@ TEST(WordCache, WordsInOnePlaceDoNotMix) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::word_cache_test

@@ -10,7 +10,7 @@
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 
-namespace tare {
+namespace tare::float_operands_test {
 namespace {
 
 constexpr int kCounts[] = {1, 3, 6, 63, 64}, kWidths[] = {1, 2, 5, 64, 130};
@@ -65,4 +65,4 @@ TEST(FloatOperands, RowsKeysAndValuesLieAsTheProductsReadThem) {
 TEST(FloatOperands, IntegersAreRefused) { EXPECT_THROW(FloatOperands{ProductTypes::kU8S8}, Error); }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::float_operands_test

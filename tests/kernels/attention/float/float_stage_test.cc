@@ -13,7 +13,7 @@
 #include "quant/base/aligned.h"
 #include "tests/support/each_target.h"
 
-namespace tare {
+namespace tare::float_stage_test {
 namespace {
 
 constexpr double kEps = 0x1p-24, kExp2Error = 2.4e-6 + 10 * kEps;
@@ -125,4 +125,4 @@ TEST(FloatStage, FourKeysBecomeColumns) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::float_stage_test

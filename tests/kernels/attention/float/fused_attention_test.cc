@@ -12,7 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
-namespace tare {
+namespace tare::fused_attention_test {
 namespace {
 
 struct Inputs {
@@ -128,4 +128,4 @@ TEST(FusedAttention, SameBitsOnAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::fused_attention_test

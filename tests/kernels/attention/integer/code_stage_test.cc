@@ -18,7 +18,7 @@
 #include "quant/format/zero_point.h"
 #include "tests/support/each_target.h"
 
-namespace tare {
+namespace tare::code_stage_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -253,4 +253,4 @@ TEST(CodeStage, AllEndsStayInTheFormat) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::code_stage_test

@@ -24,7 +24,7 @@
 #include "tests/support/executed.h"
 #include "tests/support/random_attention.h"
 
-namespace tare {
+namespace tare::executed_attention_test {
 namespace {
 
 using testing::HasSubstr;
@@ -359,4 +359,4 @@ TEST(ExecutedAttention, RefusesAWorkspaceThatIsTooSmall) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::executed_attention_test

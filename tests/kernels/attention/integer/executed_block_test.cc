@@ -11,7 +11,7 @@
 #include "quant/base/aligned.h"
 #include "tests/support/random_attention.h"
 
-namespace tare {
+namespace tare::executed_block_test {
 namespace {
 
 using Order = AttentionPlan::Order;
@@ -48,4 +48,4 @@ TEST(ExecutedBlock, WritesItsRowsAlone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::executed_block_test

@@ -6,7 +6,7 @@
 #include "quant/base/parallel.h"
 #include "tests/support/random_attention.h"
 
-namespace tare {
+namespace tare::executed_layout_test {
 namespace {
 
 using Order = AttentionPlan::Order;
@@ -107,4 +107,4 @@ TEST(ExecutedLayout, LargeResultsGoPastTheCaches) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::executed_layout_test

@@ -10,7 +10,7 @@
 #include "hwy/detect_targets.h"
 #include "hwy/targets.h"
 
-namespace tare {
+namespace tare::key_bias_test {
 namespace {
 
 // The bits of std::fma in order, on every instruction set that has it; widths that do not fill their last group of 4.
@@ -39,4 +39,4 @@ TEST(KeyBias, IsTheSumInOrder) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::key_bias_test

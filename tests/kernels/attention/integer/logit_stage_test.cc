@@ -11,7 +11,7 @@
 #include "tests/support/each_target.h"
 #include "tests/support/logit_sums.h"
 
-namespace tare {
+namespace tare::logit_stage_test {
 namespace {
 
 struct Row {
@@ -108,4 +108,4 @@ TEST(LogitStage, RowsOfZerosAreEqualLogits) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::logit_stage_test

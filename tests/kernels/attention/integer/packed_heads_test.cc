@@ -11,7 +11,7 @@
 #include "quant/base/aligned.h"
 #include "tests/support/random_attention.h"
 
-namespace tare {
+namespace tare::packed_heads_test {
 namespace {
 
 using ValueScale = AttentionPlan::ValueScale;
@@ -101,4 +101,4 @@ TEST(PackedHeads, ValuesComeBackWithAScalePerBlockOrOneForAll) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::packed_heads_test

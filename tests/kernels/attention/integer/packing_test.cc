@@ -17,7 +17,7 @@
 #include "tests/support/random_attention.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::packing_test {
 namespace {
 
 using testing::HasSubstr;
@@ -142,4 +142,4 @@ TEST(Packing, TheMeanThatOverflowsIsNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::packing_test

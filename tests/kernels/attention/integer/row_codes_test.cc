@@ -12,7 +12,7 @@
 #include "tests/support/each_target.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::row_codes_test {
 namespace {
 
 constexpr int kWidths[] = {1, 3, 4, 15, 16, 17, 63, 64, 65, 128, 130, 1024};
@@ -87,4 +87,4 @@ TEST(RowCodes, InterleavedKeysLieInGroupsOfFourChannels) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::row_codes_test

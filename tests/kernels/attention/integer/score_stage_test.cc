@@ -12,7 +12,7 @@
 #include "tests/support/each_target.h"
 #include "tests/support/logit_sums.h"
 
-namespace tare {
+namespace tare::score_stage_test {
 namespace {
 
 void ExpectTheFormulas(RandomSums& in) {
@@ -79,4 +79,4 @@ TEST(ScoreStage, TiesGoToTheEvenStep) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::score_stage_test

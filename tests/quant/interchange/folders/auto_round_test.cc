@@ -4,7 +4,7 @@
 
 #include "tests/support/foreign_folder.h"
 
-namespace tare {
+namespace tare::auto_round_test {
 namespace {
 
 using testing::IsEmpty;
@@ -54,4 +54,4 @@ TEST(AutoRound, OverridesMustFitTheTensors) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::auto_round_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/foreign_folder.h"
 
-namespace tare {
+namespace tare::bitsandbytes_test {
 namespace {
 
 EditedCheckpoint Golden() { return EditedCheckpoint(ForeignFolder("bitsandbytes-nf4")); }
@@ -75,4 +75,4 @@ TEST(BitsAndBytes, StatesMustFit) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::bitsandbytes_test

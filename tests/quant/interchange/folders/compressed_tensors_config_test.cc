@@ -8,7 +8,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::compressed_tensors_config_test {
 namespace {
 
 using testing::AllOf;
@@ -124,4 +124,4 @@ TEST(CompressedConfig, KeysAreHonouredOrRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::compressed_tensors_config_test

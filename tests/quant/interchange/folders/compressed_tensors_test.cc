@@ -7,7 +7,7 @@
 #include "quant/base/formatted.h"
 #include "tests/support/foreign_folder.h"
 
-namespace tare {
+namespace tare::compressed_tensors_test {
 namespace {
 
 EditedCheckpoint Golden(const char* name) { return EditedCheckpoint(ForeignFolder(name)); }
@@ -194,4 +194,4 @@ TEST(CompressedTensors, FormatsMustSuitTheirArguments) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::compressed_tensors_test

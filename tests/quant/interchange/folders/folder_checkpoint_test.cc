@@ -2,7 +2,7 @@
 // What a checkpoint shows of a folder that another tool quantized.
 #include "tests/support/foreign_folder.h"
 
-namespace tare {
+namespace tare::folder_checkpoint_test {
 namespace {
 
 using testing::ElementsAre;
@@ -61,4 +61,4 @@ TEST(FolderCheckpoint, MisalignedTensorsAreReadAsWell) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::folder_checkpoint_test

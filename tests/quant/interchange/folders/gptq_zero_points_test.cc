@@ -4,7 +4,7 @@
 
 #include "tests/support/foreign_folder.h"
 
-namespace tare {
+namespace tare::gptq_zero_points_test {
 namespace {
 
 using testing::ElementsAre;
@@ -53,4 +53,4 @@ TEST(GptqZeroPoints, SymmetricMustBeOneValue) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gptq_zero_points_test

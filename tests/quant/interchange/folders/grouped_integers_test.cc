@@ -11,7 +11,7 @@
 
 #include "tests/support/foreign_folder.h"
 
-namespace tare {
+namespace tare::grouped_integers_test {
 namespace {
 
 // The form of each matrix, "int4+full/32"; "" where there is none. Where there is one, its rows are the matrix's.
@@ -167,4 +167,4 @@ TEST(GroupedIntegers, FloatsAndWideCodesHaveNone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::grouped_integers_test

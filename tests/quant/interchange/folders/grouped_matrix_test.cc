@@ -7,7 +7,7 @@
 
 #include "quant/format/grid.h"
 
-namespace tare {
+namespace tare::grouped_matrix_test {
 namespace {
 
 TEST(GroupedMatrix, ValuesOfCodes) {
@@ -42,4 +42,4 @@ TEST(GroupedMatrix, FloatsAreTheirGrids) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::grouped_matrix_test

@@ -7,7 +7,7 @@
 
 #include "quant/plan/plan.h"
 
-namespace tare {
+namespace tare::input_plan_test {
 namespace {
 
 using testing::ElementsAre;
@@ -81,4 +81,4 @@ TEST(InputPlan, SomeModulesOnly) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::input_plan_test

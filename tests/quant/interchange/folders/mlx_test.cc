@@ -4,7 +4,7 @@
 
 #include "tests/support/foreign_folder.h"
 
-namespace tare {
+namespace tare::mlx_test {
 namespace {
 
 EditedCheckpoint Golden() {
@@ -62,4 +62,4 @@ TEST(Mlx, PartsMustFit) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::mlx_test

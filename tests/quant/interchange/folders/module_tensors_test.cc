@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::module_tensors_test {
 namespace {
 
 using testing::ElementsAre;
@@ -52,4 +52,4 @@ TEST_F(ModuleTensorsTest, RefusesByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::module_tensors_test

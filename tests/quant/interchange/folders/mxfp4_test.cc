@@ -10,7 +10,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
-namespace tare {
+namespace tare::mxfp4_test {
 namespace {
 
 TEST(Mxfp4, ValuesAreCodesTimesPowersOfTwo) {
@@ -41,4 +41,4 @@ TEST(Mxfp4, ValuesAreCodesTimesPowersOfTwo) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::mxfp4_test

@@ -8,7 +8,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::name_pattern_test {
 namespace {
 
 using testing::HasSubstr;
@@ -60,4 +60,4 @@ TEST(NamePattern, NoPatternTakesLong) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::name_pattern_test

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace tare {
+namespace tare::packed_codes_test {
 namespace {
 
 struct Packing {
@@ -94,4 +94,4 @@ TEST(PackedCodes, WordsThatAStreamTakes) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::packed_codes_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/foreign_folder.h"
 
-namespace tare {
+namespace tare::quantization_config_test {
 namespace {
 
 using testing::ElementsAre;
@@ -29,4 +29,4 @@ TEST(QuantizationConfig, TheModelsOwnConfigHasNone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantization_config_test

@@ -6,7 +6,7 @@
 
 #include "quant/base/error.h"
 
-namespace tare {
+namespace tare::scheme_keys_test {
 namespace {
 
 using testing::ElementsAre;
@@ -48,4 +48,4 @@ TEST(SchemeKeys, RefusesWrongValuesByName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::scheme_keys_test

@@ -9,7 +9,7 @@
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare {
+namespace tare::architecture_keys_test {
 namespace {
 
 using namespace gguf;
@@ -80,4 +80,4 @@ TEST_F(GgufArchitectureKeys, ListsAreOneNumberForAllLayers) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::architecture_keys_test

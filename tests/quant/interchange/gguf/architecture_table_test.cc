@@ -11,7 +11,7 @@
 #include "quant/file/mapped_file.h"
 #include "quant/interchange/gguf/container.h"
 
-namespace tare {
+namespace tare::architecture_table_test {
 namespace {
 
 using namespace gguf;
@@ -78,4 +78,4 @@ TEST(GgufArchitectureTable, RowsOfNeighbours) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::architecture_table_test

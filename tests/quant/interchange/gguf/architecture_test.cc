@@ -13,7 +13,7 @@
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare {
+namespace tare::architecture_test {
 namespace {
 
 using namespace gguf;
@@ -173,4 +173,4 @@ TEST(GgufArchitecture, EachExpertHasATensor) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::architecture_test

@@ -12,7 +12,7 @@
 #include "quant/interchange/gguf/container.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare {
+namespace tare::blocks_test {
 namespace {
 
 using namespace gguf;
@@ -71,4 +71,4 @@ TEST(GgufBlocks, OfQ4_0HoldNeighboursSixteenApart) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::blocks_test

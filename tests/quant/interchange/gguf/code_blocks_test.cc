@@ -13,7 +13,7 @@
 #include "quant/interchange/gguf/blocks.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare {
+namespace tare::code_blocks_test {
 namespace {
 
 using namespace gguf;
@@ -93,4 +93,4 @@ TEST(GgufCodeBlocks, ScalesThatAreNoF16AreCountedAndThoseBeyondItSaid) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::code_blocks_test

@@ -8,7 +8,7 @@
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare {
+namespace tare::container_test {
 namespace {
 
 using namespace gguf;
@@ -85,4 +85,4 @@ TEST(GgufContainer, AlignmentIsAPowerOfTwo) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::container_test

@@ -13,7 +13,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::container_writer_test {
 namespace {
 
 using namespace gguf;
@@ -75,4 +75,4 @@ TEST(GgufContainerWriter, NothingStaysOfAFileThatFails) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::container_writer_test

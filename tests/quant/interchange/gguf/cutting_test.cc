@@ -7,7 +7,7 @@
 
 #include <set>
 
-namespace tare {
+namespace tare::cutting_test {
 namespace {
 
 using namespace gguf;
@@ -34,4 +34,4 @@ TEST(GgufCutting, OfGpt2IsByteLevelAlone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::cutting_test

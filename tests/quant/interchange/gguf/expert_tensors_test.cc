@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::expert_tensors_test {
 namespace {
 
 using namespace gguf;
@@ -86,4 +86,4 @@ TEST(GgufExpertTensors, OtherShapesAreRefused) {
 TEST(GgufExpertTensors, Names) { EXPECT_EQ(NameOfExpert("a.{}.b", 12), "a.12.b"); }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::expert_tensors_test

@@ -9,7 +9,7 @@
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare {
+namespace tare::family_keys_test {
 namespace {
 
 using namespace gguf;
@@ -112,4 +112,4 @@ TEST(GgufFamilyKeys, Phi3sWindowMayBeNone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::family_keys_test

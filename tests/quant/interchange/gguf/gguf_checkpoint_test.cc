@@ -10,7 +10,7 @@
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare {
+namespace tare::gguf_checkpoint_test {
 namespace {
 
 using testing::ElementsAre;
@@ -124,4 +124,4 @@ TEST(GgufCheckpoint, MayHaveAnyName) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::gguf_checkpoint_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::half_test {
 namespace {
 
 using gguf::HalfAt, gguf::InverseOrZero, gguf::PutHalf;
@@ -41,4 +41,4 @@ TEST(Half, NoScaleHasTheInverseZero) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::half_test

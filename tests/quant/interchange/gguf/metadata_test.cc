@@ -8,7 +8,7 @@
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare {
+namespace tare::metadata_test {
 namespace {
 
 using namespace gguf;
@@ -87,4 +87,4 @@ TEST(GgufMetadata, ArraysMayHoldArrays) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::metadata_test

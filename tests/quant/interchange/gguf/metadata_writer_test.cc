@@ -8,7 +8,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::metadata_writer_test {
 namespace {
 
 TEST(GgufMetadataWriter, KeysAreWrittenOnce) {
@@ -37,4 +37,4 @@ TEST(GgufMetadataWriter, FlagsTakeAByteEach) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::metadata_writer_test

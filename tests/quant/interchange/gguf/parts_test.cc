@@ -11,7 +11,7 @@
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare {
+namespace tare::parts_test {
 namespace {
 
 using namespace gguf;
@@ -75,4 +75,4 @@ TEST(GgufParts, ThatDoNotBelongTogetherAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::parts_test

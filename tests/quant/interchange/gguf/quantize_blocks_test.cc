@@ -13,7 +13,7 @@
 #include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/container.h"
 
-namespace tare {
+namespace tare::quantize_blocks_test {
 namespace {
 
 using namespace gguf;
@@ -103,4 +103,4 @@ TEST_F(GgufQuantizeBlocks, ScalesBelowF32sNormalNumbersAreZeros) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::quantize_blocks_test

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <vector>
 
-namespace tare {
+namespace tare::rotary_factors_test {
 namespace {
 
 using namespace gguf;
@@ -60,4 +60,4 @@ TEST(GgufRotaryFactors, OtherDivisorsAreNone) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rotary_factors_test

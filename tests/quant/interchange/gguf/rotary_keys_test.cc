@@ -12,7 +12,7 @@
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare {
+namespace tare::rotary_keys_test {
 namespace {
 
 using namespace gguf;
@@ -136,4 +136,4 @@ TEST(GgufRotaryKeys, WhatIsNotKnownIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::rotary_keys_test

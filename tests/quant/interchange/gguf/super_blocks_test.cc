@@ -16,7 +16,7 @@
 #include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
 
-namespace tare {
+namespace tare::super_blocks_test {
 namespace {
 
 using namespace gguf;
@@ -117,4 +117,4 @@ TEST(GgufSuperBlocks, WhatIsBeyondF16IsSaid) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::super_blocks_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tare {
+namespace tare::tensor_type_test {
 namespace {
 
 using namespace gguf;
@@ -20,4 +20,4 @@ TEST(GgufTensorType, AreNamed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::tensor_type_test

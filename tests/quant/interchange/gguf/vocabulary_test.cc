@@ -13,7 +13,7 @@
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare {
+namespace tare::vocabulary_test {
 namespace {
 
 using namespace gguf;
@@ -89,4 +89,4 @@ TEST(GgufVocabulary, MayBeMissing) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::vocabulary_test

@@ -17,7 +17,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare {
+namespace tare::vocabulary_writer_test {
 namespace {
 
 using namespace gguf;
@@ -134,4 +134,4 @@ TEST(GgufVocabularyWriter, WhatAFileCannotHoldIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::vocabulary_writer_test

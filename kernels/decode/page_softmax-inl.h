@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// See page_softmax.h. stages.cc compiles this file, once for each instruction set.
+#include "kernels/decode/page_softmax.h"
+
+#include <limits>
+
+#include "kernels/cache/page_layout.h"
+
+#include "hwy/highway.h"
+#include "kernels/attention/row_exp2-inl.h"
+#include "kernels/decode/ordered_sum-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE::page_softmax {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<DF>;
+using VF = hn::Vec<DF>;
+constexpr int kLanes = HWY_MAX_LANES_D(DF);
+
+constexpr int kVectors = kPageTokens / kLanes;
+
+// Keys i .. i + lanes of those in a range.
+HWY_INLINE hn::Mask<DF> In(const KeyRange& keys, int i) {
+  const DI di;
+  const auto key = hn::Iota(di, i);
+  return hn::RebindMask(DF(), hn::And(hn::Ge(key, hn::Set(di, static_cast<int32_t>(keys.begin))),
+                                      hn::Lt(key, hn::Set(di, static_cast<int32_t>(keys.end)))));
+}
+
+// Sums of x[i] over i = j (mod 16), (x[j] + x[j + 16]) + (x[j + 32] + x[j + 48]), then of these: in one order.
+HWY_INLINE float SumOf(const VF (&x)[kVectors]) {
+  constexpr int kOf16 = 16 / kLanes;
+  VF sums[kOf16];
+  for (int j = 0; j < kOf16; ++j)
+    sums[j] = hn::Add(hn::Add(x[j], x[j + kOf16]), hn::Add(x[j + 2 * kOf16], x[j + 3 * kOf16]));
+  return SumOfSixteen(DF(), sums);
+}
+
+// What is not seen: -inf less the largest, or less itself, which is NaN; both give 0.
+void Exponentials(const PartLogits* x, float* p, SoftmaxSum* sum) {
+  const DF d;
+  const VF factor = hn::Set(d, x->factor), none = hn::Set(d, -std::numeric_limits<float>::infinity());
+  VF s[kVectors], largest = none;
+  for (int v = 0; v < kVectors; ++v) {
+    VF y = hn::Load(d, x->products + v * kLanes);
+    if (x->key_scales != nullptr) y = hn::Mul(y, hn::Load(d, x->key_scales + v * kLanes));
+    s[v] = hn::IfThenElse(In(x->seen, v * kLanes), hn::Mul(y, factor), none);
+    largest = hn::Max(largest, s[v]);
+  }
+  const VF max = hn::MaxOfLanes(d, largest);
+  for (int v = 0; v < kVectors; ++v) {
+    s[v] = RowExp2(d, hn::Sub(s[v], max));
+    hn::BlendedStore(s[v], In(x->keys, v * kLanes), d, p + v * kLanes);
+  }
+  *sum = {hn::GetLane(max), SumOf(s)};
+}
+
+void Totals(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
+  const DF d;
+  for (int64_t j = 0; j < kMapsAtOnce; j += kLanes) {
+    VF largest = hn::Set(d, -std::numeric_limits<float>::infinity()), total = hn::Zero(d);
+    for (int64_t i = 0; i < parts; ++i) largest = hn::Max(largest, hn::LoadU(d, max + i * stride + j));
+    for (int64_t i = 0; i < parts; ++i) {
+      const VF share = RowExp2(d, hn::Sub(hn::LoadU(d, max + i * stride + j), largest));
+      total = hn::Add(total, hn::Mul(share, hn::LoadU(d, sum + i * stride + j)));
+    }
+    hn::StoreU(largest, d, total_max + j);
+    const auto seen = hn::Gt(total, hn::Zero(d));
+    hn::StoreU(hn::IfThenElseZero(seen, hn::Div(hn::Set(d, 1.0f), total)), d, inverse + j);
+  }
+}
+
+void Shares(const float* max, const float* total_max, const float* inverse, int64_t count, float* share) {
+  const DF d;
+  for (int64_t j = 0; j < count; j += kLanes) {
+    const VF below = hn::Sub(hn::LoadU(d, max + j), hn::LoadU(d, total_max + j));
+    hn::StoreU(hn::Mul(RowExp2(d, below), hn::LoadU(d, inverse + j)), d, share + j);
+  }
+}
+
+void Difference(const PageMap* first, const PageMap* second, const KeyRange* keys, float* out, float* weight) {
+  const DF d;
+  const VF a = hn::Set(d, first->weight), b = hn::Set(d, second->weight);
+  VF size[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    VF x = hn::Mul(hn::Load(d, first->p + v * kLanes), a);
+    if (second->p != nullptr) x = hn::Sub(x, hn::Mul(hn::Load(d, second->p + v * kLanes), b));
+    x = hn::IfThenElseZero(In(*keys, v * kLanes), x);
+    hn::Store(x, d, out + v * kLanes);
+    size[v] = hn::Abs(x);
+  }
+  *weight = SumOf(size);
+}
+
+}  // namespace HWY_NAMESPACE::page_softmax
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT_T(Exponentials, page_softmax::Exponentials);
+HWY_EXPORT_T(Totals, page_softmax::Totals);
+HWY_EXPORT_T(Shares, page_softmax::Shares);
+HWY_EXPORT_T(Difference, page_softmax::Difference);
+
+SoftmaxSum ExponentialsOfPart(const PartLogits& logits, float* p) {
+  SoftmaxSum sum;
+  HWY_DYNAMIC_DISPATCH(Exponentials)(&logits, p, &sum);
+  return sum;
+}
+
+void TotalsOfMaps(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
+  HWY_DYNAMIC_DISPATCH(Totals)(max, sum, parts, stride, total_max, inverse);
+}
+
+void SharesOfPart(const float* max, const float* total_max, const float* inverse, int64_t count, float* share) {
+  HWY_DYNAMIC_DISPATCH(Shares)(max, total_max, inverse, count, share);
+}
+
+float DifferenceOfPart(const PageMap& first, const PageMap& second, const KeyRange& keys, float* d) {
+  float weight = 0;
+  HWY_DYNAMIC_DISPATCH(Difference)(&first, &second, &keys, d, &weight);
+  return weight;
+}
+
+}  // namespace tare
+#endif

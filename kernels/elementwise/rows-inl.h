@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// stages.cc compiles this file, once for each instruction set.
+#include "kernels/elementwise/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+// clang-format off: this one before every other of Highway's
+// clang-format on
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+#include "kernels/elementwise/for_vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE::rows {
+namespace hn = hwy::HWY_NAMESPACE;
+
+void RmsNormRow(const float* x, const float* weight, float eps, size_t n, float* y) {
+  const D d;
+  V squares = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V v = hn::LoadN(d, x + i, count);
+    squares = hn::MulAdd(v, v, squares);
+  });
+  const float mean = hn::ReduceSum(d, squares) / static_cast<float>(n);
+  const V factor = hn::Set(d, 1.0f / std::sqrt(mean + eps));
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    V v = hn::Mul(hn::LoadN(d, x + i, count), factor);
+    if (weight != nullptr) v = hn::Mul(hn::LoadN(d, weight + i, count), v);
+    hn::StoreN(v, d, y + i, count);
+  });
+}
+
+void LayerNormRow(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y) {
+  const D d;
+  V sums = hn::Zero(d), squares = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR { sums = hn::Add(sums, hn::LoadN(d, x + i, count)); });
+  const V mean = hn::Set(d, hn::ReduceSum(d, sums) / static_cast<float>(n));
+  const auto centered = [&](size_t i, size_t count) HWY_ATTR { return hn::Sub(hn::LoadN(d, x + i, count), mean); };
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V v = hn::IfThenElseZero(hn::FirstN(d, count), centered(i, count));
+    squares = hn::MulAdd(v, v, squares);
+  });
+  const V factor = hn::Set(d, 1.0f / std::sqrt(hn::ReduceSum(d, squares) / static_cast<float>(n) + eps));
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V v = hn::Mul(centered(i, count), factor);
+    hn::StoreN(hn::MulAdd(v, hn::LoadN(d, weight + i, count), hn::LoadN(d, bias + i, count)), d, y + i, count);
+  });
+}
+
+void RotateHalfRow(float* row, const float* cosine, const float* sine, size_t dim) {
+  const D d;
+  float* upper = row + dim / 2;
+  ForVectors(dim / 2, [&](size_t i, size_t count) HWY_ATTR {
+    const V a = hn::LoadN(d, row + i, count);
+    const V b = hn::LoadN(d, upper + i, count);
+    const V c = hn::LoadN(d, cosine + i, count);
+    const V s = hn::LoadN(d, sine + i, count);
+    hn::StoreN(hn::NegMulAdd(b, s, hn::Mul(a, c)), d, row + i, count);
+    hn::StoreN(hn::MulAdd(a, s, hn::Mul(b, c)), d, upper + i, count);
+  });
+}
+
+// Of -|x|: Highway's Exp is wrong, not infinite, above 104.
+HWY_INLINE V SigmoidOf(V x) {
+  const D d;
+  const V one = hn::Set(d, 1.0f), e = hn::Exp(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
+}
+
+void RotateInterleavedRow(float* row, const float* cosine, const float* sine, size_t dim) {
+  const D d;
+  const size_t half = dim / 2, lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + lanes <= half; i += lanes) {
+    V a, b;
+    hn::LoadInterleaved2(d, row + 2 * i, a, b);
+    const V c = hn::LoadU(d, cosine + i), s = hn::LoadU(d, sine + i);
+    hn::StoreInterleaved2(hn::NegMulAdd(b, s, hn::Mul(a, c)), hn::MulAdd(a, s, hn::Mul(b, c)), d, row + 2 * i);
+  }
+  for (; i < half; ++i) {
+    const float a = row[2 * i], b = row[2 * i + 1];
+    row[2 * i] = a * cosine[i] - b * sine[i];
+    row[2 * i + 1] = b * cosine[i] + a * sine[i];
+  }
+}
+
+void PolyNormGluRow(float* gate, const float* up, const PolyNormTerms& terms, size_t n) {
+  const D d;
+  V squares = hn::Zero(d), fourths = hn::Zero(d), sixths = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::LoadN(d, gate + i, count), x2 = hn::Mul(x, x), x4 = hn::Mul(x2, x2);
+    squares = hn::Add(squares, x2);
+    fourths = hn::Add(fourths, x4);
+    sixths = hn::MulAdd(x4, x2, sixths);
+  });
+  const auto factor = [&](float w, V sums) HWY_ATTR {
+    return hn::Set(d, w / std::sqrt(hn::ReduceSum(d, sums) / static_cast<float>(n) + terms.eps));
+  };
+  const V cube = factor(terms.w[0], sixths), square = factor(terms.w[1], fourths), line = factor(terms.w[2], squares);
+  const V bias = hn::Set(d, terms.bias);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::LoadN(d, gate + i, count);
+    const V y = hn::MulAdd(hn::MulAdd(hn::MulAdd(cube, x, square), x, line), x, bias);
+    hn::StoreN(hn::Mul(y, hn::LoadN(d, up + i, count)), d, gate + i, count);
+  });
+}
+
+void SwiGluRow(float* gate, const float* up, size_t n) {
+  const D d;
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V g = hn::LoadN(d, gate + i, count);
+    hn::StoreN(hn::Mul(hn::Mul(g, SigmoidOf(g)), hn::LoadN(d, up + i, count)), d, gate + i, count);
+  });
+}
+
+// (1 + tanh(z)) / 2 = sigmoid(2 z).
+void GeGluTanhRow(float* gate, const float* up, size_t n) {
+  const D d;
+  const V linear = hn::Set(d, 2 * 0.7978845608f), cubic = hn::Set(d, 2 * 0.7978845608f * 0.044715f);  // sqrt(2/pi)
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V g = hn::LoadN(d, gate + i, count);
+    const V z = hn::Mul(g, hn::MulAdd(cubic, hn::Mul(g, g), linear));
+    hn::StoreN(hn::Mul(hn::Mul(g, SigmoidOf(z)), hn::LoadN(d, up + i, count)), d, gate + i, count);
+  });
+}
+
+// x >= 0: x - q, x < 0: -q, where q = |x| erfc(z) / 2, z = |x| / sqrt(2): nothing cancels. erfc(z) = exp(-z^2) times a
+// polynomial in t = 1 / (1 + 0.3275911 z), within 1.5e-7. From |x| = 14 on, q is below 1e-41.
+void GeluRow(float* row, size_t n) {
+  const D d;
+  const V one = hn::Set(d, 1.0f);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::LoadN(d, row + i, count), a = hn::Min(hn::Abs(x), hn::Set(d, 14.0f));
+    const V z = hn::Mul(a, hn::Set(d, 0.70710678f));
+    const V t = hn::Div(one, hn::MulAdd(z, hn::Set(d, 0.3275911f), one));
+    V p = hn::Set(d, 1.061405429f);
+    for (const float c : {-1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f})
+      p = hn::MulAdd(p, t, hn::Set(d, c));
+    const V erfc = hn::Mul(hn::Mul(p, t), hn::Exp(d, hn::Neg(hn::Mul(z, z))));
+    const V q = hn::Mul(hn::Mul(a, hn::Set(d, 0.5f)), erfc);
+    hn::StoreN(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(q), hn::Sub(x, q)), d, row + i, count);
+  });
+}
+
+void QuickGeluRow(float* row, size_t n) {
+  const D d;
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::LoadN(d, row + i, count);
+    hn::StoreN(hn::Mul(x, SigmoidOf(hn::Mul(x, hn::Set(d, 1.702f)))), d, row + i, count);
+  });
+}
+
+void SigmoidRow(float* row, size_t n) {
+  const D d;
+  ForVectors(n, [&](size_t i, size_t count)
+                    HWY_ATTR { hn::StoreN(SigmoidOf(hn::LoadN(d, row + i, count)), d, row + i, count); });
+}
+
+void SoftCapRow(float* row, float cap, size_t n) {
+  const D d;
+  const V c = hn::Set(d, cap);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::Mul(c, hn::Tanh(d, hn::Div(hn::LoadN(d, row + i, count), c))), d, row + i, count);
+  });
+}
+
+float MaxOf(const float* x, size_t n) {
+  const D d;
+  const V lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  V largest = lowest;
+  ForVectors(
+      n, [&](size_t i, size_t count) HWY_ATTR { largest = hn::Max(largest, hn::LoadNOr(lowest, d, x + i, count)); });
+  return hn::ReduceMax(d, largest);
+}
+
+float SoftmaxRow(float* row, float sink, size_t n) {
+  const D d;
+  const float largest = std::max(sink, MaxOf(row, n)), of_sink = std::exp(sink - largest);
+  const V shift = hn::Set(d, largest);
+  V sums = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V e = hn::IfThenElseZero(hn::FirstN(d, count), hn::Exp(d, hn::Sub(hn::LoadN(d, row + i, count), shift)));
+    sums = hn::Add(sums, e);
+    hn::StoreN(e, d, row + i, count);
+  });
+  const float inverse = 1.0f / (hn::ReduceSum(d, sums) + of_sink);
+  const V factor = hn::Set(d, inverse);
+  ForVectors(n, [&](size_t i, size_t count)
+                    HWY_ATTR { hn::StoreN(hn::Mul(hn::LoadN(d, row + i, count), factor), d, row + i, count); });
+  return of_sink * inverse;
+}
+
+double LogSumExpRow(const float* row, size_t n) {
+  const D d;
+  const float largest = MaxOf(row, n);
+  const V shift = hn::Set(d, largest);
+  V sums = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V e = hn::Exp(d, hn::Sub(hn::LoadN(d, row + i, count), shift));
+    sums = hn::Add(sums, hn::IfThenElseZero(hn::FirstN(d, count), e));
+  });
+  return static_cast<double>(largest) + std::log(static_cast<double>(hn::ReduceSum(d, sums)));
+}
+
+void AddToRow(float* row, const float* x, size_t n) {
+  const D d;
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::Add(hn::LoadN(d, row + i, count), hn::LoadN(d, x + i, count)), d, row + i, count);
+  });
+}
+
+void MultiplyByRow(float* row, const float* x, size_t n) {
+  const D d;
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::Mul(hn::LoadN(d, row + i, count), hn::LoadN(d, x + i, count)), d, row + i, count);
+  });
+}
+
+void ScaleIntoRow(const float* x, float factor, size_t n, float* y) {
+  const D d;
+  const V f = hn::Set(d, factor);
+  ForVectors(
+      n, [&](size_t i, size_t count) HWY_ATTR { hn::StoreN(hn::Mul(hn::LoadN(d, x + i, count), f), d, y + i, count); });
+}
+
+void SubtractScaledRow(float* row, const float* x, float factor, size_t n) {
+  const D d;
+  const V f = hn::Set(d, factor);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::NegMulAdd(f, hn::LoadN(d, x + i, count), hn::LoadN(d, row + i, count)), d, row + i, count);
+  });
+}
+
+// As integers, magnitudes have the order of the floats, with NaN above infinity.
+float AbsMaxRow(const float* x, size_t n) {
+  const hn::RebindToSigned<D> di;
+  const auto magnitude_bits = hn::Set(di, 0x7fffffff);
+  auto largest = hn::Zero(di);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const auto bits = hn::LoadN(di, reinterpret_cast<const int32_t*>(x + i), count);
+    largest = hn::Max(largest, hn::And(bits, magnitude_bits));
+  });
+  const float found = hwy::BitCastScalar<float>(hn::ReduceMax(di, largest));
+  return found <= std::numeric_limits<float>::max() ? found : std::numeric_limits<float>::infinity();
+}
+
+// In the low halves of 32-bit lanes.
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> Bf16Bits(const float* x, size_t count) {
+  const hn::RebindToUnsigned<D> du;
+  const auto half = hn::Set(du, 0x7fffu), one = hn::Set(du, 1u), quiet = hn::Set(du, 0x40u),
+             infinity = hn::Set(du, 0x7f800000u);
+  const auto bits = hn::LoadN(du, reinterpret_cast<const uint32_t*>(x), count);
+  const auto high = hn::ShiftRight<16>(bits);
+  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, half), hn::And(high, one)));
+  const auto is_nan = hn::Gt(hn::And(bits, hn::Set(du, 0x7fffffffu)), infinity);
+  return hn::IfThenElse(is_nan, hn::Or(high, quiet), rounded);
+}
+
+void ToBf16Row(const float* x, size_t n, uint16_t* y) {
+  const hn::Rebind<uint16_t, D> du16;
+  ForVectors(n, [&](size_t i, size_t count)
+                    HWY_ATTR { hn::StoreN(hn::TruncateTo(du16, Bf16Bits(x + i, count)), du16, y + i, count); });
+}
+
+void ToBf16PairRows(const float* a, const float* b, size_t n, uint16_t* y) {
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const auto pairs = hn::Or(Bf16Bits(a + i, count), hn::ShiftLeft<16>(Bf16Bits(b + i, count)));
+    hn::StoreN(hn::BitCast(D(), pairs), D(), reinterpret_cast<float*>(y) + i, count);
+  });
+}
+
+void FromF16Row(const uint16_t* x, size_t n, float* y) {
+  const hn::Rebind<uint16_t, D> du16;
+  const hn::Rebind<hwy::float16_t, D> df16;
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::PromoteTo(D(), hn::BitCast(df16, hn::LoadN(du16, x + i, count))), D(), y + i, count);
+  });
+}
+
+}  // namespace HWY_NAMESPACE::rows
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT_T(RmsNormRow, rows::RmsNormRow);
+HWY_EXPORT_T(LayerNormRow, rows::LayerNormRow);
+HWY_EXPORT_T(GeluRow, rows::GeluRow);
+HWY_EXPORT_T(QuickGeluRow, rows::QuickGeluRow);
+HWY_EXPORT_T(RotateHalfRow, rows::RotateHalfRow);
+HWY_EXPORT_T(RotateInterleavedRow, rows::RotateInterleavedRow);
+HWY_EXPORT_T(PolyNormGluRow, rows::PolyNormGluRow);
+HWY_EXPORT_T(SwiGluRow, rows::SwiGluRow);
+HWY_EXPORT_T(GeGluTanhRow, rows::GeGluTanhRow);
+HWY_EXPORT_T(SigmoidRow, rows::SigmoidRow);
+HWY_EXPORT_T(SoftCapRow, rows::SoftCapRow);
+HWY_EXPORT_T(SoftmaxRow, rows::SoftmaxRow);
+HWY_EXPORT_T(LogSumExpRow, rows::LogSumExpRow);
+HWY_EXPORT_T(AddToRow, rows::AddToRow);
+HWY_EXPORT_T(MultiplyByRow, rows::MultiplyByRow);
+HWY_EXPORT_T(ScaleIntoRow, rows::ScaleIntoRow);
+HWY_EXPORT_T(SubtractScaledRow, rows::SubtractScaledRow);
+HWY_EXPORT_T(AbsMaxRow, rows::AbsMaxRow);
+HWY_EXPORT_T(ToBf16PairRows, rows::ToBf16PairRows);
+HWY_EXPORT_T(ToBf16Row, rows::ToBf16Row);
+HWY_EXPORT_T(FromF16Row, rows::FromF16Row);
+
+void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(RmsNormRow)(x, weight, eps, n, y);
+}
+void RotateHalf(float* row, const float* cosine, const float* sine, size_t d) {
+  HWY_DYNAMIC_DISPATCH(RotateHalfRow)(row, cosine, sine, d);
+}
+void RotateInterleaved(float* row, const float* cosine, const float* sine, size_t d) {
+  HWY_DYNAMIC_DISPATCH(RotateInterleavedRow)(row, cosine, sine, d);
+}
+void PolyNormGlu(float* gate, const float* up, const PolyNormTerms& terms, size_t n) {
+  HWY_DYNAMIC_DISPATCH(PolyNormGluRow)(gate, up, terms, n);
+}
+void SwiGlu(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(SwiGluRow)(gate, up, n); }
+void GeGluTanh(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(GeGluTanhRow)(gate, up, n); }
+void Sigmoid(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(SigmoidRow)(row, n); }
+void SoftCap(float* row, float cap, size_t n) { HWY_DYNAMIC_DISPATCH(SoftCapRow)(row, cap, n); }
+void Softmax(float* row, size_t n) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxRow)(row, -std::numeric_limits<float>::infinity(), n);
+}
+float SoftmaxWithSink(float* row, float sink, size_t n) { return HWY_DYNAMIC_DISPATCH(SoftmaxRow)(row, sink, n); }
+double LogSumExp(const float* row, size_t n) { return HWY_DYNAMIC_DISPATCH(LogSumExpRow)(row, n); }
+void AddTo(float* row, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(AddToRow)(row, x, n); }
+void MultiplyBy(float* row, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(MultiplyByRow)(row, x, n); }
+void ScaleInto(const float* x, float factor, size_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(ScaleIntoRow)(x, factor, n, y);
+}
+void SubtractScaled(float* row, const float* x, float factor, size_t n) {
+  HWY_DYNAMIC_DISPATCH(SubtractScaledRow)(row, x, factor, n);
+}
+void LayerNorm(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(LayerNormRow)(x, weight, bias, eps, n, y);
+}
+void Gelu(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(GeluRow)(row, n); }
+void QuickGelu(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(QuickGeluRow)(row, n); }
+float AbsMax(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(AbsMaxRow)(x, n); }
+void ToBf16(const float* x, size_t n, uint16_t* y) { HWY_DYNAMIC_DISPATCH(ToBf16Row)(x, n, y); }
+void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y) {
+  HWY_DYNAMIC_DISPATCH(ToBf16PairRows)(a, b, n, y);
+}
+void FromF16(const uint16_t* x, size_t n, float* y) { HWY_DYNAMIC_DISPATCH(FromF16Row)(x, n, y); }
+
+}  // namespace tare
+#endif  // HWY_ONCE

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// See one_token.h. Weights are the unsigned factor (their codes raised by 8, 32 or 128), so the accumulators start with
+// the negative of what that adds.
+// stages.cc compiles this file, once for each instruction set.
+#include "kernels/linear/one_token.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/elementwise/to_nearest.h"
+#include "kernels/product/read_ahead.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/quantize.h"
+
+#include "hwy/highway.h"
+#include "kernels/linear/panel_codes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE::one_token {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<DF>;
+using D8 = hn::Repartition<uint8_t, DF>;
+using VI = hn::Vec<DI>;
+constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
+constexpr int64_t kBytes = 4 * kLanes;
+constexpr int kVectors = 4;  // of outputs at once: two planes of sums stay in registers
+
+struct Sums {
+  VI high[kVectors], low[kVectors];
+};
+
+template <class Format>
+HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, Sums& s) {
+  for (int v = 0; v < kVectors; ++v) {
+    hn::Vec<D8> codes[Format::kGroups];
+    Format::Unpack(D8(), w, v * kBytes, codes);
+    for (int g = 0; g < Format::kGroups; ++g)
+      FourInputs<DI>(high + 4 * g, low + 4 * g).Accumulate(codes[g], s.high[v], s.low[v]);
+  }
+}
+
+struct Call {
+  const int8_t *high, *low;
+  const OneToken::Block* blocks;
+  int64_t padded, block, group;  // inputs; group: that share a scale of the weights
+  ReadHint hint;
+};
+
+// The weights of a panel.
+struct Panel {
+  const uint8_t* codes;
+  const float *scales, *offsets;  // [groups][64]; offsets may be null
+};
+
+template <class Format, bool kOffsets>
+HWY_INLINE void Columns(const Call& c, const Panel& panel, float* y) {
+  const uint8_t* w = panel.codes;
+  const DF d;
+  const DI di;
+  hn::Vec<DF> total[kVectors];
+  for (int v = 0; v < kVectors; ++v) total[v] = hn::Zero(d);
+  const auto hundred = hn::Set(d, 128.0f);
+  for (int64_t begin = 0; begin < c.padded; begin += c.block) {
+    const OneToken::Block& block = c.blocks[begin / c.block];
+    Sums s;
+    for (int v = 0; v < kVectors; ++v) {
+      s.high[v] = hn::Set(di, -Format::kOffset * block.high_sum);
+      s.low[v] = hn::Set(di, -Format::kOffset * block.low_sum);
+    }
+    for (int64_t i = begin; i < std::min(begin + c.block, c.padded);
+         i += 4 * Format::kGroups, w += Format::kRecordBytes) {
+      AskForWeights(w, Format::kRecordBytes, c.hint);
+      Step<Format>(w, c.high + i, c.low + i, s);
+    }
+    const auto x_scale = hn::Set(d, block.scale);
+    const int64_t at = begin / c.group * PackedMatrix::kPanel;
+    for (int v = 0; v < kVectors; ++v) {
+      const auto scale = hn::Mul(hn::Load(d, panel.scales + at + v * kLanes), x_scale);
+      const auto sum = hn::MulAdd(hn::ConvertTo(d, s.high[v]), hundred, hn::ConvertTo(d, s.low[v]));
+      total[v] = hn::MulAdd(sum, scale, total[v]);
+    }
+    if constexpr (kOffsets) {
+      const auto x_sum = hn::Set(d, static_cast<float>(128 * block.high_sum + block.low_sum) * block.scale);
+      for (int v = 0; v < kVectors; ++v)
+        total[v] = hn::MulAdd(x_sum, hn::Load(d, panel.offsets + at + v * kLanes), total[v]);
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) hn::Store(total[v], d, y + v * kLanes);
+}
+
+template <class Format, bool kOffsets>
+void AllColumns(const Call& c, const Panel& panel, float* y) {
+  for (int64_t n = 0; n < PackedMatrix::kPanel; n += kVectors * kLanes) {
+    const float* offsets = kOffsets ? panel.offsets + n : nullptr;
+    Columns<Format, kOffsets>(c, {panel.codes + 4 * n, panel.scales + n, offsets}, y + n);
+  }
+}
+
+template <class Format>
+void AllColumns(const Call& c, const Panel& panel, float* y) {
+  if (panel.offsets == nullptr) return AllColumns<Format, false>(c, panel, y);
+  AllColumns<Format, true>(c, panel, y);
+}
+
+// y [64], aligned.
+void ProjectPanel(int bits, const int8_t* high, const int8_t* low, const OneToken::Block* blocks, int64_t padded,
+                  int64_t block, int64_t group, const uint8_t* codes, const float* scales, const float* offsets,
+                  float* y) {
+  const Call c{high, low, blocks, padded, block, group, BestReadHint()};
+  const Panel panel{codes, scales, offsets};
+  if (bits == 8) return AllColumns<EightBits>(c, panel, y);
+  if (bits == 6) return AllColumns<SixBits>(c, panel, y);
+  AllColumns<FourBits>(c, panel, y);
+}
+
+}  // namespace HWY_NAMESPACE::one_token
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT_T(ProjectPanel, one_token::ProjectPanel);
+
+OneToken::OneToken(int64_t in, int64_t block)
+    : in_(in),
+      block_(block),
+      padded_((in + PackedMatrix::kRecord - 1) / PackedMatrix::kRecord * PackedMatrix::kRecord),
+      high_(static_cast<size_t>(padded_), 0),
+      low_(static_cast<size_t>(padded_), 0),
+      blocks_(static_cast<size_t>((in + block - 1) / block)) {
+  TARE_CHECK(block == 64 || block == 32 || block == 16);
+}
+
+void OneToken::Load(const float* x) {
+  for (int64_t begin = 0; begin < in_; begin += block_) {
+    const int64_t end = std::min(begin + block_, in_);
+    const float absmax = AbsMax({x + begin, static_cast<size_t>(end - begin)});
+    for (int64_t i = begin; i < end; ++i) {
+      if (!std::isfinite(x[i])) Fail("one token: input {} is NaN or infinity", i);
+    }
+    const bool zero = absmax < 0x1p-100f;  // as in quant/format/round.h
+    const float inv = zero ? 0.0f : static_cast<float>(kLargestCode) / absmax;
+    Block& block = blocks_[begin / block_] = {.scale = zero ? 0.0f : absmax / static_cast<float>(kLargestCode)};
+    for (int64_t i = begin; i < end; ++i) {
+      const auto code = static_cast<int>((x[i] * inv + kToNearest) - kToNearest);
+      high_[i] = static_cast<int8_t>((code + 64) >> 7);
+      low_[i] = static_cast<int8_t>(code - 128 * high_[i]);
+      block.high_sum += high_[i];
+      block.low_sum += low_[i];
+    }
+  }
+}
+
+int64_t OneToken::BlockOf(const PackedMatrix& weight) {
+  if (weight.Groups() == 1) return 64;
+  const int64_t group = weight.GroupInputs();
+  return group % 64 == 0 ? 64 : group % 32 == 0 ? 32 : 16;
+}
+
+void OneToken::ProjectPanelOf(const PackedMatrix& w, int64_t panel, const float* bias, float* y) const {
+  alignas(64) float sums[PackedMatrix::kPanel];
+  HWY_DYNAMIC_DISPATCH(ProjectPanel)(Info(w.format()).bits, high_.data(), low_.data(), blocks_.data(), padded_, block_,
+                                     w.GroupInputs(), w.Codes(panel), w.Scales(panel), w.Offsets(panel), sums);
+  const int64_t first = panel * PackedMatrix::kPanel;
+  for (int64_t n = 0; n < std::min(PackedMatrix::kPanel, w.out() - first); ++n)
+    y[first + n] = sums[n] + (bias == nullptr ? 0.0f : bias[first + n]);
+}
+
+// A panel meets all tokens while a cache holds it.
+void OneToken::ProjectTokens(std::span<const OneToken> tokens, const PackedMatrix& w, const float* bias, float* y) {
+  for (const OneToken& token : tokens)
+    TARE_CHECK(w.in() == token.in_ && (w.Groups() == 1 || w.GroupInputs() % token.block_ == 0));
+  ParallelFor(static_cast<size_t>(w.Panels()), [&](size_t panel, int) {
+    for (size_t t = 0; t < tokens.size(); ++t)
+      tokens[t].ProjectPanelOf(w, static_cast<int64_t>(panel), bias, y + static_cast<int64_t>(t) * w.out());
+  });
+}
+
+void OneTokenProjector::Project(const float* x, int64_t tokens, std::span<const QuantizedProjection> projections) {
+  std::vector<const std::vector<OneToken>*> loaded;
+  for (const QuantizedProjection& p : projections) {
+    const std::pair key{p.weight->in(), OneToken::BlockOf(*p.weight)};
+    std::vector<OneToken>& of_key = tokens_[key];
+    while (std::ssize(of_key) < tokens) of_key.emplace_back(key.first, key.second);
+    if (std::ranges::find(loaded, &of_key) == loaded.end()) {
+      ParallelFor(static_cast<size_t>(tokens),
+                  [&](size_t t, int) { of_key[t].Load(x + static_cast<int64_t>(t) * key.first); });
+      loaded.push_back(&of_key);
+    }
+    OneToken::ProjectTokens(std::span(of_key).first(static_cast<size_t>(tokens)), *p.weight, p.bias, p.y);
+  }
+}
+
+}  // namespace tare
+#endif

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// stages.cc compiles this file, once for each instruction set.
+#include "kernels/linear/packed_matrix.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "quant/base/error.h"
+#include "quant/base/memory.h"
+#include "quant/base/parallel.h"
+#include "quant/format/pack.h"
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE::packed_matrix {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DU = hn::CappedTag<uint8_t, 64>;
+using VU = hn::Vec<DU>;
+
+HWY_INLINE VU LowNibbles(VU v) { return hn::And(v, hn::Set(DU(), 15)); }
+HWY_INLINE VU HighNibbles(VU v) { return hn::ShiftRight<4>(v); }
+
+HWY_INLINE void StoreCodes(VU u, int offset, int8_t* out) {
+  const DU d;
+  hn::Store(hn::BitCast(hn::RebindToSigned<DU>(), hn::Sub(u, hn::Set(d, static_cast<uint8_t>(offset)))),
+            hn::RebindToSigned<DU>(), out);
+}
+
+void UnpackFour(const uint8_t* in, int64_t groups, int8_t* out) {
+  const DU d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t g = 0; g < groups; g += 2, in += 256, out += 512) {
+    for (int64_t i = 0; i < 256; i += lanes) {
+      const VU v = hn::Load(d, in + i);
+      StoreCodes(LowNibbles(v), 8, out + i);
+      StoreCodes(HighNibbles(v), 8, out + 256 + i);
+    }
+  }
+}
+
+void UnpackSix(const uint8_t* in, int64_t groups, int8_t* out) {
+  const DU d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const VU high_bits = hn::Set(d, 0x30);
+  for (int64_t g = 0; g < groups; g += 4, in += 768, out += 1024) {
+    for (int64_t i = 0; i < 256; i += lanes) {
+      const VU a = hn::Load(d, in + i), b = hn::Load(d, in + 256 + i), high = hn::Load(d, in + 512 + i);
+      StoreCodes(hn::OrAnd(LowNibbles(a), hn::ShiftLeft<4>(high), high_bits), 32, out + i);
+      StoreCodes(hn::OrAnd(HighNibbles(a), hn::ShiftLeft<2>(high), high_bits), 32, out + 256 + i);
+      StoreCodes(hn::OrAnd(LowNibbles(b), high, high_bits), 32, out + 512 + i);
+      StoreCodes(hn::OrAnd(HighNibbles(b), hn::ShiftRight<2>(high), high_bits), 32, out + 768 + i);
+    }
+  }
+}
+
+// Of a group's codes [inputs / 4][64][4]. Four sums at once hide the latency of an addition.
+void SumGroup(const int8_t* codes, int64_t inputs, int32_t* sums) {
+  const hn::CappedTag<int32_t, 16> d;
+  const hn::Repartition<int8_t, decltype(d)> d8;
+  const auto ones = hn::Set(hn::RebindToUnsigned<decltype(d8)>(), uint8_t{1});
+  constexpr int64_t kLanes = HWY_MAX_LANES_D(decltype(d)), kSums = 4;
+  for (int64_t n = 0; n < PackedMatrix::kPanel; n += kSums * kLanes) {
+    hn::Vec<decltype(d)> sum[kSums] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+    for (int64_t i = 0; i < inputs / 4; ++i) {
+      const int8_t* const at = codes + (i * PackedMatrix::kPanel + n) * 4;
+      for (int64_t s = 0; s < kSums; ++s)
+        sum[s] = hn::SumOfMulQuadAccumulate(d, ones, hn::Load(d8, at + s * kLanes * 4), sum[s]);
+    }
+    for (int64_t s = 0; s < kSums; ++s) hn::Store(sum[s], d, sums + n + s * kLanes);
+  }
+}
+
+}  // namespace HWY_NAMESPACE::packed_matrix
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT_T(UnpackFour, packed_matrix::UnpackFour);
+HWY_EXPORT_T(UnpackSix, packed_matrix::UnpackSix);
+HWY_EXPORT_T(SumGroup, packed_matrix::SumGroup);
+
+namespace {
+
+constexpr size_t kGroupBytes = 4 * PackedMatrix::kPanel;
+
+void PackFour(const int8_t* codes, int64_t groups, uint8_t* out) {
+  for (int64_t g = 0; g < groups; g += 2, codes += 2 * kGroupBytes, out += kGroupBytes) {
+    for (size_t i = 0; i < kGroupBytes; ++i)
+      out[i] = static_cast<uint8_t>((codes[i] + 8) | (codes[kGroupBytes + i] + 8) << 4);
+  }
+}
+
+void PackSix(const int8_t* codes, int64_t groups, uint8_t* out) {
+  for (int64_t g = 0; g < groups; g += 4, codes += 4 * kGroupBytes, out += 3 * kGroupBytes) {
+    for (size_t i = 0; i < kGroupBytes; ++i) {
+      int u[4];
+      for (size_t j = 0; j < 4; ++j) u[j] = codes[j * kGroupBytes + i] + 32;
+      out[i] = static_cast<uint8_t>((u[0] & 15) | (u[1] & 15) << 4);
+      out[kGroupBytes + i] = static_cast<uint8_t>((u[2] & 15) | (u[3] & 15) << 4);
+      out[2 * kGroupBytes + i] = static_cast<uint8_t>(u[0] >> 4 | u[1] >> 4 << 2 | u[2] >> 4 << 4 | u[3] >> 4 << 6);
+    }
+  }
+}
+
+}  // namespace
+
+namespace {
+
+// A row's integers, signed.
+class SignedRow {
+ public:
+  SignedRow(const QuantizedMatrix& m, float step, int bits) : m_(m), steps_(1 / step) {
+    if (!IsInteger(m.format)) {
+      values_.resize(static_cast<size_t>(m.in));
+    } else if (HasOffset(m.format)) {
+      unsigned_.resize(static_cast<size_t>(m.in));
+      lowest_ = 1 << (bits - 1);
+    }
+  }
+
+  // To [m.in].
+  void Read(int64_t row, std::span<int8_t> codes) {
+    const std::span<const uint8_t> packed(m_.codes + static_cast<size_t>(row) * m_.RowBytes(), m_.RowBytes());
+    if (!values_.empty()) {
+      Unpack<float>(m_.format, packed, values_);
+      for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int8_t>(values_[i] * steps_);
+    } else if (!unsigned_.empty()) {
+      Unpack<uint8_t>(m_.format, packed, unsigned_);
+      for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int8_t>(unsigned_[i] - lowest_);
+    } else {
+      Unpack<int8_t>(m_.format, packed, codes);
+    }
+  }
+  int lowest() const { return lowest_; }
+
+ private:
+  const QuantizedMatrix& m_;
+  float steps_;  // exact: steps are powers of two
+  int lowest_ = 0;
+  std::vector<float> values_;      // of formats on a grid
+  std::vector<uint8_t> unsigned_;  // of +zero and +min
+};
+
+StepCodes StepCodesOf(Format format) {
+  const std::optional<StepCodes> codes = AsStepCodes(format);
+  if (!codes) Fail("packed weights: got {}, expected values that are integers of 8 bits times a step", Name(format));
+  return *codes;
+}
+
+}  // namespace
+
+bool PackedMatrix::Takes(const QuantizedMatrix& m) {
+  const bool whole = m.group > 0 && m.in % m.group == 0;
+  return AsStepCodes(m.format).has_value() && whole && (m.in == m.group || m.group % kRecord == 0);
+}
+
+PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
+    : format_(StepCodesOf(m.format).format), bits_(Info(format_).bits), out_(m.out), in_(m.in), groups_(1) {
+  CheckShape(m, "packed weights");
+  if (m.in % m.group != 0) Fail("packed weights: got blocks of {} in rows of {}, expected a divisor", m.group, m.in);
+  groups_ = m.Groups();
+  if (groups_ > 1 && m.group % kRecord != 0) {
+    Fail("packed weights: got groups of {}, expected a multiple of {} or one scale per channel; try group64", m.group,
+         kRecord);
+  }
+  const auto panels = static_cast<size_t>(Panels());
+  own_codes_.Reset(panels * PanelBytes());
+  AdviseLargePages(std::as_writable_bytes(own_codes_.span()));
+  own_scales_.Reset(panels * static_cast<size_t>(groups_ * kPanel));
+  if (HasOffset(m.format)) own_offsets_.Reset(own_scales_.size());
+  codes_ = own_codes_.span();
+  scales_ = own_scales_.span();
+  offsets_ = own_offsets_.span();
+  ParallelFor(panels,
+              [&](size_t panel, int) { PackPanel(m, StepCodesOf(m.format).step, static_cast<int64_t>(panel)); });
+}
+
+PackedMatrix::PackedMatrix(const Parts& parts)
+    : format_(parts.format),
+      bits_(Info(parts.format).bits),
+      out_(parts.out),
+      in_(parts.in),
+      groups_(parts.groups),
+      codes_(parts.codes),
+      scales_(parts.scales),
+      offsets_(parts.offsets) {
+  if (!IsInteger(format_) || !std::ranges::contains(std::array{8, 6, 4}, bits_))
+    Fail("packed weights: got {}, expected integers of 8, 6 or 4 bits", Name(format_));
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 2;  // products of two fit
+  if (out_ < 1 || out_ > kMost || in_ < 1 || in_ > kMost || groups_ < 1 || groups_ > in_ ||
+      (groups_ > 1 && (in_ % groups_ != 0 || in_ / groups_ % kRecord != 0)))
+    Fail("packed weights: got [{}, {}] in {} groups, expected groups of a multiple of {} inputs", out_, in_, groups_,
+         kRecord);
+  const auto panels = static_cast<size_t>(Panels());
+  const size_t scales = panels * static_cast<size_t>(groups_ * kPanel);
+  if (codes_.size() != panels * PanelBytes() || scales_.size() != scales ||
+      (!offsets_.empty() && offsets_.size() != scales))
+    Fail(
+        "packed weights: got {} bytes of codes, {} scales and {} offsets, expected {} and {} for [{}, {}] in {} groups",
+        codes_.size(), scales_.size(), offsets_.size(), panels * PanelBytes(), scales, out_, in_, groups_);
+  if (reinterpret_cast<uintptr_t>(codes_.data()) % 64 != 0 || reinterpret_cast<uintptr_t>(scales_.data()) % 64 != 0 ||
+      reinterpret_cast<uintptr_t>(offsets_.data()) % 64 != 0)
+    Fail("packed weights: got codes or scales that begin within 64 bytes, expected multiples of 64");
+  for (const std::span<const float> values : {scales_, offsets_}) {
+    const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+    if (bad != values.end()) Fail("packed weights: got a scale of {}, expected finite ones", *bad);
+  }
+}
+
+void PackedMatrix::PackPanel(const QuantizedMatrix& m, float step, int64_t panel) {
+  const int64_t groups_of_four = PaddedIn() / 4, first = panel * kPanel;
+  std::vector<int8_t> codes(static_cast<size_t>(groups_of_four) * kGroupBytes);
+  float* scales = own_scales_.data() + panel * groups_ * kPanel;
+  std::fill_n(scales, groups_ * kPanel, 0.0f);
+  float* offsets = own_offsets_.size() == 0 ? nullptr : own_offsets_.data() + panel * groups_ * kPanel;
+  if (offsets != nullptr) std::fill_n(offsets, groups_ * kPanel, 0.0f);
+  SignedRow row(m, step, bits_);
+  std::vector<int8_t> signed_row(static_cast<size_t>(PaddedIn()));
+  for (int64_t n = 0; n < std::min(kPanel, out_ - first); ++n) {
+    row.Read(first + n, std::span(signed_row).first(static_cast<size_t>(in_)));
+    for (int64_t i = 0; i < groups_of_four; ++i) std::memcpy(&codes[(i * kPanel + n) * 4], &signed_row[4 * i], 4);
+    CheckScales(m, first + n, "packed weights");
+    for (int64_t g = 0; g < groups_; ++g) {
+      const float scale = m.ScaleOf(first + n, g);
+      scales[g * kPanel + n] = scale * step;
+      if (offsets == nullptr) continue;
+      offsets[g * kPanel + n] =
+          ValueOf(static_cast<float>(row.lowest()), {{0.0f, scale}, m.ZeroOf(first + n, g), m.MinimumOf(first + n, g)});
+    }
+  }
+  uint8_t* out = own_codes_.data() + static_cast<size_t>(panel) * PanelBytes();
+  if (bits_ == 8) std::memcpy(out, codes.data(), codes.size());
+  if (bits_ == 6) PackSix(codes.data(), groups_of_four, out);
+  if (bits_ == 4) PackFour(codes.data(), groups_of_four, out);
+}
+
+const int8_t* PackedMatrix::Unpacked(int64_t panel, int8_t* scratch) const {
+  const uint8_t* codes = Codes(panel);
+  if (bits_ == 8) return reinterpret_cast<const int8_t*>(codes);
+  if (bits_ == 6) {
+    HWY_DYNAMIC_DISPATCH(UnpackSix)(codes, PaddedIn() / 4, scratch);
+  } else {
+    HWY_DYNAMIC_DISPATCH(UnpackFour)(codes, PaddedIn() / 4, scratch);
+  }
+  return scratch;
+}
+
+void PackedMatrix::SumCodes(const int8_t* unpacked, int32_t* sums) const {
+  for (int64_t g = 0; g < groups_; ++g)
+    HWY_DYNAMIC_DISPATCH(SumGroup)(unpacked + g * GroupInputs() * kPanel, GroupInputs(), sums + g * kPanel);
+}
+
+}  // namespace tare
+#endif

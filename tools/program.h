@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program as a function, which may be called again and again in one process: tools/tare.cc calls it once, tests of
+// the commands as often as they like.
+#pragma once
+
+namespace tare {
+
+// Runs a command, argv[0] being the program. prepare is called first, and its errors are those of the command. Returns
+// the exit code: 0 done, 1 failed (bad input, full disk, interrupted), 2 wrong usage.
+int RunProgram(int argc, char** argv, void (*prepare)());
+
+}  // namespace tare
