@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Paths named in text exist: in pages and comments, every word that starts with a folder of the tree (with or without
 # its ending; * stands for any name, as does a letter or a word in capitals), and in pages the targets of links, with
-# headings.
+# headings. Sites in docs/img/sites.svg are those of quant/plan/site.h.
 # usage: paths.sh ROOT
 set -euo pipefail
 cd "${1:?usage: paths.sh ROOT}"
@@ -59,4 +59,9 @@ done < <(awk '{ text = $0
   while (match(text, /\]\([^() ]+\)/)) {
     link = substr(text, RSTART + 2, RLENGTH - 3); text = substr(text, RSTART + RLENGTH)
     if (link !~ /^[a-z]+:/) print FILENAME ":" FNR ":" link } }' "${pages[@]}" /dev/null)
+
+# A box of a site holds its name, perhaps below "late: " or "early: ".
+[ ! -e docs/img/sites.svg ] || while read -r site; do
+  grep -qsF "\"$site\"}" quant/plan/site.h || { echo "docs/img/sites.svg: got $site, expected a site"; bad=1; }
+done < <(awk '/class="(site|late)"/ { getline; gsub(/<[^>]*>|.*: /, ""); print }' docs/img/sites.svg)
 exit $bad
