@@ -62,6 +62,6 @@ done < <(awk '{ text = $0
 
 # A box of a site holds its name, perhaps below "late: " or "early: ".
 [ ! -e docs/img/sites.svg ] || while read -r site; do
-  grep -qsF "\"$site\"}" quant/plan/site.h || { echo "docs/img/sites.svg: got $site, expected a site"; bad=1; }
+  grep -qsF "\"$site\"," quant/plan/site.h || { echo "docs/img/sites.svg: got $site, expected a site"; bad=1; }
 done < <(awk '/class="(site|late)"/ { getline; gsub(/<[^>]*>|.*: /, ""); print }' docs/img/sites.svg)
 exit $bad

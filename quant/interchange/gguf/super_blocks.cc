@@ -14,7 +14,7 @@
 namespace tare::gguf {
 namespace {
 
-constexpr int kSuper = 256, kLanes = 8;
+constexpr int kSuperBlock = 256, kLanes = 8;
 
 // The nearest whole number between these; of NaN the least, so that what follows stays defined.
 float Code(float x, float least, float most) { return NearestInteger(std::min(most, std::max(least, x))); }
@@ -61,12 +61,12 @@ float AsF16(float value) { return FloatFromF16(F16FromFloat(value)); }
 
 // Beyond every type's largest scale and codes, 65504 x 128 x 32: sums of what is below stay far inside f32.
 bool AnyBeyond(const float* x) {
-  return std::any_of(x, x + kSuper, [](float value) { return std::fabs(value) > 65504.0f * 128 * 32; });
+  return std::any_of(x, x + kSuperBlock, [](float value) { return std::fabs(value) > 65504.0f * 128 * 32; });
 }
 
 // ---- Q4_K and Q5_K
 
-constexpr int kGroup = 32, kGroups = kSuper / kGroup;
+constexpr int kGroup = 32, kGroups = kSuperBlock / kGroup;
 constexpr float kMostSix = 63;
 
 // x ~ scale q - least, both 0 or more.
@@ -171,7 +171,7 @@ void PutScales(const Levels& levels, uint8_t* b) {
 }
 
 // The head of a block, and the codes of its values.
-bool Quantize(const float* x, int most_code, uint8_t* b, std::array<uint8_t, kSuper>& codes) {
+bool Quantize(const float* x, int most_code, uint8_t* b, std::array<uint8_t, kSuperBlock>& codes) {
   if (AnyBeyond(x)) return false;
   const auto most = static_cast<float>(most_code);
   std::array<Line, kGroups> lines;
@@ -192,8 +192,8 @@ bool Quantize(const float* x, int most_code, uint8_t* b, std::array<uint8_t, kSu
 }
 
 // Groups 2i and 2i + 1 in the halves of 32 bytes.
-void PutNibbles(const std::array<uint8_t, kSuper>& codes, uint8_t* b) {
-  for (int i = 0; i < kSuper / 2; ++i) {
+void PutNibbles(const std::array<uint8_t, kSuperBlock>& codes, uint8_t* b) {
+  for (int i = 0; i < kSuperBlock / 2; ++i) {
     const int first = i / kGroup * 2 * kGroup + i % kGroup;
     b[i] = static_cast<uint8_t>((codes[first] & 15) | (codes[first + kGroup] & 15) << 4);
   }
@@ -201,7 +201,7 @@ void PutNibbles(const std::array<uint8_t, kSuper>& codes, uint8_t* b) {
 
 // ---- Q6_K
 
-constexpr int kSmallGroup = 16, kSmallGroups = kSuper / kSmallGroup;
+constexpr int kSmallGroup = 16, kSmallGroups = kSuperBlock / kSmallGroup;
 
 // The scale of a group, of either sign: the value of the largest magnitude gets a code near -32, the lowest.
 float SearchScale(const float* x) {
@@ -221,14 +221,14 @@ float SearchScale(const float* x) {
 }  // namespace
 
 bool PutQ4_K(const float* x, uint8_t* b) {
-  std::array<uint8_t, kSuper> codes;
+  std::array<uint8_t, kSuperBlock> codes;
   if (!Quantize(x, 15, b, codes)) return false;
   PutNibbles(codes, b + 16);
   return true;
 }
 
 bool PutQ5_K(const float* x, uint8_t* b) {
-  std::array<uint8_t, kSuper> codes;
+  std::array<uint8_t, kSuperBlock> codes;
   if (!Quantize(x, 31, b, codes)) return false;
   for (int i = 0; i < kGroup; ++i) {
     int fifth = 0;
@@ -257,7 +257,7 @@ bool PutQ6_K(const float* x, uint8_t* b) {
   }
   if (ss > 0) d = static_cast<float>(xs / ss);
   d = AsF16(d);
-  std::array<uint8_t, kSuper> codes;
+  std::array<uint8_t, kSuperBlock> codes;
   for (int g = 0; g < kSmallGroups; ++g) {
     const Rounding rounding{InverseOrZero(d * scales[g]), 0, -32, 31};
     for (int i = g * kSmallGroup; i < (g + 1) * kSmallGroup; ++i)
