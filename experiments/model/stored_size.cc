@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/stored_size.h"
 
-#include "quant/file/foreign_matrix.h"
+#include "quant/format/foreign_matrix.h"
 
 namespace tare {
 

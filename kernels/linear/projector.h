@@ -25,7 +25,7 @@
 
 namespace tare {
 
-class ForeignMatrix;  // quant/file/foreign_matrix.h
+class ForeignMatrix;  // quant/format/foreign_matrix.h
 
 enum class WeightType { kF32, kBf16, kF16 };
 enum class Math { kF32, kBf16 };  // type of the factors; sums are f32 in both

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "quant/base/error.h"
-#include "quant/file/foreign_matrix.h"
 #include "quant/file/safetensors.h"
+#include "quant/format/foreign_matrix.h"
 
 namespace tare {
 

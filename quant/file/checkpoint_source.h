@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/file/foreign_matrix.h"
 #include "quant/file/quantized_checkpoint.h"
+#include "quant/format/foreign_matrix.h"
 
 namespace tare {
 

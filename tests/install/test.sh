@@ -57,7 +57,7 @@ ninja -C "$work/everything" -t deps | grep -E "$foreign" >/dev/null ||
 
 # What is missing is named, with its package.
 configure consumer files -DCOMPONENTS=files "${alone[@]:1}" && die "files configure without their libraries"
-for package in libssl-dev libhdf5-dev; do
+for package in libssl-dev libhdf5-dev libpcre2-dev; do
   grep -qF "$package" "$work/configure.log" ||
     { cat "$work/configure.log"; die "got no word of $package, which files need"; }
 done

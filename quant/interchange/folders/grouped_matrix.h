@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "quant/file/checkpoint_files.h"
-#include "quant/file/foreign_matrix.h"
+#include "quant/format/foreign_matrix.h"
 #include "quant/interchange/folders/packed_codes.h"
 
 namespace tare {

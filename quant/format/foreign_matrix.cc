@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/file/foreign_matrix.h"
+#include "quant/format/foreign_matrix.h"
 
 #include <algorithm>
 #include <vector>
