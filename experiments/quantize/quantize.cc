@@ -93,6 +93,12 @@ void Prepare(const QuantizeJob& job, const ModelFiles& model, const fs::path& ou
                   provenance, out, progress);
 }
 
+// Of the shapes that config.json says, whole and finite, or refused.
+std::string ReadModel(const fs::path& path, const Progress& progress) {
+  const Model model(path, WeightReading::kShapes);
+  return ReadWhole(path, progress);
+}
+
 QuantizeSummary RoundInParts(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text,
                              LayerParts& parts, const Progress& progress) try {
   return RoundLayers(job, model, text, &parts, progress);
@@ -115,10 +121,7 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   for (const Step* step : method.Steps()) {
     if (step->check) step->check(model.config, job.plan);
   }
-  {
-    const Model whole(job.model, WeightReading::kShapes);
-  }  // of the shapes that config.json says, or refused
-  job.model_sha256 = ReadWhole(job.model, progress);
+  job.model_sha256 = ReadModel(job.model, progress);
   SplitFused(model.config, model.files);
   const CalibrationWindows text = SeenTexts(job, model.config);
   if (!method.codes) {
