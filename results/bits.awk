@@ -19,7 +19,7 @@ of("figure") ~ /^(perplexity|acc|acc_norm)$/ {
     digits, of("value"), digits, of("change"), digits, of("change_stderr"))
 }
 END {
-  printf "| figure | scale per | model | 16 bits |"
+  printf "| result | scale per | model | unquantized |"
   for (b = 1; b <= count["bits"]; b++) printf " %s bits |", order["bits", b]
   print "\n|---|---|---|---|" substr("---|---|---|---|---|", 1, 4 * count["bits"])
   for (r = 1; r <= count["row"]; r++)

@@ -81,7 +81,7 @@ function print_figures(kind, figure, title,    w, m, line, key) {
   print ""
 }
 END {
-  for (k = 1; k <= count["kind"]; k++) print_figures(order["kind", k], "kld", "divergence")
+  for (k = 1; k <= count["kind"]; k++) print_figures(order["kind", k], "kld", "KL divergence")
   for (k = 1; k <= count["kind"]; k++) print_figures(order["kind", k], "perplexity_ratio", "perplexity")
   for (m = 1; m <= count["method"]; m++) for (w = 1; w <= count["width"]; w++)
     if (has_cuts(order["width", w], order["method", m]))

@@ -1,50 +1,73 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes the tables of a page of results again. Between the lines
+# Regenerates the tables of a page of results. Between the lines
 #
-#     <!-- make TABLE.awk FILE... -->
+#     <!-- generated: results/make.sh QUESTION -->
 #     <!-- end -->
 #
-# of results/QUESTION.md stand commands, indented by four blanks, and the table that follows from them. The commands run
-# in build/results/QUESTION; results/TABLE.awk turns the FILEs that they write into the new table. Tables outside such
-# lines are typed: their page says where they were measured. Re-running is safe: finished cells are skipped.
+# of docs/results/QUESTION.md is a table, or several. results/tables/QUESTION.sh has a part for each such block, in
+# their order:
+#
+#     #: TABLE.awk [NAME=VALUE...] FILE...
+#     commands
+#
+# where lines that begin with "#:  " continue the one before, and parts beyond the last block only write their CSV.
+# The commands run in build/results/QUESTION; results/TABLE.awk turns the FILEs that they write into tables. A FILE
+# data/NAME.csv is one of docs/results/data. csv=NAME,... writes the tables to docs/results/data/NAME.csv, and the page
+# shows the part that tables=, rows= and columns= choose (select.awk). Re-running is safe: finished runs are skipped.
 #
 # usage: results/make.sh QUESTION [TARE [PAGE]]
 #   TARE   the program (default build/release/tare)
-#   PAGE   written instead of results/QUESTION.md
+#   PAGE   written instead of docs/results/QUESTION.md; then no CSV is written
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD question=${1:-}
-page=$root/results/$question.md
-grep -qs '^<!-- make ' "$page" || {
-  echo "make: got '$question', expected one of:" $(grep -l '^<!-- make ' results/*.md | xargs basename -s .md) >&2
+page=$root/docs/results/$question.md parts=$root/results/tables/$question.sh
+[ -n "$question" ] && [ -e "$parts" ] || {
+  echo "make: got '$question', expected one of:" $(ls results/tables | sed 's/[.]sh$//') >&2
   exit 2
 }
 tare=$(realpath "${2:-build/release/tare}") out=$(realpath -m "${3:-$page}")
 [ -x "$tare" ] || { echo "make: got no program $tare; try: cmake --build --preset release" >&2; exit 1; }
 tare() { "$tare" "$@"; }
 
-# part N commands, part N table: the commands of the page's Nth part; its script and files.
+# part N commands, part N table: the commands of the Nth part; its script, values and files.
 part() {
   awk -v n="$1" -v what="$2" '
-    /^<!-- make / { inside = ++part == n; if (inside && what == "table") { gsub(/^<!-- make | -->$/, ""); print } }
-    /^<!-- end -->/ { inside = 0 }
-    inside && what == "commands" && sub(/^    /, "")' "$page"
+    /^#: / {
+      if (/^#: [^ ]/) inside = ++part == n
+      if (inside && what == "table") printf "%s ", substr($0, 4)
+      next
+    }
+    inside && what == "commands"' "$parts"
 }
+# value NAME WORD...: what NAME=... says, if anything.
+value() { printf '%s\n' "${@:2}" | sed -n "s/^$1=//p"; }
 
 mkdir -p "build/results/$question"
 cd "build/results/$question"
 [ -e experiments ] || ln -s "$root/experiments" .
+[ -e data ] || ln -s "$root/docs/results/data" .
 cp "$page" made.md
-for n in $(seq "$(grep -c '^<!-- make ' "$page")"); do
+for n in $(seq "$(grep -c '^#: [^ ]' "$parts")"); do
   part "$n" commands >commands.sh
   source ./commands.sh >&2
-  read -r script files < <(part "$n" table)
-  awk -f "$root/results/csv.awk" -f "$root/results/$script" $files >table.md
-  awk -v n="$n" '
-    /^<!-- make / { inside = ++part == n }
-    /^<!-- end -->/ { if (inside) while ((getline line <"table.md") > 0) print line; inside = 0 }
-    !(inside && /^\|/)' made.md >next.md
+  read -ra words <<<"$(part "$n" table)"
+  files=()
+  for word in "${words[@]:1}"; do
+    [[ $word =~ ^(csv|tables|rows|columns)= ]] || files+=("$word")
+  done
+  awk -f "$root/results/csv.awk" -f "$root/results/${words[0]}" "${files[@]}" >all.md
+  csv=$(value csv "${words[@]}")
+  if [ -n "$csv" ] && [ "$out" = "$page" ]; then
+    awk -v names="$csv" -v folder="$root/docs/results/data" -f "$root/results/to_csv.awk" all.md
+  fi
+  awk -v tables="$(value tables "${words[@]}")" -v rows="$(value rows "${words[@]}")" \
+    -v columns="$(value columns "${words[@]}")" -f "$root/results/select.awk" all.md >table.md
+  awk -v n="$n" -v begin="^<!-- generated: .*make[.]sh $question -->" '
+    $0 ~ begin { inside = ++part == n; print; if (inside) while ((getline line <"table.md") > 0) print line; next }
+    /^<!-- end -->/ { inside = 0 }
+    !inside' made.md >next.md
   mv next.md made.md
 done
 mv made.md "$out"

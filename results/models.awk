@@ -12,7 +12,7 @@ of("difference") != "" && of("figure") ~ /^(perplexity|acc)$/ {
     of("difference_low"), of("difference_high"), mark)
 }
 END {
-  printf "| figure | scale per |"
+  printf "| result | scale per |"
   for (b = 1; b <= count["bits"]; b++) printf " %s bits |", order["bits", b]
   print "\n|---|---|" substr("---|---|---|---|---|", 1, 4 * count["bits"])
   for (r = 1; r <= count["row"]; r++)

@@ -9,7 +9,7 @@ of("layer") == "" && of("head") == "" {
     line = sprintf(" %.4g |", of(figure[i])) line
   row = of("site") SUBSEP model() SUBSEP of("map")
   if (of("from") == 0) all[row] = line
-  else if (line != all[row]) rest[row] = "\n| | | from " of("from") " |" line
+  else if (line != all[row]) rest[row] = "\n| " of("site") " | " model() " | from " of("from") " |" line
 }
 END {
   print "| x | model | positions | top-1 | top-2 | top-3 | top-10 | top-100 | median |\n" \
@@ -17,8 +17,9 @@ END {
   for (s = 1; s <= count["site"]; s++) {
     for (m = 1; m <= count["model"]; m++) {
       key = order["site", s] SUBSEP order["model", m] SUBSEP
-      print "| " order["site", s] " | " order["model", m] " | all |" all[key] rest[key]
-      for (map = 1; (key map) in all; map++) print "| | map " map " alone | all |" all[key map] rest[key map]
+      row = "| " order["site", s] " | " order["model", m]
+      print row " | all |" all[key] rest[key]
+      for (map = 1; (key map) in all; map++) print row ", map " map " | all |" all[key map] rest[key map]
     }
   }
 }

@@ -26,7 +26,7 @@ of("effect") ~ /^(plan|sum|left_over)$/ {
   total[of("effect"), file] = interval("%#f", of("value"), of("low"), of("high"))
 }
 END {
-  print "| part alone | standard | differential | differential less standard |\n|---|---|---|---|"
+  print "| part alone | standard | differential | differential minus standard |\n|---|---|---|---|"
   printf "%s| %d others | %.2f (`%s`) at most | %.2f (`%s`) at most | %+.2f (`%s`) at most |\n", alone, parts - 8, \
     1e3 * first, first_name, 1e3 * second, second_name, 1e3 * most, most_name
   print "| sum of alone | " total["sum", 2] " | " total["sum", 3] " | |"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes a checkpoint of a public model's shape with random bf16 weights, and ids.safetensors beside them, for
-measurements of time and memory (CHECKPOINTS.md), a tensor at a time. Needs numpy.
+measurements of time and memory (docs/results/large-models.md), a tensor at a time. Needs numpy.
 
     python3 results/random_checkpoint.py SHAPE FOLDER [LAYERS]
 

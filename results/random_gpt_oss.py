@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes a checkpoint of gpt-oss-20b's shape with random weights, experts in MXFP4, for measurements of time and memory
-(CHECKPOINTS.md): 13.8 GB with all layers, a tensor at a time. Needs numpy.
+(docs/results/large-models.md): 13.8 GB with all layers, a tensor at a time. Needs numpy.
 
     python3 results/random_gpt_oss.py FOLDER [LAYERS]
 """

@@ -1,23 +1,32 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes what the README shows below its commands again. Each `$ tare ...` of its code blocks runs, in their order and in
-# a folder of its own; the lines below it are those of its output that have the same words around the numbers.
+# Regenerates the output that the README, or another page, shows below its commands. Each `$ tare ...` of its code
+# blocks runs, in their order and in one temporary folder; the lines below it are those of its output that have the
+# same words around the numbers. A command that ends in a backslash continues on the next line.
 #
-# usage: results/readme.sh [TARE [PAGE]]
+# usage: results/readme.sh [TARE [OUT [PAGE]]]
 #   TARE   the program (default build/release/tare)
-#   PAGE   written instead of README.md; lines of `tare bench`, which are of one machine, stay as they are
+#   OUT    written instead of the page; lines of `tare bench`, which belong to one machine, stay as they are
+#   PAGE   the page (default README.md)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD tare=$(realpath "${1:-build/release/tare}") out=$(realpath -m "${2:-README.md}") benches=${2:+kept}
+root=$PWD tare=$(realpath "${1:-build/release/tare}") page=${3:-README.md} benches=${2:+kept}
+out=$(realpath -m "${2:-$page}")
 [ -x "$tare" ] || { echo "readme: got no program $tare; try: cmake --build --preset release" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # N.command and N.shown of the Nth command.
 awk -v work="$work" '
-  /^    \$ tare / { ++n; print substr($0, 12) >(work "/" n ".command"); shown = 1; next }
+  /^    \$ tare / { ++n; command = substr($0, 12); open = 1 }
+  open {
+    if (!/^    \$ tare /) command = command $0
+    open = sub(/\\$/, "", command)
+    if (!open) { print command >(work "/" n ".command"); shown = 1 }
+    next
+  }
   /^    / && shown { print substr($0, 5) >(work "/" n ".shown"); next }
-  { shown = 0 }' README.md
+  { shown = 0 }' "$page"
 
 # found SHOWN PRINTED: the lines that are shown, as they are printed now.
 found() {
@@ -51,20 +60,23 @@ for shown in $(ls "$work"/*.shown | sort -V); do
   (cd "$work/there" && "$tare" $command) >"$work/printed" 2>"$work/said" ||
     { echo "readme: tare $command: $(cat "$work/said")" >&2; exit 1; }
   found "$shown" "$work/printed" >"${shown%.shown}.made" || {
-    echo "readme: tare $command: got other words than the README shows; write them there by hand:" >&2
+    echo "readme: tare $command: got other words than $page shows; write them there by hand:" >&2
     cat "$work/printed" >&2
     exit 1
   }
 done
 
 awk -v work="$work" '
-  /^    \$ tare / {
+  /^    \$ tare / { inside = 0; open = 1 }
+  open {
     print
+    open = /\\$/
+    if (open) next
     made = work "/" ++n ".made"
     while ((getline line <made) > 0) print "    " line
     inside = 1
     next
   }
   /^    / && inside { next }
-  { inside = 0; print }' README.md >"$work/README.md"
-cp "$work/README.md" "$out"
+  { inside = 0; print }' "$page" >"$work/page.md"
+cp "$work/page.md" "$out"

@@ -16,7 +16,7 @@ of("measured") != "" {
 }
 function row(name, first, second) { print "| " name shown[1, first] shown[2, second] " |" }
 END {
-  print "| | standard: bits | predicted | measured | differential: bits | predicted | measured |"
+  print "| point | standard: bits | predicted | measured | differential: bits | predicted | measured |"
   print "|---|---|---|---|---|---|---|"
   row("all at 4 bits", points[1], points[2])
   row("too far by one step", answer[1] + 1, answer[2] + 1)

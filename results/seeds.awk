@@ -3,7 +3,7 @@
 # interval: from pairs.csv of `tare compare --also`, whose first pair is the last seed. Then, from the outliers.csv of
 # each pair, largest magnitudes of the second model over the first's.
 FILENAME ~ /pairs/ && of("figure") ~ /^(perplexity|kld)$/ && of("plan") !~ /^f32/ {
-  row = (of("figure") == "kld" ? "divergence * 1000, " : "perplexity, ") text() " | `" substr(of("plan"), 13) "`"
+  row = (of("figure") == "kld" ? "KL divergence * 1000, " : "perplexity, ") text() " | `" substr(of("plan"), 13) "`"
   seen("row", row)
   scale = of("figure") == "kld" ? 1000 : 1
   pairs = split(of("differences"), d, " ")
@@ -22,7 +22,7 @@ FILENAME ~ /outliers/ && of("layer") == "" && of("head") == "" && of("map") == "
   largest[site, pair, of("model") ~ /^differential/] = of("top1")
 }
 END {
-  head = "| change, differential less standard | plan |"
+  head = "| differential minus standard | plan |"
   rule = "|---|---|"
   for (at = 1; at <= pairs; at++) { head = head " seed " at " |"; rule = rule "---|" }
   print head " mean | deviation | 95 % of the mean |\n" rule "---|---|---|"
@@ -38,7 +38,7 @@ END {
     # 97.5 % points of Student's t with n - 1 degrees of freedom
     split("12.706 4.303 3.182 2.776 2.571 2.447", t, " ")
     half = t[n - 1] * deviation / sqrt(n)
-    printf "| largest %s, ratio | 16 bits |%s %.2f | %.2f | [%.2f, %.2f] |\n", site, line, sum / n, deviation, \
+    printf "| largest %s, ratio | unquantized |%s %.2f | %.2f | [%.2f, %.2f] |\n", site, line, sum / n, deviation, \
       sum / n - half, sum / n + half
   }
 }

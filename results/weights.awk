@@ -49,7 +49,7 @@ END {
     }
   }
   steps = split("rtn>gptq gptq>gptaq gptaq>gptaq+quantease", step, " ")
-  print "\n| taken off | width | text | standard | differential |\n|---|---|---|---|---|"
+  print "\n| reduction | width | text | standard | differential |\n|---|---|---|---|---|"
   for (s = 1; s <= steps; s++) {
     split(step[s], pair, ">")
     for (w = count["width"] - 1; w <= count["width"]; w++) for (t = 1; t <= count["text"]; t++) {

@@ -8,7 +8,7 @@
 set -euo pipefail
 
 # Sample sizes: within two minutes on two cores a share of needles found has a standard error of at most 0.06; those of
-# changes, paired by item and by window, are smaller (results/bits.md).
+# changes, paired by item and by window, are smaller (docs/results/bits.md).
 tokens=20440
 items=75
 bits=16,8,6,4

@@ -22,7 +22,8 @@
 //   h(T) = T + a T^2 + a^2 T^3 / 3 + b,  a = k m1 / 3,  b = k m2 / 6
 //
 // p is Student's of h(T), the 95 % interval all values with |h| <= c: it leaves out 0 exactly where p < 0.05. Few units
-// show less skewness than there is, so the sample's counts for a quarter more. results/calibration.md has the coverage.
+// show less skewness than there is, so the sample's counts for a quarter more. docs/reference/uncertainty.md has the
+// coverage.
 #pragma once
 
 #include <optional>

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kLargePage = size_t{2} << 20;  // of the processor's
 
 // Memory for a piece, and where in it the piece begins: on a large page, if it is as long as one. Otherwise up to 2 MiB
-// at either end would be left to small pages: 5 % of the time of decoding 142 MB (NOTEBOOK.md).
+// at either end would be left to small pages: 5 % of the time of decoding 142 MB (docs/develop/notebook.md).
 std::shared_ptr<AlignedBuffer<std::byte>> NewPiece(size_t bytes) {
   auto memory = std::make_shared<AlignedBuffer<std::byte>>(bytes < kLargePage ? bytes : bytes + kLargePage);
   AdviseLargePages(memory->span());

@@ -16,7 +16,7 @@
 // The last two hold them in f16, the others in f32. Those of values, and of keys' channels, go into what the panels
 // are multiplied by, so they lie before them; those of keys' tokens are factors of the products and lie after them.
 // Keys of all heads are one piece of memory, and values another: decoding reads the keys of many pages, then their
-// values, all of it straight on (measured: NOTEBOOK.md).
+// values, all of it straight on (measured: docs/develop/notebook.md).
 #pragma once
 
 #include <cstddef>

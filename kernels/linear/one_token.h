@@ -58,7 +58,7 @@ class OneToken {
 };
 
 // Of so many tokens, one after the other, this costs less than dequantizing W for one product of all does (a matrix of
-// 4096 x 4096 on an Intel Xeon, see NOTEBOOK.md).
+// 4096 x 4096 on an Intel Xeon, see docs/develop/notebook.md).
 inline constexpr int64_t kFewTokens = 16;
 
 // Several matrices with the same input. Memory is kept from call to call.

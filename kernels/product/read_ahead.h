@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which hint decoding gives for the bytes that it reads some 16 KB later, by who made the processor: no choice is right
-// for all of them, and a wrong one costs half of the speed. Results do not depend on it. Measurements: NOTEBOOK.md. The
-// products of one token with a weight matrix read like it.
+// for all of them, and a wrong one costs half of the speed. Results do not depend on it. Measurements:
+// docs/develop/notebook.md. The products of one token with a weight matrix read like it.
 //
 //   none    AMD up to Zen 4, whose own prefetchers do better
 //   once    into the first cache alone, 16 KB ahead: AMD Zen 5

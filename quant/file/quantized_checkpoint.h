@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized checkpoint: one HDF5 file with everything that a model needs. quantized-checkpoint.md beside this file
+// A quantized checkpoint: one HDF5 file with everything that a model needs. docs/reference/quantized-checkpoint.md
 // describes the layout for readers in other languages.
 //
 //   /                 schema "tare.quantized/5", plan, plan_hash, method, source, source_sha256, calibration

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tensor-names.json beside a checkpoint maps its tensors to the names of one of Tare's families and adds what
-// config.json lacks, so that a checkpoint with other names needs no new build (quant/file/tensor-names.md).
+// config.json lacks, so that a checkpoint with other names needs no new build (docs/reference/tensor-names.md).
 //
 //   {"names": {"model.layers.{}.self_attn.q_proj.weight": "blocks.{}.attn.wq.weight", ...},    ours: theirs
 //    "ignore": ["blocks.{}.attn.mask"],                                                        theirs, not read

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures derived from a site's statistics, by name: `tare stats show --measures` prints them and `tare stats diff`
-// compares them. quant/STATISTICS.md gives definitions and sources.
+// compares them. docs/reference/statistics-file.md gives definitions and sources.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics sets as HDF5 files (layout: quant/STATISTICS.md). Equal sets are equal bytes. A file is verified
-// completely before use, and every shape and number in it is checked.
+// Statistics sets as HDF5 files (layout: docs/reference/statistics-file.md). Equal sets are equal bytes. A file is
+// verified completely before use, and every shape and number in it is checked.
 #pragma once
 
 #include <filesystem>

@@ -4,7 +4,8 @@
 // of perplexity, differences of drops, accuracies, and items that change. What a cell must reach is 0.94 to 0.96, as
 // far as its own number of sets shows: four binomial deviations either way.
 //
-// It draws 1,000 sets per cell here, about a second. By hand, for the table of results/calibration.md (two minutes):
+// It draws 1,000 sets per cell here, about a second. By hand, for the table of docs/reference/uncertainty.md (two
+// minutes):
 //
 //   TARE_CALIBRATION=100000 build/release/experiments_tests --gtest_filter=Calibration.*
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PLANS.md agrees with the tables of sites, granularities, formats and presets, and with what can be executed.
+// The pages of plans, sites and formats (docs/reference/) agree with the tables of sites, granularities, formats and
+// presets, and with what can be executed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,9 +31,9 @@ std::vector<std::string> Quoted(const std::string& cell) {
   return words;
 }
 
-// The cells of the table whose heading begins so, less blanks at both ends.
-std::vector<Row> TableOf(const std::string& heading) {
-  std::ifstream page(TARE_SOURCE_DIR "/PLANS.md");
+// The cells of the page's tables whose heading begins so, less blanks at both ends.
+std::vector<Row> TableOf(const std::string& name, const std::string& heading) {
+  std::ifstream page(TARE_SOURCE_DIR "/docs/reference/" + name + ".md");
   std::vector<Row> rows;
   bool inside = false;
   for (std::string line; std::getline(page, line);) {
@@ -95,11 +96,34 @@ std::vector<std::string> ExecutedPer(Site site) {
   return per;
 }
 
+using Sets = std::map<std::string, std::vector<std::string>>;
+
+// The words of a list, in order: those between backticks, and the members of the sets that it names.
+std::vector<std::string> Members(const Sets& sets, const std::string& cell) {
+  std::vector<std::string> words;
+  std::istringstream pieces(cell);
+  for (std::string piece; std::getline(pieces, piece, ',');) {
+    const size_t first = piece.find_first_not_of(' ');
+    const auto set = sets.find(first == piece.npos ? "" : piece.substr(first));
+    for (const std::string& word : set == sets.end() ? Quoted(piece) : set->second) words.push_back(word);
+  }
+  return words;
+}
+
 TEST(PlansPage, EverySiteWithWhatAPlanMaySayOfIt) {
+  Sets sets;
+  for (const Row& row : TableOf("sites", "set")) sets[row.at(0)] = Quoted(row.at(1));
+  std::map<std::string, Row> kinds;
+  for (const Row& row : TableOf("sites", "kind")) {
+    ASSERT_EQ(row.size(), 5u) << row[0];
+    kinds[row[0]] = row;
+  }
   std::map<std::string, int> seen;
   std::map<std::string, size_t> in_group;
-  for (const Row& row : TableOf("site")) {
-    ASSERT_EQ(row.size(), 7u) << row[0];
+  for (const Row& row : TableOf("sites", "site")) {
+    ASSERT_EQ(row.size(), 4u) << row[0];
+    ASSERT_TRUE(kinds.contains(row[3])) << row[3];
+    const Row& kind = kinds[row[3]];
     for (const std::string& name : Quoted(row[0])) {
       const std::optional<Site> site = ParseSite(name);
       ASSERT_TRUE(site) << name;
@@ -111,10 +135,10 @@ TEST(PlansPage, EverySiteWithWhatAPlanMaySayOfIt) {
       for (const Format format : c.formats) formats.emplace_back(Info(format).name);
       std::istringstream words{std::string(c.options)};
       for (std::string word; words >> word;) options.push_back(word);
-      EXPECT_EQ(Quoted(row[3]), granularities) << name;
-      EXPECT_EQ(Quoted(row[4]), formats) << name;
-      EXPECT_EQ(Quoted(row[5]), options) << name;
-      EXPECT_EQ(Quoted(row[6]), ExecutedPer(*site)) << name;
+      EXPECT_EQ(Quoted(kind[1]), granularities) << name;
+      EXPECT_EQ(Members(sets, kind[2]), formats) << name;
+      EXPECT_EQ(Members(sets, kind[3]), options) << name;
+      EXPECT_EQ(Quoted(kind[4]), ExecutedPer(*site)) << name;
     }
     for (const std::string& group : Quoted(row[1])) in_group[group] += Quoted(row[0]).size();
   }
@@ -129,9 +153,9 @@ TEST(PlansPage, GranularitiesFormatsAndPresets) {
                           Kind::kGroup, Kind::kBlock, Kind::kBlockChannel})
     spellings.push_back(Formatted("`{}`", Spelling(kind)));
   std::vector<std::string> on_page;
-  for (const Row& row : TableOf("granularity")) on_page.push_back(row[0]);
+  for (const Row& row : TableOf("plans", "granularity")) on_page.push_back(row[0]);
   EXPECT_EQ(on_page, spellings);
-  const std::vector<Row> formats = TableOf("format");
+  const std::vector<Row> formats = TableOf("formats", "format");
   std::vector<Row> integers, others;  // without the names that have a colon
   for (const FormatInfo& info : kFormats) {
     const std::string name = Formatted("`{}`", info.name);
@@ -142,26 +166,26 @@ TEST(PlansPage, GranularitiesFormatsAndPresets) {
     } else if (IsInteger(info.format)) {
       integers.push_back({name, Formatted("{} to {}", info.min_code, info.max_code)});
     } else if (!info.name.contains(':')) {
-      const char* scale = info.statistic == Statistic::kMean ? "f32, the mean magnitude, as a plan says"
+      const char* scale = info.statistic == Statistic::kMean ? "f32: mean absolute value"
                           : info.statistic == Statistic::kRootMeanSquare && info.together > 1
-                              ? "f32, the root of the mean square / 1.03, as a plan says"
-                          : info.statistic == Statistic::kRootMeanSquare
-                              ? "f32, the root of the mean square, as a plan says"
-                          : info.scale == ScaleType::kF32      ? "f32, as a plan says"
-                          : info.scale == ScaleType::kTwoLevel ? "E4M3 for 16, f32 per tensor"
-                                                               : "E8M0 for 32";
+                              ? "f32: root mean square / 1.03"
+                          : info.statistic == Statistic::kRootMeanSquare ? "f32: root mean square"
+                          : info.scale == ScaleType::kF32                ? "f32: absmax"
+                          : info.scale == ScaleType::kTwoLevel           ? "E4M3 for 16, f32 per tensor"
+                                                                         : "E8M0 for 32";
       others.push_back({name, Formatted("{}", info.grid.largest), scale});
     }
   }
   EXPECT_EQ(formats, integers);
-  std::vector<Row> on_the_page = TableOf("other format");
+  std::vector<Row> on_the_page = TableOf("formats", "other format");
   for (Row& row : on_the_page) row.erase(row.begin() + 1);  // the grid, in words
   EXPECT_EQ(on_the_page, others);
-  for (const Row& row : TableOf("preset")) EXPECT_EQ(Quoted(row[1])[0], PlanPreset(Quoted(row[0])[0])) << row[0];
+  for (const Row& row : TableOf("plans", "preset"))
+    EXPECT_EQ(Quoted(row[1])[0], PlanPreset(Quoted(row[0])[0])) << row[0];
 }
 
 TEST(PlansPage, EveryExampleWorksAsStated) {
-  for (const Row& row : TableOf("plan"))
+  for (const Row& row : TableOf("plans", "plan"))
     EXPECT_EQ(row[2], CanBeExecuted(Quoted(row[0])[0]) ? "executed" : "simulated") << row[0];
 }
 

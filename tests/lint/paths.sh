@@ -14,7 +14,7 @@ mapfile -t pages < <(find . \( -name '.?*' -o -path ./build \) -prune -o -type f
 
 # Lines of "where path": every word of a page, and of the comments of a source, that begins with a folder of the tree.
 named() {
-  local folders='quant|kernels|experiments|tools|tests|results|cmake'
+  local folders='quant|kernels|experiments|tools|tests|results|cmake|docs'
   [ $# -eq 0 ] || awk -v path_pattern="[^A-Za-z0-9_./*-]($folders)/[A-Za-z0-9_./*-]+" '
     FILENAME ~ /\.(h|cc)$/ { if (!sub(/^.*\/\/ /, "// ")) next }
     FILENAME !~ /\.(h|cc|md)$/ { if (/# *include/ || !sub(/^(.*[ \t])?#+ /, "# ")) next }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Formats compared with gfloat, torchao, ModelOpt and microxcaling on the same blocks, bit for bit
 // (tests/data/formats/make_peers.py). If one of them departs from the definition, the number of different values is
-// given here and the reason in FORMATS.md.
+// given here and the reason in docs/reference/formats.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>

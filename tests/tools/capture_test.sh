@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the PyTorch hook of experiments/observe/captured/README.md as printed there, on a small random model, and
-# measures what it saved. Skipped (77) unless Python has torch, transformers and safetensors.
-# usage: capture_test.sh TARE README
+# Runs the PyTorch hook of docs/examples/capture.py on a small random model, and measures what it saved. Skipped (77)
+# unless Python has torch, transformers and safetensors.
+# usage: capture_test.sh TARE PROGRAM
 set -euo pipefail
-tare=$1 readme=$2
+tare=$1 program=$2
 python3 -c 'import torch, transformers, safetensors' 2>/dev/null || exit 77
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' "$readme" >"$work/hook.py"
+cp "$program" "$work/hook.py"
 cat >"$work/run.py" <<'PYTHON'
 import sys
 

@@ -66,7 +66,7 @@ TEST(ConvertCommand, ToGgufWritesOneFile) {
 class ForeignNames : public testing::Test {
  protected:
   ForeignNames() {
-    std::ifstream page(TARE_SOURCE_DIR "/quant/file/tensor-names.md");
+    std::ifstream page(TARE_SOURCE_DIR "/docs/reference/tensor-names.md");
     std::stringstream text;
     text << page.rdbuf();
     const std::string all = text.str();

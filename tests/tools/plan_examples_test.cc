@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every plan of PLANS.md's table "Simulated or executed" runs on the embedded pair as the table says, and those that
-// are only simulated are refused when executed. (tests/experiments/plans_page_test.cc asks the same of a model without
+// Every example of docs/reference/plans.md runs on the embedded pair as its table says, and those that are only
+// simulated are refused when executed. (tests/experiments/plans_page_test.cc asks the same of a model without
 // weights, which has no rows to divide into groups.)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,13 +18,13 @@ struct Example {
   std::string plan, carried_out;
 };
 
-// Rows `| `PLAN` | what it says | carried out |`.
+// Rows `| `PLAN` | meaning | mode |`.
 std::vector<Example> Examples() {
-  std::ifstream page(TARE_SOURCE_DIR "/PLANS.md");
+  std::ifstream page(TARE_SOURCE_DIR "/docs/reference/plans.md");
   std::vector<Example> examples;
   bool inside = false;
   for (std::string line; std::getline(page, line); inside = inside && line.starts_with("|")) {
-    if (line == "| plan | what it says | carried out |") inside = true;
+    if (line == "| plan | meaning | mode |") inside = true;
     if (!inside || !line.starts_with("| `")) continue;
     const size_t last = line.rfind("| ");
     examples.push_back({line.substr(3, line.find('`', 3) - 3), line.substr(last + 2, line.rfind(" |") - last - 2)});

@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the Python of quant/file/quantized-checkpoint.md as printed there, on a file with every kind of format and every
-# code: it gives the same floats, bit for bit, as `tare quantize --format safetensors`. Skipped (77) if Python has no
-# h5py.
-# usage: quantized_page_test.sh TARE PAGE MODEL     MODEL: a checkpoint folder in F32
+# Runs docs/examples/read_quantized.py on a file with every kind of format and every code: it gives the same floats, bit
+# for bit, as `tare quantize --format safetensors`. Skipped (77) if Python has no h5py.
+# usage: quantized_page_test.sh TARE PROGRAM MODEL     MODEL: a checkpoint folder in F32
 set -euo pipefail
-tare=$1 page=$2 model=$3
+tare=$1 program=$2 model=$3
 python3 -c 'import h5py, numpy' 2>/dev/null || exit 77
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' "$page" | sed '/^with h5py.File/,$d' >"$work/page.py"
+cp "$program" "$work/page.py"
 cat >"$work/values.py" <<'PYTHON'
 import json, struct
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# results/make.sh makes the table of one small question again, and it equals the page's: the same words, and numbers
-# that differ by at most one in the last digit, as another instruction set may cause. A page with another figure fails.
-# The scripts of all tables can be read. results/readme.sh likewise makes what the README shows below its commands, but
-# for the figures of benches.
+# results/make.sh regenerates the table of one small question, and it equals the page's: the same words, and numbers
+# that differ by at most one in the last digit, as another instruction set may cause. A page with another number
+# fails. Pages whose tables come from CSV files alone are regenerated too. The scripts of all tables can be read.
+# results/readme.sh likewise regenerates what the README and the quick start show below their commands, except
+# benches.
 # usage: results_page_test.sh TARE ROOT
 set -euo pipefail
 tare=$(realpath "$1") root=$2
@@ -28,12 +29,12 @@ same() {
     END { exit bad || FNR != lines }' "$1" "$2"
 }
 
-page=$root/results/outliers.md
+page=$root/docs/results/outliers.md
 made=$work/made.md
 "$root/results/make.sh" outliers "$tare" "$made" >"$work/said" 2>&1 || die "make.sh failed: $(cat "$work/said")"
 same "$page" "$made" || die "got another table, expected that of $page: $(diff "$page" "$made")"
 sed 's/| 31\.72 |/| 31.74 |/' "$page" >"$work/other.md"
-! same "$work/other.md" "$made" || die 'a page with another figure passes'
+! same "$work/other.md" "$made" || die 'a page with another number passes'
 "$root/results/make.sh" weather "$tare" "$work/none.md" 2>"$work/said" && die 'made a page of no question'
 grep -q "got 'weather', expected one of: .*outliers" "$work/said" || die "got '$(cat "$work/said")', expected a list"
 
@@ -44,7 +45,20 @@ for script in "$root"/results/*.awk; do
   ! grep -qiE 'illegal|syntax|fatal' "$work/said" || die "$script: $(head -1 "$work/said")"
 done
 
-"$root/results/readme.sh" "$tare" "$work/README.md" 2>"$work/said" || die "readme.sh failed: $(cat "$work/said")"
-same "$root/README.md" "$work/README.md" || die "README.md: $(diff "$root/README.md" "$work/README.md")"
-commands=$(grep -c '^    \$ tare ' "$work/README.md")
-[ "$commands" = 6 ] || die "got $commands commands with their output in the README, expected 6: five of them a tour"
+# Parts without commands read only docs/results/data.
+for parts in "$root"/results/tables/*.sh; do
+  ! grep -q '^[^#]' "$parts" || continue
+  question=$(basename "$parts" .sh)
+  "$root/results/make.sh" "$question" "$tare" "$made" >"$work/said" 2>&1 || die "make.sh failed: $(cat "$work/said")"
+  diff "$root/docs/results/$question.md" "$made" >"$work/said" || die "$question.md: $(cat "$work/said")"
+done
+
+# shown PAGE COMMANDS: what the page shows below so many commands.
+shown() {
+  "$root/results/readme.sh" "$tare" "$work/page.md" "$1" 2>"$work/said" || die "readme.sh failed: $(cat "$work/said")"
+  same "$root/$1" "$work/page.md" || die "$1: $(diff "$root/$1" "$work/page.md")"
+  commands=$(grep -c '^    \$ tare ' "$work/page.md")
+  [ "$commands" = "$2" ] || die "got $commands commands with their output in $1, expected $2"
+}
+shown README.md 1
+shown docs/quickstart.md 8

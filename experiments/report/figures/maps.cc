@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers x heads of a measure (quant/STATISTICS.md), one panel per model and map. The page shows some of the measures;
-// `tare plot` draws any.
+// Layers x heads of a measure (docs/reference/statistics-file.md), one panel per model and map. The page shows some of
+// the measures; `tare plot` draws any.
 #include <algorithm>
 #include <cctype>
 
@@ -37,7 +37,7 @@ std::string WordsOf(const std::string& measure) {
 
 std::string DefinitionOf(const std::string& measure) {
   const auto known = std::ranges::find(kWords, measure, &MeasureWords::measure);
-  return known == std::end(kWords) ? "defined in quant/STATISTICS.md of Tare's sources"
+  return known == std::end(kWords) ? "defined in docs/reference/statistics-file.md of Tare's sources"
                                    : std::string(known->definition);
 }
 

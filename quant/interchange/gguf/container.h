@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GGUF files, versions 2 and 3, little-endian (github.com/ggml-org/ggml, docs/gguf.md):
+// GGUF files, versions 2 and 3, little-endian (github.com/ggml-org/ggml/docs/gguf.md):
 //
 //   "GGUF", u32 version, u64 tensors, u64 keys
 //   per key     text key, u32 type, value

@@ -74,7 +74,7 @@ TEST(AttentionInputs, ASinkHasEightNatsMore) {
 
 // Coding Q, K and V costs something, and the integer kernel's own steps a little more: 1.35 times asked at N 4096, here
 // with room for short rows. A bias of V costs the early order 5 times the floor unless it is subtracted
-// (kernels/NOTEBOOK.md has it), so it is not here.
+// (docs/develop/notebook.md has it), so it is not here.
 TEST(FloorErrors, LieBelowTheKernels) {
   const ExecutedPlan plan =
       ExecutedPlanOfText("bench", "q=int8/token,k=int8/token,difference=int8/block64,v=int8/block64.channel", 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures in the file for other readers, which know only quant/STATISTICS.md.
+// Figures in the file for other readers, which know only docs/reference/statistics-file.md.
 #include <gtest/gtest.h>
 
 #include "quant/file/hdf5.h"

@@ -69,8 +69,9 @@ class Sites:
 
 
 class StatisticsFile(Sites):
-    """A statistics file (quant/STATISTICS.md) of all positions: `file["attn_logits"]`. `file.rest["attn_logits"]` is
-    the same without the first `file.skip_first` positions of every sequence; if none are skipped it has no sites."""
+    """A statistics file (docs/reference/statistics-file.md) of all positions: `file["attn_logits"]`.
+    `file.rest["attn_logits"]` is the same without the first `file.skip_first` positions of every sequence; if none are
+    skipped it has no sites."""
 
     def __init__(self, path):
         self._file = _tare.File(str(path))
@@ -88,7 +89,7 @@ class StatisticsFile(Sites):
 
 
 class QuantizedCheckpoint:
-    """A quantized checkpoint (quant/file/quantized-checkpoint.md): `file[name]` is a tensor's values in float32;
+    """A quantized checkpoint (docs/reference/quantized-checkpoint.md): `file[name]` is a tensor's values in float32;
     `quantized(name)` is its codes and scales. It takes as much memory as the file, and stays as it was when it was
     opened."""
 

@@ -34,7 +34,7 @@ class Statistics:
                 model(ids)
 
     The file is written when the block ends, and not at all if it ends with an exception. Sites are those of plans,
-    axes those of experiments/observe/captured/README.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A
+    axes those of docs/reference/captured.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A
     batch ends when a site and layer come again; it is then added to the statistics, so memory holds the arrays of
     one batch only.
 

@@ -29,7 +29,7 @@ TEST(MapsTest, EachMeasureIsAFigureAndSomeAreOnThePage) {
   ASSERT_EQ(absmax.table.rows.size(), 2u);  // layer_out has no heads
   EXPECT_THAT(absmax.table.rows[1], ElementsAre("m, map 1", 1, 0, largest, set.sites.at(high).outliers.count()));
   EXPECT_THAT(absmax.findings[0], HasSubstr("The largest probs.absmax is 50 in m, map 1, layer 1, head 0."));
-  EXPECT_THAT(absmax.caption, HasSubstr("defined in quant/STATISTICS.md of Tare's sources"));
+  EXPECT_THAT(absmax.caption, HasSubstr("defined in docs/reference/statistics-file.md of Tare's sources"));
   const FigureData logits = named("maps:attn_logits.absmax");
   EXPECT_TRUE(logits.on_page);
   EXPECT_EQ(logits.title, "Magnitude of attention logits by layer and head");
