@@ -9,7 +9,7 @@
 // straight on, once for all heads and queries that share it; codes stay packed until they are in registers.
 //
 // Queries and differences are 15-bit integers beside codes (panel_product.h), and f32 beside f32 and bf16: the result
-// is that of exact attention over the dequantized cache within kDecodeBound of ||P1 V|| + lambda ||P2 V||.
+// is that of exact attention over the dequantized cache within the bounds of decode_reference.h.
 //
 // A part's exponentials hang on nothing but the part; values are summed in at most kMostChunks runs of pages, cut by
 // the cache's length alone, and those in order: the same bits on any number of threads, and over codes on any
@@ -24,8 +24,6 @@
 #include "kernels/decode/decode_heads.h"
 
 namespace tare {
-
-inline constexpr double kDecodeBound = 1e-3;
 
 // One sequence's part of a call.
 struct DecodeSequence {

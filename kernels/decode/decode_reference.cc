@@ -1,16 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/decode/decode_reference.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "kernels/attention/reference_attention.h"
 
 namespace tare {
+namespace {
+
+// The largest |logit| of query t, over the maps of the problem's one head.
+double LargestLogit(const AttentionProblem& problem, int64_t t) {
+  const KeyRange keys = problem.mask.Keys(t, problem.q.tokens, problem.k.tokens);
+  const OutputHead& head = problem.heads[0];
+  double largest = 0;
+  for (int map = 0; map < head.Maps(); ++map) {
+    const float* q = problem.q.Row(t, head.Q(map));
+    for (int64_t s = keys.begin; s < keys.end; ++s) {
+      const double logit = std::inner_product(q, q + problem.q.width, problem.k.Row(s, head.K(map)), 0.0);
+      largest = std::max(largest, std::abs(logit * problem.scale));
+    }
+  }
+  return largest;
+}
+
+}  // namespace
 
 DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s) {
   const KvCache& cache = *s.cache;
   const int64_t tokens = cache.tokens() - s.newer;
   const int maps = head.Maps(), slices = head.VSlices(), d = cache.shape().k_width, width = cache.shape().v_width;
   if (tokens == 0)
-    return {std::vector<double>(s.q.tokens * slices * width), std::vector<double>(static_cast<size_t>(s.q.tokens))};
+    return {std::vector<double>(s.q.tokens * slices * width), std::vector<double>(s.q.tokens),
+            std::vector<double>(s.q.tokens)};
   std::vector<float> k(tokens * maps * d), v(tokens * slices * width);
   for (int64_t t = 0; t < tokens; ++t) {
     for (int map = 0; map < maps; ++map) cache.ReadKey(t, head.K(map), k.data() + (t * maps + map) * d);
@@ -31,7 +54,10 @@ DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int
       .scale = scale,
       .sinks = s.sinks,
       .out = out};
-  return {ReferenceAttentionDouble(problem), ReferenceMagnitudes(problem)};
+  DecodeTruth truth{ReferenceAttentionDouble(problem), ReferenceMagnitudes(problem), {}};
+  for (int64_t t = 0; t < s.q.tokens; ++t)
+    truth.bounds.push_back(kDecodeBound * (1 + LargestLogit(problem, t)) * truth.magnitudes[t]);
+  return truth;
 }
 
 }  // namespace tare

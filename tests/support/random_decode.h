@@ -54,8 +54,24 @@ class RandomDecode {
   DecodeHeads table;
 };
 
-// Largest ||error|| of a row over its magnitude.
-inline double WorstRow(const RandomDecode& c) {
+// Formats of caches, each way of having codes among them.
+inline constexpr Format kCachedFormats[] = {Format::kF32,
+                                            Format::kBf16,
+                                            Format::kInt8,
+                                            Format::kInt6,
+                                            Format::kInt4,
+                                            Format::kInt3,
+                                            Format::kInt2,
+                                            WithRange(Format::kInt2, CodeRange::kMin),
+                                            WithRange(Format::kInt3, CodeRange::kZero),
+                                            WithRange(Format::kInt4, CodeRange::kMin),
+                                            WithRange(Format::kInt4, CodeRange::kZero),
+                                            WithRange(Format::kInt4, CodeRange::kFull),
+                                            WithRange(Format::kInt6, CodeRange::kFull),
+                                            WithRange(Format::kInt8, CodeRange::kMin)};
+
+// Largest ||error|| of a row over one of the truth's sizes of rows: what it may be, or its magnitude.
+inline double WorstRow(const RandomDecode& c, std::vector<double> DecodeTruth::* sizes = &DecodeTruth::bounds) {
   const int width = c.table.out_width();
   double worst = 0;
   for (int h = 0; h < c.table.heads(); ++h) {
@@ -65,7 +81,7 @@ inline double WorstRow(const RandomDecode& c) {
       for (int i = 0; i < width; ++i)
         error += std::pow(c.tensors.problem.out.Row(t, h)[i] - truth.out[t * width + i], 2);
       if (std::isnan(error)) return error;
-      if (error > 0) worst = std::max(worst, std::sqrt(error) / truth.magnitudes[t]);
+      if (error > 0) worst = std::max(worst, std::sqrt(error) / (truth.*sizes)[t]);
     }
   }
   return worst;

@@ -18,7 +18,7 @@ TEST(Roofline, TakesTheBetterOfEach) {
 }
 
 TEST(Roofline, ReadsAnyNumberOfBytes) {
-  for (const size_t bytes : {size_t{1}, size_t{100'000}}) EXPECT_GT(ReadRate(1, bytes), 0.1);
+  for (const size_t bytes : {size_t{1}, size_t{100'000}}) EXPECT_GT(ReadRate(1, bytes), 0);
   SetThreads(0);
 }
 

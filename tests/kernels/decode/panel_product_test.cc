@@ -8,6 +8,7 @@
 
 #include "quant/base/aligned.h"
 #include "tests/support/each_target.h"
+#include "tests/support/random_decode.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare::panel_product_test {
@@ -15,18 +16,6 @@ namespace {
 
 constexpr int kInputs = 48, kVectors = 5;
 constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin);
-constexpr Format kEveryFormat[] = {Format::kF32,
-                                   Format::kBf16,
-                                   Format::kInt8,
-                                   Format::kInt6,
-                                   Format::kInt4,
-                                   Format::kInt3,
-                                   Format::kInt2,
-                                   kTwoBits,
-                                   WithRange(Format::kInt3, CodeRange::kZero),
-                                   WithRange(Format::kInt4, CodeRange::kMin),
-                                   WithRange(Format::kInt6, CodeRange::kFull),
-                                   WithRange(Format::kInt8, CodeRange::kMin)};
 
 AlignedBuffer<float> Aligned(const std::vector<float>& values) {
   AlignedBuffer<float> memory(values.size());
@@ -36,7 +25,7 @@ AlignedBuffer<float> Aligned(const std::vector<float>& values) {
 
 TEST(PanelProduct, EveryFormatAgainstLoops) {
   const std::vector<float> data = RandomNormal(64 * kInputs, 1);
-  for (const Format& format : kEveryFormat) {
+  for (const Format& format : kCachedFormats) {
     const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {format});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
     for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
@@ -107,7 +96,7 @@ TEST(PanelProduct, LanesHaveTheirOwnScales) {
 // scales.
 TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
   constexpr int kPanels = 3, kCounted = 32;
-  for (const Format& format : kEveryFormat) {
+  for (const Format& format : kCachedFormats) {
     const PageLayout layout({.k_heads = 1, .k_width = 1, .v_heads = 1, .v_width = 64 * kPanels}, {}, {format});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.ValueBytes()));
     const std::vector<float> data = RandomNormal(64 * 64 * kPanels, 1);
@@ -140,7 +129,7 @@ TEST(PanelProduct, SeveralPanelsAreAsEachByItself) {
 // Half a panel is as that half of all of it, and the other half stays as it was.
 TEST(PanelProduct, HalfOfAPanelsLanes) {
   const std::vector<float> data = RandomNormal(64 * kInputs, 1);
-  for (const Format& format : kEveryFormat) {
+  for (const Format& format : kCachedFormats) {
     if (!HasCodes(format)) continue;
     const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
