@@ -107,7 +107,7 @@ std::optional<Format> ParseFormat(std::string_view name) {
   const auto row = std::ranges::find(kFormats, name.substr(0, name.find(':')), &FormatRow::name);
   if (row == kFormats.end()) return std::nullopt;
   const std::vector<Format> spellings = SpellingsOf(*row);
-  const auto found = std::ranges::find(spellings, name, Name);
+  const auto found = std::ranges::find(spellings, name, [](const Format& format) { return Name(format); });
   return found == spellings.end() ? std::nullopt : std::optional(*found);
 }
 

@@ -11,7 +11,7 @@
 namespace tare {
 namespace {
 
-constexpr std::string_view kPostFeedForwardNorm = "post_feedforward_layernorm.weight";
+constexpr std::string_view kOlmoPostFeedForwardNorm = "post_feedforward_layernorm.weight";
 
 void ReadOlmo(const ConfigKeys& keys, ModelConfig& c) {
   ReadDecoderConfig(keys, c);
@@ -47,7 +47,7 @@ void Olmo2Forward(const LayerCall& call) {
   AddDelta(call);
   TakeRows(call);
   FeedForward(call);
-  NormDelta(call, vectors.at(kPostFeedForwardNorm));
+  NormDelta(call, vectors.at(kOlmoPostFeedForwardNorm));
   AddDelta(call);
 }
 
@@ -61,7 +61,7 @@ std::vector<int64_t> KeysShape(const ModelConfig& c) { return {int64_t{c.kv_head
 constexpr VectorPlace kOlmo2Vectors[]{{kQNorm, QueriesShape, 1, 0},
                                       {kKNorm, KeysShape, 1, 0},
                                       {kPostAttentionNorm, HiddenShape, 1, 0},
-                                      {kPostFeedForwardNorm, HiddenShape, 1, 0}};
+                                      {kOlmoPostFeedForwardNorm, HiddenShape, 1, 0}};
 
 constexpr Site kSmoothed[]{Site::kDownProjIn, Site::kOProjIn};
 
