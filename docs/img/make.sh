@@ -17,7 +17,7 @@ chart() {
 diagram() { awk -v style=$img/style.svg -v title="$2" -v height="$3" -f $img/diagram.awk >$img/$1.svg; }
 # of PROGRAM FILE...: an awk program over CSV files, with the functions of csv.awk and these two.
 of() {
-  awk -f results/csv.awk -f <(echo '
+  awk -f tools/results/csv.awk -f <(echo '
     function interval(words) { gsub(/[^-+.0-9]+/, " ", words); gsub(/ [-+] /, " ", words); split(words, part, " ") }
     function point(series, x, y, low, high) {
       printf "point\t%s\t%s\t%s\t%s\t%s\n", series, x, y, low, high

@@ -77,7 +77,7 @@ awk -v mode="${2:-}" -v phrases="$here/phrases.txt" -v ratchet=$ratchet -v budge
       sentence = sentence (sentence == "" ? "" : " ") word[i]
       if (word[i] ~ /[A-Za-z0-9\200-\377]/ && word[i] !~ signs) { ++words; ++in_all }
       if (word[i] ~ /;$/) ++semicolons
-      if (word[i] ~ /[.?!][)"_*]*$/ && word[i] !~ /^\(?(e\.g|i\.e|vs|cf|etc|al|[0-9]+)\.$/) sentence_ends()
+      if (word[i] ~ /[.?!][)"_*]*$/ && word[i] !~ /^\(?(e\.g|i\.e|vs|cf|etc|al)\.$/) sentence_ends()
     }
     if (sentence != "") sentence_ends()
     over("paragraph", begun, in_all, 90, "words in a paragraph", "split it")
@@ -216,7 +216,7 @@ awk -v mode="${2:-}" -v phrases="$here/phrases.txt" -v ratchet=$ratchet -v budge
     sub(/\..*/, "", part_name)
     has[page, part_name]
   }
-  part_name == "How measured" && /`[^`]*(make[.]sh|tare|llama-bench) [^`]*`|make[.]sh/ { has[page, "command"] }
+  part_name == "How measured" && /make[.]sh|tare [a-z]+ / { has[page, "command"] }
   /^ *```/ { paragraph_ends(); fenced = !fenced; next }
   fenced { next }
   /^<!-- (generated|make)/ { paragraph_ends(); table_ends(); generated = 1; next }

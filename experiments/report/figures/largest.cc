@@ -60,7 +60,7 @@ void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::s
   }
 }
 
-std::string WordsFor(const std::string& site) { return site == "attn_logits" ? "attention logit" : "hidden state"; }
+std::string KindOfSite(const std::string& site) { return site == "attn_logits" ? "attention logit" : "hidden state"; }
 
 // One sentence per site: the largest of each model, and its ratio to that of the first.
 std::vector<std::string> FindingsOf(const std::vector<Largest>& all, double Largest::* figure, const std::string& the) {
@@ -77,7 +77,7 @@ std::vector<std::string> FindingsOf(const std::vector<Largest>& all, double Larg
       }
     }
     if (tops.empty()) continue;
-    std::string text = Formatted("{} largest {} of {} is {:.4g}, in layer {}", the, WordsFor(site), tops[0].model,
+    std::string text = Formatted("{} largest {} of {} is {:.4g}, in layer {}", the, KindOfSite(site), tops[0].model,
                                  tops[0].*figure, tops[0].layer);
     for (size_t i = 1; i < tops.size(); ++i) {
       text += Formatted("; that of {} is {:.4g}, in layer {}", tops[i].model, tops[i].*figure, tops[i].layer);
