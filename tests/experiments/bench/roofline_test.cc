@@ -9,7 +9,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/parallel.h"
 
-namespace tare::roofline_test {
+namespace tare::bench_roofline_test {
 namespace {
 
 TEST(Roofline, TakesTheBetterOfEach) {
@@ -52,4 +52,4 @@ TEST(MatmulRateTest, ABaselineIsNotOneDnnsReferencePath) {
 
 }  // namespace
 
-}  // namespace tare::roofline_test
+}  // namespace tare::bench_roofline_test

@@ -14,7 +14,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare::awq_test {
+namespace tare::algorithms_awq_test {
 namespace {
 
 using testing::ElementsAre;
@@ -129,4 +129,4 @@ TEST(AwqEnds, OfAGroupOfZerosAndOfNaN) {
 }
 
 }  // namespace
-}  // namespace tare::awq_test
+}  // namespace tare::algorithms_awq_test

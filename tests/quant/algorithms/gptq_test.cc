@@ -21,7 +21,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare::gptq_test {
+namespace tare::algorithms_gptq_test {
 namespace {
 
 using testing::HasSubstr;
@@ -382,4 +382,4 @@ TEST(Gptq, BadMomentsAndWeightsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare::gptq_test
+}  // namespace tare::algorithms_gptq_test

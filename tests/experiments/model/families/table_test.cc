@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
-namespace tare::table_test {
+namespace tare::families_table_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -21,4 +21,4 @@ TEST(FamilyTableTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
 }
 
 }  // namespace
-}  // namespace tare::table_test
+}  // namespace tare::families_table_test

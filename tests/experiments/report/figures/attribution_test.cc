@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare::attribution_test {
+namespace tare::figures_attribution_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -62,4 +62,4 @@ TEST(AttributionTest, PartsOfAPlanAloneAndTakenOut) {
 }
 
 }  // namespace
-}  // namespace tare::attribution_test
+}  // namespace tare::figures_attribution_test

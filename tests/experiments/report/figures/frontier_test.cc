@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare::frontier_test {
+namespace tare::figures_frontier_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -26,4 +26,4 @@ TEST(FrontierTest, HasPredictedMeasuredAndAllowedLosses) {
 }
 
 }  // namespace
-}  // namespace tare::frontier_test
+}  // namespace tare::figures_frontier_test

@@ -6,7 +6,7 @@
 #include "quant/base/error.h"
 #include "tests/support/report_material.h"
 
-namespace tare::map_errors_test {
+namespace tare::figures_map_errors_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -58,4 +58,4 @@ TEST(MapErrorsTest, TextInPlaceOfANumberIsRefused) {
 }
 
 }  // namespace
-}  // namespace tare::map_errors_test
+}  // namespace tare::figures_map_errors_test

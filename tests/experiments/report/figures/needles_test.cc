@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare::needles_test {
+namespace tare::figures_needles_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -46,4 +46,4 @@ TEST(NeedlesTest, APanelsTitleHasALinePerPart) {
 TEST(NeedlesTest, OtherKeysMakeNoFigure) { EXPECT_TRUE(Needles(MaterialOf({FoundBy("shots")})).empty()); }
 
 }  // namespace
-}  // namespace tare::needles_test
+}  // namespace tare::figures_needles_test

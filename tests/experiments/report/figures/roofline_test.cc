@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare::roofline_test {
+namespace tare::figures_roofline_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -103,4 +103,4 @@ TEST(RooflineTest, MissingMeasurementsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tare::roofline_test
+}  // namespace tare::figures_roofline_test

@@ -14,7 +14,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/site_recorder.h"
 
-namespace tare::map_errors_test {
+namespace tare::attribution_map_errors_test {
 namespace {
 
 constexpr size_t kKeys = 64, kRowsOfBatch = 50, kBatches = 40;
@@ -214,4 +214,4 @@ TEST(MapErrorPass, ExecutedPlansShowNoMaps) {
 
 }  // namespace
 
-}  // namespace tare::map_errors_test
+}  // namespace tare::attribution_map_errors_test

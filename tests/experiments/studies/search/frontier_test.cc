@@ -7,7 +7,7 @@
 
 #include <random>
 
-namespace tare::frontier_test {
+namespace tare::search_frontier_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -89,4 +89,4 @@ TEST(FrontierTest, LevelsWithoutLossAreTakenAtOnce) {
 }
 
 }  // namespace
-}  // namespace tare::frontier_test
+}  // namespace tare::search_frontier_test

@@ -20,7 +20,7 @@ Search Example() {
   for (const int layer : {0, 1}) {
     SearchPart part{
         .name = layer == 0 ? "q[l0]" : "q[l1]", .site = Site::kQ, .layer = layer, .operands = 10, .levels = {}};
-    part.levels = {{"f32", 16, "f32", {160, 0}}, {"int4/token", 4, "", {40, layer == 0 ? 0.25 : 1}}};
+    part.levels = {{"f32", 16, Plan(), {160, 0}}, {"int4/token", 4, Plan(), {40, layer == 0 ? 0.25 : 1}}};
     search.parts.push_back(part);
   }
   search.frontier = FrontierOf(search.parts);

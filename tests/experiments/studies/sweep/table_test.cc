@@ -12,7 +12,7 @@
 #include "quant/base/formatted.h"
 #include "tests/support/sweep_cells.h"
 
-namespace tare::table_test {
+namespace tare::sweep_table_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -262,4 +262,4 @@ TEST(TableTest, EachTaskHasABlockOfItsOwn) {
 
 }  // namespace
 
-}  // namespace tare::table_test
+}  // namespace tare::sweep_table_test

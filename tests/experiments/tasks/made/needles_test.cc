@@ -16,7 +16,7 @@
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"
 
-namespace tare::needles_test {
+namespace tare::made_needles_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -245,4 +245,4 @@ TEST(NeedleTemplates, AreReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace tare::needles_test
+}  // namespace tare::made_needles_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/foreign_folder.h"
 
-namespace tare::awq_test {
+namespace tare::folders_awq_test {
 namespace {
 
 TEST(Awq, DequantizesAsAutoAwqDoes) { ExpectSameBits(ForeignFolder("awq"), "awq"); }
@@ -42,4 +42,4 @@ TEST(Awq, PartsMustFit) {
 }
 
 }  // namespace
-}  // namespace tare::awq_test
+}  // namespace tare::folders_awq_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/foreign_folder.h"
 
-namespace tare::gptq_test {
+namespace tare::folders_gptq_test {
 namespace {
 
 EditedCheckpoint Golden() { return EditedCheckpoint(ForeignFolder("gptq")); }
@@ -101,4 +101,4 @@ TEST(Gptq, EveryMissingPartIsNamed) {
 }
 
 }  // namespace
-}  // namespace tare::gptq_test
+}  // namespace tare::folders_gptq_test
