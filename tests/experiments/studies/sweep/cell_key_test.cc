@@ -11,15 +11,21 @@ TEST(CellKey, IsTextInTheOrderOfModelPlanTask) {
 }
 
 TEST(CellKey, IdentityHasNoSentence) {
-  const Json key{{"model", "m"}, {"convention", "each token is scored once"}};
-  EXPECT_EQ(IdentityOf(key), (Json{{"model", "m"}, {"convention", "tare"}}));
-  const Json of_other{{"model", "m"}, {"convention", {{"name", "llama.cpp"}, {"bos", "before the text"}}}};
-  EXPECT_EQ(IdentityOf(of_other), (Json{{"model", "m"}, {"convention", "llama.cpp"}}));
+  const Json bare{{"model", "m"}, {"weights", "1"}, {"plan", "f32"}, {"task", "t"}, {"input", "x"}, {"math", "f32"}};
+  const auto with = [&](const Json& convention) {
+    Json key = bare;
+    key["convention"] = convention;
+    return key;
+  };
+  const Json key = with("each token is scored once");
+  EXPECT_EQ(IdentityOf(key), with("tare"));
+  const Json of_other = with({{"name", "llama.cpp"}, {"bos", "before the text"}});
+  EXPECT_EQ(IdentityOf(of_other), with("llama.cpp"));
   Json reworded = key;
   reworded["convention"] = "scores each token once";
   EXPECT_EQ(Clash(key, reworded), "");
   EXPECT_EQ(Clash(key, of_other), "convention");
-  EXPECT_EQ(IdentityOf({{"model", "m"}}), (Json{{"model", "m"}}));
+  EXPECT_EQ(IdentityOf(bare), bare);
 }
 
 TEST(CellKey, ClashNamesTheSettingThatDiffers) {

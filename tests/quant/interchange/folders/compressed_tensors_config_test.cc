@@ -95,7 +95,7 @@ TEST(CompressedConfig, KeysAreHonouredOrRefused) {
   whole("transform_config", {{"config_groups", 1}}, "others are not supported");
   whole("version", "new", "expected numbers with points between");
   whole("ignore", "lm_head", "expected a list of strings");
-  whole("ignore", {"re:("}, "a '(' without ')'");
+  whole("ignore", {"re:("}, "missing closing parenthesis");
   whole("config_groups", Json::object(), "expected an object of groups");
   whole("config_groups", {{"W4A16", {"Linear"}}}, "expected an object");
   whole("surprise", 1, "expected no such key");

@@ -54,7 +54,7 @@ TEST(Gptq, KeysAreHonouredOrRefused) {
   refused("rotation", "hadamard", "it is not supported");
   refused("surprise", 7, "got 7, expected no such key");
   refused("dynamic", 3, "expected an object of patterns");
-  refused("dynamic", {{"+:(", {{"bits", 8}}}}, "a '(' without ')'");
+  refused("dynamic", {{"+:(", {{"bits", 8}}}}, "missing closing parenthesis");
   refused("dynamic", {{"a", {{"bits", 7}}}}, "expected 2, 3, 4 or 8");
   refused("dynamic", {{"a", {{"surprise", 7}}}}, "expected no such key");
 }
