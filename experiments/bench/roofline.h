@@ -32,7 +32,7 @@ Roofline MeasureRoofline(int threads);
 // in large pages if the system has them, as key/value caches use.
 double ReadRate(int threads, size_t bytes);
 
-// Of the processor's last cache, as the system says; 0 if it does not.
+// The size of the processor's last cache, as the system reports it, or 0.
 double LastCacheBytes();
 
 // The better of each: a shared machine is slower at times, never faster.

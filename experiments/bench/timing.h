@@ -51,7 +51,7 @@ inline std::string QuietText(double largest_spread) {
                    100 * largest_spread);
 }
 
-// Of results with a spread; 0 of none.
+// The largest spread of the results; 0 without one.
 template <typename Result>
 double LargestSpread(const std::vector<Result>& results) {
   double largest = 0;
