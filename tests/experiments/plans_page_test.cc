@@ -170,8 +170,8 @@ TEST(PlansPage, GranularitiesFormatsAndPresets) {
                           : info.statistic == Statistic::kRootMeanSquare && info.together > 1
                               ? "f32: root mean square / 1.03"
                           : info.statistic == Statistic::kRootMeanSquare ? "f32: root mean square"
-                          : type == ScaleType::kF32                ? "f32: absmax"
-                          : type == ScaleType::kTwoLevel           ? "E4M3 for 16, f32 per tensor"
+                          : type == ScaleType::kF32                      ? "f32: absmax"
+                          : type == ScaleType::kTwoLevel                 ? "E4M3 for 16, f32 per tensor"
                                                                          : "E8M0 for 32";
       others.push_back({name, Formatted("{}", info.grid.largest), scale});
     }

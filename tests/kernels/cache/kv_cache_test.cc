@@ -59,8 +59,8 @@ bool IsExact(const KvCache& cache, const Tokens& tokens, int64_t t) {
 TEST(KvCache, CodesDoNotDependOnTheChunksOfThePrompt) {
   const Tokens tokens;
   for (const CacheRules& rules : {kInt4, kKivi, CacheRules{.k = kByChannel, .v = {Format::kInt8}},
-                                 CacheRules{.k = {Format::kInt6}, .v = kByChannel, .first = 2, .last = 70},
-                                 CacheRules{.k = {Format::kInt8}, .v = {Format::kBf16}, .first = 3, .last = 70}}) {
+                                  CacheRules{.k = {Format::kInt6}, .v = kByChannel, .first = 2, .last = 70},
+                                  CacheRules{.k = {Format::kInt8}, .v = {Format::kBf16}, .first = 3, .last = 70}}) {
     KvCache whole(kShape, rules), parts(kShape, rules), single(kShape, rules);
     tokens.AppendTo(whole, 0, kTokens);
     int64_t at = 0;

@@ -160,7 +160,7 @@ TEST(DecodeAttention, WindowsAndTokensInF32) {
 
 TEST(DecodeAttention, EveryInstructionSetGivesTheSameBitsOverCodes) {
   for (const CacheRules& rules : {CacheRules{.k = {Format::kInt6}, .v = {Format::kInt4}}, kKivi,
-                                 CacheRules{.k = {Format::kInt3}, .v = {kTwoBits, kChannel}}}) {
+                                  CacheRules{.k = {Format::kInt3}, .v = {kTwoBits, kChannel}}}) {
     // Beside scales per channel the last page is f32, whose bits differ: of 385 tokens the last alone, which none sees.
     RandomDecode c({.queries = 1, .keys = 385, .d = 48, .v_width = 64}, rules);
     std::vector<float> first;

@@ -211,7 +211,7 @@ constexpr double kStep = 1e-5;
 
 // d of the sum of dy times a step's outputs by each input.
 std::vector<double> RowDifferences(const std::vector<float>& x,
-                                const std::function<double(const std::vector<double>&)>& loss) {
+                                   const std::function<double(const std::vector<double>&)>& loss) {
   std::vector<double> at(x.begin(), x.end()), d;
   for (double& one : at) {
     const double before = one;
