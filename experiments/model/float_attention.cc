@@ -2,12 +2,11 @@
 #include "experiments/model/float_attention.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <memory>
+#include <span>
+#include <vector>
 
-#include "kernels/elementwise/rows.h"
-#include "kernels/product/tile_product.h"
+#include "kernels/attention/float/fused_block.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
@@ -16,232 +15,210 @@
 namespace tare {
 namespace {
 
-constexpr int64_t kRows = 64;  // query rows per block
-constexpr int64_t kKeys = 64;  // keys a packed block of K, and the depth of one P x V product
-
-constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-
-// Length of a row of logits: few distinct lengths, because each needs its own kernel, and no power of two, so that the
-// 64 rows of a block do not fall on the same cache sets.
-int64_t LogitsStride(int64_t keys) { return RoundUp(keys, 512) + 16; }
-
-// The products of one call, for row blocks of 16, 32, 48 and 64 rows.
-struct Products {
-  Products(int d, int width, int64_t stride) {
-    for (int i = 0; i < 4; ++i) {
-      const int m = 16 * (i + 1);
-      qk.push_back(TileProduct({ProductTypes::kF32, m, kKeys, d, d, kKeys, stride, ProductStore::kOverwrite}));
-      for (const ProductStore store : {ProductStore::kOverwrite, ProductStore::kAdd}) {
-        pv.push_back(TileProduct({ProductTypes::kF32, m, width, kKeys, stride, width, width, store}));
-      }
-    }
-  }
-  const TileProduct& Qk(int64_t rows) const { return qk[(rows + 15) / 16 - 1]; }
-  const TileProduct& Pv(int64_t rows, bool add) const { return pv[2 * ((rows + 15) / 16 - 1) + (add ? 1 : 0)]; }
-
-  std::vector<TileProduct> qk, pv;
-};
-
-// One thread's buffers.
-struct Scratch {
-  std::array<AlignedBuffer<float>, 2> k;  // a map: [key blocks][d][64]
-  AlignedBuffer<float> v;                 // [keys up to a block][width]
-  AlignedBuffer<float> q;                 // [64][d], scaled
-  std::array<AlignedBuffer<float>, 2> p;  // [64][stride]: logits, then probabilities; the second for a difference only
-  std::array<AlignedBuffer<float>, 2> o;  // a map: [64][width]
-};
-
 int64_t LongestSequence(const FloatAttentionCall& call) {
   int64_t longest = 0;
   for (const AttentionSequence& s : call.sequences) {
-    const int64_t branch = s.branches.empty() ? 0 : *std::max_element(s.branches.begin(), s.branches.end());
+    const int64_t branch = s.branches.empty() ? 0 : *std::ranges::max_element(s.branches);
     longest = std::max(longest, s.prefix + branch);
   }
   return longest;
 }
 
-enum class Pass { kSurvey, kCompute };
+// Consecutive output heads of one sequence that read the same K and V.
+struct HeadTask {
+  int slot = 0;
+  int first = 0, last = 0;
+};
 
-// One output head of one sequence.
-class HeadTask {
- public:
-  HeadTask(const FloatAttentionCall& call, const Products& products, Scratch& scratch, int64_t stride, int slot,
-           int head, int thread)
-      : call_(call),
-        problem_(call.problem),
-        products_(products),
-        scratch_(scratch),
-        stride_(stride),
-        sequence_(call.sequences[slot]),
-        slot_(slot),
-        head_(head),
-        row_(call.problem.heads[head]),
-        maps_(row_.Maps()),
-        thread_(thread),
-        width_(row_.VSlices() * call.problem.v.width),
-        shows_logits_(AnyWants(call.visitors, Site::kAttnLogits, call.layer)),
-        shows_probs_(AnyWants(call.visitors, Site::kProbs, call.layer)),
-        shows_difference_(row_.Differential() && AnyWants(call.visitors, Site::kDifference, call.layer)),
-        early_(shows_difference_ && AnyChanges(call.visitors, Site::kDifference, call.layer)) {
-    for (int m = 0; m < maps_; ++m) {
-      shared_[m] = std::ranges::any_of(problem_.heads.first(head), [&](const OutputHead& earlier) {
-        const auto is = [&](int map) { return earlier.Q(map) == row_.Q(m) && earlier.K(map) == row_.K(m); };
-        return is(0) || (earlier.Differential() && is(1));
-      });
+bool SameKeysAndValues(const OutputHead& a, const OutputHead& b) { return a.k1 == b.k1 && a.k2 == b.k2 && a.v == b.v; }
+
+// Heads that share K and V share a task, unless threads would then wait for each other.
+std::vector<HeadTask> TasksOf(const FloatAttentionCall& call) {
+  const std::span<const OutputHead> heads = call.problem.heads;
+  std::vector<HeadTask> shared, alone;
+  for (int slot = 0; slot < std::ssize(call.sequences); ++slot) {
+    for (int head = 0; head < std::ssize(heads); ++head) {
+      alone.push_back({slot, head, head});
+      if (head > 0 && SameKeysAndValues(heads[head], heads[head - 1]))
+        shared.back().last = head;
+      else
+        shared.push_back({slot, head, head});
     }
   }
+  return Threads() > 1 && std::ssize(shared) < 4 * Threads() ? alone : shared;
+}
 
-  void Run(Pass pass) {
-    const int64_t prefix = sequence_.prefix;
-    Pack(sequence_.first_row, 0, prefix);
-    Rows(sequence_.first_row, 0, prefix, pass);
-    int64_t row = sequence_.first_row + prefix;
+// One thread's memory: K and V of its task, packed, and what the kernel works with.
+class ThreadMemory {
+ public:
+  ThreadMemory(const AttentionProblem& problem, const FusedKernel& kernel) {
+    Arena counted(0);
+    Take(problem, kernel, counted);
+    memory_.Reset(counted.used());
+    Arena arena(reinterpret_cast<uintptr_t>(memory_.data()));
+    Take(problem, kernel, arena);
+  }
+
+  PackedHead packed;
+  FusedScratch scratch{};
+
+ private:
+  void Take(const AttentionProblem& problem, const FusedKernel& kernel, Arena& arena) {
+    for (int map = 0; map < kernel.maps; ++map)
+      packed.k[map] = arena.Take<std::byte>(kernel.tiles * kernel.operands.KeyBytes(problem.k.width));
+    for (int slice = 0; slice < problem.out.width / problem.v.width; ++slice)
+      packed.v[slice] = arena.Take<std::byte>(kernel.tiles * kernel.operands.ValueBytes(problem.v.width));
+    scratch = kernel.TakeScratch(arena);
+  }
+
+  AlignedBuffer<std::byte> memory_;
+};
+
+bool Shows(const FloatAttentionCall& call, Site site) { return AnyWants(call.visitors, site, call.layer); }
+
+enum class Pass { kSurvey, kCompute };
+
+class TaskRun {
+ public:
+  TaskRun(const FloatAttentionCall& call, const FusedKernel& kernel, ThreadMemory& memory, const HeadTask& task,
+          Pass pass, int thread)
+      : call_(call),
+        kernel_(kernel),
+        memory_(memory),
+        sequence_(call.sequences[static_cast<size_t>(task.slot)]),
+        task_(task),
+        pass_(pass),
+        thread_(thread) {
+    const auto show = [this](Site site) { return [this, site](const ShownRows& rows) { ShowMap(site, rows); }; };
+    if (pass == Pass::kSurvey) {
+      looks_.logits = [this](const ShownRows& rows) { SurveyMap(rows); };
+      return;
+    }
+    if (Shows(call, Site::kAttnLogits)) looks_.logits = show(Site::kAttnLogits);
+    if (Shows(call, Site::kProbs)) looks_.probs = show(Site::kProbs);
+    if (Shows(call, Site::kDifference)) {
+      looks_.difference = [this](const ShownRows& rows) {
+        Visit(call_.visitors, BlockOf(Site::kDifference, rows), thread_);
+      };
+    }
+  }
+  TaskRun(const TaskRun&) = delete;
+  TaskRun& operator=(const TaskRun&) = delete;
+
+  void Run() {
+    int64_t row = sequence_.first_row;
+    RunPiece(row, 0, sequence_.prefix);
+    row += sequence_.prefix;
     for (const int64_t tokens : sequence_.branches) {
-      Pack(row, prefix, tokens);
-      Rows(row, prefix, tokens, pass);
+      RunPiece(row, sequence_.prefix, tokens);
       row += tokens;
     }
   }
 
  private:
-  // K and V of `count` rows of the batch to positions [position, position + count), zeros to the end of the last block.
-  void Pack(int64_t row, int64_t position, int64_t count) {
-    const int d = problem_.q.width;
-    const int64_t end = position + count;
-    for (int64_t p = position; p < RoundUp(end, kKeys); ++p) {
-      const int64_t source = row + p - position;
-      for (int m = 0; m < maps_; ++m) {
-        float* column = scratch_.k[m].data() + p / kKeys * d * kKeys + p % kKeys;
-        const float* key = p < end ? problem_.k.Row(source, row_.K(m)) : nullptr;
-        for (int i = 0; i < d; ++i) column[i * kKeys] = key == nullptr ? 0.0f : key[i];
-      }
-      float* v = scratch_.v.data() + p * width_;
-      for (int slice = 0; slice < row_.VSlices(); ++slice, v += problem_.v.width) {
-        if (p < end) {
-          std::memcpy(v, problem_.v.Row(source, row_.v[slice]), problem_.v.width * sizeof(float));
-        } else {
-          std::fill_n(v, problem_.v.width, 0.0f);
-        }
-      }
-    }
-  }
-
-  // Attention of rows [row, row + count) of the batch, which stand at [position, position + count) of the sequence.
-  void Rows(int64_t row, int64_t position, int64_t count, Pass pass) {
-    for (int64_t done = 0; done < count; done += kRows) {
+  // Rows [row, row + count) of the batch, which stand at [position, position + count) of the sequence.
+  void RunPiece(int64_t row, int64_t position, int64_t count) {
+    SetPiece(row, position, count);
+    Pack(row);
+    const int64_t row_blocks = RoundUp(count, kernel_.rows) / kernel_.rows;
+    for (int64_t index = task_.first * row_blocks; index < (task_.last + 1) * row_blocks; ++index) {
       ThrowIfStopped();  // a head of 32,000 tokens takes seconds
-      const int64_t rows = std::min(kRows, count - done);
-      std::array<SiteBlock, 2> p;
-      for (int m = 0; m < maps_; ++m) {
-        p[m] = Logits(m, row + done, position + done, rows, position + count);
-        if (pass == Pass::kSurvey) {
-          if (!shared_[m]) Survey(call_.visitors, p[m], thread_);
-          continue;
-        }
-        if (shows_logits_) ShowMap(m, p[m]);
-        Probabilities(m, p[m]);
-        if (!early_) TimesV(p[m], scratch_.o[m].data());
-      }
-      if (pass == Pass::kSurvey) continue;
-      if (shows_difference_) Difference(row + done, p[0], p[1]);
-      if (early_) TimesV(p[0], scratch_.o[0].data());
-      Combine(row + done, rows);
+      block_ = BlockOfRows(piece_, kernel_.rows, row_blocks, index);
+      const FusedBlock block(kernel_, piece_, block_, memory_.packed, memory_.scratch, looks_);
+      pass_ == Pass::kSurvey ? block.ShowLogits() : block.Run();
     }
   }
 
-  // Scaled scores of one map for a block of rows, against every key block that any of them sees; keys: of their piece.
-  SiteBlock Logits(int m, int64_t row, int64_t position, int64_t rows, int64_t keys) {
-    const int d = problem_.q.width, head = row_.Q(m);
-    for (int64_t r = 0; r < rows; ++r)
-      ScaleInto(problem_.q.Row(row + r, head), problem_.scale, d, scratch_.q.data() + r * d);
-    std::fill(scratch_.q.data() + rows * d, scratch_.q.data() + RoundUp(rows, 16) * d, 0.0f);
-    const Mask& mask = problem_.mask;
+  // The piece's queries, over the keys before them and their own.
+  void SetPiece(int64_t row, int64_t position, int64_t count) {
+    piece_ = call_.problem;
+    position_ = position;
+    piece_.q.data = piece_.q.Row(row, 0);
+    piece_.out.data = piece_.out.Row(row, 0);
+    piece_.q.tokens = piece_.out.tokens = count;
+    piece_.k.tokens = piece_.v.tokens = position + count;
+    if (piece_.lambda.data != nullptr) piece_.lambda.data += row * piece_.lambda.token_stride;
+  }
+
+  // K and V from the piece's first tile on, which may begin with the end of the prefix; row: in the batch.
+  void Pack(int64_t row) {
+    const AttentionProblem& batch = call_.problem;
+    const OutputHead& head = batch.heads[static_cast<size_t>(task_.first)];
+    const auto rows_of = [&](const HeadsView<const float>& view, int index, int64_t tile) {
+      TileRows rows{};
+      for (int64_t p = tile * kTile; p < std::min((tile + 1) * kTile, piece_.k.tokens); ++p)
+        rows[p % kTile] = view.Row(p < position_ ? sequence_.first_row + p : row + p - position_, index);
+      return rows;
+    };
+    const FloatOperands& to = kernel_.operands;
+    for (int64_t tile = position_ / kTile; tile * kTile < piece_.k.tokens; ++tile) {
+      for (int map = 0; map < head.Maps(); ++map)
+        to.Keys(rows_of(batch.k, head.K(map), tile), batch.k.width,
+                memory_.packed.k[map] + tile * to.KeyBytes(batch.k.width));
+      for (int slice = 0; slice < head.VSlices(); ++slice)
+        to.Values(rows_of(batch.v, head.v[slice], tile), batch.v.width,
+                  memory_.packed.v[slice] + tile * to.ValueBytes(batch.v.width));
+    }
+  }
+
+  SiteBlock BlockOf(Site site, const ShownRows& rows) const {
+    const Mask& mask = piece_.mask;
     const bool causal = mask.kind != Mask::Kind::kFull;
-    const SiteBlock block{.site = Site::kAttnLogits,
-                          .layer = call_.layer,
-                          .sequence = sequence_.index,
-                          .slot = slot_,
-                          .head = head,
-                          .map = m + 1,
-                          .first_row = position,
-                          .rows = rows,
-                          .first_columns = causal ? position + 1 : keys,
-                          .column_step = causal ? 1 : 0,
-                          .window = mask.kind == Mask::Kind::kWindow ? mask.window : 0,
-                          .values = scratch_.p[shows_difference_ ? m : 0].data(),
-                          .stride = stride_};
-    for (int64_t key = FirstKey(block); key < EndKey(block); key += kKeys)
-      products_.Qk(rows).Run(scratch_.q.data(), scratch_.k[m].data() + key * d, block.values + key);
-    return block;
+    const int64_t position = position_ + block_.first;
+    return {.site = site,
+            .layer = call_.layer,
+            .sequence = sequence_.index,
+            .slot = task_.slot,
+            .head = block_.head,
+            .first_row = position,
+            .rows = block_.count,
+            .first_columns = causal ? position + 1 : piece_.k.tokens,
+            .column_step = causal ? 1 : 0,
+            .window = mask.kind == Mask::Kind::kWindow ? mask.window : 0,
+            .values = rows.values,
+            .stride = rows.stride,
+            .sink_shares = rows.sink_shares};
   }
 
-  // Logits become probabilities in place, zeros to the end of the last key block and of the last 16 rows.
-  void Probabilities(int m, SiteBlock& block) {
-    const float sink = problem_.Sink(row_.Q(m));
-    for (int64_t r = 0; r < RoundUp(block.rows, 16); ++r) {
-      float* const begin = block.values + r * stride_ + FirstKey(block);
-      float* const end = block.values + r * stride_ + EndKey(block);
-      const std::span<float> seen = r < block.rows ? block.Row(r) : std::span(end, 0);
-      if (!seen.empty()) shares_[static_cast<size_t>(r)] = SoftmaxWithSink(seen.data(), sink, seen.size());
-      std::fill(begin, seen.data(), 0.0f);
-      std::fill(seen.data() + seen.size(), end, 0.0f);
-    }
-    block.site = Site::kProbs;
-    block.sink_shares = problem_.sinks.empty() ? nullptr : shares_.data();
-    if (shows_probs_) ShowMap(m, block);
-    block.sink_shares = nullptr;
+  SiteBlock MapOf(Site site, const ShownRows& rows) const {
+    SiteBlock map = BlockOf(site, rows);
+    map.head = piece_.heads[static_cast<size_t>(block_.head)].Q(rows.map);
+    map.map = rows.map + 1;
+    return map;
+  }
+
+  // Whether an earlier head has this map too.
+  bool IsShared(int map) const {
+    const OutputHead& row = piece_.heads[static_cast<size_t>(block_.head)];
+    return std::ranges::any_of(piece_.heads.first(static_cast<size_t>(block_.head)), [&](const OutputHead& earlier) {
+      const auto is = [&](int m) { return earlier.Q(m) == row.Q(map) && earlier.K(m) == row.K(map); };
+      return is(0) || (earlier.Differential() && is(1));
+    });
+  }
+
+  void SurveyMap(const ShownRows& rows) const {
+    if (!IsShared(rows.map)) Survey(call_.visitors, MapOf(Site::kAttnLogits, rows), thread_);
   }
 
   // A map that an earlier head has too is looked at there, and changed in each.
-  void ShowMap(int m, const SiteBlock& block) {
+  void ShowMap(Site site, const ShownRows& rows) const {
+    const bool shared = IsShared(rows.map);
     for (SiteVisitor* v : call_.visitors) {
-      if (v->Wants(block.site, block.layer) && (!shared_[m] || v->Changes())) v->Visit(block, thread_);
-    }
-  }
-
-  // first = first - lambda second.
-  void Difference(int64_t row, SiteBlock& first, const SiteBlock& second) {
-    for (int64_t r = 0; r < first.rows; ++r) {
-      const std::span<float> seen = first.Row(r);
-      SubtractScaled(seen.data(), second.Row(r).data(), problem_.lambda.At(row + r, head_), std::ssize(seen));
-    }
-    first.site = Site::kDifference;
-    first.head = head_;
-    first.map.reset();
-    Visit(call_.visitors, first, thread_);
-  }
-
-  void TimesV(const SiteBlock& p, float* o) {
-    for (int64_t key = FirstKey(p); key < EndKey(p); key += kKeys)
-      products_.Pv(p.rows, key > FirstKey(p)).Run(p.values + key, scratch_.v.data() + key * width_, o);
-  }
-
-  // The key blocks that some row of the block sees.
-  static int64_t FirstKey(const SiteBlock& block) { return block.First(0) / kKeys * kKeys; }
-  static int64_t EndKey(const SiteBlock& block) { return RoundUp(block.Columns(block.rows - 1), kKeys); }
-
-  void Combine(int64_t row, int64_t rows) {
-    for (int64_t r = 0; r < rows; ++r) {
-      float* o = scratch_.o[0].data() + r * width_;
-      if (maps_ == 2 && !early_)
-        SubtractScaled(o, scratch_.o[1].data() + r * width_, problem_.lambda.At(row + r, head_), width_);
-      std::memcpy(problem_.out.Row(row + r, head_), o, width_ * sizeof(float));
+      if (v->Wants(site, call_.layer) && (!shared || v->Changes())) v->Visit(MapOf(site, rows), thread_);
     }
   }
 
   const FloatAttentionCall& call_;
-  const AttentionProblem& problem_;
-  const Products& products_;
-  Scratch& scratch_;
-  const int64_t stride_;
+  const FusedKernel& kernel_;
+  ThreadMemory& memory_;
   const AttentionSequence& sequence_;
-  const int slot_, head_;
-  const OutputHead& row_;
-  const int maps_, thread_;
-  const int64_t width_;
-  const bool shows_logits_, shows_probs_, shows_difference_, early_;
-  std::array<bool, 2> shared_{};       // by map
-  std::array<float, kRows> shares_{};  // of a block's rows, what a sink takes
+  const HeadTask task_;
+  const Pass pass_;
+  const int thread_;
+  Looks looks_;
+  AttentionProblem piece_;  // that runs, at this position of the sequence, and its block of rows
+  int64_t position_ = 0;
+  RowBlock block_;
 };
 
 void Check(const FloatAttentionCall& call) {
@@ -266,28 +243,15 @@ void Check(const FloatAttentionCall& call) {
 void FloatAttention(const FloatAttentionCall& call) {
   Check(call);
   const int64_t longest = LongestSequence(call);
-  const int64_t stride = LogitsStride(longest);
-  const int64_t keys = RoundUp(longest, kKeys);
-  const int64_t d = call.problem.q.width, width = call.problem.out.width;
-  const Products products(call.problem.q.width, call.problem.out.width, stride);
-
-  std::vector<std::unique_ptr<Scratch>> scratch(Threads());
-  const size_t heads = call.problem.heads.size();
+  const bool shown = Shows(call, Site::kAttnLogits) || Shows(call, Site::kProbs) || Shows(call, Site::kDifference);
+  const FusedKernel kernel(call.problem, ProductTypes::kF32, longest, longest,
+                           shown ? FusedValues::kRows : FusedValues::kTiles);
+  const std::vector<HeadTask> tasks = TasksOf(call);
+  std::vector<std::unique_ptr<ThreadMemory>> memory(Threads());
   const auto run = [&](Pass pass) {
-    ParallelFor(call.sequences.size() * heads, [&](size_t task, int thread) {
-      if (!scratch[thread]) {
-        scratch[thread] = std::make_unique<Scratch>();
-        Scratch& s = *scratch[thread];
-        for (auto& k : s.k) k.Reset(keys * d);
-        for (auto& o : s.o) o.Reset(kRows * width);
-        s.v.Reset(keys * width);
-        s.q.Reset(kRows * d);
-        s.p[0].Reset(kRows * stride);
-        if (AnyWants(call.visitors, Site::kDifference, call.layer)) s.p[1].Reset(kRows * stride);
-      }
-      HeadTask(call, products, *scratch[thread], stride, static_cast<int>(task / heads), static_cast<int>(task % heads),
-               thread)
-          .Run(pass);
+    ParallelFor(tasks.size(), [&](size_t task, int thread) {
+      if (!memory[thread]) memory[thread] = std::make_unique<ThreadMemory>(call.problem, kernel);
+      TaskRun(call, kernel, *memory[thread], tasks[task], pass, thread).Run();
     });
   };
   if (AnyNeedsSurvey(call.visitors, Site::kAttnLogits, call.layer)) run(Pass::kSurvey);

@@ -24,15 +24,17 @@ using VF = hn::Vec<DF>;
 constexpr int kLanes = HWY_MAX_LANES_D(DF);
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// 2^x for x <= 0; 2^-126 below. The octave, x rounded, is added to the exponent's bits.
+// 2^x for x <= 0; 2^-126 below, NaN of NaN (Max has x for its second argument, which processors return where one is
+// NaN). The octave, x rounded, is added to the exponent's bits. The coefficients
+// are those of the least relative error on |f| <= 1/2, by Remez's exchange, but for the last, so that 2^0 is 1.
 HWY_INLINE VF Exp2(VF x) {
   const DF d;
   const DI di;
-  const VF magic = hn::Set(d, kToNearest), clamped = hn::Max(x, hn::Set(d, -126.0f));
+  const VF magic = hn::Set(d, kToNearest), clamped = hn::Max(hn::Set(d, -126.0f), x);
   const VF shifted = hn::Add(clamped, magic);
   const VF f = hn::Sub(clamped, hn::Sub(shifted, magic));
-  VF p = hn::Set(d, 1.3333558e-3f);
-  for (const float c : {9.618129e-3f, 5.550411e-2f, 2.4022651e-1f, 6.9314718e-1f, 1.0f})
+  VF p = hn::Set(d, 1.32764725e-3f);
+  for (const float c : {9.67554096e-3f, 5.55071309e-2f, 0.240221202f, 0.693146944f, 1.0f})
     p = hn::MulAdd(p, f, hn::Set(d, c));
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
 }
@@ -56,18 +58,18 @@ template <class Keys>
 HWY_INLINE void Rows(const FloatScoreTile& t, Keys keys) {
   const DF d;
   const hn::BlockDFromD<DF> block;
-  const VF factor = hn::Set(d, t.factor);
+  const VF octaves = hn::Set(d, kLog2E);
   HWY_ALIGN float max[kLargestRows];
   for (int row = 0; row < t.rows; row += 4) {
     VF largest[4];
     for (int r = 0; r < 4; ++r) {
-      const float* sums = t.sums + (row + r) * kTile;
-      largest[r] = keys.Score(hn::Load(d, sums), row + r, 0);
+      const float* values = t.values + (row + r) * t.stride;
+      largest[r] = keys.Score(hn::Load(d, values), row + r, 0);
       for (int i = kLanes; i < kTile; i += kLanes)
-        largest[r] = hn::Max(largest[r], keys.Score(hn::Load(d, sums + i), row + r, i));
+        largest[r] = hn::Max(largest[r], keys.Score(hn::Load(d, values + i), row + r, i));
     }
     const auto four =
-        hn::Mul(ReduceFour(d, largest[0], largest[1], largest[2], largest[3], Largest()), hn::Set(block, t.factor));
+        hn::Mul(ReduceFour(d, largest[0], largest[1], largest[2], largest[3], Largest()), hn::Set(block, kLog2E));
     hn::Store(four, block, max + row);
     hn::Store(four, block, t.max + row);
   }
@@ -75,12 +77,12 @@ HWY_INLINE void Rows(const FloatScoreTile& t, Keys keys) {
     VF sum[4];
     for (int r = 0; r < 4; ++r) {
       const VF minus = hn::Set(d, -max[row + r]);
-      const float* sums = t.sums + (row + r) * kTile;
+      float* values = t.values + (row + r) * t.stride;
       sum[r] = hn::Zero(d);
       for (int i = 0; i < kTile; i += kLanes) {
-        const VF e = keys.Value(Exp2(hn::MulAdd(hn::Load(d, sums + i), factor, minus)), row + r, i);
+        const VF e = keys.Value(Exp2(hn::MulAdd(hn::Load(d, values + i), octaves, minus)), row + r, i);
         sum[r] = hn::Add(sum[r], e);
-        hn::Store(e, d, t.exps + (row + r) * kTile + i);
+        hn::Store(e, d, values + i);
       }
     }
     hn::Store(ReduceFour(d, sum[0], sum[1], sum[2], sum[3], Total()), block, t.exp_sums + row);
@@ -92,7 +94,7 @@ void ScoreRows(const FloatScoreTile& tile) {
   Rows(tile, SomeKeys{tile});
 }
 
-void WeightRows(int rows, int tiles, const float* lambda, const float* max, const float* exp_sums, float* weights) {
+void WeightRows(int rows, int tiles, const float* max, const float* exp_sums, float* weights) {
   const DF d;
   for (int r = 0; r < rows; r += kLanes) {
     VF largest = hn::Load(d, max + r);
@@ -103,8 +105,7 @@ void WeightRows(int rows, int tiles, const float* lambda, const float* max, cons
       hn::Store(below, d, weights + t);
       sum = hn::MulAdd(below, hn::Load(d, exp_sums + t), sum);
     }
-    const VF one = lambda == nullptr ? hn::Set(d, 1.0f) : hn::Load(d, lambda + r);
-    const VF factor = hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), hn::Div(one, sum));
+    const VF factor = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
     for (int t = r; t < tiles * rows; t += rows) hn::Store(hn::Mul(hn::Load(d, weights + t), factor), d, weights + t);
   }
 }
@@ -112,20 +113,26 @@ void WeightRows(int rows, int tiles, const float* lambda, const float* max, cons
 void DifferenceRows(const FloatDifferences& t) {
   const DF d;
   for (int r = 0; r < t.rows; ++r) {
-    const VF w1 = hn::Set(d, t.weights1[r]), w2 = hn::Set(d, t.exps2 == nullptr ? 0.0f : t.weights2[r]);
-    for (int i = r * kTile; i < (r + 1) * kTile; i += kLanes) {
-      const VF first = hn::Mul(hn::Load(d, t.exps1 + i), w1);
-      const VF both = t.exps2 == nullptr ? first : hn::NegMulAdd(hn::Load(d, t.exps2 + i), w2, first);
-      hn::Store(both, d, t.difference + i);
+    const int64_t begin = r * t.stride;
+    const VF w1 = hn::Set(d, t.weights1[r]);
+    if (t.exps2 == nullptr) {
+      for (int64_t i = begin; i < begin + kTile; i += kLanes)
+        hn::Store(hn::Mul(hn::Load(d, t.exps1 + i), w1), d, t.difference + i);
+      continue;
+    }
+    const VF w2 = hn::Set(d, t.weights2[r]), lambda = hn::Set(d, t.lambda[r]);
+    for (int64_t i = begin; i < begin + kTile; i += kLanes) {
+      const VF first = hn::Mul(hn::Load(d, t.exps1 + i), w1), second = hn::Mul(hn::Load(d, t.exps2 + i), w2);
+      hn::Store(hn::NegMulAdd(second, lambda, first), d, t.difference + i);
     }
   }
 }
 
-void TransposeKeys(const float* keys, int64_t stride, int count, int width, float* out) {
+void TransposeKeys(const float* const* keys, int width, float* out) {
   const hn::FixedTag<float, 4> d;
   for (int i = 0; i < width; i += 4) {
     const auto load = [&](int k) HWY_ATTR {
-      return k < count ? hn::LoadN(d, keys + k * stride + i, static_cast<size_t>(width - i)) : hn::Zero(d);
+      return keys[k] == nullptr ? hn::Zero(d) : hn::LoadN(d, keys[k] + i, static_cast<size_t>(width - i));
     };
     TransposeFour(d, load(0), load(1), load(2), load(3), [&](int channel, auto v) HWY_ATTR {
       if (i + channel < width) hn::StoreU(v, d, out + (i + channel) * kTile);
@@ -146,13 +153,15 @@ HWY_EXPORT(DifferenceRows);
 HWY_EXPORT(TransposeKeys);
 
 void FloatScores(const FloatScoreTile& tile) { HWY_DYNAMIC_DISPATCH(ScoreRows)(tile); }
-void FloatWeights(int rows, int tiles, const float* lambda, const float* max, const float* exp_sums, float* weights) {
-  HWY_DYNAMIC_DISPATCH(WeightRows)(rows, tiles, lambda, max, exp_sums, weights);
+
+void FloatWeights(int rows, int tiles, const float* max, const float* exp_sums, float* weights) {
+  HWY_DYNAMIC_DISPATCH(WeightRows)(rows, tiles, max, exp_sums, weights);
 }
+
 void FloatDifference(const FloatDifferences& tile) { HWY_DYNAMIC_DISPATCH(DifferenceRows)(tile); }
 
-void TransposeFourKeys(const float* keys, int64_t stride, int count, int width, float* out) {
-  HWY_DYNAMIC_DISPATCH(TransposeKeys)(keys, stride, count, width, out);
+void TransposeFourKeys(const float* const* keys, int width, float* out) {
+  HWY_DYNAMIC_DISPATCH(TransposeKeys)(keys, width, out);
 }
 
 }  // namespace tare

@@ -46,10 +46,12 @@ TEST(FloatOperands, RowsKeysAndValuesLieAsTheProductsReadThem) {
       for (const int count : kCounts) {
         const std::vector<float> x = Rows(count, width);
         const auto value = [&](int key, int i) { return key < count && i < width ? x[key * (width + 2) + i] : 0.0f; };
-        operands.Row(x.data(), width, row.data());
-        for (int i = 0; i < depth; ++i) ASSERT_EQ(At(operands, row.data(), i), value(0, i));
-        operands.Keys(x.data(), width + 2, count, width, keys.data());
-        operands.Values(x.data(), width + 2, count, width, values.data());
+        operands.Row(x.data(), 0.5f, width, row.data());
+        for (int i = 0; i < depth; ++i) ASSERT_EQ(At(operands, row.data(), i), value(0, i) / 2);
+        TileRows rows{};
+        for (int key = 0; key < count; ++key) rows[key] = x.data() + key * (width + 2);
+        operands.Keys(rows, width, keys.data());
+        operands.Values(rows, width, values.data());
         for (int key = 0; key < 64; ++key) {
           for (int i = 0; i < depth; ++i)
             ASSERT_EQ(At(operands, keys.data(), (i / group * 64 + key) * group + i % group), value(key, i));

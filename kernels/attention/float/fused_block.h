@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention in f32, or with bf16 factors of its products, of a block of query rows of one output head: what models run,
+// and the baseline that integer kernels are compared with.
+//
+//   of each map     logits = (s q) k for all tiles of 64 keys; their exponentials, beside each tile's maximum and sum;
+//                   then what 1 of a tile's exponentials is worth in the softmax of its row
+//   of each tile    P1 - lambda P2, times V: one product where late order has two
+//
+// Exponentials and sums are f32. A caller may look at the block's attention logits, probabilities and difference before
+// they are used, and change them. Looking alone changes no bit of the result.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "kernels/attention/float/float_operands.h"
+#include "kernels/attention/heads.h"
+#include "kernels/attention/row_block.h"
+#include "kernels/attention/workspace.h"
+#include "kernels/product/tile_product.h"
+
+namespace tare {
+
+// What rows see of one map, or of the difference: row r of key s at values[r * stride + s].
+struct ShownRows {
+  int map = 0;  // from 0
+  float* values = nullptr;
+  int64_t stride = 0;
+  const float* sink_shares = nullptr;  // of probs of heads with sinks: [rows] the sink's share
+};
+
+// Empty: not looked at. The difference is that of heads with two maps.
+struct Looks {
+  std::function<void(const ShownRows&)> logits, probs, difference;
+};
+
+// K and V of one output head as the products read them (float_operands.h), tile after tile from the first key on.
+struct PackedHead {
+  std::array<std::byte*, 2> k{};  // of each map
+  std::array<std::byte*, 2> v{};  // of each slice
+};
+
+// What one thread works with.
+struct FusedScratch {
+  std::byte* q;      // [rows] of one map, scaled
+  int32_t* begin;    // [rows] of the keys of a tile that are visible
+  int32_t* end;      // [rows]
+  float* values;     // [maps] of logits, then exponentials or probabilities; the difference replaces map 1
+  float* max;        // [maps][tiles][rows], and a tile for a sink; weights replace a map's
+  float* exp_sums;   // the same
+  float* lambda;     // [rows]
+  std::byte* coded;  // [rows][64]: a tile's difference in bf16; none for f32
+  float* out;        // [rows][width of out]
+};
+
+// How a block's values lie: tile after tile; or, to be looked at, a row's keys side by side.
+enum class FusedValues { kTiles, kRows };
+
+// Sizes and products of calls with one head table.
+struct FusedKernel {
+  // For this problem's heads and widths, at most `queries` queries and at most `keys` keys. Throws Error for what
+  // CheckProblem refuses, and for types of integers.
+  FusedKernel(const AttentionProblem& problem, ProductTypes types, int64_t queries, int64_t keys, FusedValues order);
+
+  FusedScratch TakeScratch(Arena& arena) const;
+
+  // Q K, and the difference times V for a row's first tile and those after it.
+  struct Products {
+    TileProduct logits, first, more;
+  };
+
+  FloatOperands operands;
+  int q_width, v_width, out_width;
+  int maps = 1;
+  int64_t tiles;
+  int rows;                          // of a block
+  int64_t map_values, stride, step;  // values of a map, between its rows, and between its tiles
+  std::array<std::optional<Products>, kLargestRows / kRowStep> products;  // of blocks of 16, 32, 48 and 64 rows
+};
+
+class FusedBlock {
+ public:
+  FusedBlock(const FusedKernel& kernel, const AttentionProblem& problem, const RowBlock& block,
+             const PackedHead& packed, const FusedScratch& scratch, const Looks& looks);
+
+  void Run() const;         // writes the block's rows of problem.out
+  void ShowLogits() const;  // and no more
+
+ private:
+  template <typename Visit>
+  void ForTiles(Visit visit) const;
+  float* Tile(int map, int64_t tile) const;  // [rows][64], stride apart
+  int64_t At(int map, int64_t tile) const;   // of max and exp_sums
+  ShownRows Shown(int map) const;
+  void LoadQueries(int map) const;
+  void TileLogits(int map, int64_t tile) const;
+  void AllLogits(int map) const;
+  void Exponentials(int map) const;
+  void Weigh(int map) const;
+  void ShowProbs(int map) const;
+  void Subtract(int64_t tile) const;
+  void TimesV(int64_t tile) const;
+
+  const FusedKernel& kernel_;
+  const AttentionProblem& problem_;
+  const RowBlock& block_;
+  const PackedHead& packed_;
+  const FusedScratch& scratch_;
+  const Looks& looks_;
+  const OutputHead& head_;
+  const int rows_;  // that are computed
+  const FusedKernel::Products& products_;
+};
+
+}  // namespace tare
