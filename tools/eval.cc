@@ -21,7 +21,6 @@ namespace {
 
 struct EvalArguments {
   std::string model, plan, stats, tasks, json, records, csv, cache;
-  PackedOption packed;
   Breakdown breakdown;
   Carrying carrying = Carrying::kSimulated;
   TaskOptions task;
@@ -31,7 +30,6 @@ struct EvalArguments {
 void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<TaskSpec>& specs,
                   const Breakdown& breakdown) {
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
-  RequireEffect(command, command.count("--executed") > 0, {"--packed"}, "--executed");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
   RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }),
@@ -96,15 +94,12 @@ void Run(const CLI::App& command, EvalArguments options) {
   Plan plan = Plan::Parse(options.plan);
   std::vector<std::string> inputs{options.model, options.stats, options.task.reference, options.task.other_tower};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
-  std::vector<std::string> outputs{options.json, options.records, options.csv};
-  options.packed.Claim(inputs, outputs);
-  const std::vector<AtomicFile> claims = ClaimFiles(inputs, outputs);
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records, options.csv});
   CheckEffects(command, plan, specs, options.breakdown);
   CheckKeys(specs, options);
   std::optional<CachePlan> cache;
   if (!options.cache.empty()) cache = ParseCachePlan(options.cache);
-  Model model(options.model, options.packed.Reading(), options.machine.Apply());
-  model.KeepPackedIn(options.packed.file, options.packed.is);
+  Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()),
               cache);
   CheckCache(specs, run.cache());
@@ -140,7 +135,6 @@ void AddEval(CLI::App& app) {
   command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row (default: nothing)")
       ->transform(WithGridFiles);
   AddExecutedFlag(*command, options->carrying);
-  options->packed.AddTo(*command);
   command->add_option("--stats", options->stats,
                       "statistics file of this model (tare stats --out), for rules with +static");
   command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", separated by commas")->required();

@@ -27,7 +27,7 @@ struct InspectArguments {
 
 // "int4+full/group32", as integer kernels read another tool's codes; null where they are dequantized.
 Json ExecutedAs(const ForeignMatrix& m) {
-  if (!HasPackedForm({.out = m.out(), .in = m.in(), .foreign = &m})) return nullptr;
+  if (!WeightMatrix(&m).HasIntegers()) return nullptr;
   const IntegerForm form = *m.integers();
   const std::string of_scale = form.group == m.in() ? "channel" : Formatted("group{}", form.group);
   return Formatted("{}/{}", Info(form.format).name, of_scale);

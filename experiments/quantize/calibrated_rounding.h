@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/model/planned_linear.h"
+#include "experiments/model/linear/rounded_weight.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/method.h"
 #include "quant/algorithms/asymmetric_target.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "experiments/model/family.h"
-#include "experiments/model/weights.h"
+#include "experiments/model/linear/weights.h"
 #include "experiments/quantize/scaled_input.h"
 #include "experiments/quantize/written_tensor.h"
 #include "experiments/text/grammar.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/model/weights.h"
+#include "experiments/model/linear/weights.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/quantize.h"
 
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/model/model.h"
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/awq_factors.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "experiments/model/family.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/quantize/calibrated_layers.h"
 #include "experiments/quantize/layer_matrices.h"
 #include "experiments/quantize/rounded_weights.h"

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "experiments/model/family.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibration/calibration_pass.h"

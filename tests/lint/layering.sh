@@ -61,8 +61,8 @@ order() {
 order quant base format algorithms interchange file interchange/gguf interchange/folders plan observe calibrate \
   statistics
 order kernels elementwise product scan linear attention attention/float attention/integer cache decode
-order experiments text text/tokenizer table arrays significance plan plan/simulated model model/families \
-  gradient passes bench tasks/items tasks tasks/made quantize/calibration quantize \
+order experiments text text/tokenizer table arrays significance plan plan/simulated model/config model/attention \
+  model/linear model model/families gradient passes bench tasks/items tasks tasks/made quantize/calibration quantize \
   export export/compressed_tensors export/gguf observe observe/captured \
   studies/sweep studies/attribution studies/search \
   report/drawing report/input report/figures report/page report

@@ -13,7 +13,7 @@
 #include "experiments/export/hugging_face.h"
 #include "experiments/export/joined_rows.h"
 #include "experiments/model/family.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/rounded_weights.h"

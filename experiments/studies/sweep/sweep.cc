@@ -215,7 +215,6 @@ class ModelSweep {
     for (const auto& together : InRunOrder(cells_))
       sizes[static_cast<size_t>(together.back() - cells_.data())] = WorkOf(*together.back());
     later_ = LaterWork(sizes, plans, index, first);
-    model_.Share(&kept_);
     for (size_t i = cells_.size(); i-- > 0;) {
       if (!IsAsked(options, first + i)) cells_.erase(cells_.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -292,6 +291,7 @@ class ModelSweep {
 
   void RunOne(const std::vector<const PlannedCell*>& together, const Progress& progress) {
     PlanRun run(*together.back()->plan, options_.carrying, ModelSitesOf(model_), seen_.source, options_.cache);
+    run.Share(&kept_);
     TaskResult result = together.back()->task->run(model_, run, progress);
     const Json bits = ToJson(run.key_value_bits());
     if (together.size() == 2) {

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 

@@ -83,7 +83,7 @@ TEST(LearnedRounding, IsAsGoodAsTheGoldenOne) {
       const std::string key = std::to_string(layer) + "." + std::string(linear.place->tensor);
       if (golden.Find("learned." + key) == nullptr) continue;
       const SecondMoments m = calibration.MomentsOf(layer, InputOf(*linear.place));
-      const WeightMatrix& w = WeightsOf(model.layers()[static_cast<size_t>(layer)], linear).weight;
+      const WeightMatrix& w = WeightsOf(model.layers()[static_cast<size_t>(layer)], linear).stored();
       const auto loss = [&](const QuantizedMatrixBuffer& matrix) {
         std::vector<float> errors(static_cast<size_t>(w.out * w.in)), row(static_cast<size_t>(w.in));
         for (int64_t r = 0; r < w.out; ++r) {

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/model/family.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/checkpoint.h"

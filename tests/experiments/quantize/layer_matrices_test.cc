@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"

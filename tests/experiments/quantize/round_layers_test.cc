@@ -47,8 +47,8 @@ TEST(RoundLayers, AFileIsTheSimulatedPlanBitForBit) {
   const auto same = [&](const std::string& plan) {
     Quantize({GoldenFolder("diffllama-mha"), Plan::Parse(plan), folder / "q.h5"}, {});
     Model simulated(GoldenFolder("diffllama-mha")), file(folder / "q.h5");
-    simulated.CarryOut({Plan::Parse(plan), ModelSitesOf(simulated), Carrying::kSimulated});
-    file.CarryOut({Plan::Parse(plan), ModelSitesOf(file), Carrying::kSimulated});
+    simulated.CarryOut({.plan = {Plan::Parse(plan), ModelSitesOf(simulated), Carrying::kSimulated}});
+    file.CarryOut({.plan = {Plan::Parse(plan), ModelSitesOf(file), Carrying::kSimulated}});
     const std::vector<float> expected = LogitsOf(simulated, batch), got = LogitsOf(file, batch);
     EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0) << plan;
   };
