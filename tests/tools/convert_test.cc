@@ -116,8 +116,8 @@ TEST_F(ForeignNames, EveryCommandReadsThem) {
   };
   const double expected = nll(GoldenFolder("diff-v1-mha"));
   EXPECT_EQ(nll(folder_ / "m"), expected);
-  ASSERT_EQ(CallTare({"quantize", folder_ / "m", "--plan", "weights=int8/channel", "--out", folder_ / "q.h5"}).exit_code,
-            0);
+  ASSERT_EQ(
+      CallTare({"quantize", folder_ / "m", "--plan", "weights=int8/channel", "--out", folder_ / "q.h5"}).exit_code, 0);
   const double rounded = nll(folder_ / "q.h5");
   EXPECT_NEAR(rounded, expected, 0.1);
   EXPECT_GT(std::abs(rounded - expected), 1e-6);  // codes of 8 bits, not f32

@@ -12,7 +12,7 @@
 #include "quant/base/aligned.h"
 #include "tests/support/random_attention.h"
 
-namespace tare {
+namespace tare::fused_block_test {
 namespace {
 
 constexpr int64_t kTokens = 150;
@@ -92,4 +92,4 @@ TEST(FusedBlock, WhatIsChangedIsUsed) {
 }
 
 }  // namespace
-}  // namespace tare
+}  // namespace tare::fused_block_test
