@@ -21,7 +21,6 @@ namespace {
 struct EvalArguments {
   std::string model, plan, stats, tasks, json, records, csv;
   std::optional<CachePlan> cache;
-  PackedOption packed;
   Breakdown breakdown;
   Carrying carrying = Carrying::kSimulated;
   TaskOptions task;
@@ -31,7 +30,6 @@ struct EvalArguments {
 void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<TaskSpec>& specs,
                   const Breakdown& breakdown) {
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
-  RequireEffect(command, command.count("--executed") > 0, {"--packed"}, "--executed");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
   RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }),
@@ -91,12 +89,10 @@ std::string Folded(const std::string& text) {
   return folded;
 }
 
-std::vector<AtomicFile> Claim(EvalArguments& options, const std::vector<TaskSpec>& specs) {
+std::vector<AtomicFile> Claim(const EvalArguments& options, const std::vector<TaskSpec>& specs) {
   std::vector<std::string> inputs{options.model, options.stats, options.task.reference, options.task.other_tower};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
-  std::vector<std::string> outputs{options.json, options.records, options.csv};
-  options.packed.Claim(inputs, outputs);
-  return ClaimFiles(inputs, outputs);
+  return ClaimFiles(inputs, {options.json, options.records, options.csv});
 }
 
 // Runs the tasks and prints the line of each. Where files are asked for, a reader of the lines that goes away costs
@@ -130,8 +126,7 @@ void Run(const CLI::App& command, EvalArguments options) {
   const std::vector<AtomicFile> claims = Claim(options, specs);
   CheckEffects(command, plan, specs, options.breakdown);
   CheckKeys(specs, options);
-  Model model(options.model, options.packed.Reading(), options.machine.Apply());
-  model.KeepPackedIn(options.packed.file, options.packed.is);
+  Model model(options.model, options.machine.Apply());
   PlanRun run(plan, options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()), options.cache);
   CheckCache(specs, run.cache());
   Evaluation evaluation(model, run, options.task.windows);
@@ -151,7 +146,6 @@ void AddEval(CLI::App& app) {
   command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row (default: nothing)")
       ->transform(WithGridFiles);
   AddExecutedFlag(*command, options->carrying);
-  options->packed.AddTo(*command);
   command->add_option("--stats", options->stats,
                       "statistics file of this model (tare stats --out), for rules with +static");
   command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", separated by commas")->required();

@@ -23,7 +23,6 @@ namespace {
 
 struct GenerateArguments {
   std::string model, plan, prompt, input, cache, json;
-  PackedOption packed;
   GenerateOptions generate;
   MachineOptions machine;
 };
@@ -145,14 +144,9 @@ void Run(GenerateArguments& options) {
     throw CLI::ValidationError("--prompt", "expected a text here or a file with --input, not both");
   const Plan plan = Plan::Parse(options.plan);
   const CachePlan cache = ParseCachePlan(options.cache);
-  std::vector<std::string> inputs{options.model, options.input}, outputs{options.json};
-  options.packed.Claim(inputs, outputs);
-  const std::vector<AtomicFile> claims = ClaimFiles(inputs, outputs);
-  Model model(options.model, options.packed.Reading(), options.machine.Apply());
-  model.KeepPackedIn(options.packed.file, options.packed.is);
-  PromptPlan prompts = PromptPlanOf(plan, ModelSitesOf(model), cache.policy);
-  PlanRun run(std::move(prompts.others), Carrying::kExecuted, ModelSitesOf(model), {}, cache);
-  model.AttendPrompts(std::move(prompts.attention));
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
+  Model model(options.model, options.machine.Apply());
+  PlanRun run(PromptPlanOf(plan, ModelSitesOf(model), cache.policy), ModelSitesOf(model), cache);
   options.generate.cache = *run.cache();
   const Prompt prompt = PromptOf(options, model);
   options.generate.ends = EndTokens(options.model);
@@ -199,7 +193,6 @@ void AddGenerate(CLI::App& app) {
   command->add_option("--plan", options->plan,
                       "integer kernels for linear layers, for example weights=int4/group64, and for attention of the "
                       "prompt: int8");
-  options->packed.AddTo(*command);
   command->add_option("--temperature", options->generate.sampling.temperature, "0: always the most likely token")
       ->capture_default_str();
   command

@@ -63,27 +63,6 @@ inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
       "attn_logits) instead of simulating it");
 }
 
-// Packed codes of what is executed, kept in a file.
-struct PackedOption {
-  std::string file;
-  PackedFileIs is = PackedFileIs::kMade;
-
-  void AddTo(CLI::App& command) {
-    command.add_option("--packed", file,
-                       "keep packed codes in this file, which is made if it is missing: later runs with the same "
-                       "weights and rules map it instead of packing, and hold none in memory (but values that a plan "
-                       "without rules for inputs rounds for a prompt)");
-  }
-  // The file is an input if it is there, else an output.
-  void Claim(std::vector<std::string>& inputs, std::vector<std::string>& outputs) {
-    if (file == "-") throw CLI::ValidationError("--packed", "got -, expected a file");
-    is = std::filesystem::exists(file) ? PackedFileIs::kRead : PackedFileIs::kMade;
-    (is == PackedFileIs::kRead ? inputs : outputs).push_back(file);
-  }
-  // A model whose codes are packed was read whole at that time.
-  WeightReading Reading() const { return is == PackedFileIs::kRead ? WeightReading::kKnown : WeightReading::kWhole; }
-};
-
 inline void AddAnswerOptions(CLI::App& command, AnswerOptions& answers) {
   AddWhole(command, "--max-tokens", answers.tokens,
            "for generate: tokens of an answer at most (0: what its item says, else 128)", 0);

@@ -9,7 +9,7 @@
 #include <omp.h>
 
 #include "experiments/bench/timing.h"
-#include "experiments/model/planned_linear.h"
+#include "experiments/model/linear/rounded_weight.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
 #include "kernels/elementwise/rotate_rows.h"
@@ -168,8 +168,7 @@ PreparedLinear::PreparedLinear(const LinearCase& c)
   if (input == nullptr && c.rows != 1)
     RefuseRule(*weight, Formatted("{} rows of inputs in f32", c.rows), "one", "linear_in=int8/token beside it");
   if (input != nullptr) activation_ = input->format;
-  quantized_ = QuantizeByRule({.data = dense_.data(), .type = WeightType::kF32, .out = c.out, .in = c.in}, *weight,
-                              "bench linear");
+  quantized_ = QuantizeByRule(DenseMatrix{.data = dense_.data(), .out = c.out, .in = c.in}, *weight, "bench linear");
   if (quantized_.view().rotation != nullptr) rotated_.resize(x_.size());
   weights_.emplace_back(quantized_.view());
   const size_t copies = OneTokenSteps() ? kCycledBytes / weights_.front().Bytes() + 1 : 1;

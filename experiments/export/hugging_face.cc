@@ -12,8 +12,8 @@
 
 #include "experiments/export/joined_rows.h"
 #include "experiments/model/config/read_config.h"
-#include "experiments/model/fused_tensors.h"
-#include "experiments/model/weights.h"
+#include "experiments/model/linear/fused_tensors.h"
+#include "experiments/model/linear/weights.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"

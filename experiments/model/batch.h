@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "experiments/model/float_attention.h"
-#include "experiments/model/sequence_cache.h"
+#include "experiments/model/attention/float_attention.h"
+#include "experiments/model/attention/sequence_cache.h"
 
 namespace tare {
 

@@ -4,23 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/model/packed_file.h"
-#include "experiments/model/seen_projection.h"
 #include "experiments/model/show_sites.h"
 #include "quant/base/error.h"
+#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
-
-LinearWeights LoadLinear(Weights& weights, const LinearLayer& layer, const ModelConfig& c) {
-  const LinearPlace& place = *layer.place;
-  const std::string name = layer.Tensor(c);
-  const auto [out, in] = ShapeOf(place.weight, c);
-  LinearWeights linear;
-  linear.weight = weights.Matrix(name + ".weight", out, in);
-  if (place.bias != nullptr && c.*place.bias) linear.bias = weights.Vector(name + ".bias", {out});
-  return linear;
-}
 
 // Attention on the integer kernels, one sequence at a time.
 void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const AttentionProblem& batch) {
@@ -53,91 +42,37 @@ void SplitGate(const LayerCall& call) {
 
 }  // namespace
 
-std::vector<float> Offset(std::vector<float> weight, float offset) {
-  for (float& w : weight) w += offset;
-  return weight;
-}
-
-LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
-  const Family& family = FamilyOf(c);
-  LayerWeights w;
-  for (const VectorPlace& place : family.vectors) {
-    if (place.In(c, layer))
-      w.vectors[place.tensor] =
-          Offset(weights.Vector(LayerTensor(c, layer, place.tensor), place.shape(c)), family.norm_offset);
-  }
-  for (const LinearPlace& place : family.linear) {
-    if (place.experts != nullptr) (w.*place.experts).resize(static_cast<size_t>(c.experts));
-  }
-  for (const LinearLayer& linear : LinearLayersOf(c, layer)) WeightsOf(w, linear) = LoadLinear(weights, linear, c);
-  w.heads = family.heads(c);
-  if (const int window = c.Window(layer); window > 0) w.mask = {Mask::Kind::kWindow, window};
-  return w;
-}
-
-LambdaView LambdaOf(const LayerWeights& w) {
-  return {.data = w.lambda.data(), .token_stride = 0, .head_stride = w.lambda.size() > 1 ? 1 : 0};
-}
-
-// Of a mutable or a constant layer.
-template <typename Layer>
-auto& WeightsIn(Layer& weights, const LinearLayer& linear) {
-  return linear.expert ? (weights.*linear.place->experts)[static_cast<size_t>(*linear.expert)]
-                       : weights.*linear.place->linear;
-}
-
-LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear) { return WeightsIn(weights, linear); }
-
-const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear) {
-  return WeightsIn(weights, linear);
-}
-
-void PlanLayer(LayerWeights& weights, const ModelConfig& config, int layer, const Planning& planning) {
-  const int64_t values = int64_t{config.layers} * config.experts * config.hidden * config.ffn * 3;
-  for (const LinearLayer& place : LinearLayersOf(config, layer)) {
-    LinearWeights& linear = WeightsOf(weights, place);
-    const LinearRules rules = LinearRules::Of(linear.weight, place.WeightKey(), place.InputKey(), planning.plan);
-    std::optional<LinearRules> when_used;
-    std::optional<PackedMatrix> stored;
-    if (planning.packed != nullptr) stored = planning.packed->Find(place.Tensor(config) + ".weight");
-    const bool when_reached = place.expert && values > planning.most_kept;
-    if (when_reached && !stored && !rules.Nothing()) {
-      when_used.emplace(rules);
-      linear.planned = nullptr;
-    } else {
-      const RoundedCopies own = when_reached   ? RoundedCopies::kMadeForProducts
-                                : place.expert ? RoundedCopies::kKept
-                                               : planning.rounded;
-      linear.planned = PlannedLinear::Of(linear.weight, rules, planning.math, own, std::move(stored));
-      if (rules.RoundsInFloat() && own == RoundedCopies::kMadeForProducts) when_used.emplace(rules).executed = false;
+void ProjectSeen(const LayerCall& call, float* x, int64_t columns, std::span<const SeenProjection> all) {
+  const int64_t rows = call.batch.Rows();
+  std::vector<Site> sites;
+  for (const SeenProjection& p : all) sites.push_back(p.site);
+  if (call.part != nullptr) call.part->Begin(sites, x, static_cast<size_t>(rows * columns));
+  if (!call.Runs()) return;
+  const bool ends = call.part != nullptr && call.part->EndsBefore(sites);
+  std::vector<LinearProduct> unseen;
+  for (const SeenProjection& p : all) {
+    if (!AnyWants(call.visitors, p.site, call.layer)) {
+      unseen.push_back({p.linear, p.y});
+      continue;
     }
-    linear.when_used.swap(when_used);
+    GrowRows(call.a.seen, rows, columns);
+    std::copy_n(x, rows * columns, call.a.seen.data());
+    ShowRows(call.visitors, p.site, call.layer, call.batch, call.a.seen.data(), columns);
+    const LinearProduct product{p.linear, p.y};
+    if (!ends) call.products.Project(call.a.seen.data(), rows, {&product, 1});
   }
+  if (ends) return call.part->End(x, static_cast<size_t>(rows * columns));
+  call.products.Project(x, rows, unseen);
 }
 
-void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
-  const int64_t rows = batch.Rows(), q_width = int64_t{c.heads} * c.head_dim,
-                kv_width = int64_t{c.kv_heads} * c.head_dim;
-  for (AlignedBuffer<float>* buffer : {&x, &normed, &delta}) GrowRows(*buffer, rows, c.hidden);
-  GrowRows(q, rows, q_width);
-  if (const int64_t gates = GateWidth(c); gates > 0) {
-    GrowRows(q_and_gate, rows, c.heads * (c.head_dim + gates));
-    GrowRows(attn_gate, rows, c.heads * gates);
-  }
-  GrowRows(attended, rows, AttendedWidth(c));
-  for (AlignedBuffer<float>* buffer : {&k, &v}) GrowRows(*buffer, rows, kv_width);
-  for (AlignedBuffer<float>* buffer : {&gate, &up}) GrowRows(*buffer, rows, c.ffn);
-  scan.Prepare(rows, c);
-  positions.clear();
-  lengths.clear();
-  for (size_t i = 0; i < batch.sequences.size(); ++i) {
-    const AttentionSequence& s = batch.sequences[i];
-    for (int64_t p = 0; p < s.prefix; ++p) positions.push_back(s.past + p);
-    for (const int64_t tokens : s.branches) {
-      for (int64_t p = 0; p < tokens; ++p) positions.push_back(s.past + s.prefix + p);
-    }
-    lengths.resize(positions.size(), batch.Length(i));
-  }
+void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body) {
+  if (!call.Runs()) return;
+  constexpr int64_t kRows = 16;
+  const int64_t rows = call.batch.Rows();
+  ParallelFor(static_cast<size_t>((rows + kRows - 1) / kRows), [&](size_t block, int) {
+    const int64_t begin = static_cast<int64_t>(block) * kRows;
+    for (int64_t row = begin; row < std::min(begin + kRows, rows); ++row) body(row);
+  });
 }
 
 void NormRows(const LayerCall& call, const std::vector<float>& weight) {
@@ -278,7 +213,7 @@ void GateHeads(const LayerCall& call) {
 
 void ProjectOutput(const LayerCall& call) {
   const SeenProjection projection{Site::kOProjIn, call.weights.o, call.a.delta.data()};
-  ProjectSeen(call, call.a.attended.data(), call.weights.o.weight.in, {&projection, 1});
+  ProjectSeen(call, call.a.attended.data(), call.weights.o.stored().in, {&projection, 1});
   if (!call.Runs()) return;
   ShowRows(call.visitors, Site::kAttnOut, call.layer, call.batch, call.a.delta.data(), call.config.hidden);
 }

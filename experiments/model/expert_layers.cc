@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "experiments/model/seen_projection.h"
 #include "experiments/model/show_sites.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -54,19 +53,17 @@ struct ExpertProduct {
 };
 
 template <typename Read, typename Write>
-void ProjectExpert(const LayerCall& call, Site site, std::span<const ExpertProduct> products, int64_t rows,
-                   int64_t columns, Read read, Write write) {
+void ProjectExpert(const LayerCall& call, std::span<const ExpertProduct> products, int64_t rows, int64_t columns,
+                   Read read, Write write) {
   AlignedBuffer<float>& x = call.a.experts.gathered;
   GrowRows(x, rows, columns);
   ParallelFor(static_cast<size_t>(rows), [&](size_t i, int) { read(i, x.data() + static_cast<int64_t>(i) * columns); });
-  std::vector<SeenProjection> seen;
+  std::vector<LinearProduct> all;
   for (const ExpertProduct& product : products) {
-    GrowRows(product.y, rows, product.linear.weight.out);
-    seen.push_back({site, product.linear, product.y.data()});
+    GrowRows(product.y, rows, product.linear.stored().out);
+    all.push_back({product.linear, product.y.data()});
   }
-  std::vector<const SeenProjection*> all;
-  for (const SeenProjection& one : seen) all.push_back(&one);
-  ProjectRows(call, x.data(), rows, all);
+  call.products.Project(x.data(), rows, all);
   ParallelFor(static_cast<size_t>(rows), [&](size_t i, int) { write(static_cast<int64_t>(i)); });
 }
 
@@ -108,7 +105,7 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit un
     std::vector<ExpertProduct> widen{{w.experts_gate_up[e], x.made}};
     if (!c.gate_with_up) widen.push_back({w.experts_up[e], x.up});
     ProjectExpert(
-        call, Site::kExpertsGateUpIn, widen, std::ssize(at), E,
+        call, widen, std::ssize(at), E,
         [&](size_t i, float* row) { std::copy_n(call.a.normed.data() + at[i] / k * E, E, row); },
         [&](int64_t i) {
           float* const inner = x.inner.data() + at[static_cast<size_t>(i)] * I;
@@ -124,7 +121,7 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit un
     if (at.empty()) continue;
     const ExpertProduct narrow{w.experts_down[e], x.made};
     ProjectExpert(
-        call, Site::kExpertsDownIn, {&narrow, 1}, std::ssize(at), I,
+        call, {&narrow, 1}, std::ssize(at), I,
         [&](size_t i, float* row) { std::copy_n(x.inner.data() + at[i] * I, I, row); },
         [&](int64_t i) {  // a token chooses an expert once
           const auto place = static_cast<size_t>(i);

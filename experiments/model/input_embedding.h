@@ -15,7 +15,7 @@
 #include "experiments/arrays/array_file.h"
 #include "experiments/model/batch.h"
 #include "experiments/model/config/config.h"
-#include "experiments/model/weights.h"
+#include "experiments/model/linear/weights.h"
 #include "kernels/linear/projector.h"
 #include "quant/base/aligned.h"
 
@@ -63,7 +63,7 @@ class InputEmbedding {
 
   const ModelConfig& config_;
   WeightMatrix rows_;                           // [V, E] as stored, for ids
-  WeightMatrix patches_;                        // [E, 3 p p]
+  DenseMatrix patches_;                         // [E, 3 p p]
   std::vector<float> class_, bias_;             // [E], for patches
   WeightMatrix positions_;                      // [T, E], or empty
   std::vector<float> norm_weight_, norm_bias_;  // [E], or empty

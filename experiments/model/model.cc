@@ -6,14 +6,11 @@
 
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/read_config.h"
+#include "experiments/model/decoder.h"
 #include "experiments/model/kept_streams.h"
-#include "experiments/model/packed_file.h"
-#include "experiments/model/seen_projection.h"
 #include "experiments/model/show_sites.h"
-#include "experiments/model/write_packed.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/memory.h"
 #include "quant/base/parallel.h"
@@ -23,25 +20,9 @@ namespace {
 
 // Rows of vocabulary logits held at a time: 256 x 128k x 4 bytes = 128 MB at the largest vocabularies in use.
 constexpr int64_t kLogitRows = 256;
-
-// y [rows, W.out] = x W^T of a W without data, which is made a part of its rows at a time: the head may be as large as
-// all other weights together.
-void ProjectInParts(Projector& projector, const WeightMatrix& weight, const float* x, int64_t rows, float* y) {
-  constexpr int64_t kPart = 4096;  // rows of W: 32 MB in f32 of 2048 inputs
-  AlignedBuffer<char> memory;
-  AlignedBuffer<float> part;  // [PaddedRows(rows), count]
-  part.Reserve(static_cast<size_t>(PaddedRows(rows) * std::min(kPart, weight.out)));
-  for (int64_t first = 0; first < weight.out; first += kPart) {
-    const int64_t count = std::min(kPart, weight.out - first);
-    const WeightType type = projector.math() == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32;
-    const WeightMatrix made = FillMatrix(memory, type, count, weight.in,
-                                         [&](int64_t row, float* values) { RowAsFloat(weight, first + row, values); });
-    const Projection projection{.weight = made, .y = part.data()};
-    projector.Project(x, rows, {&projection, 1});
-    for (int64_t row = 0; row < rows; ++row)
-      std::copy_n(part.data() + row * count, count, y + row * weight.out + first);
-  }
-}
+// Rows of the head that are made at a time, where its values are made for a product, as it may be as large as all other
+// weights together: 32 MB in f32 of 2048 inputs.
+constexpr int64_t kHeadPart = 4096;
 
 void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
@@ -58,13 +39,13 @@ void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
 
 }  // namespace
 
-Model::Model(const std::filesystem::path& folder, WeightReading reading, Math math, int64_t most_kept)
+Model::Model(const std::filesystem::path& folder, WeightReading reading, Math math, const WeightMemory& memory)
     : folder_(folder),
       config_(LoadConfig(folder)),
       family_(FamilyOf(config_)),
+      memory_(memory),
       projector_(math),
-      most_kept_(most_kept),
-      weights_(folder, projector_, most_kept, reading),
+      weights_(folder, projector_, memory.converted, reading),
       embedding_(weights_.Split(config_), config_),
       rotary_(config_.rotary, config_.head_dim),
       window_rotary_(config_.window_rotary.value_or(config_.rotary), config_.head_dim) {
@@ -74,13 +55,14 @@ Model::Model(const std::filesystem::path& folder, WeightReading reading, Math ma
   if (const std::string bias(family_.names.final_norm_bias); !bias.empty())
     final_norm_bias_ = weights_.Vector(bias, {E});
   for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(family_.load(weights_, config_, layer));
-  head_.weight = weights_.Matrix(std::string(HeadTensor(config_)), V, E);
+  const std::string head_name(HeadTensor(config_));
+  head_ = LinearWeights(head_name, weights_.Matrix(head_name, V, E), {}, kHeadPart);
   if (config_.tied_embeddings && weights_.SameBytes(head, embedding)) weights_.Ignore(head);
   weights_.CheckAllTaken();
 }
 
-Model::Model(const std::filesystem::path& folder, Math math, int64_t most_kept)
-    : Model(folder, WeightReading::kWhole, math, most_kept) {}
+Model::Model(const std::filesystem::path& folder, Math math, const WeightMemory& memory)
+    : Model(folder, WeightReading::kWhole, math, memory) {}
 
 Stream::Stream(const Stream& other) {
   const auto copy = [](const AlignedBuffer<float>& from, AlignedBuffer<float>& to) {
@@ -107,10 +89,9 @@ void Model::Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, Lay
   const auto& plans = batch.caches.empty() ? attention_ : prompts_;
   const ExecutedPlan* attention = plans.empty() || !plans[layer].has_value() ? nullptr : &*plans[layer];
   const RotaryTable& rotary = config_.Window(layer) > 0 ? window_rotary_ : rotary_;
-  family_.forward({config_, layers_[layer], batch, rotary, projector_, visitors, attention, layer, activations_, part});
+  family_.forward({config_, layers_[layer], batch, rotary, products_, visitors, attention, layer, activations_, part});
   // Codes that a single row reads at all are read at the next one again.
-  if (batch.Rows() > 1)
-    ReleaseWeights(layer, [&](const LinearWeights& w) { return IsMadeForCalls(w.Float(), math()); });
+  if (batch.Rows() > 1) ReleaseWeights(layer, [&](const LinearWeights& w) { return w.MakesValues(math()); });
 }
 
 void Model::ReserveRotary() {
@@ -154,7 +135,7 @@ void Model::RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVis
 }
 
 KeptStreams* Model::SharedBy(const TokenBatch& batch) const {
-  return batch.caches.empty() && config_.kinds.empty() && images() == nullptr ? kept_ : nullptr;
+  return batch.caches.empty() && config_.kinds.empty() && images() == nullptr ? streams_ : nullptr;
 }
 
 void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
@@ -179,7 +160,7 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
     ShowRows(visitors, Site::kLayerOut, layer, batch, x, E);
     if (kept != nullptr) kept->Keep(batch, layer + 1, stream);
   }
-  const LayerCall after{config_, layers_.back(), batch, rotary_, projector_, visitors, nullptr, -1, activations_};
+  const LayerCall after{config_, layers_.back(), batch, rotary_, products_, visitors, nullptr, -1, activations_};
   if (final_norm_bias_.empty()) {
     NormRows(after, final_norm_);
   } else {
@@ -189,104 +170,58 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   ShowRows(visitors, Site::kLmHeadIn, {}, batch, activations_.normed.data(), E);
 }
 
-void Model::KeepRounded(double bytes) {
-  most_rounded_ = bytes;
-  planned_.clear();
-}
-
-RoundedCopies Model::RoundedUnder(const ResolvedPlan& plan) const {
-  double values = 0;
+KeptOfLayers Model::KeptUnder(const ResolvedPlan& plan) const {
+  const int64_t of_experts = int64_t{config_.layers} * config_.experts * config_.hidden * config_.ffn * 3;
+  double rounded = 0;
   for (int layer = 0; layer < config_.layers; ++layer) {
     for (const LinearLayer& place : LinearLayersOf(config_, layer)) {
-      const WeightMatrix& weight = WeightsOf(layers_[static_cast<size_t>(layer)], place).weight;
-      if (!place.expert && LinearRules::Of(weight, place.WeightKey(), place.InputKey(), plan).RoundsInFloat())
-        values += static_cast<double>(weight.out) * static_cast<double>(weight.in);
+      const WeightMatrix& weight = WeightsOf(layers_[static_cast<size_t>(layer)], place).stored();
+      if (!place.expert && LinearRules::Of(weight, place.WeightKey(), place.InputKey(), plan).RoundsValues())
+        rounded += static_cast<double>(weight.out) * static_cast<double>(weight.in);
     }
   }
-  return values * (math() == Math::kBf16 ? 2 : 4) > most_rounded_ ? RoundedCopies::kMadeForProducts
-                                                                  : RoundedCopies::kKept;
+  const double bytes = rounded * static_cast<double>(ElementBytes(FactorType(math())));
+  return {.experts = of_experts > memory_.converted ? Kept::kNothing : Kept::kCodesAndValues,
+          .others = bytes > memory_.rounded ? Kept::kCodes : Kept::kCodesAndValues};
 }
 
-void Model::KeepPackedIn(std::filesystem::path file, PackedFileIs is) {
-  packed_path_ = std::move(file);
-  packed_is_ = is;
-}
-
-std::shared_ptr<const PackedFile> Model::OpenPacked(const ResolvedPlan& plan, const PlanProgress& progress) {
-  std::string rules;  // of weights, which alone decide about packed codes
-  for (const Rule& rule : plan.plan().rules()) {
-    if (IsWeight(rule.sites.front())) rules += (rules.empty() ? "" : ",") + rule.text;
-  }
-  const PackedSource source{files().ContentHash(), files().ConfigHash(), rules, math() == Math::kBf16 ? "bf16" : "f32"};
-  if (packed_file_ != nullptr && packed_file_->source() == source) return packed_file_;
-  // Where the model was not read whole, as the file was there, nothing vouches for weights that would be packed now.
-  if (packed_is_ == PackedFileIs::kMade) WritePacked(packed_path_, source, *this, plan, progress);
-  packed_is_ = PackedFileIs::kRead;
-  return std::make_shared<const PackedFile>(packed_path_, source);
-}
-
-void Model::CarryOut(const ResolvedPlan& plan, const PlanProgress& progress) {
+void Model::CarryOut(const Execution& execution, const PlanProgress& progress) {
+  const ResolvedPlan& plan = execution.plan;
   attention_ = plan.attention();
   TARE_CHECK(attention_.empty() || attention_.size() == layers_.size());
-  std::string planned = Formatted("{} {}", plan.carrying() == Carrying::kExecuted, plan.plan().canonical());
-  if (planned == planned_) return;
-  planned_.clear();
-  const bool stored = !packed_path_.empty() && plan.carrying() == Carrying::kExecuted;
-  // The file before stays open as long as matrices may be of it.
-  const std::shared_ptr<const PackedFile> packed = stored ? OpenPacked(plan, progress) : nullptr;
-  const Planning planning{plan, projector_.math(), most_kept_, RoundedUnder(plan), packed.get()};
+  prompts_ = execution.prompts;
+  streams_ = execution.streams;
+  if (followed_ && followed_->carrying == plan.carrying() && followed_->plan.canonical() == plan.plan().canonical())
+    return;
+  followed_.reset();
+  FollowPlan(plan, progress);
+  if (plan.clips().empty()) followed_ = {plan.carrying(), plan.plan()};  // other clips may come with the same plan
+}
+
+void Model::FollowPlan(const ResolvedPlan& plan, const PlanProgress& progress) {
   // The head is often the largest matrix: first, so that what packing it takes for a while meets nothing packed.
-  const std::string head(HeadTensor(config_));
-  head_.planned =
-      PlannedLinear::Of(head_.weight, LinearRules::Of(head_.weight, {Site::kLmHeadW}, {Site::kLmHeadIn}, plan),
-                        planning.math, RoundedCopies::kKept, stored ? packed->Find(head) : std::nullopt);
-  if (head_.planned != nullptr) files().Release(head);
+  head_.Follow(LinearRules::Of(head_.stored(), {Site::kLmHeadW}, {Site::kLmHeadIn}, plan), Kept::kCodesAndValues,
+               math());
+  if (head_.Holds()) files().Release(std::string(HeadTensor(config_)));
+  const KeptOfLayers kept = KeptUnder(plan);
   for (int layer = 0; layer < config_.layers; ++layer) {
-    PlanLayer(layers_[layer], config_, layer, planning);
-    ReleaseWeights(layer, [](const LinearWeights& linear) { return linear.planned != nullptr; });
-    const std::vector<LinearLayer> linear = LinearLayersOf(config_, layer);
-    const auto is_packed = [&](const LinearLayer& place) {
-      const PlannedLinear* const of = WeightsOf(layers_[static_cast<size_t>(layer)], place).planned.get();
-      return of != nullptr && of->packed.has_value();
-    };
-    if (std::ranges::any_of(linear, is_packed)) ReturnFreedMemory();  // of the codes before they were packed
+    const LayerWeights& weights = layers_[static_cast<size_t>(layer)];
+    PlanLayer(layers_[static_cast<size_t>(layer)], config_, layer, plan, math(), kept);
+    ReleaseWeights(layer, &LinearWeights::Holds);
+    const auto packed = [&](const LinearLayer& place) { return WeightsOf(weights, place).HoldsCodes(); };
+    if (std::ranges::any_of(LinearLayersOf(config_, layer), packed)) ReturnFreedMemory();  // of the codes before
     if (progress && !plan.plan().empty()) progress(layer + 1, config_.layers, "layers of weights");
   }
-  packed_file_ = packed;
-  if (plan.clips().empty()) planned_ = std::move(planned);  // other clips may come with the same plan
 }
 
 void Model::UseCodes(const LinearLayer& linear, const QuantizedMatrix& codes) {
-  LinearWeights& weights = WeightsOf(layers_[static_cast<size_t>(linear.layer)], linear);
-  weights.when_used.reset();
-  std::unique_ptr<PlannedLinear>& planned = weights.planned;
-  if (linear.expert) {
-    planned = std::make_unique<PlannedLinear>();
-    planned->dequantized = {.out = codes.out, .in = codes.in, .quantized = &codes};
-  } else {
-    planned = PlannedLinear::Dequantized(codes, projector_.math(), TextOf(linear.WeightKey()));
-  }
-  planned_ = "codes";  // of no plan
+  WeightsOf(layers_[static_cast<size_t>(linear.layer)], linear)
+      .Replace(codes, linear.expert ? Kept::kNothing : Kept::kCodesAndValues, math());
+  followed_.reset();
 }
 
 void Model::DropCodes(int layer) {
-  for (const LinearLayer& linear : LinearLayersOf(config_, layer)) WeightsOf(layers_[layer], linear).planned.reset();
-}
-
-// logits_ of gathered_.
-void Model::ProjectHead(int64_t rows) {
-  const PlannedLinear* planned = head_.planned.get();
-  if (CodesServe(planned, head_, rows, math())) {
-    const QuantizedProjection projection{&*planned->packed, nullptr, logits_.data()};
-    const float* const x = planned->Inputs(gathered_.data(), rows, activations_.own_inputs);
-    if (!planned->activation) return activations_.one_token.Project(x, rows, {&projection, 1});
-    activations_.quantized.Project(x, rows, *planned->activation, {&projection, 1});
-  } else if (IsMadeForCalls(head_.Float(), math()) && (rows > 1 || head_.Float().data == nullptr)) {
-    ProjectInParts(projector_, head_.Float(), gathered_.data(), rows, logits_.data());
-  } else {
-    const Projection projection{.weight = head_.Float(), .y = logits_.data()};
-    projector_.Project(gathered_.data(), rows, {&projection, 1});
-  }
+  for (const LinearLayer& linear : LinearLayersOf(config_, layer)) WeightsOf(layers_[layer], linear).Restore();
 }
 
 void Model::VocabularyLogits(std::span<const int64_t> rows,
@@ -308,7 +243,8 @@ void Model::LogitsOf(std::span<const float* const> states,
   for (size_t begin = 0; begin < states.size(); begin += kLogitRows) {
     const size_t count = std::min<size_t>(kLogitRows, states.size() - begin);
     for (size_t i = 0; i < count; ++i) std::memcpy(gathered_.data() + i * E, states[begin + i], E * sizeof(float));
-    ProjectHead(static_cast<int64_t>(count));
+    const LinearProduct product{head_, logits_.data()};
+    products_.Project(gathered_.data(), static_cast<int64_t>(count), {&product, 1});
     ParallelFor(count, [&](size_t i, int thread) {
       float* const logits = logits_.data() + i * V;
       if (config_.logit_divisor != 1) ScaleInto(logits, 1 / config_.logit_divisor, V, logits);

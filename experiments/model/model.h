@@ -9,13 +9,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "experiments/model/batch.h"
 #include "experiments/model/config/config.h"
-#include "experiments/model/decoder.h"
 #include "experiments/model/input_embedding.h"
+#include "experiments/model/layer.h"
 #include "quant/base/memory.h"
 
 namespace tare {
@@ -36,38 +35,39 @@ struct Stream {
 };
 
 class KeptStreams;
-class PackedFile;
 
-// Whether a file of packed codes is made, of a model that was read whole, or was there when the model was opened.
-enum class PackedFileIs { kMade, kRead };
+// How much of its weights a model keeps in memory in a form of its own. The results are the same.
+struct WeightMemory {
+  int64_t converted = Weights::kMostKept;  // values at most, of codes and types that products do not read
+  double rounded = MachineMemory() / 2;    // bytes of values at most that a plan rounds; else rounded for each product
+};
+
+// How a model computes: a value, so that nothing of the one before stays.
+struct Execution {
+  // Resolved for the model. Linear layers have weights and (executed) inputs as it says, executed layers attend on the
+  // integer kernels, everything else is in floating point; its visitor does what it simulates.
+  const ResolvedPlan& plan;
+  // By layer, what is executed for prompts of sequences with caches; empty: nothing.
+  std::vector<std::optional<ExecutedPlan>> prompts = {};
+  // Forward goes on from these streams and keeps its own there, unless a batch has caches or images, or layers hand on
+  // more than the residual stream; null: never. Visitors then see only the layers that run: they must be those of the
+  // run that the streams began (KeptStreams::Begin).
+  KeptStreams* streams = nullptr;
+};
 
 class Model {
  public:
   // Throws Error unless it is a checkpoint of a known family, whole and finite.
-  explicit Model(const std::filesystem::path& folder, Math math = Math::kF32, int64_t most_kept = Weights::kMostKept);
+  explicit Model(const std::filesystem::path& folder, Math math = Math::kF32, const WeightMemory& memory = {});
   // Whole; a model of kShapes is only looked at.
   Model(const std::filesystem::path& folder, WeightReading reading, Math math = Math::kF32,
-        int64_t most_kept = Weights::kMostKept);
+        const WeightMemory& memory = {});
 
-  // Sets how later passes compute: linear layers with weights and (executed) inputs as the plan says, attention of
-  // executed layers on the integer kernels, everything else in floating point. The plan must be resolved for this
-  // model; its visitor does what it simulates. Rounding or packing all weights may take minutes: progress, which may be
-  // empty, gets layers done of all, and "matrices of weights" of those that are packed into a file before.
+  // Sets how later passes compute. It is no part of making a model, which is read once and runs many plans. Rounding or
+  // packing all weights may take minutes: progress, which may be empty, gets layers done of all.
   using PlanProgress = std::function<void(int64_t done, int64_t total, const char* unit)>;
-  void CarryOut(const ResolvedPlan& plan, const PlanProgress& progress = {});
-
-  // Packed codes of executed plans come from this file (packed_file.h), which the first CarryOut makes or reads. Call
-  // it once, before. No path: they stand in memory.
-  void KeepPackedIn(std::filesystem::path file, PackedFileIs is);
-
-  // Sets, by layer, what is executed for prompts of sequences with caches; empty: nothing.
-  void AttendPrompts(std::vector<std::optional<ExecutedPlan>> plans) { prompts_ = std::move(plans); }
+  void CarryOut(const Execution& execution, const PlanProgress& progress = {});
   bool ExecutesPrompts() const { return !prompts_.empty(); }
-
-  // Weights of layers that a plan rounds for products in floating point are kept as such up to so many bytes, by
-  // default half of the machine's memory; beyond, they are rounded again where no packed codes serve. The results are
-  // the same.
-  void KeepRounded(double bytes);
 
   // Replaces one weight by the values of these codes, for methods that quantize one layer at a time. Codes of experts
   // must stay until DropCodes: their values are made whenever an expert is used.
@@ -93,11 +93,6 @@ class Model {
   // layers with executed attention, attn_logits, probs and difference.
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
 
-  // From now on Forward goes on from these streams and keeps its own there, unless a batch has caches or images, or
-  // layers hand on more than the residual stream; null: never. Visitors then see only the layers that run: they must be
-  // those of the run that the streams began (KeptStreams::Begin).
-  void Share(KeptStreams* kept) { kept_ = kept; }
-
   // Vocabulary logits, or a tower's projection, for rows of the last batch: calls body(i, logits[Outputs()], thread)
   // for rows[i], from several threads.
   void VocabularyLogits(std::span<const int64_t> rows,
@@ -119,10 +114,9 @@ class Model {
  private:
   // Gives back the file's memory under the layer's weights that are said to be released: it is read again where needed.
   void ReleaseWeights(int layer, const std::function<bool(const LinearWeights&)>& released) const;
-  RoundedCopies RoundedUnder(const ResolvedPlan& plan) const;
-  std::shared_ptr<const PackedFile> OpenPacked(const ResolvedPlan& plan, const PlanProgress& progress);
+  KeptOfLayers KeptUnder(const ResolvedPlan& plan) const;
+  void FollowPlan(const ResolvedPlan& plan, const PlanProgress& progress);
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, LayerPart* part = nullptr);
-  void ProjectHead(int64_t rows);
   void SwapShared(Stream& stream);
   void ReserveRotary();
   KeptStreams* SharedBy(const TokenBatch& batch) const;
@@ -130,8 +124,9 @@ class Model {
   std::filesystem::path folder_;
   ModelConfig config_;
   const Family& family_;
+  WeightMemory memory_;
   Projector projector_;
-  int64_t most_kept_;
+  LinearProducts products_{projector_};
   Weights weights_;
   InputEmbedding embedding_;
   LinearWeights head_;                               // [V, E]; the embedding's tensor if tied
@@ -139,14 +134,14 @@ class Model {
   std::vector<LayerWeights> layers_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // one per layer, or empty
   std::vector<std::optional<ExecutedPlan>> prompts_;    // the same, of batches with caches
-  std::string planned_;                                 // the last plan that CarryOut applied to linear layers
-  double most_rounded_ = MachineMemory() / 2;           // bytes
-  std::filesystem::path packed_path_;                   // empty: packed codes stand in memory
-  PackedFileIs packed_is_ = PackedFileIs::kMade;
-  std::shared_ptr<const PackedFile> packed_file_;  // of planned_
-  RotaryTable rotary_, window_rotary_;             // the second for layers with a window
+  KeptStreams* streams_ = nullptr;
+  struct Followed {
+    Carrying carrying;
+    Plan plan;
+  };
+  std::optional<Followed> followed_;    // by linear layers; empty: no plan, or one whose clips may change
+  RotaryTable rotary_, window_rotary_;  // the second for layers with a window
   Activations activations_;
-  KeptStreams* kept_ = nullptr;
   AlignedBuffer<float> gathered_, logits_;  // [rows of a chunk, E] and [.., V]
 };
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "experiments/model/rotary.h"
+#include "experiments/model/attention/rotary.h"
 #include "experiments/plan/rule_checks.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -37,6 +37,11 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const St
   if (carrying == Carrying::kSimulated && !resolved_.plan().empty()) visitors_ = {&quantizer_, &sink_};
 }
 
+PlanRun::PlanRun(PromptPlan plan, const ModelSites& model, const CachePlan& cache)
+    : PlanRun(std::move(plan.others), Carrying::kExecuted, model, {}, cache) {
+  prompts_ = std::move(plan.attention);
+}
+
 bool PlanRun::ExecutesAttention() const {
   return std::ranges::any_of(resolved_.attention(), &std::optional<ExecutedPlan>::has_value);
 }
@@ -48,7 +53,7 @@ void PlanRun::RefuseCache(std::string_view where) const {
 }
 
 SiteVisitors PlanRun::Begin(Model& model, const Model::PlanProgress& progress) {
-  model.CarryOut(resolved_, progress);
+  model.CarryOut({resolved_, prompts_, streams_}, progress);
   if (const Rule* before = BeforeRotary(plan())) {
     std::vector<std::shared_ptr<const KeyRotary>> rotaries;
     for (int layer = 0; layer < model.config().layers; ++layer)

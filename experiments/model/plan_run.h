@@ -13,6 +13,7 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/cache_plan.h"
 #include "experiments/plan/key_value_bits.h"
+#include "experiments/plan/prompt_plan.h"
 #include "experiments/plan/simulated/simulated_quantizer.h"
 #include "experiments/plan/simulated/zero_sink.h"
 
@@ -25,6 +26,10 @@ class PlanRun {
           const std::optional<CachePlan>& cache = std::nullopt);
   PlanRun(const PlanRun&) = delete;
 
+  // The same, with attention of prompts executed.
+  PlanRun(PromptPlan plan, const ModelSites& model, const CachePlan& cache);
+  // Layers that runs share (Execution::streams).
+  void Share(KeptStreams* streams) { streams_ = streams; }
   // SimulatedQuantizer::OnGroup, of a simulated plan.
   void OnGroup(SimulatedQuantizer::SeeGroup see) { quantizer_.OnGroup(std::move(see)); }
   // Sets how the model computes attention and linear layers; its passes must show their sites to the returned visitors.
@@ -48,6 +53,8 @@ class PlanRun {
   bool ExecutesAttention() const;
 
   ResolvedPlan resolved_;
+  std::vector<std::optional<ExecutedPlan>> prompts_;
+  KeptStreams* streams_ = nullptr;
   std::optional<CachePlan> cache_;
   std::optional<KeyValueBits> key_value_bits_;
   SimulatedQuantizer quantizer_;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <deque>
 
-#include "experiments/model/seen_projection.h"
 #include "experiments/model/show_sites.h"
 #include "quant/base/parallel.h"
 
@@ -73,7 +72,7 @@ void Show(const LayerCall& call, Site site, AlignedBuffer<float>& rows, int64_t 
 
 void ProjectOne(const LayerCall& call, Site site, const LinearWeights& linear, float* x, float* y) {
   const SeenProjection projection{site, linear, y};
-  ProjectSeen(call, x, linear.weight.in, {&projection, 1});
+  ProjectSeen(call, x, linear.stored().in, {&projection, 1});
 }
 
 // Columns [first, first + count) of rows of `from` values.
@@ -169,16 +168,6 @@ ScanParameters ScanParametersOf(const LayerWeights& weights, const ScanNames& na
   for (float& a : p.a) a = -std::exp(a);
   p.d = weights.vectors.at(names.d);
   return p;
-}
-
-void ScanActivations::Prepare(int64_t rows, const ModelConfig& config) {
-  if (config.scan_channels == 0) return;
-  const int64_t C = config.scan_channels;
-  GrowRows(mixed, rows, 2 * C);
-  for (AlignedBuffer<float>* buffer : {&u, &delta, &gate, &gated, &memory}) GrowRows(*buffer, rows, C);
-  GrowRows(projected, rows, config.scan_rank + 2 * int64_t{config.scan_states});
-  GrowRows(rank, rows, config.scan_rank);
-  for (AlignedBuffer<float>* buffer : {&b, &c}) GrowRows(*buffer, rows, config.scan_states);
 }
 
 void MixMamba(const LayerCall& call) {

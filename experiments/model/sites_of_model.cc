@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "experiments/model/attention/rotary.h"
 #include "experiments/model/config/family.h"
-#include "experiments/model/rotary.h"
 #include "kernels/decode/decode_heads.h"
 
 namespace tare {
@@ -87,9 +87,9 @@ ModelSites ModelSitesOf(const Model& model) {
   for (int layer = 0; layer < sites.layers; ++layer) {
     const LayerWeights& weights = model.layers()[static_cast<size_t>(layer)];
     for (const LinearLayer& linear : LinearLayersOf(model.config(), layer))
-      add(linear.WeightKey(), WeightsOf(weights, linear).weight);
+      add(linear.WeightKey(), WeightsOf(weights, linear).stored());
   }
-  add({Site::kLmHeadW}, model.head().weight);
+  add({Site::kLmHeadW}, model.head().stored());
   return sites;
 }
 

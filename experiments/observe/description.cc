@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/stored_size.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
@@ -15,7 +16,7 @@ namespace {
 
 // "int4+full/group32", as integer kernels read another tool's codes; null where they are dequantized.
 Json ExecutedAs(const ForeignMatrix& m) {
-  if (!HasPackedForm({.out = m.out(), .in = m.in(), .foreign = &m})) return nullptr;
+  if (!WeightMatrix(&m).HasIntegers()) return nullptr;
   const IntegerForm form = *m.integers();
   const std::string of_scale = form.group == m.in() ? "channel" : Formatted("group{}", form.group);
   return Formatted("{}/{}", Name(form.format), of_scale);

@@ -19,7 +19,7 @@ void ShowMatrix(SiteVisitors visitors, Site site, std::optional<int> layer, cons
   ParallelFor(static_cast<size_t>(blocks), [&](size_t index, int thread) {
     const int64_t first = static_cast<int64_t>(index) * kWeightRows, rows = std::min(kWeightRows, weight.out - first);
     std::vector<float> values(static_cast<size_t>(rows * weight.in));
-    for (int64_t r = 0; r < rows; ++r) RowAsFloat(weight, first + r, &values[static_cast<size_t>(r * weight.in)]);
+    RowsAsFloat(weight, first, rows, values.data(), "weights");
     const SiteBlock block{.site = site,
                           .layer = layer,
                           .first_row = before + first,
@@ -234,21 +234,10 @@ void FullObserver::ObserveWeights(const Model& model) {
     const LayerWeights& w = model.layers()[static_cast<size_t>(layer)];
     std::map<Site, std::vector<WeightMatrix>> matrices;  // of experts many
     for (const LinearLayer& linear : LinearLayersOf(model.config(), layer))
-      matrices[linear.place->weight].push_back(WeightsOf(w, linear).weight);
+      matrices[linear.place->weight].push_back(WeightsOf(w, linear).stored());
     for (const auto& [site, of] : matrices) ObserveMatrices(site, layer, of);
   }
-  const std::string name(HeadTensor(model.config()));
-  if (const ForeignMatrix* matrix = model.files().FindForeign(name))
-    ObserveMatrices(
-        Site::kLmHeadW, {},
-        std::vector<WeightMatrix>{{nullptr, WeightType::kF32, matrix->out(), matrix->in(), nullptr, matrix}});
-  const TensorView* head = model.files().Find(name);
-  if (head == nullptr) return CloseSequences();
-  const WeightType type = head->dtype == DType::kBF16  ? WeightType::kBf16
-                          : head->dtype == DType::kF16 ? WeightType::kF16
-                                                       : WeightType::kF32;
-  const WeightMatrix matrix{head->bytes.data(), type, head->shape[0], head->shape[1]};
-  ObserveMatrices(Site::kLmHeadW, {}, {&matrix, 1});
+  ObserveMatrices(Site::kLmHeadW, {}, {&model.head().stored(), 1});
   CloseSequences();
 }
 

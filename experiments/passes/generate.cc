@@ -28,20 +28,13 @@ int64_t PromptTokens(const Model& model, const SequenceCache& cache, const Cache
   return plan.policy.last > 0 || plan.policy.skip > 0 ? kPageTokens : cache.TokensAtOnce();
 }
 
-double BytesOf(const LinearWeights& linear) {
-  const PlannedLinear* planned = linear.planned.get();
-  if (planned != nullptr && planned->packed) return static_cast<double>(planned->packed->Bytes());
-  const WeightMatrix& weight = linear.Float();
-  return static_cast<double>(weight.out) * static_cast<double>(weight.in) * (weight.type == WeightType::kF32 ? 4 : 2);
-}
-
 double WeightBytes(const Model& model) {
-  double bytes = BytesOf(model.head());
+  double bytes = model.head().Bytes();
   for (int layer = 0; layer < model.config().layers; ++layer) {
     for (const LinearLayer& linear : LinearLayersOf(model.config(), layer)) {
       const double all = linear.expert ? model.config().experts : 1,
                    used = linear.expert ? model.config().chosen_experts : 1;
-      bytes += BytesOf(WeightsOf(model.layers()[static_cast<size_t>(layer)], linear)) * used / all;
+      bytes += WeightsOf(model.layers()[static_cast<size_t>(layer)], linear).Bytes() * used / all;
     }
   }
   return bytes;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "experiments/model/planned_linear.h"
+#include "experiments/model/linear/rounded_weight.h"
 #include "experiments/quantize/method.h"
 
 namespace tare {

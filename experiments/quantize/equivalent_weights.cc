@@ -6,7 +6,7 @@
 #include <set>
 
 #include "experiments/model/config/family.h"
-#include "experiments/model/weights.h"
+#include "experiments/model/linear/weights.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/written_tensor.h"
 #include "experiments/text/grammar.h"

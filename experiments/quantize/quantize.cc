@@ -2,7 +2,7 @@
 #include "experiments/quantize/quantize.h"
 
 #include "experiments/model/config/read_config.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/provenance.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "experiments/model/weights.h"
+#include "experiments/model/linear/weights.h"
 
 namespace tare {
 namespace {

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "experiments/model/config/family.h"
+#include "experiments/model/linear/weights.h"
 #include "experiments/model/sites_of_model.h"
-#include "experiments/model/weights.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
 #include "quant/base/error.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "experiments/model/weights.h"
+#include "experiments/model/linear/weights.h"
 #include "quant/base/aligned.h"
 #include "quant/checkpoint/checkpoint.h"
 

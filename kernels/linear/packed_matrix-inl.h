@@ -3,10 +3,7 @@
 #include "kernels/linear/packed_matrix.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -174,55 +171,20 @@ PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
          kRecord);
   }
   const auto panels = static_cast<size_t>(Panels());
-  own_codes_.Reset(panels * PanelBytes());
-  AdviseLargePages(std::as_writable_bytes(own_codes_.span()));
-  own_scales_.Reset(panels * static_cast<size_t>(groups_ * kPanel));
-  if (HasOffset(m.format)) own_offsets_.Reset(own_scales_.size());
-  codes_ = own_codes_.span();
-  scales_ = own_scales_.span();
-  offsets_ = own_offsets_.span();
+  codes_.Reset(panels * PanelBytes());
+  AdviseLargePages(std::as_writable_bytes(codes_.span()));
+  scales_.Reset(panels * static_cast<size_t>(groups_ * kPanel));
+  if (HasOffset(m.format)) offsets_.Reset(scales_.size());
   ParallelFor(panels,
               [&](size_t panel, int) { PackPanel(m, StepCodesOf(m.format).step, static_cast<int64_t>(panel)); });
-}
-
-PackedMatrix::PackedMatrix(const Parts& parts)
-    : format_(parts.format),
-      bits_(Info(parts.format).bits),
-      out_(parts.out),
-      in_(parts.in),
-      groups_(parts.groups),
-      codes_(parts.codes),
-      scales_(parts.scales),
-      offsets_(parts.offsets) {
-  if (!IsInteger(format_) || !std::ranges::contains(std::array{8, 6, 4}, bits_))
-    Fail("packed weights: got {}, expected integers of 8, 6 or 4 bits", Name(format_));
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 2;  // products of two fit
-  if (out_ < 1 || out_ > kMost || in_ < 1 || in_ > kMost || groups_ < 1 || groups_ > in_ ||
-      (groups_ > 1 && (in_ % groups_ != 0 || in_ / groups_ % kRecord != 0)))
-    Fail("packed weights: got [{}, {}] in {} groups, expected groups of a multiple of {} inputs", out_, in_, groups_,
-         kRecord);
-  const auto panels = static_cast<size_t>(Panels());
-  const size_t scales = panels * static_cast<size_t>(groups_ * kPanel);
-  if (codes_.size() != panels * PanelBytes() || scales_.size() != scales ||
-      (!offsets_.empty() && offsets_.size() != scales))
-    Fail(
-        "packed weights: got {} bytes of codes, {} scales and {} offsets, expected {} and {} for [{}, {}] in {} groups",
-        codes_.size(), scales_.size(), offsets_.size(), panels * PanelBytes(), scales, out_, in_, groups_);
-  if (reinterpret_cast<uintptr_t>(codes_.data()) % 64 != 0 || reinterpret_cast<uintptr_t>(scales_.data()) % 64 != 0 ||
-      reinterpret_cast<uintptr_t>(offsets_.data()) % 64 != 0)
-    Fail("packed weights: got codes or scales that begin within 64 bytes, expected multiples of 64");
-  for (const std::span<const float> values : {scales_, offsets_}) {
-    const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
-    if (bad != values.end()) Fail("packed weights: got a scale of {}, expected finite ones", *bad);
-  }
 }
 
 void PackedMatrix::PackPanel(const QuantizedMatrix& m, float step, int64_t panel) {
   const int64_t groups_of_four = PaddedIn() / 4, first = panel * kPanel;
   std::vector<int8_t> codes(static_cast<size_t>(groups_of_four) * kGroupBytes);
-  float* scales = own_scales_.data() + panel * groups_ * kPanel;
+  float* scales = scales_.data() + panel * groups_ * kPanel;
   std::fill_n(scales, groups_ * kPanel, 0.0f);
-  float* offsets = own_offsets_.size() == 0 ? nullptr : own_offsets_.data() + panel * groups_ * kPanel;
+  float* offsets = offsets_.size() == 0 ? nullptr : offsets_.data() + panel * groups_ * kPanel;
   if (offsets != nullptr) std::fill_n(offsets, groups_ * kPanel, 0.0f);
   SignedRow row(m, step, bits_);
   std::vector<int8_t> signed_row(static_cast<size_t>(PaddedIn()));
@@ -238,7 +200,7 @@ void PackedMatrix::PackPanel(const QuantizedMatrix& m, float step, int64_t panel
           ValueOf(static_cast<float>(row.lowest()), {{0.0f, scale}, m.ZeroOf(first + n, g), m.MinimumOf(first + n, g)});
     }
   }
-  uint8_t* out = own_codes_.data() + static_cast<size_t>(panel) * PanelBytes();
+  uint8_t* out = codes_.data() + static_cast<size_t>(panel) * PanelBytes();
   if (bits_ == 8) std::memcpy(out, codes.data(), codes.size());
   if (bits_ == 6) PackSix(codes.data(), groups_of_four, out);
   if (bits_ == 4) PackFour(codes.data(), groups_of_four, out);

@@ -39,17 +39,6 @@ class PackedMatrix {
   // step.
   explicit PackedMatrix(const QuantizedMatrix& matrix);
 
-  // All of a packed matrix, to be kept in a file: the layout is the same on every machine.
-  struct Parts {
-    Format format = Format::kInt8;  // of the integers
-    int64_t out = 0, in = 0, groups = 1;
-    std::span<const uint8_t> codes;          // [panels, PanelBytes()]
-    std::span<const float> scales, offsets;  // [panels, groups, 64]; no offsets if the values are code * scale
-  };
-  Parts parts() const { return {format_, out_, in_, groups_, codes_, scales_, offsets_}; }
-  // The matrix in place: the memory must outlive it. Throws Error unless codes begin on a boundary of 64 bytes, sizes
-  // are those of such a matrix, and scales and offsets are finite.
-  explicit PackedMatrix(const Parts& parts);
   // Whether the matrix's format and groups are accepted.
   static bool Takes(const QuantizedMatrix& matrix);
 
@@ -83,10 +72,8 @@ class PackedMatrix {
   Format format_;
   int bits_;
   int64_t out_, in_, groups_;
-  AlignedBuffer<uint8_t> own_codes_;               // empty where the memory is another's
-  AlignedBuffer<float> own_scales_, own_offsets_;  // likewise
-  std::span<const uint8_t> codes_;
-  std::span<const float> scales_, offsets_;
+  AlignedBuffer<uint8_t> codes_;           // [panels, PanelBytes()]
+  AlignedBuffer<float> scales_, offsets_;  // [panels, groups, 64]; no offsets if the values are code * scale
 };
 
 }  // namespace tare

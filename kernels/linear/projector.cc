@@ -47,8 +47,6 @@ dnnl::memory::data_type DataType(WeightType type) {
   TARE_CHECK(false);
 }
 
-size_t ElementBytes(WeightType type) { return type == WeightType::kF32 ? 4 : 2; }
-
 // y_stride: the matrix's outputs.
 dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int64_t in, int64_t y_stride,
                                       WeightType type, WeightOrder order, bool has_bias) {
@@ -122,7 +120,7 @@ std::vector<std::string> Projector::Implementations() const {
 }
 
 const Projector::Product& Projector::ProductFor(int64_t rows, int64_t out, const Projection& projection) {
-  const WeightMatrix& w = projection.weight;
+  const DenseMatrix& w = projection.weight;
   const bool has_bias = projection.bias != nullptr;
   auto& product =
       products_[{rows, out, w.in, w.out, static_cast<int64_t>(w.type), static_cast<int64_t>(w.order), has_bias}];

@@ -21,30 +21,28 @@
 #include <vector>
 
 #include "quant/base/aligned.h"
-#include "quant/format/quantized_matrix.h"
 
 namespace tare {
-
-class ForeignMatrix;  // quant/format/foreign_matrix.h
 
 enum class WeightType { kF32, kBf16, kF16 };
 enum class Math { kF32, kBf16 };  // type of the factors; sums are f32 in both
 // What follows each other in memory: a row's inputs, or a column's outputs, as gpt-oss stores its experts.
 enum class WeightOrder { kRows, kColumns };
 
-struct WeightMatrix {
+constexpr size_t ElementBytes(WeightType type) { return type == WeightType::kF32 ? 4 : 2; }
+// What factors that are made for products of several rows are made in.
+constexpr WeightType FactorType(Math math) { return math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32; }
+
+struct DenseMatrix {
   const void* data = nullptr;  // [out, in] row-major, aligned to its element; kColumns: [in, out]
   WeightType type = WeightType::kF32;
   int64_t out = 0, in = 0;
-  // If data was dequantized, or is null, its source: one of the two.
-  const QuantizedMatrix* quantized = nullptr;
-  const ForeignMatrix* foreign = nullptr;
   WeightOrder order = WeightOrder::kRows;
 };
 
 // One output of the shared x. y holds PaddedRows(rows) rows.
 struct Projection {
-  WeightMatrix weight;
+  DenseMatrix weight;
   const float* bias = nullptr;
   float* y = nullptr;
 };

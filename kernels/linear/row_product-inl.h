@@ -58,7 +58,7 @@ float Dot(const T* w, const float* x, int64_t in, ReadHint hint) {
 }
 
 template <class Round>
-void DotsOf(const WeightMatrix* weight, int64_t begin, int64_t end, const float* x, float* y) {
+void DotsOf(const DenseMatrix* weight, int64_t begin, int64_t end, const float* x, float* y) {
   const ReadHint hint = BestReadHint();
   for (int64_t n = begin; n < end; ++n) {
     const int64_t at = n * weight->in;
@@ -72,7 +72,7 @@ void DotsOf(const WeightMatrix* weight, int64_t begin, int64_t end, const float*
   }
 }
 
-void Dots(const WeightMatrix* weight, Math math, int64_t begin, int64_t end, const float* x, float* y) {
+void Dots(const DenseMatrix* weight, Math math, int64_t begin, int64_t end, const float* x, float* y) {
   const bool as_they_are = math == Math::kF32 || weight->type == WeightType::kBf16;
   return as_they_are ? DotsOf<Same>(weight, begin, end, x, y) : DotsOf<AsBf16>(weight, begin, end, x, y);
 }
@@ -86,7 +86,7 @@ namespace tare {
 
 HWY_EXPORT_T(Dots, row_product::Dots);
 
-void RowProduct(const WeightMatrix& weight, Math math, const float* x, const float* bias, float* y) {
+void RowProduct(const DenseMatrix& weight, Math math, const float* x, const float* bias, float* y) {
   constexpr int64_t kOutputs = 64;  // of a unit of work
   ParallelFor(static_cast<size_t>((weight.out + kOutputs - 1) / kOutputs), [&](size_t unit, int) {
     const int64_t begin = static_cast<int64_t>(unit) * kOutputs, end = std::min(begin + kOutputs, weight.out);

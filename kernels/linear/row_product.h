@@ -12,6 +12,6 @@
 namespace tare {
 
 // x [in], bias [out] or null, y [out].
-void RowProduct(const WeightMatrix& weight, Math math, const float* x, const float* bias, float* y);
+void RowProduct(const DenseMatrix& weight, Math math, const float* x, const float* bias, float* y);
 
 }  // namespace tare

@@ -7,7 +7,7 @@
 #include <limits>
 #include <mutex>
 
-#include "experiments/model/float_attention.h"
+#include "experiments/model/attention/float_attention.h"
 #include "kernels/attention/reference_attention.h"
 #include "tests/support/random_attention.h"
 

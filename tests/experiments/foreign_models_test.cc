@@ -40,7 +40,7 @@ TEST(ForeignModels, LogitsAreThoseOfTheDequantizedWeights) {
   for (const char* name : kModels) {
     const Safetensors file(ForeignFolder(name) / "expected.safetensors");
     const auto expected = ValuesOf<float>(file, "logits");
-    Model kept(ForeignFolder(name)), made(ForeignFolder(name), Math::kF32, 0);
+    Model kept(ForeignFolder(name)), made(ForeignFolder(name), Math::kF32, {.converted = 0});
     const std::vector<float> logits = LogitsOf(kept, BatchOf(file));
     EXPECT_TRUE(AllNear(logits, expected, 2e-5)) << name;
     EXPECT_EQ(LogitsOf(made, BatchOf(file)), logits) << name;
@@ -73,7 +73,7 @@ TEST(ForeignModels, IntegerKernelsTakeTheirCodes) {
   row.Add(0, std::vector<int32_t>{5});
   for (const std::filesystem::path& path : paths) {
     for (const int64_t most_kept : {Weights::kMostKept, int64_t{0}}) {
-      Model model(path, Math::kF32, most_kept);
+      Model model(path, Math::kF32, {.converted = most_kept});
       const std::vector<float> f32 = Under(model, batch, "", Carrying::kSimulated),
                                simulated = Under(model, batch, kInputs, Carrying::kSimulated),
                                executed = Under(model, batch, kInputs, Carrying::kExecuted);

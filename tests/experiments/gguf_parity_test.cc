@@ -19,7 +19,7 @@ std::filesystem::path Golden(const std::string& name) {
 
 testing::AssertionResult HasReferenceLogits(const std::string& name, int64_t most_kept) {
   const Safetensors expected(Golden(name + ".safetensors"));
-  Model model(Golden(name + ".gguf"), Math::kF32, most_kept);
+  Model model(Golden(name + ".gguf"), Math::kF32, {.converted = most_kept});
   const auto ids = ValuesOf<int64_t>(expected, "input_ids");
   const int64_t B = expected.Find("input_ids")->shape[0], T = expected.Find("input_ids")->shape[1];
   TokenBatch batch;

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/model/attention/sequence_cache.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/plan_run.h"
-#include "experiments/model/sequence_cache.h"
 #include "quant/base/error.h"
 #include "quant/format/grid.h"
 #include "quant/format/hadamard.h"

@@ -56,7 +56,7 @@ class MappedMemory : public testing::Test {
   // Of the file, after a batch under the plan; in layers of so many bytes.
   double LayersInMemory(const std::filesystem::path& model, const std::filesystem::path& file, const char* plan,
                         double layer_bytes, Math math = Math::kF32) {
-    Model loaded(model, math, 0);
+    Model loaded(model, math, {.converted = 0});
     PlanRun run(Plan::Parse(plan), Carrying::kExecuted, ModelSitesOf(loaded));
     TokenBatch batch;
     batch.Add(0, std::vector<int32_t>{1, 5, 9, 20, 33});

@@ -67,7 +67,7 @@ class ToyFamilyTest : public testing::Test {
 using Rows = std::vector<std::vector<double>>;
 
 Rows Times(const Rows& x, const LinearWeights& linear) {
-  const WeightMatrix& w = linear.weight;
+  const WeightMatrix& w = linear.stored();
   Rows y(x.size(), std::vector<double>(static_cast<size_t>(w.out)));
   std::vector<float> row(static_cast<size_t>(w.in));
   for (int64_t o = 0; o < w.out; ++o) {

@@ -13,8 +13,8 @@
 #include "experiments/export/compressed_tensors/export.h"
 #include "experiments/export/gguf/export.h"
 #include "experiments/export/hugging_face.h"
+#include "experiments/model/linear/rounded_weight.h"
 #include "experiments/model/model.h"
-#include "experiments/model/planned_linear.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/studies/sweep/sweep.h"
@@ -101,7 +101,7 @@ TEST_F(ToyMethodTest, RoundsEachMatrixByItsInput) {
   Model model(kModel);
   CalibrationPass calibration(model, CutCalibration(folder_ / "ids.h5", kModel, model.config(), {}).sequences);
   const std::vector<bool> pruned = Pruned(calibration.MomentsOf(0, Site::kQProjIn), 0.8);
-  const WeightMatrix& q = model.layers()[0].q.weight;
+  const WeightMatrix& q = model.layers()[0].q.stored();
   std::vector<float> w(static_cast<size_t>(q.out * q.in));
   for (int64_t row = 0; row < q.out; ++row) RowAsFloat(q, row, &w[row * q.in]);
   const auto zeros = std::ranges::count(pruned, true);
@@ -110,7 +110,7 @@ TEST_F(ToyMethodTest, RoundsEachMatrixByItsInput) {
   for (size_t at = 0; at < w.size(); ++at) w[at] *= pruned[at % pruned.size()] ? 0.0f : 1.0f;
   const Plan plan = Plan::Parse("weights=int4/group32");
   const QuantizedMatrixBuffer expected =
-      QuantizeByRule({w.data(), WeightType::kF32, q.out, q.in}, plan.rules().front(), "q");
+      QuantizeByRule(DenseMatrix{w.data(), WeightType::kF32, q.out, q.in}, plan.rules().front(), "q");
   const QuantizedMatrix& got = file.matrices().at("model.layers.0.self_attn.q_proj.weight");
   EXPECT_TRUE(std::equal(got.codes, got.codes + expected.code_bytes(), expected.view().codes));
 }

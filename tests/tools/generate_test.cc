@@ -72,22 +72,6 @@ TEST(GenerateCommand, APlanExecutesThePrompt) {
   }
 }
 
-// The second run maps what the first one packed; both continue as a run without a file does.
-TEST(GenerateCommand, PackedCodesAreKeptInAFile) {
-  const TemporaryFolder folder;
-  const std::vector<std::string> command{"--prompt", "It was a dark night",  "--tokens", "8",
-                                         "--plan",   "weights=int4/group16", "--packed", folder / "packed"};
-  const Outcome without = Generate({command.begin(), command.end() - 2}), made = Generate(command);
-  ASSERT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_EQ(made.out, without.out);
-  const auto written = std::filesystem::last_write_time(folder / "packed");
-  EXPECT_EQ(Generate(command).out, without.out);
-  EXPECT_EQ(std::filesystem::last_write_time(folder / "packed"), written);
-  const Outcome other = Generate(command, PairFolder("novels-standard"));
-  EXPECT_EQ(other.exit_code, 1);
-  EXPECT_THAT(other.err, HasSubstr("got packed codes of another checkpoint, expected MODEL's; try another name"));
-}
-
 // KIVI's two bits, past a page of 64 tokens.
 TEST(GenerateCommand, OverACacheInTwoBits) {
   for (const std::string cache : {"cache_k=int2/channel+min,cache_v=int2/token+min,first=2",

@@ -2,7 +2,7 @@
 // tare.quantize and its result: round to nearest by a rule of a plan, as tare quantize does with --method rtn.
 
 #include <nanobind/stl/vector.h>
-#include "experiments/model/planned_linear.h"
+#include "experiments/model/linear/rounded_weight.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
@@ -73,7 +73,7 @@ Quantized Quantize(nb::handle x, const std::string& text, int threads) {
   if (!IsContiguous(array))
     Fail("x: got strides with gaps, or another order, expected row-major values; try numpy.ascontiguousarray(x)");
   const int64_t in = shape.back();
-  const WeightMatrix values{array.data(), WeightTypeOf(array), static_cast<int64_t>(array.size()) / in, in};
+  const DenseMatrix values{array.data(), WeightTypeOf(array), static_cast<int64_t>(array.size()) / in, in};
   const Rule rule = RuleOf(text);
   const auto buffer = InTurn(
       threads, [&](Turn&) { return std::make_shared<QuantizedMatrixBuffer>(QuantizeByRule(values, rule, "x")); });

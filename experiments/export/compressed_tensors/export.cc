@@ -13,7 +13,7 @@
 #include "experiments/export/joined_rows.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/read_config.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/rounded_weights.h"

@@ -7,8 +7,8 @@
 
 #include "experiments/export/gguf/metadata.h"
 #include "experiments/export/gguf/tensors.h"
+#include "experiments/model/attention/rotary.h"
 #include "experiments/model/model.h"
-#include "experiments/model/rotary.h"
 #include "experiments/passes/generate.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/squared_error.h"
@@ -71,7 +71,7 @@ class GgufJob {
       : path_(path),
         version_(version),
         where_(path.string()),
-        model_(path, Math::kF32, 0),
+        model_(path, Math::kF32, {.converted = 0}),
         config_(model_.config()),
         architecture_(GgufArchitectureOf(config_, where_)),
         type_(*gguf::FindType(type)),

@@ -35,11 +35,11 @@ struct LinearPlace {
   bool ModelConfig::* bias;              // whether it has a bias; null: never
   std::string_view norm;                 // the norm whose output it multiplies; empty: it multiplies something else
   // The stored tensor of which it is some rows, after those of the places before it; empty: it is a tensor of its own.
-  // Checkpoints show the rows as TENSOR (experiments/model/fused_tensors.h).
+  // Checkpoints show the rows as TENSOR (experiments/model/linear/fused_tensors.h).
   std::string_view fused = {};
   std::vector<LinearWeights> LayerWeights::* experts = nullptr;  // in the place of linear
   // The stored tensor [experts, in, out] of all experts, with TENSOR_bias [experts, out], where the experts are not
-  // stored as tensors of their own. Checkpoints show each expert's (experiments/model/fused_tensors.h).
+  // stored as tensors of their own. Checkpoints show each expert's (experiments/model/linear/fused_tensors.h).
   std::string_view stacked = {};
 };
 

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "experiments/model/families/llama.h"
-#include "experiments/model/seen_projection.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "experiments/model/float_attention.h"
+#include "experiments/model/attention/float_attention.h"
 #include "kernels/attention/heads.h"
 
 namespace tare {

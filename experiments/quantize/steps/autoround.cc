@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "experiments/model/planned_linear.h"
+#include "experiments/model/linear/rounded_weight.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/significance/draws.h"
 #include "quant/algorithms/round_to_nearest.h"
@@ -74,7 +74,7 @@ LearnedLayer::LearnedLayer(const ModelConfig& config, const LayerWeights& stored
   for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
     const Rule* const rule = plan.RuleAt(linear.WeightKey());
     if (rule == nullptr) continue;
-    const WeightMatrix& from = WeightsOf(stored, linear).weight;
+    const WeightMatrix& from = WeightsOf(stored, linear).stored();
     const ReadRow read = RowsToRound(*rule, from.in, [&from](int64_t row, float* y) { RowAsFloat(from, row, y); });
     LearnedMatrix& m = matrices_.emplace_back(linear, rule, MatrixFor(*rule, from.out, from.in, read));
     const GroupEnds ends = EndsBy(rule->options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, rule->format);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "experiments/model/linear/rounded_weight.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/equivalent_weights.h"
@@ -60,7 +61,7 @@ std::vector<double> ByFactor(const std::vector<double>& means, const std::vector
 double ErrorWith(const std::vector<float>& s, const WeightMatrix& stored, const Rule& rule, const SecondMoments& m,
                  const std::string& where) {
   AlignedBuffer<char> memory;
-  const WeightMatrix scaled = FillMatrix(memory, WeightType::kF32, stored.out, stored.in, [&](int64_t row, float* y) {
+  const DenseMatrix scaled = FillMatrix(memory, WeightType::kF32, stored.out, stored.in, [&](int64_t row, float* y) {
     RowAsFloat(stored, row, y);
     for (int64_t i = 0; i < stored.in; ++i) y[i] *= s[i];
   });
@@ -123,7 +124,7 @@ class InputSearch {
   }
 
   void Add(const LinearLayer& linear, const SecondMoments& m, const Candidates& candidates, Errors& errors) {
-    const WeightMatrix& stored = WeightsOf(model_.layers()[static_cast<size_t>(layer_)], linear).weight;
+    const WeightMatrix& stored = WeightsOf(model_.layers()[static_cast<size_t>(layer_)], linear).stored();
     for (size_t ratio = 0; ratio < candidates.size(); ++ratio) {
       ThrowIfStopped();
       errors[ratio] +=

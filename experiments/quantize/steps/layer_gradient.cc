@@ -7,7 +7,6 @@
 
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
-#include "experiments/model/seen_projection.h"
 #include "experiments/quantize/steps/attention_gradient.h"
 #include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
@@ -75,7 +74,7 @@ LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stor
   weights_.lambda_init = stored.lambda_init;
   for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
     const LinearWeights& from = WeightsOf(stored, linear);
-    const WeightMatrix& w = from.weight;
+    const WeightMatrix& w = from.stored();
     Linear& own = linear_[linear.place->weight];
     own.out = w.out, own.in = w.in;
     own.weight.Reset(static_cast<size_t>(w.out * w.in));
@@ -83,9 +82,8 @@ LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stor
       RowAsFloat(w, static_cast<int64_t>(row), own.weight.data() + static_cast<int64_t>(row) * w.in);
     });
     if (learned.contains(linear.place->weight)) own.gradient.Reset(own.weight.size());
-    LinearWeights& to = WeightsOf(weights_, linear);
-    to.weight = {.data = own.weight.data(), .type = WeightType::kF32, .out = w.out, .in = w.in};
-    to.bias = from.bias;
+    const DenseMatrix values{.data = own.weight.data(), .type = WeightType::kF32, .out = w.out, .in = w.in};
+    WeightsOf(weights_, linear) = LinearWeights(linear.Tensor(config), values, from.bias());
   }
   ClearGradients();
 }
@@ -122,8 +120,8 @@ const float* LayerGradient::Forward(const TokenBatch& batch, const float* x) {
 }
 
 void LayerGradient::ForwardAttention(const LayerCall& call) {
-  const int64_t rows = batch_->Rows(), q = int64_t{config_.heads} * config_.head_dim, kv = weights_.k.weight.out,
-                attended = weights_.o.weight.in;
+  const int64_t rows = batch_->Rows(), q = int64_t{config_.heads} * config_.head_dim, kv = weights_.k.stored().out,
+                attended = weights_.o.stored().in;
   ProjectQkv(call);
   if (config_.qk_norm) {
     Keep(a_.q, rows, q, kept_.q_before_norm);
@@ -232,9 +230,9 @@ void LayerGradient::BackThroughGates(float* d_attended) {
 void LayerGradient::BackThroughAttention() {
   const int64_t rows = batch_->Rows(), E = config_.hidden, heads = std::ssize(weights_.heads);
   const int d = config_.head_dim;
-  GrowRows(d_heads_, rows, weights_.o.weight.in);
+  GrowRows(d_heads_, rows, weights_.o.stored().in);
   GrowRows(d_q_, rows, int64_t{config_.heads} * d);
-  for (AlignedBuffer<float>* buffer : {&d_k_, &d_v_}) GrowRows(*buffer, rows, weights_.k.weight.out);
+  for (AlignedBuffer<float>* buffer : {&d_k_, &d_v_}) GrowRows(*buffer, rows, weights_.k.stored().out);
   if (ProjectsLambda(config_)) GrowRows(d_lambda_, rows, heads);
   const LayerCall call = Call();
   ForRows(call,
@@ -254,7 +252,7 @@ void LayerGradient::BackThroughAttention() {
   BackThroughRotary();
   if (config_.qk_norm) {
     BackThroughNorm(weights_.vectors.at(kQNorm), kept_.q_before_norm, int64_t{config_.heads} * d, d_q_);
-    BackThroughNorm(weights_.vectors.at(kKNorm), kept_.k_before_norm, weights_.k.weight.out, d_k_);
+    BackThroughNorm(weights_.vectors.at(kKNorm), kept_.k_before_norm, weights_.k.stored().out, d_k_);
   }
   BackThroughProjections();
 }

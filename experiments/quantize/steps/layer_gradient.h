@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/model/attention/rotary.h"
 #include "experiments/model/decoder.h"
-#include "experiments/model/rotary.h"
 #include "quant/base/aligned.h"
 
 namespace tare {
@@ -87,7 +87,7 @@ class LayerGradient {
   bool LearnsAttention() const { return Learns(Site::kOProjW) || LearnsProjections(); }
   bool HasHeadNorm() const { return weights_.lambda_init.has_value(); }
   int64_t Gates() const { return GateWidth(config_); }
-  LayerCall Call() { return {config_, weights_, *batch_, rotary_, projector_, {}, nullptr, layer_, a_}; }
+  LayerCall Call() { return {config_, weights_, *batch_, rotary_, products_, {}, nullptr, layer_, a_}; }
   void ForwardAttention(const LayerCall& call);
   void BackThrough(std::initializer_list<Product> products);
   void BackThroughFeedForward();
@@ -106,6 +106,7 @@ class LayerGradient {
   std::map<Site, Linear> linear_;
   RotaryTable rotary_;
   Projector projector_{Math::kF32};
+  LinearProducts products_{projector_};
   Activations a_;
   const TokenBatch* batch_ = nullptr;
   Kept kept_;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <span>
 
+#include "experiments/model/linear/rounded_weight.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/text/grammar.h"
@@ -28,7 +29,7 @@ struct Table {
   }
   float* Row(int64_t r) { return values.data() + r * columns; }
   const float* Row(int64_t r) const { return values.data() + r * columns; }
-  WeightMatrix view() const { return {values.data(), WeightType::kF32, rows, columns}; }
+  DenseMatrix view() const { return {values.data(), WeightType::kF32, rows, columns}; }
   std::span<const float> span() const { return values.span().first(static_cast<size_t>(rows * columns)); }
 
   int64_t rows, columns;
@@ -85,7 +86,7 @@ Table Beside(const Table& a, const Table& b) {
 }
 
 // a b^T
-Table Product(Projector& projector, const Table& a, const WeightMatrix& b) {
+Table Product(Projector& projector, const Table& a, const DenseMatrix& b) {
   Table product(a.rows, b.out);
   const Projection projection{.weight = b, .y = product.values.data()};
   projector.Project(a.values.data(), a.rows, {&projection, 1});
@@ -207,7 +208,7 @@ void RotatedError::Add(const LinearLayer& linear, size_t moments) {
   if (const auto bad = FirstNotFinite(m.values))
     Fail("cayley, {}: the calibration's second moments hold NaN or infinity at {}; try another calibration text",
          linear.Tensor(model_.config()), *bad);
-  const WeightMatrix& stored = WeightsOf(model_.layers()[static_cast<size_t>(linear.layer)], linear).weight;
+  const WeightMatrix& stored = WeightsOf(model_.layers()[static_cast<size_t>(linear.layer)], linear).stored();
   const Table w = Stored(stored);
   const double size = OutputError(w.span(), stored.in, m.values);
   if (!(size > 0)) return;
@@ -243,7 +244,7 @@ double RotatedError::At(const std::vector<std::vector<double>>& rotations,
   for (const Rounded& matrix : matrices_) {
     ThrowIfStopped();
     const SecondMoments& m = moments_[matrix.moments];
-    const WeightMatrix h{m.values.data(), WeightType::kF32, m.in, m.in};
+    const DenseMatrix h{m.values.data(), WeightType::kF32, m.in, m.in};
     const bool of_values = matrix.out.has_value() && matrix.out != kStream;
     const std::span<const int64_t> order = of_values ? values_.order : std::span<const int64_t>();
     Table w = Stored(*matrix.stored);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/model/linear/rounded_weight.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
@@ -29,7 +30,7 @@ struct SmoothedInput {
     factor_of = FactorOf(site, static_cast<int64_t>(input.size()), model.config());
     weight.resize(input.size());
     for (const LinearLayer& place : places) {
-      const WeightMatrix& w = WeightsOf(model.layers()[static_cast<size_t>(layer)], place).weight;
+      const WeightMatrix& w = WeightsOf(model.layers()[static_cast<size_t>(layer)], place).stored();
       if (w.in != std::ssize(input))
         Fail("smoothquant: got {} of layer {} with {} channels, expected {}", Name(site), layer, input.size(), w.in);
       matrices.push_back(&w);
@@ -139,7 +140,7 @@ class Search {
     const auto rows = std::ssize(which);
     if (rows == 0) return {};
     AlignedBuffer<char> memory;
-    WeightMatrix w = FillMatrix(memory, WeightType::kF32, stored.out, stored.in, [&](int64_t row, float* y) {
+    DenseMatrix w = FillMatrix(memory, WeightType::kF32, stored.out, stored.in, [&](int64_t row, float* y) {
       RowAsFloat(stored, row, y);
       for (int64_t i = 0; i < stored.in; ++i) y[i] *= s[i];
     });

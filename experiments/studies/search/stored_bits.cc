@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "quant/base/error.h"

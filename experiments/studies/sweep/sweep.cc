@@ -269,7 +269,6 @@ class ModelSweep {
         model_(options.models[index], options.math),
         cells_(CellsOfModel(model_, plans, seen, options)),
         runs_later_(RunsFrom(first + cells_.size(), options, log)) {
-    model_.Share(&kept_);
     for (size_t i = cells_.size(); i-- > 0;) {
       if (!IsAsked(options, first + i)) cells_.erase(cells_.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -307,6 +306,7 @@ class ModelSweep {
 
   void RunOne(const std::vector<const PlannedCell*>& together, const Progress& progress) {
     PlanRun run(*together.back()->plan, options_.carrying, ModelSitesOf(model_), seen_.source, options_.cache);
+    run.Share(&kept_);
     TaskResult result = together.back()->task->run(model_, run, progress);
     const Json bits = ToJson(run.key_value_bits());
     if (together.size() == 2) {

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "experiments/model/config/read_config.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/model/model.h"
+#include "experiments/model/sites_of_model.h"
 #include "tests/support/golden.h"
 
 namespace tare::kept_streams_test {
@@ -83,7 +84,7 @@ TEST(KeptStreams, TheModelRunsTheLayersThatAreLeft) {
   model.Forward(batch);
   const std::vector<float> plain(model.FinalState(0), model.FinalState(3));
   KeptStreams kept;
-  model.Share(&kept);
+  model.CarryOut({.plan = {Plan(), ModelSitesOf(model), Carrying::kSimulated}, .streams = &kept});
   const auto run = [&](std::vector<int> names) {
     kept.Begin({.names = std::move(names), .kept = {1, 2}, .expected = {{1, 1}, {2, 2}}});
     LayersSeen seen;

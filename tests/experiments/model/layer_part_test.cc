@@ -106,7 +106,7 @@ TEST(LayerPart, RunsNoStepOfAnother) {
 // What is given is what the products read.
 TEST(LayerPart, BeginsWithWhatIsGiven) {
   Model model(GoldenFolder("qwen2"));
-  ASSERT_TRUE(model.layers()[0].o.bias.empty());
+  ASSERT_TRUE(model.layers()[0].o.bias().empty());
   const TokenBatch batch = SomeTokens();
   Stream stream;
   model.EmbedInto(batch, stream);

@@ -229,9 +229,9 @@ TEST(ModelTest, Bf16ProductsAreNearF32AndRepeat) {
 TEST(ModelTest, WeightsThatBecomeBf16ForCallsGiveTheSameLogits) {
   if (!HasProducts(Math::kBf16)) GTEST_SKIP() << "no products of bf16 here";
   for (const char* name : {"llama-old-config", "llama-mha"}) {  // f16, f32
-    Model kept(GoldenFolder(name), Math::kBf16), made(GoldenFolder(name), Math::kBf16, 0);
-    EXPECT_TRUE(IsMadeForCalls(made.layers()[0].q.weight, Math::kBf16));
-    EXPECT_EQ(kept.layers()[0].q.weight.type, WeightType::kBf16);
+    Model kept(GoldenFolder(name), Math::kBf16), made(GoldenFolder(name), Math::kBf16, {.converted = 0});
+    EXPECT_FALSE(made.layers()[0].q.stored().IsReady(Math::kBf16));
+    EXPECT_EQ(kept.layers()[0].q.stored().values.type, WeightType::kBf16);
     TokenBatch one;
     one.Add(0, std::vector<int32_t>{7});
     for (const TokenBatch& batch : {GoldenBatch(name), one})

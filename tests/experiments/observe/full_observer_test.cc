@@ -266,7 +266,7 @@ TEST(FullObserver, WeightsAreObservedUnchanged) {
   observer.ObserveWeights(model);
   const auto sites = observer.Take().sites;
   EXPECT_EQ(sites.size(), static_cast<size_t>(7 * model.config().layers + 1));
-  const WeightMatrix& up = model.layers()[1].up.weight;
+  const WeightMatrix& up = model.layers()[1].up.stored();
   Row row(static_cast<size_t>(up.in));
   float absmax = 0;
   long double sum = 0;

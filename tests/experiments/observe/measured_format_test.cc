@@ -252,7 +252,7 @@ TEST(WideScales, OfWeights) {
   StatisticsSet set;
   set.formats = {"int6/tensor", "int6/channel"};
   set.MergeSites(observer.Take());
-  const WeightMatrix& up = model.layers()[1].up.weight;
+  const WeightMatrix& up = model.layers()[1].up.stored();
   std::vector<Row> rows(static_cast<size_t>(up.out), Row(static_cast<size_t>(up.in)));
   float all = 0;
   for (size_t r = 0; r < rows.size(); ++r) {

@@ -214,9 +214,7 @@ struct Prompted {
 Prompted ExecutedPrompt(Model& model, size_t length, const char* caches, int threads = 0) {
   SetThreads(threads);
   const CachePlan cache = ParseCachePlan(caches);
-  PromptPlan plan = PromptPlanOf(Plan::Parse("int8"), ModelSitesOf(model), cache.policy);
-  PlanRun run(plan.others, Carrying::kExecuted, ModelSitesOf(model), {}, cache);
-  model.AttendPrompts(std::move(plan.attention));
+  PlanRun run(PromptPlanOf(Plan::Parse("int8"), ModelSitesOf(model), cache.policy), ModelSitesOf(model), cache);
   const SiteVisitors visitors = run.Begin(model);
   std::vector<int32_t> prompt(length);
   for (size_t i = 0; i < length; ++i) prompt[i] = static_cast<int32_t>(i * i % 997);

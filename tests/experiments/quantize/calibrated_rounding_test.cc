@@ -37,7 +37,7 @@ class CalibratedRoundingTest : public testing::Test {
     const Plan parsed = Plan::Parse(plan);
     const CalibratedRounding rounding(ParseMethod(method), SharedInput(moments_, 1, nullptr, "layer"));
     const QuantizedMatrixBuffer matrix =
-        rounding.Round({w_.data(), WeightType::kF32, kOut, kIn}, weight, parsed.rules().front(), "layer");
+        rounding.Round(DenseMatrix{w_.data(), WeightType::kF32, kOut, kIn}, weight, parsed.rules().front(), "layer");
     std::vector<float> values(w_.size());
     for (int64_t row = 0; row < kOut; ++row) DequantizeRow(matrix.view(), row, values.data() + row * kIn);
     return values;
@@ -106,11 +106,13 @@ TEST_F(CalibratedRoundingTest, RotatedWeightsHaveRotatedInputs) {
     const auto round = [&](const SecondMoments& m, const Hadamard* by, const std::vector<float>& weights,
                            const Plan& plan) {
       return loss(CalibratedRounding(ParseMethod(method), SharedInput(m, 1, by, "layer"))
-                      .Round({weights.data(), WeightType::kF32, kOut, kIn}, Site::kVProjW, plan.rules()[0], "layer"));
+                      .Round(DenseMatrix{weights.data(), WeightType::kF32, kOut, kIn}, Site::kVProjW, plan.rules()[0],
+                             "layer"));
     };
     const double expected = round(turned, nullptr, w, plain), got = round(moments_, &rotation, w_, rotated);
     EXPECT_NEAR(got, expected, 0.02 * expected) << method;
-    EXPECT_GT(loss(QuantizeByRule({w_.data(), WeightType::kF32, kOut, kIn}, rotated.rules()[0], "w")), 1.05 * got)
+    EXPECT_GT(loss(QuantizeByRule(DenseMatrix{w_.data(), WeightType::kF32, kOut, kIn}, rotated.rules()[0], "w")),
+              1.05 * got)
         << method << ": no better than to nearest";
   }
 }

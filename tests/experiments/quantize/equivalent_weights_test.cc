@@ -14,7 +14,7 @@
 
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/read_config.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

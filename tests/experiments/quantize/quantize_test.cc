@@ -92,7 +92,7 @@ TEST(Quantize, AFileRunsUnderThePlanThatMadeIt) {
   const TemporaryFolder folder;
   const auto logits = [](const std::filesystem::path& path, const char* plan) {
     Model model(path);
-    model.CarryOut({Plan::Parse(plan), ModelSitesOf(model), Carrying::kExecuted});
+    model.CarryOut({.plan = {Plan::Parse(plan), ModelSitesOf(model), Carrying::kExecuted}});
     return Logits(model);
   };
   for (const char* plan :
@@ -125,14 +125,14 @@ TEST(Quantize, CodesThatAreNotKeptInFloatingPointGiveTheSameLogits) {
     Quantize({GoldenFolder(golden), Plan::Parse("weights=int4/channel"), folder / "q.h5"}, {});
     const TokenBatch batch = GoldenBatch(golden);
     for (const Math math : {Math::kF32, HasProducts(Math::kBf16) ? Math::kBf16 : Math::kF32}) {
-      Model kept(folder / "q.h5", math), made(folder / "q.h5", math, 0);
-      EXPECT_NE(kept.layers()[0].q.weight.data, nullptr);
-      EXPECT_EQ(made.layers()[0].q.weight.data, nullptr);
+      Model kept(folder / "q.h5", math), made(folder / "q.h5", math, {.converted = 0});
+      EXPECT_NE(kept.layers()[0].q.stored().values.data, nullptr);
+      EXPECT_EQ(made.layers()[0].q.stored().values.data, nullptr);
       EXPECT_EQ(LogitsOf(made, batch), LogitsOf(kept, batch)) << golden;
-      std::vector<float> a(static_cast<size_t>(kept.layers()[1].down.weight.in)), b = a;
+      std::vector<float> a(static_cast<size_t>(kept.layers()[1].down.stored().in)), b = a;
       if (math == Math::kBf16) continue;
-      RowAsFloat(kept.layers()[1].down.weight, 3, a.data());
-      RowAsFloat(made.layers()[1].down.weight, 3, b.data());
+      RowAsFloat(kept.layers()[1].down.stored(), 3, a.data());
+      RowAsFloat(made.layers()[1].down.stored(), 3, b.data());
       EXPECT_EQ(a, b);
     }
   }
@@ -287,7 +287,7 @@ TEST(Quantize, SearchedSmoothingLowersTheErrorOfCodes) {
       const QuantizeJob job = Calibrated(method, golden, "weights=int4/channel,linear_in=int4/token", folder);
       Quantize(job, {});
       Model model(folder / "g.h5");
-      model.CarryOut({job.plan, ModelSitesOf(model), Carrying::kExecuted});
+      model.CarryOut({.plan = {job.plan, ModelSitesOf(model), Carrying::kExecuted}});
       distance[method] = DistanceOf(Logits(model), exact);
     }
     EXPECT_LT(distance["smoothquant+rtn"], distance["rtn"]) << golden;

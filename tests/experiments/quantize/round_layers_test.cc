@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "experiments/model/config/read_config.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/quantize/steps/table.h"
@@ -54,8 +54,8 @@ TEST(RoundLayers, AFileIsTheSimulatedPlanBitForBit) {
   const auto same = [&](const std::string& plan) {
     Quantize({GoldenFolder("diffllama-mha"), Plan::Parse(plan), folder / "q.h5"}, {});
     Model simulated(GoldenFolder("diffllama-mha")), file(folder / "q.h5");
-    simulated.CarryOut({Plan::Parse(plan), ModelSitesOf(simulated), Carrying::kSimulated});
-    file.CarryOut({Plan::Parse(plan), ModelSitesOf(file), Carrying::kSimulated});
+    simulated.CarryOut({.plan = {Plan::Parse(plan), ModelSitesOf(simulated), Carrying::kSimulated}});
+    file.CarryOut({.plan = {Plan::Parse(plan), ModelSitesOf(file), Carrying::kSimulated}});
     const std::vector<float> expected = LogitsOf(simulated, batch), got = LogitsOf(file, batch);
     EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0) << plan;
   };

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/model/config/read_config.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/base/error.h"

@@ -86,35 +86,5 @@ TEST(PackedMatrix, WhatNoQuantizerWritesIsRefused) {
   EXPECT_THAT(Call([&] { PackedMatrix packed(narrow.view()); }), ThrowsMessage<Error>(HasSubstr("groups of 8")));
 }
 
-// In place, and only what such a matrix can be.
-TEST(PackedMatrix, PartsAreTheMatrix) {
-  const QuantizedMatrixBuffer codes = RandomQuantized(*ParseMatrixFormat("int4+zero"), 70, 64, 32, 1);
-  const PackedMatrix packed(codes.view());
-  const PackedMatrix::Parts parts = packed.parts();
-  const PackedMatrix again(parts);
-  EXPECT_EQ(again.Codes(1), packed.Codes(1));
-  EXPECT_EQ(again.Offsets(1), packed.Offsets(1));
-  EXPECT_EQ(again.Bytes(), packed.Bytes());
-  const auto refused = [&](auto change, const char* why) {
-    PackedMatrix::Parts other = parts;
-    change(other);
-    EXPECT_THAT(Call([&] { PackedMatrix matrix(other); }), ThrowsMessage<Error>(HasSubstr(why))) << why;
-  };
-  using Parts = PackedMatrix::Parts;
-  refused([](Parts& p) { p.format = Format::kNf4; }, "got nf4, expected integers of 8, 6 or 4 bits");
-  refused([](Parts& p) { p.format = Format::kInt8; }, "scales and");
-  refused([](Parts& p) { p.out = 0; }, "got [0, 64] in 2 groups");
-  refused([](Parts& p) { p.in = int64_t{1} << 60; }, "in 2 groups, expected groups");
-  refused([](Parts& p) { p.groups = 8; }, "in 8 groups, expected groups of a multiple of 16");
-  refused([](Parts& p) { p.out = 200; }, "expected 8192 and 512 for [200, 64]");
-  refused([](Parts& p) { p.offsets = p.offsets.first(64); }, "64 offsets");
-  refused([](Parts& p) { p.codes = {p.codes.data() + 1, p.codes.size()}; }, "begin within 64 bytes");
-  std::vector<float> bad(parts.scales.begin(), parts.scales.end());
-  AlignedBuffer<float> scales(bad.size());
-  std::ranges::copy(bad, scales.data());
-  scales[3] = std::numeric_limits<float>::infinity();
-  refused([&](Parts& p) { p.scales = scales.span(); }, "got a scale of inf");
-}
-
 }  // namespace
 }  // namespace tare::packed_matrix_test

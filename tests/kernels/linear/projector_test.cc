@@ -47,7 +47,7 @@ struct Problem {
   std::vector<float> bias;
   AlignedBuffer<char> stored;
   std::vector<float> weights;
-  WeightMatrix weight;
+  DenseMatrix weight;
 };
 
 void ExpectRight(const Problem& p, const Case& c, bool has_bias, double extra) {
@@ -177,7 +177,7 @@ TEST(ProjectorTest, NothingRunsOnTheReferencePath) {
       for (const Case& c : {Case{1, 64, 64}, {64, 688, 256}, {513, 96, 40}, {600, 1030, 688}, {80, 67, 64}}) {
         if (!projector.IsNative(type, c.out)) continue;
         Problem p(c, type, 1);
-        const WeightMatrix weight{p.stored.data(), type, c.out, c.in};
+        const DenseMatrix weight{p.stored.data(), type, c.out, c.in};
         const Projection projections[] = {{.weight = weight, .bias = nullptr, .y = p.y.data()},
                                           {.weight = weight, .bias = p.bias.data(), .y = p.y.data()}};
         projector.Project(p.x.data(), c.rows, projections);

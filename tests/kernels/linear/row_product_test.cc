@@ -27,7 +27,7 @@ struct Stored {
   }
   std::vector<float> values;
   std::vector<uint16_t> bits;
-  WeightMatrix matrix;
+  DenseMatrix matrix;
 };
 
 TEST(RowProduct, EveryTypeAndShapeAgainstDouble) {

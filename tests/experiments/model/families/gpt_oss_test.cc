@@ -201,7 +201,7 @@ TEST(GptOssTest, PlansSelectExperts) {
 // The weights of experts that are kept, and those that are made whenever they are used.
 TEST(GptOssTest, ExpertsOfLargeModelsAreMadeWhenTheyAreUsed) {
   for (const char* name : {"gpt-oss", "gpt-oss-mxfp4"}) {
-    Model kept(GoldenFolder(name)), large(GoldenFolder(name), Math::kF32, 0);
+    Model kept(GoldenFolder(name)), large(GoldenFolder(name), Math::kF32, {.converted = 0});
     const auto same = [&](const std::string& plan, Carrying carrying) {
       EXPECT_EQ(Under(large, plan, carrying, name), Under(kept, plan, carrying, name)) << name << ' ' << plan;
     };

@@ -34,8 +34,9 @@ TEST(Qwen2Test, QueriesKeysAndValuesHaveBiases) {
   const Projector projector(Math::kF32);
   Weights weights(GoldenFolder("qwen2"), projector);
   const LayerWeights layer = kQwen2.load(weights, LoadConfig(GoldenFolder("qwen2")), 1);
-  for (const LinearWeights* linear : {&layer.q, &layer.k, &layer.v}) EXPECT_FALSE(linear->bias.empty());
-  for (const LinearWeights* linear : {&layer.o, &layer.gate, &layer.up, &layer.down}) EXPECT_TRUE(linear->bias.empty());
+  for (const LinearWeights* linear : {&layer.q, &layer.k, &layer.v}) EXPECT_FALSE(linear->bias().empty());
+  for (const LinearWeights* linear : {&layer.o, &layer.gate, &layer.up, &layer.down})
+    EXPECT_TRUE(linear->bias().empty());
   EXPECT_EQ(layer.mask.kind, Mask::Kind::kWindow);
   EXPECT_EQ(layer.mask.window, 7);
 }

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/model/float_attention.h"
+#include "experiments/model/attention/float_attention.h"
 #include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"

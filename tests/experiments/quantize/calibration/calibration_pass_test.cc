@@ -103,7 +103,7 @@ TEST(CalibrationPass, CrossMomentsAreTheSumsOfWhatWasLost) {
     const SecondMoments m = calibration.MomentsOf(0, site, &exact);
     EXPECT_EQ(m.cross, std::vector<float>(m.values.size(), 0.0f)) << Name(site);
   }
-  rounded.CarryOut({Plan::Parse("weights[l0]=int4/channel"), ModelSitesOf(rounded), Carrying::kSimulated});
+  rounded.CarryOut({.plan = {Plan::Parse("weights[l0]=int4/channel"), ModelSitesOf(rounded), Carrying::kSimulated}});
   calibration.Advance(0);
   exact.Advance(0);
   const Site site = Site::kOProjIn;
@@ -209,7 +209,7 @@ void ExpectMoments(const std::vector<float>& got, const CaughtInputs& x, const C
 TEST(CalibrationPass, MomentsOfExpertsAreOfTheTokensThatReachThem) {
   Model rounded(GoldenFolder("gpt-oss")), stored(GoldenFolder("gpt-oss"));
   CalibrationPass calibration(rounded, OfNinety()), exact(stored, OfNinety());
-  rounded.CarryOut({Plan::Parse("weights[l0]=int4/channel"), ModelSitesOf(rounded), Carrying::kSimulated});
+  rounded.CarryOut({.plan = {Plan::Parse("weights[l0]=int4/channel"), ModelSitesOf(rounded), Carrying::kSimulated}});
   const std::vector<int64_t> reached = calibration.Advance(0);
   EXPECT_EQ(std::accumulate(reached.begin(), reached.end(), int64_t{0}), 2 * 63);
   exact.Advance(0);

@@ -204,10 +204,10 @@ class RotatedErrorTest : public testing::TestWithParam<Kind> {
           {&weights.gate, Site::kGateProjIn, 0, {}}, {&weights.up, Site::kGateProjIn, 0, {}},
           {&weights.down, Site::kDownProjIn, {}, 0}};
       for (const auto& [linear, site, in, out] : all) {
-        Matrix w(linear->weight.out, linear->weight.in);
+        Matrix w(linear->stored().out, linear->stored().in);
         std::vector<float> row(static_cast<size_t>(w.columns));
         for (int64_t r = 0; r < w.rows; ++r) {
-          RowAsFloat(linear->weight, r, row.data());
+          RowAsFloat(linear->stored(), r, row.data());
           std::ranges::copy(row, w.values.begin() + r * w.columns);
         }
         const Matrix& h = moments.of.at({layer, site});

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "experiments/model/config/read_config.h"
-#include "experiments/model/fused_tensors.h"
+#include "experiments/model/linear/fused_tensors.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
@@ -120,7 +120,7 @@ double Norm(const std::vector<float>& a, const std::vector<float>& b) {
 // What v_proj's inputs turn by keeps these norms; what its outputs turn by does not.
 std::vector<float> ValueRowNorms(const std::filesystem::path& path) {
   const Model model(path);
-  const WeightMatrix& v = model.layers()[0].v.weight;
+  const WeightMatrix& v = model.layers()[0].v.stored();
   std::vector<float> row(static_cast<size_t>(v.in)), norms;
   for (int64_t r = 0; r < v.out; ++r) {
     RowAsFloat(v, r, row.data());

@@ -33,7 +33,7 @@ TEST(LearnedRounding, IsAsGoodAsTheGoldenOne) {
       const std::string key = std::to_string(layer) + "." + std::string(linear.place->tensor);
       if (golden.Find("learned." + key) == nullptr) continue;
       const SecondMoments m = calibration.MomentsOf(layer, InputOf(*linear.place));
-      const WeightMatrix& w = WeightsOf(model.layers()[static_cast<size_t>(layer)], linear).weight;
+      const WeightMatrix& w = WeightsOf(model.layers()[static_cast<size_t>(layer)], linear).stored();
       const auto loss = [&](const QuantizedMatrixBuffer& matrix) {
         std::vector<float> errors(static_cast<size_t>(w.out * w.in)), row(static_cast<size_t>(w.in));
         for (int64_t r = 0; r < w.out; ++r) {
@@ -81,7 +81,7 @@ class RoundingMethods : public testing::Test {
   static std::vector<uint8_t> BytesOf(QuantizedMatrixBuffer matrix) {
     return {matrix.Codes(0), matrix.Codes(0) + matrix.code_bytes()};
   }
-  WeightMatrix Weights() const { return {w_.data(), WeightType::kF32, kHigh, kWide}; }
+  DenseMatrix Weights() const { return {w_.data(), WeightType::kF32, kHigh, kWide}; }
   ReadRow Reader(const std::vector<float>& w) const {
     return [&w](int64_t row, float* y) { std::copy_n(w.data() + row * kWide, kWide, y); };
   }

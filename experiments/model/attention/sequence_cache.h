@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one sequence keeps for decoding: a cache per layer that makes keys and values, read by the layers that share
+// them too, and the state of each scan. A copy is a fork (kv_cache.h).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "experiments/model/attention/kept_tokens.h"
+#include "experiments/model/config/config.h"
+#include "experiments/plan/cache_plan.h"
+#include "kernels/cache/kv_cache.h"
+#include "kernels/scan/selective_scan.h"
+
+namespace tare {
+
+class SequenceCache {
+ public:
+  static constexpr int64_t kMostAtOnce = 512;  // weights are read once for them; workspaces grow with more
+
+  // Empty. Throws Error if a cache does not support the plan or the model's heads: layers with a window cannot drop
+  // keys.
+  SequenceCache(const ModelConfig& config, const CachePlan& plan);
+
+  // Tokens of the sequence so far, dropped ones included; 0 before the first pass.
+  int64_t tokens() const { return layers_.back().cache.tokens() + layers_.back().kept.dropped(); }
+  float skip() const { return skip_; }
+  // The cache that a layer reads. It throws Error for unsupported values, which then do not join.
+  KvCache& Layer(int layer) { return layers_.at(static_cast<size_t>(slots_.at(static_cast<size_t>(layer)))).cache; }
+  // Whether the layer's own keys and values are in it.
+  bool Owns(int layer) const { return owns_.at(static_cast<size_t>(layer)); }
+  // The state of a layer's scan.
+  ScanState& Scan(int layer) { return scans_.at(layer); }
+  // Call it after attention of the newest tokens in a layer: drops keys as the plan says.
+  void Update(int layer, const DecodeHeads& heads, const DecodeSequence& s);
+
+  // Counts pages of values read for it, alone or shared with other sequences of the same calls.
+  void Count(const ValuePages& values) { values_.all += values.all, values_.skipped += values.skipped; }
+  const ValuePages& values() const { return values_; }
+
+  // The first `tokens` are a prompt, and `more` are known to follow. keep=snapkv drops keys when a prompt ends;
+  // longrope turns keys by the length of the whole.
+  void ExpectPrompt(int64_t tokens, int64_t more = 0) { prompt_ = tokens, expected_ = tokens + more; }
+  int64_t expected() const { return expected_; }
+  // Whether a layer's newest tokens are all of the prompt, before its last.
+  bool InPrompt(int layer) { return Layer(layer).tokens() < prompt_; }
+  // Whether a sequence of so many tokens would have other keys than those that are here.
+  bool Outgrows(int64_t tokens) const {
+    return this->tokens() > 0 && rotary_.IsLong(tokens) && !rotary_.IsLong(std::max(expected_, this->tokens()));
+  }
+  // How many tokens may join in one pass so that every query still sees the cache as it is when its own token comes: up
+  // to the end of a page, if scales are per channel and fixed there, or to the next drop of keys; one if the last
+  // tokens stay in f32, because those change with every token, or if pages are skipped, because a pass skips only pages
+  // that none of its queries needs. most: where nothing asks for fewer.
+  int64_t TokensAtOnce(int64_t most = kMostAtOnce) const;
+
+  // Keeps the first `tokens`. Throws Error if there are fewer, if some were dropped, or if there is a scan, whose state
+  // does not go back.
+  void Truncate(int64_t tokens);
+  size_t Bytes() const;
+
+ private:
+  struct OneLayer {
+    KvCache cache;
+    KeptTokens kept;
+  };
+  std::vector<OneLayer> layers_;  // that make keys and values
+  std::vector<int> slots_;        // by layer, in layers_; -1: no attention
+  std::vector<bool> owns_;        // by layer
+  std::map<int, ScanState> scans_;
+  float skip_;
+  ValuePages values_;
+  RotaryConfig rotary_;
+  int64_t prompt_ = 0, expected_ = 0;
+};
+
+// Throws Error, with the bytes, if a cache of this many tokens would exceed the machine's memory.
+void CheckCacheFits(const ModelConfig& config, const CachePlan& plan, int64_t tokens);
+
+}  // namespace tare

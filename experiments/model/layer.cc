@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/layer.h"
+
+#include <algorithm>
+#include <string>
+
+namespace tare {
+namespace {
+
+LinearWeights LoadLinear(Weights& weights, const LinearLayer& layer, const ModelConfig& c) {
+  const LinearPlace& place = *layer.place;
+  const std::string name = layer.Tensor(c);
+  const auto [out, in] = ShapeOf(place.weight, c);
+  const WeightMatrix stored = weights.Matrix(name + ".weight", out, in);
+  const bool biased = place.bias != nullptr && c.*place.bias;
+  return {name + ".weight", stored, biased ? weights.Vector(name + ".bias", {out}) : std::vector<float>()};
+}
+
+}  // namespace
+
+std::vector<float> Offset(std::vector<float> weight, float offset) {
+  for (float& w : weight) w += offset;
+  return weight;
+}
+
+LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
+  const Family& family = FamilyOf(c);
+  LayerWeights w;
+  for (const VectorPlace& place : family.vectors) {
+    if (place.In(c, layer))
+      w.vectors[place.tensor] =
+          Offset(weights.Vector(LayerTensor(c, layer, place.tensor), place.shape(c)), family.norm_offset);
+  }
+  for (const LinearPlace& place : family.linear) {
+    if (place.experts != nullptr) (w.*place.experts).resize(static_cast<size_t>(c.experts));
+  }
+  for (const LinearLayer& linear : LinearLayersOf(c, layer)) WeightsOf(w, linear) = LoadLinear(weights, linear, c);
+  w.heads = family.heads(c);
+  if (const int window = c.Window(layer); window > 0) w.mask = {Mask::Kind::kWindow, window};
+  return w;
+}
+
+LambdaView LambdaOf(const LayerWeights& w) {
+  return {.data = w.lambda.data(), .token_stride = 0, .head_stride = w.lambda.size() > 1 ? 1 : 0};
+}
+
+// Layer: mutable or constant.
+template <typename Layer>
+auto& WeightsIn(Layer& weights, const LinearLayer& linear) {
+  return linear.expert ? (weights.*linear.place->experts)[static_cast<size_t>(*linear.expert)]
+                       : weights.*linear.place->linear;
+}
+
+LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear) { return WeightsIn(weights, linear); }
+
+const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear) {
+  return WeightsIn(weights, linear);
+}
+
+void PlanLayer(LayerWeights& weights, const ModelConfig& config, int layer, const ResolvedPlan& plan, Math math,
+               const KeptOfLayers& kept) {
+  for (const LinearLayer& place : LinearLayersOf(config, layer)) {
+    LinearWeights& linear = WeightsOf(weights, place);
+    linear.Follow(LinearRules::Of(linear.stored(), place.WeightKey(), place.InputKey(), plan),
+                  place.expert ? kept.experts : kept.others, math);
+  }
+}
+
+void ScanActivations::Prepare(int64_t rows, const ModelConfig& config) {
+  if (config.scan_channels == 0) return;
+  const int64_t C = config.scan_channels;
+  GrowRows(mixed, rows, 2 * C);
+  for (AlignedBuffer<float>* buffer : {&u, &delta, &gate, &gated, &memory}) GrowRows(*buffer, rows, C);
+  GrowRows(projected, rows, config.scan_rank + 2 * int64_t{config.scan_states});
+  GrowRows(rank, rows, config.scan_rank);
+  for (AlignedBuffer<float>* buffer : {&b, &c}) GrowRows(*buffer, rows, config.scan_states);
+}
+
+void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
+  const int64_t rows = batch.Rows(), q_width = int64_t{c.heads} * c.head_dim,
+                kv_width = int64_t{c.kv_heads} * c.head_dim;
+  for (AlignedBuffer<float>* buffer : {&x, &normed, &delta}) GrowRows(*buffer, rows, c.hidden);
+  GrowRows(q, rows, q_width);
+  if (const int64_t gates = GateWidth(c); gates > 0) {
+    GrowRows(q_and_gate, rows, c.heads * (c.head_dim + gates));
+    GrowRows(attn_gate, rows, c.heads * gates);
+  }
+  GrowRows(attended, rows, AttendedWidth(c));
+  for (AlignedBuffer<float>* buffer : {&k, &v}) GrowRows(*buffer, rows, kv_width);
+  for (AlignedBuffer<float>* buffer : {&gate, &up}) GrowRows(*buffer, rows, c.ffn);
+  scan.Prepare(rows, c);
+  positions.clear();
+  lengths.clear();
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    const AttentionSequence& s = batch.sequences[i];
+    for (int64_t p = 0; p < s.prefix; ++p) positions.push_back(s.past + p);
+    for (const int64_t tokens : s.branches) {
+      for (int64_t p = 0; p < tokens; ++p) positions.push_back(s.past + s.prefix + p);
+    }
+    lengths.resize(positions.size(), batch.Length(i));
+  }
+}
+
+void GrowRows(AlignedBuffer<float>& buffer, int64_t rows, int64_t columns) {
+  const auto size = static_cast<size_t>(PaddedRows(rows) * columns);
+  if (size <= buffer.size()) return;
+  buffer.Reset(size);
+  std::fill_n(buffer.data(), size, 0.0f);
+}
+
+}  // namespace tare

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/linear/weight_matrix.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "kernels/elementwise/rows.h"
+#include "kernels/linear/packed_matrix.h"
+#include "quant/base/float16.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+
+bool WeightMatrix::HasIntegers() const {
+  if (quantized != nullptr || foreign == nullptr) return quantized != nullptr;
+  const std::optional<IntegerForm> form = foreign->integers();
+  return form && PackedMatrix::Takes({.format = form->format, .out = out, .in = in, .group = form->group});
+}
+
+void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y, const std::string& where) {
+  RowsAsFloat(matrix, row, 1, y, where);
+}
+
+void RowsAsFloat(const WeightMatrix& matrix, int64_t first, int64_t count, float* y, const std::string& where) {
+  const auto n = static_cast<size_t>(count * matrix.in);
+  if (matrix.values.data == nullptr) {
+    if (matrix.foreign != nullptr) return matrix.foreign->Rows(first, count, y);
+    for (int64_t r = 0; r < count; ++r) DequantizeRow(*matrix.quantized, first + r, y + r * matrix.in, where);
+    return;
+  }
+  const WeightType type = matrix.values.type;
+  const auto* bytes = static_cast<const std::byte*>(matrix.values.data) + first * matrix.in * ElementBytes(type);
+  if (type == WeightType::kF32) return std::memcpy(y, bytes, n * sizeof(float)), void();
+  const auto read = [&](auto value) {  // a loop each, which compilers make vectors of
+    for (size_t i = 0; i < n; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, bytes + 2 * i, 2);
+      y[i] = value(bits);
+    }
+  };
+  if (type == WeightType::kBf16) return read([](uint16_t bits) { return FloatFromBf16(bits); });
+  read([](uint16_t bits) { return FloatFromF16(bits); });
+}
+
+DenseMatrix FillRows(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
+                     const std::function<void(int64_t, int64_t, float*)>& fill) {
+  memory.Reserve(static_cast<size_t>(out * in) * ElementBytes(type));
+  char* data = memory.data();
+  constexpr int64_t kRows = 32;  // neighbours, which may share words of the file: on one thread
+  ParallelFor(static_cast<size_t>((out + kRows - 1) / kRows), [&](size_t unit, int) {
+    const int64_t first = static_cast<int64_t>(unit) * kRows, count = std::min(kRows, out - first);
+    char* const target = data + static_cast<size_t>(first * in) * ElementBytes(type);
+    if (type != WeightType::kBf16) return fill(first, count, reinterpret_cast<float*>(target));
+    std::vector<float> values(static_cast<size_t>(count * in));
+    fill(first, count, values.data());
+    ToBf16(values.data(), values.size(), reinterpret_cast<uint16_t*>(target));
+  });
+  return {data, type, out, in};
+}
+
+DenseMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
+                       const std::function<void(int64_t, float*)>& fill) {
+  return FillRows(memory, type, out, in, [&](int64_t first, int64_t count, float* values) {
+    for (int64_t r = 0; r < count; ++r) fill(first + r, values + r * in);
+  });
+}
+
+DenseMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where) {
+  return FillRows(memory, FactorType(math), matrix.out, matrix.in,
+                  [&](int64_t first, int64_t count, float* y) { RowsAsFloat(matrix, first, count, y, where); });
+}
+
+std::optional<DenseMatrix> StoredColumns(const WeightMatrix& matrix, const Projector& projector) {
+  if (matrix.values.data != nullptr || matrix.foreign == nullptr) return std::nullopt;
+  const std::optional<ForeignMatrix::Columns> columns = matrix.foreign->columns();
+  if (!columns) return std::nullopt;
+  using Type = ForeignMatrix::Columns::Type;
+  const DenseMatrix stored{.data = columns->values,
+                           .type = columns->type == Type::kF32    ? WeightType::kF32
+                                   : columns->type == Type::kBf16 ? WeightType::kBf16
+                                                                  : WeightType::kF16,
+                           .out = matrix.out,
+                           .in = matrix.in,
+                           .order = WeightOrder::kColumns};
+  const bool aligned = reinterpret_cast<uintptr_t>(stored.data) % ElementBytes(stored.type) == 0;
+  const bool taken =
+      WeightMatrix(stored).IsReady(projector.math()) && projector.IsNative(stored.type, stored.out, stored.order);
+  return aligned && taken ? std::optional(stored) : std::nullopt;
+}
+
+}  // namespace tare

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/linear/weights.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "experiments/model/linear/fused_tensors.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/nearest.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+WeightType TypeOf(const TensorView& tensor, const std::string& where) {
+  switch (tensor.dtype) {
+    case DType::kF32:
+      return WeightType::kF32;
+    case DType::kBF16:
+      return WeightType::kBf16;
+    case DType::kF16:
+      return WeightType::kF16;
+    default:
+      Fail("{}: tensor '{}': got dtype {}, expected F32, BF16 or F16", where, tensor.name, Name(tensor.dtype));
+  }
+}
+
+// Bits that are all set in infinities and NaNs.
+uint32_t ExponentMask(WeightType type) {
+  switch (type) {
+    case WeightType::kF32:
+      return 0x7f800000u;
+    case WeightType::kBf16:
+      return 0x7f80u;
+    case WeightType::kF16:
+      return 0x7c00u;
+  }
+  TARE_CHECK(false);
+}
+
+// Index of the first value that is not finite, or count. Bytes need no alignment.
+template <typename Bits>
+size_t FirstNotFinite(const std::byte* bytes, size_t count, Bits mask) {
+  constexpr size_t kStep = 4096;
+  for (size_t begin = 0; begin < count; begin += kStep) {
+    const size_t size = std::min(kStep, count - begin);
+    Bits chunk[kStep];
+    std::memcpy(chunk, bytes + begin * sizeof(Bits), size * sizeof(Bits));
+    Bits bad = 0;  // as wide as the values: compilers make vectors of it
+    for (size_t i = 0; i < size; ++i) bad |= static_cast<Bits>((chunk[i] & mask) == mask ? ~Bits{0} : Bits{0});
+    if (bad == 0) continue;
+    for (size_t i = 0; i < size; ++i) {
+      if ((chunk[i] & mask) == mask) return begin + i;
+    }
+  }
+  return count;
+}
+
+// A bias of zeros, which adds nothing: AutoGPTQ writes one for every matrix that it quantized.
+bool IsZeroBias(const std::string& name, const TensorView* tensor) {
+  return tensor != nullptr && name.ends_with(".bias") &&
+         std::ranges::all_of(tensor->bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+bool IsAligned(const TensorView& tensor, WeightType type) {
+  return reinterpret_cast<uintptr_t>(tensor.bytes.data()) % ElementBytes(type) == 0;
+}
+
+}  // namespace
+
+Weights::Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept,
+                 WeightReading reading)
+    : where_(path.string()), most_kept_(most_kept), reading_(reading), files_(path), projector_(projector) {
+  DecideWhatIsKept();
+}
+
+void Weights::DecideWhatIsKept() {
+  int64_t values = 0;
+  for (const std::string& name : files_.names()) {
+    if (const QuantizedMatrix* matrix = files_.FindQuantized(name)) values += matrix->out * matrix->in;
+    if (const ForeignMatrix* matrix = files_.FindForeign(name)) values += matrix->out() * matrix->in();
+    const TensorView* const tensor = files_.Find(name);
+    if (projector_.math() == Math::kF32 || tensor == nullptr || tensor->shape.size() != 2) continue;
+    if (tensor->dtype == DType::kF32 || tensor->dtype == DType::kF16)
+      values += static_cast<int64_t>(tensor->elements());
+  }
+  keeps_ = values <= most_kept_ && reading_ != WeightReading::kShapes;
+}
+
+Weights& Weights::Split(const ModelConfig& config) {
+  SplitFused(config, files_);
+  DecideWhatIsKept();
+  return *this;
+}
+
+const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape, WeightReading reading) {
+  const TensorView* tensor = files_.Find(name);
+  if (tensor == nullptr && files_.Has(name))
+    Fail("{}: tensor '{}': got a quantized matrix, expected values of shape {}", where_, name, ShapeText(shape));
+  if (tensor == nullptr) {
+    std::vector<std::string> others;
+    for (const std::string& other : files_.names()) {
+      if (!taken_.contains(other)) others.push_back(other);
+    }
+    Fail("{}: tensor '{}': missing; expected shape {}{}", where_, name, ShapeText(shape), NearestText(name, others));
+  }
+  if (tensor->shape != shape) {
+    Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name, ShapeText(tensor->shape),
+         ShapeText(shape));
+  }
+  TypeOf(*tensor, where_);  // one that it can have
+  if (reading == WeightReading::kWhole) RequireFinite(*tensor, 0, tensor->elements(), where_);
+  taken_.insert(name);
+  return *tensor;
+}
+
+std::optional<WeightMatrix> Weights::TakeCodes(const std::string& name, int64_t out, int64_t in) {
+  const QuantizedMatrix* const quantized = files_.FindQuantized(name);
+  const ForeignMatrix* const foreign = files_.FindForeign(name);
+  if (quantized == nullptr && foreign == nullptr) return std::nullopt;
+  const std::array shape{foreign ? foreign->out() : quantized->out, foreign ? foreign->in() : quantized->in};
+  if (shape != std::array{out, in}) {
+    Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name, ShapeText(shape),
+         ShapeText(std::array{out, in}));
+  }
+  taken_.insert(name);
+  return foreign != nullptr ? WeightMatrix(foreign) : WeightMatrix(quantized);
+}
+
+WeightMatrix Weights::Kept(const WeightMatrix& matrix, const std::string& name) {
+  WeightMatrix kept = matrix;
+  kept.values =
+      InFloat(matrix, projector_.math(), converted_.emplace_back(), Formatted("{}: tensor '{}'", where_, name));
+  if (matrix.foreign != nullptr) matrix.foreign->Release();
+  return kept;
+}
+
+WeightMatrix Weights::Matrix(const std::string& name, int64_t out, int64_t in) {
+  if (const std::optional<WeightMatrix> codes = TakeCodes(name, out, in)) return keeps_ ? Kept(*codes, name) : *codes;
+  const TensorView& tensor = Take(name, {out, in}, reading_);
+  const DenseMatrix stored{tensor.bytes.data(), TypeOf(tensor, where_), out, in};
+  const bool for_calls = !keeps_ && !WeightMatrix(stored).IsReady(projector_.math()) && IsAligned(tensor, stored.type);
+  return for_calls ? stored : Native(tensor, out, in);
+}
+
+DenseMatrix Weights::Flattened(const std::string& name, const std::vector<int64_t>& shape) {
+  const TensorView& tensor = Take(name, shape, reading_);
+  return Native(tensor, shape.at(0), static_cast<int64_t>(tensor.elements()) / shape.at(0));
+}
+
+DenseMatrix Weights::Native(const TensorView& tensor, int64_t out, int64_t in) {
+  const WeightType type = TypeOf(tensor, where_);
+  if (reading_ == WeightReading::kShapes) return {tensor.bytes.data(), type, out, in};
+  const bool takes = projector_.math() == Math::kBf16 ? type == WeightType::kBf16 : projector_.IsNative(type, out);
+  const DenseMatrix stored{tensor.bytes.data(), type, out, in};
+  if (takes && IsAligned(tensor, type)) return stored;
+  const DenseMatrix converted = InFloat(stored, projector_.math(), converted_.emplace_back(), where_);
+  files_.Release(tensor.name);
+  return converted;
+}
+
+WeightMatrix Weights::Stored(const std::string& name, int64_t out, int64_t in) {
+  if (const std::optional<WeightMatrix> codes = TakeCodes(name, out, in)) return *codes;
+  const TensorView& tensor = Take(name, {out, in}, reading_);
+  return DenseMatrix{tensor.bytes.data(), TypeOf(tensor, where_), out, in};
+}
+
+std::vector<float> Weights::Vector(const std::string& name, const std::vector<int64_t>& shape) {
+  const TensorView& tensor = Take(name, shape, WeightReading::kWhole);  // small
+  std::vector<float> values(tensor.elements());
+  RowAsFloat(DenseMatrix{tensor.bytes.data(), TypeOf(tensor, where_), 1, std::ssize(values)}, 0, values.data());
+  return values;
+}
+
+bool Weights::SameBytes(const std::string& a, const std::string& b) const {
+  const TensorView* x = files_.Find(a);
+  const TensorView* y = files_.Find(b);
+  return x != nullptr && y != nullptr && x->dtype == y->dtype && x->shape == y->shape &&
+         (reading_ == WeightReading::kShapes || std::ranges::equal(x->bytes, y->bytes));
+}
+
+void Weights::CheckAllTaken() const {
+  for (const std::string& name : files_.names()) {
+    if (!taken_.contains(name) && !IsZeroBias(name, files_.Find(name))) {
+      Fail(
+          "{}: tensor '{}': not part of the model that config.json describes; a key may be missing there "
+          "(attention_bias, mlp_bias, tie_word_embeddings), or the family may be wrong",
+          where_, name);
+    }
+  }
+}
+
+void RequireFinite(const TensorView& tensor, size_t first, size_t count, const std::string& where) {
+  constexpr size_t kPart = size_t{1} << 20;
+  const WeightType type = TypeOf(tensor, where);
+  ParallelFor((count + kPart - 1) / kPart, [&](size_t part, int) {
+    const size_t begin = first + part * kPart, size = std::min(kPart, first + count - begin);
+    const std::byte* bytes = tensor.bytes.data() + begin * ElementBytes(type);
+    const size_t at = type == WeightType::kF32
+                          ? FirstNotFinite<uint32_t>(bytes, size, ExponentMask(type))
+                          : FirstNotFinite<uint16_t>(bytes, size, static_cast<uint16_t>(ExponentMask(type)));
+    if (at < size) {
+      Fail("{}: tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again",
+           where, tensor.name, begin + at);
+    }
+  });
+}
+
+WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where) {
+  const size_t dimensions = tensor.shape.size();
+  if (dimensions < 1 || dimensions > 2 || tensor.elements() == 0)
+    Fail("{}: got shape {}, expected a matrix or a vector", where, ShapeText(tensor.shape));
+  return DenseMatrix{tensor.bytes.data(), TypeOf(tensor, where), tensor.shape[0],
+                     dimensions == 2 ? tensor.shape[1] : 1};
+}
+
+WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, const std::string& where) {
+  if (const ForeignMatrix* matrix = files.FindForeign(name)) return WeightMatrix(matrix);
+  const TensorView* const tensor = files.Find(name);
+  TARE_CHECK(tensor != nullptr);
+  return StoredMatrix(*tensor, where);
+}
+
+}  // namespace tare

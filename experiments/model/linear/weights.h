@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint's tensors by their Hugging Face names, checked for shape, type and finite values when taken. Matrices
+// stay in the mapped file in their stored type; types that the machine cannot multiply need a converted copy (the
+// file's pages are then released). So do quantized matrices (Tare's own or other tools') and, under --math bf16, all
+// that is not bf16, if all such matrices together are small; else it is made for each call.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "experiments/model/config/config.h"
+#include "experiments/model/linear/weight_matrix.h"
+#include "kernels/linear/projector.h"
+#include "quant/base/aligned.h"
+#include "quant/checkpoint/checkpoint.h"
+
+namespace tare {
+
+// kWhole: tensors are read once when they are taken, and checked. kKnown: matrices were checked before (ReadWhole), and
+// are read when they are used. kShapes: matrices are neither read nor converted, for whoever looks at a checkpoint and
+// computes nothing.
+enum class WeightReading : uint8_t { kWhole, kKnown, kShapes };
+
+class Weights {
+ public:
+  // 1 GiB as f32.
+  static constexpr int64_t kMostKept = int64_t{1} << 28;
+
+  // Opens a checkpoint folder or a quantized checkpoint. Converted copies of at most most_kept values are kept.
+  Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept = kMostKept,
+          WeightReading reading = WeightReading::kWhole);
+
+  // W [out, in]. Throws Error if it is missing, misshapen, not finite, or neither quantized nor of type f32, bf16 or
+  // f16. A matrix that is not kept in the type of products is not ready for them (WeightMatrix::IsReady).
+  WeightMatrix Matrix(const std::string& name, int64_t out, int64_t in);
+  // The same as stored, without conversion or alignment: only for RowAsFloat.
+  WeightMatrix Stored(const std::string& name, int64_t out, int64_t in);
+  // W [shape[0], product of the others].
+  DenseMatrix Flattened(const std::string& name, const std::vector<int64_t>& shape);
+  // A small tensor as f32.
+  std::vector<float> Vector(const std::string& name, const std::vector<int64_t>& shape);
+
+  // Shows the rows of fused tensors as tensors (experiments/model/linear/fused_tensors.h).
+  Weights& Split(const ModelConfig& config);
+
+  bool Has(const std::string& name) const { return files_.Has(name); }
+  // Of tensors that are not read, whether they may have the same bytes.
+  bool SameBytes(const std::string& a, const std::string& b) const;
+  // Removes a name from the list of unused tensors.
+  void Ignore(const std::string& name) { taken_.insert(name); }
+  // Throws Error if the checkpoint has a tensor that the model did not take: unknown parts are not ignored, unless they
+  // are biases of zeros.
+  void CheckAllTaken() const;
+
+  const Checkpoint& files() const { return files_; }
+
+ private:
+  void DecideWhatIsKept();
+  const TensorView& Take(const std::string& name, const std::vector<int64_t>& shape, WeightReading reading);
+  // A quantized matrix, without data; nullopt if the tensor is none.
+  std::optional<WeightMatrix> TakeCodes(const std::string& name, int64_t out, int64_t in);
+  WeightMatrix Kept(const WeightMatrix& matrix, const std::string& name);
+  DenseMatrix Native(const TensorView& tensor, int64_t out, int64_t in);
+
+  std::string where_;  // the folder or file, for messages
+  int64_t most_kept_;
+  bool keeps_ = true;  // whether converted matrices are kept
+  WeightReading reading_;
+  Checkpoint files_;
+  const Projector& projector_;
+  std::set<std::string> taken_;
+  std::vector<AlignedBuffer<char>> converted_;
+};
+
+// Throws Error, starting with `where`, unless these values of a tensor in f32, bf16 or f16 are finite.
+void RequireFinite(const TensorView& tensor, size_t first, size_t count, const std::string& where);
+
+// A stored tensor in place: a matrix, or a vector as a matrix with one column, perhaps unaligned: for RowAsFloat.
+// Throws Error, starting with `where`, for other shapes and for types other than f32, bf16 and f16.
+WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where);
+// The same of a name that the checkpoint has and that is not in Tare's own codes; a matrix of another tool has no data.
+WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, const std::string& where);
+
+}  // namespace tare
