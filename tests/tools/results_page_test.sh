@@ -21,9 +21,11 @@ same() {
       words = split(line[FNR], one, " ")
       if (FNR > lines || words != NF) exit bad = 1
       for (i = 1; i <= NF; i++) {
-        if (one[i] == $i) continue
-        if (one[i] !~ /^[-+]?[0-9.]+$/ || $i !~ /^[-+]?[0-9.]+$/ || unit(one[i]) != unit($i)) exit bad = 1
-        if ((one[i] - $i) ^ 2 > (1.01 * unit($i)) ^ 2) exit bad = 1
+        a = one[i]; b = $i
+        if (a == b) continue
+        if (a ~ /,$/ && b ~ /,$/) { sub(/,$/, "", a); sub(/,$/, "", b) }
+        if (a !~ /^[-+]?[0-9.]+$/ || b !~ /^[-+]?[0-9.]+$/ || unit(a) != unit(b)) exit bad = 1
+        if ((a - b) ^ 2 > (1.01 * unit(b)) ^ 2) exit bad = 1
       }
     }
     END { exit bad || FNR != lines }' "$1" "$2"
