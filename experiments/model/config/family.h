@@ -25,7 +25,7 @@ class ConfigKeys;
 class Weights;
 struct LayerCall;
 struct LayerWeights;
-struct LinearWeights;
+class LinearWeights;
 
 // A linear layer inside each layer that has its sites (HasSite). Tensors are named without the layer's prefix.
 struct LinearPlace {
