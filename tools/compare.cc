@@ -106,7 +106,7 @@ void Run(CompareArguments& options) {
   sweep.tasks = ParseTasks(options.tasks);
   CompleteQuestion(sweep);
   sweep.study = "compare";
-  TextOf(sweep.tasks);
+  TextOf(sweep.tasks);  // refuses tasks without one before the folder is claimed
   OutputsIn(sweep.folder, {});
   const OutputFolder folder(sweep.folder);
   const std::vector<AtomicFile> claims = ClaimSweep(

@@ -7,8 +7,8 @@
 #   section     at most 400 words            heading     3 levels, 8 words, sentence case, no final stop, no twin
 #   table       cells of 80 characters, 8 columns, 12 rows (more in docs/reference), a first cell in each row
 #   phrase      none of phrases.txt          picture     alt text of 8 words or more, made by docs/img/make.sh
-#   form        of results pages: Answer, Limits, How measured with a command; tables from results/make.sh, or below
-#               "<!-- by hand: commit, machine -->"
+#   form        of results pages: Answer, Limits, How measured with a command; tables from tools/results/make.sh, or
+#               below "<!-- by hand: commit, machine -->"
 #   waiver      "<!-- prose: reason -->" before a paragraph or a table that breaks a rule; two a page
 #   comment     of headers and sources: none opens with "Of" or "The same"; one count for all files
 # prose.txt is a ratchet: a page may break a rule as often as it says there (PAGE RULE COUNT), a page that is not in it
@@ -109,7 +109,7 @@ awk -v mode="${2:-}" -v phrases="$here/phrases.txt" -v ratchet=$ratchet -v budge
     if (!rows++) {
       table_begun = FNR
       if (page ~ /^docs\/results\// && page !~ /index\.md$/ && !by_hand)
-        hit(page, "form", FNR, "got a table, expected it from results/make.sh or \"<!-- by hand: commit, machine -->\"")
+        hit(page, "form", FNR, "got a table, expected tools/results/make.sh or \"<!-- by hand: commit, machine -->\"")
       by_hand = 0
     }
     if (waived) return

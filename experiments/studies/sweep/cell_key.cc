@@ -26,6 +26,8 @@ Json IdentityOf(Json key) {
   return key;
 }
 
+std::string IdentityText(const Json& key) { return JsonText(IdentityOf(key)); }
+
 std::string Clash(const Json& key_a, const Json& key_b) {
   const Json a = IdentityOf(key_a), b = IdentityOf(key_b);
   const bool same_model = a["model"] == b["model"], same_task = a["task"] == b["task"];

@@ -14,6 +14,8 @@ std::string CellText(const Json& key);
 // What identifies a cell: its key, with the name of the convention by which texts are cut in the place of the sentences
 // that describe it. Versions may describe it otherwise.
 Json IdentityOf(Json key);
+// IdentityOf as text, for maps and sets: equal for the same cell.
+std::string IdentityText(const Json& key);
 
 // The setting in which two cells differ, so that one table cannot hold both; "" if it can.
 std::string Clash(const Json& a, const Json& b);

@@ -70,7 +70,7 @@ CellLog::CellLog(const std::filesystem::path& folder, const CellReader& reader)
 }
 
 const Json* CellLog::Find(const Json& key) const {
-  const auto found = results_.find(JsonText(IdentityOf(key)));
+  const auto found = results_.find(IdentityText(key));
   return found == results_.end() ? nullptr : &found->second;
 }
 
@@ -80,7 +80,7 @@ void CellLog::Append(const Json& key, const Json& result) {
 }
 
 void CellLog::Keep(const Json& key, const Json& result) {
-  if (results_.insert_or_assign(JsonText(IdentityOf(key)), result).second) keys_.push_back(key);
+  if (results_.insert_or_assign(IdentityText(key), result).second) keys_.push_back(key);
 }
 
 }  // namespace tare

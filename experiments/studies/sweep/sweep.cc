@@ -92,8 +92,8 @@ struct ListedCell {
   const TaskSpec* task;
 };
 
-std::vector<ListedCell> CellsOfAll(const SweepOptions& options) {
-  const std::vector<std::vector<Plan>> plans = PlansFor(options);
+// plans: of each model.
+std::vector<ListedCell> CellsOfAll(const SweepOptions& options, const std::vector<std::vector<Plan>>& plans) {
   std::vector<ListedCell> list;
   for (size_t i = 0; i < plans.size(); ++i) {
     const std::string model = ModelName(options.models[i]);
@@ -141,10 +141,11 @@ std::optional<SweepCell> CellOf(const Json& key, const CellLog& log, const std::
 // Adds what earlier sweeps left in the folder and can be compared.
 void AddOthers(const CellLog& log, const std::vector<TaskSpec>& tasks, std::vector<SweepCell>& cells) {
   const std::vector<SweepCell> asked = cells;
+  std::set<std::string> identities;
+  for (const SweepCell& cell : asked) identities.insert(IdentityText(cell.key));
   std::map<std::string, int> left_out;  // by the setting
   for (const Json& key : log.keys()) {
-    const auto has_this = [&](const SweepCell& cell) { return IdentityOf(cell.key) == IdentityOf(key); };
-    if (std::ranges::any_of(asked, has_this)) continue;
+    if (identities.contains(IdentityText(key))) continue;
     const std::optional<SweepCell> other = CellOf(key, log, tasks);
     if (!other) continue;
     std::string clash;
@@ -171,7 +172,7 @@ Parts ReadParts(const std::vector<std::filesystem::path>& folders, const CellRea
     const std::filesystem::path file = folder / "cells.jsonl";
     if (!std::filesystem::exists(file)) Fail("{}: no such file; expected finished cells of this sweep", file.string());
     for (const auto& [key, result] : ReadCells(folder, reader)) {
-      const auto [twin, added] = parts.try_emplace(JsonText(IdentityOf(key)), Part{file, key, result});
+      const auto [twin, added] = parts.try_emplace(IdentityText(key), Part{file, key, result});
       if (!added && twin->second.result != result)
         Fail("{}: {}: got other figures than in {}, expected the same; are the machines of one kind?", file.string(),
              CellText(key), twin->second.file.string());
@@ -182,8 +183,10 @@ Parts ReadParts(const std::vector<std::filesystem::path>& folders, const CellRea
 
 // Cells of different sweeps do not merge.
 void RequireAsked(const Parts& parts, const std::vector<Json>& asked) {
-  for (const auto& [text, part] : parts) {
-    if (std::ranges::any_of(asked, [&](const Json& key) { return JsonText(IdentityOf(key)) == text; })) continue;
+  std::set<std::string> identities;
+  for (const Json& key : asked) identities.insert(IdentityText(key));
+  for (const auto& [identity, part] : parts) {
+    if (identities.contains(identity)) continue;
     std::string clash;
     for (const Json& key : asked) clash = clash.empty() ? Clash(part.key, key) : clash;
     Fail("{}: {}: got a cell of another {}, expected cells of this sweep; try the options that it was made with",
@@ -242,13 +245,12 @@ void CheckOnly(const SweepOptions& options, size_t cells) {
               options.only->second, cells - 1);
 }
 
-// Runs of the models from number `first` of the list on. Their keys are not known yet (they need hashes of weights), so
+// Runs of the cells from number `first` of the list on. Their keys are not known yet (they need hashes of weights), so
 // what is finished is told by names.
-int64_t RunsFrom(size_t first, const SweepOptions& options, const CellLog& log) {
+int64_t RunsFrom(size_t first, const std::vector<ListedCell>& cells, const SweepOptions& options, const CellLog& log) {
   std::set<std::string> finished;
   for (const Json& key : log.keys()) finished.insert(CellText(key));
   int64_t runs = 0;
-  const std::vector<ListedCell> cells = CellsOfAll(options);
   for (size_t number = first; number < cells.size(); ++number) {
     const bool runs_with_another =
         std::ranges::any_of(options.tasks, [&](const TaskSpec& task) { return Gives(task, *cells[number].task); });
@@ -260,15 +262,15 @@ int64_t RunsFrom(size_t first, const SweepOptions& options, const CellLog& log) 
 // The cells of one model of a sweep, run in its log.
 class ModelSweep {
  public:
-  // plans: of the model; first: the number of the model's first cell in the list.
+  // plans: of the model; first: the number of the model's first cell in the list `all`.
   ModelSweep(const SweepOptions& options, const std::vector<Plan>& plans, const Seen& seen, size_t index, size_t first,
-             CellLog& log)
+             const std::vector<ListedCell>& all, CellLog& log)
       : options_(options),
         seen_(seen),
         log_(log),
         model_(options.models[index], options.math),
         cells_(CellsOfModel(model_, plans, seen, options)),
-        runs_later_(RunsFrom(first + cells_.size(), options, log)) {
+        runs_later_(RunsFrom(first + cells_.size(), all, options, log)) {
     for (size_t i = cells_.size(); i-- > 0;) {
       if (!IsAsked(options, first + i)) cells_.erase(cells_.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -331,7 +333,7 @@ class ModelSweep {
 
 std::vector<std::string> ListCells(const SweepOptions& options) {
   std::vector<std::string> list;
-  for (const ListedCell& cell : CellsOfAll(options)) {
+  for (const ListedCell& cell : CellsOfAll(options, PlansFor(options))) {
     list.push_back(cell.name);
     std::ranges::replace(list.back(), '\n', ' ');
   }
@@ -341,12 +343,13 @@ std::vector<std::string> ListCells(const SweepOptions& options) {
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
   const std::vector<std::vector<Plan>> plans = PlansFor(options);
   const std::vector<Seen> seen = CheckOptions(options, plans);
-  CheckOnly(options, CellsOfAll(options).size());
+  const std::vector<ListedCell> all = CellsOfAll(options, plans);
+  CheckOnly(options, all.size());
   CellLog log(options.folder, {options.study, options.tasks});
   std::vector<SweepCell> cells;
   size_t first = 0;
   for (size_t i = 0; i < options.models.size(); ++i) {
-    ModelSweep sweep(options, plans[i], seen[i], i, first, log);
+    ModelSweep sweep(options, plans[i], seen[i], i, first, all, log);
     first += options.tasks.size() * plans[i].size();
     sweep.RunMissing(starting);
     std::ranges::copy(sweep.Finished(), std::back_inserter(cells));
@@ -372,13 +375,13 @@ void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::
   CellLog log(options.folder, {options.study, options.tasks});
   std::vector<size_t> missing;
   for (size_t n = 0; n < asked.size(); ++n) {
-    if (log.Find(asked[n]) == nullptr && !finished.contains(JsonText(IdentityOf(asked[n])))) missing.push_back(n);
+    if (log.Find(asked[n]) == nullptr && !finished.contains(IdentityText(asked[n]))) missing.push_back(n);
   }
   if (!missing.empty())
     Fail("got {} of {} cells, expected all; missing: {}; try tare sweep --cells with these",
          asked.size() - missing.size(), asked.size(), RangesText(missing));
   for (const Json& key : in_run_order) {
-    if (log.Find(key) == nullptr) log.Append(key, finished.at(JsonText(IdentityOf(key))).result);
+    if (log.Find(key) == nullptr) log.Append(key, finished.at(IdentityText(key)).result);
   }
 }
 
