@@ -10,8 +10,10 @@ all=()
 for file in "$@" "${all[@]}"; do
   case $file in
     tools/python/*) ;;  # needs nanobind, whose flags CMake knows
+    *-inl.h) ;;         # once for each instruction set, by the source that includes it
     *.h | *.cc) [ ! -e "$file" ] || printf '%s\0' "$file" ;;
   esac
 done | xargs -0 -r -n 1 -P "$(nproc)" "${CXX:-c++}" -std=c++23 -fopenmp -fsyntax-only -w -I. \
-  $(pkg-config --cflags hdf5) -DHWY_COMPILE_ONLY_STATIC -DCLI11_COMPILE \
+  $(pkg-config --cflags hdf5 eigen3) -DCLI11_COMPILE -DHWY_WANT_AVX3_DL \
+  '-DHWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_ZEN4|HWY_AVX3_SPR)' \
   -DTARE_{VERSION,SOURCE_DIR,BINARY_DIR,WAITING_LIBRARY}='""' -x c++

@@ -11,6 +11,7 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_folder.h"
+#include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"

@@ -4,6 +4,7 @@
 
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
+#include "quant/file/json.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
 #include "tools/files.h"

@@ -14,6 +14,7 @@
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
+#include "quant/file/json.h"
 #include "quant/file/strict_json.h"
 #include "quant/format/quantize.h"
 
