@@ -38,6 +38,7 @@ struct StepKind {
   Step (*read)(std::string_view step);
   std::string_view options = {};  // as messages write them, "[:DAMPING][:stored|:moved]"; empty: it takes none
   std::string_view help = {};     // how it is written and what it means, for the help of --method; empty: the former
+  std::string_view what = {};     // what it does, for docs/guides/weights.md
 };
 
 // What a step that changes weights is given.

@@ -16,20 +16,21 @@ struct KindInfo {
   std::string_view prefix;
   bool has_n;
   std::string_view suffix;
-  std::string_view spelling;
+  std::string_view spelling, meaning;
 };
 
 // In the order of the enum. block<N>.channel differs from block<N> by its suffix.
 constexpr std::array<KindInfo, 9> kKinds{{
-    {Kind::kTensor, "tensor", false, "", "tensor"},
-    {Kind::kHead, "head", false, "", "head"},
-    {Kind::kRow, "row", false, "", "row"},
-    {Kind::kToken, "token", false, "", "token"},
-    {Kind::kHeads, "heads", false, "", "heads"},
-    {Kind::kChannel, "channel", false, "", "channel"},
-    {Kind::kGroup, "group", true, "", "group<N>"},
-    {Kind::kBlock, "block", true, "", "block<N>"},
-    {Kind::kBlockChannel, "block", true, ".channel", "block<N>.channel"},
+    {Kind::kTensor, "tensor", false, "", "tensor", "the whole tensor: all that one rule selects in a layer"},
+    {Kind::kHead, "head", false, "", "head", "one head"},
+    {Kind::kRow, "row", false, "", "row", "one query's row"},
+    {Kind::kToken, "token", false, "", "token", "one token; at sites of heads, one token of one head"},
+    {Kind::kHeads, "heads", false, "", "heads", "one token of all heads that one rule selects"},
+    {Kind::kChannel, "channel", false, "", "channel", "one channel"},
+    {Kind::kGroup, "group", true, "", "group<N>",
+     "N neighbouring values of a row: input channels of a weight, channels of a token"},
+    {Kind::kBlock, "block", true, "", "block<N>", "one query's row x N keys"},
+    {Kind::kBlockChannel, "block", true, ".channel", "block<N>.channel", "N tokens x one channel"},
 }};
 
 const KindInfo& Info(Kind kind) { return kKinds[static_cast<size_t>(kind)]; }
@@ -43,6 +44,7 @@ std::optional<int> ParseN(std::string_view digits) {
 }  // namespace
 
 std::string_view Spelling(Kind kind) { return Info(kind).spelling; }
+std::string_view Meaning(Kind kind) { return Info(kind).meaning; }
 
 std::string Name(Granularity granularity) {
   const KindInfo& info = Info(granularity.kind);

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values share a scale, as plans and files spell it:
-//
-//   tensor             the whole tensor
-//   head               one head
-//   row                one query's row
-//   token              one token; at sites of heads, one token of one head
-//   heads              one token of all heads
-//   channel            one channel
-//   group<N>           N neighbouring values of a row: N input channels of a weight, N channels of a token
-//   block<N>           one query's row x N keys
-//   block<N>.channel   N tokens x one channel
+// Which values share a scale, as plans and files spell it: "tensor", "group64", "block64.channel". granularity.cc lists
+// the kinds and what they mean.
 #pragma once
 
 #include <optional>
@@ -34,7 +25,8 @@ std::string Name(Granularity granularity);
 // nullopt unless the text is exactly one of the spellings above; N has no sign and no leading zero.
 std::optional<Granularity> ParseGranularity(std::string_view text);
 
-// "tensor", "group<N>": a kind's spelling in messages.
+// "tensor", "group<N>": a kind's spelling in messages; and which values share a scale, for docs/reference/plans.md.
 std::string_view Spelling(Granularity::Kind kind);
+std::string_view Meaning(Granularity::Kind kind);
 
 }  // namespace tare

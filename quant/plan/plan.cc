@@ -18,17 +18,6 @@ namespace {
 constexpr size_t kMaxText = size_t{1} << 20;  // levels of 16 values for keys and values of 126 layers take 32 KB
 constexpr int kMaxIndex = 65535;
 
-constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {
-    {"smooth", &RuleOptions::smooth},       {"sketch", &RuleOptions::sketch},
-    {"maxshift", &RuleOptions::max_shift},  {"sink", &RuleOptions::sink},
-    {"static", &RuleOptions::static_scale}, {"mse", &RuleOptions::mse},
-    {"prerotary", &RuleOptions::prerotary}, {"unnormalized", &RuleOptions::unnormalized},
-};
-
-// Options with a number, and how one looks; hadamard's may be left out.
-constexpr std::pair<std::string_view, std::string_view> kNumbered[] = {
-    {"keep", "keep4"}, {"hadamard", "hadamard64"}, {"p", "p99.9"}, {"outliers", "outliers1"}};
-
 void AppendWord(std::string& list, std::string_view word) {
   if (!list.empty()) list += ' ';
   list += word;
@@ -204,8 +193,9 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   if (site_class.options.empty()) Refuse(at, "no option: this site has none");
   if (name.empty() || !HasWord(site_class.options, name)) {
     std::string numbers;
-    for (const auto& [option, example] : kNumbered) {
-      if (HasWord(site_class.options, option)) numbers += (numbers.empty() ? "" : ", ") + std::string(example);
+    for (const RuleOption& option : kRuleOptions) {
+      if (option.numbered.empty() || !HasWord(site_class.options, option.name)) continue;
+      numbers += (numbers.empty() ? "" : ", ") + std::string(option.numbered);
     }
     Refuse(at, OneOf(site_class.options) + (numbers.empty() ? "" : Formatted(" (with a number: {})", numbers)));
   }
@@ -227,8 +217,8 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
       Refuse(at, Formatted("hadamard, or with the channels of a run from 2 to {}: hadamard64", kMaxIndex));
   } else {
     if (!number.empty()) Refuse(at, Formatted("{} without a number", name));
-    for (const auto& [flag, member] : kFlags) {
-      if (flag == name) options.*member = true;
+    for (const RuleOption& option : kRuleOptions) {
+      if (option.name == name && option.flag != nullptr) options.*option.flag = true;
     }
     if (options == before) Refuse(at, "each option once");
   }

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -84,7 +85,33 @@ struct RuleOptions {
   friend bool operator==(const RuleOptions&, const RuleOptions&) = default;
 };
 
-// "+smooth+p99.9", in the order above.
+// An option's word, the flag that it sets unless it takes a number, how it looks with one (hadamard's may be left out),
+// and what it does, for docs/reference/plans.md. The first four change a format's CodeRange.
+struct RuleOption {
+  std::string_view name;
+  bool RuleOptions::* flag;
+  std::string_view numbered, what;
+};
+inline constexpr auto kRuleOptions = std::to_array<RuleOption>({
+    {"full", nullptr, "", "one code more, the lowest"},
+    {"zero", nullptr, "", "a zero point beside each scale"},
+    {"min", nullptr, "", "a minimum beside each scale"},
+    {"mean", nullptr, "", "rounds about the mean of what shares the scale, and stores it"},
+    {"smooth", &RuleOptions::smooth, "", "subtracts the mean vector before rounding and adds it back"},
+    {"sketch", &RuleOptions::sketch, "", "one more bit per channel of keys. Simulated"},
+    {"maxshift", &RuleOptions::max_shift, "", "rounds logits minus the largest of their row"},
+    {"sink", &RuleOptions::sink, "", "adds a key with logit 0 and value 0 to every row. Simulated"},
+    {"keep", nullptr, "keep4", "the first 4 keys stay unchanged and out of the scales"},
+    {"hadamard", nullptr, "hadamard64", "rotates channels (in runs of 64) before rounding and back after it"},
+    {"p", nullptr, "p99.9", "clips at this percentile of the absolute values"},
+    {"outliers", nullptr, "outliers1", "1 % of the values stay unchanged and out of the scale. Simulated"},
+    {"static", &RuleOptions::static_scale, "", "scales per tensor, head or channel, frozen at calibration"},
+    {"mse", &RuleOptions::mse, "", "clips where the squared error is least"},
+    {"prerotary", &RuleOptions::prerotary, "", "rounds keys before rotary position embedding"},
+    {"unnormalized", &RuleOptions::unnormalized, "", "leaves rows of probs with the sum after rounding. Simulated"},
+});
+
+// "+smooth+p99.9", in the order of RuleOptions.
 std::string TextOf(const RuleOptions& options);
 // "int4/group32+zero", as a rule has it after "=".
 std::string TextOf(Format format, Granularity granularity);

@@ -2,26 +2,9 @@
 // The named tensors of the forward pass that a plan may quantize and an observer may read. Two names stand for several
 // sites: `weights` for the projection weights of a layer, `linear_in` for their inputs.
 //
-//   q_norm k_norm after the norms of queries and keys, before rotary positions
-//   q k v         after rotary positions, before 1/sqrt(d)
-//   attn_logits   scaled, before the softmax
-//   probs         one map
-//   difference    P1 - lambda P2
-//   lambda        the sigmoid of lambda_proj's output, in models with one lambda per token and head
-//   head_out      before the head norm or gate
-//   attn_gate     the sigmoid that multiplies head_out
-//
-// In layers of a Mamba (kernels/scan/selective_scan.h) and in gated memory units:
-//
-//   scan.in scan.delta scan.b scan.c    what the scan reads: u after conv1d and silu, steps after softplus, B, C
-//   scan.state    after each token, [states, channels]
-//   scan.out      y with D u, before the gate; of one layer the memory that the units read
-//   mamba.gate gmu.gate                 before silu
-//
-// Each expert has weights of its own. experts.gate_up.w are those of gate and up, one matrix or two. experts.down.in
-// has a head for each of a token's chosen experts: 0 is that of the largest router logit.
-//
-//   cache_k cache_v  cached keys and values (kernels/cache/); no pass shows them
+// scan, mamba and gmu are of layers of a Mamba (kernels/scan/selective_scan.h) and of gated memory units. Each expert
+// has weights of its own. experts.gate_up.w are those of gate and up, one matrix or two. experts.down.in has a head for
+// each of a token's chosen experts: 0 is that of the largest router logit. No pass shows caches (kernels/cache/).
 #pragma once
 
 #include <algorithm>
@@ -51,68 +34,69 @@ enum class SiteOf {
   kMemoryUnit,
 };
 
-// The table of sites. A row has a site's name in code and in text, what plans may say about it (a constant of
-// site_class.cc), the part of a model that has it, and of weights the input that they multiply.
-#define TARE_SITES(ROW)                                                                \
-  ROW(kEmbed, "embed", kOuterHidden, kModel)                                           \
-  ROW(kQProjW, "q_proj.w", kProjWeight, kAttention, kQProjIn)                          \
-  ROW(kKProjW, "k_proj.w", kProjWeight, kOwnKeys, kKProjIn)                            \
-  ROW(kVProjW, "v_proj.w", kProjWeight, kOwnKeys, kVProjIn)                            \
-  ROW(kOProjW, "o_proj.w", kProjWeight, kAttention, kOProjIn)                          \
-  ROW(kGateProjW, "gate_proj.w", kProjWeight, kGate, kGateProjIn)                      \
-  ROW(kUpProjW, "up_proj.w", kProjWeight, kFeedForward, kUpProjIn)                     \
-  ROW(kDownProjW, "down_proj.w", kProjWeight, kFeedForward, kDownProjIn)               \
-  ROW(kMambaInProjW, "mamba.in_proj.w", kProjWeight, kMamba, kMambaInProjIn)           \
-  ROW(kMambaXProjW, "mamba.x_proj.w", kProjWeight, kMamba, kMambaXProjIn)              \
-  ROW(kMambaDtProjW, "mamba.dt_proj.w", kProjWeight, kMamba, kMambaDtProjIn)           \
-  ROW(kMambaOutProjW, "mamba.out_proj.w", kProjWeight, kMamba, kMambaOutProjIn)        \
-  ROW(kGmuInProjW, "gmu.in_proj.w", kProjWeight, kMemoryUnit, kGmuInProjIn)            \
-  ROW(kGmuOutProjW, "gmu.out_proj.w", kProjWeight, kMemoryUnit, kGmuOutProjIn)         \
-  ROW(kExpertsGateUpW, "experts.gate_up.w", kExpertWeight, kExperts, kExpertsGateUpIn) \
-  ROW(kExpertsDownW, "experts.down.w", kExpertWeight, kExperts, kExpertsDownIn)        \
-  ROW(kQProjIn, "q_proj.in", kLayerHidden, kAttention)                                 \
-  ROW(kKProjIn, "k_proj.in", kLayerHidden, kOwnKeys)                                   \
-  ROW(kVProjIn, "v_proj.in", kLayerHidden, kOwnKeys)                                   \
-  ROW(kOProjIn, "o_proj.in", kLayerHidden, kAttention)                                 \
-  ROW(kGateProjIn, "gate_proj.in", kLayerHidden, kGate)                                \
-  ROW(kUpProjIn, "up_proj.in", kLayerHidden, kFeedForward)                             \
-  ROW(kDownProjIn, "down_proj.in", kLayerHidden, kFeedForward)                         \
-  ROW(kMambaInProjIn, "mamba.in_proj.in", kLayerHidden, kMamba)                        \
-  ROW(kMambaXProjIn, "mamba.x_proj.in", kLayerHidden, kMamba)                          \
-  ROW(kMambaDtProjIn, "mamba.dt_proj.in", kLayerHidden, kMamba)                        \
-  ROW(kMambaOutProjIn, "mamba.out_proj.in", kLayerHidden, kMamba)                      \
-  ROW(kGmuInProjIn, "gmu.in_proj.in", kLayerHidden, kMemoryUnit)                       \
-  ROW(kGmuOutProjIn, "gmu.out_proj.in", kLayerHidden, kMemoryUnit)                     \
-  ROW(kExpertsGateUpIn, "experts.gate_up.in", kLayerHidden, kExperts)                  \
-  ROW(kExpertsDownIn, "experts.down.in", kChosenHidden, kExperts)                      \
-  ROW(kQNorm, "q_norm", kNormedQueryKey, kAttention)                                   \
-  ROW(kKNorm, "k_norm", kNormedQueryKey, kOwnKeys)                                     \
-  ROW(kQ, "q", kQueries, kAttention)                                                   \
-  ROW(kK, "k", kKeys, kOwnKeys)                                                        \
-  ROW(kV, "v", kValues, kOwnKeys)                                                      \
-  ROW(kAttnLogits, "attn_logits", kScores, kAttention)                                 \
-  ROW(kProbs, "probs", kLateMaps, kAttention)                                          \
-  ROW(kDifference, "difference", kEarlyMaps, kAttention)                               \
-  ROW(kLambdaProjW, "lambda_proj.w", kProjWeight, kLambda, kLambdaProjIn)              \
-  ROW(kLambdaProjIn, "lambda_proj.in", kLayerHidden, kLambda)                          \
-  ROW(kLambda, "lambda", kHeadSigmoid, kLambda)                                        \
-  ROW(kHeadOut, "head_out", kHeadOutputs, kAttention)                                  \
-  ROW(kAttnGate, "attn_gate", kHeadSigmoid, kAttention)                                \
-  ROW(kAttnOut, "attn_out", kLayerHidden, kAttention)                                  \
-  ROW(kScanIn, "scan.in", kLayerHidden, kMamba)                                        \
-  ROW(kScanDelta, "scan.delta", kLayerHidden, kMamba)                                  \
-  ROW(kScanB, "scan.b", kLayerHidden, kMamba)                                          \
-  ROW(kScanC, "scan.c", kLayerHidden, kMamba)                                          \
-  ROW(kScanState, "scan.state", kLayerHidden, kMamba)                                  \
-  ROW(kScanOut, "scan.out", kLayerHidden, kMamba)                                      \
-  ROW(kMambaGate, "mamba.gate", kLayerHidden, kMamba)                                  \
-  ROW(kGmuGate, "gmu.gate", kLayerHidden, kMemoryUnit)                                 \
-  ROW(kLayerOut, "layer_out", kLayerHidden, kLayer)                                    \
-  ROW(kFinalNorm, "final_norm", kOuterHidden, kModel)                                  \
-  ROW(kLmHeadW, "lm_head.w", kVocabularyWeight, kModel, kLmHeadIn)                     \
-  ROW(kLmHeadIn, "lm_head.in", kOuterHidden, kModel)                                   \
-  ROW(kCacheK, "cache_k", kCachedKeys, kOwnKeys)                                       \
-  ROW(kCacheV, "cache_v", kCachedValues, kOwnKeys)
+// The table of sites. A row has a site's name in code and in text, what it is (for docs/reference/sites.md), what plans
+// may say about it (a constant of site_class.cc), the part of a model that has it, and of weights the input that they
+// multiply.
+#define TARE_SITES(ROW)                                                                                                \
+  ROW(kEmbed, "embed", "embedded tokens", kOuterHidden, kModel)                                                        \
+  ROW(kQProjW, "q_proj.w", "projections of attention", kProjWeight, kAttention, kQProjIn)                              \
+  ROW(kKProjW, "k_proj.w", "projections of attention", kProjWeight, kOwnKeys, kKProjIn)                                \
+  ROW(kVProjW, "v_proj.w", "projections of attention", kProjWeight, kOwnKeys, kVProjIn)                                \
+  ROW(kOProjW, "o_proj.w", "projections of attention", kProjWeight, kAttention, kOProjIn)                              \
+  ROW(kGateProjW, "gate_proj.w", "the feed-forward part", kProjWeight, kGate, kGateProjIn)                             \
+  ROW(kUpProjW, "up_proj.w", "the feed-forward part", kProjWeight, kFeedForward, kUpProjIn)                            \
+  ROW(kDownProjW, "down_proj.w", "the feed-forward part", kProjWeight, kFeedForward, kDownProjIn)                      \
+  ROW(kMambaInProjW, "mamba.in_proj.w", "projections of Mamba layers", kProjWeight, kMamba, kMambaInProjIn)            \
+  ROW(kMambaXProjW, "mamba.x_proj.w", "projections of Mamba layers", kProjWeight, kMamba, kMambaXProjIn)               \
+  ROW(kMambaDtProjW, "mamba.dt_proj.w", "projections of Mamba layers", kProjWeight, kMamba, kMambaDtProjIn)            \
+  ROW(kMambaOutProjW, "mamba.out_proj.w", "projections of Mamba layers", kProjWeight, kMamba, kMambaOutProjIn)         \
+  ROW(kGmuInProjW, "gmu.in_proj.w", "projections of memory units", kProjWeight, kMemoryUnit, kGmuInProjIn)             \
+  ROW(kGmuOutProjW, "gmu.out_proj.w", "projections of memory units", kProjWeight, kMemoryUnit, kGmuOutProjIn)          \
+  ROW(kExpertsGateUpW, "experts.gate_up.w", "weights of experts", kExpertWeight, kExperts, kExpertsGateUpIn)           \
+  ROW(kExpertsDownW, "experts.down.w", "weights of experts", kExpertWeight, kExperts, kExpertsDownIn)                  \
+  ROW(kQProjIn, "q_proj.in", "inputs of these projections", kLayerHidden, kAttention)                                  \
+  ROW(kKProjIn, "k_proj.in", "inputs of these projections", kLayerHidden, kOwnKeys)                                    \
+  ROW(kVProjIn, "v_proj.in", "inputs of these projections", kLayerHidden, kOwnKeys)                                    \
+  ROW(kOProjIn, "o_proj.in", "inputs of these projections", kLayerHidden, kAttention)                                  \
+  ROW(kGateProjIn, "gate_proj.in", "inputs of the feed-forward part", kLayerHidden, kGate)                             \
+  ROW(kUpProjIn, "up_proj.in", "inputs of the feed-forward part", kLayerHidden, kFeedForward)                          \
+  ROW(kDownProjIn, "down_proj.in", "inputs of the feed-forward part", kLayerHidden, kFeedForward)                      \
+  ROW(kMambaInProjIn, "mamba.in_proj.in", "inputs of these projections", kLayerHidden, kMamba)                         \
+  ROW(kMambaXProjIn, "mamba.x_proj.in", "inputs of these projections", kLayerHidden, kMamba)                           \
+  ROW(kMambaDtProjIn, "mamba.dt_proj.in", "inputs of these projections", kLayerHidden, kMamba)                         \
+  ROW(kMambaOutProjIn, "mamba.out_proj.in", "inputs of these projections", kLayerHidden, kMamba)                       \
+  ROW(kGmuInProjIn, "gmu.in_proj.in", "inputs of these projections", kLayerHidden, kMemoryUnit)                        \
+  ROW(kGmuOutProjIn, "gmu.out_proj.in", "inputs of these projections", kLayerHidden, kMemoryUnit)                      \
+  ROW(kExpertsGateUpIn, "experts.gate_up.in", "inputs of the first matrices", kLayerHidden, kExperts)                  \
+  ROW(kExpertsDownIn, "experts.down.in", "inputs of the second matrices", kChosenHidden, kExperts)                     \
+  ROW(kQNorm, "q_norm", "after the norms, before rotary positions", kNormedQueryKey, kAttention)                       \
+  ROW(kKNorm, "k_norm", "after the norms, before rotary positions", kNormedQueryKey, kOwnKeys)                         \
+  ROW(kQ, "q", "queries after rotary positions, before 1/sqrt(d)", kQueries, kAttention)                               \
+  ROW(kK, "k", "keys after rotary positions", kKeys, kOwnKeys)                                                         \
+  ROW(kV, "v", "values", kValues, kOwnKeys)                                                                            \
+  ROW(kAttnLogits, "attn_logits", "scaled scores, before the softmax", kScores, kAttention)                            \
+  ROW(kProbs, "probs", "one softmax map; maps are subtracted after P x V (late)", kLateMaps, kAttention)               \
+  ROW(kDifference, "difference", "P1 - lambda P2, subtracted before P x V (early)", kEarlyMaps, kAttention)            \
+  ROW(kLambdaProjW, "lambda_proj.w", "projection of a lambda per token and head", kProjWeight, kLambda, kLambdaProjIn) \
+  ROW(kLambdaProjIn, "lambda_proj.in", "inputs of that projection", kLayerHidden, kLambda)                             \
+  ROW(kLambda, "lambda", "sigmoid of its output, one per token and head", kHeadSigmoid, kLambda)                       \
+  ROW(kHeadOut, "head_out", "a head's output, before the head norm or gate", kHeadOutputs, kAttention)                 \
+  ROW(kAttnGate, "attn_gate", "the sigmoid that multiplies head_out", kHeadSigmoid, kAttention)                        \
+  ROW(kAttnOut, "attn_out", "output of attention", kLayerHidden, kAttention)                                           \
+  ROW(kScanIn, "scan.in", "u of the scan, after convolution and silu", kLayerHidden, kMamba)                           \
+  ROW(kScanDelta, "scan.delta", "its steps, after softplus", kLayerHidden, kMamba)                                     \
+  ROW(kScanB, "scan.b", "B and C", kLayerHidden, kMamba)                                                               \
+  ROW(kScanC, "scan.c", "B and C", kLayerHidden, kMamba)                                                               \
+  ROW(kScanState, "scan.state", "states after each token, [states, channels]", kLayerHidden, kMamba)                   \
+  ROW(kScanOut, "scan.out", "y with D u, before the gate; memory units read it", kLayerHidden, kMamba)                 \
+  ROW(kMambaGate, "mamba.gate", "gates, before silu", kLayerHidden, kMamba)                                            \
+  ROW(kGmuGate, "gmu.gate", "gates, before silu", kLayerHidden, kMemoryUnit)                                           \
+  ROW(kLayerOut, "layer_out", "hidden states after each layer", kLayerHidden, kLayer)                                  \
+  ROW(kFinalNorm, "final_norm", "hidden states after the last norm", kOuterHidden, kModel)                             \
+  ROW(kLmHeadW, "lm_head.w", "the LM head", kVocabularyWeight, kModel, kLmHeadIn)                                      \
+  ROW(kLmHeadIn, "lm_head.in", "inputs of the LM head", kOuterHidden, kModel)                                          \
+  ROW(kCacheK, "cache_k", "cached keys", kCachedKeys, kOwnKeys)                                                        \
+  ROW(kCacheV, "cache_v", "cached values", kCachedValues, kOwnKeys)
 
 enum class Site {
 #define TARE_ENUMERATOR(site, ...) site,
@@ -122,13 +106,14 @@ enum class Site {
 
 struct SiteInfo {
   Site site;
-  std::string_view name;
+  std::string_view name, what;
   SiteOf of;
   std::optional<Site> input = std::nullopt;  // of weights
 };
 
 inline constexpr std::array kSites = std::to_array<SiteInfo>({
-#define TARE_INFO(site, name, site_class, of, ...) {Site::site, name, SiteOf::of __VA_OPT__(, Site::__VA_ARGS__)},
+#define TARE_INFO(site, name, what, site_class, of, ...) \
+  {Site::site, name, what, SiteOf::of __VA_OPT__(, Site::__VA_ARGS__)},
     TARE_SITES(TARE_INFO)
 #undef TARE_INFO
 });

@@ -27,30 +27,32 @@ constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Forma
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
-constexpr SiteClass kProjWeight{"l", kOfWeight, "full zero min hadamard mse", kWeights};
-constexpr SiteClass kExpertWeight{"le", kOfWeight, "full zero min hadamard mse", kWeights};
-constexpr SiteClass kOuterHidden{"", kOfHidden, "hadamard static p mse", kSigned};
-constexpr SiteClass kLayerHidden{"l", kOfHidden, "hadamard static p mse", kSigned};
-constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
-constexpr SiteClass kHeadSigmoid{"lh", kOfHeadSigmoid, "static p mse", kUnsigned};
+constexpr SiteClass kProjWeight{"weights", "l", kOfWeight, "full zero min hadamard mse", kWeights};
+constexpr SiteClass kExpertWeight{"weights", "le", kOfWeight, "full zero min hadamard mse", kWeights};
+constexpr SiteClass kOuterHidden{"streams", "", kOfHidden, "hadamard static p mse", kSigned};
+constexpr SiteClass kLayerHidden{"streams", "l", kOfHidden, "hadamard static p mse", kSigned};
+constexpr SiteClass kNormedQueryKey{"by head", "lhm", kOfHead, "static p mse", kSigned};
+constexpr SiteClass kHeadSigmoid{"gates", "lh", kOfHeadSigmoid, "static p mse", kUnsigned};
 
-constexpr SiteClass kVocabularyWeight{"", kOfWeight, "full zero min hadamard mse", kWeights};
-constexpr SiteClass kChosenHidden{"lh", kOfHidden, "hadamard static p mse", kSigned};
-constexpr SiteClass kQueries{"lhm", kOfHead, "smooth hadamard static p mse", kSigned};
-constexpr SiteClass kKeys{"lhm", kOfKeysAndValues,
+constexpr SiteClass kVocabularyWeight{"weights", "", kOfWeight, "full zero min hadamard mse", kWeights};
+constexpr SiteClass kChosenHidden{"streams", "lh", kOfHidden, "hadamard static p mse", kSigned};
+constexpr SiteClass kQueries{"queries", "lhm", kOfHead, "smooth hadamard static p mse", kSigned};
+constexpr SiteClass kKeys{"keys", "lhm", kOfKeysAndValues,
                           "full zero min mean smooth hadamard sketch keep outliers static p mse prerotary",
                           kKeysAndValues};
 constexpr SiteClass kValues{
-    "lh", kOfKeysAndValues, "full zero min mean smooth hadamard keep outliers static p mse", kKeysAndValues, "", true};
-constexpr SiteClass kScores{"lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"};
-constexpr SiteClass kLateMaps{"lhm", kOfMaps, "keep unnormalized", kUnsigned};
-constexpr SiteClass kEarlyMaps{"lh", kOfMaps, "keep p mse", kEither};
-constexpr SiteClass kHeadOutputs{"lh", kOfHead, "static p mse", kSigned};
-constexpr SiteClass kCachedKeys{"l", kOfCachedKeys, "full zero min hadamard prerotary", kCached, "hadamard prerotary"};
-constexpr SiteClass kCachedValues{"l", kOfCachedValues, "full zero min hadamard", kCached, "hadamard"};
+    "values", "lh", kOfKeysAndValues, "full zero min mean smooth hadamard keep outliers static p mse", kKeysAndValues,
+    "",       true};
+constexpr SiteClass kScores{"logits", "lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"};
+constexpr SiteClass kLateMaps{"maps", "lhm", kOfMaps, "keep unnormalized", kUnsigned};
+constexpr SiteClass kEarlyMaps{"differences", "lh", kOfMaps, "keep p mse", kEither};
+constexpr SiteClass kHeadOutputs{"by head", "lh", kOfHead, "static p mse", kSigned};
+constexpr SiteClass kCachedKeys{"cached keys",       "l", kOfCachedKeys, "full zero min hadamard prerotary", kCached,
+                                "hadamard prerotary"};
+constexpr SiteClass kCachedValues{"cached values", "l", kOfCachedValues, "full zero min hadamard", kCached, "hadamard"};
 
 constexpr SiteClass kClasses[] = {
-#define TARE_CLASS(site, name, site_class, ...) site_class,
+#define TARE_CLASS(site, name, what, site_class, ...) site_class,
     TARE_SITES(TARE_CLASS)
 #undef TARE_CLASS
 };

@@ -22,6 +22,7 @@
 namespace tare {
 
 struct SiteClass {
+  std::string_view kind;        // for docs/reference/sites.md, where classes of one kind differ by selectors alone
   std::string_view dimensions;  // letters of "lhm" that a selector may use
   std::span<const Granularity::Kind> granularities;
   std::string_view options;         // separated by blanks

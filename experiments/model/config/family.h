@@ -116,6 +116,7 @@ struct Family {
   // The norm of each head's output, whose weight is one number for each channel of it, the same for all heads: what can
   // be scaled or moved there, between values and o_proj; empty: there is none, or it has no weight of its own.
   std::string_view head_norm = {};
+  std::string_view examples = {};  // checkpoints of the family, for docs/reference/supported.md
 };
 
 // Families, AddFamily and FamilyNamed are defined in families/table.cc, which knows all families.

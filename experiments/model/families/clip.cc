@@ -145,13 +145,15 @@ constexpr Family Tower(std::string_view name, const TensorNames& names, void (*r
           .load = LoadClipLayer,
           .forward = ClipForward,
           .rotation = Rotation::kNone,
-          .smoothed = {}};
+          .smoothed = {},
+          .examples = "openai/clip-vit-base-patch32 and others; a MODEL for each tower"};
 }
 
 constexpr Family Differential(Family tower) {
   tower.vectors = kDifferentialVectors;
   tower.heads = DifferentialHeads;
   tower.forward = DifferentialClipForward;
+  tower.examples = "hammoudhasan/DiffCLIP and its baselines; a MODEL for each tower";
   return tower;
 }
 

@@ -48,6 +48,7 @@ std::vector<OutputHead> DiffV1Heads(const ModelConfig& c) {
 // The head norm's weight treats the channels of a head differently.
 constinit const Family kDiffV1 = Changed(kLlama, [](Family& f) {
   f.name = "diff_v1";
+  f.examples = "the authors' modules (microsoft/unilm)";
   f.read = ReadDiffV1Config;
   f.linear = kDiffV1Linear;
   f.vectors = kDiffV1Vectors;

@@ -48,6 +48,7 @@ void DiffV2Forward(const LayerCall& call) {
 // Between V and o_proj there are only sums over tokens.
 constinit const Family kDiffV2 = Changed(kLlama, [](Family& f) {
   f.name = "diff_v2";
+  f.examples = "the authors' modules (microsoft/unilm)";
   f.read = ReadDiffV2Config;
   f.linear = kDiffV2Linear;
   f.heads = DiffV2Heads;

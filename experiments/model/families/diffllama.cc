@@ -26,6 +26,7 @@ std::vector<OutputHead> HeadsOfDiffLlama(const ModelConfig& c) { return DiffLlam
 // The head norm has no weight, so it is unaffected by a rotation of a head's values.
 constinit const Family kDiffLlama = Changed(kLlama, [](Family& f) {
   f.name = "diffllama";
+  f.examples = "kajuma/DiffLlama-0.3B-handcut, -1B, -1B-patch";
   f.read = ReadDiffLlamaConfig;
   f.vectors = kDiffLlamaVectors;
   f.heads = HeadsOfDiffLlama;

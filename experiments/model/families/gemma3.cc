@@ -94,6 +94,7 @@ constexpr VectorPlace kGemma3Vectors[]{{kInputNorm, HiddenShape, 0, 0},
 
 constinit const Family kGemma3 = Changed(kLlama, [](Family& f) {
   f.name = "gemma3_text";
+  f.examples = "google/gemma-3-1b-pt; only the text part of larger models";
   f.read = ReadGemma3Config;
   f.linear = kGemma3Linear;
   f.vectors = kGemma3Vectors;

@@ -105,6 +105,7 @@ constinit const Family kGptOss{.name = "gpt_oss",
                                .load = LoadGptOss,
                                .forward = GptOssForward,
                                .rotation = Rotation::kStreamAndValues,
-                               .smoothed = kGptOssSmoothed};
+                               .smoothed = kGptOssSmoothed,
+                               .examples = "openai/gpt-oss-20b, -120b"};
 
 }  // namespace tare

@@ -20,6 +20,7 @@ void ReadGranite(const ConfigKeys& keys, ModelConfig& c) {
 
 constinit const Family kGranite = Changed(kLlama, [](Family& f) {
   f.name = "granite";
+  f.examples = "ibm-granite/granite-3.3-2b-base, -8b-base; only dense models";
   f.read = ReadGranite;
 });
 

@@ -59,6 +59,7 @@ inline constexpr Family kLlama{.name = "llama",
                                .load = LoadLlamaLayer,
                                .forward = LlamaForward,
                                .rotation = Rotation::kStreamAndValues,
-                               .smoothed = kLlamaSmoothed};
+                               .smoothed = kLlamaSmoothed,
+                               .examples = "meta-llama/Llama-3.2-1B, TinyLlama, SmolLM2, OSP of 1.4 B"};
 
 }  // namespace tare

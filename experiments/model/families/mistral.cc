@@ -22,11 +22,13 @@ void ReadMistral(const ConfigKeys& keys, ModelConfig& c) {
 
 constinit const Family kMistral = Changed(kLlama, [](Family& f) {
   f.name = "mistral";
+  f.examples = "mistralai/Mistral-7B-v0.1";
   f.read = ReadMistral;
 });
 
 constinit const Family kMinistral = Changed(kLlama, [](Family& f) {
   f.name = "ministral";
+  f.examples = "as mistral, with layer_types";
   f.read = ReadMinistral;
 });
 

@@ -39,6 +39,7 @@ constexpr Site kMixtralSmoothed[]{Site::kQProjIn, Site::kExpertsGateUpIn, Site::
 
 constinit const Family kMixtral = Changed(kLlama, [](Family& f) {
   f.name = "mixtral";
+  f.examples = "mistralai/Mixtral-8x7B-v0.1";
   f.read = ReadMixtral;
   f.linear = kMixtralLinear;
   f.vectors = kMixtralVectors;

@@ -63,6 +63,7 @@ void MotifForward(const LayerCall& call) {
 
 constinit const Family kMotif = Changed(kLlama, [](Family& f) {
   f.name = "motif";
+  f.examples = "Motif-Technologies/Motif-2.6B, the grouped form of Motif-2-12.7B";
   f.activation = "poly_norm";
   f.read = ReadMotifConfig;
   f.vectors = kMotifVectors;

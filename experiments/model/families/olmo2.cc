@@ -65,9 +65,10 @@ constexpr VectorPlace kOlmo2Vectors[]{{kQNorm, QueriesShape, 1, 0},
 
 constexpr Site kSmoothed[]{Site::kDownProjIn, Site::kOProjIn};
 
-constexpr Family Olmo(std::string_view name, void (*read)(const ConfigKeys&, ModelConfig&)) {
+constexpr Family Olmo(std::string_view name, std::string_view examples, void (*read)(const ConfigKeys&, ModelConfig&)) {
   return Changed(kLlama, [&](Family& f) {
     f.name = name;
+    f.examples = examples;
     f.read = read;
     f.linear = kOlmo2Linear;
     f.vectors = kOlmo2Vectors;
@@ -79,6 +80,7 @@ constexpr Family Olmo(std::string_view name, void (*read)(const ConfigKeys&, Mod
 
 }  // namespace
 
-constinit const Family kOlmo2 = Olmo("olmo2", ReadOlmo2), kOlmo3 = Olmo("olmo3", ReadOlmo3);
+constinit const Family kOlmo2 = Olmo("olmo2", "allenai/OLMo-2-0425-1B, -1124-7B", ReadOlmo2),
+                       kOlmo3 = Olmo("olmo3", "allenai/Olmo-3-1025-7B, -1125-32B", ReadOlmo3);
 
 }  // namespace tare

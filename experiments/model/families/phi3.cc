@@ -42,6 +42,7 @@ constexpr auto kPhi3Linear = Changed(kLlamaLinear, [](auto& places) {
 
 constinit const Family kPhi3 = Changed(kLlama, [](Family& f) {
   f.name = "phi3";
+  f.examples = "Phi-4-mini, Phi-3-mini, Phi-3-medium, Phi-3.5-mini";
   f.read = ReadPhi3;
   f.linear = kPhi3Linear;
   f.rotates_parts = true;

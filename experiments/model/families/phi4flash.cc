@@ -226,6 +226,7 @@ constinit const Family kPhi4Flash{.name = "phi4flash",
                                   .smoothed = kPhi4FlashSmoothed,
                                   .fit = Fit,
                                   .centres = true,
-                                  .head_norm = kSubNorm};
+                                  .head_norm = kSubNorm,
+                                  .examples = "microsoft/Phi-4-mini-flash-reasoning"};
 
 }  // namespace tare

@@ -21,6 +21,7 @@ constexpr auto kQwen2Linear = Changed(kLlamaLinear, [](auto& places) { At(places
 
 constinit const Family kQwen2 = Changed(kLlama, [](Family& f) {
   f.name = "qwen2";
+  f.examples = "Qwen/Qwen2.5-0.5B to 7B";
   f.read = ReadQwen2Config;
   f.linear = kQwen2Linear;
 });

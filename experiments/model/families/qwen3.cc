@@ -52,6 +52,7 @@ constexpr auto kQwen3Vectors = Joined(kLlamaVectors, kQkNormVectors);
 // A gate per value between V and o_proj forbids rotating the values of a head.
 constinit const Family kQwen3 = Changed(kLlama, [](Family& f) {
   f.name = "qwen3";
+  f.examples = "Qwen/Qwen3-0.6B to 8B; QwQZh/gated_attention (site attn_gate)";
   f.read = ReadQwen3Config;
   f.vectors = kQwen3Vectors;
   f.forward = Qwen3Forward;

@@ -48,6 +48,7 @@ constexpr Site kQwen3MoeSmoothed[]{Site::kQProjIn, Site::kExpertsGateUpIn, Site:
 
 constinit const Family kQwen3Moe = Changed(kLlama, [](Family& f) {
   f.name = "qwen3_moe";
+  f.examples = "Qwen/Qwen3-30B-A3B";
   f.read = ReadQwen3Moe;
   f.linear = kQwen3MoeLinear;
   f.vectors = kQwen3MoeVectors;

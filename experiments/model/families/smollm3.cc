@@ -40,6 +40,7 @@ void ReadSmolLm3(const ConfigKeys& keys, ModelConfig& c) {
 
 constinit const Family kSmolLm3 = Changed(kLlama, [](Family& f) {
   f.name = "smollm3";
+  f.examples = "HuggingFaceTB/SmolLM3-3B";
   f.read = ReadSmolLm3;
 });
 

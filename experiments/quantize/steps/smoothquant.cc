@@ -284,7 +284,11 @@ static Step ReadSmoothQuant(std::string_view step) {
           .without_text = "--stats S.h5 and smoothquant:0.5"};
 }
 
-const StepKind kSmoothQuantStep{"smoothquant", StepPlace::kWeights, ReadSmoothQuant, "[:ALPHA]",
-                                "smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, no codes)"};
+const StepKind kSmoothQuantStep{"smoothquant",
+                                StepPlace::kWeights,
+                                ReadSmoothQuant,
+                                "[:ALPHA]",
+                                "smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, no codes)",
+                                "moves scale from inputs to weights; searches ALPHA if not given"};
 
 }  // namespace tare
