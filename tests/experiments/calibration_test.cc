@@ -175,9 +175,9 @@ TEST(Calibration, ChangesOfPerplexity) {
 }
 
 TEST(Calibration, DifferencesOfDrops) {
-  RunContrast("difference of drops", {1, -1, -1, 1}, Shape::kNormal, 0);
-  RunContrast("difference of drops", {1, -1, -1, 1}, Shape::kHalfLognormal, 0);
-  RunContrast("difference of drops", {1, -1, -1, 1}, Shape::kNormal, 0.3);
+  RunContrast("difference in degradation", {1, -1, -1, 1}, Shape::kNormal, 0);
+  RunContrast("difference in degradation", {1, -1, -1, 1}, Shape::kHalfLognormal, 0);
+  RunContrast("difference in degradation", {1, -1, -1, 1}, Shape::kNormal, 0.3);
 }
 
 // Clusters of five items: a cluster's items share its chance of being right, which is 0.5 to 0.9; paired runs differ in

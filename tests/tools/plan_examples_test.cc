@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every example of docs/reference/plans.md runs on the embedded pair as its table says, and those that are only
-// simulated are refused when executed. (tests/experiments/plans_page_test.cc asks the same of a model without
-// weights, which has no rows to divide into groups.)
+// simulated are refused when executed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

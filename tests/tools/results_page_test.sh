@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # tools/results/make.sh regenerates the table of one small question, and it equals the page's: the same words, and
 # numbers that differ by at most one in the last digit, as another instruction set may cause. A page with another number
-# fails. Pages whose tables come from CSV files alone are regenerated too. The scripts of all tables can be read.
+# fails. Every other table has the rows of its CSV files in docs/results/data. The scripts of all tables can be read.
 # tools/results/readme.sh likewise regenerates what the README and the quick start show below their commands, except
 # benches.
 # usage: results_page_test.sh TARE ROOT
@@ -47,13 +47,22 @@ for script in "$scripts"/*.awk; do
   ! grep -qiE 'illegal|syntax|fatal' "$work/said" || die "$script: $(head -1 "$work/said")"
 done
 
-# Parts without commands read only docs/results/data.
+# Every block is that of a part, and has what the part's CSV files have, without marks of code and of the answer.
+unmarked() { sed 's/`//g; s/\*\*//g' "$1"; }
 for parts in "$scripts"/tables/*.sh; do
-  ! grep -q '^[^#]' "$parts" || continue
-  question=$(basename "$parts" .sh)
-  "$scripts/make.sh" "$question" "$tare" "$made" >"$work/said" 2>&1 || die "make.sh failed: $(cat "$work/said")"
-  diff "$root/docs/results/$question.md" "$made" >"$work/said" || die "$question.md: $(cat "$work/said")"
+  question=$(basename "$parts" .sh) page=$root/docs/results/$(basename "$parts" .sh).md
+  [ -e "$page" ] || page=$root/docs/reference/$question.md
+  "$scripts/make.sh" "$question" - "$made" >"$work/said" 2>&1 || die "make.sh failed: $(cat "$work/said")"
+  diff <(unmarked "$page") <(unmarked "$made") >"$work/said" || die "$page: got < , expected >: $(cat "$work/said")"
+  blocks=$(grep -c "^<!-- generated: tools/results/make.sh $question -->" "$page") || true
+  [ "$blocks" -gt 0 ] && [ "$blocks" -le "$(grep -c '^#: [^ ]' "$parts")" ] ||
+    die "$page: got $blocks blocks of tools/results/make.sh $question, expected those of $parts"
 done
+while IFS=: read -r page mark; do
+  question=${mark##*make.sh } question=${question% -->}
+  [ "$(basename "$page" .md)" = "$question" ] && [ -e "$scripts/tables/$question.sh" ] ||
+    die "$page: got '$mark', expected the page's own name and tools/results/tables/$question.sh"
+done < <(grep -r '^<!-- generated: .*make[.]sh' "$root/docs")
 
 # shown PAGE COMMANDS: what the page shows below so many commands.
 shown() {

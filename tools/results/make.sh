@@ -5,8 +5,8 @@
 #     <!-- generated: tools/results/make.sh QUESTION -->
 #     <!-- end -->
 #
-# of docs/results/QUESTION.md is a table, or several. tables/QUESTION.sh has a part for each such block, in their
-# order:
+# of docs/results/QUESTION.md, or else docs/reference/QUESTION.md, is a table, or several. tables/QUESTION.sh has a part
+# for each such block, in their order:
 #
 #     #: TABLE.awk [NAME=VALUE...] FILE...
 #     commands
@@ -17,18 +17,23 @@
 # shows the part that tables=, rows= and columns= choose (select.awk). Re-running is safe: finished runs are skipped.
 #
 # usage: tools/results/make.sh QUESTION [TARE [PAGE]]
-#   TARE   the program (default build/release/tare)
-#   PAGE   written instead of docs/results/QUESTION.md; then no CSV is written
+#   TARE   the program (default build/release/tare); -: none, tables with csv= are made from their CSV files, where code
+#          and the answer's row are not marked as such. Then it needs a PAGE
+#   PAGE   written instead of QUESTION.md; then no CSV is written
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD question=${1:-}
 page=$root/docs/results/$question.md parts=$root/tools/results/tables/$question.sh
+[ -e "$page" ] || page=$root/docs/reference/$question.md
 [ -n "$question" ] && [ -e "$parts" ] || {
   echo "make: got '$question', expected one of:" $(ls tools/results/tables | sed 's/[.]sh$//') >&2
   exit 2
 }
-tare=$(realpath "${2:-build/release/tare}") out=$(realpath -m "${3:-$page}")
-[ -x "$tare" ] || { echo "make: got no program $tare; try: cmake --build --preset release" >&2; exit 1; }
+tare=${2:-build/release/tare} out=$(realpath -m "${3:-$page}")
+[ "$tare" = - ] && [ "$out" != "$page" ] || {
+  tare=$(realpath "$tare")
+  [ -x "$tare" ] || { echo "make: got no program $tare; try: cmake --build --preset release" >&2; exit 1; }
+}
 tare() { "$tare" "$@"; }
 
 # part N commands, part N table: the commands of the Nth part; its script, values and files.
@@ -51,14 +56,25 @@ cd "build/results/$question"
 cp "$page" made.md
 for n in $(seq "$(grep -c '^#: [^ ]' "$parts")"); do
   part "$n" commands >commands.sh
-  source ./commands.sh >&2
   read -ra words <<<"$(part "$n" table)"
+  csv=$(value csv "${words[@]}")
+  if [ "$tare" = - ] && [ -z "$csv" ] && grep -q '^[^#]' commands.sh; then
+    echo "make: $parts: got part $n without csv=, expected the files of its tables" >&2
+    exit 1
+  fi
   files=()
   for word in "${words[@]:1}"; do
     [[ $word =~ ^(csv|tables|rows|columns)= ]] || files+=("$word")
   done
-  awk -f "$root/tools/results/csv.awk" -f "$root/tools/results/${words[0]}" "${files[@]}" >all.md
-  csv=$(value csv "${words[@]}")
+  if [ "$tare" = - ] && [ -n "$csv" ]; then
+    for name in ${csv//,/ }; do
+      awk -f "$root/tools/results/csv.awk" -f "$root/tools/results/rows.awk" "data/$name.csv"
+      echo
+    done >all.md
+  else
+    source ./commands.sh >&2
+    awk -f "$root/tools/results/csv.awk" -f "$root/tools/results/${words[0]}" "${files[@]}" >all.md
+  fi
   if [ -n "$csv" ] && [ "$out" = "$page" ]; then
     awk -v names="$csv" -v folder="$root/docs/results/data" -f "$root/tools/results/to_csv.awk" all.md
   fi

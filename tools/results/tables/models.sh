@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Tables of docs/results/models.md, for tools/results/make.sh.
-#: models.awk compared/table.csv
+#: models.awk csv=models compared/table.csv
 tasks=perplexity=experiments/pair/heldout.txt
 tasks+=,perplexity=experiments/pair/nowhere.txt
 tasks+=,choice=experiments/pair/needles-4.jsonl

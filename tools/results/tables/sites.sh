@@ -8,7 +8,7 @@ tare sweep experiments/pair/novels-standard experiments/pair/novels-differential
   --site q,k,v,attn_logits,probs,weights,linear_in --each-site --bits 16,4 \
   --granularity row --tokens 20440 --out sites \
   --tasks divergence=experiments/pair/heldout.txt,divergence=experiments/pair/nowhere.txt
-#: parts.awk csv=parts rows=(down_proj|o_proj|`k`|`v`|sum|left|whole) compared/attribution.csv
+#: parts.awk csv=parts rows=(down_proj|o_proj|^.?[kv].?.[|]|sum|left|whole) compared/attribution.csv
 #:   compared/attribution-A/attribution.csv compared/attribution-B/attribution.csv
 tare compare experiments/pair/novels-standard experiments/pair/novels-differential \
   --bits 16,4 --granularity tensor --tokens 20440 --attribute-tokens 20440 --out compared \
