@@ -16,7 +16,6 @@
 #include "quant/base/formatted.h"
 #include "quant/base/number.h"
 #include "quant/base/parallel.h"
-#include "quant/base/standard_output.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
 #include "quant/file/remembered_hashes.h"

@@ -11,7 +11,6 @@
 #include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
 #include "quant/plan/grid_files.h"

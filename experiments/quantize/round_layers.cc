@@ -14,7 +14,6 @@
 #include "experiments/quantize/squared_error.h"
 #include "experiments/quantize/written_tensor.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/file/sha256.h"

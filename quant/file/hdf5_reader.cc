@@ -6,7 +6,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/hdf5_handle.h"
 #include "quant/file/sha256.h"

@@ -7,7 +7,6 @@
 #include <array>
 
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 
 namespace tare {
 

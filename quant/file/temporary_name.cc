@@ -14,7 +14,6 @@
 #include <string_view>
 
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

@@ -10,7 +10,6 @@
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "quant/plan/site_class.h"
 
 namespace tare {

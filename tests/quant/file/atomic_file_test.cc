@@ -11,7 +11,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
