@@ -9,8 +9,7 @@
 #include "quant/base/formatted.h"
 #include "quant/base/nearest.h"
 #include "quant/base/number.h"
-#include "quant/plan/plan_preset.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 namespace {
@@ -28,6 +27,17 @@ constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {
 // Options with a number, and how one looks; hadamard's may be left out.
 constexpr std::pair<std::string_view, std::string_view> kNumbered[] = {
     {"keep", "keep4"}, {"hadamard", "hadamard64"}, {"p", "p99.9"}, {"outliers", "outliers1"}};
+
+constexpr std::string_view kPresets[] = {"int8", "int6", "int4"};
+
+// The plan of a preset; nullopt for any other text.
+std::optional<std::string> PresetPlan(std::string_view name) {
+  if (!std::ranges::contains(kPresets, name)) return std::nullopt;
+  return Formatted(
+      "weights=int{0}/channel,linear_in=int8/token,"
+      "q=int{0}/token,k=int{0}/token,probs=u{0}/block64,v=int{0}/block64.channel",
+      name.substr(3));
+}
 
 void AppendWord(std::string& list, std::string_view word) {
   if (!list.empty()) list += ' ';
@@ -263,7 +273,7 @@ Rule Parser::ParseRule() {
     std::vector<std::string> names{"weights", "linear_in"};
     for (const SiteInfo& info : kSites) names.emplace_back(info.name);
     const bool whole = at + rule.name.size() == text_.size() && text_.find_first_of(",=") == text_.npos;
-    if (whole) names.insert(names.begin(), kPlanPresets.begin(), kPlanPresets.end());
+    if (whole) names.insert(names.begin(), std::begin(kPresets), std::end(kPresets));
     if (const std::string* near = NearestOf(rule.name, names))
       Refuse(at, Formatted("{}; the nearest is {}", whole ? "a preset or a rule SITE=FORMAT" : "a site", *near));
     std::string all;
@@ -340,7 +350,7 @@ Plan Parser::Parse() {
 }  // namespace
 
 Plan Plan::Parse(std::string_view text) {
-  const std::optional<std::string> preset = PlanPreset(text);
+  const std::optional<std::string> preset = PresetPlan(text);
   return Parser(preset ? *preset : text).Parse();
 }
 

@@ -18,7 +18,11 @@
 //
 // Layers, heads and experts count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only
 // dimensions that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the
-// plan that quantizes nothing. A preset (plan_preset.h) must stand alone.
+// plan that quantizes nothing.
+//
+// A preset must stand alone: "int8", "int6" and "int4" make the whole model low-bit and executed. Inputs of linear
+// layers stay at 8 bits with one scale per token (W8A8, W6A8, W4A8); weights, q, k, v and the probabilities have as
+// many bits as the name says.
 //
 // `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order). A head uses
 // one order, so rules for both that overlap in layers and heads are refused, unless one is f32; a later f32 rule does

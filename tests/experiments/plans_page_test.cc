@@ -12,8 +12,7 @@
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/plan/plan_preset.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare::plans_page_test {
 namespace {
@@ -181,7 +180,7 @@ TEST(PlansPage, GranularitiesFormatsAndPresets) {
   for (Row& row : on_the_page) row.erase(row.begin() + 1);  // the grid, in words
   EXPECT_EQ(on_the_page, others);
   for (const Row& row : TableOf("plans", "preset"))
-    EXPECT_EQ(Quoted(row[1])[0], PlanPreset(Quoted(row[0])[0])) << row[0];
+    EXPECT_EQ(Quoted(row[1])[0], Plan::Parse(Quoted(row[0])[0]).canonical()) << row[0];
 }
 
 TEST(PlansPage, EveryExampleWorksAsStated) {

@@ -7,7 +7,7 @@
 #include "quant/base/number.h"
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 namespace {
