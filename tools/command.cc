@@ -14,7 +14,6 @@
 #include "kernels/product/onednn_lines.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/model/config/family.h"
+#include "experiments/model/linear/rounded_weight.h"
 #include "experiments/quantize/calibrated_layers.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "experiments/quantize/squared_error.h"

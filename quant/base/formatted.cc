@@ -34,12 +34,6 @@ void PutText(std::string_view text) {
 
 std::string FormatArguments(std::string_view format, std::format_args args) { return std::vformat(format, args); }
 
-void PrintArguments(std::string_view format, std::format_args args) { PutText(FormatArguments(format, args)); }
-
-void PrintLineArguments(std::string_view format, std::format_args args) {
-  PutText(FormatArguments(format, args) + "\n");
-}
-
 std::string SizeText(int64_t bytes) {
   constexpr const char* kUnits[] = {"KB", "MB", "GB", "TB"};
   if (bytes < 1000) return Formatted("{} bytes", bytes);

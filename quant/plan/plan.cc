@@ -8,7 +8,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/nearest.h"
-#include "quant/base/number.h"
 #include "quant/plan/site.h"
 
 namespace tare {
@@ -190,8 +189,7 @@ Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
   for (const Granularity::Kind kind : site_class.granularities) AppendWord(admitted, Spelling(kind));
   const size_t at = Place();
   const std::optional<Granularity> granularity = ParseGranularity(Word());
-  if (!granularity ||
-      std::ranges::find(site_class.granularities, granularity->kind) == site_class.granularities.end()) {
+  if (!granularity || !std::ranges::contains(site_class.granularities, granularity->kind)) {
     Refuse(at, OneOf(admitted) + (admitted.contains("<N>") ? Formatted(" (N from 1 to {})", Granularity::kMaxN) : ""));
   }
   return *granularity;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "quant/base/error.h"
-#include "quant/base/number.h"
+#include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 #include "quant/plan/site.h"

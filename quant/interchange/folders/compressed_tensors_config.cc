@@ -7,7 +7,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 
 namespace tare {
 namespace {
