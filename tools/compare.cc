@@ -14,7 +14,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/file/output_folder.h"
-#include "quant/plan/grid_files.h"
+#include "quant/plan/plan.h"
 #include "tools/attribute.h"
 #include "tools/help.h"
 #include "tools/sweep.h"

@@ -17,7 +17,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/file/output_folder.h"
-#include "quant/plan/grid_files.h"
+#include "quant/plan/plan.h"
 #include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"

@@ -19,7 +19,7 @@
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
 #include "quant/file/output_folder.h"
-#include "quant/plan/grid_files.h"
+#include "quant/plan/plan.h"
 #include "tools/cells.h"
 #include "tools/files.h"
 #include "tools/help.h"

@@ -59,16 +59,6 @@ Held& HeldFiles() {
   return held;
 }
 
-// Returns an error number, or 0.
-int WriteAll(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return errno;
-    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
-  }
-  return 0;
-}
-
 // Closes on the way out.
 class Descriptor {
  public:
@@ -158,7 +148,11 @@ void AtomicFile::Close() {
 
 void AtomicFile::Write(std::string_view text) {
   TARE_CHECK(fd_ >= 0);
-  if (const int error = WriteAll(fd_, text)) FailToWrite(final_, error);
+  while (!text.empty()) {
+    const ssize_t written = write(fd_, text.data(), text.size());
+    if (written < 0 && errno != EINTR) FailToWrite(final_, errno);
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+  }
 }
 
 void AtomicFile::WriteAt(int64_t offset, std::string_view bytes) {

@@ -67,33 +67,27 @@ void AtomicFolder::Commit() {
   });
 }
 
-FolderLock::FolderLock(const fs::path& folder) : folder_(fs::weakly_canonical(folder)) {
-  if (!HeldFolders().Has(folder_)) {
-    if (const auto open = OpenFolder::Of(folder)) fd_ = open->Reading();
-    if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      close(fd_);
-      Fail("{}: another process is writing into this folder; try another, or wait until it ends", folder.string());
-    }
-  }
-  HeldFolders().Add(folder_);
-}
-
-FolderLock::~FolderLock() {
-  HeldFolders().Remove(folder_);
-  if (fd_ >= 0) close(fd_);
-}
-
 OutputFolder::OutputFolder(const fs::path& folder)
     : folder_(folder.has_filename() ? folder : folder.parent_path()),
       open_(OpenFolder::Make(folder_, &made_)),
       above_(OpenFolder::Of(FolderOf(folder_))),
-      lock_(folder_) {
+      canonical_(fs::weakly_canonical(folder_)) {
   if (open_ == nullptr) Fail("{}: cannot be created as a folder; try another --out", folder.string());
+  if (!HeldFolders().Has(canonical_)) {
+    fd_ = open_->Reading();
+    if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      close(fd_);
+      Fail("{}: another process is writing into this folder; try another, or wait until it ends", folder_.string());
+    }
+  }
+  HeldFolders().Add(canonical_);
 }
 
 // The system removes only what is empty.
 OutputFolder::~OutputFolder() {
   if (made_ && above_ != nullptr) unlinkat(above_->fd(), folder_.filename().c_str(), AT_REMOVEDIR);
+  HeldFolders().Remove(canonical_);
+  if (fd_ >= 0) close(fd_);
 }
 
 }  // namespace tare

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders that outputs go into: one that comes whole, one that is filled file by file, and a lock that keeps other
-// processes out meanwhile.
+// Folders that outputs go into: one that comes whole, and one that is filled file by file while no other process may.
 #pragma once
 
 #include <filesystem>
@@ -31,22 +30,9 @@ class AtomicFolder {
   int fd_ = -1;  // with the lock
 };
 
-// A lock on a folder that only one process at a time may write into, held until the object is destroyed. The same
-// process may lock it again.
-class FolderLock {
- public:
-  // Throws Error if another process holds it. On file systems without locks it always succeeds.
-  explicit FolderLock(const std::filesystem::path& folder);
-  FolderLock(const FolderLock&) = delete;
-  ~FolderLock();
-
- private:
-  std::filesystem::path folder_;
-  int fd_ = -1;  // of the object that locked it
-};
-
 // A folder for outputs, made where there is none, and held: all that is written below its path goes into this one. One
-// that was made here and that nothing came into goes again.
+// that was made here and that nothing came into goes again. Only one process at a time may hold it, and it may do so
+// again; on file systems without locks every process may.
 class OutputFolder {
  public:
   // Throws Error if it cannot be created or another process holds it.
@@ -58,7 +44,8 @@ class OutputFolder {
   std::filesystem::path folder_;
   bool made_ = false;
   std::shared_ptr<const OpenFolder> open_, above_;
-  FolderLock lock_;
+  std::filesystem::path canonical_;  // of the folder, which is there by now
+  int fd_ = -1;                      // of the object that locked it
 };
 
 }  // namespace tare

@@ -159,4 +159,12 @@ class Plan {
   std::vector<Rule> rules_;
 };
 
+// The same text with a grid's numbers where it names a file of them: grid(levels.txt) becomes grid(-1 -0.25 0 0.5 1),
+// and later code sees only that. The text between the parentheses is a file unless its first word is a number; the
+// file holds ParseGrid's text. Throws Error, naming the file, if it is missing or not a grid. Plans and lists of
+// formats from the user alone pass through here: a plan stored in a file cannot name another file.
+std::string WithGridFiles(std::string_view text);
+// The files that this process read for it: inputs, which no output may replace.
+std::vector<std::string> GridFilesRead();
+
 }  // namespace tare

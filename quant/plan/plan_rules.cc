@@ -96,10 +96,7 @@ std::string Plan::canonical() const {
   return text.empty() ? "f32" : text;
 }
 
-std::string Plan::hash() const {
-  const std::string text = canonical();
-  return Sha256Hex(std::as_bytes(std::span(text))).substr(0, 16);
-}
+std::string Plan::hash() const { return Sha256OfText(canonical()).substr(0, 16); }
 
 const Hadamard* RuleOptions::Rotation(int64_t channels) const {
   return hadamard ? &PlanRotation(channels, *hadamard) : nullptr;
@@ -126,7 +123,7 @@ std::vector<std::string_view> SplitRules(std::string_view text) {
 }
 
 bool Rule::Matches(const SiteKey& key) const {
-  return std::ranges::find(sites, key.site) != sites.end() && Selects(selector.layers, key.layer) &&
+  return std::ranges::contains(sites, key.site) && Selects(selector.layers, key.layer) &&
          Selects(selector.heads, key.head) && Selects(selector.maps, key.map) && Selects(selector.experts, key.expert);
 }
 
@@ -138,9 +135,8 @@ const Rule* Plan::Match(const SiteKey& key) const {
 }
 
 bool Plan::Touches(Site site) const {
-  return std::ranges::any_of(rules_, [site](const Rule& rule) {
-    return !rule.Exempts() && std::ranges::find(rule.sites, site) != rule.sites.end();
-  });
+  return std::ranges::any_of(
+      rules_, [site](const Rule& rule) { return !rule.Exempts() && std::ranges::contains(rule.sites, site); });
 }
 
 bool Plan::NamesCaches() const {

@@ -115,7 +115,7 @@ bool IsFree(const std::filesystem::path& folder) {
   const pid_t child = fork();
   if (child == 0) {
     try {
-      const FolderLock lock(folder);
+      const OutputFolder ours(folder);
       _exit(0);
     } catch (const Error& error) {
       _exit(std::string_view(error.what()).contains("another process is writing into this folder") ? 1 : 2);
@@ -127,12 +127,12 @@ bool IsFree(const std::filesystem::path& folder) {
   return WEXITSTATUS(status) == 0;
 }
 
-TEST(FolderLock, OneProcessHoldsAFolderAtATime) {
+TEST(OutputFolder, OneProcessHoldsAFolderAtATime) {
   const TemporaryFolder folder;
-  std::optional<FolderLock> first(folder.path());
+  std::optional<OutputFolder> first(folder.path());
   EXPECT_FALSE(IsFree(folder.path()));
   {
-    const FolderLock again(folder.path() / ".");
+    const OutputFolder again(folder.path() / ".");
   }
   EXPECT_FALSE(IsFree(folder.path()));
   first.reset();
