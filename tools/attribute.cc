@@ -7,8 +7,8 @@
 
 #include "experiments/studies/attribution/attribution_table.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/folder_lock.h"
-#include "quant/plan/grid_files.h"
+#include "quant/file/output_folder.h"
+#include "quant/plan/plan.h"
 #include "tools/help.h"
 
 namespace tare {

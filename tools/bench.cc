@@ -18,7 +18,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
-#include "quant/plan/grid_files.h"
+#include "quant/plan/plan.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"

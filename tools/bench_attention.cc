@@ -13,7 +13,6 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"

@@ -5,7 +5,7 @@
 #include "experiments/bench/linear_bench.h"
 #include "experiments/bench/timing.h"
 #include "quant/base/formatted.h"
-#include "quant/plan/grid_files.h"
+#include "quant/plan/plan.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"

@@ -3,8 +3,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/interrupt.h"
-#include "quant/base/number.h"
 
 namespace tare {
 namespace {

@@ -6,7 +6,7 @@
 #include "experiments/passes/model_input.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
-#include "quant/plan/grid_files.h"
+#include "quant/plan/plan.h"
 #include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"

@@ -10,7 +10,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
-#include "quant/plan/grid_files.h"
+#include "quant/plan/plan.h"
 #include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "quant/base/error.h"
-#include "quant/plan/grid_files.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 namespace {

@@ -12,7 +12,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
-#include "quant/base/standard_output.h"
 #include "quant/file/json_value.h"
 #include "tools/files.h"
 #include "tools/help.h"

@@ -11,7 +11,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
-#include "quant/plan/grid_files.h"
+#include "quant/plan/plan.h"
 #include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"

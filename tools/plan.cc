@@ -6,7 +6,7 @@
 #include "experiments/plan/plan_report.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
-#include "quant/plan/grid_files.h"
+#include "quant/plan/plan.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"

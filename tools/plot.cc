@@ -12,7 +12,6 @@
 #include "experiments/report/figures/figures.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"

@@ -16,7 +16,6 @@
 #include "quant/base/formatted.h"
 #include "quant/base/memory.h"
 #include "quant/base/nearest.h"
-#include "quant/base/notice.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"

@@ -13,9 +13,9 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/folder_lock.h"
 #include "quant/file/json_value.h"
-#include "quant/plan/grid_files.h"
+#include "quant/file/output_folder.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 

@@ -18,7 +18,6 @@
 
 #include "kernels/product/instruction_set.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/thread_pool.h"
 #include "quant/file/remembered_hashes.h"
 #include "tools/program.h"
@@ -53,7 +52,7 @@ void StopOnLostPage(int, siginfo_t* info, void*) {
 void StopOnSignals() {
   struct sigaction action = {};
   action.sa_handler = [](int) { tare::RequestStop(); };
-  action.sa_flags = SA_RESETHAND | SA_ONSTACK;  // a second Ctrl-C ends the process at once; signal_stack.h
+  action.sa_flags = SA_RESETHAND | SA_ONSTACK;  // a second Ctrl-C ends the process at once; thread_pool.h
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   struct sigaction hangup = {};

@@ -7,7 +7,6 @@
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/standard_output.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/interrupt.h"
 
 namespace tare {
 

@@ -15,7 +15,6 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/strict_json.h"

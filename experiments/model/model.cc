@@ -11,7 +11,6 @@
 #include "experiments/model/show_sites.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 

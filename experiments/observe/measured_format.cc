@@ -11,7 +11,7 @@
 #include "quant/base/nearest.h"
 #include "quant/format/round.h"
 #include "quant/observe/site_statistics.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 namespace {

@@ -13,7 +13,6 @@
 #include "experiments/table/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/interrupt.h"
 #include "quant/file/json_value.h"
 #include "quant/observe/measures.h"
 

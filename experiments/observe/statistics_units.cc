@@ -5,7 +5,6 @@
 
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/open_folder.h"
 #include "quant/file/sha256.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "quant/base/error.h"
-#include "quant/base/number.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 

@@ -7,7 +7,6 @@
 #include "experiments/plan/refusals.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 
 namespace tare {
 namespace {

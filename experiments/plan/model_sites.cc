@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 

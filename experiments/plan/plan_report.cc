@@ -14,7 +14,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 namespace {

@@ -8,7 +8,6 @@
 #include "experiments/model/model.h"
 #include "experiments/quantize/calibrated_rounding.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 
 namespace tare {
 namespace {

@@ -12,7 +12,6 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 #include "quant/file/strict_json.h"

@@ -10,7 +10,6 @@
 #include "experiments/model/model.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/open_folder.h"
 #include "quant/file/temporary_name.h"

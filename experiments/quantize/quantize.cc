@@ -12,7 +12,6 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/interrupt.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "experiments/model/config/family.h"
+#include "experiments/model/linear/rounded_weight.h"
 #include "experiments/quantize/calibrated_layers.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "experiments/quantize/squared_error.h"
 #include "experiments/quantize/written_tensor.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/file/sha256.h"

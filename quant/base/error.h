@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How Tare reports errors. Bad input (a file, a config, a shape at a public entry) throws Error, whose message says
 // "where: got X, expected Y; try Z". A broken promise of our own code aborts through TARE_CHECK.
+//
+// Ctrl-C in a long run: a signal handler, on a stack of its own (thread_pool.h), calls RequestStop, and the long loops
+// call ThrowIfStopped between units of work, as ParallelFor does, so that the stack unwinds, temporary files are
+// removed and finished work is kept.
 #pragma once
 
 #include <format>
@@ -36,6 +40,16 @@ template <typename... Args>
 }
 
 [[noreturn]] void CheckFailed(const char* condition, const char* file, int line);
+
+// What ends a run that was asked to stop.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+};
+
+void RequestStop() noexcept;  // safe in a signal handler
+bool StopRequested();
+void ThrowIfStopped();  // throws Interrupted after RequestStop
 
 }  // namespace tare
 

@@ -9,8 +9,6 @@
 #include <exception>
 
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
-#include "quant/base/signal_stack.h"
 #include "quant/base/thread_pool.h"
 
 namespace tare {

@@ -4,14 +4,17 @@
 #include <omp.h>
 #include <pthread.h>
 
+#include <csignal>
+#include <new>
 #include <system_error>
 #include <thread>
 
 #include "quant/base/error.h"
-#include "quant/base/signal_stack.h"
 
 namespace tare {
 namespace {
+
+constexpr size_t kStackBytes = 64 << 10;  // a frame with all of AVX-512's registers takes 4 KiB, with AMX's 12
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
@@ -42,6 +45,22 @@ bool Spin(const Done& done) {
 }
 
 }  // namespace
+
+SignalStack::SignalStack() {
+  stack_t now;
+  if (sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;
+  memory_.reset(new (std::nothrow) std::byte[kStackBytes]);
+  if (memory_ == nullptr) return;
+  const stack_t own{.ss_sp = memory_.get(), .ss_flags = 0, .ss_size = kStackBytes};
+  if (sigaltstack(&own, nullptr) != 0) memory_.reset();
+}
+
+SignalStack::~SignalStack() {
+  stack_t now;
+  if (memory_ == nullptr || sigaltstack(nullptr, &now) != 0 || now.ss_sp != memory_.get()) return;
+  const stack_t none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+  sigaltstack(&none, nullptr);
+}
 
 ThreadPool::ThreadPool(const ThreadPool* of_parent) : of_parent_(of_parent) {}
 

@@ -2,7 +2,6 @@
 #include "quant/checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 
 #include "quant/base/error.h"
@@ -10,7 +9,6 @@
 #include "quant/checkpoint/matrix_parts.h"
 #include "quant/file/remembered_hashes.h"
 #include "quant/file/sha256.h"
-#include "quant/interchange/folders/folder_checkpoint.h"
 #include "quant/interchange/folders/quantization_config.h"
 #include "quant/interchange/gguf/gguf_checkpoint.h"
 
@@ -30,36 +28,31 @@ bool IsHubName(const std::string& text) {
   return slash != 0 && slash + 1 < text.size() && slash == text.rfind('/') && text[0] != '.' && text[0] != '~';
 }
 
-// Whether the file begins with these bytes.
-bool BeginsWith(const fs::path& path, std::string_view expected) {
-  std::string first(expected.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first));
-  return first == expected;
-}
-
-// Whether it lies in a checkpoint's folder.
-bool IsBesideConfig(const fs::path& path) { return IsFile(path.parent_path() / "config.json"); }
-
-// By its first bytes: printable, beyond ASCII, or white space.
-bool IsText(const fs::path& path) {
-  std::string first(256, '\0');
+// The file's first bytes, fewer of a shorter one.
+std::string Beginning(const fs::path& path, size_t most) {
+  std::string first(most, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(first.data(), std::ssize(first));
   first.resize(static_cast<size_t>(file.gcount()));
-  const auto in_text = [](unsigned char c) { return c >= 0x20 ? c != 0x7f : c == '\t' || c == '\n' || c == '\r'; };
-  return !first.empty() && std::ranges::all_of(first, in_text);
+  return first;
 }
 
-bool HasPickleName(const fs::path& path) {
-  constexpr std::array<std::string_view, 3> kPickles = {".bin", ".pt", ".pth"};
-  return std::ranges::contains(kPickles, path.extension().string());
+bool BeginsWith(const fs::path& path, std::string_view expected) {
+  return Beginning(path, expected.size()) == expected;
+}
+
+// By its first bytes: printable, beyond ASCII, or white space.
+bool IsText(const fs::path& path) {
+  const std::string first = Beginning(path, 256);
+  const auto in_text = [](unsigned char c) { return c >= 0x20 ? c != 0x7f : c == '\t' || c == '\n' || c == '\r'; };
+  return !first.empty() && std::ranges::all_of(first, in_text);
 }
 
 // Of a path that is neither a folder nor a file that could be quantized.
 [[noreturn]] void RefuseModel(const fs::path& path) {
   const std::string extension = path.extension();
   if (extension == ".gguf") Fail("{}: no such file; expected a GGUF file", path.string());
-  if (IsFile(path) && (extension == ".safetensors" || IsBesideConfig(path)))
+  if (IsFile(path) && (extension == ".safetensors" || IsFile(path.parent_path() / "config.json")))
     Fail("{}: got one file of a checkpoint, expected its folder; try {}", path.string(),
          path.has_parent_path() ? path.parent_path().string() : ".");
   if (IsFile(path) && !HasPickleName(path))
@@ -278,10 +271,7 @@ void Checkpoint::Release(const std::string& name) const {
   source_->Release(part != nullptr ? part->whole : name);
 }
 
-std::string Checkpoint::ConfigHash() const {
-  const std::string config = CheckpointText(path_, "config.json").value_or("");
-  return Sha256Hex(std::as_bytes(std::span(config)));
-}
+std::string Checkpoint::ConfigHash() const { return Sha256OfText(CheckpointText(path_, "config.json").value_or("")); }
 
 std::map<std::string, std::string> ModelFileHashes(const fs::path& path) {
   std::map<std::string, std::string> hashes;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/checked_lines.h"
 
-#include <span>
 #include <string_view>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
@@ -17,9 +15,7 @@ namespace {
 constexpr std::string_view kHashKey = ",\"sha256\":\"", kHashEnd = "\"}";
 constexpr size_t kDigits = 64, kHashSize = kHashKey.size() + kDigits + kHashEnd.size();
 
-std::string HashOfText(std::string_view text) { return Sha256Hex(std::as_bytes(std::span(text))); }
-
-std::string WithHash(const std::string& begin) { return begin + std::string(kHashKey) + HashOfText(begin) + "\"}"; }
+std::string WithHash(const std::string& begin) { return begin + std::string(kHashKey) + Sha256OfText(begin) + "\"}"; }
 
 // Null if it is not JSON, or not JSON as we write it.
 Json ParsedLine(const std::string& text) {

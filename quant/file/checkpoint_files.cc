@@ -29,10 +29,8 @@ bool IsThere(const fs::path& path) {
 
 bool HasPickle(const fs::path& folder) {
   std::error_code error;
-  return std::ranges::any_of(fs::directory_iterator(folder, error), [](const fs::directory_entry& entry) {
-    const fs::path extension = entry.path().extension();
-    return extension == ".bin" || extension == ".pt" || extension == ".pth";
-  });
+  return std::ranges::any_of(fs::directory_iterator(folder, error),
+                             [](const fs::directory_entry& entry) { return HasPickleName(entry.path()); });
 }
 
 [[noreturn]] void FailWithoutWeights(const fs::path& folder) {
@@ -127,6 +125,11 @@ std::vector<Safetensors> OpenFiles(const fs::path& folder) {
 
 }  // namespace
 
+bool HasPickleName(const fs::path& path) {
+  const fs::path extension = path.extension();
+  return extension == ".bin" || extension == ".pt" || extension == ".pth";
+}
+
 CheckpointFiles::CheckpointFiles(const fs::path& folder) : files_(OpenFiles(folder)) {
   for (const Safetensors& file : files_) {
     for (const TensorView& tensor : file.tensors()) tensors_.emplace(tensor.name, tensor);
@@ -171,22 +174,14 @@ void CheckpointFiles::Release(const TensorView& tensor) const {
   Fail("tensor '{}': not in this checkpoint", tensor.name);
 }
 
-std::string CheckpointFiles::ContentHash() const {
-  return HashOf([](const MappedFile& file) { return HashOfFile(file); });
-}
-
 std::string CheckpointFiles::ContentHash(const FileRead& read) const {
-  return HashOf([&read](const MappedFile& file) { return HashOfFile(file, read); });
-}
-
-std::string CheckpointFiles::HashOf(const std::function<std::string(const MappedFile& file)>& hash_of) const {
   std::vector<std::string> hashes(files_.size());
-  ParallelFor(files_.size(), [&](size_t i, int) { hashes[i] = hash_of(files_[i].file()); });
+  ParallelFor(files_.size(), [&](size_t i, int) { hashes[i] = HashOfFile(files_[i].file(), read); });
   std::string lines;
   for (size_t i = 0; i < files_.size(); ++i)
     lines += hashes[i] + "  " + files_[i].file().path().filename().string() + "\n";
   if (!names_hash_.empty()) lines += names_hash_ + "  " + TensorNamesFile::kName + "\n";
-  return Sha256Hex(std::as_bytes(std::span(lines)));
+  return Sha256OfText(lines);
 }
 
 }  // namespace tare

@@ -21,6 +21,9 @@
 
 namespace tare {
 
+// By its name a file of PyTorch's own format, which nothing here reads.
+bool HasPickleName(const std::filesystem::path& path);
+
 class CheckpointFiles {
  public:
   explicit CheckpointFiles(const std::filesystem::path& folder);
@@ -34,14 +37,11 @@ class CheckpointFiles {
   void Release(const TensorView& tensor) const;
 
   // As `sha256sum FILES | sha256sum` prints it, run in the folder on the weight files in order of their names, then on
-  // tensor-names.json, if there is one.
-  std::string ContentHash() const;
-  // `read` is called from several threads, with a file's parts, where its tensors are mapped, from one.
-  std::string ContentHash(const FileRead& read) const;
+  // tensor-names.json, if there is one. `read` is called from several threads, with a file's parts, where its tensors
+  // are mapped, from one.
+  std::string ContentHash(const FileRead& read = {}) const;
 
  private:
-  std::string HashOf(const std::function<std::string(const MappedFile& file)>& hash_of) const;
-
   std::vector<Safetensors> files_;
   std::string names_hash_;  // of tensor-names.json
   std::map<std::string, TensorView, std::less<>> tensors_;

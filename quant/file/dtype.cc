@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/dtype.h"
+
+#include <algorithm>
+
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -16,10 +19,8 @@ static_assert(InOrder());
 }  // namespace
 
 std::optional<DType> ParseDType(std::string_view name) {
-  for (const DTypeInfo& info : kDTypes) {
-    if (name == info.name) return info.dtype;
-  }
-  return std::nullopt;
+  const auto found = std::ranges::find(kDTypes, name, &DTypeInfo::name);
+  return found == kDTypes.end() ? std::nullopt : std::optional(found->dtype);
 }
 
 std::optional<int64_t> ElementCount(std::span<const int64_t> shape) {

@@ -43,7 +43,7 @@ constexpr DType DTypeOf() {
 
 class Hdf5Writer {
  public:
-  using Value = std::variant<std::string, int64_t, double>;
+  using Value = std::variant<std::string, int64_t>;
 
   explicit Hdf5Writer(const std::filesystem::path& path);  // the final name
   Hdf5Writer(Hdf5Writer&& other) noexcept;
@@ -51,9 +51,8 @@ class Hdf5Writer {
 
   // Creates missing groups. dtype: an integer type, F32 or F64.
   void CreateDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape);
-  // Rows [first, first + count) along dimension 0, row-major. Every value must be written once before Commit.
-  void WriteRows(const std::string& name, int64_t first, int64_t count, const void* values);
-  // Values [first, first + count) of the dataset in row-major order. Several threads may call this at once.
+  // Values [first, first + count) of the dataset in row-major order. Every value must be written once before Commit.
+  // Several threads may call this at once.
   void WriteAt(const std::string& name, int64_t first, int64_t count, const void* values);
   // Both at once.
   void WriteDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape, const void* values);
@@ -118,7 +117,6 @@ class Hdf5Reader {
   // Strings of fixed length, padded or terminated in any of HDF5's ways.
   std::string StringAttribute(const std::string& object, const std::string& key) const;
   int64_t IntAttribute(const std::string& object, const std::string& key) const;
-  double DoubleAttribute(const std::string& object, const std::string& key) const;
 
   // Throws Error unless "complete" is 1 and every dataset is there with the SHA-256 it was written with.
   // progress: bytes checked so far and in all, after each dataset.

@@ -7,13 +7,8 @@
 namespace tare {
 namespace {
 
-struct TypeRow {
-  DType dtype;
-  hid_t type;
-};
-
 // The library makes its types when it is first used, so the table cannot be constant.
-std::vector<TypeRow> Types() {
+std::vector<std::pair<DType, hid_t>> Types() {
   return {{DType::kI8, H5T_STD_I8LE},   {DType::kU8, H5T_STD_U8LE},   {DType::kI16, H5T_STD_I16LE},
           {DType::kU16, H5T_STD_U16LE}, {DType::kI32, H5T_STD_I32LE}, {DType::kU32, H5T_STD_U32LE},
           {DType::kI64, H5T_STD_I64LE}, {DType::kU64, H5T_STD_U64LE}, {DType::kF32, H5T_IEEE_F32LE},
@@ -55,15 +50,15 @@ Hdf5Handle CheckedHandle(hid_t id, Hdf5Handle::Close close, const std::string& w
 }
 
 std::optional<hid_t> FileType(DType dtype) {
-  for (const TypeRow& row : Types()) {
-    if (row.dtype == dtype) return row.type;
+  for (const auto& [known, type] : Types()) {
+    if (known == dtype) return type;
   }
   return std::nullopt;
 }
 
 std::optional<DType> DTypeOfFile(hid_t type) {
-  for (const TypeRow& row : Types()) {
-    if (H5Tequal(type, row.type) > 0) return row.dtype;
+  for (const auto& [dtype, known] : Types()) {
+    if (H5Tequal(type, known) > 0) return dtype;
   }
   return std::nullopt;
 }
@@ -71,7 +66,7 @@ std::optional<DType> DTypeOfFile(hid_t type) {
 std::string HashOfNames(const std::vector<std::string>& names) {
   std::string lines;
   for (const std::string& name : names) lines += name + '\n';
-  return Sha256Hex(std::as_bytes(std::span(lines)));
+  return Sha256OfText(lines);
 }
 
 }  // namespace tare

@@ -6,7 +6,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/hdf5_handle.h"
 #include "quant/file/sha256.h"
@@ -177,11 +176,11 @@ class OpenAttribute {
     if (H5Sget_simple_extent_npoints(space) != 1) Fail("{}: got an array, expected one value", where_);
   }
 
-  template <typename T>
-  T Number(H5T_class_t kind, hid_t memory_type, const char* expected) const {
-    if (H5Tget_class(type_) != kind || H5Tget_size(type_) > sizeof(T)) Fail("{}: expected {}", where_, expected);
-    T value;
-    CheckHdf5(H5Aread(id_, memory_type, &value), where_, "damaged");
+  int64_t Integer() const {
+    int64_t value;
+    if (H5Tget_class(type_) != H5T_INTEGER || H5Tget_size(type_) > sizeof value)
+      Fail("{}: expected an integer", where_);
+    CheckHdf5(H5Aread(id_, H5T_NATIVE_INT64, &value), where_, "damaged");
     return value;
   }
 
@@ -336,12 +335,7 @@ std::string Hdf5Reader::StringAttribute(const std::string& object, const std::st
 
 int64_t Hdf5Reader::IntAttribute(const std::string& object, const std::string& key) const {
   const QuietHdf5 quiet;
-  return OpenAttribute(id_, path(), object, key).Number<int64_t>(H5T_INTEGER, H5T_NATIVE_INT64, "an integer");
-}
-
-double Hdf5Reader::DoubleAttribute(const std::string& object, const std::string& key) const {
-  const QuietHdf5 quiet;
-  return OpenAttribute(id_, path(), object, key).Number<double>(H5T_FLOAT, H5T_NATIVE_DOUBLE, "a float");
+  return OpenAttribute(id_, path(), object, key).Integer();
 }
 
 void Hdf5Reader::CheckNames() const {

@@ -56,7 +56,6 @@ Hdf5Handle Space(const std::vector<int64_t>& shape, const std::string& where) {
 // The number HDF5 stores for a value, and its type.
 Hdf5Handle AttributeType(const Hdf5Writer::Value& value, const std::string& where) {
   if (std::holds_alternative<int64_t>(value)) return CheckedHandle(H5Tcopy(H5T_STD_I64LE), H5Tclose, where, "type");
-  if (std::holds_alternative<double>(value)) return CheckedHandle(H5Tcopy(H5T_IEEE_F64LE), H5Tclose, where, "type");
   // Of fixed length: strings of variable length are kept apart, where no checksum guards them. None has length 0.
   Hdf5Handle type = CheckedHandle(H5Tcopy(H5T_C_S1), H5Tclose, where, "type");
   CheckHdf5(H5Tset_size(type, std::max<size_t>(1, std::get<std::string>(value).size())), where, "string length");
@@ -67,7 +66,6 @@ Hdf5Handle AttributeType(const Hdf5Writer::Value& value, const std::string& wher
 
 const void* ValueBytes(const Hdf5Writer::Value& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return number;
-  if (const auto* number = std::get_if<double>(&value)) return number;
   return std::get<std::string>(value).c_str();
 }
 
@@ -181,17 +179,6 @@ void Hdf5Writer::CreateDataset(const std::string& name, DType dtype, const std::
   datasets_.emplace(name, Dataset{dtype, shape, offset});
 }
 
-void Hdf5Writer::WriteRows(const std::string& name, int64_t first, int64_t count, const void* values) {
-  const Dataset& dataset = Find(name);
-  const int64_t rows = dataset.shape.empty() ? 1 : dataset.shape[0];
-  if (first < 0 || count < 0 || first > rows || count > rows - first) {
-    Fail("{}: dataset '{}': got {} rows at {}, expected inside its {}", file_.final_path().string(), name, count, first,
-         rows);
-  }
-  const int64_t stride = rows == 0 ? 0 : *ElementCount(dataset.shape) / rows;
-  WriteAt(name, first * stride, count * stride, values);
-}
-
 // Bypasses the library: the dataset's bytes are contiguous at a known offset, and the library never buffers any.
 void Hdf5Writer::WriteAt(const std::string& name, int64_t first, int64_t count, const void* values) {
   Dataset& dataset = Find(name);
@@ -208,7 +195,7 @@ void Hdf5Writer::WriteAt(const std::string& name, int64_t first, int64_t count, 
 void Hdf5Writer::WriteDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape,
                               const void* values) {
   CreateDataset(name, dtype, shape);
-  WriteRows(name, 0, shape.empty() ? 1 : shape[0], values);
+  WriteAt(name, 0, *ElementCount(shape), values);
 }
 
 void Hdf5Writer::SetAttribute(const std::string& object, const std::string& key, const Value& value) {

@@ -3,13 +3,17 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
+
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string_view>
+
+#include "quant/base/error.h"
 
 namespace tare {
 namespace {
@@ -103,8 +107,35 @@ void OpenFolder::ForEachName(const std::function<void(const std::string& name)>&
 
 fs::path FolderOf(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
+std::shared_ptr<const OpenFolder> OpenFolderOf(const fs::path& path) {
+  if (auto folder = OpenFolder::Of(FolderOf(path))) return folder;
+  const int error = errno;
+  const std::string folder = FolderOf(path).string();
+  if (error == ENOTDIR) Fail("{}: cannot write: {} is not a folder", path.string(), folder);
+  if (error == ENOENT) Fail("{}: cannot write: no folder {}; try mkdir -p first", path.string(), folder);
+  FailToCreate(path, error);
+}
+
 void RemoveFile(const fs::path& path) {
   if (const auto folder = OpenFolder::Of(FolderOf(path))) unlinkat(folder->fd(), path.filename().c_str(), 0);
+}
+
+void FailToCreate(const fs::path& path, int error) {
+  const char* const advice =
+      error == ENAMETOOLONG ? "a shorter one" : "checking the folder's permissions, or write to another";
+  Fail("{}: cannot write: {}; try {}", path.string(), std::strerror(error), advice);
+}
+
+void FailToWrite(const fs::path& path, int error) {
+  Fail("{}: writing failed: {}; try freeing space there, or write to another folder", path.string(),
+       std::strerror(error));
+}
+
+void SyncFolder(const OpenFolder& folder, const fs::path& path) {
+  const int fd = folder.Reading();
+  const int error = fd < 0 || fsync(fd) == 0 ? 0 : errno;
+  if (fd >= 0) close(fd);
+  if (error != 0 && error != EINVAL) FailToWrite(path, error);
 }
 
 }  // namespace tare

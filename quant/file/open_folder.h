@@ -35,7 +35,18 @@ class OpenFolder {
 // The folder that a path's last name is in.
 std::filesystem::path FolderOf(const std::filesystem::path& path);
 
+// That folder, opened. Throws Error where it cannot be.
+std::shared_ptr<const OpenFolder> OpenFolderOf(const std::filesystem::path& path);
+
 // Removes a file, where there is one, from the folder that is held.
 void RemoveFile(const std::filesystem::path& path);
+
+// Throw Error with the final path, the system's reason and something to try. error: errno of the call that failed.
+[[noreturn]] void FailToCreate(const std::filesystem::path& path, int error);
+[[noreturn]] void FailToWrite(const std::filesystem::path& path, int error);  // begun, and not ended
+
+// A new name in the folder lasts once the folder is synced. File systems that cannot sync a folder say EINVAL, which is
+// no failure. Throws Error about path otherwise.
+void SyncFolder(const OpenFolder& folder, const std::filesystem::path& path);
 
 }  // namespace tare

@@ -169,7 +169,8 @@ void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
   if (static_cast<int64_t>(m.RowBytes()) != shape[1])
     Fail("{}: got rows of {} bytes, expected {} for {} codes of {}", where, shape[1], m.RowBytes(), m.in, format_name);
   ReadScales(name, where, m);
-  ReadOffsets(name, where, m);
+  if (format->range == CodeRange::kZero) m.zeros = ReadGroups<uint8_t>(In(kZeros, name), where, m, "zero points");
+  if (format->range == CodeRange::kMin) m.minima = ReadGroups<float>(In(kMinima, name), where, m, "minima");
   if (file_.HasAttribute(codes, "hadamard")) ReadRotation(codes, where, m);
   matrices_[name] = m;
 }
@@ -212,12 +213,6 @@ const T* QuantizedCheckpoint::ReadGroups(const std::string& path, const std::str
   if (reinterpret_cast<uintptr_t>(values) % alignof(T) != 0)
     Fail("{}: its {} are not aligned in the file; try making it again", where, what);
   return values;
-}
-
-void QuantizedCheckpoint::ReadOffsets(const std::string& name, const std::string& where, QuantizedMatrix& m) {
-  const CodeRange range = m.format.range;
-  if (range == CodeRange::kZero) m.zeros = ReadGroups<uint8_t>(In(kZeros, name), where, m, "zero points");
-  if (range == CodeRange::kMin) m.minima = ReadGroups<float>(In(kMinima, name), where, m, "minima");
 }
 
 void QuantizedCheckpoint::ReadScales(const std::string& name, const std::string& where, QuantizedMatrix& m) {

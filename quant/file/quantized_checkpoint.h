@@ -89,7 +89,6 @@ class QuantizedCheckpoint {
   void ReadMatrix(const std::string& name);
   void ReadScales(const std::string& name, const std::string& where, QuantizedMatrix& matrix);
   void ReadRotation(const std::string& codes, const std::string& where, QuantizedMatrix& matrix);
-  void ReadOffsets(const std::string& name, const std::string& where, QuantizedMatrix& matrix);
   template <typename T>
   const T* ReadGroups(const std::string& path, const std::string& where, const QuantizedMatrix& matrix,
                       const char* what) const;

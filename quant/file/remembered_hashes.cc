@@ -36,10 +36,7 @@ Json StateOf(const MappedFile& file) {
 
 bool IsRemembered(const MappedFile& file) { return !HashFolder().empty() && file.bytes().size() >= kRememberedSize; }
 
-fs::path EntryOf(const Json& state) {
-  const std::string text = JsonText(state);
-  return HashFolder() / Sha256Hex(std::as_bytes(std::span(text))).substr(0, 32);
-}
+fs::path EntryOf(const Json& state) { return HashFolder() / Sha256OfText(JsonText(state)).substr(0, 32); }
 
 // None where it is not known, or what is known is damaged.
 std::optional<std::string> Remembered(const Json& state) {
@@ -78,14 +75,10 @@ void Remember(const MappedFile& file, const std::string& hash) {
 
 void RememberHashesIn(const fs::path& folder) { HashFolder() = folder; }
 
-std::string HashOfFile(const MappedFile& file) {
-  if (IsRemembered(file)) {
+std::string HashOfFile(const MappedFile& file, const FileRead& read) {
+  if (!read && IsRemembered(file)) {
     if (std::optional<std::string> hash = Remembered(StateOf(file))) return *hash;
   }
-  return HashOfFile(file, {});
-}
-
-std::string HashOfFile(const MappedFile& file, const FileRead& read) {
   std::string hash = Sha256Hex(file, read);
   if (IsRemembered(file)) Remember(file, hash);
   return hash;

@@ -24,8 +24,7 @@ void RememberHashesIn(const std::filesystem::path& folder);
 // Files of fewer bytes are hashed each time: 64 MiB take 30 ms.
 inline constexpr size_t kRememberedSize = size_t{64} << 20;
 
-// Of the whole file, as Sha256Hex; the second reads the file in any case, and its hash is remembered too.
-std::string HashOfFile(const MappedFile& file);
-std::string HashOfFile(const MappedFile& file, const FileRead& read);
+// Sha256Hex of the whole file; with `read` it is read in any case, and its hash remembered too.
+std::string HashOfFile(const MappedFile& file, const FileRead& read = {});
 
 }  // namespace tare

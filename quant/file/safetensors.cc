@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The header token by token, its checks against the file, the header of a new file, and last what is read and written.
 #include "quant/file/safetensors.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
 
 namespace tare {
@@ -20,7 +22,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   bool start_object(size_t) override {
     if (depth_ == 2 || numbers_ != nullptr) Refuse("an object");
     ++depth_;
-    if (depth_ == 2 && !InMetadata()) StartEntry();
+    if (depth_ == 2 && !InMetadata()) entry_ = &header_.entries[name_];
     return true;
   }
 
@@ -97,8 +99,6 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     if (twice) Fail("{}: header: got '{}' twice, expected once{}", where_, name_, kAdvice);
     metadata_seen_ |= InMetadata();
   }
-
-  void StartEntry() { entry_ = &header_.entries[name_]; }
 
   void EndEntry() {
     const char* missing = !entry_->dtype          ? "dtype"
@@ -190,6 +190,41 @@ void CheckOffsets(std::vector<const Entry*> entries, int64_t available, const st
     Fail("{}: the file has {} more bytes after its last tensor; try downloading it again", where, available - end);
 }
 
+constexpr size_t kDataAlignment = 8;  // of the first tensor: the widest type's
+
+std::string Padded(const nlohmann::ordered_json& header, const std::string& where) try {
+  std::string text = header.dump();
+  text.resize((text.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment, ' ');
+  return text;
+} catch (const nlohmann::json::exception&) {
+  Fail("{}: got a name or metadata that are not UTF-8, expected UTF-8", where);
+}
+
+std::string HeaderOf(const std::vector<TensorView>& tensors, const std::map<std::string, std::string>& metadata,
+                     const std::string& where) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  size_t offset = 0;
+  for (const TensorView& tensor : tensors) {
+    if (tensor.name == "__metadata__" || header.contains(tensor.name)) {
+      Fail("{}: tensor '{}': the name is taken; try another", where, tensor.name);
+    }
+    if (ByteCount(tensor.dtype, tensor.shape) != static_cast<int64_t>(tensor.bytes.size())) {
+      Fail("{}: tensor '{}': got {} bytes, which is not what {} of shape {} takes", where, tensor.name,
+           tensor.bytes.size(), Name(tensor.dtype), ShapeText(tensor.shape));
+    }
+    header[tensor.name] = {{"dtype", Name(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+    offset += tensor.bytes.size();
+  }
+  return Padded(header, where);
+}
+
+std::string_view AsText(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 }  // namespace
 
 SafetensorsHeader ParseSafetensorsHeader(std::string_view text, const std::string& where) {
@@ -246,6 +281,25 @@ const TensorView* Safetensors::Find(std::string_view name) const {
 
 void Safetensors::Release(const TensorView& tensor) const {
   file_.Release(static_cast<size_t>(tensor.bytes.data() - file_.bytes().data()), tensor.bytes.size());
+}
+
+void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
+                      const std::map<std::string, std::string>& metadata,
+                      const std::function<void(int64_t, int64_t)>& progress) {
+  std::ranges::sort(tensors, {}, [](const TensorView& tensor) { return std::pair(-Bits(tensor.dtype), tensor.name); });
+  const std::string header = HeaderOf(tensors, metadata, path.string());
+  const uint64_t length = header.size();
+  AtomicFile file(path);
+  file.Write(AsText(std::as_bytes(std::span(&length, 1))));
+  file.Write(header);
+  int64_t written = 0, all = 0;
+  for (const TensorView& tensor : tensors) all += std::ssize(tensor.bytes);
+  for (const TensorView& tensor : tensors) {
+    file.Write(AsText(tensor.bytes));
+    written += std::ssize(tensor.bytes);
+    if (progress) progress(written, all);
+  }
+  file.Commit();
 }
 
 }  // namespace tare

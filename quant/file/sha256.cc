@@ -7,7 +7,6 @@
 #include <array>
 
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 
 namespace tare {
 
@@ -47,6 +46,8 @@ std::string Sha256Hex(std::span<const std::byte> bytes) {
   return hash.Hex();
 }
 
+std::string Sha256OfText(std::string_view text) { return Sha256Hex(std::as_bytes(std::span(text))); }
+
 std::string Sha256Hex(const MappedFile& file, const FileRead& read) {
   const size_t size = file.bytes().size();
   constexpr size_t kStep = size_t{8} << 20;  // at most so much of the file in our memory at a time
@@ -60,8 +61,6 @@ std::string Sha256Hex(const MappedFile& file, const FileRead& read) {
   }
   return hash.Hex();
 }
-
-std::string Sha256Hex(const MappedFile& file) { return Sha256Hex(file, {}); }
 
 std::string Sha256OfFile(const std::filesystem::path& path) { return Sha256Hex(MappedFile(path)); }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "quant/file/mapped_file.h"
 
@@ -30,11 +31,11 @@ class Sha256 {
 };
 
 std::string Sha256Hex(std::span<const std::byte> bytes);
-// Both give back the file's memory as they read, and throw Error after RequestStop. `read` sees each part of the file
-// when it has been hashed and is still in memory.
-std::string Sha256Hex(const MappedFile& file);
+std::string Sha256OfText(std::string_view text);
+// Gives back the file's memory as it reads, and throws Error after RequestStop. `read` sees each part of the file when
+// it has been hashed and is still in memory.
 using FileRead = std::function<void(std::span<const std::byte> part)>;
-std::string Sha256Hex(const MappedFile& file, const FileRead& read);
+std::string Sha256Hex(const MappedFile& file, const FileRead& read = {});
 std::string Sha256OfFile(const std::filesystem::path& path);
 
 }  // namespace tare

@@ -131,7 +131,6 @@ Json Parse(std::string_view text, const std::string& where, std::span<const Json
 
 }  // namespace
 
-nlohmann::json ParseJson(std::string_view text, const std::string& where) { return Parse<nlohmann::json>(text, where); }
 nlohmann::json ParseJson(std::string_view text, const std::string& where, std::span<const JsonStream> streams) {
   return Parse<nlohmann::json>(text, where, streams);
 }

@@ -12,11 +12,6 @@
 
 namespace tare {
 
-// `where` starts messages. Ordered: keys as in the text.
-nlohmann::json ParseJson(std::string_view text, const std::string& where);
-nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string& where);
-nlohmann::json ReadJson(const std::filesystem::path& path);
-
 // An object or list too long to hold as JSON, which costs several allocations a member: `outer.inner` of the text.
 struct JsonStream {
   std::string_view outer, inner;
@@ -24,7 +19,10 @@ struct JsonStream {
   // Gets each member as soon as it is read; the key of a list's is empty. Refuses keys that come twice.
   std::function<void(const std::string& key, const nlohmann::json& value)> take;
 };
-// Leaves the objects and lists of `streams` empty.
-nlohmann::json ParseJson(std::string_view text, const std::string& where, std::span<const JsonStream> streams);
+
+// `where` starts messages. Leaves the objects and lists of `streams` empty. Ordered: keys as in the text.
+nlohmann::json ParseJson(std::string_view text, const std::string& where, std::span<const JsonStream> streams = {});
+nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string& where);
+nlohmann::json ReadJson(const std::filesystem::path& path);
 
 }  // namespace tare

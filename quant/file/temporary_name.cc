@@ -10,11 +10,9 @@
 #include <charconv>
 #include <climits>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -23,9 +21,7 @@ namespace {
 constexpr std::string_view kTemporaryEnd = ".tmp";
 constexpr size_t kCheckDigits = 16;
 
-std::string CheckOf(std::string_view begin) {
-  return Sha256Hex(std::as_bytes(std::span(begin))).substr(0, kCheckDigits);
-}
+std::string CheckOf(std::string_view begin) { return Sha256OfText(begin).substr(0, kCheckDigits); }
 
 // ".PID-N-CHECK.tmp" with ten digits for each of both numbers.
 constexpr size_t kMostAfterStem = 1 + 10 + 1 + 10 + 1 + kCheckDigits + kTemporaryEnd.size();

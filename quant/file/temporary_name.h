@@ -7,8 +7,13 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "quant/file/open_folder.h"
 
@@ -30,5 +35,29 @@ void RemoveTemporary(const OpenFolder& folder, const std::string& temporary);
 // Takes the lock. False where another process took what was new for something left over. Some network file systems
 // refuse locks.
 bool LockLinked(int fd);
+
+// Files or folders that this process has locked, so that it does not lock them twice. Belongs to one process: a fork
+// copies the list, but not the locks.
+class Held {
+ public:
+  bool Has(const std::filesystem::path& path) {
+    const std::lock_guard lock(mutex_);
+    return paths_.contains({getpid(), path});
+  }
+  void Add(const std::filesystem::path& path) {
+    const std::lock_guard lock(mutex_);
+    paths_.emplace(getpid(), path);
+  }
+  // Once per Add.
+  void Remove(const std::filesystem::path& path) {
+    const std::lock_guard lock(mutex_);
+    const auto found = paths_.find({getpid(), path});
+    if (found != paths_.end()) paths_.erase(found);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::multiset<std::pair<pid_t, std::filesystem::path>> paths_;
+};
 
 }  // namespace tare

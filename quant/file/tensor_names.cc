@@ -2,6 +2,8 @@
 #include "quant/file/tensor_names.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <ranges>
 
 #include "quant/base/error.h"
 #include "quant/base/nearest.h"
@@ -30,11 +32,8 @@ std::string WithNumber(std::string pattern, const std::string& number) {
   return pattern;
 }
 
-size_t Layers(std::string_view pattern) {
-  size_t count = 0;
-  for (size_t at = pattern.find(kLayer); at != pattern.npos; at = pattern.find(kLayer, at + 1)) ++count;
-  return count;
-}
+// Of a pattern that is not empty.
+ptrdiff_t Layers(std::string_view pattern) { return std::ranges::distance(std::views::split(pattern, kLayer)) - 1; }
 
 std::string NameIn(const nlohmann::json& value, const std::string& where) {
   if (!value.is_string() || value.get_ref<const std::string&>().empty())

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "quant/base/number.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 #include "quant/format/format.h"
 
 namespace tare {

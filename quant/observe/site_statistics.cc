@@ -7,7 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/observe/map_measures.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/plan/grid_files.h"
-
+// WithGridFiles of plan.h.
 #include <algorithm>
 #include <charconv>
 
 #include "quant/base/error.h"
 #include "quant/file/mapped_file.h"
 #include "quant/format/listed_grid.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 namespace {

@@ -8,9 +8,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/nearest.h"
-#include "quant/base/number.h"
-#include "quant/plan/plan_preset.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 namespace {
@@ -169,8 +167,7 @@ Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
   for (const Granularity::Kind kind : site_class.granularities) AppendWord(admitted, Spelling(kind));
   const size_t at = Place();
   const std::optional<Granularity> granularity = ParseGranularity(Word());
-  if (!granularity ||
-      std::ranges::find(site_class.granularities, granularity->kind) == site_class.granularities.end()) {
+  if (!granularity || !std::ranges::contains(site_class.granularities, granularity->kind)) {
     Refuse(at, OneOf(admitted) + (admitted.contains("<N>") ? Formatted(" (N from 1 to {})", Granularity::kMaxN) : ""));
   }
   return *granularity;
@@ -328,6 +325,14 @@ Plan Parser::Parse() {
 }
 
 }  // namespace
+
+std::optional<std::string> PlanPreset(std::string_view name) {
+  if (!std::ranges::contains(kPlanPresets, name)) return std::nullopt;
+  return Formatted(
+      "weights=int{0}/channel,linear_in=int8/token,"
+      "q=int{0}/token,k=int{0}/token,probs=u{0}/block64,v=int{0}/block64.channel",
+      name.substr(3));
+}
 
 Plan Plan::Parse(std::string_view text) {
   const std::optional<std::string> preset = PlanPreset(text);

@@ -18,7 +18,11 @@
 //
 // Layers, heads and experts count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only
 // dimensions that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the
-// plan that quantizes nothing. A preset (plan_preset.h) must stand alone.
+// plan that quantizes nothing.
+//
+// A preset must stand alone: "int8", "int6" and "int4" make the whole model low-bit and executed. Inputs of linear
+// layers stay at 8 bits with one scale per token (W8A8, W6A8, W4A8); weights, q, k, v and the probabilities have as
+// many bits as the name says.
 //
 // `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order). A head uses
 // one order, so rules for both that overlap in layers and heads are refused, unless one is f32; a later f32 rule does
@@ -137,6 +141,11 @@ Rule RuleFor(Site site);
 std::string PlaceText(const Rule& rule);
 std::string LevelText(const Rule& rule);
 
+// Names of whole plans, as a preset's rules.
+inline constexpr std::array<std::string_view, 3> kPlanPresets = {"int8", "int6", "int4"};
+// The rules of a preset; nullopt for any other text.
+std::optional<std::string> PlanPreset(std::string_view name);
+
 // Splits at the commas outside brackets: "q,attn_logits[l0,m1]" has two rules. Empty for an empty text.
 std::vector<std::string_view> SplitRules(std::string_view text);
 
@@ -181,5 +190,13 @@ class Plan {
  private:
   std::vector<Rule> rules_;
 };
+
+// The same text with a grid's numbers where it names a file of them: grid(levels.txt) becomes grid(-1 -0.25 0 0.5 1),
+// and later code sees only that. The text between the parentheses is a file unless its first word is a number; the
+// file holds ParseGrid's text. Throws Error, naming the file, if it is missing or not a grid. Plans and lists of
+// formats from the user alone pass through here: a plan stored in a file cannot name another file.
+std::string WithGridFiles(std::string_view text);
+// The files that this process read for it: inputs, which no output may replace.
+std::vector<std::string> GridFilesRead();
 
 }  // namespace tare

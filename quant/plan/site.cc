@@ -24,6 +24,59 @@ constexpr std::array kGroupedInputs = [] {
   return inputs;
 }();
 
+using Kind = Granularity::Kind;
+
+constexpr Kind kOfWeight[] = {Kind::kTensor, Kind::kChannel, Kind::kGroup};
+constexpr Kind kOfHidden[] = {Kind::kTensor, Kind::kToken, Kind::kGroup};
+constexpr Kind kOfHead[] = {Kind::kTensor, Kind::kHead, Kind::kToken};
+constexpr Kind kOfHeadSigmoid[] = {Kind::kTensor, Kind::kHead, Kind::kToken, Kind::kHeads};
+constexpr Kind kOfKeysAndValues[] = {Kind::kTensor,  Kind::kHead,         Kind::kToken,
+                                     Kind::kChannel, Kind::kBlockChannel, Kind::kGroup};
+constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
+constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
+constexpr Kind kOfCachedKeys[] = {Kind::kToken, Kind::kChannel, Kind::kBlockChannel};
+constexpr Kind kOfCachedValues[] = {Kind::kToken, Kind::kChannel, Kind::kGroup};
+
+constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
+constexpr Format kWeights[] = {Format::kInt8,    Format::kInt6, Format::kInt4,    Format::kInt3,    Format::kInt2,
+                               Format::kTernary, Format::kE8P,  Format::kNormal4, Format::kNormal3, Format::kNormal2};
+constexpr Format kKeysAndValues[] = {Format::kInt8,    Format::kInt6,    Format::kInt4,
+                                     Format::kInt3,    Format::kInt2,    Format::kNormal4,
+                                     Format::kNormal3, Format::kNormal2, Format::kNormal1};
+constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kInt3, Format::kInt2, Format::kBf16};
+constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
+constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
+
+constexpr SiteClass kProjWeight{"weights", "l", kOfWeight, "full zero min hadamard mse", kWeights};
+constexpr SiteClass kExpertWeight{"weights", "le", kOfWeight, "full zero min hadamard mse", kWeights};
+constexpr SiteClass kOuterHidden{"streams", "", kOfHidden, "hadamard static p mse", kSigned};
+constexpr SiteClass kLayerHidden{"streams", "l", kOfHidden, "hadamard static p mse", kSigned};
+constexpr SiteClass kNormedQueryKey{"by head", "lhm", kOfHead, "static p mse", kSigned};
+constexpr SiteClass kHeadSigmoid{"gates", "lh", kOfHeadSigmoid, "static p mse", kUnsigned};
+
+constexpr SiteClass kVocabularyWeight{"weights", "", kOfWeight, "full zero min hadamard mse", kWeights};
+constexpr SiteClass kChosenHidden{"streams", "lh", kOfHidden, "hadamard static p mse", kSigned};
+constexpr SiteClass kQueries{"queries", "lhm", kOfHead, "smooth hadamard static p mse", kSigned};
+constexpr SiteClass kKeys{"keys", "lhm", kOfKeysAndValues,
+                          "full zero min mean smooth hadamard sketch keep outliers static p mse prerotary",
+                          kKeysAndValues};
+constexpr SiteClass kValues{
+    "values", "lh", kOfKeysAndValues, "full zero min mean smooth hadamard keep outliers static p mse", kKeysAndValues,
+    "",       true};
+constexpr SiteClass kScores{"logits", "lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"};
+constexpr SiteClass kLateMaps{"maps", "lhm", kOfMaps, "keep unnormalized", kUnsigned};
+constexpr SiteClass kEarlyMaps{"differences", "lh", kOfMaps, "keep p mse", kEither};
+constexpr SiteClass kHeadOutputs{"by head", "lh", kOfHead, "static p mse", kSigned};
+constexpr SiteClass kCachedKeys{"cached keys",       "l", kOfCachedKeys, "full zero min hadamard prerotary", kCached,
+                                "hadamard prerotary"};
+constexpr SiteClass kCachedValues{"cached values", "l", kOfCachedValues, "full zero min hadamard", kCached, "hadamard"};
+
+constexpr SiteClass kClasses[] = {
+#define TARE_CLASS(site, name, what, site_class, ...) site_class,
+    TARE_SITES(TARE_CLASS)
+#undef TARE_CLASS
+};
+
 }  // namespace
 
 std::optional<Site> ParseSite(std::string_view name) {
@@ -35,8 +88,9 @@ std::span<const Site> ExpandSites(std::string_view name) {
   if (name == "weights") return kGroupedWeights;
   if (name == "linear_in") return kGroupedInputs;
   const auto info = std::ranges::find(kSites, name, &SiteInfo::name);
-  if (info == kSites.end()) return {};
-  return {&info->site, 1};
+  return info == kSites.end() ? std::span<const Site>() : std::span(&info->site, 1);
 }
+
+const SiteClass& ClassOf(Site site) { return kClasses[static_cast<size_t>(site)]; }
 
 }  // namespace tare

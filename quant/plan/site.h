@@ -17,6 +17,8 @@
 #include <string_view>
 
 #include "quant/base/formatted.h"
+#include "quant/format/format.h"
+#include "quant/format/granularity.h"
 
 namespace tare {
 
@@ -35,7 +37,7 @@ enum class SiteOf {
 };
 
 // The table of sites. A row has a site's name in code and in text, what it is (for docs/reference/sites.md), what plans
-// may say about it (a constant of site_class.cc), the part of a model that has it, and of weights the input that they
+// may say about it (a constant of site.cc), the part of a model that has it, and of weights the input that they
 // multiply.
 #define TARE_SITES(ROW)                                                                                                \
   ROW(kEmbed, "embed", "embedded tokens", kOuterHidden, kModel)                                                        \
@@ -161,5 +163,46 @@ inline std::string TextOf(const SiteKey& key) {
   if (key.expert) text += Formatted("expert {}, ", *key.expert);
   return text + std::string(Name(key.site));
 }
+
+// What plans may say about a site: its selectors (l, h, m), granularities, options and integer formats. A granularity
+// that the site lacks (heads of a weight) is refused. Formats:
+//
+//   unsigned integers                                values that cannot be negative; a difference, with a zero point
+//   integers of 2 and 3 bits, other ranges of codes  weights, keys, values and caches
+//   levels of a normal law                           weights, keys and values
+//   ternary codes, E8P                               weights
+//   bf16                                             caches
+//   all others but integers                          everywhere but in caches
+struct SiteClass {
+  std::string_view kind;        // for docs/reference/sites.md, where classes of one kind differ by selectors alone
+  std::string_view dimensions;  // letters of "lhm" that a selector may use
+  std::span<const Granularity::Kind> granularities;
+  std::string_view options;         // separated by blanks
+  std::span<const Format> formats;  // signed ones first, if there are both
+  std::string_view of_f32 = "";     // the options that f32 rules may have, too
+  bool sums_over_tokens = false;    // the next product does: blocks that a format defines lie along tokens
+
+  // f32 and the listed formats; without bf16 among them, also all others but those of weights.
+  bool Takes(Format format) const {
+    const auto has = [this](Format one) { return std::ranges::find(formats, one) != formats.end(); };
+    const bool grid = HasCodes(format) && !IsInteger(format) && Info(format).statistic == Statistic::kLargest;
+    return format == Format::kF32 || has(format) || (grid && !has(Format::kBf16));
+  }
+  // n neighbouring values along the dimension that the next product sums over: keys of a score or map, tokens of v,
+  // else channels.
+  Granularity InnerBlock(int n) const {
+    if (sums_over_tokens) return {Granularity::Kind::kBlockChannel, n};
+    const bool of_keys = std::ranges::contains(granularities, Granularity::Kind::kRow);
+    return {of_keys ? Granularity::Kind::kBlock : Granularity::Kind::kGroup, n};
+  }
+  // The format that a number of bits alone means here; nullopt if none has that many.
+  std::optional<Format> OfBits(int bits) const {
+    const auto found = std::ranges::find(formats, bits, [](Format format) { return Info(format).bits; });
+    return found == formats.end() ? std::nullopt : std::optional(*found);
+  }
+};
+
+// All sites of a group have the same class.
+const SiteClass& ClassOf(Site site);
 
 }  // namespace tare

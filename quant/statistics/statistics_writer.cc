@@ -10,7 +10,7 @@
 #include "quant/calibrate/static_scales.h"
 #include "quant/file/hdf5.h"
 #include "quant/observe/measures.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 namespace {

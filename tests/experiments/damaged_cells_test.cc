@@ -8,7 +8,7 @@
 #include "experiments/studies/sweep/sweep.h"
 #include "experiments/studies/sweep/table.h"
 #include "quant/base/error.h"
-#include "quant/base/notice.h"
+#include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
 #include "tests/support/call.h"

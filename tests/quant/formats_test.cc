@@ -19,7 +19,7 @@
 #include "quant/format/round.h"
 #include "quant/format/stored_code.h"
 #include "quant/plan/plan.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 #include "tests/support/call.h"
 
 namespace tare::formats_test {
@@ -66,7 +66,7 @@ TEST(Formats, APlanTakesEachAtSomeSiteAndRefusesItByNameAtTheOthers) {
                     ThrowsMessage<Error>(AllOf(HasSubstr(Formatted("got '{}", Name(format))), HasSubstr("one of"))));
       }
     }
-    EXPECT_GT(sites, 0) << Name(format) << ": no site takes it (quant/plan/site_class.cc)";
+    EXPECT_GT(sites, 0) << Name(format) << ": no site takes it (quant/plan/site.cc)";
   }
 }
 

@@ -17,8 +17,8 @@
 #include "quant/interchange/gguf/architecture_table.h"
 #include "quant/interchange/gguf/cutting.h"
 #include "quant/interchange/gguf/tensor_type.h"
-#include "quant/plan/plan_preset.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/plan.h"
+#include "quant/plan/site.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/executed_per.h"
 

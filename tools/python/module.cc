@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "quant/base/error.h"
-#include "quant/base/notice.h"
+#include "quant/base/formatted.h"
 #include "quant/file/mapped_file.h"
 
 namespace nb = nanobind;

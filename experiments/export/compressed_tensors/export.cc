@@ -19,7 +19,6 @@
 #include "experiments/quantize/rounded_weights.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/interrupt.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/strict_json.h"

@@ -16,7 +16,6 @@
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/code_blocks.h"

@@ -7,7 +7,6 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 
 namespace tare {
 namespace {

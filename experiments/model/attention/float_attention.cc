@@ -9,7 +9,6 @@
 #include "kernels/attention/float/fused_block.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

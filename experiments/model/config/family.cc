@@ -6,7 +6,7 @@
 #include "experiments/plan/rule_checks.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 

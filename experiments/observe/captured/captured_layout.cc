@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "quant/base/error.h"
-#include "quant/base/number.h"
+#include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 namespace {

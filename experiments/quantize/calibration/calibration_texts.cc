@@ -10,8 +10,6 @@
 #include "experiments/tasks/items/document_items.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
-#include "quant/base/number.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

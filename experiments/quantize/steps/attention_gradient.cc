@@ -10,7 +10,6 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -15,7 +15,6 @@
 #include "quant/algorithms/awq.h"
 #include "quant/algorithms/output_error.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -12,7 +12,6 @@
 #include "quant/algorithms/error_growth.h"
 #include "quant/algorithms/output_error.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/quantize.h"

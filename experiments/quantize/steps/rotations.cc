@@ -5,7 +5,7 @@
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/cayley.h"
 #include "quant/base/formatted.h"
-#include "quant/file/atomic_folder.h"
+#include "quant/file/output_folder.h"
 
 namespace tare {
 namespace {

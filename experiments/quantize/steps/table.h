@@ -10,7 +10,7 @@
 
 #include "experiments/quantize/method.h"
 #include "quant/base/error.h"
-#include "quant/base/number.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 

@@ -4,7 +4,7 @@
 #include "experiments/observe/outlier_report.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/studies/compare/compare_question.h"
-#include "quant/base/notice.h"
+#include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
 

@@ -6,7 +6,7 @@
 
 #include "experiments/studies/sweep/cell_key.h"
 #include "quant/base/error.h"
-#include "quant/base/notice.h"
+#include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
 

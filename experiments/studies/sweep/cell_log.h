@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "experiments/tasks/task.h"
-#include "quant/file/folder_lock.h"
 #include "quant/file/json_value.h"
+#include "quant/file/output_folder.h"
 
 namespace tare {
 

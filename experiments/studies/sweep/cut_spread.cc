@@ -9,7 +9,6 @@
 #include "experiments/significance/shown.h"
 #include "experiments/studies/sweep/table.h"
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/quantized_checkpoint.h"
 

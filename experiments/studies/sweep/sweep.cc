@@ -16,7 +16,6 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/sha256.h"
 

@@ -10,7 +10,6 @@
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 #include "quant/file/json.h"
 
 namespace tare {

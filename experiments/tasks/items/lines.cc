@@ -6,7 +6,7 @@
 #include "experiments/significance/draws.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
-#include "quant/base/number.h"
+#include "quant/base/formatted.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"

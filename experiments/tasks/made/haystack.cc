@@ -8,7 +8,6 @@
 
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 
 namespace tare {
 namespace {

@@ -7,7 +7,6 @@
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/interrupt.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 

@@ -10,7 +10,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
-#include "quant/file/json_integer.h"
+#include "quant/file/json_value.h"
 
 namespace tare::pipeline {
 

@@ -12,56 +12,17 @@
 #include <utility>
 
 #include "quant/base/formatted.h"
-#include "quant/interchange/folders/awq.h"
 #include "quant/interchange/folders/gptq.h"
-#include "quant/interchange/folders/name_pattern.h"
 
 namespace tare {
 namespace {
-
-// How it was found, and what runs it.
-void IgnoreAutoRoundHistory(SchemeKeys& keys) {
-  keys.Ignore({"autoround_version",
-               "block_name_to_quantize",
-               "to_quant_block_names",
-               "quant_block_list",
-               "iters",
-               "lr",
-               "minmax_lr",
-               "nsamples",
-               "seqlen",
-               "batch_size",
-               "dataset",
-               "low_gpu_mem_usage",
-               "amp",
-               "enable_alg_ext",
-               "gradient_accumulate_steps",
-               "enable_quanted_input",
-               "enable_minmax_tuning",
-               "enable_norm_bias_tuning",
-               "damp_percent",
-               "true_sequential",
-               "desc_act",
-               "scale_dtype",
-               "supported_types",
-               "quant_lm_head",
-               "low_cpu_mem_usage",
-               "enable_torch_compile",
-               "momentum",
-               "not_use_best_mse",
-               "dynamic_max_gap",
-               "inner_support_types",
-               "ignore_layers",
-               "lm_head",
-               "algs"});
-}
 
 // Inputs stay as they are, and nothing is rotated.
 void RequireWeightsOnly(SchemeKeys& keys) {
   keys.Only("data_type", {"\"int\"", "\"int_sym\"", "\"int_asym\""});
   keys.Only("act_bits", {"16", "32"});
-  keys.Ignore({"act_data_type", "act_group_size", "act_sym", "act_dynamic"});  // of 16 bits
-  keys.Ignore({"static_attention_granularity", "static_kv_granularity"});      // of what is refused below
+  keys.Ignore("act_data_type act_group_size act_sym act_dynamic");    // of 16 bits
+  keys.Ignore("static_attention_granularity static_kv_granularity");  // of what is refused below
   for (const char* key : {"super_bits", "super_group_size", "rotation_config", "rotation_configs",
                           "static_attention_dtype", "static_kv_dtype"})
     keys.Only(key, {});
@@ -114,7 +75,13 @@ ForeignModel ReadAutoRound(SchemeKeys& keys, ModuleTensors& tensors) {
   const GptqSettings all = ReadGptqSettings(keys, {.tool = "AutoRound"});
   const ExtraSettings settings(keys, all);
   RequireWeightsOnly(keys);
-  IgnoreAutoRoundHistory(keys);
+  // How it was found, and what runs it.
+  keys.Ignore(
+      "autoround_version block_name_to_quantize to_quant_block_names quant_block_list iters lr minmax_lr "
+      "nsamples seqlen batch_size dataset low_gpu_mem_usage amp enable_alg_ext gradient_accumulate_steps "
+      "enable_quanted_input enable_minmax_tuning enable_norm_bias_tuning damp_percent true_sequential desc_act "
+      "scale_dtype supported_types quant_lm_head low_cpu_mem_usage enable_torch_compile momentum "
+      "not_use_best_mse dynamic_max_gap inner_support_types ignore_layers lm_head algs");
   keys.RefuseOthers();
   ForeignModel model;
   if (packing.contains("awq")) {

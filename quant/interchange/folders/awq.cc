@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/folders/awq.h"
-
+// AWQ's layout "gemm", 4 bits. For W [out, in], G groups of columns:
+//
+//   X.qweight  i32 [in, out / 8]   codes along `out`; nibbles 0 to 7 of a word are rows 0 2 4 6 1 3 5 7 of eight
+//   X.qzeros   i32 [G, out / 8]    zero points, the same, as they are
+//   X.scales   f16 [G, out]
+//
+//   W = scale * (code - zero point)
 #include <algorithm>
 #include <array>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/interchange/folders/gptq.h"
 
 namespace tare {
 namespace {
@@ -35,7 +41,7 @@ void RequireMiddle(const GroupedParts& parts) {
 GroupedParts AwqParts(const std::string& module, const GptqSettings& s, ModuleTensors& tensors) {
   const TensorView& codes = tensors.TakeMatrix(module, "qweight", {DType::kI32});
   const TensorView& zeros = tensors.TakeMatrix(module, "qzeros", {DType::kI32});
-  const TensorView& scales = tensors.TakeMatrix(module, "scales", {DType::kF16, DType::kBF16, DType::kF32});
+  const TensorView& scales = tensors.TakeMatrix(module, "scales", kFloatTypes);
   const std::string name = module + ".weight";
   const int64_t in = codes.shape[0], out = codes.shape[1] * 8, columns = s.group < 0 ? in : s.group;
   const std::string scheme =
@@ -67,8 +73,7 @@ void ReadAwqMatrices(const SettingsOfModule& settings, const std::string& where,
     if (of_module->bits != 4) Fail("{}: got {} bits in {}, expected 4", place, of_module->bits, where);
     GroupedParts parts = AwqParts(module, *of_module, tensors);
     if (of_module->symmetric) RequireMiddle(parts);
-    const std::string name = parts.name;
-    model.matrices.emplace(name, std::make_unique<GroupedMatrix>(std::move(parts), tensors.files()));
+    AddMatrix(std::move(parts), tensors, model);
   }
   tensors.CheckNothingLeft({"qweight", "qzeros", "scales", "g_idx"});
 }
@@ -88,7 +93,7 @@ ForeignModel ReadAwq(SchemeKeys& keys, ModuleTensors& tensors) {
   keys.Only("pack_dtype", {"\"int32\""});
   for (const char* key : {"dynamic", "adapter", "rotation"}) keys.Only(key, {});
   const std::vector<std::string> left = keys.Texts("modules_to_not_convert");
-  keys.Ignore({"do_fuse", "fuse_max_seq_len", "modules_to_fuse", "exllama_config", "lm_head", "meta"});
+  keys.Ignore("do_fuse fuse_max_seq_len modules_to_fuse exllama_config lm_head meta");
   keys.RefuseOthers();
   ForeignModel model;
   ReadAwqMatrices(

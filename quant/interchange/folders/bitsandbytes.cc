@@ -63,11 +63,7 @@ class FourBitMatrix : public ForeignMatrix {
     }
   }
   std::string scheme() const override { return scheme_; }
-  int64_t bytes() const override {
-    int64_t bytes = 0;
-    for (const TensorView* tensor : tensors_) bytes += static_cast<int64_t>(tensor->bytes.size());
-    return bytes;
-  }
+  int64_t bytes() const override { return BytesOf(tensors_); }
   void Release() const override { files_.Release(*tensors_[0]); }
 
  private:
@@ -92,7 +88,7 @@ class FourBitReader {
     keys.Only("quant_type", {"\"" + type_ + "\""});
     ReadShape(keys, codes);
     ReadScales(keys);
-    keys.Ignore({"dtype", "nested_dtype"});
+    keys.Ignore("dtype nested_dtype");
     keys.RefuseOthers();
     return std::make_unique<FourBitMatrix>(out_, in_, Formatted("bitsandbytes {}/block{}", type_, blocks_.size), where_,
                                            std::move(blocks_), std::move(parts_), tensors_.files());
@@ -111,16 +107,9 @@ class FourBitReader {
   }
 
   void ReadShape(SchemeKeys& keys, const TensorView& codes) {
-    const Json* shape = keys.Find("shape");
-    const auto size = static_cast<int64_t>(codes.bytes.size());
-    const auto fits = [&](const Json& n) {
-      return n.is_number_integer() && n.get<int64_t>() > 0 && n.get<int64_t>() <= 2 * size;
-    };
-    if (shape == nullptr || !shape->is_array() || shape->size() != 2 || !fits((*shape)[0]) || !fits((*shape)[1]))
-      Fail("{}: shape: got {}, expected two positive integers", keys.where(),
-           shape == nullptr ? "none" : JsonText(*shape));
-    out_ = (*shape)[0].get<int64_t>();
-    in_ = (*shape)[1].get<int64_t>();
+    const int64_t size = std::ssize(codes.bytes);
+    const std::array<int64_t, 2> shape = keys.Two("shape", 2 * size, "two positive integers");
+    out_ = shape[0], in_ = shape[1];
     if (out_ > 2 * size / in_ || (out_ * in_ + 1) / 2 != size)
       Fail("{}: got {} bytes, expected half of [{}, {}]", where_, size, out_, in_);
   }
@@ -165,8 +154,9 @@ ForeignModel ReadBitsAndBytes(SchemeKeys& keys, ModuleTensors& tensors) {
   keys.Only("bnb_4bit_quant_type", {"\"nf4\"", "\"fp4\""});
   keys.Only("bnb_4bit_quant_storage", {"\"uint8\""});
   const std::string type = keys.Text("bnb_4bit_quant_type", "fp4");
-  keys.Ignore({"bnb_4bit_compute_dtype", "bnb_4bit_use_double_quant", "llm_int8_enable_fp32_cpu_offload",
-               "llm_int8_has_fp16_weight", "llm_int8_skip_modules", "llm_int8_threshold"});
+  keys.Ignore(
+      "bnb_4bit_compute_dtype bnb_4bit_use_double_quant llm_int8_enable_fp32_cpu_offload "
+      "llm_int8_has_fp16_weight llm_int8_skip_modules llm_int8_threshold");
   keys.RefuseOthers();
   ForeignModel model;
   for (const std::string& module : tensors.ModulesWith(std::string(kState) + type))

@@ -25,9 +25,9 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/format/stored_code.h"
 #include "quant/interchange/folders/compressed_tensors_config.h"
 #include "quant/interchange/folders/grouped_matrix.h"
-#include "quant/interchange/folders/input_plan.h"
 
 namespace tare {
 namespace {
@@ -87,9 +87,10 @@ class ModuleReader {
     parts_.scheme = Formatted("compressed-tensors {}/{}", code, StrategyText(weights_));
   }
   const TensorView& Part(std::string_view part, std::initializer_list<DType> types) {
-    const TensorView& tensor = tensors_.Take(module_, part, types);
-    parts_.tensors.push_back(&tensor);
-    return tensor;
+    return *parts_.tensors.emplace_back(&tensors_.Take(module_, part, types));
+  }
+  const TensorView& Matrix(std::string_view part, DType type) {
+    return *parts_.tensors.emplace_back(&tensors_.TakeMatrix(module_, part, {type}));
   }
   void RequireGroups(int64_t columns) const {
     if (!weights_.is_float || weights_.group != columns)
@@ -98,8 +99,7 @@ class ModuleReader {
 
   void ReadPacked() {
     if (weights_.is_float || weights_.bits > 8) Wrong("not integers of 1 to 8 bits");
-    const TensorView& codes = tensors_.TakeMatrix(module_, "weight_packed", {DType::kI32});
-    parts_.tensors.push_back(&codes);
+    const TensorView& codes = Matrix("weight_packed", DType::kI32);
     ReadShape(codes);
     Name(Formatted("int{}", weights_.bits));
     parts_.codes = {
@@ -107,8 +107,7 @@ class ModuleReader {
     parts_.values = parts_.zero_values = IntegerValues(1 << (weights_.bits - 1));
     ReadScales(kFloats);
     if (weights_.symmetric || weights_.strategy == Strategy::kTensor) return ReadPlainZeros();
-    const TensorView& zeros = tensors_.TakeMatrix(module_, "weight_zero_point", {DType::kI32});
-    parts_.tensors.push_back(&zeros);
+    const TensorView& zeros = Matrix("weight_zero_point", DType::kI32);
     tensors_.Require(zeros, {WordsOf(parts_.out, weights_.bits, parts_.codes.per_word, 32), parts_.groups}, Because());
     parts_.zeros = PackedCodes{.words = zeros.bytes.data(),
                                .bits = weights_.bits,
@@ -163,14 +162,13 @@ class ModuleReader {
     if (!weights_.is_float || weights_.bits != 8 || !weights_.symmetric) Wrong("not symmetric floats of 8 bits");
     ReadWeight(DType::kF8E4M3);
     Name(format_ == "mxfp8-quantized" ? "mxfp8" : "fp8");
-    parts_.values = E4M3Values();
+    parts_.values = StoredValues(Format::kFp8E4M3);
     ReadScales(scales);
     ReadPlainZeros();
   }
 
   void ReadWeight(DType type) {
-    const TensorView& codes = tensors_.TakeMatrix(module_, "weight", {type});
-    parts_.tensors.push_back(&codes);
+    const TensorView& codes = Matrix("weight", type);
     parts_.out = codes.shape[0];
     parts_.in = codes.shape[1];
     parts_.codes = {.words = codes.bytes.data(), .bits = 8, .word_bytes = 1, .stream_step = parts_.in};
@@ -179,13 +177,12 @@ class ModuleReader {
   void ReadFloat4(int64_t columns, std::initializer_list<DType> scales) {
     if (weights_.bits != 4 || !weights_.symmetric) Wrong("not symmetric floats of 4 bits");
     RequireGroups(columns);
-    const TensorView& codes = tensors_.TakeMatrix(module_, "weight_packed", {DType::kU8});
-    parts_.tensors.push_back(&codes);
+    const TensorView& codes = Matrix("weight_packed", DType::kU8);
     parts_.out = codes.shape[0];
     parts_.in = 2 * codes.shape[1];
     parts_.codes = {.words = codes.bytes.data(), .bits = 4, .word_bytes = 1, .stream_step = codes.shape[1]};
     Name(columns == 16 ? "nvfp4" : "mxfp4");
-    parts_.values = E2M1Values();
+    parts_.values = StoredValues(Format::kMxFp4);
     ReadScales(scales);
   }
 
@@ -273,19 +270,16 @@ class ModuleReader {
 
   // Of rounding that a plan says, not the file. They are no part of the weights.
   void TakeScalesOfInputs() {
-    if (const TensorView* scale = tensors_.Find(module_, "input_scale"); scale != nullptr && scale->elements() == 1)
-      ReadInputScale(tensors_.Take(module_, "input_scale", kFloats));
+    if (const TensorView* scale = tensors_.Find(module_, "input_scale"); scale != nullptr && scale->elements() == 1) {
+      parts_.input_scale = StoredScales{.tensor = &tensors_.Take(module_, "input_scale", kFloats)}.At(0, 0);
+      if (!std::isfinite(*parts_.input_scale) || *parts_.input_scale <= 0)
+        Fail("{}: got {}, expected a positive number; try the checkpoint's source", tensors_.Where(scale->name),
+             *parts_.input_scale);
+    }
     for (const char* part : {"input_scale", "input_zero_point", "input_global_scale"}) {
       if (tensors_.Find(module_, part) != nullptr)
         tensors_.Take(module_, part, {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kF8E4M3});
     }
-  }
-
-  void ReadInputScale(const TensorView& tensor) {
-    const float scale = StoredScales{.tensor = &tensor}.At(0, 0);
-    if (!std::isfinite(scale) || scale <= 0)
-      Fail("{}: got {}, expected a positive number; try the checkpoint's source", tensors_.Where(tensor.name), scale);
-    parts_.input_scale = scale;
   }
 
   const std::string& module_;
@@ -336,8 +330,7 @@ ForeignModel ReadCompressedTensors(SchemeKeys& keys, ModuleTensors& tensors) {
       Fail("{}: got codes, but no target of {}: config_groups has '{}'", tensors.Where(module), config.where(), module);
     GroupedParts parts = ModuleReader(module, *group, config, tensors).Read();
     if (group->inputs) inputs.Add(module, *group->inputs, parts.input_scale.has_value());
-    const std::string name = parts.name;
-    model.matrices.emplace(name, std::make_unique<GroupedMatrix>(std::move(parts), tensors.files()));
+    AddMatrix(std::move(parts), tensors, model);
   }
   inputs.Describe(model.notes);
   ReadCaches(config, tensors, model.notes);

@@ -7,7 +7,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 
 namespace tare {
 namespace {
@@ -31,17 +30,6 @@ Strategy ReadStrategy(SchemeKeys& keys) {
     if (text == name) return strategy;
   }
   keys.Wrong("strategy", "tensor, channel, group, tensor_group, block or token");
-}
-
-std::array<int64_t, 2> ReadBlock(SchemeKeys& keys) {
-  const Json* block = keys.Find("block_structure");
-  const auto fits = [](const Json& size) {
-    return size.is_number_integer() && size.get<int64_t>() > 0 && size.get<int64_t>() < kMostColumns;
-  };
-  if (block == nullptr || !block->is_array() || block->size() != 2 || !fits((*block)[0]) || !fits((*block)[1]))
-    Fail("{}: block_structure: got {}, expected rows and columns, two positive integers", keys.where(),
-         block == nullptr ? "none" : JsonText(*block));
-  return {(*block)[0].get<int64_t>(), (*block)[1].get<int64_t>()};
 }
 
 // true, false, or "local": the first level of two scales is static.
@@ -71,22 +59,36 @@ CompressedArguments ReadArguments(const Json& object, const std::string& where) 
   a.strategy = ReadStrategy(keys);
   if (a.strategy == Strategy::kGroup || a.strategy == Strategy::kTensorGroup)
     a.group = keys.Integer("group_size", 1, kMostColumns);
-  if (a.strategy == Strategy::kBlock) a.block = ReadBlock(keys);
+  if (a.strategy == Strategy::kBlock)
+    a.block = keys.Two("block_structure", kMostColumns - 1, "rows and columns, two positive integers");
   a.dynamic = ReadDynamic(keys);
   a.ordered = ReadOrder(keys);
-  keys.Ignore({"group_size", "block_structure", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"});
+  keys.Ignore("group_size block_structure observer observer_kwargs scale_dtype zp_dtype");
   keys.RefuseOthers();
   return a;
 }
 
-bool IsPattern(std::string_view target) { return target.starts_with("re:"); }
+constexpr const char* kLinear[] = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
 
-bool IsEmbedding(std::string_view module) { return module.ends_with("embed_tokens"); }
+// Empty where no format of Tare's comes near. That tool raises an MX block's power of two where the largest magnitude
+// is 1.75 times it or more, as mxfp4:even does; of E4M3 it is the rule of neither mxfp8e4m3 nor mxfp8e4m3:even.
+std::string FormatOf(const CompressedArguments& a) {
+  if (!a.symmetric) return "";
+  if (a.is_float && a.bits == 4) return a.group == 16 ? "nvfp4" : a.group == 32 ? "mxfp4:even" : "";
+  const bool is_integer = !a.is_float && (a.bits == 8 || a.bits == 6 || a.bits == 4);
+  if (!is_integer && !(a.is_float && a.bits == 8)) return "";
+  if (a.is_float && a.group == 32) return "mxfp8e4m3";
+  const bool fits = a.strategy == Strategy::kTensor ||
+                    (a.dynamic && (a.strategy == Strategy::kToken || a.strategy == Strategy::kGroup));
+  if (!fits) return "";
+  return (a.is_float ? "fp8e4m3" : "int" + std::to_string(a.bits)) + "/" + StrategyText(a) +
+         (a.dynamic ? "" : "+static");
+}
 
 }  // namespace
 
 CompressedConfig::Target CompressedConfig::ParseTarget(const std::string& text, const std::string& where) {
-  if (!IsPattern(text)) return {.text = text, .pattern = std::nullopt};
+  if (!text.starts_with("re:")) return {.text = text, .pattern = std::nullopt};
   return {.text = text, .pattern = NamePattern(std::string_view(text).substr(3), where)};
 }
 
@@ -98,7 +100,7 @@ CompressedConfig::CompressedConfig(SchemeKeys& keys) : where_(keys.where()) {
   ReadVersion(keys);
   ReadGroups(keys);
   for (const std::string& text : keys.Texts("ignore")) ignored_.push_back(ParseTarget(text, where_ + ": ignore"));
-  keys.Ignore({"global_compression_ratio", "run_compressed"});
+  keys.Ignore("global_compression_ratio run_compressed");
   keys.RefuseOthers();
 }
 
@@ -138,11 +140,11 @@ void CompressedConfig::ReadGroups(SchemeKeys& keys) {
     groups_.push_back(std::move(group));
   }
   std::ranges::stable_sort(targets_, {},
-                           [](const Target& t) { return std::tuple(IsPattern(t.text), std::string_view(t.text)); });
+                           [](const Target& t) { return std::tuple(t.pattern.has_value(), std::string_view(t.text)); });
 }
 
 const CompressedGroup* CompressedConfig::GroupOf(const std::string& module) const {
-  const std::string_view type = IsEmbedding(module) ? "Embedding" : "Linear";
+  const std::string_view type = module.ends_with("embed_tokens") ? "Embedding" : "Linear";
   const auto named = [&](const Target& t) { return t.pattern ? t.pattern->MatchesStart(module) : t.text == module; };
   for (const Target& target : ignored_) {
     if (named(target) || target.text == type)
@@ -160,20 +162,42 @@ const CompressedGroup* CompressedConfig::GroupOf(const std::string& module) cons
 }
 
 std::string StrategyText(const CompressedArguments& a) {
-  switch (a.strategy) {
-    case Strategy::kTensor:
-      return "tensor";
-    case Strategy::kChannel:
-      return "channel";
-    case Strategy::kToken:
-      return "token";
-    case Strategy::kGroup:
-    case Strategy::kTensorGroup:
-      return Formatted("group{}", a.group);
-    case Strategy::kBlock:
-      return Formatted("block{}x{}", a.block[0], a.block[1]);
+  if (a.strategy == Strategy::kGroup || a.strategy == Strategy::kTensorGroup) return Formatted("group{}", a.group);
+  if (a.strategy == Strategy::kBlock) return Formatted("block{}x{}", a.block[0], a.block[1]);
+  return std::ranges::find(kStrategies, a.strategy, [](const auto& row) { return row.second; })->first;
+}
+
+void InputPlan::Add(const std::string& module, const CompressedArguments& inputs, bool has_scale) {
+  if (inputs.bits >= 16) return;
+  const std::string format = FormatOf(inputs), part = module.substr(module.rfind('.') + 1);
+  const auto [found, is_new] = format_of_.emplace(part, format);
+  differs_ = differs_ || found->second != format;
+  const bool is_static = format.ends_with("+static");
+  static_ = static_ || is_static;
+  lacks_scales_ = lacks_scales_ || (is_static && !has_scale);
+}
+
+void InputPlan::Describe(std::vector<std::string>& notes) const {
+  if (format_of_.empty()) return;
+  if (differs_ || std::ranges::any_of(format_of_, [](const auto& entry) { return entry.second.empty(); })) {
+    notes.emplace_back("inputs were meant to be rounded as well, in a way that no plan says; they are not");
+    return;
   }
-  TARE_CHECK(false);
+  const auto all = [&](const char* part) {
+    const auto found = format_of_.find(part);
+    return found != format_of_.end() && found->second == format_of_.at(kLinear[0]);
+  };
+  std::string plan;
+  const bool together = format_of_.contains(kLinear[0]) && std::ranges::all_of(kLinear, all);
+  if (together) plan = "linear_in=" + format_of_.at(kLinear[0]);
+  for (const auto& [part, format] : format_of_) {
+    if (together && std::ranges::contains(kLinear, part)) continue;
+    plan += (plan.empty() ? "" : ",") + part + ".in=" + format;
+  }
+  notes.emplace_back("inputs were meant to be rounded as well: --plan " + plan);
+  if (static_)
+    notes.emplace_back(lacks_scales_ ? "their scales were static; Tare's own come from --stats"
+                                     : "their static scales are the file's, unless --stats gives others");
 }
 
 }  // namespace tare

@@ -10,12 +10,12 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "quant/interchange/folders/name_pattern.h"
-#include "quant/interchange/folders/scheme_keys.h"
+#include "quant/interchange/folders/quantization_config.h"
 
 namespace tare {
 
@@ -71,5 +71,20 @@ class CompressedConfig {
 
 // "group32", "channel", "block128x128", as schemes are shown.
 std::string StrategyText(const CompressedArguments& arguments);
+
+// Other tools' checkpoints may say how a layer's inputs are meant to be rounded. Tare rounds what a plan names, so
+// their scheme is offered as the nearest plan: int8/token for eight bits with a scale per token found at run time, and
+// so on. The nearest: their int8 goes to -128 where ours stops at -127.
+class InputPlan {
+ public:
+  // has_scale: the file has a static scale of the module's inputs, which +static takes.
+  void Add(const std::string& module, const CompressedArguments& inputs, bool has_scale);
+  // What to tell the user; nothing if no module has rounded inputs.
+  void Describe(std::vector<std::string>& notes) const;
+
+ private:
+  std::map<std::string, std::string> format_of_;  // by the last part of a module's name; empty: no such format
+  bool static_ = false, lacks_scales_ = false, differs_ = false;
+};
 
 }  // namespace tare

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/folders/folder_checkpoint.h"
-
+// A checkpoint folder in Hugging Face layout as a checkpoint: its tensors, and the matrices that another tool
+// quantized, where config.json has a quantization_config.
 #include <algorithm>
 
 #include "quant/base/error.h"
-#include "quant/file/checkpoint_files.h"
 #include "quant/file/tensor_names.h"
 #include "quant/interchange/folders/quantization_config.h"
 

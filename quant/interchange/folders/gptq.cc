@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// The parts of a module, the settings of modules by patterns, the convention of zero points by votes, and the readers.
 #include "quant/interchange/folders/gptq.h"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/interchange/folders/name_pattern.h"
+#include "quant/interchange/folders/quantization_config.h"
 
 namespace tare {
 namespace {
@@ -35,7 +37,7 @@ std::vector<int32_t> ReadGroups(const TensorView& g_idx, const std::string& wher
 GroupedParts GptqParts(const std::string& module, const GptqSettings& s, ModuleTensors& tensors) {
   const TensorView& codes = tensors.TakeMatrix(module, "qweight", {DType::kI32});
   const TensorView& zeros = tensors.TakeMatrix(module, "qzeros", {DType::kI32});
-  const TensorView& scales = tensors.TakeMatrix(module, "scales", {DType::kF16, DType::kBF16, DType::kF32});
+  const TensorView& scales = tensors.TakeMatrix(module, "scales", kFloatTypes);
   const std::string name = module + ".weight", scheme = GptqScheme(s);
   const int64_t out = codes.shape[1], words = codes.shape[0];
   if (words % s.bits != 0 && 32 % s.bits != 0)
@@ -83,7 +85,7 @@ class DynamicSettings {
       SchemeKeys own(value, place);
       if (!leaves) {
         rule.settings = ReadGptqSettings(own, all_);
-        own.Ignore({"mse", "damp_percent", "damp_auto_increment", "act_group_aware"});
+        own.Ignore("mse damp_percent damp_auto_increment act_group_aware");
         own.RefuseOthers();
       }
       rules_.push_back(std::move(rule));
@@ -107,66 +109,101 @@ class DynamicSettings {
   std::vector<Rule> rules_;
 };
 
-StoredZeros ReadFormat(SchemeKeys& keys) {
-  keys.Only("checkpoint_format", {"\"gptq\"", "\"gptq_v2\""});
-  keys.Only("format", {"\"gptq\"", "\"gptq_v2\""});
-  const std::string format = keys.Text("checkpoint_format", keys.Text("format", "gptq"));
-  return format == "gptq_v2" ? StoredZeros::kAsTheyAre : StoredZeros::kLessOne;
+constexpr int64_t kRows = 64;  // of a matrix that are looked at
+// The two means differ by one. With 4 bits, codes of a row are spread by some 3, so the mean of 64 rows of 64 columns
+// is known to 0.05.
+constexpr double kNear = 0.25, kFar = 0.75;
+
+// The median over rows of the mean of code - zero point: rows of one sign do not move it.
+double MiddleOf(const GroupedParts& parts, const PackedCodes& zeros) {
+  const int64_t step = std::max<int64_t>(1, parts.out / kRows);
+  std::vector<uint8_t> codes(static_cast<size_t>(parts.in));
+  std::vector<double> means;
+  for (int64_t row = 0; row < parts.out; row += step) {
+    parts.codes.Row(row, parts.in, codes.data());
+    int64_t total = 0;
+    for (int64_t c = 0; c < parts.in; ++c) {
+      const int64_t group = parts.group_of.empty() ? c / parts.columns : parts.group_of[c];
+      total += int64_t{codes[c]} - int64_t{zeros.At(row, group)};
+    }
+    means.push_back(static_cast<double>(total) / static_cast<double>(parts.in));
+  }
+  const auto middle = means.begin() + std::ssize(means) / 2;
+  std::ranges::nth_element(means, middle);
+  return *middle;
 }
 
-// What was quantized how, and how other programs run it.
-void IgnoreGptqHistory(SchemeKeys& keys) {
-  keys.Ignore({"meta",
-               "damp_percent",
-               "damp_auto_increment",
-               "static_groups",
-               "true_sequential",
-               "mse",
-               "model_name_or_path",
-               "model_file_base_name",
-               "act_group_aware",
-               "hyb_act",
-               "batch_size",
-               "block_name_to_quantize",
-               "cache_block_outputs",
-               "dataset",
-               "exllama_config",
-               "max_input_length",
-               "model_seqlen",
-               "module_name_preceding_first_block",
-               "modules_in_block_to_quantize",
-               "pad_token_id",
-               "tokenizer",
-               "use_cuda_fp16",
-               "use_exllama",
-               "disable_exllama",
-               "backend",
-               "lm_head",
-               "quantizer",
-               "parallel_packing",
-               "offload_to_disk",
-               "offload_to_disk_path",
-               "device",
-               "compute_device_filter",
-               "foem",
-               "gptaq",
-               "gptaq_alpha",
-               "v2",
-               "v2_alpha",
-               "v2_memory_device",
-               "failsafe",
-               "failsafe_with_rtn",
-               "auto_forward_data_parallel",
-               "vram_strategy",
-               "gc_mode",
-               "wait_for_submodule_finalizers",
-               "fallback",
-               "weight_only",
-               "process",
-               "pack_impl"});
-}
+// Which of the two conventions the zero points of a checkpoint's matrices show.
+class ZeroPointVotes {
+ public:
+  ZeroPointVotes(std::string where, StoredZeros configured) : where_(std::move(where)), configured_(configured) {}
+
+  // parts.zeros are as they are stored. Throws Error if they contradict sym: true, or each other.
+  void AddSymmetric(const GroupedParts& parts) {
+    const uint32_t middle = 1u << (parts.codes.bits - 1), first = parts.zeros->At(0, 0);
+    if (first != middle && first != middle - 1)
+      Fail("{}: zero point 0 is stored as {}, expected {} or {} of all where quantization_config says sym: true",
+           parts.where, first, middle - 1, middle);
+    for (int64_t row = 0; row < parts.out; ++row) {
+      for (int64_t g = 0; g < parts.groups; ++g) {
+        if (const uint32_t zero = parts.zeros->At(row, g); zero != first)
+          Fail(
+              "{}: zero point of row {}, group {} is stored as {}, another as {}; expected one value where "
+              "quantization_config says sym: true",
+              parts.where, row, g, zero, first);
+      }
+    }
+    (first == middle ? as_they_are_ : less_one_) = parts.name;
+    if (!less_one_.empty() && !as_they_are_.empty())
+      Fail("{}: zero points of '{}' are stored less one, those of '{}' as they are; expected one convention", where_,
+           less_one_, as_they_are_);
+  }
+
+  void AddAsymmetric(const GroupedParts& parts) {
+    const double weight = std::exp2(-2 * parts.codes.bits);  // the spread of codes grows with 2^bits
+    mean_less_one_ += weight * MiddleOf(parts, ZeroCodes(*parts.zeros, StoredZeros::kLessOne));
+    mean_as_they_are_ += weight * MiddleOf(parts, ZeroCodes(*parts.zeros, StoredZeros::kAsTheyAre));
+    weights_ += weight;
+  }
+
+  // With a note, if it is not the configured one.
+  StoredZeros Decide(std::vector<std::string>& notes) const {
+    StoredZeros decided = configured_;
+    if (!less_one_.empty()) {
+      decided = StoredZeros::kLessOne;
+    } else if (!as_they_are_.empty()) {
+      decided = StoredZeros::kAsTheyAre;
+    } else if (weights_ > 0) {
+      const double less_one = std::fabs(mean_less_one_ / weights_);
+      const double as_they_are = std::fabs(mean_as_they_are_ / weights_);
+      if (less_one < kNear && as_they_are > kFar) decided = StoredZeros::kLessOne;
+      if (as_they_are < kNear && less_one > kFar) decided = StoredZeros::kAsTheyAre;
+    }
+    if (decided != configured_)
+      notes.emplace_back(decided == StoredZeros::kLessOne
+                             ? "zero points are stored less one, as their values show; config.json says otherwise"
+                             : "zero points are stored as they are, as their values show; config.json says less one");
+    return decided;
+  }
+
+ private:
+  std::string where_;
+  StoredZeros configured_;
+  std::string less_one_, as_they_are_;  // a symmetric matrix that shows it
+  double mean_less_one_ = 0, mean_as_they_are_ = 0, weights_ = 0;
+};
 
 }  // namespace
+
+PackedCodes ZeroCodes(PackedCodes packed, StoredZeros stored) {
+  if (stored == StoredZeros::kAsTheyAre) return packed;
+  if (32 % packed.bits != 0) {  // 3 bits lie across words, and are counted one by one
+    packed.code_add = 1;
+    return packed;
+  }
+  for (int shift = 0; shift < 32; shift += packed.bits) packed.word_add |= 1u << shift;
+  return packed;
+}
 
 GptqSettings ReadGptqSettings(SchemeKeys& keys, GptqSettings settings) {
   settings.bits = static_cast<int>(keys.Integer("bits", 2, 8, settings.bits));
@@ -188,14 +225,17 @@ void ReadGptqMatrices(const SettingsOfModule& settings, StoredZeros configured, 
       Fail("{}: got codes, expected a plain weight: {} leaves this module as it is", tensors.Where(module + ".qweight"),
            where);
     all.push_back(GptqParts(module, *of_module, tensors));
-    votes.Add(all.back(), of_module->symmetric);
+    if (of_module->symmetric) {
+      votes.AddSymmetric(all.back());
+    } else {
+      votes.AddAsymmetric(all.back());
+    }
   }
   tensors.CheckNothingLeft({"qweight", "qzeros", "scales", "g_idx"});
   const StoredZeros stored = votes.Decide(model.notes);
   for (GroupedParts& parts : all) {
     parts.zeros = ZeroCodes(*parts.zeros, stored);
-    const std::string name = parts.name;
-    model.matrices.emplace(name, std::make_unique<GroupedMatrix>(std::move(parts), tensors.files()));
+    AddMatrix(std::move(parts), tensors, model);
   }
 }
 
@@ -203,15 +243,24 @@ ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors) {
   keys.Integer("bits", 2, 8);  // not left out
   const GptqSettings all = ReadGptqSettings(keys, {});
   const DynamicSettings settings(keys, all);
-  const StoredZeros configured = ReadFormat(keys);
+  for (const char* key : {"checkpoint_format", "format"}) keys.Only(key, {"\"gptq\"", "\"gptq_v2\""});
+  const bool is_v2 = keys.Text("checkpoint_format", keys.Text("format", "gptq")) == "gptq_v2";
   keys.Only("pack_dtype", {"\"int32\""});
   for (const char* key : {"adapter", "rotation", "lora", "modules_to_not_convert", "preprocessors", "hadamard"})
     keys.Only(key, {});
   keys.Only("is_marlin_format", {"false"});
-  IgnoreGptqHistory(keys);
+  // What was quantized how, and how other programs run it.
+  keys.Ignore(
+      "meta damp_percent damp_auto_increment static_groups true_sequential mse model_name_or_path "
+      "model_file_base_name act_group_aware hyb_act batch_size block_name_to_quantize cache_block_outputs "
+      "dataset exllama_config max_input_length model_seqlen module_name_preceding_first_block "
+      "modules_in_block_to_quantize pad_token_id tokenizer use_cuda_fp16 use_exllama disable_exllama backend "
+      "lm_head quantizer parallel_packing offload_to_disk offload_to_disk_path device compute_device_filter foem "
+      "gptaq gptaq_alpha v2 v2_alpha v2_memory_device failsafe failsafe_with_rtn auto_forward_data_parallel "
+      "vram_strategy gc_mode wait_for_submodule_finalizers fallback weight_only process pack_impl");
   keys.RefuseOthers();
   ForeignModel model;
-  ReadGptqMatrices(settings, configured, keys.where(), tensors, model);
+  ReadGptqMatrices(settings, is_v2 ? StoredZeros::kAsTheyAre : StoredZeros::kLessOne, keys.where(), tensors, model);
   return model;
 }
 

@@ -15,9 +15,8 @@
 #include <optional>
 #include <string>
 
-#include "quant/interchange/folders/gptq_zero_points.h"
-#include "quant/interchange/folders/module_tensors.h"
-#include "quant/interchange/folders/scheme_keys.h"
+#include "quant/interchange/folders/grouped_matrix.h"
+#include "quant/interchange/folders/quantization_config.h"
 
 namespace tare {
 
@@ -32,14 +31,27 @@ struct GptqSettings {
 // Settings of a module; nullopt for one that the configuration leaves as it is.
 using SettingsOfModule = std::function<std::optional<GptqSettings>(const std::string& module)>;
 
+// GPTQ's two conventions of zero points. Version 1 subtracts one from each before packing, by subtracting 0x11111111
+// (of 4 bits) from each word, so that a zero point of 0 borrows from its neighbour and the sum of words gives it
+// back; version 2 stores them as they are. Checkpoints name the version, and many name the wrong one. The values
+// tell:
+//
+//   symmetric    all zero points are 2^(bits - 1): stored as that, or as one less
+//   asymmetric   weights are near zero on average, so the mean of code - zero point is near 0 by the right convention
+//                and near 1 or -1 by the wrong one
+enum class StoredZeros { kLessOne, kAsTheyAre };
+
+// The zero points of `packed`, as the convention stores them.
+PackedCodes ZeroCodes(PackedCodes packed, StoredZeros stored);
+
 // All modules with X.qweight. `where` names the configuration.
 void ReadGptqMatrices(const SettingsOfModule& settings, StoredZeros configured, const std::string& where,
                       ModuleTensors& tensors, ForeignModel& model);
+// All modules with X.qweight in AWQ's layout.
+void ReadAwqMatrices(const SettingsOfModule& settings, const std::string& where, ModuleTensors& tensors,
+                     ForeignModel& model);
 
 // bits, group_size, sym and desc_act, where an object has them.
 GptqSettings ReadGptqSettings(SchemeKeys& keys, GptqSettings settings);
-
-// quant_method "gptq".
-ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors);
 
 }  // namespace tare

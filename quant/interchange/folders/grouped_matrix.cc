@@ -9,24 +9,10 @@
 
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
-#include "quant/interchange/folders/grouped_integers.h"
+#include "quant/format/stored_code.h"
 
 namespace tare {
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-// Sign, 4 bits of exponent with bias 7, 3 of mantissa; 0x7f and 0xff are NaN, and there is no infinity.
-float E4M3Value(uint32_t code) {
-  const uint32_t magnitude = code & 0x7f, exponent = magnitude >> 3, mantissa = magnitude & 7;
-  if (magnitude == 0x7f) return kNaN;
-  const float value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                    : std::ldexp(static_cast<float>(8 + mantissa), static_cast<int>(exponent) - 10);
-  return (code & 0x80) != 0 ? -value : value;
-}
-
-// 2^(code - 127); 255 is NaN.
-float E8M0Value(uint32_t code) { return code == 255 ? kNaN : std::ldexp(1.0f, static_cast<int>(code) - 127); }
 
 float ElementAt(const TensorView& tensor, int64_t i) {
   const std::byte* at = tensor.bytes.data() + i * (Bits(tensor.dtype) / 8);
@@ -43,10 +29,10 @@ float ElementAt(const TensorView& tensor, int64_t i) {
       return tensor.dtype == DType::kF16 ? FloatFromF16(bits) : FloatFromBf16(bits);
     }
     case DType::kF8E4M3:
-      return E4M3Value(static_cast<uint32_t>(*at));
+      return StoredValues(Format::kFp8E4M3)[static_cast<size_t>(*at)];
     case DType::kF8E8M0:
     case DType::kU8:
-      return E8M0Value(static_cast<uint32_t>(*at));
+      return ScaleValues(ScaleType::kE8M0Floor)[static_cast<size_t>(*at)];
     default:
       TARE_CHECK(false);
   }
@@ -87,12 +73,36 @@ bool AreConsecutive(const PackedCodes& codes, const std::array<float, 256>& valu
   return true;
 }
 
-}  // namespace
+class GroupedMatrix : public ForeignMatrix {
+ public:
+  GroupedMatrix(GroupedParts parts, const CheckpointFiles& files);
 
-float StoredScales::At(int64_t row, int64_t group) const {
-  const float value = ElementAt(*tensor, row / rows * row_step + group * group_step);
-  return divisor == 1.0f ? value : value / divisor;
-}
+  void Row(int64_t row, float* y) const override;
+  std::optional<IntegerForm> integers() const override {
+    return integers_.transform([](const GroupedIntegers& integers) { return integers.form; });
+  }
+  std::span<const int32_t> order() const override {
+    return integers_ ? std::span<const int32_t>(integers_->order) : std::span<const int32_t>();
+  }
+  void Integers(int64_t row, const IntegerRow& to) const override;
+  std::optional<float> input_scale() const override { return parts_.input_scale; }
+  std::string scheme() const override { return parts_.scheme; }
+  int64_t bytes() const override { return BytesOf(parts_.tensors); }
+  void Release() const override {
+    for (const TensorView* tensor : parts_.tensors) files_.Release(*tensor);
+  }
+
+ private:
+  const uint8_t* CodesOf(int64_t row) const;
+  void Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const;
+
+  const uint64_t number_;  // of this matrix, in this process
+  GroupedParts parts_;
+  const CheckpointFiles& files_;
+  bool always_finite_ = false;  // by the largest scale and value
+  bool consecutive_ = false;    // code c is the first value plus c
+  std::optional<GroupedIntegers> integers_;
+};
 
 GroupedMatrix::GroupedMatrix(GroupedParts parts, const CheckpointFiles& files)
     : ForeignMatrix(parts.out, parts.in), number_(NextNumber()), parts_(std::move(parts)), files_(files) {
@@ -168,16 +178,6 @@ void GroupedMatrix::Row(int64_t row, float* y) const {
   }
 }
 
-std::optional<IntegerForm> GroupedMatrix::integers() const {
-  if (!integers_) return std::nullopt;
-  return integers_->form;
-}
-
-std::span<const int32_t> GroupedMatrix::order() const {
-  if (!integers_) return {};
-  return integers_->order;
-}
-
 void GroupedMatrix::Integers(int64_t row, const IntegerRow& to) const {
   const uint8_t* const codes = CodesOf(row);
   for (int64_t c = 0; c < in(); ++c)
@@ -188,14 +188,16 @@ void GroupedMatrix::Integers(int64_t row, const IntegerRow& to) const {
   for (int64_t g = 0; g < parts_.groups && to.minima != nullptr; ++g) to.minima[g] = parts_.added->At(row, g);
 }
 
-int64_t GroupedMatrix::bytes() const {
-  int64_t bytes = 0;
-  for (const TensorView* tensor : parts_.tensors) bytes += static_cast<int64_t>(tensor->bytes.size());
-  return bytes;
+}  // namespace
+
+float StoredScales::At(int64_t row, int64_t group) const {
+  const float value = ElementAt(*tensor, row / rows * row_step + group * group_step);
+  return divisor == 1.0f ? value : value / divisor;
 }
 
-void GroupedMatrix::Release() const {
-  for (const TensorView* tensor : parts_.tensors) files_.Release(*tensor);
+void AddMatrix(GroupedParts parts, const ModuleTensors& tensors, ForeignModel& model) {
+  const std::string name = parts.name;
+  model.matrices.emplace(name, std::make_unique<GroupedMatrix>(std::move(parts), tensors.files()));
 }
 
 std::array<float, 256> IntegerValues(int offset) {
@@ -207,20 +209,6 @@ std::array<float, 256> IntegerValues(int offset) {
 std::array<float, 256> SignedByteValues() {
   std::array<float, 256> values;
   for (size_t code = 0; code < 256; ++code) values[code] = static_cast<float>(static_cast<int8_t>(code));
-  return values;
-}
-
-std::array<float, 256> E4M3Values() {
-  std::array<float, 256> values;
-  for (uint32_t code = 0; code < 256; ++code) values[code] = E4M3Value(code);
-  return values;
-}
-
-std::array<float, 256> E2M1Values() {
-  constexpr std::array<float, 8> kMagnitudes{0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
-  std::array<float, 256> values;
-  values.fill(kNaN);
-  for (size_t code = 0; code < 16; ++code) values[code] = code < 8 ? kMagnitudes[code] : -kMagnitudes[code - 8];
   return values;
 }
 

@@ -15,9 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "quant/file/checkpoint_files.h"
-#include "quant/format/foreign_matrix.h"
 #include "quant/interchange/folders/packed_codes.h"
+#include "quant/interchange/folders/quantization_config.h"
 
 namespace tare {
 
@@ -48,7 +47,7 @@ struct GroupedParts {
   std::vector<const TensorView*> tensors;  // all that it consists of
 };
 
-// Integer codes of the same values (grouped_integers.h).
+// Integer codes of the same values.
 struct GroupedIntegers {
   IntegerForm form;
   float step = 1, raised = 0;
@@ -56,36 +55,16 @@ struct GroupedIntegers {
   std::vector<int32_t> order;      // columns by their groups; empty: they are neighbours
 };
 
-class GroupedMatrix : public ForeignMatrix {
- public:
-  // Throws Error where a scale is NaN or infinite, or what it is stored as has no value. `files` outlives the matrix.
-  GroupedMatrix(GroupedParts parts, const CheckpointFiles& files);
+// The integers of these parts, if there are any (grouped_integers.cc). Reads all zero points, and all scales that are
+// to be halved.
+std::optional<GroupedIntegers> IntegersIn(const GroupedParts& parts);
 
-  void Row(int64_t row, float* y) const override;
-  std::optional<IntegerForm> integers() const override;
-  std::span<const int32_t> order() const override;
-  void Integers(int64_t row, const IntegerRow& to) const override;
-  std::optional<float> input_scale() const override { return parts_.input_scale; }
-  std::string scheme() const override { return parts_.scheme; }
-  int64_t bytes() const override;
-  void Release() const override;
+// Adds the matrix of these parts; the files of `tensors` outlive it. Throws Error where a scale is NaN or infinite, or
+// what it is stored as has no value.
+void AddMatrix(GroupedParts parts, const ModuleTensors& tensors, ForeignModel& model);
 
- private:
-  const uint8_t* CodesOf(int64_t row) const;
-  void Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const;
-
-  const uint64_t number_;  // of this matrix, in this process
-  GroupedParts parts_;
-  const CheckpointFiles& files_;
-  bool always_finite_ = false;  // by the largest scale and value
-  bool consecutive_ = false;    // code c is the first value plus c
-  std::optional<GroupedIntegers> integers_;
-};
-
-// Values of unsigned codes less `offset`, of two's complement, of E4M3 and of E2M1.
+// Values of unsigned codes less `offset`, and of two's complement.
 std::array<float, 256> IntegerValues(int offset);
 std::array<float, 256> SignedByteValues();
-std::array<float, 256> E4M3Values();
-std::array<float, 256> E2M1Values();
 
 }  // namespace tare

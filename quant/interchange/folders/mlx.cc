@@ -33,8 +33,8 @@ MlxSettings ReadMlxSettings(SchemeKeys& keys) {
 
 GroupedParts MlxParts(const std::string& module, const MlxSettings& s, ModuleTensors& tensors) {
   const TensorView& codes = tensors.TakeMatrix(module, "weight", {DType::kU32});
-  const TensorView& scales = tensors.TakeMatrix(module, "scales", {DType::kF16, DType::kBF16, DType::kF32});
-  const TensorView& biases = tensors.TakeMatrix(module, "biases", {DType::kF16, DType::kBF16, DType::kF32});
+  const TensorView& scales = tensors.TakeMatrix(module, "scales", kFloatTypes);
+  const TensorView& biases = tensors.TakeMatrix(module, "biases", kFloatTypes);
   const std::string name = module + ".weight", scheme = Formatted("MLX int{}/group{}", s.bits, s.group);
   GroupedParts parts{.name = name, .where = tensors.Where(name), .scheme = scheme, .out = codes.shape[0]};
   parts.in = codes.shape[1] * 32 / s.bits;
@@ -60,7 +60,7 @@ ForeignModel ReadMlx(SchemeKeys& keys, const Json& object, ModuleTensors& tensor
   std::map<std::string, std::optional<MlxSettings>> of_module;
   for (const auto& [key, value] : object.items()) {
     if (!value.is_object() && !value.is_boolean()) continue;
-    keys.Ignore({key});
+    keys.Find(key);  // known
     SchemeKeys own(value.is_object() ? value : object, keys.where() + ": " + key);
     of_module[key] = value == false ? std::nullopt : std::optional(value.is_object() ? ReadMlxSettings(own) : all);
     if (value.is_object()) own.RefuseOthers();
@@ -73,9 +73,7 @@ ForeignModel ReadMlx(SchemeKeys& keys, const Json& object, ModuleTensors& tensor
     if (!settings)
       Fail("{}: got codes, expected a plain weight: {} says false of '{}'", tensors.Where(module + ".scales"),
            keys.where(), module);
-    GroupedParts parts = MlxParts(module, *settings, tensors);
-    const std::string name = parts.name;
-    model.matrices.emplace(name, std::make_unique<GroupedMatrix>(std::move(parts), tensors.files()));
+    AddMatrix(MlxParts(module, *settings, tensors), tensors, model);
   }
   tensors.CheckNothingLeft({"scales", "biases"});
   return model;

@@ -9,7 +9,7 @@
 #include "quant/interchange/folders/quantization_config.h"
 
 #include "quant/base/error.h"
-#include "quant/file/dtype.h"
+#include "quant/format/stored_code.h"
 #include "quant/interchange/folders/grouped_matrix.h"
 
 namespace tare {
@@ -31,7 +31,7 @@ GroupedParts Mxfp4Parts(const std::string& module, const std::string& matrix, Mo
   parts.columns = kBlock;
   parts.in = parts.groups * kBlock;
   parts.codes = {.words = codes.bytes.data(), .bits = 4, .word_bytes = 1, .stream_step = parts.groups * kBlock / 2};
-  parts.values = E2M1Values();
+  parts.values = StoredValues(Format::kMxFp4);
   parts.scales = {.tensor = &scales, .row_step = parts.groups, .group_step = 1};
   parts.tensors = {&codes, &scales};
   return parts;
@@ -40,15 +40,12 @@ GroupedParts Mxfp4Parts(const std::string& module, const std::string& matrix, Mo
 }  // namespace
 
 ForeignModel ReadMxfp4(SchemeKeys& keys, ModuleTensors& tensors) {
-  keys.Ignore({"modules_to_not_convert", "dequantize"});
+  keys.Ignore("modules_to_not_convert dequantize");
   keys.RefuseOthers();
   ForeignModel model;
   for (const std::string matrix : {"gate_up_proj", "down_proj"}) {
-    for (const std::string& module : tensors.ModulesWith(matrix + "_blocks")) {
-      GroupedParts parts = Mxfp4Parts(module, matrix, tensors);
-      const std::string name = parts.name;
-      model.matrices.emplace(name, std::make_unique<GroupedMatrix>(std::move(parts), tensors.files()));
-    }
+    for (const std::string& module : tensors.ModulesWith(matrix + "_blocks"))
+      AddMatrix(Mxfp4Parts(module, matrix, tensors), tensors, model);
   }
   tensors.CheckNothingLeft({"gate_up_proj_blocks", "gate_up_proj_scales", "down_proj_blocks", "down_proj_scales"});
   return model;

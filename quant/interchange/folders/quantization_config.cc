@@ -1,14 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
+// Patterns of names, keys, tensors by module, and last which reader a folder gets.
 #include "quant/interchange/folders/quantization_config.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <algorithm>
+#include <ranges>
+
 #include "quant/base/error.h"
-#include "quant/file/json_value.h"
+#include "quant/base/formatted.h"
 #include "quant/file/strict_json.h"
-#include "quant/interchange/folders/awq.h"
-#include "quant/interchange/folders/gptq.h"
 
 namespace tare {
 namespace {
+
+constexpr size_t kLongest = 1000;         // of a pattern, in bytes; names of modules have tens
+constexpr uint32_t kMostSteps = 100'000;  // of a match; patterns in use take tens
+constexpr uint32_t kMostHeap = 16 << 10;  // KiB
+
+const unsigned char* Bytes(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
+
+// A match's own memory, and its limits.
+struct Match {
+  Match() {
+    pcre2_set_match_limit(context, kMostSteps);
+    pcre2_set_heap_limit(context, kMostHeap);
+  }
+  ~Match() {
+    pcre2_match_context_free(context);
+    pcre2_match_data_free(data);
+  }
+  Match(const Match&) = delete;
+
+  pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
+  pcre2_match_context* context = pcre2_match_context_create(nullptr);
+};
+
+// At most this much of a value is quoted.
+std::string Shown(const Json& value) {
+  constexpr size_t kMost = 60;
+  std::string text = JsonText(value);
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return text;
+}
+
+// Lists within lists, as AutoRound and GPTQ write them.
+bool Flatten(const Json& value, std::vector<std::string>& texts) {
+  if (value.is_string()) texts.push_back(value.get<std::string>());
+  if (value.is_string()) return true;
+  return value.is_array() && std::ranges::all_of(value, [&](const Json& part) { return Flatten(part, texts); });
+}
 
 constexpr const char* kKey = "quantization_config";
 
@@ -32,7 +74,181 @@ const Json* MemberOf(const Json& json, const char* key) {
   return found == json.end() || found->is_null() ? nullptr : &*found;
 }
 
+std::string TypeList(std::initializer_list<DType> types) {
+  std::string list;
+  for (const DType type : types) list += (list.empty() ? "" : " or ") + std::string(Name(type));
+  return list;
+}
+
 }  // namespace
+
+NamePattern::NamePattern(std::string_view pattern, std::string where) : where_(std::move(where)) {
+  if (pattern.size() > kLongest)
+    Fail("{}: got a pattern of {} bytes, expected at most {}", where_, pattern.size(), kLongest);
+  int error = 0;
+  size_t at = 0;
+  code_.reset(pcre2_compile(Bytes(pattern), pattern.size(), PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C, &error, &at,
+                            nullptr),
+              [](pcre2_code* code) { pcre2_code_free(code); });
+  if (code_ != nullptr) return;
+  unsigned char why[256] = "unknown";
+  pcre2_get_error_message(error, why, sizeof why);
+  Fail("{}: got the pattern '{}', at {}: {}; expected a regular expression of Python's", where_, pattern, at,
+       reinterpret_cast<const char*>(why));
+}
+
+bool NamePattern::MatchesStart(std::string_view name) const { return Matches(name, PCRE2_ANCHORED); }
+
+bool NamePattern::MatchesSomewhere(std::string_view name) const { return Matches(name, 0); }
+
+bool NamePattern::Matches(std::string_view name, uint32_t options) const {
+  const Match match;
+  const int got = pcre2_match(code_.get(), Bytes(name), name.size(), 0, options, match.data, match.context);
+  if (got < 0 && got != PCRE2_ERROR_NOMATCH)
+    Fail("{}: the pattern takes too long on the name '{}'; expected a simpler one", where_, name.substr(0, 100));
+  return got >= 0;
+}
+
+SchemeKeys::SchemeKeys(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
+  if (!object_.is_object()) Fail("{}: got {}, expected an object", where_, Shown(object_));
+}
+
+const Json* SchemeKeys::Find(std::string_view key) {
+  known_.emplace(key);
+  const auto found = object_.find(std::string(key));
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+const Json& SchemeKeys::Get(std::string_view key) {
+  const Json* value = Find(key);
+  if (value == nullptr) Fail("{}: {}: missing; try the checkpoint's source", where_, key);
+  return *value;
+}
+
+void SchemeKeys::Wrong(std::string_view key, std::string_view expected) const {
+  Fail("{}: {}: got {}, expected {}", where_, key, Shown(object_.at(std::string(key))), expected);
+}
+
+int64_t SchemeKeys::Integer(std::string_view key, int64_t least, int64_t most, std::optional<int64_t> otherwise) {
+  if (otherwise && !Has(key)) return *otherwise;
+  const Json& value = Get(key);
+  const bool fits =
+      value.is_number_unsigned() ? std::in_range<int64_t>(value.get<uint64_t>()) : value.is_number_integer();
+  if (!fits || value.get<int64_t>() < least || value.get<int64_t>() > most)
+    Wrong(key, Formatted("an integer from {} to {}", least, most));
+  return value.get<int64_t>();
+}
+
+bool SchemeKeys::Flag(std::string_view key, bool otherwise) {
+  const Json* value = Find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) Wrong(key, "true or false");
+  return value->get<bool>();
+}
+
+std::string SchemeKeys::Text(std::string_view key, const std::optional<std::string>& otherwise) {
+  if (otherwise && !Has(key)) return *otherwise;
+  if (!Get(key).is_string()) Wrong(key, "a string");
+  return Get(key).get<std::string>();
+}
+
+std::array<int64_t, 2> SchemeKeys::Two(std::string_view key, int64_t most, std::string_view expected) {
+  const Json* value = Find(key);
+  const auto fits = [most](const Json& n) {
+    return n.is_number_integer() && n.get<int64_t>() > 0 && n.get<int64_t>() <= most;
+  };
+  if (value == nullptr || !value->is_array() || value->size() != 2 || !std::ranges::all_of(*value, fits))
+    Fail("{}: {}: got {}, expected {}", where_, key, value == nullptr ? "none" : JsonText(*value), expected);
+  return {(*value)[0].get<int64_t>(), (*value)[1].get<int64_t>()};
+}
+
+std::vector<std::string> SchemeKeys::Texts(std::string_view key) {
+  std::vector<std::string> texts;
+  const Json* value = Find(key);
+  if (value == nullptr) return texts;
+  if (!value->is_array() || !Flatten(*value, texts)) Wrong(key, "a list of strings");
+  return texts;
+}
+
+void SchemeKeys::Only(std::string_view key, std::initializer_list<std::string_view> accepted) {
+  const Json* value = Find(key);
+  if (value == nullptr || std::ranges::contains(accepted, std::string_view(JsonText(*value)))) return;
+  std::string list;
+  for (const std::string_view text : accepted) list += (list.empty() ? "" : " or ") + std::string(text);
+  Wrong(key, list.empty() ? "none: it is not supported" : list + ": others are not supported");
+}
+
+void SchemeKeys::Ignore(std::string_view keys) {
+  for (const auto key : std::views::split(keys, ' ')) known_.emplace(std::string_view(key));
+}
+
+void SchemeKeys::RefuseOthers() const {
+  for (const auto& [key, value] : object_.items()) {
+    if (!known_.contains(key) && !value.is_null())
+      Fail("{}: {}: got {}, expected no such key: it is not known, and might change the weights", where_, key,
+           Shown(value));
+  }
+}
+
+std::string ModuleTensors::Where(std::string_view name) const { return Formatted("{}: tensor '{}'", folder_, name); }
+
+std::vector<std::string> ModuleTensors::ModulesWith(std::string_view part) const {
+  std::vector<std::string> modules;
+  const std::string ending = "." + std::string(part);
+  for (const std::string& name : files_.names()) {
+    if (name.size() > ending.size() && name.ends_with(ending))
+      modules.push_back(name.substr(0, name.size() - ending.size()));
+  }
+  return modules;
+}
+
+const TensorView* ModuleTensors::Find(const std::string& module, std::string_view part) const {
+  return files_.Find(module + "." + std::string(part));
+}
+
+const TensorView& ModuleTensors::Take(const std::string& module, std::string_view part,
+                                      std::initializer_list<DType> types) {
+  const std::string name = module + "." + std::string(part);
+  const TensorView* tensor = files_.Find(name);
+  if (tensor == nullptr)
+    Fail("{}: missing, beside other parts of '{}'; try downloading the checkpoint again", Where(name), module);
+  if (!std::ranges::contains(types, tensor->dtype))
+    Fail("{}: got dtype {}, expected {}", Where(name), Name(tensor->dtype), TypeList(types));
+  if (tensor->elements() == 0)
+    Fail("{}: got shape {}, expected at least one element", Where(name), ShapeText(tensor->shape));
+  taken_.insert(name);
+  return *tensor;
+}
+
+const TensorView& ModuleTensors::TakeMatrix(const std::string& module, std::string_view part,
+                                            std::initializer_list<DType> types) {
+  const TensorView& tensor = Take(module, part, types);
+  if (tensor.shape.size() != 2)
+    Fail("{}: got shape {}, expected a matrix", Where(tensor.name), ShapeText(tensor.shape));
+  return tensor;
+}
+
+void ModuleTensors::Require(const TensorView& tensor, const std::vector<int64_t>& shape,
+                            std::string_view because) const {
+  if (tensor.shape != shape)
+    Fail("{}: got shape {}, expected {}: {}", Where(tensor.name), ShapeText(tensor.shape), ShapeText(shape), because);
+}
+
+void ModuleTensors::CheckNothingLeft(std::initializer_list<std::string_view> parts) const {
+  for (const std::string& name : files_.names()) {
+    const size_t dot = name.rfind('.');
+    if (dot != name.npos && !taken_.contains(name) &&
+        std::ranges::contains(parts, std::string_view(name).substr(dot + 1)))
+      Fail("{}: left over: no matrix of quantization_config's scheme has this part here; try the checkpoint's source",
+           Where(name));
+  }
+}
+
+int64_t BytesOf(const std::vector<const TensorView*>& tensors) {
+  int64_t bytes = 0;
+  for (const TensorView* tensor : tensors) bytes += std::ssize(tensor->bytes);
+  return bytes;
+}
 
 ForeignModel ReadForeignModel(const std::string& config, const std::string& where, ModuleTensors& tensors) {
   const Json json = ParseOrderedJson(config, where);
@@ -46,7 +262,7 @@ ForeignModel ReadForeignModel(const std::string& config, const std::string& wher
   if (scheme == nullptr) return {};
   SchemeKeys keys(*scheme, where + ": " + kKey);
   const std::string key = keys.Has("quant_method") || !keys.Has("method") ? "quant_method" : "method";
-  keys.Ignore({"method"});
+  keys.Ignore("method");
   const std::string method = keys.Text(key);
   for (const Method& known : kMethods) {
     if (method == known.name) return known.read(keys, tensors);

@@ -4,24 +4,137 @@
 // is refused by name.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "quant/interchange/folders/module_tensors.h"
-#include "quant/interchange/folders/scheme_keys.h"
+#include "quant/file/checkpoint_files.h"
+#include "quant/file/checkpoint_source.h"
+#include "quant/file/json_value.h"
+
+struct pcre2_real_code_8;
 
 namespace tare {
+
+// Regular expressions over names of modules, as configurations write them for Python's re module. PCRE2 reads them
+// alike. Both are somebody else's, so their sizes and the steps of a match are bounded.
+class NamePattern {
+ public:
+  // Throws Error, starting with `where`, for what is no such pattern.
+  NamePattern(std::string_view pattern, std::string where);
+
+  // Throw Error for a pattern that takes too long.
+  bool MatchesStart(std::string_view name) const;      // re.match
+  bool MatchesSomewhere(std::string_view name) const;  // re.search
+
+ private:
+  bool Matches(std::string_view name, uint32_t options) const;
+
+  std::string where_;
+  std::shared_ptr<const pcre2_real_code_8> code_;
+};
+
+// Of tensors that hold scales.
+constexpr std::initializer_list<DType> kFloatTypes = {DType::kF16, DType::kBF16, DType::kF32};
+
+// One object of a quantization_config, read strictly: whatever is asked for has its type and range, and RefuseOthers
+// names the first key that nothing asked for, because a key that is not understood may change the numbers.
+class SchemeKeys {
+ public:
+  // The object outlives this. Throws Error if it is none.
+  SchemeKeys(const Json& object, std::string where);
+
+  // Those with `otherwise` return it for a key that is missing or null, and throw Error without.
+  const Json* Find(std::string_view key);  // null if it is missing or null
+  bool Has(std::string_view key) { return Find(key) != nullptr; }
+  int64_t Integer(std::string_view key, int64_t least, int64_t most, std::optional<int64_t> otherwise = {});
+  bool Flag(std::string_view key, bool otherwise);
+  std::string Text(std::string_view key, const std::optional<std::string>& otherwise = {});
+  // A list of two from 1 to `most`; `expected` ends the message.
+  std::array<int64_t, 2> Two(std::string_view key, int64_t most, std::string_view expected);
+  // Strings, or lists of them within the list.
+  std::vector<std::string> Texts(std::string_view key);
+  // Missing, null, or one of these JSON texts; others are refused.
+  void Only(std::string_view key, std::initializer_list<std::string_view> accepted);
+  // Keys, separated by blanks, that say how a checkpoint was made, or how it is run, and change no number.
+  void Ignore(std::string_view keys);
+  void RefuseOthers() const;
+
+  const std::string& where() const { return where_; }
+  [[noreturn]] void Wrong(std::string_view key, std::string_view expected) const;
+
+ private:
+  const Json& Get(std::string_view key);
+
+  const Json& object_;
+  std::string where_;
+  std::set<std::string, std::less<>> known_;
+};
+
+// The tensors of a checkpoint folder by module, X.qweight beside X.scales, while a scheme's reader takes them. What it
+// takes becomes X.weight; what it does not take stays a tensor of the model under its own name, unless the name is one
+// that the scheme gives to parts of codes: a part that nothing took is refused.
+class ModuleTensors {
+ public:
+  // Both outlive this.
+  ModuleTensors(const CheckpointFiles& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
+
+  std::vector<std::string> ModulesWith(std::string_view part) const;  // sorted
+  const TensorView* Find(const std::string& module, std::string_view part) const;
+  // Marks it as taken. Throws Error if it is missing, or of another type, or has no elements.
+  const TensorView& Take(const std::string& module, std::string_view part, std::initializer_list<DType> types);
+  // The same of a matrix.
+  const TensorView& TakeMatrix(const std::string& module, std::string_view part, std::initializer_list<DType> types);
+  // Throws Error, saying what follows from what, for another shape.
+  void Require(const TensorView& tensor, const std::vector<int64_t>& shape, std::string_view because) const;
+  bool IsTaken(const std::string& name) const { return taken_.contains(name); }
+  // Throws Error for a tensor with such a part that was not taken.
+  void CheckNothingLeft(std::initializer_list<std::string_view> parts) const;
+
+  // "FOLDER: tensor 'NAME'".
+  std::string Where(std::string_view name) const;
+  const CheckpointFiles& files() const { return files_; }
+
+ private:
+  const CheckpointFiles& files_;
+  std::string folder_;
+  std::set<std::string> taken_;
+};
+
+// What a reader makes of a folder.
+struct ForeignModel {
+  std::map<std::string, std::unique_ptr<const ForeignMatrix>, std::less<>> matrices;
+  std::vector<std::string> notes;  // what was decided, and what the user may want to do about it, a sentence each
+};
+
+// Bytes of all of these.
+int64_t BytesOf(const std::vector<const TensorView*>& tensors);
 
 // The codes of a folder whose config.json, named `where`, is `config`; nothing without quantization_config.
 ForeignModel ReadForeignModel(const std::string& config, const std::string& where, ModuleTensors& tensors);
 
-// The reader of each method, in a source of its name (gptq.h and awq.h have what others use too).
+// The reader of each method, in a source of its name.
+ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors);
+ForeignModel ReadAwq(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadAutoRound(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadCompressedTensors(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadBitsAndBytes(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadMxfp4(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadMlx(SchemeKeys& keys, const Json& object, ModuleTensors& tensors);
 
-// The same text without both keys: of the model alone.
+// A folder's tensors and matrices (folder_checkpoint.cc).
+std::unique_ptr<const CheckpointSource> OpenFolderCheckpoint(const std::filesystem::path& folder);
+// A file of the folder, config.json with the entries of tensor-names.json; nullopt if there is none.
+std::optional<std::string> FolderText(const std::filesystem::path& folder, const std::string& name);
+// The text of config.json without both keys: of the model alone.
 std::string WithoutQuantizationConfig(const std::string& config, const std::string& where);
 
 }  // namespace tare

@@ -8,7 +8,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 
 namespace tare::gguf {
 namespace {

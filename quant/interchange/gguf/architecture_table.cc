@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 
 namespace tare::gguf {
 namespace {

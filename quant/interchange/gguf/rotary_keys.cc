@@ -7,7 +7,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/number.h"
 #include "quant/file/dtype.h"
 #include "quant/interchange/gguf/rotary_factors.h"
 

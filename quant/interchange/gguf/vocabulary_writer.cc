@@ -7,7 +7,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json_integer.h"
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 #include "quant/file/wire_format.h"

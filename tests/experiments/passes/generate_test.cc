@@ -14,7 +14,6 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/plan/prompt_plan.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

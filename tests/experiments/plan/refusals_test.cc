@@ -11,7 +11,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 #include "tests/support/call.h"
 
 namespace tare::refusals_test {

@@ -13,7 +13,7 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/base/formatted.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"
 #include "tests/support/golden.h"

@@ -1,10 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/base/formatted.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "quant/base/error.h"
 
 namespace tare::formatted_test {
 namespace {
+
+// /dev/full refuses every write, as a full disk does.
+TEST(PutText, SaysAtOnceThatItCannotBeWritten) {
+  std::fflush(stdout);
+  const int before = dup(STDOUT_FILENO), full = open("/dev/full", O_WRONLY);
+  dup2(full, STDOUT_FILENO);
+  std::string message;
+  try {
+    PutText("x");
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  dup2(before, STDOUT_FILENO);
+  std::clearerr(stdout);
+  std::fflush(stdout);
+  close(before), close(full);
+  EXPECT_EQ(message,
+            "standard output: cannot be written: No space left on device; try freeing space, or another place for it");
+}
 
 TEST(Formatted, IsTextInStdFormatsSyntax) {
   EXPECT_EQ(Formatted("{:>5} of {}: {:.2f}", 3, std::string("eight"), 2.0 / 3), "    3 of eight: 0.67");
@@ -30,6 +59,31 @@ TEST(SizeTextTest, HasThreeDigits) {
   EXPECT_EQ(SizeText(5'000'000'000'000'000), "5000 TB");
 }
 
-}  // namespace
+std::vector<std::string> shown;
 
+TEST(Notice, EachTextIsShownOnce) {
+  Notice("before anybody listens");
+  OnNotice([](const std::string& text) { shown.push_back(text); });
+  for (const char* text : {"a", "b", "a"}) Notice(text);
+  OnNotice(nullptr);
+  Notice("c");
+  EXPECT_THAT(shown, testing::ElementsAre("a", "b"));
+}
+
+TEST(ParseNumberTest, TakesAllOfTheTextOrNothing) {
+  EXPECT_EQ(ParseNumber<int>("12"), 12);
+  EXPECT_EQ(ParseNumber<int64_t>("-3"), -3);
+  EXPECT_EQ(ParseNumber<double>("1e-3"), 1e-3);
+  for (const char* text : {"", "x", "12x", " 12", "12 ", "+12", "1.5", "0x1"})
+    EXPECT_FALSE(ParseNumber<int>(text)) << text;
+}
+
+TEST(ParseNumberTest, RefusesWhatTheTypeCannotHold) {
+  EXPECT_EQ(ParseNumber<uint8_t>("255"), 255);
+  EXPECT_FALSE(ParseNumber<uint8_t>("256"));
+  EXPECT_FALSE(ParseNumber<uint8_t>("-1"));
+  EXPECT_FALSE(ParseNumber<float>("1e39"));
+}
+
+}  // namespace
 }  // namespace tare::formatted_test

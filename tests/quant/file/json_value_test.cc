@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/json_value.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/support/call.h"
 
 namespace tare::json_value_test {
 namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 TEST(JsonValue, IsNullForWhatIsNoNumber) {
   EXPECT_EQ(NumberOrNull(1.5).dump(), "1.5");
@@ -17,6 +23,22 @@ TEST(JsonText, InvalidUtf8IsReplaced) {
   const Json json = {{"b", "x\xff"}, {"a", {1}}};
   EXPECT_EQ(JsonText(json), "{\"b\":\"x\xef\xbf\xbd\",\"a\":[1]}");
   EXPECT_EQ(JsonText({{"a", 1}}, 2), "{\n  \"a\": 1\n}");
+}
+
+TEST(JsonInteger, WhatFits) {
+  EXPECT_EQ(IntegerOf<int32_t>(nlohmann::json(7), "k"), 7);
+  EXPECT_EQ(IntegerOf<int32_t>(nlohmann::json(-2147483648LL), "k"), -2147483648LL);
+  EXPECT_EQ(IntegerOf<uint64_t>(nlohmann::json(18446744073709551615ULL), "k"), 18446744073709551615ULL);
+}
+
+TEST(JsonInteger, WhatDoesNotIsRefused) {
+  for (const char* text :
+       {"4294967297", "-2147483649", "18446744073709551615", "1.5", "1.0", "true", "\"1\"", "null"}) {
+    EXPECT_THAT(
+        Call([&] { IntegerOf<int32_t>(nlohmann::json::parse(text), "k"); }),
+        ThrowsMessage<Error>(HasSubstr(std::string("k: got ") + text + ", expected an integer from -2147483648")));
+  }
+  EXPECT_THROW(IntegerOf<uint32_t>(nlohmann::json(-1), "k"), Error);
 }
 
 }  // namespace

@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/open_folder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+
+#include <cerrno>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare::open_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
+
+using testing::ThrowsMessage;
 
 ino_t IdentityOf(const std::shared_ptr<const OpenFolder>& folder) {
   struct stat status{};
@@ -72,6 +79,29 @@ TEST(OpenFolder, IsMadeWithThoseAbove) {
   EXPECT_THAT(names, testing::ElementsAre("file"));
   RemoveFile(folder / "a/b/c/file");
   EXPECT_FALSE(fs::exists(folder / "a/b/c/file"));
+}
+
+TEST(WriteFailure, NamesThePathTheReasonAndSomethingToTry) {
+  EXPECT_THAT(Call([] { FailToCreate("a/b", EACCES); }),
+              ThrowsMessage<Error>("a/b: cannot write: Permission denied; try checking the folder's permissions, or "
+                                   "write to another"));
+  EXPECT_THAT(Call([] { FailToCreate("a/b", ENAMETOOLONG); }),
+              ThrowsMessage<Error>("a/b: cannot write: File name too long; try a shorter one"));
+  EXPECT_THAT(Call([] { FailToWrite("a/b", ENOSPC); }),
+              ThrowsMessage<Error>("a/b: writing failed: No space left on device; try freeing space there, or write to "
+                                   "another folder"));
+  EXPECT_THAT(Call([] { OpenFolderOf("no/b"); }),
+              ThrowsMessage<Error>("no/b: cannot write: no folder no; try mkdir -p first"));
+  EXPECT_THAT(Call([] { OpenFolderOf("/dev/null/b"); }),
+              ThrowsMessage<Error>("/dev/null/b: cannot write: /dev/null is not a folder"));
+}
+
+TEST(WriteFailure, AFolderThatCannotBeSyncedIsNone) {
+  const TemporaryFolder folder;
+  SyncFolder(*OpenFolder::Of(folder.path()), folder / "a");
+  const int fd = open("/proc/self", O_RDONLY | O_DIRECTORY);
+  ASSERT_GE(fd, 0);
+  SyncFolder(*OpenFolder::Adopt(fd), "/proc/self/a");  // EINVAL
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 // What becomes of the files that have such names: atomic_file_test.cc.
 #include "quant/file/temporary_name.h"
 
-#include <gtest/gtest.h>
-
 #include <unistd.h>
 
+#include <sys/wait.h>
+
 #include <limits>
+
+#include <gtest/gtest.h>
 
 #include "quant/base/formatted.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -57,6 +59,22 @@ TEST(TemporaryName, AFolderGoesWithItsFilesAndStaysWithWhatElseIsInIt) {
   RemoveTemporary(*open, "two");
   RemoveTemporary(*open, "none");
   EXPECT_EQ(folder.Names(), std::vector<std::string>{"two"});
+}
+
+TEST(Held, CountsWhatOneProcessHolds) {
+  Held held;
+  held.Add("/a");
+  held.Add("/a");
+  held.Remove("/a");
+  EXPECT_TRUE(held.Has("/a"));
+  EXPECT_FALSE(held.Has("/b"));
+  const pid_t child = fork();
+  if (child == 0) _exit(held.Has("/a") ? 1 : 0);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  held.Remove("/a");
+  EXPECT_FALSE(held.Has("/a"));
 }
 
 }  // namespace

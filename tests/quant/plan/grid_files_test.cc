@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/plan/grid_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

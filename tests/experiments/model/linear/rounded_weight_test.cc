@@ -10,7 +10,7 @@
 #include "quant/format/hadamard.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"
-#include "quant/plan/site_class.h"
+#include "quant/plan/site.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 

@@ -8,7 +8,7 @@
 #include "experiments/model/config/read_config.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
-#include "quant/base/notice.h"
+#include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"

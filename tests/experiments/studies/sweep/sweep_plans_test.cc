@@ -6,7 +6,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "tests/support/call.h"
 
 namespace tare::sweep_plans_test {

@@ -14,7 +14,6 @@
 #include "experiments/studies/sweep/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/notice.h"
 #include "quant/file/sha256.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

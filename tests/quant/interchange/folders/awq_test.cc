@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bit for bit what AutoAWQ's own unpacking makes of its layers, and what is refused.
-#include "quant/interchange/folders/awq.h"
-
 #include "tests/support/foreign_folder.h"
 
 namespace tare::folders_awq_test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integer codes of every golden checkpoint of another tool are its values, value for value.
-#include "quant/interchange/folders/grouped_integers.h"
+#include "quant/interchange/folders/grouped_matrix.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "quant/format/stored_code.h"
 #include "tests/support/foreign_folder.h"
 
 namespace tare::grouped_integers_test {
@@ -125,7 +126,7 @@ TEST(GroupedIntegers, OneZeroPointIsSymmetricAndOthersAreACodeEach) {
 
 TEST(GroupedIntegers, ScalesAreHalvedWhereNoBitIsLost) {
   Parts p;
-  p.parts.values = E2M1Values();
+  p.parts.values = StoredValues(Format::kMxFp4);
   EXPECT_EQ(p.Form(), FormNamed("int6", 16));
   EXPECT_EQ(IntegersIn(p.parts)->codes[15], -12.0f);
   p.SetScales({1, 1, 1, 3 * 0x1p-148f});

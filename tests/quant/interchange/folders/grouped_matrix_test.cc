@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "quant/format/grid.h"
+#include "quant/format/stored_code.h"
 
 namespace tare::grouped_matrix_test {
 namespace {
@@ -18,7 +19,7 @@ TEST(GroupedMatrix, ValuesOfCodes) {
 
 // Every code is a value of the grid, and rounding leaves it; bit 7 or 3 is the sign.
 TEST(GroupedMatrix, FloatsAreTheirGrids) {
-  const std::array<float, 256> eight = E4M3Values(), four = E2M1Values();
+  const std::array<float, 256> eight = StoredValues(Format::kFp8E4M3), four = StoredValues(Format::kMxFp4);
   for (size_t code = 0; code < 128; ++code) {
     EXPECT_EQ(std::isnan(eight[code]), code == 127);
     if (code == 127) continue;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/file/atomic_folder.h"
+#include "quant/file/output_folder.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include <sys/file.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <utility>
 
 #include "quant/base/error.h"
+#include "quant/file/open_folder.h"
 #include "quant/file/temporary_name.h"
-#include "quant/file/write_failure.h"
 
 namespace tare {
 namespace {
@@ -27,10 +29,14 @@ int RenameNew(int from, const std::string& name, int to, const std::string& as) 
   return renameat(from, name.c_str(), to, as.c_str()) == 0 ? 0 : errno;
 }
 
+Held& HeldFolders() {
+  static Held held;
+  return held;
+}
+
 }  // namespace
 
-AtomicFolder::AtomicFolder(const fs::path& path) : final_(path), above_(OpenFolder::Of(FolderOf(path))) {
-  if (above_ == nullptr) FailToOpenFolderOf(path, errno);
+AtomicFolder::AtomicFolder(const fs::path& path) : final_(path), above_(OpenFolderOf(path)) {
   if (const pid_t writer = OtherWriter(*above_, path))
     Fail("{}: process {} is writing it; try another name, or wait until it ends", path.string(), writer);
   for (int n = 0; fd_ < 0; ++n) {
@@ -59,6 +65,29 @@ void AtomicFolder::Commit() {
   folder_->ForEachName([&](const std::string& name) {
     if (const int of_file = RenameNew(folder_->fd(), name, there->fd(), name)) FailToCreate(final_ / name, of_file);
   });
+}
+
+OutputFolder::OutputFolder(const fs::path& folder)
+    : folder_(folder.has_filename() ? folder : folder.parent_path()),
+      open_(OpenFolder::Make(folder_, &made_)),
+      above_(OpenFolder::Of(FolderOf(folder_))),
+      canonical_(fs::weakly_canonical(folder_)) {
+  if (open_ == nullptr) Fail("{}: cannot be created as a folder; try another --out", folder.string());
+  if (!HeldFolders().Has(canonical_)) {
+    fd_ = open_->Reading();
+    if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      close(fd_);
+      Fail("{}: another process is writing into this folder; try another, or wait until it ends", folder_.string());
+    }
+  }
+  HeldFolders().Add(canonical_);
+}
+
+// The system removes only what is empty.
+OutputFolder::~OutputFolder() {
+  if (made_ && above_ != nullptr) unlinkat(above_->fd(), folder_.filename().c_str(), AT_REMOVEDIR);
+  HeldFolders().Remove(canonical_);
+  if (fd_ >= 0) close(fd_);
 }
 
 }  // namespace tare

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Indices, and texts of rules that a program changed; plan_test.cc tests whole plans.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "quant/plan/plan.h"
+
+namespace tare::plan_rules_test {
+namespace {
+
+TEST(PlanText, FormatsAreAsARuleHasThem) {
+  EXPECT_EQ(TextOf(Format::kInt8, {Granularity::Kind::kToken}), "int8/token");
+  EXPECT_EQ(TextOf(WithRange(Format::kInt4, CodeRange::kZero), {Granularity::Kind::kGroup, 32}), "int4/group32+zero");
+  EXPECT_EQ(TextOf(Format::kNvFp4, {Granularity::Kind::kGroup, 16}), "nvfp4");
+  EXPECT_EQ(TextOf(WithRange(*ParseFormat("grid(-1 0.50 2)"), CodeRange::kMean), {Granularity::Kind::kToken}),
+            "grid(-1 0.5 2)/token+mean");
+}
+
+TEST(PlanText, ARuleThatWasChangedHasTheTextOfWhatItIs) {
+  Rule rule = Plan::Parse("k[l0-3,h1]=normal3/channel+mean+outliers1+prerotary").rules()[0];
+  EXPECT_EQ(PlaceText(rule) + "=" + LevelText(rule), rule.text);
+  rule.selector.layers = {{2, 2}, {4, 6}, {3, 3}, {2, 2}, {0, 0}};
+  rule.options.keep = 4;
+  const Plan plan = Plan().Append(rule);
+  EXPECT_EQ(plan.canonical(), "k[l0,l2-6,h1]=normal3/channel+mean+keep4+outliers1+prerotary");
+  EXPECT_EQ(Plan::Parse(plan.canonical()).rules()[0].options, rule.options);
+}
+
+TEST(PlanText, PlansAreMadeOfOthersRules) {
+  const Plan plan = Plan::Parse("q=int8/token,weights=int4/channel,q[l1]=f32");
+  const Plan of_q = plan.Select([](const Rule& rule) { return rule.name == "q"; });
+  EXPECT_EQ(of_q.canonical(), "q=int8/token,q[l1]=f32");
+  EXPECT_EQ(Plan().Append(of_q).Append(RuleFor(Site::kQ)).canonical(), "q=int8/token,q[l1]=f32,q=f32");
+  EXPECT_EQ(Plan(plan).Append(of_q).hash(), Plan::Parse(plan.canonical() + "," + of_q.canonical()).hash());
+  EXPECT_EQ(Plan().canonical(), "f32");
+}
+
+TEST(Selects, AllOrThoseInARange) {
+  EXPECT_TRUE(Selects({}, 7));
+  EXPECT_TRUE(Selects({}, std::nullopt));
+  const IndexRanges ranges{{0, 0}, {3, 5}};
+  for (const int inside : {0, 3, 4, 5}) EXPECT_TRUE(Selects(ranges, inside)) << inside;
+  for (const int outside : {1, 2, 6}) EXPECT_FALSE(Selects(ranges, outside)) << outside;
+  EXPECT_FALSE(Selects(ranges, std::nullopt));
+}
+
+TEST(RuleOptions, RunsOfARotationAreOfTheOption) {
+  const Plan plan = Plan::Parse("down_proj.w=int4/channel + mse+hadamard16,down_proj.in=int8/token+hadamard");
+  EXPECT_EQ(plan.canonical(), "down_proj.w=int4/channel+hadamard16+mse,down_proj.in=int8/token+hadamard");
+  EXPECT_EQ(plan.rules()[0].options.hadamard, RotatedRuns{16});
+  EXPECT_EQ(plan.rules()[1].options.hadamard, RotatedRuns{});
+  EXPECT_EQ(plan.rules()[0].options.Rotation(64)->run(), 16);
+  EXPECT_EQ(plan.rules()[1].options.Rotation(64)->run(), 64);
+  EXPECT_EQ(plan.rules()[1].options.Rotation(16), plan.rules()[0].options.Rotation(16)) << "one run, all of the row";
+  EXPECT_EQ(RuleOptions{}.Rotation(64), nullptr);
+}
+
+TEST(SplitRules, AtCommasOutsideBrackets) {
+  EXPECT_THAT(SplitRules("q,attn_logits[l0,m1],k"), testing::ElementsAre("q", "attn_logits[l0,m1]", "k"));
+  EXPECT_THAT(SplitRules("q[l0,"), testing::ElementsAre("q[l0,"));
+  EXPECT_THAT(SplitRules("q],k,"), testing::ElementsAre("q]", "k", ""));
+  EXPECT_TRUE(SplitRules("").empty());
+}
+
+TEST(PlanPreset, NamesStandForWholePlans) {
+  for (const char* name : {"int8", "int6", "int4"}) {
+    const Plan plan = Plan::Parse(name);
+    EXPECT_EQ(Name(plan.Match({Site::kUpProjW, 3})->format), name);
+    EXPECT_EQ(plan.Match({Site::kUpProjIn, 3})->format, Format::kInt8);
+    EXPECT_TRUE(plan.Touches(Site::kProbs));
+  }
+  EXPECT_EQ(Plan::Parse("int6").canonical(),
+            "weights=int6/channel,linear_in=int8/token,q=int6/token,k=int6/token,probs=u6/block64,"
+            "v=int6/block64.channel");
+  EXPECT_THROW(Plan::Parse("int5"), Error);
+}
+
+}  // namespace
+}  // namespace tare::plan_rules_test
