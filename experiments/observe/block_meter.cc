@@ -6,8 +6,7 @@
 #include <limits>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/observe/map_measures.h"
-#include "quant/observe/moments.h"
+#include "quant/observe/row_measures.h"
 #include "quant/observe/site_statistics.h"
 
 namespace tare {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "quant/observe/moments.h"
+#include "quant/observe/row_measures.h"
 
 namespace tare {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/observe/map_measures.h"
+#include "quant/observe/row_measures.h"
 #include "quant/plan/site_class.h"
 
 namespace tare {

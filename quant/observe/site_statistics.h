@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "quant/observe/exact_sums.h"
-#include "quant/observe/moments.h"
+#include "quant/observe/row_measures.h"
 #include "quant/observe/outliers.h"
 #include "quant/plan/site.h"
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Power sums of one row, in double and in a fixed order: lane i takes the values i, i+4, i+8, ..., and the lanes are
 // added in a fixed tree. Squares are exact; the relative error of a sum of n terms of one sign is at most (n/4 + 5)
-// 2^-53. Also the mean, variance, and kurtosis variants that follow from power sums.
+// 2^-53. Also the mean, variance, and kurtosis variants that follow from power sums, and measures of rows of attention
+// maps.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <span>
 
 namespace tare {
@@ -54,5 +57,28 @@ ErrorSums SumErrors(std::span<const float> x, std::span<const float> y);
 double SignalToNoise(double x2, double error2);
 // sum x y / sqrt(sum x^2 sum y^2).
 double Cosine(double x2, double square, double product);
+
+// ---- Rows of an attention map, or of the difference of two: the spread, and how much a kernel or a cache could skip.
+
+// -sum p ln p, in nats; 0 for p = 0. Logarithms in f32: to within 2^-22 of the row's sum of p |ln p|.
+double Entropy(std::span<const float> probabilities);
+
+// Sum of -a over the negative entries: the mass that a difference of maps subtracts.
+double NegativeMass(std::span<const float> row);
+
+// Entries and blocks of 64 keys whose magnitudes stay below a share of the row's largest; a block counts if all of its
+// entries do. Masses are sums of |a|: if the row's |v| is bounded by 1, skipping those entries changes the output by at
+// most that.
+inline constexpr std::array<double, 3> kSparsityShares = {1e-3, 1e-2, 1e-1};
+inline constexpr int64_t kSparsityBlock = 64;
+
+struct Sparsity {
+  int64_t blocks = 0;  // of the row, the last one short
+  std::array<int64_t, kSparsityShares.size()> entries_under{}, blocks_under{};
+  std::array<double, kSparsityShares.size()> entry_mass{}, block_mass{};
+};
+
+// Values must be finite.
+Sparsity MeasureSparsity(std::span<const float> row);
 
 }  // namespace tare
