@@ -7,7 +7,7 @@
 
 #include "kernels/elementwise/rows.h"
 #include "quant/observe/row_measures.h"
-#include "quant/observe/site_statistics.h"
+#include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {

@@ -31,7 +31,7 @@ struct MeasuredFormat {
 // Parses "int8/row,int6/group64,int4/tensor,mxfp4"; empty text means none. Throws Error.
 std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text);
 std::vector<std::string> NamesOf(std::span<const MeasuredFormat> formats);
-// The formats measured at the site (IsMeasured, quant/observe/site_statistics.h), with blocks as they lie there.
+// The formats measured at the site (IsMeasured, quant/observe/statistics_set.h), with blocks as they lie there.
 std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat> formats);
 
 // The magnitudes that become the largest code, for scales that span rows.

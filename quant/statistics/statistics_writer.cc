@@ -7,7 +7,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/calibrate/static_scales.h"
+#include "quant/calibrate/clipping.h"
 #include "quant/file/hdf5.h"
 #include "quant/observe/measures.h"
 #include "quant/plan/site_class.h"

@@ -197,5 +197,4 @@ TEST(MapMeasures, RowsOfZerosHaveNothingBelowAShare) {
 }
 
 }  // namespace
-
 }  // namespace tare::row_measures_test
