@@ -63,6 +63,16 @@ std::vector<int64_t> OrderOf(const std::vector<float>& hessian, int64_t in, int6
 
 }  // namespace
 
+std::vector<float> BothTriangles(std::vector<float> hessian, int64_t in, const std::string& where) {
+  TARE_CHECK(std::ssize(hessian) == in * in);
+  for (int64_t i = 0; i < in; ++i) {
+    if (FirstNotFinite(std::span(hessian).subspan(static_cast<size_t>(i * in + i), static_cast<size_t>(in - i))))
+      Fail("{}: the calibration's second moments hold NaN or infinity; try another calibration text", where);
+    for (int64_t j = 0; j < i; ++j) hessian[i * in + j] = hessian[j * in + i];
+  }
+  return hessian;
+}
+
 GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where,
                        int64_t together, GptqOrder order)
     : by_(order) {

@@ -39,6 +39,9 @@ inline double MeanOfDiagonal(const std::vector<float>& hessian, int64_t in) {
   return mean > 0 ? mean : 1.0;
 }
 
+// The upper triangle in both. Throws Error, starting with `where`, if it is not finite.
+std::vector<float> BothTriangles(std::vector<float> hessian, int64_t in, const std::string& where);
+
 inline constexpr double kGptqDamping = 0.01;
 
 // In which inputs are rounded: by falling mean square, so that those that count most lose least, or as they are stored;

@@ -62,17 +62,11 @@ struct QuantEase::Block {
 
 QuantEase::QuantEase(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where)
     : in_(in) {
-  TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in);
-  for (int64_t i = 0; i < in; ++i) {
-    if (FirstNotFinite(std::span(hessian).subspan(static_cast<size_t>(i * in + i), static_cast<size_t>(in - i))))
-      Fail("{}: the calibration's second moments hold NaN or infinity; try another calibration text", where);
-  }
+  std::vector<float> damped = BothTriangles(hessian, in, where);
   const double mean = MeanOfDiagonal(hessian, in);
-  std::vector<float> damped(hessian);
   for (int64_t i = 0; i < in; ++i) {
     float& diagonal = damped[i * in + i];
     diagonal += static_cast<float>(damping * mean + (diagonal == 0 ? mean : 0));
-    for (int64_t j = 0; j < i; ++j) damped[i * in + j] = damped[j * in + i];
   }
   hessian_ = Panels(Panels::Shape::kFull, in, damped.data());
 }

@@ -39,7 +39,7 @@ struct Grid {
   float smallest_normal = 0.0f;  // a power of two
   float largest = 0.0f;
   std::span<const float> levels{};  // of a list: its values, rising
-  bool twos_complement = false;     // how its codes are stored (stored_code.h)
+  bool twos_complement = false;     // how its codes are stored (pack.h)
   Ties ties = Ties::kToEven;        // ignored by lists
 
   // The distance of the smallest values.
@@ -114,6 +114,13 @@ inline float NearestLevel(float x, std::span<const float> levels) {
 
 inline float Nearest(float x, const Grid& grid) {
   return grid.levels.empty() ? NearestStep(x, grid) : NearestLevel(x, grid.levels);
+}
+
+// std::nearbyint for loops that compilers are to vectorize: the oldest x86-64 has no instruction for it. Ties
+// to even, for |x| <= 2^22; for larger ones a number near x.
+inline float NearestInteger(float x) {
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: at this size f32 has whole numbers alone
+  return (x + kMagic) - kMagic;
 }
 
 }  // namespace tare

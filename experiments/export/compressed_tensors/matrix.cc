@@ -9,7 +9,6 @@
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
-#include "quant/format/stored_code.h"
 
 namespace tare {
 namespace {

@@ -25,7 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/format/integer_form.h"
+#include "quant/format/foreign_matrix.h"
 #include "quant/interchange/gguf/tensor_type.h"
 
 namespace tare::gguf {

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// AWQ (Lin et al., arXiv 2306.00978): input channels that carry large values are rounded more finely. Channel j of the
-// input is divided by s_j and its weights are multiplied by s_j, which rounds them with more steps; then the ranges of
-// groups are clipped. Both are searched by the error of the outputs on calibration inputs, as in the authors' llm-awq:
+// Factors of input channels: channel j of the input is divided by s_j and its weights are multiplied by s_j.
+//
+// SmoothQuant (Xiao et al., arXiv 2211.10438, eq. 4): outliers of activations become outliers of weights, which are
+// easier to round.
+//
+//   s_j = max|X_j|^alpha / max|W_j|^(1 - alpha)
+//
+// AWQ (Lin et al., arXiv 2306.00978): input channels that carry large values are rounded more finely, with
+// more steps; then the ranges of groups are clipped. Both are searched by the error of the outputs on calibration
+// inputs, as in the authors' llm-awq:
 //
 //   s_j  = max(a_j^ratio, 10^-4) / sqrt(largest s * smallest s)      a_j: mean |x_j|; ratio 0, 0.05 .. 0.95
 //   clip = largest magnitude of the group * (1 - i/20)               i = 0 .. 9, the first of least ||(w - q) x||^2
@@ -18,6 +25,10 @@
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {
+
+// input, weight: largest magnitude per channel, finite, same length. 0 <= alpha <= 1. s = 1 for a channel with a 0 in
+// either; all others lie between 1e-5 and 1e5.
+std::vector<float> SmoothingFactors(std::span<const float> input, std::span<const float> weight, double alpha);
 
 inline constexpr int kAwqRatios = 20;
 

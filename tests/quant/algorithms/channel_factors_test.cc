@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Factors by their formula, and clips against a search over the outputs themselves in double. The golden searches of
 // whole layers: tests/experiments/quantize/steps/awq_test.cc.
-#include "quant/algorithms/awq.h"
+#include "quant/algorithms/channel_factors.h"
+
+#include <cmath>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -14,7 +14,7 @@
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
-namespace tare::algorithms_awq_test {
+namespace tare::channel_factors_test {
 namespace {
 
 using testing::ElementsAre;
@@ -128,5 +128,25 @@ TEST(AwqEnds, OfAGroupOfZerosAndOfNaN) {
   EXPECT_THAT(Call([&] { ends({1, NAN}); }), testing::ThrowsMessage<Error>(testing::HasSubstr("row 0: got nan at 1")));
 }
 
+TEST(SmoothingFactors, ArePowersOfTheLargestMagnitudes) {
+  const std::vector<float> input{16, 4, 1}, weight{4, 0.25f, 9};
+  EXPECT_THAT(SmoothingFactors(input, weight, 0.5), ElementsAre(FloatEq(2), FloatEq(4), FloatEq(1.0f / 3)));
+  EXPECT_THAT(SmoothingFactors(input, weight, 1), ElementsAre(16, 4, 1));
+  EXPECT_THAT(SmoothingFactors(input, weight, 0), ElementsAre(0.25f, 4, FloatEq(1.0f / 9)));
+}
+
+// At alpha 0.5 both sides have the same largest magnitude afterwards (the paper's figure 5).
+TEST(SmoothingFactors, HalfAndHalfMeetInTheMiddle) {
+  const std::vector<float> input{100, 0.3f, 7}, weight{0.01f, 2, 0.5f};
+  const std::vector<float> s = SmoothingFactors(input, weight, 0.5);
+  for (size_t j = 0; j < s.size(); ++j) EXPECT_FLOAT_EQ(input[j] / s[j], weight[j] * s[j]);
+}
+
+TEST(SmoothingFactors, DeadChannelsStayAndExtremesAreBounded) {
+  const std::vector<float> input{0, 3, 1e-30f, 3e38f}, weight{2, 0, 1e30f, 1e-38f};
+  EXPECT_THAT(SmoothingFactors(input, weight, 0.5), ElementsAre(1, 1, FloatEq(1e-5f), FloatEq(1e5f)));
+  EXPECT_TRUE(SmoothingFactors({}, {}, 0.5).empty());
+}
+
 }  // namespace
-}  // namespace tare::algorithms_awq_test
+}  // namespace tare::channel_factors_test
