@@ -5,8 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "experiments/export/gguf/metadata.h"
-#include "experiments/export/gguf/tensors.h"
+#include "experiments/export/gguf/architecture.h"
 #include "experiments/model/attention/rotary.h"
 #include "experiments/model/model.h"
 #include "experiments/passes/generate.h"
@@ -19,10 +18,9 @@
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/interchange/gguf/blocks.h"
-#include "quant/interchange/gguf/code_blocks.h"
-#include "quant/interchange/gguf/container_writer.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
 #include "quant/interchange/gguf/vocabulary_writer.h"
+#include "quant/interchange/gguf/writer.h"
 
 namespace tare {
 namespace {

@@ -8,18 +8,56 @@
 //
 // Every rule is checked before use: a tensor's bytes are inside the file, aligned, and no other tensor's.
 #pragma once
+#include "quant/interchange/gguf/container.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "quant/file/mapped_file.h"
 #include "quant/interchange/gguf/metadata.h"
-#include "quant/interchange/gguf/tensor_type.h"
 
 namespace tare::gguf {
+
+// Of tensors (ggml.h, enum ggml_type): a row is whole blocks of so many values, each of so many bytes. blocks.h says
+// what is in a block.
+enum class TensorType : uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
+  kQ4_K = 12,
+  kQ5_K = 13,
+  kQ6_K = 14,
+  kIQ4_NL = 20,
+  kBF16 = 30,
+  kMXFP4 = 39,
+};
+
+struct TypeInfo {
+  TensorType type;
+  std::string_view name;
+  int64_t values, bytes;  // of a block
+
+  bool IsFloat() const { return values == 1; }
+};
+
+// Null if Tare does not read the type.
+const TypeInfo* FindType(uint32_t id);
+const TypeInfo* FindType(std::string_view name);
+// "IQ4_XS (type 23)", also of types that Tare does not read.
+std::string TypeText(uint32_t id);
+// The types that Tare reads, for messages.
+std::string TypesRead();
 
 struct Tensor {
   std::string_view name;
@@ -41,5 +79,34 @@ Content Parse(std::span<const std::byte> file, const std::string& where);
 
 // Whether a file begins as a GGUF file does.
 bool IsGguf(std::string_view first_bytes);
+
+// A GGUF model in one file, or in parts: files PREFIX-00001-of-00003.gguf that each say their number from 0 (split.no),
+// how many there are (split.count) and how many tensors these hold (split.tensors.count). The first has the metadata.
+// Any part stands for all.
+class Parts {
+ public:
+  // Throws Error if a part is missing, or the parts do not belong together.
+  explicit Parts(const std::filesystem::path& path);
+
+  const Metadata& metadata() const { return metadata_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }  // of all parts
+
+  // Gives back the memory under bytes of a tensor.
+  void Release(std::span<const std::byte> bytes) const;
+  // As `sha256sum FILE` prints it; of parts, that of what `sha256sum FILES` prints in the folder, in order.
+  std::string ContentHash() const;
+
+ private:
+  std::vector<MappedFile> files_;
+  Metadata metadata_;
+  std::vector<Tensor> tensors_;
+};
+
+// The metadata of the first part alone, and the file that it is in.
+struct FirstPart {
+  MappedFile file;
+  Content content;
+};
+FirstPart OpenFirst(const std::filesystem::path& path);
 
 }  // namespace tare::gguf

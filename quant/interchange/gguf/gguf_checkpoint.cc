@@ -11,7 +11,7 @@
 #include "quant/base/float16.h"
 #include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/blocks.h"
-#include "quant/interchange/gguf/parts.h"
+#include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/vocabulary.h"
 
 namespace tare {

@@ -16,21 +16,8 @@
 
 namespace tare::gguf {
 
-enum class ValueType : uint32_t {
-  kU8 = 0,
-  kI8 = 1,
-  kU16 = 2,
-  kI16 = 3,
-  kU32 = 4,
-  kI32 = 5,
-  kF32 = 6,
-  kBool = 7,
-  kText = 8,
-  kArray = 9,
-  kU64 = 10,
-  kI64 = 11,
-  kF64 = 12,
-};
+// In the order of their numbers in files.
+enum class ValueType : uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kText, kArray, kU64, kI64, kF64 };
 
 // Reads the bytes of a file in order. Throws Error, starting with `where`, if they end too early.
 class Cursor {
@@ -78,7 +65,6 @@ class Metadata {
   Metadata() = default;
   Metadata(Cursor& cursor, uint64_t count);
 
-  bool Has(std::string_view key) const { return Find(key) != nullptr; }
   // Each throws Error, naming the key, for a value of another kind or out of range; nullopt if there is none.
   std::optional<uint64_t> Unsigned(std::string_view key, uint64_t most) const;
   std::optional<double> Real(std::string_view key) const;  // finite
@@ -93,6 +79,8 @@ class Metadata {
 
  private:
   const Value* Find(std::string_view key) const;
+  template <typename T>
+  std::optional<T> Of(std::string_view key, std::string_view expected) const;
   [[noreturn]] void Wrong(std::string_view key, const Value& value, std::string_view expected) const;
 
   std::string where_;

@@ -19,7 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "quant/interchange/gguf/tensor_type.h"
+#include "quant/format/quantized_matrix.h"
+#include "quant/interchange/gguf/container.h"
 
 namespace tare::gguf {
 
@@ -28,5 +29,25 @@ std::vector<std::string> TypesWritten();
 
 // Finite x of a whole number of the type's blocks. False, with data unspecified, where a scale or value is beyond F16.
 bool QuantizeBlocks(TensorType type, const float* x, int64_t blocks, std::byte* data);
+
+// ---- Integer codes of Tare's own
+
+// They become blocks of 32, code by code: nothing is rounded but scales and minima, which
+// blocks have in f16.
+//
+//   Q4_0   int4, int4+full                       d = scale, q = code + 8
+//   Q8_0   int8, int6, int4, and +full of each   d = scale, q = code
+//   Q4_1   int4+min, int4+zero                   d = scale, m = minimum or -zero scale, q = code
+//
+// Groups are multiples of 32: their blocks repeat the scale. Whether blocks of the type hold the matrix's codes.
+bool HoldsCodes(TensorType type, const QuantizedMatrix& matrix);
+
+struct RoundedScales {
+  int64_t groups = 0, rounded = 0;  // whose scale or minimum is no f16
+  bool fit = true;                  // false, with the blocks unspecified: one is beyond F16, or a scale becomes 0
+};
+
+// A row's blocks, of a type that holds its codes. Throws Error as DequantizeRow does, for what no quantizer writes.
+RoundedScales PutCodes(TensorType type, const QuantizedMatrix& matrix, int64_t row, std::byte* data);
 
 }  // namespace tare::gguf

@@ -9,7 +9,7 @@
 
 #include "quant/base/float16.h"
 #include "quant/format/grid.h"
-#include "quant/interchange/gguf/half.h"
+#include "quant/interchange/gguf/blocks.h"
 
 namespace tare::gguf {
 namespace {

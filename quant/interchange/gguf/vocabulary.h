@@ -9,13 +9,67 @@
 // models and unknown names in tokenizer.ggml.pre are refused by name where the tokenizer is read.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "quant/file/json_value.h"
 #include "quant/interchange/gguf/metadata.h"
 
 namespace tare::gguf {
+
+// Kinds of tokens (tokenizer.ggml.token_type), as in sentencepiece_model.proto.
+inline constexpr int kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
+
+// How the published byte-level tokenizers cut texts into words, by llama.cpp's names (tokenizer.ggml.pre).
+struct Cutting {
+  std::string_view name;
+  std::string_view pattern;  // empty: GPT-2's
+  bool composes = false;     // characters first (NFC)
+  bool single_digits = false;
+  bool takes_whole_words = false;  // that are tokens, without merges
+  bool begins_texts = false;       // with the first special token, unless a key says otherwise
+};
+// Numbers in groups of three digits or one by one.
+inline constexpr std::string_view kThreeDigits = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)"
+                                                 R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+                                  kOneDigit = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)"
+                                              R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// The same, words also before a capital letter that follows a small one.
+inline constexpr std::string_view kCasedThreeDigits =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kCasedOneDigit =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+    R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// The first of those that are alike is what is written.
+inline constexpr auto kCuttings = std::to_array<Cutting>(
+    {{.name = "llama-bpe", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+     {.name = "llama3", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+     {.name = "pixtral", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+     {.name = "falcon3", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+     {.name = "tekken", .pattern = kCasedOneDigit, .takes_whole_words = true, .begins_texts = true},
+     {.name = "gpt-4o", .pattern = kCasedThreeDigits},
+     {.name = "llama4", .pattern = kCasedThreeDigits},
+     {.name = "qwen2", .pattern = kOneDigit, .composes = true},
+     {.name = "deepseek-r1-qwen", .pattern = kOneDigit, .composes = true},
+     {.name = "dbrx", .pattern = kThreeDigits},
+     {.name = "smaug-bpe", .pattern = kThreeDigits},
+     {.name = "gpt-2", .pattern = {}},
+     {.name = "olmo", .pattern = {}, .composes = true},
+     {.name = "smollm", .pattern = {}, .single_digits = true},
+     {.name = "refact", .pattern = {}, .single_digits = true},
+     {.name = "starcoder", .pattern = {}, .single_digits = true}});
+
+// Their names, for messages.
+std::string CuttingsText();
+
+// normalizer and pre_tokenizer of tokenizer.json.
+Json NormalizerOf(const Cutting& cutting);
+Json PreTokenizerOf(const Cutting& cutting);
 
 // tokenizer.model, tokenizer.json or tokenizer_config.json; nullopt for other names, for the form that this tokenizer
 // does not come in, and without a tokenizer.

@@ -11,8 +11,8 @@
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 #include "quant/file/wire_format.h"
-#include "quant/interchange/gguf/cutting.h"
 #include "quant/interchange/gguf/metadata.h"
+#include "quant/interchange/gguf/vocabulary.h"
 
 namespace tare::gguf {
 namespace {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/interchange/gguf/metadata_writer.h"
+#include "quant/interchange/gguf/writer.h"
 
 namespace tare::gguf {
 

@@ -12,8 +12,8 @@
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "quant/interchange/gguf/container.h"
-#include "quant/interchange/gguf/container_writer.h"
 #include "quant/interchange/gguf/vocabulary.h"
+#include "quant/interchange/gguf/writer.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 

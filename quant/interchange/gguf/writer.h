@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a GGUF file's keys and values (metadata.h), in the order in which they are added.
+// Writes a GGUF file of version 3 (container.h), whole or not at all. Tensors are made one at a time, so that one is in
+// memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "quant/interchange/gguf/container.h"
+
 namespace tare::gguf {
 
+// The bytes of keys and values (metadata.h), in the order in which they are added.
 class MetadataWriter {
  public:
   // Throws Error, starting with `where`, for a key that is there already, or that files cannot have.
@@ -24,16 +31,32 @@ class MetadataWriter {
   void Integers(std::string_view key, std::span<const int32_t> values);
   void Flags(std::string_view key, const std::vector<bool>& values);
 
-  uint64_t count() const { return count_; }
+  uint64_t count() const { return keys_.size(); }
   const std::string& bytes() const { return bytes_; }
   const std::string& where() const { return where_; }
 
  private:
-  void Begin(std::string_view key, uint32_t type);
+  void Begin(std::string_view key, ValueType type);
+  void BeginArray(std::string_view key, ValueType type, size_t count);
 
   std::string where_, bytes_;
   std::vector<std::string> keys_;
-  uint64_t count_ = 0;
 };
+
+struct NewTensor {
+  std::string name;
+  const TypeInfo* type = nullptr;
+  std::vector<int64_t> shape;  // the innermost last
+  // Fills the tensor's bytes.
+  std::function<void(std::span<std::byte> bytes)> fill;
+
+  // Of whole blocks.
+  int64_t Bytes() const;
+};
+
+// progress: bytes of tensors written so far and in all. Throws Error where llama.cpp would not read the file: names of
+// more than 63 bytes.
+void WriteGguf(const std::filesystem::path& path, const MetadataWriter& metadata, std::span<const NewTensor> tensors,
+               const std::function<void(int64_t done, int64_t total)>& progress);
 
 }  // namespace tare::gguf

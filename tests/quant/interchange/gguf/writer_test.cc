@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the writers write is what the readers read.
-#include "quant/interchange/gguf/container_writer.h"
+#include "quant/interchange/gguf/writer.h"
+
+#include <cstring>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cstring>
 
 #include "quant/base/error.h"
 #include "quant/file/mapped_file.h"
@@ -13,7 +13,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
-namespace tare::container_writer_test {
+namespace tare::writer_test {
 namespace {
 
 using namespace gguf;
@@ -74,5 +74,30 @@ TEST(GgufContainerWriter, NothingStaysOfAFileThatFails) {
               ThrowsMessage<Error>(HasSubstr("got a name of 64 bytes, expected at most 63")));
 }
 
+TEST(GgufMetadataWriter, KeysAreWrittenOnce) {
+  gguf::MetadataWriter out("m");
+  out.Number("a", 1);
+  EXPECT_THAT(Call([&] { out.Flag("a", true); }),
+              testing::ThrowsMessage<Error>("m: key 'a': got it twice, expected once"));
+  EXPECT_EQ(out.count(), 1u);
+}
+
+TEST(GgufMetadataWriter, NumbersTakeFourBytes) {
+  gguf::MetadataWriter out("m");
+  EXPECT_THAT(Call([&] { out.Number("b", -1); }),
+              testing::ThrowsMessage<Error>("m: key 'b': got -1, expected 0 to 2^32 - 1"));
+  EXPECT_THROW(out.Number("b", int64_t{1} << 32), Error);
+  out.Number("b", (int64_t{1} << 32) - 1);
+  // The key, its type, the number.
+  EXPECT_EQ(out.bytes(), std::string("\1\0\0\0\0\0\0\0b\4\0\0\0\xff\xff\xff\xff", 17));
+}
+
+TEST(GgufMetadataWriter, FlagsTakeAByteEach) {
+  gguf::MetadataWriter out("m");
+  out.Flags("b", {true, false});
+  // The key, an array, of flags, of two.
+  EXPECT_EQ(out.bytes(), std::string("\1\0\0\0\0\0\0\0b\x09\0\0\0\7\0\0\0\2\0\0\0\0\0\0\0\1\0", 27));
+}
+
 }  // namespace
-}  // namespace tare::container_writer_test
+}  // namespace tare::writer_test

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a GGUF file, each of rows of the checkpoint's: of one tensor, of a fused tensor's parts (phi3), of all
-// experts one after another, or, of gpt-oss's gate and up, of every other row.
+// A model's configuration as keys of a GGUF file, and its tensors as the file's: the reverse of
+// quant/interchange/gguf/architecture.h. A file can hold models of llama.cpp's architectures, without what llama.cpp
+// fixes in its code or has no key or tensor for. It then computes what Tare does, but for the window of a phi3 and yarn
+// without truncation in gpt-oss, which it ignores in files of its own converter, too: a notice says so.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +11,19 @@
 
 #include "experiments/model/config/config.h"
 #include "quant/interchange/gguf/architecture_table.h"
+#include "quant/interchange/gguf/writer.h"
 
 namespace tare {
 
+// Mistral is a llama there. Throws Error, starting with `where`, for a model that a file cannot hold.
+const gguf::Architecture& GgufArchitectureOf(const ModelConfig& config, const std::string& where);
+
+// Of a model that GgufArchitectureOf lets pass.
+void AddModelKeys(const ModelConfig& config, const gguf::Architecture& architecture, gguf::MetadataWriter& out);
+
+// ---- Tensors of the file, each of rows of the checkpoint's: of one tensor, of a fused tensor's parts (phi3), of all
+// experts one after another, or, of gpt-oss's gate and up, of every other row.
+//
 // `count` rows of a tensor of the checkpoint from `first` on, each `step` after the one before; of a vector values.
 struct GgufPiece {
   std::string tensor;
