@@ -12,7 +12,6 @@
 #include "experiments/observe/site_selection.h"
 #include "experiments/plan/shared_scales.h"
 #include "quant/format/format.h"
-#include "quant/format/granularity.h"
 #include "quant/observe/site_visitor.h"
 #include "quant/plan/site.h"
 

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <span>
 
-#include "quant/algorithms/cholesky.h"
 #include "quant/algorithms/panel_products.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -23,10 +23,7 @@ struct GptqFactor::RowsInWork {
         first(first_row),
         count(std::min(kRowsTogether, to.view().out - first_row)),
         scales(static_cast<size_t>(kRowsTogether * to.view().Groups())) {
-    for (AlignedBuffer<float>* buffer : {&errors, &sums, &codes}) {
-      buffer->Reset(Panels::ValuesFor(to.view().in));
-      std::fill_n(buffer->data(), buffer->size(), 0.0f);
-    }
+    for (AlignedBuffer<float>* buffer : {&errors, &sums, &codes}) *buffer = Panels::Zeros(to.view().in);
   }
 
   // Of a row's group, from the values that its scale is to hold.
@@ -62,16 +59,6 @@ std::vector<int64_t> OrderOf(const std::vector<float>& hessian, int64_t in, int6
 }
 
 }  // namespace
-
-std::vector<float> BothTriangles(std::vector<float> hessian, int64_t in, const std::string& where) {
-  TARE_CHECK(std::ssize(hessian) == in * in);
-  for (int64_t i = 0; i < in; ++i) {
-    if (FirstNotFinite(std::span(hessian).subspan(static_cast<size_t>(i * in + i), static_cast<size_t>(in - i))))
-      Fail("{}: the calibration's second moments hold NaN or infinity; try another calibration text", where);
-    for (int64_t j = 0; j < i; ++j) hessian[i * in + j] = hessian[j * in + i];
-  }
-  return hessian;
-}
 
 GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where,
                        int64_t together, GptqOrder order)

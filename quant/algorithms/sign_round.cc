@@ -6,7 +6,7 @@
 #include <cmath>
 #include <span>
 
-#include "quant/algorithms/gptq.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/base/widest_vectors.h"
@@ -54,10 +54,8 @@ LearnedRows::LearnedRows(const QuantizedMatrix& m, int64_t first, const ReadRow&
       most_(static_cast<float>(Info(m.format).max_code)),
       groups_(static_cast<size_t>(m.Groups() * kRowsTogether)),
       scales_(static_cast<size_t>(m.Groups())) {
-  for (AlignedBuffer<float>* buffer : {&w_, &v_, &codes_, &error_, &gradient_, &inside_, &kept_codes_}) {
-    buffer->Reset(Panels::ValuesFor(m.in));
-    std::fill_n(buffer->data(), buffer->size(), 0.0f);
-  }
+  for (AlignedBuffer<float>* buffer : {&w_, &v_, &codes_, &error_, &gradient_, &inside_, &kept_codes_})
+    *buffer = Panels::Zeros(m.in);
   std::vector<float> row(static_cast<size_t>(m.in));
   for (int64_t r = 0; r < count_; ++r) {
     read(first + r, row.data());

@@ -7,7 +7,7 @@
 //   3 bits   24 bytes per group   the low two bits as for 2 bits, then the high one: bit j of byte i of u[i + 8 j]
 //   1 bit    8 bytes per group    bit j of byte i of u[i + 8 j]
 //   6 bits   48 bytes per group   the low four bits as for 4 bits, then the high two as for 2 bits
-//   e8p      two bytes per eight values, no groups: the code of lattice.h, its low byte first
+//   e8p      two bytes per eight values, no groups: the code of grid.h, its low byte first
 //
 // with low the lower four bits of u. Planes, instead of four codes in three bytes, keep every part of a code inside a
 // byte: unpacking is masks and shifts on any vector unit.
@@ -23,7 +23,7 @@
 //   E4M3              as the grid E4M3; 0 for a block of zeros. The stored scale is relative to the f32 per tensor
 //
 // A value has one u, except zero, which has two if the sign is a bit. A u without a value (NaN, infinity, int8's -128)
-// is never written, and is refused when read. E8P's values have no u of their own: eight have a code (lattice.h).
+// is never written, and is refused when read. E8P's values have no u of their own: eight have a code (grid.h).
 #pragma once
 
 #include <algorithm>

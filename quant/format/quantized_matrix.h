@@ -13,7 +13,6 @@
 
 #include "quant/base/aligned.h"
 #include "quant/format/format.h"
-#include "quant/format/granularity.h"
 #include "quant/format/round.h"
 
 namespace tare {

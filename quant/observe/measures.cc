@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/observe/measures.h"
+#include "quant/observe/statistics_set.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,6 +3,7 @@
 // weights belong to the first), and a set records which of them it has seen. Sets of the same job with different units
 // merge to exactly the bits of one run over all units; others are refused.
 #pragma once
+#include "quant/observe/statistics_set.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "quant/observe/exact_sums.h"
@@ -127,5 +129,39 @@ struct StatisticsSet {
 
   friend bool operator==(const StatisticsSet&, const StatisticsSet&) = default;
 };
+
+// Figures derived from a site's statistics, by name: `tare stats show --measures` prints them and `tare stats diff`
+// compares them. docs/reference/statistics-file.md gives definitions and sources.
+using Measures = std::vector<std::pair<std::string, double>>;  // NaN if undefined
+
+// Sums in long double: over one group of sequences, several, or a bootstrap draw of them.
+struct PlainSums {
+  double sequences = 0, rows = 0, values = 0;
+  float absmax = 0.0f;
+  std::vector<long double> sums;
+
+  static PlainSums Of(const Fold& fold);
+  void Add(const PlainSums& other);
+};
+
+// Figures that follow from sums: means, moments, kurtosis in three variants, and those of the site's own sums.
+Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& sums);
+
+// SumMeasures over all sequences, and figures that follow from counts and maxima: quantiles, energy of channels,
+// massive activations, the largest value and norm. `statistics` are the key's, of all positions or of the rest.
+Measures AllMeasures(const StatisticsSet& set, const SiteKey& key, const SiteStatistics& statistics);
+// Of all positions.
+inline Measures AllMeasures(const StatisticsSet& set, const SiteKey& key) {
+  return AllMeasures(set, key, set.sites.at(key));
+}
+
+// For each format measured at the site ("int8/row"): 10 log10(sum x^2 / sum (x - y)^2) in dB.
+Measures SignalToNoise(const StatisticsSet& set, Site site, const Fold& total);
+
+// Share of the energy in the top 1 % of channels (at least one); NaN without channels.
+double TopChannelEnergy(const ExactSums& energy);
+// Number of values above 100 and above 1000 times the median of |x|: Sun et al., arXiv 2402.17762. To within a bin (0.8
+// %).
+uint64_t MassiveActivations(const OutlierStatistics& outliers);
 
 }  // namespace tare

@@ -16,7 +16,6 @@
 #include <string_view>
 
 #include "quant/format/format.h"
-#include "quant/format/granularity.h"
 #include "quant/plan/site.h"
 
 namespace tare {

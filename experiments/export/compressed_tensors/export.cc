@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "experiments/export/compressed_tensors/matrix.h"
+#include "experiments/export/compressed_tensors/scheme.h"
 #include "experiments/export/hugging_face.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/read_config.h"

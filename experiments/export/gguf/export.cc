@@ -19,7 +19,7 @@
 #include "quant/base/parallel.h"
 #include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
-#include "quant/interchange/gguf/vocabulary_writer.h"
+#include "quant/interchange/gguf/vocabulary.h"
 #include "quant/interchange/gguf/writer.h"
 
 namespace tare {
@@ -291,8 +291,6 @@ void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_h
 }
 
 }  // namespace
-
-std::vector<std::string> GgufTypes() { return gguf::TypesWritten(); }
 
 GgufSummary ConvertToGguf(const std::filesystem::path& model, const std::string& type, std::string_view version,
                           const std::filesystem::path& out, const Progress& progress) {

@@ -14,7 +14,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "experiments/passes/progress.h"
 
@@ -30,9 +29,6 @@ struct GgufSummary {
   // Matrices whose rows are no whole blocks, and the type that each has instead.
   std::map<std::string, std::string> short_rows;
 };
-
-// Names of types, for --type.
-std::vector<std::string> GgufTypes();
 
 // Writes the file whole or not at all; `version` is Tare's. Throws Error, with the reason, if a GGUF file cannot hold
 // the model.

@@ -13,7 +13,7 @@
 #include "experiments/quantize/steps/table.h"
 #include "experiments/text/grammar.h"
 #include "quant/algorithms/channel_factors.h"
-#include "quant/algorithms/output_error.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"

@@ -10,7 +10,7 @@
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/text/grammar.h"
 #include "quant/algorithms/channel_rotation.h"
-#include "quant/algorithms/output_error.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"

@@ -9,7 +9,6 @@
 #include "quant/base/error.h"
 #include "quant/file/dtype.h"
 #include "quant/file/json_value.h"
-#include "quant/interchange/gguf/architecture_keys.h"
 #include "quant/interchange/gguf/architecture_table.h"
 #include "quant/interchange/gguf/config_keys.h"
 
@@ -153,7 +152,6 @@ std::span<const std::byte> MappedTensor::RowsIn(const Tensor& of) const {
 }
 
 std::string UpOfGate(std::string_view gate) { return Replaced(gate, kGate, kUp); }
-std::string GateOfUp(std::string_view up) { return Replaced(up, kUp, kGate); }
 
 std::string NameOfExpert(std::string_view pattern, int64_t expert) {
   std::string name(pattern);
@@ -169,7 +167,7 @@ void AddExpertTensors(const Architecture& a, const Tensor& tensor, std::string_v
   MappedTensor mapped{.tensor = &tensor, .shape = {tensor.shape.begin() + 1, tensor.shape.end()}};
   const int64_t rows = mapped.shape[0];
   if (a.gate_up_in_turns && tensor.name.contains(kUp)) {
-    Beside(tensor, GateOfUp(tensor.name), tensors, where);  // which adds it
+    Beside(tensor, Replaced(tensor.name, kUp, kGate), tensors, where);  // which adds it
     return;
   }
   if (a.gate_up_in_turns && tensor.name.contains(kGate)) {

@@ -42,9 +42,8 @@ struct MappedTensor {
   std::span<const std::byte> RowsIn(const Tensor& of) const;
 };
 
-// ffn_gate_exps for ffn_up_exps and the reverse, of a tensor's name in the file.
+// ffn_up_exps for ffn_gate_exps, of a tensor's name in the file.
 std::string UpOfGate(std::string_view gate);
-std::string GateOfUp(std::string_view up);
 
 using TensorsByName = std::map<std::string_view, const Tensor*>;
 

@@ -11,7 +11,6 @@
 #include "quant/base/float16.h"
 #include "quant/format/pack.h"
 #include "quant/interchange/gguf/blocks.h"
-#include "quant/interchange/gguf/super_blocks.h"
 
 namespace tare::gguf {
 namespace {

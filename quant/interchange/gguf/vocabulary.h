@@ -10,12 +10,16 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "quant/file/json_value.h"
-#include "quant/interchange/gguf/metadata.h"
+#include "quant/interchange/gguf/container.h"
+#include "quant/interchange/gguf/writer.h"
 
 namespace tare::gguf {
 
@@ -74,5 +78,23 @@ Json PreTokenizerOf(const Cutting& cutting);
 // tokenizer.model, tokenizer.json or tokenizer_config.json; nullopt for other names, for the form that this tokenizer
 // does not come in, and without a tokenizer.
 std::optional<std::string> TokenizerText(const Metadata& metadata, std::string_view name);
+
+// ---- A checkpoint's tokenizer as keys of a GGUF file, the reverse: tokenizer.json where it is byte-level
+// BPE whose words are cut as llama.cpp has a name for, else SentencePiece's tokenizer.model where it is BPE without a
+// table that maps characters. Others are refused by name.
+//
+// Ids without a token, up to the rows of the embedding, become unused tokens [PAD<id>].
+
+// What the files alone do not say.
+struct VocabularyUse {
+  int64_t tokens = 0;           // rows of the embedding
+  std::vector<int32_t> before;  // ids that the model expects around a text
+  std::vector<int32_t> after;
+  std::vector<int32_t> ends;  // ids that end a text, the usual one first
+};
+
+// `file` gives a small file of the checkpoint by its name. False if there is no tokenizer: nothing is written then.
+bool AddVocabulary(const std::function<std::optional<std::string>(const std::string& name)>& file,
+                   const VocabularyUse& use, MetadataWriter& out);
 
 }  // namespace tare::gguf

@@ -16,7 +16,7 @@
 
 namespace tare::gguf {
 
-// The bytes of keys and values (metadata.h), in the order in which they are added.
+// The bytes of keys and values (container.h), in the order in which they are added.
 class MetadataWriter {
  public:
   // Throws Error, starting with `where`, for a key that is there already, or that files cannot have.

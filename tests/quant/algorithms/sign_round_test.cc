@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/algorithms/gptq.h"
-#include "quant/algorithms/output_error.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
