@@ -12,6 +12,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
 #include "quant/file/output_folder.h"
+#include "quant/interchange/gguf/quantize_blocks.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -27,7 +28,7 @@ struct ConvertArguments {
 // "F32, F16, ..."
 std::string TypeNames() {
   std::string names;
-  for (const auto& type : GgufTypes()) names += (names.empty() ? "" : ", ") + std::string(type);
+  for (const auto& type : gguf::TypesWritten()) names += (names.empty() ? "" : ", ") + std::string(type);
   return names;
 }
 
@@ -120,8 +121,9 @@ void AddConvert(CLI::App& app) {
                    "of the matrices of a GGUF file: " + TypeNames() +
                        "; rounded as llama.cpp rounds them (K-types by a search of our own)")
       ->check([](const std::string& type) {
-        return std::ranges::contains(GgufTypes(), type) ? std::string()
-                                                        : Formatted("got '{}', expected {}", type, TypeNames());
+        return std::ranges::contains(gguf::TypesWritten(), type)
+                   ? std::string()
+                   : Formatted("got '{}', expected {}", type, TypeNames());
       })
       ->capture_default_str();
   command->add_option("--out", options->out, "folder to create; with --to gguf, file to write")->required();

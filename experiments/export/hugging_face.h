@@ -7,14 +7,20 @@
 // INT8. If one does not (it overflows, or is below the type's normal numbers), the tensor is F32.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "quant/base/aligned.h"
 #include "quant/file/dtype.h"
 #include "quant/file/quantized_checkpoint.h"
+#include "quant/file/safetensors.h"
+#include "quant/format/quantized_matrix.h"
 
 namespace tare {
 
@@ -42,5 +48,30 @@ ExportSummary ExportDequantized(const std::filesystem::path& quantized, const st
 
 // "36 tensors in BF16, 15 of them rounded to nearest; 1 in F32, whose values the source's type cannot hold".
 std::string WrittenText(const ExportSummary& summary);
+
+// ---- Rows of several tensors, or of several matrices of codes, below each other: the parts of a fused tensor
+// (experiments/model/linear/fused_tensors.h) as other programs store it.
+//
+// Of tensors of one type and width. The memory holds the result.
+TensorView JoinedTensor(const std::string& name, std::span<const TensorView> parts, AlignedBuffer<std::byte>& memory);
+
+// Owns its codes, to which the view points: it may be moved, not copied.
+class JoinedMatrix {
+ public:
+  JoinedMatrix(JoinedMatrix&&) = default;
+  JoinedMatrix& operator=(JoinedMatrix&&) = default;
+
+  // Empty unless all have one format, width, group, rotation and f32 per tensor.
+  static std::optional<JoinedMatrix> Of(std::span<const QuantizedMatrix* const> parts);
+
+  const QuantizedMatrix& view() const { return view_; }
+
+ private:
+  JoinedMatrix() = default;
+
+  std::vector<uint8_t> codes_, scale_codes_, zeros_;
+  std::vector<float> scales_, minima_;
+  QuantizedMatrix view_;
+};
 
 }  // namespace tare

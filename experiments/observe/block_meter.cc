@@ -6,9 +6,8 @@
 #include <limits>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/observe/map_measures.h"
-#include "quant/observe/moments.h"
-#include "quant/observe/site_statistics.h"
+#include "quant/observe/row_measures.h"
+#include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {

@@ -10,7 +10,7 @@
 #include "quant/base/formatted.h"
 #include "quant/base/nearest.h"
 #include "quant/format/round.h"
-#include "quant/observe/site_statistics.h"
+#include "quant/observe/statistics_set.h"
 #include "quant/plan/site.h"
 
 namespace tare {

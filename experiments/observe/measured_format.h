@@ -12,7 +12,6 @@
 #include "experiments/observe/site_selection.h"
 #include "experiments/plan/shared_scales.h"
 #include "quant/format/format.h"
-#include "quant/format/granularity.h"
 #include "quant/observe/site_visitor.h"
 #include "quant/plan/site.h"
 
@@ -31,7 +30,7 @@ struct MeasuredFormat {
 // Parses "int8/row,int6/group64,int4/tensor,mxfp4"; empty text means none. Throws Error.
 std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text);
 std::vector<std::string> NamesOf(std::span<const MeasuredFormat> formats);
-// The formats measured at the site (IsMeasured, quant/observe/site_statistics.h), with blocks as they lie there.
+// The formats measured at the site (IsMeasured, quant/observe/statistics_set.h), with blocks as they lie there.
 std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat> formats);
 
 // The magnitudes that become the largest code, for scales that span rows.

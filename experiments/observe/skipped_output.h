@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/attention/heads.h"
-#include "quant/observe/map_measures.h"
+#include "quant/observe/row_measures.h"
 #include "quant/observe/site_visitor.h"
 
 namespace tare {

@@ -6,7 +6,7 @@
 #include "quant/base/error.h"
 #include "quant/calibrate/clipping.h"
 #include "quant/format/quantize.h"
-#include "quant/observe/site_statistics.h"
+#include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {

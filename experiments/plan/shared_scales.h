@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "quant/format/granularity.h"
+#include "quant/format/format.h"
 #include "quant/observe/site_visitor.h"
 #include "quant/plan/plan.h"
 

@@ -3,7 +3,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/calibrate/static_scales.h"
+#include "quant/calibrate/clipping.h"
 #include "quant/statistics/statistics_file.h"
 
 namespace tare {
@@ -36,8 +36,7 @@ std::string KeptName(const SiteKey& key) {
 }  // namespace
 
 StaticSource FromStatistics(std::shared_ptr<const StatisticsSet> seen) {
-  return
-      [seen = std::move(seen)](const Rule& rule, const SiteKey& key) { return StaticScales(*seen).Clips(rule, key); };
+  return [seen = std::move(seen)](const Rule& rule, const SiteKey& key) { return StaticClips(*seen, rule, key); };
 }
 
 StaticSource FromModel(const Checkpoint& files) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The source of the scales of rules with +static: a statistics file, or the model itself if it was quantized with one.
-// quant/calibrate/static_scales.h has the definitions.
+// quant/calibrate/clipping.h has the definitions.
 #pragma once
 
 #include <filesystem>

@@ -26,7 +26,6 @@
 #include "kernels/cache/page_scales.h"
 #include "kernels/cache/panel.h"
 #include "quant/format/format.h"
-#include "quant/format/granularity.h"
 #include "quant/format/hadamard.h"
 
 namespace tare {

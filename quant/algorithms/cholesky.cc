@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/algorithms/cholesky.h"
+#include "quant/algorithms/second_moments.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <span>
 
-#include "quant/algorithms/cholesky.h"
 #include "quant/algorithms/panel_products.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -23,10 +23,7 @@ struct GptqFactor::RowsInWork {
         first(first_row),
         count(std::min(kRowsTogether, to.view().out - first_row)),
         scales(static_cast<size_t>(kRowsTogether * to.view().Groups())) {
-    for (AlignedBuffer<float>* buffer : {&errors, &sums, &codes}) {
-      buffer->Reset(Panels::ValuesFor(to.view().in));
-      std::fill_n(buffer->data(), buffer->size(), 0.0f);
-    }
+    for (AlignedBuffer<float>* buffer : {&errors, &sums, &codes}) *buffer = Panels::Zeros(to.view().in);
   }
 
   // Of a row's group, from the values that its scale is to hold.

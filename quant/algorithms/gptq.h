@@ -11,7 +11,7 @@
 // R^-1, and both give the same w': E U = W - Q is E = (W - Q) R, column by column (Chen et al., arXiv 2507.18553: GPTQ
 // is Babai's nearest plane). R needs no inverse.
 //
-// Codes that stand for eight inputs (lattice.h) are rounded eight inputs at a time: those before them move all eight to
+// Codes that stand for eight inputs (grid.h) are rounded eight inputs at a time: those before them move all eight to
 // where the error would be least, w + (sum over i before of (w_i - q_i) R_i,eight) R_eight,eight^-1, and the nearest
 // point is taken (block LDLQ of QuIP#, arXiv 2402.04396, section 4.1).
 //
@@ -29,15 +29,6 @@
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {
-
-// Parts shared by the algorithms on a calibration's second moments H = sum of x x^T, [in, in].
-
-// Mean of H's diagonal, the unit of damping; 1 if every input is always 0.
-inline double MeanOfDiagonal(const std::vector<float>& hessian, int64_t in) {
-  double mean = 0;
-  for (int64_t i = 0; i < in; ++i) mean += double{hessian[i * in + i]} / static_cast<double>(in);
-  return mean > 0 ? mean : 1.0;
-}
 
 inline constexpr double kGptqDamping = 0.01;
 

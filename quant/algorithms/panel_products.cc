@@ -89,6 +89,12 @@ Panels::Panels(Shape shape, int64_t n, const float* from) : shape_(shape), n_(n)
   });
 }
 
+AlignedBuffer<float> Panels::Zeros(int64_t n) {
+  AlignedBuffer<float> zeros(ValuesFor(n));
+  std::fill_n(zeros.data(), zeros.size(), 0.0f);
+  return zeros;
+}
+
 void Panels::AddProducts(Range k, Range panels, const float* x, float* sums) const {
   static const Add add = FastestAdd();
   const int64_t last = panels.end - 1;

@@ -36,6 +36,8 @@ class Panels {
   int64_t count() const { return CountOf(n_); }
   // Values of an x or of sums, by column, to the end of the last panel.
   static size_t ValuesFor(int64_t n) { return static_cast<size_t>(CountOf(n) * kPanel * kRowsTogether); }
+  // As many zeros.
+  static AlignedBuffer<float> Zeros(int64_t n);
   // m[k][column].
   float At(int64_t k, int64_t column) const { return Row(column / kPanel, k)[column % kPanel]; }
 

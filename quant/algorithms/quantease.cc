@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -20,12 +21,6 @@ int64_t RowsAtOnce(int64_t groups) {
   return std::clamp<int64_t>((int64_t{64} << 20) / (8 * groups * groups), 1, kRowsTogether);
 }
 
-AlignedBuffer<float> Zeros(int64_t columns) {
-  AlignedBuffer<float> zeros(Panels::ValuesFor(columns));
-  std::fill_n(zeros.data(), zeros.size(), 0.0f);
-  return zeros;
-}
-
 }  // namespace
 
 // A block of rows in progress; lanes are rows, and those beyond `rows` hold zeros. Codes are their values before the
@@ -37,11 +32,11 @@ struct QuantEase::Block {
         groups(m.Groups()),
         first(first_row),
         rows(count),
-        weights(Zeros(m.in)),
-        codes(Zeros(m.in)),
-        moves(Zeros(m.in)),
-        gradient(Zeros(m.in)),
-        wanted(Zeros(m.in)),
+        weights(Panels::Zeros(m.in)),
+        codes(Panels::Zeros(m.in)),
+        moves(Panels::Zeros(m.in)),
+        gradient(Panels::Zeros(m.in)),
+        wanted(Panels::Zeros(m.in)),
         scales(static_cast<size_t>(groups * kRowsTogether)),
         zeros(scales.size()) {}
 
@@ -62,17 +57,11 @@ struct QuantEase::Block {
 
 QuantEase::QuantEase(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where)
     : in_(in) {
-  TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in);
-  for (int64_t i = 0; i < in; ++i) {
-    if (FirstNotFinite(std::span(hessian).subspan(static_cast<size_t>(i * in + i), static_cast<size_t>(in - i))))
-      Fail("{}: the calibration's second moments hold NaN or infinity; try another calibration text", where);
-  }
+  std::vector<float> damped = BothTriangles(hessian, in, where);
   const double mean = MeanOfDiagonal(hessian, in);
-  std::vector<float> damped(hessian);
   for (int64_t i = 0; i < in; ++i) {
     float& diagonal = damped[i * in + i];
     diagonal += static_cast<float>(damping * mean + (diagonal == 0 ? mean : 0));
-    for (int64_t j = 0; j < i; ++j) damped[i * in + j] = damped[j * in + i];
   }
   hessian_ = Panels(Panels::Shape::kFull, in, damped.data());
 }

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "quant/algorithms/gptq.h"
 #include "quant/algorithms/panel_products.h"
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {

@@ -82,6 +82,28 @@ double Divergence(std::span<const double> shares, int kept, int levels, double b
 // Counts from 1. Multiplies before dividing, so that 99.9 % of 1000 values is the 999th: 99.9 / 100 is above 0.999.
 double RankOf(double percentile, double count) { return std::max(1.0, std::ceil(percentile * count / 100.0)); }
 
+Calibration CalibrationOf(const RuleOptions& options) {
+  if (options.percentile) return {Calibrator::kPercentile, *options.percentile};
+  return {options.mse ? Calibrator::kLeastError : Calibrator::kMinMax};
+}
+
+[[noreturn]] void RefuseUnseen(const SiteKey& key) {
+  Fail("static scales: the statistics hold nothing of {}; try tare stats --out with this site", TextOf(key));
+}
+
+// Of all heads and maps of a layer.
+OutlierStatistics PooledOutliers(const StatisticsSet& set, const SiteKey& place) {
+  OutlierStatistics pooled;
+  bool seen = false;
+  for (const auto& [key, statistics] : set.sites) {
+    if (key.site != place.site || key.layer != place.layer) continue;
+    pooled.Merge(statistics.outliers);
+    seen = true;
+  }
+  if (!seen) RefuseUnseen(place);
+  return pooled;
+}
+
 }  // namespace
 
 float PercentileClip(std::span<const float> values, double percentile) {
@@ -134,6 +156,37 @@ float EntropyClip(const MagnitudeHistogram& magnitudes, float absmax, Format for
     if (divergence < least) best = kept, least = divergence;
   }
   return absmax * static_cast<float>(best) / kLinearBins;
+}
+
+float ClipOf(const OutlierStatistics& outliers, Format format, const Calibration& calibration) {
+  switch (calibration.calibrator) {
+    case Calibrator::kMinMax:
+      return outliers.absmax();
+    case Calibrator::kPercentile:
+      return PercentileClip(outliers.magnitudes, outliers.absmax(), calibration.percentile);
+    case Calibrator::kLeastError:
+      return LeastErrorClip(outliers.magnitudes, outliers.absmax(), format);
+    case Calibrator::kEntropy:
+      return EntropyClip(outliers.magnitudes, outliers.absmax(), format);
+  }
+  TARE_CHECK(false);
+}
+
+std::vector<float> StaticClips(const StatisticsSet& set, const Rule& rule, const SiteKey& key) {
+  const Calibration calibration = CalibrationOf(rule.options);
+  const auto seen = set.sites.find(key);
+  switch (rule.granularity.kind) {
+    case Granularity::Kind::kTensor:
+      return {ClipOf(PooledOutliers(set, {key.site, key.layer}), rule.format, calibration)};
+    case Granularity::Kind::kHead:
+      if (seen == set.sites.end()) RefuseUnseen(key);
+      return {ClipOf(seen->second.outliers, rule.format, calibration)};
+    case Granularity::Kind::kChannel:
+      if (seen == set.sites.end() || seen->second.channel_absmax.empty()) RefuseUnseen(key);
+      return seen->second.channel_absmax;
+    default:
+      TARE_CHECK(false);  // refused where the plan is resolved
+  }
 }
 
 }  // namespace tare

@@ -10,9 +10,11 @@
 #pragma once
 
 #include <span>
+#include <string_view>
+#include <vector>
 
-#include "quant/format/format.h"
-#include "quant/observe/magnitude_histogram.h"
+#include "quant/observe/statistics_set.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 
@@ -27,5 +29,36 @@ float LeastErrorClip(std::span<const float> values, Format format);
 float PercentileClip(const MagnitudeHistogram& magnitudes, float absmax, double percentile);
 float LeastErrorClip(const MagnitudeHistogram& magnitudes, float absmax, Format format);
 float EntropyClip(const MagnitudeHistogram& magnitudes, float absmax, Format format);
+
+// ---- Static scales of plans, from a statistics file
+
+// A rule with +static takes its clip from earlier statistics, not from the current values. The rule's options choose
+// the calibrator: none is min-max, +p99.9 a percentile, +mse the least error; entropy is chosen by name only. Scales
+// are per tensor (a layer's heads and maps together), head (each head and map) or channel (min-max only: of channels
+// only maxima are kept).
+enum class Calibrator { kMinMax, kPercentile, kLeastError, kEntropy };
+
+struct Calibration {
+  Calibrator calibrator = Calibrator::kMinMax;
+  double percentile = 100.0;  // of kPercentile
+};
+
+// What the statistics file stores for each calibrated format, in this order: minmax p99.9 p99.99 mse entropy.
+struct NamedCalibration {
+  std::string_view name;
+  Calibration calibration;
+};
+inline constexpr NamedCalibration kCalibrations[] = {{"minmax", {Calibrator::kMinMax}},
+                                                     {"p99.9", {Calibrator::kPercentile, 99.9}},
+                                                     {"p99.99", {Calibrator::kPercentile, 99.99}},
+                                                     {"mse", {Calibrator::kLeastError}},
+                                                     {"entropy", {Calibrator::kEntropy}}};
+
+// The clip for one target's outlier statistics.
+float ClipOf(const OutlierStatistics& outliers, Format format, const Calibration& calibration);
+
+// The magnitudes that become the largest code at this place under the rule's format, granularity and options: one
+// value, or one per channel. Throws Error if the set has no statistics of the place.
+std::vector<float> StaticClips(const StatisticsSet& set, const Rule& rule, const SiteKey& key);
 
 }  // namespace tare

@@ -9,7 +9,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/format/hadamard.h"
-#include "quant/format/stored_code.h"
+#include "quant/format/pack.h"
 
 namespace tare {
 namespace {

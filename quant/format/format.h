@@ -5,7 +5,7 @@
 // that cannot be negative (probabilities) and, with a zero point (zero_point.h), for values that lean to one side.
 // Their scale is an f32, and integer kernels accept them. The others are MX formats and NVFP4, which define how many
 // values share a scale; FP8 and NF4 with an f32; ternary weights, whose scale is their mean magnitude; E8P, where
-// eight weights share a code (lattice.h); and normal4 to normal1, for what is normal after a rotation, whose scale is
+// eight weights share a code (grid.h); and normal4 to normal1, for what is normal after a rotation, whose scale is
 // the root of the mean square. bf16, for caches only, has neither codes nor a scale.
 //
 // A suffix of the name selects another rule for the scale and for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
@@ -32,6 +32,28 @@
 #include "quant/format/listed_grid.h"
 
 namespace tare {
+
+// Which values share a scale, as plans and files spell it: "tensor", "group64", "block64.channel". format.cc lists the
+// kinds and what they mean.
+struct Granularity {
+  enum class Kind { kTensor, kHead, kRow, kToken, kHeads, kChannel, kGroup, kBlock, kBlockChannel };
+  static constexpr int kMaxN = 65536;
+
+  Kind kind = Kind::kTensor;
+  int n = 0;  // 1 .. kMaxN for the kinds spelled with <N>, 0 for the others
+
+  friend bool operator==(const Granularity&, const Granularity&) = default;
+};
+
+// "group64" for {kGroup, 64}; ParseGranularity(Name(g)) == g.
+std::string Name(Granularity granularity);
+
+// nullopt unless the text is exactly one of the spellings above; N has no sign and no leading zero.
+std::optional<Granularity> ParseGranularity(std::string_view text);
+
+// "tensor", "group<N>": a kind's spelling in messages; and which values share a scale, for docs/reference/plans.md.
+std::string_view Spelling(Granularity::Kind kind);
+std::string_view Meaning(Granularity::Kind kind);
 
 // The magnitude of a group that determines its scale.
 enum class Statistic { kLargest, kMean, kRootMeanSquare };

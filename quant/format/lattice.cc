@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/format/lattice.h"
+#include "quant/format/grid.h"
 
 #include <algorithm>
 #include <array>

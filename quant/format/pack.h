@@ -7,12 +7,29 @@
 //   3 bits   24 bytes per group   the low two bits as for 2 bits, then the high one: bit j of byte i of u[i + 8 j]
 //   1 bit    8 bytes per group    bit j of byte i of u[i + 8 j]
 //   6 bits   48 bytes per group   the low four bits as for 4 bits, then the high two as for 2 bits
-//   e8p      two bytes per eight values, no groups: the code of lattice.h, its low byte first
+//   e8p      two bytes per eight values, no groups: the code of grid.h, its low byte first
 //
-// with u of stored_code.h and low its lower four bits. Planes, instead of four codes in three bytes, keep every part of
-// a code inside a byte: unpacking is masks and shifts on any vector unit.
+// with low the lower four bits of u. Planes, instead of four codes in three bytes, keep every part of a code inside a
+// byte: unpacking is masks and shifts on any vector unit.
+//
+// u is the stored byte of a format's values, and of scales that are formats themselves.
+//
+//   int2 to int6, u4 u6   code + 2^(b-1) if signed, the code itself if unsigned
+//   +zero, +min       the code itself, also of int8; +full as without it
+//   int8 mxint8       two's complement; mxint8's value is code / 64
+//   other grids       sign, exponent and mantissa, highest first, as OCP's standards draw them
+//   lists             the index of the value
+//   E8M0              exponent + 127; 0 for a block of zeros, which has no scale
+//   E4M3              as the grid E4M3; 0 for a block of zeros. The stored scale is relative to the f32 per tensor
+//
+// A value has one u, except zero, which has two if the sign is a bit. A u without a value (NaN, infinity, int8's -128)
+// is never written, and is refused when read. E8P's values have no u of their own: eight have a code (grid.h).
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,6 +37,32 @@
 #include "quant/format/format.h"
 
 namespace tare {
+
+// For a value of the format; for other values the result is the code of a different value.
+inline uint8_t StoredCode(float value, const FormatInfo& info) {
+  const Grid& grid = info.grid;
+  if (!grid.levels.empty())
+    return static_cast<uint8_t>(std::ranges::lower_bound(grid.levels, value) - grid.levels.begin());
+  if (info.max_code > 0 || grid.twos_complement) {
+    const int code = static_cast<int>(info.max_code > 0 ? value : value / grid.Step());
+    return static_cast<uint8_t>(info.bits == 8 || info.min_code == 0 ? code : code + (1 << (info.bits - 1)));
+  }
+  const float normal = std::fabs(value) / grid.smallest_normal;  // 1 to 2 in the first power of two with steps
+  const uint32_t magnitude =
+      normal < 1.0f ? static_cast<uint32_t>(std::fabs(value) / grid.Step())
+                    : (std::bit_cast<uint32_t>(normal) - std::bit_cast<uint32_t>(0.5f)) >> (23 - grid.mantissa_bits);
+  return static_cast<uint8_t>(magnitude | static_cast<uint32_t>(std::signbit(value)) << (info.bits - 1));
+}
+
+// The value of each u; NaN if it has none. For every format but f32. Of a list, as long as a format has it.
+const std::array<float, 256>& StoredValues(const Format& format);
+
+// For types stored in a byte. scale: 0, or as ScaleFor makes it (round.h); of_tensor: the f32 per tensor, or 1. The
+// product of two levels is divided again: both roundings are within 2^-23 of the E4M3 value, whose neighbours are 2^-4
+// away.
+uint8_t StoredScale(float scale, ScaleType type, float of_tensor);
+// The value of each byte of a scale, before the f32 per tensor; NaN if it has none.
+const std::array<float, 256>& ScaleValues(ScaleType type);
 
 inline constexpr size_t kPackGroup = 64;
 

@@ -7,7 +7,6 @@
 #include "quant/base/error.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
-#include "quant/format/stored_code.h"
 
 namespace tare {
 namespace {

@@ -13,7 +13,6 @@
 
 #include "quant/base/aligned.h"
 #include "quant/format/format.h"
-#include "quant/format/granularity.h"
 #include "quant/format/round.h"
 
 namespace tare {
@@ -24,7 +23,7 @@ class Hadamard;
 struct QuantizedMatrix {
   const uint8_t* codes = nullptr;        // [out][RowBytes()]
   const float* scales = nullptr;         // [out][Groups()]; or, if the format's scales are formats themselves,
-  const uint8_t* scale_codes = nullptr;  // [out][Groups()], stored_code.h, times of_tensor
+  const uint8_t* scale_codes = nullptr;  // [out][Groups()], pack.h, times of_tensor
   float of_tensor = 1;                   // the f32 per tensor, if the format has one
   const uint8_t* zeros = nullptr;        // [out][Groups()], of +zero
   const float* minima = nullptr;         // [out][Groups()], of +min

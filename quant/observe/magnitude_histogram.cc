@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/observe/magnitude_histogram.h"
+#include "quant/observe/outliers.h"
 
 #include <algorithm>
 #include <bit>

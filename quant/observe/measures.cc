@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/observe/measures.h"
+#include "quant/observe/statistics_set.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "quant/observe/moments.h"
+#include "quant/observe/row_measures.h"
 
 namespace tare {
 namespace {

@@ -10,16 +10,92 @@
 //   accumulator.FlushInto(target);                 under the target's lock, if threads share it
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "quant/observe/magnitude_histogram.h"
+#include "quant/base/aligned.h"
 
 namespace tare {
+
+// Quantiles of |x| over streams too long to keep: counts over the leading 16 bits of the float32 |x|. The sign is 0, so
+// a bin is 8 bits of exponent and the leading 7 of the mantissa, 0 .. 0x7f7f for finite values. Merging adds integers:
+// exact, in any order.
+//
+// Error: a bin of exponent e and mantissa m spans 2^e (1 + m/128) .. 2^e (1 + (m+1)/128), and a quantile is reported at
+// its midpoint, off by at most 2^e/256. The value is at least 2^e, so the relative error is at most 2^-8 = 0.39 %,
+// half of the bin width 2^-7. Below 2^-126 (subnormals) bins are 2^-133 wide and the error is at most 2^-134 absolute.
+// Bin 0, [0, 2^-133), reports 0, since in practice it holds zeros; the error stays below 2^-133.
+class MagnitudeHistogram {
+ public:
+  static constexpr int kPageBins = 128;  // one exponent
+  static constexpr int kPages = 255;     // exponents of finite values
+  static constexpr int kBins = kPages * kPageBins;
+
+  // Bin of a finite value.
+  static int BinOf(float value);
+  // The value reported for a quantile in this bin.
+  static float MagnitudeOf(int bin);
+
+  // Only finite values: the caller counts and locates infinities and NaN.
+  void Add(float value) { AddCount(BinOf(value), 1); }
+  // Throws Error for a bin outside 0 .. kBins-1 or a total beyond 2^64-1, because counts may come from a file.
+  void AddCount(int bin, uint64_t count);
+  // Counts of one exponent's bins.
+  void AddPage(int page, std::span<const uint64_t, kPageBins> counts);
+  void Merge(const MagnitudeHistogram& other);
+
+  uint64_t total() const { return total_; }
+  // The non-empty bins, ascending, with their counts, as files store them.
+  std::vector<std::pair<int, uint64_t>> Counts() const;
+
+  // The order statistic ceil(q * total), with the product in double; the smallest value for q = 0; q in [0, 1]. NaN if
+  // empty. The median of 1 2 3 4 is 2, the lower of the two middle values.
+  float Quantile(double q) const;
+  float Median() const { return Quantile(0.5); }
+
+  friend bool operator==(const MagnitudeHistogram&, const MagnitudeHistogram&) = default;
+
+ private:
+  // A page is empty until a value falls into it; then it has kPageBins counts.
+  std::array<std::vector<uint64_t>, kPages> pages_;
+  uint64_t total_ = 0;
+};
+
+// The hot path of outlier statistics: one thread scans runs of floats and counts each value in a flat table with the
+// bins of MagnitudeHistogram. Each bin has kLanes counters, and neighbouring values use different ones: values crowd in
+// few bins, and incrementing the counter just stored would wait for that store. Measured in chunks of 256: 0.5 ns per
+// value on a Zen 4 core at 2.6 GHz, 0.2 of that for the maximum; reading two values per load cut the counting from 0.4
+// to 0.3.
+class MagnitudeCounter {
+ public:
+  MagnitudeCounter();
+
+  // Counts the run and returns its largest magnitude: 0 for an empty run, infinity or NaN if the run has one. FlushInto
+  // drops infinities and NaN. At most kMaxPending values between two flushes.
+  float Count(std::span<const float> run);
+  static constexpr uint64_t kMaxPending = uint64_t{1} << 31;
+  uint64_t pending() const { return pending_; }
+
+  // Adds the counts to the histogram and restarts from zero. Visits exponents from the largest down until it has found
+  // every value.
+  void FlushInto(MagnitudeHistogram& histogram);
+
+ private:
+  static constexpr size_t kLanes = 4;
+
+  // Moves one exponent's counts out; returns how many values it held.
+  uint64_t FlushPage(int page, MagnitudeHistogram& histogram);
+
+  AlignedBuffer<uint32_t> table_;  // [256 exponents, with that of infinities and NaN, x 128 bins][kLanes]
+  uint64_t pending_ = 0;
+  float largest_ = 0.0f;  // largest magnitude since the last flush
+};
 
 // The K values of largest magnitude in a stream, each with its place. Exact and independent of the stream's order and
 // split, because values are ranked by a total order: |x| descending, then place ascending.

@@ -67,24 +67,12 @@ class SiteVisitor {
 using SiteVisitors = std::span<SiteVisitor* const>;
 
 inline bool AnyWants(SiteVisitors visitors, Site site, std::optional<int> layer) {
-  for (const SiteVisitor* v : visitors) {
-    if (v->Wants(site, layer)) return true;
-  }
-  return false;
-}
-
-inline bool AnyChanges(SiteVisitors visitors, Site site, std::optional<int> layer) {
-  for (const SiteVisitor* v : visitors) {
-    if (v->Wants(site, layer) && v->Changes()) return true;
-  }
-  return false;
+  return std::ranges::any_of(visitors, [&](const SiteVisitor* v) { return v->Wants(site, layer); });
 }
 
 inline bool AnyNeedsSurvey(SiteVisitors visitors, Site site, std::optional<int> layer) {
-  for (const SiteVisitor* v : visitors) {
-    if (v->Wants(site, layer) && v->NeedsSurvey(site, layer)) return true;
-  }
-  return false;
+  return std::ranges::any_of(
+      visitors, [&](const SiteVisitor* v) { return v->Wants(site, layer) && v->NeedsSurvey(site, layer); });
 }
 
 inline void Visit(SiteVisitors visitors, const SiteBlock& block, int thread) {

@@ -41,7 +41,6 @@
 #include <vector>
 
 #include "quant/format/format.h"
-#include "quant/format/granularity.h"
 #include "quant/format/hadamard.h"
 #include "quant/plan/site.h"
 

@@ -18,7 +18,6 @@
 
 #include "quant/base/formatted.h"
 #include "quant/format/format.h"
-#include "quant/format/granularity.h"
 
 namespace tare {
 

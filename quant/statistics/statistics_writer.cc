@@ -7,9 +7,9 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/calibrate/static_scales.h"
+#include "quant/calibrate/clipping.h"
 #include "quant/file/hdf5.h"
-#include "quant/observe/measures.h"
+#include "quant/observe/statistics_set.h"
 #include "quant/plan/site.h"
 
 namespace tare {

@@ -11,7 +11,7 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
-#include "quant/observe/measures.h"
+#include "quant/observe/statistics_set.h"
 
 namespace tare::first_positions_test {
 namespace {

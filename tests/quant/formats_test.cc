@@ -17,7 +17,6 @@
 #include "quant/format/format.h"
 #include "quant/format/pack.h"
 #include "quant/format/round.h"
-#include "quant/format/stored_code.h"
 #include "quant/plan/plan.h"
 #include "quant/plan/site.h"
 #include "tests/support/call.h"

@@ -29,7 +29,7 @@ class GgufBytes {
     return bytes;
   }
 
-  // A value of a type (metadata.h) as it stands in the file.
+  // A value of a type (container.h) as it stands in the file.
   GgufBytes& Add(std::string_view key, uint32_t type, const std::string& value) {
     ++key_count_;
     keys_ += Text(key) + Raw(type) + value;

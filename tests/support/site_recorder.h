@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "quant/observe/site_statistics.h"
 #include "quant/observe/site_visitor.h"
+#include "quant/observe/statistics_set.h"
 
 namespace tare {
 

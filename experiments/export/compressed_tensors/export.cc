@@ -8,9 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "experiments/export/compressed_tensors/matrix.h"
+#include "experiments/export/compressed_tensors/scheme.h"
 #include "experiments/export/hugging_face.h"
-#include "experiments/export/joined_rows.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/linear/fused_tensors.h"

@@ -15,12 +15,18 @@
 // (of int8 with inputs, too). With +zero a scheme is asymmetric; all others are symmetric.
 #pragma once
 
+#include <cstddef>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "experiments/model/config/config.h"
+#include "quant/base/aligned.h"
 #include "quant/file/json_value.h"
+#include "quant/file/safetensors.h"
+#include "quant/format/quantized_matrix.h"
 #include "quant/plan/plan.h"
 
 namespace tare {
@@ -44,5 +50,33 @@ CompressedScheme SchemeOf(const Rule& weights, const Rule* inputs);
 // Throws Error for rules that no scheme holds: of sites that are no weights or inputs of linear layers, or of inputs
 // whose weights stay as they are. Nothing but the configuration is read.
 void CheckCompressed(const Plan& plan, const ModelConfig& config);
+
+// A matrix of Tare's codes as the tensors of a module of compressed-tensors, by layout. Values
+// are those of the codes, bit for bit: scales are written as they are, in f32 where Tare has f32. NVFP4 alone has its
+// second scale as a divisor; the f32 nearest to its inverse makes values that may be 2^-22 of them away.
+//
+// Asymmetric schemes (+zero) add X.weight_zero_point: packed along rows beside packed integers, int8 beside bytes.
+// Codes and zero points from 0 are stored less 2^(bits - 1), as signed ones are.
+struct NewModule {
+  std::string name;  // X
+  std::vector<TensorView> tensors;
+};
+
+// Keeps the bytes of modules' tensors.
+class ModuleMemory {
+ public:
+  // Bytes of a type and shape, of zeros.
+  std::byte* Add(NewModule& module, const std::string& part, DType dtype, std::vector<int64_t> shape);
+
+ private:
+  std::deque<AlignedBuffer<std::byte>> buffers_;
+};
+
+// `where` starts messages. Throws Error for rows that the layout cannot hold.
+NewModule ModuleOf(const std::string& module, const QuantizedMatrix& matrix, const CompressedScheme& scheme,
+                   ModuleMemory& memory, const std::string& where);
+
+// The f32 g that makes a / g nearest to a * of_tensor for E4M3's values a.
+float DivisorFor(float of_tensor);
 
 }  // namespace tare

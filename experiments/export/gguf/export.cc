@@ -5,8 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "experiments/export/gguf/metadata.h"
-#include "experiments/export/gguf/tensors.h"
+#include "experiments/export/gguf/architecture.h"
 #include "experiments/model/attention/rotary.h"
 #include "experiments/model/model.h"
 #include "experiments/passes/generate.h"
@@ -18,10 +17,9 @@
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/interchange/gguf/blocks.h"
-#include "quant/interchange/gguf/code_blocks.h"
-#include "quant/interchange/gguf/container_writer.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
-#include "quant/interchange/gguf/vocabulary_writer.h"
+#include "quant/interchange/gguf/vocabulary.h"
+#include "quant/interchange/gguf/writer.h"
 
 namespace tare {
 namespace {
@@ -292,8 +290,6 @@ void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_h
 }
 
 }  // namespace
-
-std::vector<std::string> GgufTypes() { return gguf::TypesWritten(); }
 
 GgufSummary ConvertToGguf(const std::filesystem::path& model, const std::string& type, std::string_view version,
                           const std::filesystem::path& out, const Progress& progress) {

@@ -5,8 +5,8 @@
 // the type that takes its place, as in llama.cpp: Q5_0 for Q4_K, Q5_1 for Q5_K, Q8_0 for Q6_K, F16 for all others.
 //
 // Codes of Tare's own are written where the type holds their values exactly (MXFP4 those of mxfp4, F32 all), or code by
-// code with scales rounded to F16 (Q4_0, Q8_0 and Q4_1 those of integers: gguf/code_blocks.h). All else is refused: it
-// would be rounded a second time.
+// code with scales rounded to F16 (Q4_0, Q8_0 and Q4_1 those of integers: gguf/quantize_blocks.h). All else is refused:
+// it would be rounded a second time.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "experiments/passes/progress.h"
 
@@ -30,9 +29,6 @@ struct GgufSummary {
   // Matrices whose rows are no whole blocks, and the type that each has instead.
   std::map<std::string, std::string> short_rows;
 };
-
-// Names of types, for --type.
-std::vector<std::string> GgufTypes();
 
 // Writes the file whole or not at all; `version` is Tare's. Throws Error, with the reason, if a GGUF file cannot hold
 // the model.

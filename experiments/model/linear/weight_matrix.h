@@ -25,7 +25,7 @@ struct WeightMatrix {
   bool IsReady(Math math) const {
     return values.data != nullptr && (math == Math::kF32 || values.type == WeightType::kBf16);
   }
-  // Whether it is of Tare's codes, or integers stand for another tool's (quant/format/integer_form.h) in groups
+  // Whether it is of Tare's codes, or integers stand for another tool's (quant/format/foreign_matrix.h) in groups
   // that the integer kernels take.
   bool HasIntegers() const;
 

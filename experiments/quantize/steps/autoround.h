@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // autoround[:STEPS[:SEED]] (AutoRound: Cheng et al., arXiv 2309.05516) learns the rounding of all matrices of a layer
-// together, offsets and ranges by the signs of gradients as in quant/algorithms/learned_rows.h, by the error of the
+// together, offsets and ranges by the signs of gradients as in quant/algorithms/sign_round.h, by the error of the
 // layer's output,
 //
 //   L = sum over tokens of |y - f(x)|^2     x: the layer's input in the model rounded so far
@@ -25,7 +25,7 @@
 
 #include "experiments/quantize/method.h"
 #include "experiments/quantize/steps/layer_gradient.h"
-#include "quant/algorithms/learned_rows.h"
+#include "quant/algorithms/sign_round.h"
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {

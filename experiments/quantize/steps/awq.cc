@@ -12,8 +12,8 @@
 #include "experiments/quantize/job.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/text/grammar.h"
-#include "quant/algorithms/awq.h"
-#include "quant/algorithms/output_error.h"
+#include "quant/algorithms/channel_factors.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 

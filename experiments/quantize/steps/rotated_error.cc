@@ -9,8 +9,8 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/text/grammar.h"
-#include "quant/algorithms/error_growth.h"
-#include "quant/algorithms/output_error.h"
+#include "quant/algorithms/channel_rotation.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
@@ -125,7 +125,7 @@ Table RoundingErrors(const Table& w, const QuantizedMatrix& codes, const std::st
   });
 }
 
-// d <lost, error> / dw through the scales (error_growth.h), which are of rows as they are rounded: rotated, if the
+// d <lost, error> / dw through the scales (AddErrorGrowth), which are of rows as they are rounded: rotated, if the
 // codes are.
 Table Growth(const Table& w, const Table& error, const Table& lost, const QuantizedMatrix& codes) {
   return Filled(w.rows, w.columns, [&](int64_t row, float* y) {

@@ -36,7 +36,7 @@ namespace tare {
 void CheckRotatedError(const ModelConfig& config, const Plan& plan);
 
 // The gradient (of one scale per tensor approximately: each row's largest weight counts) lets errors grow with their
-// group's scale (quant/algorithms/error_growth.h): with P = E H' and S the gradient of <P, E> by W' through the scales,
+// group's scale (AddErrorGrowth): with P = E H' and S the gradient of <P, E> by W' through the scales,
 // for turns T^T dT and U^T dU
 //
 //   dL = 2 <P^T E + W'^T S, T^T dT> / tr(W H W^T) + 2 <W' S^T, U^T dU> / tr(W H W^T)

@@ -3,7 +3,7 @@
 
 #include "experiments/quantize/job.h"
 #include "experiments/quantize/steps/table.h"
-#include "quant/algorithms/cayley.h"
+#include "quant/algorithms/channel_rotation.h"
 #include "quant/base/formatted.h"
 #include "quant/file/output_folder.h"
 

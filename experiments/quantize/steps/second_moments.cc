@@ -4,7 +4,7 @@
 //
 //   rtn                     to nearest
 //   gptq | gptaq            quant/algorithms/gptq.h; gptaq makes up for what the layers before have lost
-//                           (asymmetric_target.h). gptq:0.05, gptq:stored, gptq:0.05:stored: another damping than 0.01,
+//                           (AsymmetricTarget). gptq:0.05, gptq:stored, gptq:0.05:stored: another damping than 0.01,
 //                           inputs in the order in which they are stored; gptq:moved: in this order, and groups' scales
 //                           from weights as rounding has moved them
 //   signround[:STEPS]       learned rounding (sign_round.h); STEPS 1 to 10,000, else 200
@@ -13,9 +13,9 @@
 
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/steps/table.h"
-#include "quant/algorithms/asymmetric_target.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/algorithms/sign_round.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -13,7 +13,7 @@
 #include "experiments/quantize/job.h"
 #include "experiments/quantize/steps/table.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/algorithms/smoothquant.h"
+#include "quant/algorithms/channel_factors.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"

@@ -6,7 +6,7 @@
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/observe/measures.h"
+#include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {

@@ -25,7 +25,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/format/stored_code.h"
+#include "quant/format/pack.h"
 #include "quant/interchange/folders/compressed_tensors_config.h"
 #include "quant/interchange/folders/grouped_matrix.h"
 

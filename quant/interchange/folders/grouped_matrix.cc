@@ -9,7 +9,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
-#include "quant/format/stored_code.h"
+#include "quant/format/pack.h"
 
 namespace tare {
 namespace {

@@ -9,7 +9,7 @@
 #include "quant/interchange/folders/quantization_config.h"
 
 #include "quant/base/error.h"
-#include "quant/format/stored_code.h"
+#include "quant/format/pack.h"
 #include "quant/interchange/folders/grouped_matrix.h"
 
 namespace tare {

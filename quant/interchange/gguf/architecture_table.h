@@ -13,7 +13,7 @@ namespace tare::gguf {
 
 // Names within a layer: `theirs` in the file, `ours` in the checkpoint. Both stand for NAME.weight and NAME.bias,
 // unless `theirs` has a kind itself. With {} in `ours` it is one tensor of all experts in the file, and one of each in
-// the checkpoint (expert_tensors.h).
+// the checkpoint (architecture.h).
 struct NamePair {
   std::string_view theirs, ours;
 };

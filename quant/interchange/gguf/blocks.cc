@@ -6,7 +6,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
-#include "quant/interchange/gguf/half.h"
 
 namespace tare::gguf {
 namespace {

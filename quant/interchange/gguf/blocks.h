@@ -22,13 +22,36 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
-#include "quant/format/integer_form.h"
-#include "quant/interchange/gguf/tensor_type.h"
+#include "quant/base/float16.h"
+#include "quant/format/foreign_matrix.h"
+#include "quant/interchange/gguf/container.h"
 
 namespace tare::gguf {
+
+// A scale or minimum of a GGUF block: two bytes of an F16, the lower one first.
+inline float HalfAt(const uint8_t* b) {
+  uint16_t bits;
+  std::memcpy(&bits, b, sizeof bits);
+  return FloatFromF16(bits);
+}
+
+// 0 where the scale is 0, or too small to have an inverse.
+inline float InverseOrZero(float scale) {
+  const float inverse = 1.0f / scale;
+  return std::isfinite(inverse) ? inverse : 0.0f;
+}
+
+// Writes the nearest F16. False where it is beyond the largest one.
+inline bool PutHalf(float value, uint8_t* b) {
+  const uint16_t bits = F16FromFloat(value);
+  std::memcpy(b, &bits, sizeof bits);
+  return std::isfinite(FloatFromF16(bits));
+}
 
 // Of MXFP4: the doubled values of E2M1's codes, and 2^(e - 128), half of E8M0's value, subnormal for e < 2.
 inline constexpr std::array<int8_t, 16> kTwiceE2M1{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};

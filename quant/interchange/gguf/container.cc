@@ -2,11 +2,17 @@
 #include "quant/interchange/gguf/container.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
 #include "quant/file/dtype.h"
+#include "quant/file/remembered_hashes.h"
 
 namespace tare::gguf {
 namespace {
@@ -95,19 +101,99 @@ void Place(std::vector<Listed>& all, std::span<const std::byte> data, uint64_t a
   }
 }
 
+constexpr std::array<TypeInfo, 15> kTypes{{{TensorType::kF32, "F32", 1, 4},
+                                           {TensorType::kF16, "F16", 1, 2},
+                                           {TensorType::kBF16, "BF16", 1, 2},
+                                           {TensorType::kQ8_0, "Q8_0", 32, 34},
+                                           {TensorType::kQ4_0, "Q4_0", 32, 18},
+                                           {TensorType::kQ4_1, "Q4_1", 32, 20},
+                                           {TensorType::kQ5_0, "Q5_0", 32, 22},
+                                           {TensorType::kQ5_1, "Q5_1", 32, 24},
+                                           {TensorType::kQ2_K, "Q2_K", 256, 84},
+                                           {TensorType::kQ3_K, "Q3_K", 256, 110},
+                                           {TensorType::kQ4_K, "Q4_K", 256, 144},
+                                           {TensorType::kQ5_K, "Q5_K", 256, 176},
+                                           {TensorType::kQ6_K, "Q6_K", 256, 210},
+                                           {TensorType::kIQ4_NL, "IQ4_NL", 32, 18},
+                                           {TensorType::kMXFP4, "MXFP4", 32, 17}}};
+
+constexpr std::pair<uint32_t, std::string_view> kUnread[]{
+    {9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
+    {21, "IQ3_S"}, {22, "IQ2_S"}, {23, "IQ4_XS"},  {24, "I8"},     {25, "I16"},     {26, "I32"},
+    {27, "I64"},   {28, "F64"},   {29, "IQ1_M"},   {34, "TQ1_0"},  {35, "TQ2_0"},   {40, "NVFP4"}};
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostParts = 65535;
+
+struct Split {
+  uint64_t number = 0, count = 1;
+};
+
+Split SplitOf(const Metadata& metadata) {
+  const Split split{metadata.Unsigned("split.no", kMostParts).value_or(0),
+                    metadata.Unsigned("split.count", kMostParts).value_or(1)};
+  if (split.count == 0) return {};  // as llama.cpp writes it into a file that was merged
+  if (split.number >= split.count)
+    Fail("{}: split.no: got {}, expected less than split.count {}", metadata.where(), split.number, split.count);
+  return split;
+}
+
+// Of part `number` of the parts that the path is one of.
+fs::path PartAt(const fs::path& path, const Split& split, uint64_t number) {
+  const std::string name = path.filename(), end = Formatted("-{:05}-of-{:05}.gguf", split.number + 1, split.count);
+  if (!name.ends_with(end))
+    Fail("{}: got part {} of {}, expected a name that ends in {}, by which the other parts are found; try its own name",
+         path.string(), split.number + 1, split.count, end);
+  return path.parent_path() /
+         (name.substr(0, name.size() - end.size()) + Formatted("-{:05}-of-{:05}.gguf", number + 1, split.count));
+}
+
+FirstPart Open(const fs::path& path) {
+  MappedFile file(path);
+  Content content = Parse(file.bytes(), path.string());
+  return {std::move(file), std::move(content)};
+}
+
 }  // namespace
+
+const TypeInfo* FindType(uint32_t id) {
+  const auto found = std::ranges::find(kTypes, static_cast<TensorType>(id), &TypeInfo::type);
+  return found == kTypes.end() ? nullptr : &*found;
+}
+
+const TypeInfo* FindType(std::string_view name) {
+  const auto found = std::ranges::find(kTypes, name, &TypeInfo::name);
+  return found == kTypes.end() ? nullptr : &*found;
+}
+
+std::string TypeText(uint32_t id) {
+  std::string_view name = "unknown";
+  if (const TypeInfo* info = FindType(id)) name = info->name;
+  for (const auto& [unread, its_name] : kUnread) {
+    if (unread == id) name = its_name;
+  }
+  return Formatted("{} (type {})", name, id);
+}
+
+std::string TypesRead() {
+  std::string text;
+  for (const TypeInfo& info : kTypes) {
+    const char* const between = &info == &kTypes.front() ? "" : &info == &kTypes.back() ? " or " : ", ";
+    text += between + std::string(info.name);
+  }
+  return text;
+}
 
 const Tensor* FindTensor(std::span<const Tensor> tensors, std::string_view name) {
   const auto found = std::ranges::find(tensors, name, &Tensor::name);
   return found == tensors.end() ? nullptr : &*found;
 }
 
-bool IsGguf(std::string_view first_bytes) { return first_bytes.starts_with(kMagic); }
-
 Content Parse(std::span<const std::byte> file, const std::string& where) {
   Cursor cursor(file, where);
   const std::span<const std::byte> first = cursor.Take(kMagic.size(), "first bytes");
-  if (!IsGguf({reinterpret_cast<const char*>(first.data()), first.size()}))
+  if (std::string_view(reinterpret_cast<const char*>(first.data()), first.size()) != kMagic)
     Fail("{}: got a file that does not begin with GGUF, expected a GGUF file; try downloading it again", where);
   CheckVersion(cursor);
   const auto tensors = cursor.Number<uint64_t>("number of tensors"), keys = cursor.Number<uint64_t>("number of keys");
@@ -120,6 +206,55 @@ Content Parse(std::span<const std::byte> file, const std::string& where) {
   Place(listed, file.subspan(begin), alignment, where);
   for (Listed& one : listed) content.tensors.push_back(std::move(one.tensor));
   return content;
+}
+
+FirstPart OpenFirst(const fs::path& path) {
+  FirstPart given = Open(path);
+  const Split split = SplitOf(given.content.metadata);
+  return split.number == 0 ? std::move(given) : Open(PartAt(path, split, 0));
+}
+
+Parts::Parts(const fs::path& path) {
+  const Split split = SplitOf(Open(path).content.metadata);
+  std::set<std::string_view> names;
+  uint64_t expected = 0;
+  for (uint64_t number = 0; number < split.count; ++number) {
+    FirstPart part = Open(split.count == 1 ? path : PartAt(path, split, number));
+    const Metadata& metadata = part.content.metadata;
+    const std::string where = metadata.where();
+    if (const Split own = SplitOf(metadata); own.number != number || own.count != split.count)
+      Fail("{}: got part {} of {}, expected part {} of {}", where, own.number + 1, own.count, number + 1, split.count);
+    for (Tensor& tensor : part.content.tensors) {
+      if (!names.insert(tensor.name).second)
+        Fail("{}: tensor '{}': is in another part too, expected once", where, tensor.name);
+      tensors_.push_back(std::move(tensor));
+    }
+    if (number == 0) {
+      metadata_ = metadata;
+      expected = metadata_.Unsigned("split.tensors.count", ~uint64_t{0} >> 1).value_or(0);
+    }
+    files_.push_back(std::move(part.file));
+  }
+  if (split.count > 1 && expected != tensors_.size())
+    Fail("{}: split.tensors.count: got {} tensors in {} parts, expected {}", metadata_.where(), tensors_.size(),
+         split.count, expected);
+}
+
+void Parts::Release(std::span<const std::byte> bytes) const {
+  for (const MappedFile& file : files_) {
+    const std::byte* const begin = file.bytes().data();
+    if (std::less_equal<>()(begin, bytes.data()) && std::less<>()(bytes.data(), begin + file.bytes().size()))
+      return file.Release(static_cast<size_t>(bytes.data() - begin), bytes.size());
+  }
+}
+
+std::string Parts::ContentHash() const {
+  if (files_.size() == 1) return HashOfFile(files_[0]);
+  std::vector<std::string> hashes(files_.size());
+  ParallelFor(files_.size(), [&](size_t i, int) { hashes[i] = HashOfFile(files_[i]); });
+  std::string lines;
+  for (size_t i = 0; i < files_.size(); ++i) lines += hashes[i] + "  " + files_[i].path().filename().string() + "\n";
+  return Sha256Hex(std::as_bytes(std::span(lines)));
 }
 
 }  // namespace tare::gguf

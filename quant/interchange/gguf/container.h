@@ -9,17 +9,129 @@
 // Every rule is checked before use: a tensor's bytes are inside the file, aligned, and no other tensor's.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-#include "quant/interchange/gguf/metadata.h"
-#include "quant/interchange/gguf/tensor_type.h"
+#include "quant/file/mapped_file.h"
 
 namespace tare::gguf {
+
+// In the order of their numbers in files.
+enum class ValueType : uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kText, kArray, kU64, kI64, kF64 };
+
+// Reads the bytes of a file in order. Throws Error, starting with `where`, if they end too early.
+class Cursor {
+ public:
+  Cursor(std::span<const std::byte> bytes, std::string where) : bytes_(bytes), where_(std::move(where)) {}
+
+  template <typename T>
+  T Number(std::string_view what) {
+    T value;
+    const std::span<const std::byte> bytes = Take(sizeof(T), what);
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(&value));
+    return value;
+  }
+  std::string_view Text(std::string_view what);  // 8 bytes of length before it
+  // A text by which messages call something: at most 1024 characters of printable ASCII.
+  std::string_view Name(std::string_view what);
+  std::span<const std::byte> Take(uint64_t size, std::string_view what);
+
+  std::span<const std::byte> bytes() const { return bytes_; }  // all of them
+  size_t at() const { return at_; }
+  size_t left() const { return bytes_.size() - at_; }
+  const std::string& where() const { return where_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+  size_t at_ = 0;
+  std::string where_;
+};
+
+// The beginning of a text for messages, with ? for what is not printable ASCII.
+std::string Shown(std::string_view text);
+
+// Elements of one type, not aligned; those of an array of arrays are kept as bytes.
+struct Array {
+  ValueType type = ValueType::kU8;
+  uint64_t count = 0;
+  std::span<const std::byte> bytes;
+};
+
+using Value = std::variant<uint64_t, int64_t, double, bool, std::string_view, Array>;
+
+// The metadata of a GGUF file: values by key, each a number, a flag, a text or an array. Texts and arrays point into
+// the file. Reading checks every length against the bytes that are left, so that memory is bounded by the file's size.
+class Metadata {
+ public:
+  Metadata() = default;
+  Metadata(Cursor& cursor, uint64_t count);
+
+  // Each throws Error, naming the key, for a value of another kind or out of range; nullopt if there is none.
+  std::optional<uint64_t> Unsigned(std::string_view key, uint64_t most) const;
+  std::optional<double> Real(std::string_view key) const;  // finite
+  std::optional<bool> Flag(std::string_view key) const;
+  std::optional<std::string_view> Text(std::string_view key) const;
+  std::optional<std::vector<std::string_view>> Texts(std::string_view key) const;
+  // Of an array of numbers or flags.
+  std::optional<std::vector<double>> Reals(std::string_view key) const;
+
+  const std::map<std::string_view, Value>& values() const { return values_; }
+  const std::string& where() const { return where_; }
+
+ private:
+  const Value* Find(std::string_view key) const;
+  template <typename T>
+  std::optional<T> Of(std::string_view key, std::string_view expected) const;
+  [[noreturn]] void Wrong(std::string_view key, const Value& value, std::string_view expected) const;
+
+  std::string where_;
+  std::map<std::string_view, Value> values_;
+};
+
+// Of tensors (ggml.h, enum ggml_type): a row is whole blocks of so many values, each of so many bytes. blocks.h says
+// what is in a block.
+enum class TensorType : uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
+  kQ4_K = 12,
+  kQ5_K = 13,
+  kQ6_K = 14,
+  kIQ4_NL = 20,
+  kBF16 = 30,
+  kMXFP4 = 39,
+};
+
+struct TypeInfo {
+  TensorType type;
+  std::string_view name;
+  int64_t values, bytes;  // of a block
+
+  bool IsFloat() const { return values == 1; }
+};
+
+// Null if Tare does not read the type.
+const TypeInfo* FindType(uint32_t id);
+const TypeInfo* FindType(std::string_view name);
+// "IQ4_XS (type 23)", also of types that Tare does not read.
+std::string TypeText(uint32_t id);
+// The types that Tare reads, for messages.
+std::string TypesRead();
 
 struct Tensor {
   std::string_view name;
@@ -39,7 +151,33 @@ const Tensor* FindTensor(std::span<const Tensor> tensors, std::string_view name)
 // Parses the bytes of a whole file; the result points into them. `where` starts messages.
 Content Parse(std::span<const std::byte> file, const std::string& where);
 
-// Whether a file begins as a GGUF file does.
-bool IsGguf(std::string_view first_bytes);
+// A GGUF model in one file, or in parts: files PREFIX-00001-of-00003.gguf that each say their number from 0 (split.no),
+// how many there are (split.count) and how many tensors these hold (split.tensors.count). The first has the metadata.
+// Any part stands for all.
+class Parts {
+ public:
+  // Throws Error if a part is missing, or the parts do not belong together.
+  explicit Parts(const std::filesystem::path& path);
+
+  const Metadata& metadata() const { return metadata_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }  // of all parts
+
+  // Gives back the memory under bytes of a tensor.
+  void Release(std::span<const std::byte> bytes) const;
+  // As `sha256sum FILE` prints it; of parts, that of what `sha256sum FILES` prints in the folder, in order.
+  std::string ContentHash() const;
+
+ private:
+  std::vector<MappedFile> files_;
+  Metadata metadata_;
+  std::vector<Tensor> tensors_;
+};
+
+// The metadata of the first part alone, and the file that it is in.
+struct FirstPart {
+  MappedFile file;
+  Content content;
+};
+FirstPart OpenFirst(const std::filesystem::path& path);
 
 }  // namespace tare::gguf

@@ -11,7 +11,7 @@
 #include "quant/base/float16.h"
 #include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/blocks.h"
-#include "quant/interchange/gguf/parts.h"
+#include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/vocabulary.h"
 
 namespace tare {
@@ -80,15 +80,10 @@ class GgufMatrix : public ForeignMatrix {
 };
 
 DType DTypeOf(const gguf::TypeInfo& type) {
-  switch (type.type) {
-    case gguf::TensorType::kF32:
-      return DType::kF32;
-    case gguf::TensorType::kF16:
-      return DType::kF16;
-    default:
-      TARE_CHECK(type.type == gguf::TensorType::kBF16);
-      return DType::kBF16;
-  }
+  if (type.type == gguf::TensorType::kF32) return DType::kF32;
+  if (type.type == gguf::TensorType::kF16) return DType::kF16;
+  TARE_CHECK(type.type == gguf::TensorType::kBF16);
+  return DType::kBF16;
 }
 
 class GgufSource : public CheckpointSource {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/gguf/metadata.h"
+#include "quant/interchange/gguf/container.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,30 +16,36 @@ constexpr int kMostNested = 4;  // arrays in arrays: files have none
 
 bool IsPrintable(char c) { return c >= ' ' && c <= '~'; }
 
-// 0 for texts and arrays, whose sizes vary.
-size_t SizeOf(ValueType type) {
-  switch (type) {
-    case ValueType::kU8:
-    case ValueType::kI8:
-    case ValueType::kBool:
-      return 1;
-    case ValueType::kU16:
-    case ValueType::kI16:
-      return 2;
-    case ValueType::kU32:
-    case ValueType::kI32:
-    case ValueType::kF32:
-      return 4;
-    case ValueType::kU64:
-    case ValueType::kI64:
-    case ValueType::kF64:
-      return 8;
-    case ValueType::kText:
-    case ValueType::kArray:
-      return 0;
-  }
-  TARE_CHECK(false);
+template <typename T, typename As>
+Value At(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return static_cast<As>(value);
 }
+
+struct Scalar {
+  size_t size;  // 0 for texts and arrays, whose sizes vary
+  Value (*at)(const std::byte* bytes);
+};
+template <typename T, typename As>
+constexpr Scalar kScalar{sizeof(T), At<T, As>};
+
+// In the order of ValueType.
+constexpr Scalar kScalars[]{kScalar<uint8_t, uint64_t>,
+                            kScalar<int8_t, int64_t>,
+                            kScalar<uint16_t, uint64_t>,
+                            kScalar<int16_t, int64_t>,
+                            kScalar<uint32_t, uint64_t>,
+                            kScalar<int32_t, int64_t>,
+                            kScalar<float, double>,
+                            kScalar<uint8_t, bool>,
+                            {},
+                            {},
+                            kScalar<uint64_t, uint64_t>,
+                            kScalar<int64_t, int64_t>,
+                            kScalar<double, double>};
+
+const Scalar& ScalarOf(ValueType type) { return kScalars[static_cast<size_t>(type)]; }
 
 ValueType TypeAt(Cursor& cursor, std::string_view key) {
   const auto type = cursor.Number<uint32_t>(key);
@@ -53,7 +59,7 @@ Array ArrayAt(Cursor& cursor, std::string_view key, std::span<const std::byte> f
   if (depth > kMostNested)
     Fail("{}: key '{}': got arrays nested deeper than {}, expected fewer", cursor.where(), key, kMostNested);
   Array array{.type = TypeAt(cursor, key), .count = cursor.Number<uint64_t>(key), .bytes = {}};
-  const size_t size = SizeOf(array.type), begin = cursor.at();
+  const size_t size = ScalarOf(array.type).size, begin = cursor.at();
   const uint64_t least = size > 0 ? size : array.type == ValueType::kText ? 8 : 12;  // bytes of an element
   if (array.count > cursor.left() / least)
     Fail("{}: key '{}': got an array of {} elements, expected at most {}, as {} bytes are left", cursor.where(), key,
@@ -68,45 +74,6 @@ Array ArrayAt(Cursor& cursor, std::string_view key, std::span<const std::byte> f
   }
   array.bytes = file.subspan(begin, cursor.at() - begin);
   return array;
-}
-
-template <typename T>
-T At(const std::byte* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof(T));
-  return value;
-}
-
-// Of a type with a size.
-Value ScalarAt(ValueType type, const std::byte* bytes) {
-  switch (type) {
-    case ValueType::kU8:
-      return uint64_t{At<uint8_t>(bytes)};
-    case ValueType::kI8:
-      return int64_t{At<int8_t>(bytes)};
-    case ValueType::kU16:
-      return uint64_t{At<uint16_t>(bytes)};
-    case ValueType::kI16:
-      return int64_t{At<int16_t>(bytes)};
-    case ValueType::kU32:
-      return uint64_t{At<uint32_t>(bytes)};
-    case ValueType::kI32:
-      return int64_t{At<int32_t>(bytes)};
-    case ValueType::kF32:
-      return double{At<float>(bytes)};
-    case ValueType::kBool:
-      return At<uint8_t>(bytes) != 0;
-    case ValueType::kU64:
-      return At<uint64_t>(bytes);
-    case ValueType::kI64:
-      return At<int64_t>(bytes);
-    case ValueType::kF64:
-      return At<double>(bytes);
-    case ValueType::kText:
-    case ValueType::kArray:
-      break;
-  }
-  TARE_CHECK(false);
 }
 
 std::string TextOf(const Value& value) {
@@ -170,7 +137,7 @@ Metadata::Metadata(Cursor& cursor, uint64_t count) : where_(cursor.where()) {
     } else if (type == ValueType::kArray) {
       value = ArrayAt(cursor, key, cursor.bytes(), 1);
     } else {
-      value = ScalarAt(type, cursor.Take(SizeOf(type), key).data());
+      value = ScalarOf(type).at(cursor.Take(ScalarOf(type).size, key).data());
     }
     if (!values_.emplace(key, value).second) Fail("{}: key '{}': occurs twice, expected once", where_, key);
   }
@@ -203,20 +170,18 @@ std::optional<double> Metadata::Real(std::string_view key) const {
   return number;
 }
 
-std::optional<bool> Metadata::Flag(std::string_view key) const {
+template <typename T>
+std::optional<T> Metadata::Of(std::string_view key, std::string_view expected) const {
   const Value* const value = Find(key);
   if (value == nullptr) return std::nullopt;
-  const bool* const flag = std::get_if<bool>(value);
-  if (flag == nullptr) Wrong(key, *value, "true or false");
-  return *flag;
+  const T* const held = std::get_if<T>(value);
+  if (held == nullptr) Wrong(key, *value, expected);
+  return *held;
 }
 
+std::optional<bool> Metadata::Flag(std::string_view key) const { return Of<bool>(key, "true or false"); }
 std::optional<std::string_view> Metadata::Text(std::string_view key) const {
-  const Value* const value = Find(key);
-  if (value == nullptr) return std::nullopt;
-  const auto* const text = std::get_if<std::string_view>(value);
-  if (text == nullptr) Wrong(key, *value, "a text");
-  return *text;
+  return Of<std::string_view>(key, "a text");
 }
 
 std::optional<std::vector<std::string_view>> Metadata::Texts(std::string_view key) const {
@@ -234,11 +199,11 @@ std::optional<std::vector<double>> Metadata::Reals(std::string_view key) const {
   const Value* const value = Find(key);
   if (value == nullptr) return std::nullopt;
   const auto* const array = std::get_if<Array>(value);
-  const size_t size = array == nullptr ? 0 : SizeOf(array->type);
+  const size_t size = array == nullptr ? 0 : ScalarOf(array->type).size;
   if (size == 0) Wrong(key, *value, "an array of numbers");
   std::vector<double> numbers;
   for (uint64_t i = 0; i < array->count; ++i)
-    numbers.push_back(*RealOf(ScalarAt(array->type, array->bytes.data() + i * size)));
+    numbers.push_back(*RealOf(ScalarOf(array->type).at(array->bytes.data() + i * size)));
   return numbers;
 }
 

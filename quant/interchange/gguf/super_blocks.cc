@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// See super_blocks.h. Sums run in eight lanes, of which compilers make vectors, and in an order of their own on every
-// machine alike.
-#include "quant/interchange/gguf/super_blocks.h"
+// See quantize_blocks.h. Sums run in eight lanes, of which compilers make vectors, and in an order of their own on
+// every machine alike.
+#include "quant/interchange/gguf/quantize_blocks.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "quant/base/float16.h"
-#include "quant/format/nearest_integer.h"
-#include "quant/interchange/gguf/half.h"
+#include "quant/format/grid.h"
+#include "quant/interchange/gguf/blocks.h"
 
 namespace tare::gguf {
 namespace {

@@ -11,7 +11,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
-#include "quant/interchange/gguf/cutting.h"
 
 namespace tare::gguf {
 namespace {
@@ -222,6 +221,29 @@ std::string TokenizerConfigText(const Metadata& metadata, bool begins) {
 }
 
 }  // namespace
+
+std::string CuttingsText() {
+  std::string text;
+  for (const Cutting& cutting : kCuttings)
+    text += (text.empty() ? "" : &cutting == &kCuttings.back() ? " or " : ", ") + std::string(cutting.name);
+  return text;
+}
+
+Json NormalizerOf(const Cutting& cutting) { return cutting.composes ? Json{{"type", "NFC"}} : Json(); }
+
+Json PreTokenizerOf(const Cutting& cutting) {
+  const Json bytes{{"type", "ByteLevel"},
+                   {"add_prefix_space", false},
+                   {"trim_offsets", true},
+                   {"use_regex", cutting.pattern.empty()}};
+  if (cutting.single_digits)
+    return {{"type", "Sequence"},
+            {"pretokenizers", Json::array({{{"type", "Digits"}, {"individual_digits", true}}, bytes})}};
+  if (cutting.pattern.empty()) return bytes;
+  const Json split{
+      {"type", "Split"}, {"pattern", {{"Regex", cutting.pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", Json::array({split, bytes})}};
+}
 
 std::optional<std::string> TokenizerText(const Metadata& metadata, std::string_view name) {
   const std::string_view model = metadata.Text(Key("model")).value_or("none");

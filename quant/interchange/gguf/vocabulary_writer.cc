@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/gguf/vocabulary_writer.h"
+#include "quant/interchange/gguf/vocabulary.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,8 +10,7 @@
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 #include "quant/file/wire_format.h"
-#include "quant/interchange/gguf/cutting.h"
-#include "quant/interchange/gguf/metadata.h"
+#include "quant/interchange/gguf/container.h"
 
 namespace tare::gguf {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "quant/observe/site_statistics.h"
+#include "quant/observe/statistics_set.h"
 
 namespace tare::block_meter_test {
 namespace {

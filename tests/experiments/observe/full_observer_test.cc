@@ -13,7 +13,7 @@
 
 #include "experiments/model/sites_of_model.h"
 #include "quant/base/parallel.h"
-#include "quant/observe/measures.h"
+#include "quant/observe/statistics_set.h"
 #include "tests/support/logits.h"
 #include "tests/support/run_command.h"
 #include "tests/support/site_recorder.h"

@@ -14,7 +14,7 @@
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/format/quantize.h"
-#include "quant/observe/measures.h"
+#include "quant/observe/statistics_set.h"
 #include "tests/support/logits.h"
 #include "tests/support/site_recorder.h"
 

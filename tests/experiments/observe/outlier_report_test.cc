@@ -248,7 +248,7 @@ void ExpectSame(const OutlierStatistics& actual, const std::vector<TopValue>& so
                                   sorted.begin() + static_cast<ptrdiff_t>(std::min<size_t>(100, sorted.size())));
   EXPECT_EQ(actual.top.Sorted(), top);
   const double median = std::fabs(sorted[sorted.size() / 2].value);  // of an even number, the lower of the middle two
-  EXPECT_NEAR(actual.magnitudes.Median(), median, 0x1p-8 * median);  // magnitude_histogram.h
+  EXPECT_NEAR(actual.magnitudes.Median(), median, 0x1p-8 * median);  // outliers.h
 }
 
 class OutlierSortedTest : public testing::TestWithParam<const char*> {};

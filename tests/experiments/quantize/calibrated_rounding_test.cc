@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "experiments/quantize/steps/table.h"
-#include "quant/algorithms/output_error.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/format/hadamard.h"
 #include "tests/support/call.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/format/stored_code.h"
+#include "quant/format/pack.h"
 
 namespace tare::fake_quantize_test {
 namespace {

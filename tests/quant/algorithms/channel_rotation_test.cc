@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/algorithms/channel_rotation.h"
 
-#include <gtest/gtest.h>
-
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/support/random_quantized.h"
 
@@ -64,6 +67,168 @@ TEST(ChannelRotation, OneThatKeepsTheMean) {
   const ChannelRotation rotation = ChannelRotation::KeepingTheMean(Hadamard(64, 3));
   rotation.Rotate(outlier.data(), outlier.data());
   for (const float x : outlier) EXPECT_LT(std::fabs(x), 0.3);  // 1/8 from the Hadamard matrix
+}
+
+using Values = std::vector<double>;
+
+Values Identity(int64_t n) {
+  Values q(static_cast<size_t>(n * n), 0.0);
+  for (int64_t i = 0; i < n; ++i) q[static_cast<size_t>(i * n + i)] = 1;
+  return q;
+}
+
+Values Random(int64_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  Values m(static_cast<size_t>(n * n));
+  for (double& x : m) x = normal(random);
+  return m;
+}
+
+Values Product(int64_t n, const Values& a, const Values& b) {
+  Values c(a.size(), 0.0);
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t k = 0; k < n; ++k) c[i * n + j] += a[i * n + k] * b[k * n + j];
+    }
+  }
+  return c;
+}
+
+Values Turned(int64_t n, const Values& a) {
+  Values t(a.size());
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) t[j * n + i] = a[i * n + j];
+  }
+  return t;
+}
+
+double LargestDifference(const Values& a, const Values& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+// In the plane all skew directions are one: Q turns by 2 atan(angle / 2) against the gradient, whatever its size.
+TEST(Cayley, TurnsThePlaneByTheAngle) {
+  for (const double size : {1e-9, 1.0, 1e9}) {
+    Values q = Identity(2);
+    CayleyStep(2, Values{5, size, 0, -3}, 0.3, q);
+    const double turn = 2 * std::atan(0.15);
+    EXPECT_LT(LargestDifference(q, {std::cos(turn), -std::sin(turn), std::sin(turn), std::cos(turn)}), 1e-15) << size;
+  }
+}
+
+TEST(Cayley, SolvesItsEquation) {
+  constexpr int64_t kN = 7;
+  const Values m = Random(kN, 1);
+  Values c = Identity(kN), k(m.size());
+  CayleyStep(kN, m, 0.8, c);
+  double squares = 0;
+  for (int64_t i = 0; i < kN; ++i) {
+    for (int64_t j = 0; j < kN; ++j) {
+      k[i * kN + j] = m[i * kN + j] - m[j * kN + i];
+      squares += k[i * kN + j] * k[i * kN + j];
+    }
+  }
+  Values sum = Identity(kN), difference = sum;  // I + K and I - K
+  for (size_t i = 0; i < k.size(); ++i) {
+    k[i] *= 0.4 * std::sqrt(kN / squares);
+    sum[i] += k[i];
+    difference[i] -= k[i];
+  }
+  EXPECT_LT(LargestDifference(Product(kN, sum, c), difference), 1e-14);
+  Values q = Random(kN, 2), from = q;
+  CayleyStep(kN, m, 0.8, q);
+  EXPECT_LT(LargestDifference(q, Product(kN, from, c)), 1e-14) << "on the right of what was there";
+}
+
+// A step's factor is off by the solver's rounding: at most n 2^-53 times a few for I + K, whose condition is at most
+// sqrt(1 + |K|^2). Steps add up.
+TEST(Cayley, StaysOrthogonalInManySteps) {
+  constexpr int64_t kN = 24, kSteps = 1000;
+  Values q = Identity(kN);
+  for (int64_t step = 0; step < kSteps; ++step) CayleyStep(kN, Random(kN, static_cast<uint64_t>(step)), 0.5, q);
+  EXPECT_LT(LargestDifference(Product(kN, Turned(kN, q), q), Identity(kN)), kSteps * kN * 0x1p-53);
+  EXPECT_GT(LargestDifference(q, Identity(kN)), 0.5) << "turned at all";
+}
+
+TEST(Cayley, ASymmetricGradientIsNoDirection) {
+  constexpr int64_t kN = 5;
+  Values m = Random(kN, 1), q = Random(kN, 2);
+  const Values before = q, turned = Turned(kN, m);
+  for (size_t i = 0; i < m.size(); ++i) m[i] += turned[i];
+  CayleyStep(kN, m, 0.5, q);
+  EXPECT_EQ(q, before);
+}
+
+// f(Q) = -tr(T^T Q) with an orthogonal T has its least value at T, and <-Q^T T, Q^T dQ> = df.
+TEST(Cayley, DescendsToAnOrthogonalTarget) {
+  constexpr int64_t kN = 8, kSteps = 400;
+  Values target = Identity(kN), q = Identity(kN);
+  CayleyStep(kN, Random(kN, 3), 1.0, target);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    Values m = Product(kN, Turned(kN, q), target);
+    for (double& x : m) x = -x;
+    CayleyStep(kN, m, 0.05 * (1 - static_cast<double>(step) / kSteps), q);
+  }
+  EXPECT_LT(LargestDifference(q, target), 1e-3);
+}
+
+constexpr size_t kGroup = 16;
+
+double MagnitudeOf(Format format, const std::vector<double>& w) {
+  double absmax = 0, sum = 0, squares = 0, low = w[0], high = w[0];
+  for (const double x : w) {
+    absmax = std::max(absmax, std::abs(x));
+    sum += std::abs(x);
+    squares += x * x;
+    low = std::min(low, x);
+    high = std::max(high, x);
+  }
+  if (format == Format::kTernary) return sum / kGroup;
+  if (format == Format::kE8P) return std::sqrt(squares / kGroup);
+  if (Info(format).range == CodeRange::kZero) return std::max(high, 0.0) - std::min(low, 0.0);
+  return Info(format).range == CodeRange::kMin ? high - low : absmax;
+}
+
+// f32 weights of magnitude 1 are exact in double; the sums' and the result's rounding is all that differs, and the
+// curvature of the root of squares over the difference.
+TEST(ErrorGrowth, IsTheDerivativeOfItsFormula) {
+  const std::vector<float> e = RandomNormal(kGroup, 2), p = RandomNormal(kGroup, 3);
+  for (const Format& format :
+       std::vector<Format>{Format::kInt4, Format::kInt2, Format::kMxFp4, Format::kTernary, Format::kE8P,
+                           WithRange(Format::kInt4, CodeRange::kFull), WithRange(Format::kInt4, CodeRange::kZero),
+                           WithRange(Format::kInt2, CodeRange::kMin)}) {
+    for (const float offset : {0.0f, 5.0f, -5.0f}) {  // of one sign, the range of a zero point has one end at 0
+      std::vector<float> w = RandomNormal(kGroup, 1), gradient(kGroup, 1.0f);
+      for (float& x : w) x += offset;
+      AddErrorGrowth(format, w, e, p, gradient);
+      const std::vector<double> at(w.begin(), w.end());
+      for (size_t k = 0; k < kGroup; ++k) {
+        constexpr double kStep = 1e-5;
+        std::vector<double> more = at, less = at;
+        more[k] += kStep;
+        less[k] -= kStep;
+        const double growth = (MagnitudeOf(format, more) - MagnitudeOf(format, less)) / (2 * kStep);
+        double along = 0;
+        for (size_t i = 0; i < kGroup; ++i) along += double{p[i]} * double{e[i]};
+        EXPECT_NEAR(gradient[k], 1 + along * growth / MagnitudeOf(format, at), 1e-6 * std::abs(along) + 1e-6)
+            << Name(format) << " " << k;
+      }
+    }
+  }
+}
+
+TEST(ErrorGrowth, AGroupOfZerosAddsNothing) {
+  const std::vector<float> w(kGroup, 0.0f), e(kGroup, 1.0f), p(kGroup, 1.0f);
+  for (const Format& format :
+       std::vector<Format>{Format::kInt4, Format::kTernary, Format::kE8P, WithRange(Format::kInt4, CodeRange::kZero),
+                           WithRange(Format::kInt4, CodeRange::kMin)}) {
+    std::vector<float> gradient(kGroup, 0.0f);
+    AddErrorGrowth(format, w, e, p, gradient);
+    EXPECT_EQ(gradient, std::vector<float>(kGroup, 0.0f)) << Name(format);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compared with Eigen's in double, and by products with A and I.
-#include "quant/algorithms/cholesky.h"
+#include "quant/algorithms/second_moments.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <limits>
 #include <numeric>
 
-#include "quant/algorithms/cholesky.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"

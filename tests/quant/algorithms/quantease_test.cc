@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "quant/algorithms/gptq.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"

@@ -12,7 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/format/hadamard.h"
-#include "quant/format/stored_code.h"
+#include "quant/format/pack.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against the definition: all vectors of half-odd values, shifted, and a search through all points in double.
-#include "quant/format/lattice.h"
+#include "quant/format/grid.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures from sums set by hand.
-#include "quant/observe/measures.h"
+#include "quant/observe/statistics_set.h"
 
 #include <gtest/gtest.h>
 

@@ -77,7 +77,7 @@ TEST_F(CompressedExport, IsReadBackToTheSameBits) {
   }
 }
 
-// The second scale is a divisor there (matrix.h).
+// The second scale is a divisor there (scheme.h).
 TEST_F(CompressedExport, OfNvfp4IsNear) {
   Write("weights=nvfp4");
   EXPECT_LE(Difference(), 0x1p-22);

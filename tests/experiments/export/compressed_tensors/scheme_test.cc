@@ -2,11 +2,15 @@
 // Which scheme holds which rules, and what is refused, before anything is read.
 #include "experiments/export/compressed_tensors/scheme.h"
 
+#include <cmath>
+#include <cstring>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "experiments/model/config/read_config.h"
 #include "quant/base/error.h"
+#include "quant/format/pack.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
@@ -15,6 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+using testing::ElementsAre;
 
 CompressedScheme Of(const std::string& plan) {
   const Plan parsed = Plan::Parse(plan);
@@ -77,6 +82,94 @@ TEST(CompressedScheme, ExemptedPlacesAndTheHeadAreNoMatter) {
        {"weights=int8/channel,linear_in=int8/token,down_proj.w=f32,down_proj.in=f32",
         "weights=int8/channel,lm_head.w=int4/group16", "weights[l0]=int8/channel", "weights=int8/channel,q=f32", ""})
     EXPECT_NO_THROW(CheckCompressed(Plan::Parse(plan), config)) << plan;
+}
+
+// One row, whose codes are these values.
+QuantizedMatrixBuffer Row(Format format, const std::vector<float>& values, int64_t group) {
+  const auto in = std::ssize(values);
+  float most = 0;
+  for (const float value : values) most = std::max(most, std::abs(value));
+  QuantizedMatrixBuffer matrix(format, 1, in, group, most);
+  for (int64_t g = 0; g < matrix.view().Groups(); ++g) matrix.SetScale(0, g, {0.0f, Info(format).Largest()});
+  Pack<float>(format, values, {matrix.Codes(0), matrix.view().RowBytes()});
+  return matrix;
+}
+
+template <typename T>
+std::vector<T> As(const TensorView& tensor) {
+  std::vector<T> values(tensor.bytes.size() / sizeof(T));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+CompressedScheme Of(const char* plan) { return SchemeOf(Plan::Parse(plan).rules()[0], nullptr); }
+
+TEST(CompressedMatrix, Int4IsEightCodesInAWordFromTheLowest) {
+  ModuleMemory memory;
+  const QuantizedMatrixBuffer m = Row(Format::kInt4, {-7, 7, 0, 1, -1, 2, -2, 3, 5, -5}, 10);
+  const NewModule module = ModuleOf("x", m.view(), Of("weights=int4/channel"), memory, "here");
+  ASSERT_EQ(module.tensors.size(), 3u);
+  EXPECT_EQ(module.tensors[0].name, "x.weight_packed");
+  EXPECT_THAT(module.tensors[0].shape, ElementsAre(1, 2));
+  EXPECT_THAT(As<uint32_t>(module.tensors[0]), ElementsAre(0xb6a798f1u, 0x3du));  // codes + 8
+  EXPECT_EQ(module.tensors[1].name, "x.weight_shape");
+  EXPECT_THAT(As<int64_t>(module.tensors[1]), ElementsAre(1, 10));
+  EXPECT_EQ(module.tensors[2].name, "x.weight_scale");
+  EXPECT_THAT(As<float>(module.tensors[2]), ElementsAre(1));
+}
+
+// Codes from 0 as they are, and zero points of ten rows in two words of each group.
+TEST(CompressedMatrix, ZeroPointsArePackedAlongRows) {
+  QuantizedMatrixBuffer m(*ParseMatrixFormat("int4+zero"), 10, 32, 16);
+  for (int64_t row = 0; row < 10; ++row) {
+    Pack<uint8_t>(m.view().format, std::vector<uint8_t>(32, static_cast<uint8_t>(row)),
+                  {m.Codes(row), m.view().RowBytes()});
+    for (int64_t g = 0; g < 2; ++g) {
+      m.Scales(row)[g] = 1;
+      m.Zeros(row)[g] = static_cast<uint8_t>(g == 0 ? row : 15 - row);
+    }
+  }
+  ModuleMemory memory;
+  const NewModule module = ModuleOf("x", m.view(), Of("weights=int4/group16+zero"), memory, "here");
+  ASSERT_EQ(module.tensors.size(), 4u);
+  EXPECT_EQ(As<uint32_t>(module.tensors[0])[4 * 3], 0x33333333u);
+  EXPECT_EQ(module.tensors[3].name, "x.weight_zero_point");
+  EXPECT_THAT(module.tensors[3].shape, ElementsAre(2, 2));
+  EXPECT_THAT(As<uint32_t>(module.tensors[3]), ElementsAre(0x76543210u, 0x89abcdefu, 0x98u, 0x67u));
+}
+
+TEST(CompressedMatrix, Mxfp4IsNeighboursInAByteTheFirstLow) {
+  ModuleMemory memory;
+  std::vector<float> values(32, 0.0f);
+  values[0] = 0.5f, values[1] = -6, values[2] = 1.5f, values[31] = 4;
+  const QuantizedMatrixBuffer m = Row(Format::kMxFp4, values, 32);
+  const NewModule module = ModuleOf("x", m.view(), Of("weights=mxfp4"), memory, "here");
+  const auto bytes = As<uint8_t>(module.tensors[0]);
+  EXPECT_EQ(bytes.size(), 16u);
+  EXPECT_EQ(bytes[0], 0xf1);
+  EXPECT_EQ(bytes[1], 0x03);
+  EXPECT_EQ(bytes[15], 0x60);
+  EXPECT_EQ(module.tensors[1].dtype, DType::kU8);
+  EXPECT_THAT(As<uint8_t>(module.tensors[1]), ElementsAre(127));  // 2^0
+}
+
+TEST(CompressedMatrix, RowsThatEndWithinABlockAreRefused) {
+  ModuleMemory memory;
+  const QuantizedMatrixBuffer m = Row(Format::kMxFp4, std::vector<float>(40, 1.0f), 32);
+  EXPECT_THAT(
+      Call([&] { ModuleOf("x", m.view(), Of("weights=mxfp4"), memory, "here"); }),
+      testing::ThrowsMessage<Error>(testing::HasSubstr(
+          "here: tensor 'x.weight': got rows of 40 weights, expected a multiple of 32 as mxfp4-pack-quantized")));
+}
+
+// a / g against a t: each is rounded once, and g is within 2^-24 of 1 / t, or its neighbour: 2^-22 of the product.
+TEST(CompressedMatrix, DivisorsAreNear) {
+  for (const float t : {1.0f, 0.001f, 3.7e-5f, 0.123456f, 7.0f / 3.0f}) {
+    const float g = DivisorFor(t);
+    for (float a = 8; a < 16; ++a) EXPECT_NEAR(a / g, a * t, a * t * 0x1p-22f) << t;
+  }
+  EXPECT_EQ(DivisorFor(0.25f), 4);
+  EXPECT_EQ(DivisorFor(0), 1);
 }
 
 }  // namespace

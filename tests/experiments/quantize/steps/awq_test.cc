@@ -12,7 +12,7 @@
 #include "experiments/model/config/read_config.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
-#include "quant/algorithms/awq.h"
+#include "quant/algorithms/channel_factors.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/file/quantized_checkpoint.h"

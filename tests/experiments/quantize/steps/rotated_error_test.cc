@@ -15,7 +15,7 @@
 
 #include "experiments/model/config/read_config.h"
 #include "experiments/quantize/equivalent_weights.h"
-#include "quant/algorithms/cayley.h"
+#include "quant/algorithms/channel_rotation.h"
 #include "quant/base/error.h"
 #include "quant/format/hadamard.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -7,10 +7,9 @@
 
 #include "experiments/quantize/calibrated_rounding.h"
 #include "experiments/quantize/steps/table.h"
-#include "quant/algorithms/asymmetric_target.h"
 #include "quant/algorithms/gptq.h"
-#include "quant/algorithms/output_error.h"
 #include "quant/algorithms/quantease.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

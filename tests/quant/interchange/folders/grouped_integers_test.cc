@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "quant/format/stored_code.h"
+#include "quant/format/pack.h"
 #include "tests/support/foreign_folder.h"
 
 namespace tare::grouped_integers_test {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "quant/format/grid.h"
-#include "quant/format/stored_code.h"
+#include "quant/format/pack.h"
 
 namespace tare::grouped_matrix_test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/interchange/gguf/metadata.h"
+#include "quant/interchange/gguf/container.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

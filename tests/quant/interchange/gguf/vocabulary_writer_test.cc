@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a tokenizer that were read from a GGUF file become the same keys, and these the same files.
-#include "quant/interchange/gguf/vocabulary_writer.h"
+#include "quant/interchange/gguf/vocabulary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,7 @@
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "quant/interchange/gguf/container.h"
-#include "quant/interchange/gguf/container_writer.h"
-#include "quant/interchange/gguf/vocabulary.h"
+#include "quant/interchange/gguf/writer.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 

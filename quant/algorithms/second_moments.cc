@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/algorithms/second_moments.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include <Eigen/Core>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/quantize.h"
+
+namespace tare {
+namespace {
+
+using Rows = Eigen::Map<const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+
+constexpr int64_t kRowsAtOnce = 64;      // share a reading of H, which no cache holds
+constexpr int64_t kColumnsAtOnce = 256;  // the blocks of H below its diagonal are those above it: half the products
+
+// Into sums, by row.
+void AddErrors(const Rows& d, const Rows& h, double* sums) {
+  Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> product;
+  for (int64_t first = 0; first < d.cols(); first += kColumnsAtOnce) {
+    const int64_t width = std::min(kColumnsAtOnce, d.cols() - first), rest = d.cols() - first;
+    product.noalias() = d.middleCols(first, width) * h.block(first, first, width, rest);
+    for (int64_t r = 0; r < d.rows(); ++r) {
+      double diagonal = 0, beyond = 0;
+      for (int64_t j = 0; j < width; ++j) diagonal += double{product(r, j)} * double{d(r, first + j)};
+      for (int64_t j = width; j < rest; ++j) beyond += double{product(r, j)} * double{d(r, first + j)};
+      sums[r] += diagonal + 2 * beyond;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<float> BothTriangles(std::vector<float> hessian, int64_t in, const std::string& where) {
+  TARE_CHECK(std::ssize(hessian) == in * in);
+  for (int64_t i = 0; i < in; ++i) {
+    if (FirstNotFinite(std::span(hessian).subspan(static_cast<size_t>(i * in + i), static_cast<size_t>(in - i))))
+      Fail("{}: the calibration's second moments hold NaN or infinity; try another calibration text", where);
+    for (int64_t j = 0; j < i; ++j) hessian[i * in + j] = hessian[j * in + i];
+  }
+  return hessian;
+}
+
+double OutputError(std::span<const float> errors, int64_t in, std::span<const float> moments) {
+  TARE_CHECK(std::ssize(moments) == in * in && std::ssize(errors) % in == 0);
+  const int64_t rows = std::ssize(errors) / in;
+  const Rows h(moments.data(), in, in);
+  std::vector<double> sums(static_cast<size_t>(rows), 0.0);
+  ParallelFor(static_cast<size_t>((rows + kRowsAtOnce - 1) / kRowsAtOnce), [&](size_t block, int) {
+    const int64_t first = static_cast<int64_t>(block) * kRowsAtOnce;
+    AddErrors(Rows(errors.data() + first * in, std::min(kRowsAtOnce, rows - first), in), h, sums.data() + first);
+  });
+  double sum = 0;
+  for (const double row : sums) sum += row;
+  return sum;
+}
+
+AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in,
+                                   double damping, const std::string& where)
+    : in_(in) {
+  TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in && hessian.size() == cross.size());
+  if (FirstNotFinite(hessian) || FirstNotFinite(cross))
+    Fail("{}: the calibration's moments hold NaN or infinity; try another calibration text", where);
+  const double mean = MeanOfDiagonal(hessian, in);
+  std::vector<float> factor(hessian.size());
+  for (int64_t i = 0; i < in; ++i) {
+    for (int64_t j = 0; j <= i; ++j) factor[i * in + j] = hessian[j * in + i];
+    factor[i * in + i] = static_cast<float>(double{hessian[i * in + i]} + damping * mean);
+  }
+  if (!FactorInPlace(in, factor.data()))
+    Fail(
+        "{}: the calibration's second moments are not positive definite; try a longer calibration text, or a larger "
+        "damping than {}",
+        where, damping);
+  InvertInPlace(in, factor.data());
+  std::vector<float> change(cross);
+  MultiplyByInverse(in, factor.data(), in, change.data());
+  change_ = Panels(Panels::Shape::kFull, in, change.data());
+}
+
+void AsymmetricTarget::Correct(int64_t rows, float* w) const {
+  ParallelFor(static_cast<size_t>((rows + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
+    const int64_t first = static_cast<int64_t>(block) * kRowsTogether, count = std::min(kRowsTogether, rows - first);
+    AlignedBuffer<float> stored = Panels::Zeros(in_), sums = Panels::Zeros(in_);  // [in][kRowsTogether]
+    for (int64_t r = 0; r < count; ++r) {
+      for (int64_t i = 0; i < in_; ++i) stored[i * kRowsTogether + r] = w[(first + r) * in_ + i];
+    }
+    change_.AddProducts({0, in_}, {0, change_.count()}, stored.data(), sums.data());
+    for (int64_t r = 0; r < count; ++r) {
+      for (int64_t i = 0; i < in_; ++i) w[(first + r) * in_ + i] += sums[i * kRowsTogether + r];
+    }
+  });
+}
+
+}  // namespace tare

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What algorithms share on the second moments H = X X^T [in, in] of calibration inputs X.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quant/algorithms/panel_products.h"
+
+namespace tare {
+
+// Mean of H's diagonal, the unit of damping; 1 if every input is always 0.
+inline double MeanOfDiagonal(const std::vector<float>& hessian, int64_t in) {
+  double mean = 0;
+  for (int64_t i = 0; i < in; ++i) mean += double{hessian[i * in + i]} / static_cast<double>(in);
+  return mean > 0 ? mean : 1.0;
+}
+
+// The upper triangle in both. Throws Error, starting with `where`, if it is not finite.
+std::vector<float> BothTriangles(std::vector<float> hessian, int64_t in, const std::string& where);
+
+// What an error D of weights does to a layer's outputs: ||D X||^2 = sum over rows d of d H d^T, exact, without X.
+// errors: D [rows, in]; moments: H [in, in], both triangles. Uses all threads; the result does not depend on them.
+// Products are in f32, their sums in double: off by at most 2^-24 in times sum |d_i H_ij d_j|.
+double OutputError(std::span<const float> errors, int64_t in, std::span<const float> moments);
+
+// Weights that compensate for the error of earlier layers (asymmetric calibration: GPTAQ, Li et al., arXiv 2504.02692).
+// Behind rounded layers, a layer sees inputs x~ where the stored model has x. Over real weights, the error ||W X - W'
+// X~||^2 + damping mean(diag) ||W' - W||^2 is least for
+//
+//   W' = W + W C H^-1
+//   C  = sum of (x - x~) x~^T
+//   H  = sum of x~ x~^T + damping mean(diag) I
+//
+// Rounding W' with H instead of W minimizes both errors together: ||W X - Q X~||^2 is a constant plus (W' - Q) H (W' -
+// Q)^T. (The paper corrects while it rounds, one input at a time; this solves the same least-squares problem at once.)
+class AsymmetricTarget {
+ public:
+  // hessian: sum of x~ x~^T, only its upper triangle is read; cross: C; both [in, in]. Throws Error, starting with
+  // `where`, if H is not positive definite.
+  AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in, double damping,
+                   const std::string& where);
+
+  // w [rows, in] becomes W'. Uses all threads.
+  void Correct(int64_t rows, float* w) const;
+
+ private:
+  int64_t in_;
+  Panels change_;  // C H^-1 [in, in]
+};
+
+// ---- Cholesky factors
+
+// The Cholesky factor of a large matrix and its inverse, in place: tiles in f32, sums in double. Uses all threads; the
+// result is bit-equal on any number of threads and any instruction set, because the order of additions is fixed.
+//
+// A matrix of 8,192 inputs takes 2 n^3 / 3 products; a second matrix in f64 would take as much memory as the layer's
+// weights.
+//
+// a [n, n], row-major, only the lower triangle is read: A = L L^T. Writes L into it and leaves the rest. Returns false
+// if a pivot is not positive or not finite; the contents of a are then undefined.
+bool FactorInPlace(int64_t n, float* a);
+
+// lower [n, n]: replaces L, whose diagonal must not be 0, by L^-1 and leaves the rest.
+void InvertInPlace(int64_t n, float* lower);
+
+// c [rows, n] becomes c A^-1, with inverse = L^-1 [n, n].
+void MultiplyByInverse(int64_t n, const float* inverse, int64_t rows, float* c);
+
+}  // namespace tare

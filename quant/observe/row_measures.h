@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Power sums of one row, in double and in a fixed order: lane i takes the values i, i+4, i+8, ..., and the lanes are
+// added in a fixed tree. Squares are exact; the relative error of a sum of n terms of one sign is at most (n/4 + 5)
+// 2^-53. Also the mean, variance, and kurtosis variants that follow from power sums, and measures of rows of attention
+// maps.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace tare {
+
+struct PowerSums {
+  double x = 0, x2 = 0, x3 = 0, x4 = 0;
+  double magnitude = 0;  // of |x|
+};
+
+// NaN or infinite exactly if a value of the row is: fourth powers of f32 stay below 2^512, and 2^63 of them fit a
+// double.
+PowerSums SumPowers(std::span<const float> row);
+
+// Moments of n values from their power sums, in long double, because the square of the mean cancels against the second
+// moment.
+struct Moments {
+  long double count = 0, x = 0, x2 = 0, x3 = 0, x4 = 0;
+
+  // NaN with too few values or without spread.
+  double Mean() const;
+  double Variance() const;  // m2, divided by n
+  double Kurtosis() const;  // m4 / m2^2: 3 for a normal law
+  // Bondarenko et al., arXiv 2306.12929, code: m4 / (s^4 + 1e-6), with s^2 divided by n - 1, centred, over one
+  // sequence's values.
+  double QuantizableKurtosis() const;
+  // Outlier-Safe Pre-Training, code: max(0, E[x^4] / s^4 - 3), not centred, with s^2 centred and divided by n - 1, over
+  // one row.
+  double RowKurtosis() const;
+
+ private:
+  long double SecondCentral() const;
+  long double FourthCentral() const;
+};
+
+// The error sums between a row of values and its approximation, in double and in one fixed order (that of SumPowers),
+// and the figures that papers report.
+struct ErrorSums {
+  double error2 = 0;   // (x - y)^2
+  double error1 = 0;   // |x - y|
+  double product = 0;  // x y
+  double square = 0;   // y^2
+};
+
+// Equal lengths.
+ErrorSums SumErrors(std::span<const float> x, std::span<const float> y);
+
+// 10 log10(sum x^2 / sum (x - y)^2), in dB; infinite without error, NaN where both are 0.
+double SignalToNoise(double x2, double error2);
+// sum x y / sqrt(sum x^2 sum y^2).
+double Cosine(double x2, double square, double product);
+
+// ---- Rows of an attention map, or of the difference of two: the spread, and how much a kernel or a cache could skip.
+
+// -sum p ln p, in nats; 0 for p = 0. Logarithms in f32: to within 2^-22 of the row's sum of p |ln p|.
+double Entropy(std::span<const float> probabilities);
+
+// Sum of -a over the negative entries: the mass that a difference of maps subtracts.
+double NegativeMass(std::span<const float> row);
+
+// Entries and blocks of 64 keys whose magnitudes stay below a share of the row's largest; a block counts if all of its
+// entries do. Masses are sums of |a|: if the row's |v| is bounded by 1, skipping those entries changes the output by at
+// most that.
+inline constexpr std::array<double, 3> kSparsityShares = {1e-3, 1e-2, 1e-1};
+inline constexpr int64_t kSparsityBlock = 64;
+
+struct Sparsity {
+  int64_t blocks = 0;  // of the row, the last one short
+  std::array<int64_t, kSparsityShares.size()> entries_under{}, blocks_under{};
+  std::array<double, kSparsityShares.size()> entry_mass{}, block_mass{};
+};
+
+// Values must be finite.
+Sparsity MeasureSparsity(std::span<const float> row);
+
+}  // namespace tare

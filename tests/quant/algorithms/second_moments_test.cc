@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error through second moments is that of the outputs themselves, by plain sums in double.
+#include "quant/algorithms/second_moments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <Eigen/Dense>
+
+#include "quant/algorithms/gptq.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "tests/support/call.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare::algorithms_second_moments_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// X [tokens, in] and H = X^T X, rounded to f32 once.
+struct Inputs {
+  Inputs(int64_t tokens, int64_t channels, unsigned seed)
+      : in(channels), x(RandomNormal(static_cast<size_t>(tokens * in), seed)), h(static_cast<size_t>(in * in)) {
+    for (int64_t i = 0; i < in; ++i) {
+      for (int64_t j = 0; j < in; ++j) {
+        double sum = 0;
+        for (int64_t t = 0; t < tokens; ++t) sum += double{x[t * in + i]} * double{x[t * in + j]};
+        h[i * in + j] = static_cast<float>(sum);
+      }
+    }
+  }
+  int64_t in;
+  std::vector<float> x, h;
+};
+
+double PlainError(const std::vector<float>& d, const Inputs& inputs) {
+  double sum = 0;
+  for (size_t row = 0; row < d.size(); row += static_cast<size_t>(inputs.in)) {
+    for (size_t t = 0; t < inputs.x.size(); t += static_cast<size_t>(inputs.in)) {
+      double y = 0;
+      for (int64_t i = 0; i < inputs.in; ++i) y += double{d[row + i]} * double{inputs.x[t + i]};
+      sum += y * y;
+    }
+  }
+  return sum;
+}
+
+// One block, several with a short last one of rows and columns, and a single value.
+TEST(OutputErrorTest, IsThatOfTheOutputs) {
+  for (const auto& [rows, in, tokens] : {std::tuple{70, 300, 40}, {3, 512, 20}, {65, 16, 50}, {1, 1, 1}}) {
+    const Inputs inputs(tokens, in, 3);
+    const std::vector<float> d = RandomNormal(static_cast<size_t>(rows * in), 4);
+    // Each product of the sum is off by the roundings of H and of `in` f32 additions.
+    double magnitude = 0;
+    for (size_t row = 0; row < d.size(); row += static_cast<size_t>(in)) {
+      for (int64_t i = 0; i < in; ++i) {
+        for (int64_t j = 0; j < in; ++j)
+          magnitude += std::fabs(double{d[row + i]} * double{inputs.h[i * in + j]} * double{d[row + j]});
+      }
+    }
+    EXPECT_NEAR(OutputError(d, in, inputs.h), PlainError(d, inputs), magnitude * std::ldexp(in + 2, -24)) << in;
+  }
+}
+
+TEST(OutputErrorTest, SameBitsOnAnyNumberOfThreads) {
+  const Inputs inputs(30, 300, 5);
+  const std::vector<float> d = RandomNormal(200 * 300, 6);
+  SetThreads(1);
+  const double one = OutputError(d, 300, inputs.h);
+  SetThreads(3);
+  EXPECT_EQ(OutputError(d, 300, inputs.h), one);
+  SetThreads(0);
+}
+
+constexpr int64_t kIn = 24, kTokens = 200;
+constexpr double kDamping = 0.02;
+
+// Inputs of the model as stored, and what they became after rounded layers; [tokens, in].
+struct TwoInputs {
+  Eigen::MatrixXd exact{kTokens, kIn}, seen{kTokens, kIn};
+  std::vector<float> hessian = std::vector<float>(kIn * kIn), cross = hessian;
+
+  TwoInputs() {
+    const std::vector<float> noise = RandomNormal(2 * kTokens * kIn, 1);
+    for (int64_t t = 0; t < kTokens; ++t) {
+      for (int64_t i = 0; i < kIn; ++i) {
+        exact(t, i) = (noise[t * kIn + i] + noise[t * kIn]) * (0.3 + static_cast<double>(i % 5));
+        seen(t, i) = exact(t, i) * 0.9 + 0.2 * noise[(kTokens + t) * kIn + i] + 0.1;
+      }
+    }
+    const Eigen::MatrixXd h = seen.transpose() * seen, c = (exact - seen).transpose() * seen;
+    for (int64_t i = 0; i < kIn; ++i) {
+      for (int64_t j = 0; j < kIn; ++j) {
+        hessian[i * kIn + j] = j < i ? 1e30f : static_cast<float>(h(i, j));  // the lower triangle means nothing
+        cross[i * kIn + j] = static_cast<float>(c(i, j));
+      }
+    }
+  }
+};
+
+TEST(AsymmetricTarget, IsTheLeastSquaresOfBothInputs) {
+  const TwoInputs x;
+  const AsymmetricTarget target(x.hessian, x.cross, kIn, kDamping, "test");
+  const double damping = kDamping * (x.seen.transpose() * x.seen).diagonal().mean();
+  for (unsigned seed = 2; seed < 6; ++seed) {
+    const std::vector<float> w = RandomNormal(kIn, seed);
+    Eigen::VectorXd row(kIn);
+    for (int64_t i = 0; i < kIn; ++i) row(i) = double{w[i]};
+    // Tokens stacked over the damping: least squares by QR, without normal equations.
+    Eigen::MatrixXd a(kTokens + kIn, kIn);
+    Eigen::VectorXd b(kTokens + kIn);
+    a << x.seen, std::sqrt(damping) * Eigen::MatrixXd::Identity(kIn, kIn);
+    b << x.exact * row, std::sqrt(damping) * row;
+    const Eigen::VectorXd best = a.colPivHouseholderQr().solve(b);
+    std::vector<float> corrected = w;
+    target.Correct(1, corrected.data());
+    for (int64_t i = 0; i < kIn; ++i) EXPECT_NEAR(corrected[i], best(i), 1e-4 * best.norm()) << seed;
+    EXPECT_GT((best - row).norm(), 0.05 * row.norm());  // there was something to correct
+  }
+}
+
+// Rows together are the rows one by one.
+TEST(AsymmetricTarget, CorrectsManyRows) {
+  const TwoInputs x;
+  const AsymmetricTarget target(x.hessian, x.cross, kIn, kDamping, "test");
+  std::vector<float> together = RandomNormal(70 * kIn, 7), alone = together;
+  target.Correct(70, together.data());
+  for (int64_t row = 0; row < 70; ++row) target.Correct(1, &alone[row * kIn]);
+  EXPECT_EQ(together, alone);
+}
+
+TEST(AsymmetricTarget, WithNothingLostNothingChanges) {
+  TwoInputs x;
+  std::ranges::fill(x.cross, 0.0f);
+  const std::vector<float> w = RandomNormal(kIn, 2);
+  std::vector<float> corrected = w;
+  AsymmetricTarget(x.hessian, x.cross, kIn, kDamping, "test").Correct(1, corrected.data());
+  EXPECT_EQ(corrected, w);
+}
+
+TEST(AsymmetricTarget, BadMomentsAreNamed) {
+  TwoInputs x;
+  x.cross[5] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(Call([&] { AsymmetricTarget(x.hessian, x.cross, kIn, kDamping, "layer 3"); }),
+              ThrowsMessage<Error>(HasSubstr("layer 3")));
+  EXPECT_THAT(Call([&] { AsymmetricTarget({1, 5, 5, 1}, {0, 0, 0, 0}, 2, kDamping, "layer 3"); }),
+              ThrowsMessage<Error>(HasSubstr("not positive definite")));
+}
+
+}  // namespace
+}  // namespace tare::algorithms_second_moments_test
