@@ -47,7 +47,7 @@ class Row {
         head_index_(head),
         head_(problem.heads[head]),
         keys_(problem.mask.Keys(t, problem.q.tokens, problem.k.tokens)),
-        tiles_((problem.k.tokens + kTile - 1) / kTile),
+        tiles_(CeilDiv(problem.k.tokens, kTile)),
         block_tiles_(plan.block / kTile) {}
 
   QuantizedRow Run() {
@@ -180,7 +180,7 @@ class Row {
     return part;
   }
 
-  int64_t Blocks() const { return (tiles_ + block_tiles_ - 1) / block_tiles_; }
+  int64_t Blocks() const { return CeilDiv(tiles_, block_tiles_); }
 
   // With a zero point, codes here are differences from it, which is all that the sum needs; that bytes stay 0 .. qmax
   // is for the kernel's tests.

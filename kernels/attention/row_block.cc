@@ -24,7 +24,7 @@ RowBlock BlockOfRows(const AttentionProblem& problem, int rows, int64_t row_bloc
   block.count = static_cast<int>(std::min<int64_t>(rows, problem.q.tokens - block.first));
   block.begin_tile = KeysOf(problem, block.first).begin / kTile;
   const int64_t end = KeysOf(problem, block.first + block.count - 1).end;
-  block.end_tile = std::max(block.begin_tile, RoundUp(end, kTile) / kTile);
+  block.end_tile = std::max(block.begin_tile, CeilDiv(end, kTile));
   return block;
 }
 

@@ -6,14 +6,13 @@
 #include <cstdint>
 
 #include "kernels/attention/heads.h"
+#include "quant/base/integers.h"
 
 namespace tare {
 
 inline constexpr int kTile = 64;     // keys of a tile, and columns of V in a product
 inline constexpr int kRowStep = 16;  // rows of a block are a multiple of this, computed sixteen at a time
 inline constexpr int kLargestRows = 64;
-
-constexpr int64_t RoundUp(int64_t x, int64_t step) { return (x + step - 1) / step * step; }
 
 // Rows of a block where nothing asks for fewer.
 int RowsFor(int64_t queries);

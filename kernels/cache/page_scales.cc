@@ -7,8 +7,8 @@
 #include <span>
 
 #include "kernels/elementwise/rows.h"
-#include "kernels/elementwise/to_nearest.h"
 #include "quant/base/float16.h"
+#include "quant/base/integers.h"
 #include "quant/format/quantize.h"
 
 namespace tare {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/decode/decode_work.h"
+#include "quant/base/integers.h"
 
 namespace tare {
 namespace {
 
-int64_t PagesOf(int64_t tokens) { return (std::max<int64_t>(0, tokens) + kPageTokens - 1) / kPageTokens; }
+int64_t PagesOf(int64_t tokens) { return CeilDiv(std::max<int64_t>(0, tokens), kPageTokens); }
 
 }  // namespace
 
@@ -13,8 +14,8 @@ Cuts::Cuts(const DecodeHeads& table, const DecodeSequence& s) {
   const int64_t oldest = seen - s.q.tokens + 1 - table.window();  // that the first query sees
   first = table.window() == 0 ? 0 : std::max<int64_t>(0, oldest) / kPageTokens;
   end = s.q.tokens == 0 ? first : std::max(first, PagesOf(seen));
-  pages = std::max(kFewestPages, (end - first + kMostChunks - 1) / kMostChunks);
-  chunks = (end - first + pages - 1) / pages;
+  pages = std::max(kFewestPages, CeilDiv(end - first, kMostChunks));
+  chunks = CeilDiv(end - first, pages);
   runs = std::clamp<int64_t>(kFewestUnits / std::max<int64_t>(1, chunks), 1, std::ssize(table.groups()));
 }
 
@@ -22,7 +23,7 @@ DecodeLayout::DecodeLayout(const DecodeHeads& table, std::span<const DecodeSeque
     : table_(table), sequences_(sequences), page_(table.shape(), {}, {}) {
   for (const DecodeSequence& s : sequences) {
     const int64_t queries = QueriesAtOnce(s);
-    rounds_ = std::max(rounds_, (s.q.tokens + queries - 1) / queries);
+    rounds_ = std::max(rounds_, CeilDiv(s.q.tokens, queries));
     queries_ = std::max(queries_, std::min(queries, s.q.tokens));
     before_rotary_ = before_rotary_ || s.cache->KeysBeforeRotary();
   }
@@ -41,9 +42,7 @@ int64_t DecodeLayout::QueriesAtOnce(const DecodeSequence& s) const {
   return std::max<int64_t>(1, kMostKeptBytes / std::max<int64_t>(1, bytes));
 }
 
-int64_t DecodeLayout::Maps(int64_t queries) const {
-  return (table_.rows() * queries + kMapsAtOnce - 1) / kMapsAtOnce * kMapsAtOnce;
-}
+int64_t DecodeLayout::Maps(int64_t queries) const { return RoundUp(table_.rows() * queries, kMapsAtOnce); }
 
 DecodeSequence DecodeLayout::OfRound(const DecodeSequence& s, int64_t round) const {
   const int64_t queries = QueriesAtOnce(s), first = std::min(round * queries, s.q.tokens);
@@ -72,7 +71,7 @@ std::span<DecodeWork> DecodeLayout::TakePacked(Arena& arena) const {
     auto* sum = arena.Take<float>((cuts.Parts() + sinks) * maps);
     auto* total_max = arena.Take<float>(maps);
     auto* inverse = arena.Take<float>(maps);
-    const int64_t chunks = std::min((pages + kFewestPages - 1) / kFewestPages, kMostChunks);  // of fewer pages, too
+    const int64_t chunks = std::min(CeilDiv(pages, kFewestPages), kMostChunks);  // of fewer pages, too
     auto* o = arena.Take<float>(chunks * table_.products() * queries * width);
     if (arena.end() != arena.used())  // not counting alone
       list[i] = {.s = s, .p = p, .max = max, .sum = sum, .total_max = total_max, .inverse = inverse, .o = o};

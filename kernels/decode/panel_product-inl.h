@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "kernels/elementwise/to_nearest.h"
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 #include "quant/format/round.h"
 
 #include "hwy/highway.h"

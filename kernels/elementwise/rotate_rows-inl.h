@@ -161,9 +161,9 @@ void RotateRowBack(const Hadamard& rotation, const float* x, float* y) {
 }
 
 void RotateRows(const Hadamard& rotation, const float* x, int64_t rows, float* y) {
-  ParallelFor(static_cast<size_t>((rows + kRowsAtOnce - 1) / kRowsAtOnce), [&](size_t chunk, int) {
-    const int64_t first = static_cast<int64_t>(chunk) * kRowsAtOnce, begin = first * rotation.size();
-    Rotate(rotation, x + begin, std::min(kRowsAtOnce, rows - first), y + begin);
+  ParallelForBlocks(rows, kRowsAtOnce, [&](int64_t first, int64_t count) {
+    const int64_t begin = first * rotation.size();
+    Rotate(rotation, x + begin, count, y + begin);
   });
 }
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/elementwise/to_nearest.h"
 #include "kernels/product/read_ahead.h"
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 
@@ -129,10 +129,10 @@ HWY_EXPORT_T(ProjectPanel, one_token::ProjectPanel);
 OneToken::OneToken(int64_t in, int64_t block)
     : in_(in),
       block_(block),
-      padded_((in + PackedMatrix::kRecord - 1) / PackedMatrix::kRecord * PackedMatrix::kRecord),
+      padded_(RoundUp(in, PackedMatrix::kRecord)),
       high_(static_cast<size_t>(padded_), 0),
       low_(static_cast<size_t>(padded_), 0),
-      blocks_(static_cast<size_t>((in + block - 1) / block)) {
+      blocks_(static_cast<size_t>(CeilDiv(in, block))) {
   TARE_CHECK(block == 64 || block == 32 || block == 16);
 }
 

@@ -165,8 +165,8 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
   const int64_t chunk_rows = ChunkRows(math_);
   for (const Projection& p : projections) {
     TARE_CHECK(p.weight.in == in && (math_ == Math::kF32 || p.weight.type == WeightType::kBf16));
-    const int64_t panels = (p.weight.out + kPanelOut - 1) / kPanelOut;
-    const int64_t parts = (p.weight.out + kChunkOut - 1) / kChunkOut;
+    const int64_t panels = CeilDiv(p.weight.out, kPanelOut);
+    const int64_t parts = CeilDiv(p.weight.out, kChunkOut);
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t out = panels * part / parts * kPanelOut;
       const int64_t end = std::min(panels * (part + 1) / parts * kPanelOut, p.weight.out);

@@ -88,8 +88,8 @@ HWY_EXPORT_T(Dots, row_product::Dots);
 
 void RowProduct(const DenseMatrix& weight, Math math, const float* x, const float* bias, float* y) {
   constexpr int64_t kOutputs = 64;  // of a unit of work
-  ParallelFor(static_cast<size_t>((weight.out + kOutputs - 1) / kOutputs), [&](size_t unit, int) {
-    const int64_t begin = static_cast<int64_t>(unit) * kOutputs, end = std::min(begin + kOutputs, weight.out);
+  ParallelForBlocks(weight.out, kOutputs, [&](int64_t begin, int64_t count) {
+    const int64_t end = begin + count;
     HWY_DYNAMIC_DISPATCH(Dots)(&weight, math, begin, end, x, y);
     for (int64_t n = begin; n < end && bias != nullptr; ++n) y[n] += bias[n];
   });

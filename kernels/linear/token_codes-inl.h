@@ -6,7 +6,7 @@
 #include <bit>
 #include <limits>
 
-#include "kernels/elementwise/to_nearest.h"
+#include "quant/base/integers.h"
 #include "quant/format/round.h"
 
 #include "hwy/highway.h"

@@ -35,8 +35,7 @@ AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std:
 }
 
 void AsymmetricTarget::Correct(int64_t rows, float* w) const {
-  ParallelFor(static_cast<size_t>((rows + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kRowsTogether, count = std::min(kRowsTogether, rows - first);
+  ParallelForBlocks(rows, kRowsTogether, [&](int64_t first, int64_t count) {
     AlignedBuffer<float> stored(Panels::ValuesFor(in_)), sums(stored.size());  // [in][kRowsTogether]
     std::fill_n(stored.data(), stored.size(), 0.0f);
     std::fill_n(sums.data(), sums.size(), 0.0f);

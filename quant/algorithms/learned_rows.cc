@@ -5,8 +5,8 @@
 #include <span>
 
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 #include "quant/base/widest_vectors.h"
-#include "quant/format/nearest_integer.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"

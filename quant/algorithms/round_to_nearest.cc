@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "quant/base/error.h"
-#include "quant/format/nearest_integer.h"
+#include "quant/base/integers.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"

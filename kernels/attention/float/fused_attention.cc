@@ -17,7 +17,7 @@ struct Layout {
   Layout(const AttentionProblem& a_problem, ProductTypes types)
       : problem(a_problem),
         kernel(problem, types, problem.q.tokens, problem.k.tokens, FusedValues::kTiles),
-        row_blocks(RoundUp(problem.q.tokens, kernel.rows) / kernel.rows) {
+        row_blocks(CeilDiv(problem.q.tokens, kernel.rows)) {
     CheckWidths(problem);
   }
 

@@ -18,7 +18,7 @@ FusedKernel::FusedKernel(const AttentionProblem& problem, ProductTypes types, in
       q_width(problem.q.width),
       v_width(problem.v.width),
       out_width(problem.out.width),
-      tiles(RoundUp(keys, kTile) / kTile),
+      tiles(CeilDiv(keys, kTile)),
       rows(RowsFor(queries)) {
   CheckProblem(problem);
   for (const OutputHead& head : problem.heads) maps = std::max(maps, head.Maps());

@@ -4,7 +4,7 @@
 
 #include "kernels/attention/attention_plan.h"
 #include "kernels/attention/fixed_exp.h"
-#include "kernels/elementwise/to_nearest.h"
+#include "quant/base/integers.h"
 #include "quant/format/zero_point.h"
 
 #include "hwy/highway.h"

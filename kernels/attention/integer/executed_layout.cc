@@ -16,9 +16,9 @@ ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProbl
   d4 = static_cast<int>(RoundUp(problem.q.width, 4));
   columns = static_cast<int>(RoundUp(problem.v.width, kTile));
   slices = problem.out.width / problem.v.width;
-  tiles = RoundUp(problem.k.tokens, kTile) / kTile;
+  tiles = CeilDiv(problem.k.tokens, kTile);
   block_tiles = plan.block / kTile;
-  blocks = RoundUp(tiles, block_tiles) / block_tiles;
+  blocks = CeilDiv(tiles, block_tiles);
   group_blocks = std::max(1, kGroupKeys / plan.block);
   // Rows of codes must not fall onto the same cache sets: never a multiple of 1024 bytes apart.
   code_stride = group_blocks * plan.block;
@@ -34,7 +34,7 @@ ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProbl
     rows = RowsFor(problem.q.tokens);
   }
   exps_stride = rows * kTile * key_bytes / 4;
-  row_blocks = RoundUp(problem.q.tokens, rows) / rows;
+  row_blocks = CeilDiv(problem.q.tokens, rows);
   const int64_t out_bytes = problem.q.tokens * std::ssize(problem.heads) * problem.out.width * int64_t{sizeof(float)};
   store = out_bytes / Threads() > kMostCachedOutput ? OutputStore::kPastCaches : OutputStore::kCached;
 }

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kernels/attention/fixed_exp.h"
-#include "kernels/elementwise/to_nearest.h"
+#include "quant/base/integers.h"
 #include "quant/format/round.h"
 
 #include "hwy/highway.h"

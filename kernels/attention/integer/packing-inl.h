@@ -10,8 +10,8 @@
 
 #include "hwy/cache_control.h"
 #include "kernels/attention/tile_order.h"
-#include "kernels/elementwise/to_nearest.h"
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 #include "quant/format/round.h"
 
 #include "hwy/highway.h"
@@ -138,7 +138,7 @@ void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int c
 
 void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Format format, const float* smooth,
                   int8_t* codes, int32_t* offsets, float* scales) {
-  const int groups = static_cast<int>(RoundUp(k.width, 4) / 4), column = ColumnOfKey(static_cast<int>(first % kTile));
+  const int groups = static_cast<int>(CeilDiv(k.width, 4)), column = ColumnOfKey(static_cast<int>(first % kTile));
   RowCodes four;
   if (first < k.tokens) {
     ToRowCodes(FourRows(k, head, first, k.tokens), k.width, smooth, format, CodeOffset::kNone, four);

@@ -6,7 +6,7 @@
 #include <bit>
 #include <limits>
 
-#include "kernels/elementwise/to_nearest.h"
+#include "quant/base/integers.h"
 #include "quant/format/round.h"
 
 #include "hwy/highway.h"
@@ -92,8 +92,7 @@ HWY_INLINE void FourRows(const std::array<const float*, kRowsAtOnce>& rows, int 
     out.scales[r] = scale.scale;
     lanes[r] = Bytes(rows[r], width, load, scale.inv, magic, out.codes[r]);
   }
-  const int32_t all =
-      static_cast<int32_t>(static_cast<uint32_t>((width + 63) / 64 * 64) * std::bit_cast<uint32_t>(magic));
+  const int32_t all = static_cast<int32_t>(static_cast<uint32_t>(RoundUp(width, 64)) * std::bit_cast<uint32_t>(magic));
   hn::Store(hn::Sub(ReduceFour(di, lanes[0], lanes[1], lanes[2], lanes[3], Total()), hn::Set(four, all)), four,
             out.sums);
 }

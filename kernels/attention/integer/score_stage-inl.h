@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "kernels/elementwise/to_nearest.h"
+#include "quant/base/integers.h"
 
 #include "hwy/highway.h"
 #include "kernels/attention/fixed_exp-inl.h"

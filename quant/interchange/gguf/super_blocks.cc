@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "quant/base/float16.h"
-#include "quant/format/nearest_integer.h"
+#include "quant/base/integers.h"
 #include "quant/interchange/gguf/half.h"
 
 namespace tare::gguf {
