@@ -6,7 +6,7 @@
 #include <random>
 
 #include "kernels/attention/float/fused_attention.h"
-#include "kernels/attention/prefix_mean.h"
+#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"

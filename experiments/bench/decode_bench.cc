@@ -10,7 +10,6 @@
 #include "experiments/bench/onednn_attention.h"
 #include "experiments/bench/timing.h"
 #include "kernels/decode/decode_attention.h"
-#include "kernels/decode/decode_reference.h"
 #include "kernels/product/read_ahead.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"

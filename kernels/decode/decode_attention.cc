@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/row_exp2.h"
+#include "kernels/attention/exponentials.h"
 #include "kernels/decode/decode_work.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"

@@ -124,8 +124,8 @@ class TaskRun {
     for (int64_t index = task_.first * row_blocks; index < (task_.last + 1) * row_blocks; ++index) {
       ThrowIfStopped();  // a head of 32,000 tokens takes seconds
       block_ = BlockOfRows(piece_, kernel_.rows, row_blocks, index);
-      const FusedBlock block(kernel_, piece_, block_, memory_.packed, memory_.scratch, looks_);
-      pass_ == Pass::kSurvey ? block.ShowLogits() : block.Run();
+      const FusedRows rows{kernel_, piece_, block_, memory_.packed, memory_.scratch, looks_};
+      pass_ == Pass::kSurvey ? ShowFusedLogits(rows) : RunFused(rows);
     }
   }
 
