@@ -13,7 +13,7 @@
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
 #include "kernels/elementwise/rows.h"
-#include "kernels/linear/linear_reference.h"
+#include "kernels/linear/quantized_linear.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -14,17 +14,14 @@
 #include "quant/format/quantize.h"
 
 #include "hwy/highway.h"
+#include "kernels/elementwise/lanes-inl.h"
 #include "kernels/linear/panel_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::one_token {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, 16>;
-using DI = hn::RebindToSigned<DF>;
 using D8 = hn::Repartition<uint8_t, DF>;
-using VI = hn::Vec<DI>;
 constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kBytes = 4 * kLanes;
 constexpr int kVectors = 4;  // of outputs at once: two planes of sums stay in registers

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/linear/product_epilogue.h"
-#include "kernels/linear/token_codes.h"
+#include "kernels/linear/product_stage.h"
 #include "quant/base/error.h"
 #include "quant/base/integers.h"
 #include "quant/base/parallel.h"

@@ -7,6 +7,5 @@
 #include "hwy/highway.h"
 #include "kernels/linear/one_token-inl.h"
 #include "kernels/linear/packed_matrix-inl.h"
-#include "kernels/linear/product_epilogue-inl.h"
+#include "kernels/linear/product_stage-inl.h"
 #include "kernels/linear/row_product-inl.h"
-#include "kernels/linear/token_codes-inl.h"
