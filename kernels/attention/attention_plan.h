@@ -27,8 +27,8 @@ struct AttentionPlan {
   ValueScale v_scale = ValueScale::kBlock;
   Format logits = Format::kF32;  // int8, int6, int4: codes with a row's absmax, see score_stage.h; f32: as they are
   Order order = Order::kLate;
-  Format probs =
-      Format::kU8;  // late: u8 u6 u4; early, of the difference: the same with a zero point, or int8 int6 int4
+  // late: u8 u6 u4; early, of the difference: the same with a zero point, or int8 int6 int4
+  Format probs = Format::kU8;
   int block = 256;  // keys that share a scale of probs, and of v: a multiple of 64 up to kLargestBlock
 
   // Constant vectors subtracted before quantizing; null: none. They change no result but the rounding: what Q's mean

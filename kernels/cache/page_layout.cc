@@ -117,7 +117,7 @@ void PageLayout::WriteKeys(std::byte* k, const PageLayout& plain, const std::byt
       WriteKey(k, t, head, values);
     }
     for (int c = 0; c < shape_.k_width && k_.ByChannel(); ++c) {
-      for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(Format::kF32, from + plain.Key(head), c, t);
+      ReadPanel(Format::kF32, from + plain.Key(head), {c, 0, 0, 1}, kPageTokens, values);
       WriteKeyChannel(k, c, head, values);
     }
   }
@@ -131,8 +131,7 @@ void PageLayout::WriteValues(std::byte* v, const PageLayout& plain, const std::b
       WriteValue(v, t, head, values);
     }
     for (int c = 0; c < shape_.v_width && v_.ByChannel(); ++c) {
-      const std::byte* panel = from + plain.ValuePanel(head, c);
-      for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(Format::kF32, panel, t, c % kPanelLanes);
+      ReadPanel(Format::kF32, from + plain.ValuePanel(head, c), {0, c % kPanelLanes, 1, 0}, kPageTokens, values);
       WriteValueChannel(v, c, head, values);
     }
   }
