@@ -11,7 +11,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "kernels/product/onednn_lines.h"
+#include "kernels/product/library_settings.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/product/instruction_set.h"
+#include "kernels/product/library_settings.h"
 #include "quant/base/error.h"
 #include "quant/base/thread_pool.h"
 #include "quant/file/remembered_hashes.h"

@@ -6,11 +6,12 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 
-#include "experiments/arrays/npz.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/base/formatted.h"
+#include "quant/base/integers.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/safetensors.h"
@@ -18,31 +19,23 @@
 namespace tare {
 namespace {
 
-class SafetensorsArrays : public ArrayFile {
- public:
-  explicit SafetensorsArrays(const std::filesystem::path& path) : ArrayFile(path), file_(path) {
-    for (const TensorView& tensor : file_.tensors()) List({tensor.name, tensor.dtype, tensor.shape});
-  }
+std::unique_ptr<ArrayFile> OpenSafetensors(const std::filesystem::path& path) {
+  const auto file = std::make_shared<const Safetensors>(path);
+  std::vector<ArrayInfo> arrays;
+  for (const TensorView& tensor : file->tensors()) arrays.push_back({tensor.name, tensor.dtype, tensor.shape});
+  return std::make_unique<ArrayFile>(path, std::move(arrays), [file](const ArrayInfo& array) {
+    return ArrayValues(array.dtype, file->Find(array.name)->bytes);
+  });
+}
 
- protected:
-  ArrayValues Load(const ArrayInfo& array) const override { return {array.dtype, file_.Find(array.name)->bytes}; }
-
- private:
-  Safetensors file_;
-};
-
-class Hdf5Arrays : public ArrayFile {
- public:
-  explicit Hdf5Arrays(const std::filesystem::path& path) : ArrayFile(path), file_(path) {
-    for (const std::string& name : file_.datasets()) List({name, file_.Type(name), file_.Shape(name)});
-  }
-
- protected:
-  ArrayValues Load(const ArrayInfo& array) const override { return {array.dtype, file_.Copy(array.name)}; }
-
- private:
-  Hdf5Reader file_;
-};
+std::unique_ptr<ArrayFile> OpenHdf5(const std::filesystem::path& path) {
+  const auto file = std::make_shared<const Hdf5Reader>(path);
+  std::vector<ArrayInfo> arrays;
+  for (const std::string& name : file->datasets()) arrays.push_back({name, file->Type(name), file->Shape(name)});
+  return std::make_unique<ArrayFile>(path, std::move(arrays), [file](const ArrayInfo& array) {
+    return ArrayValues(array.dtype, file->Copy(array.name));
+  });
+}
 
 // A value of type From at `from`, wherever it is aligned.
 template <typename From>
@@ -138,9 +131,9 @@ int64_t ArrayValues::Integer(int64_t index) const {
 
 std::unique_ptr<ArrayFile> ArrayFile::Open(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
-  if (ending == ".safetensors") return std::make_unique<SafetensorsArrays>(path);
-  if (ending == ".h5" || ending == ".hdf5") return std::make_unique<Hdf5Arrays>(path);
-  if (ending == ".npz") return std::make_unique<NpzArrays>(path);
+  if (ending == ".safetensors") return OpenSafetensors(path);
+  if (ending == ".h5" || ending == ".hdf5") return OpenHdf5(path);
+  if (ending == ".npz") return OpenNpz(path);
   Fail("{}: got the ending '{}', expected .safetensors, .h5, .hdf5 or .npz", path.string(), ending);
 }
 
@@ -148,28 +141,30 @@ ArrayValues ArrayFile::Values(const ArrayInfo& array) const {
   if (!IsReadable(array.dtype))
     Fail("{}: {}: got type {}, expected f16, bf16, f32, f64, integers or booleans; try converting it", path_.string(),
          array.name, Name(array.dtype));
-  ArrayValues values = Load(array);
+  ArrayValues values = load_(array);
   values.where_ = path_.string() + ": " + array.name;
   return values;
 }
 
-MemoryArrays::MemoryArrays(const std::string& name,
-                           const std::vector<std::pair<ArrayInfo, std::span<const std::byte>>>& arrays)
-    : ArrayFile(name) {
+std::unique_ptr<ArrayFile> ArraysInMemory(const std::string& name,
+                                          const std::vector<std::pair<ArrayInfo, std::span<const std::byte>>>& arrays) {
   std::vector<ArrayInfo> infos;
-  for (const auto& [info, values] : arrays) {
+  std::map<std::string, std::span<const std::byte>> values;
+  for (const auto& [info, bytes] : arrays) {
     infos.push_back(info);
-    values_[info.name] = values;
+    values[info.name] = bytes;
   }
   std::ranges::sort(infos, {}, &ArrayInfo::name);
-  for (ArrayInfo& info : infos) List(std::move(info));
+  return std::make_unique<ArrayFile>(name, std::move(infos), [values = std::move(values)](const ArrayInfo& array) {
+    return ArrayValues(array.dtype, values.at(array.name));
+  });
 }
 
 void AddArray(Sha256& sha, const ArrayInfo& array, const ArrayValues& values) {
   const std::string heading = Formatted("{} {}\n", array.name, ShapeText(array.shape));
   sha.Add(std::as_bytes(std::span(heading)));
   const int64_t count = ElementCount(array.shape).value();
-  std::vector<Lanes> digests(static_cast<size_t>((count + kBlock - 1) / kBlock));
+  std::vector<Lanes> digests(static_cast<size_t>(CeilDiv(count, kBlock)));
   ParallelFor(digests.size(), [&](size_t block, int) {
     const int64_t first = static_cast<int64_t>(block) * kBlock;
     std::array<float, kBlock> room;

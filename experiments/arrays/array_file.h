@@ -6,10 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quant/file/dtype.h"
@@ -48,35 +49,31 @@ class ArrayFile {
  public:
   // Chosen by extension: .safetensors, .h5 or .hdf5, .npz. Throws Error, like the others, naming file and array.
   static std::unique_ptr<ArrayFile> Open(const std::filesystem::path& path);
-  virtual ~ArrayFile() = default;
+
+  // arrays: in the order of names. load has what keeps the file open.
+  using Load = std::function<ArrayValues(const ArrayInfo&)>;
+  ArrayFile(std::filesystem::path path, std::vector<ArrayInfo> arrays, Load load)
+      : path_(std::move(path)), arrays_(std::move(arrays)), load_(std::move(load)) {}
 
   const std::filesystem::path& path() const { return path_; }
   const std::vector<ArrayInfo>& arrays() const { return arrays_; }  // sorted by name
   // Throws Error for a type that Read does not support: f8 and narrower, complex.
   ArrayValues Values(const ArrayInfo& array) const;
 
- protected:
-  explicit ArrayFile(std::filesystem::path path) : path_(std::move(path)) {}
-  void List(ArrayInfo array) { arrays_.push_back(std::move(array)); }  // in the order of names
-  virtual ArrayValues Load(const ArrayInfo& array) const = 0;
-
  private:
   std::filesystem::path path_;
   std::vector<ArrayInfo> arrays_;
+  Load load_;
 };
 
-// Arrays in memory, with the interface of an array file.
-class MemoryArrays : public ArrayFile {
- public:
-  // name: used in messages instead of a path. The values must outlive this.
-  MemoryArrays(const std::string& name, const std::vector<std::pair<ArrayInfo, std::span<const std::byte>>>& arrays);
+// numpy's .npz: a ZIP archive of .npy files (numpy.lib.format, versions 1 to 3), stored or deflated. Python objects are
+// not read, so no code in a file is run.
+std::unique_ptr<ArrayFile> OpenNpz(const std::filesystem::path& path);
 
- protected:
-  ArrayValues Load(const ArrayInfo& array) const override { return {array.dtype, values_.at(array.name)}; }
-
- private:
-  std::map<std::string, std::span<const std::byte>> values_;
-};
+// Arrays in memory, with the interface of an array file. name: used in messages instead of a path. The values must
+// outlive it.
+std::unique_ptr<ArrayFile> ArraysInMemory(const std::string& name,
+                                          const std::vector<std::pair<ArrayInfo, std::span<const std::byte>>>& arrays);
 
 // Identifies captured arrays: equal names, shapes and f32 values give an equal digest, whatever file and type store
 // them. Values enter SHA-256 through four 64-bit sums per 4096 values, h = (rotate(h, 29) + two values) * odd constant,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/arrays/npz.h"
-
 #include <zip.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <map>
 #include <optional>
 
+#include "experiments/arrays/array_file.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -122,11 +122,32 @@ std::optional<size_t> HeaderBytes(const unsigned char* begin) {
   return begin[6] == 1 ? 10 + two : 12 + two + (size_t{begin[10]} << 16) + (size_t{begin[11]} << 24);
 }
 
-}  // namespace
+class Npz {
+ public:
+  explicit Npz(const std::filesystem::path& path);
 
-void NpzArrays::Close::operator()(zip* archive) const { zip_discard(archive); }
+  std::vector<ArrayInfo> Arrays() const;
+  ArrayValues Load(const ArrayInfo& array) const;
 
-NpzArrays::NpzArrays(const std::filesystem::path& path) : ArrayFile(path) {
+ private:
+  struct Close {
+    void operator()(zip* archive) const { zip_discard(archive); }
+  };
+  struct Member {
+    uint64_t index = 0, bytes = 0;  // in the archive
+    size_t header = 0;              // bytes before the values
+    ArrayInfo array;
+    bool columns_first = false;  // Fortran order
+  };
+
+  std::vector<std::byte> Bytes(const Member& member, size_t count) const;
+
+  std::string path_;  // of messages
+  std::unique_ptr<zip, Close> archive_;
+  std::map<std::string, Member> members_;
+};
+
+Npz::Npz(const std::filesystem::path& path) : path_(path.string()) {
   int code = 0;
   archive_.reset(zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code));
   if (archive_ == nullptr) {
@@ -134,17 +155,17 @@ NpzArrays::NpzArrays(const std::filesystem::path& path) : ArrayFile(path) {
     zip_error_init_with_code(&error, code);
     const std::string text = zip_error_strerror(&error);
     zip_error_fini(&error);
-    Fail("{}: cannot read it as .npz: {}; try making it again", path.string(), text);
+    Fail("{}: cannot read it as .npz: {}; try making it again", path_, text);
   }
   const auto size = static_cast<uint64_t>(std::filesystem::file_size(path));
   for (zip_int64_t i = 0; i < zip_get_num_entries(archive_.get(), 0); ++i) {
     zip_stat_t stat;
     if (zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0 ||
         (stat.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE)) != (ZIP_STAT_NAME | ZIP_STAT_SIZE))
-      Fail("{}: damaged archive, at member {}", path.string(), i);
+      Fail("{}: damaged archive, at member {}", path_, i);
     std::string name = stat.name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    const std::string where = path.string() + ": " + name;
+    const std::string where = path_ + ": " + name;
     Member member{.index = stat.index, .bytes = stat.size, .header = 12, .array = {.name = name}};
     if (stat.size / kMaxCompression > size) Fail("{}: got {} bytes, more than its file can hold", where, stat.size);
     if (stat.size < member.header) Fail("{}: got {} bytes, expected an .npy", where, stat.size);
@@ -167,11 +188,16 @@ NpzArrays::NpzArrays(const std::filesystem::path& path) : ArrayFile(path) {
     member.columns_first = npy.columns_first && npy.shape.size() > 1;
     if (!members_.emplace(name, std::move(member)).second) Fail("{}: comes twice", where);
   }
-  for (const auto& [name, member] : members_) List(member.array);
+}
+
+std::vector<ArrayInfo> Npz::Arrays() const {
+  std::vector<ArrayInfo> arrays;
+  for (const auto& [name, member] : members_) arrays.push_back(member.array);
+  return arrays;
 }
 
 // The member's first bytes.
-std::vector<std::byte> NpzArrays::Bytes(const Member& member, size_t count) const {
+std::vector<std::byte> Npz::Bytes(const Member& member, size_t count) const {
   std::vector<std::byte> bytes(count);
   zip_file_t* const file = zip_fopen_index(archive_.get(), member.index, 0);
   const zip_int64_t got = file == nullptr ? -1 : zip_fread(file, bytes.data(), count);
@@ -180,17 +206,24 @@ std::vector<std::byte> NpzArrays::Bytes(const Member& member, size_t count) cons
   const bool whole = count < member.bytes || (file != nullptr && zip_fread(file, &more, 1) == 0);
   if (file != nullptr) zip_fclose(file);
   if (got != static_cast<zip_int64_t>(count) || !whole)
-    Fail("{}: {}: damaged, or not compressed with deflate", path().string(), member.array.name);
+    Fail("{}: {}: damaged, or not compressed with deflate", path_, member.array.name);
   return bytes;
 }
 
-ArrayValues NpzArrays::Load(const ArrayInfo& array) const {
+ArrayValues Npz::Load(const ArrayInfo& array) const {
   const Member& member = members_.at(array.name);
   if (member.columns_first)
-    Fail("{}: {}: got Fortran order, expected C order; try numpy.ascontiguousarray", path().string(), array.name);
+    Fail("{}: {}: got Fortran order, expected C order; try numpy.ascontiguousarray", path_, array.name);
   std::vector<std::byte> bytes = Bytes(member, static_cast<size_t>(member.bytes));
   bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(member.header));
   return {array.dtype, std::move(bytes)};
+}
+
+}  // namespace
+
+std::unique_ptr<ArrayFile> OpenNpz(const std::filesystem::path& path) {
+  const auto npz = std::make_shared<const Npz>(path);
+  return std::make_unique<ArrayFile>(path, npz->Arrays(), [npz](const ArrayInfo& array) { return npz->Load(array); });
 }
 
 }  // namespace tare

@@ -8,7 +8,6 @@
 #include <memory>
 #include <utility>
 
-#include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/onednn_attention.h"
 #include "experiments/bench/timing.h"
 #include "experiments/plan/executed_sequence.h"
@@ -25,18 +24,11 @@ namespace {
 
 constexpr double kLeastAttentionSeconds = 0.2;  // of a repetition
 
-Mask MaskOf(const std::string& name) {
-  if (name != "causal" && name != "full") Fail("bench attention, mask: got '{}', expected causal or full", name);
-  return {name == "full" ? Mask::Kind::kFull : Mask::Kind::kCausal};
-}
-
 // A case prepared for repeated runs.
 struct PreparedAttention {
   std::unique_ptr<AttentionInputs> inputs;
   AlignedBuffer<std::byte> workspace;
   ExecutedMemory memory;
-  std::unique_ptr<ComposedAttention> composed;
-  std::unique_ptr<GraphAttention> graph;
   std::function<void()> run;
   std::string order = "f32";
 };
@@ -53,8 +45,7 @@ void PrepareExecuted(const AttentionCase& c, PreparedAttention& x) {
 std::unique_ptr<PreparedAttention> Prepare(const AttentionCase& c) {
   SetThreads(c.threads);
   auto x = std::make_unique<PreparedAttention>();
-  x->inputs = std::make_unique<AttentionInputs>(c.family, c.data, c.n, c.d, c.heads, MaskOf(c.mask), c.lambda, c.seed,
-                                                KeyShape{.keys = c.keys, .kv_heads = c.kv_heads});
+  x->inputs = std::make_unique<AttentionInputs>(c);
   if (c.kernel == "tare") {
     PrepareExecuted(c, *x);
   } else if (c.kernel == "tare-f32" || c.kernel == "tare-bf16") {
@@ -62,17 +53,12 @@ std::unique_ptr<PreparedAttention> Prepare(const AttentionCase& c) {
     x->workspace.Reset(FusedWorkspaceBytes(x->inputs->problem(), types));
     x->run = [&p = *x, types] { FusedAttention(p.inputs->problem(), p.workspace.span(), types); };
     if (types == ProductTypes::kBf16) x->order = "bf16";
-  } else if (c.kernel == "onednn-f32") {
-    x->composed = std::make_unique<ComposedAttention>(x->inputs->problem());
-    x->run = [&p = *x, threads = c.threads] {
+  } else if (c.kernel == "onednn-f32" || c.kernel == "onednn-graph") {
+    const AttentionProblem& problem = x->inputs->problem();
+    x->run = [threads = c.threads,
+              run = c.kernel == "onednn-f32" ? ComposedAttention(problem) : GraphAttention(problem)] {
       omp_set_num_threads(threads);
-      p.composed->Run();
-    };
-  } else if (c.kernel == "onednn-graph") {
-    x->graph = std::make_unique<GraphAttention>(x->inputs->problem());
-    x->run = [&p = *x, threads = c.threads] {
-      omp_set_num_threads(threads);
-      p.graph->Run();
+      run();
     };
   } else {
     Fail("bench attention, kernel: got '{}', expected tare, tare-f32, tare-bf16, onednn-f32 or onednn-graph", c.kernel);

@@ -10,31 +10,14 @@
 //   max_row_rel_l2    = largest ||error|| / max(||o||, 0.01 (||P1 V|| + lambda ||P2 V||)) of a row
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/roofline.h"
 #include "experiments/table/table.h"
 
 namespace tare {
-
-struct AttentionCase {
-  std::string kernel = "tare";  // tare (plan), tare-f32, tare-bf16, onednn-f32 (primitives composed), onednn-graph
-  std::string family = "v1";    // standard v1 v2
-  std::string plan;             // for kernel tare
-  int64_t n = 4096;             // queries
-  int64_t keys = 0;             // 0: as many as queries; under a causal mask, at least as many
-  int d = 128;
-  int heads = 4;     // output heads
-  int kv_heads = 0;  // a divisor of heads; 0: the same number
-  int threads = 1;
-  std::string mask = "causal";    // causal full
-  std::string data = "gaussian";  // see attention_inputs.h
-  float lambda = 0.5f;
-  int repetitions = 5;
-  uint64_t seed = 1;
-};
 
 struct AttentionResult {
   AttentionCase measured;

@@ -5,11 +5,12 @@
 #include <cmath>
 #include <random>
 
+#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/float/fused_attention.h"
-#include "kernels/attention/prefix_mean.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 #include "quant/format/round.h"
 
 namespace tare {
@@ -17,9 +18,14 @@ namespace {
 
 constexpr int64_t kMostRows = 256;
 
+Mask MaskOf(const std::string& name) {
+  if (name != "causal" && name != "full") Fail("bench attention, mask: got '{}', expected causal or full", name);
+  return {name == "full" ? Mask::Kind::kFull : Mask::Kind::kCausal};
+}
+
 // Query row t alone, as a problem with the keys that it sees.
 AttentionProblem OneRow(const AttentionProblem& p, int64_t t, float* out) {
-  const KeyRange keys = p.mask.Keys(t, p.q.tokens, p.k.tokens);
+  const KeyRange keys = p.Keys(t);
   AttentionProblem one = p;
   one.mask.kind = Mask::Kind::kFull;
   one.q.data = p.q.Row(t, 0);
@@ -88,44 +94,43 @@ auto ByBlockAndChannel(Format format, int64_t block) {
 
 }  // namespace
 
-AttentionInputs::AttentionInputs(const std::string& family, const std::string& data, int64_t n, int d, int heads,
-                                 Mask mask, float lambda, uint64_t seed, KeyShape shape)
-    : lambda_(lambda) {
-  const int64_t keys = shape.keys == 0 ? n : shape.keys;
-  const int kv = shape.kv_heads == 0 ? heads : shape.kv_heads;
-  if (n < 1 || d < 1 || heads < 1)
-    Fail("bench attention: got n {}, d {}, heads {}; expected at least 1 of each", n, d, heads);
-  if (kv < 1 || heads % kv != 0)
-    Fail("bench attention: got {} key/value heads, expected a divisor of {} heads", kv, heads);
-  if (keys < 1 || (mask.kind != Mask::Kind::kFull && keys < n))
+AttentionInputs::AttentionInputs(const AttentionCase& c) : lambda_(c.lambda) {
+  const Mask mask = MaskOf(c.mask);
+  const int64_t keys = c.keys == 0 ? c.n : c.keys;
+  const int kv = c.kv_heads == 0 ? c.heads : c.kv_heads;
+  if (c.n < 1 || c.d < 1 || c.heads < 1)
+    Fail("bench attention: got n {}, d {}, heads {}; expected at least 1 of each", c.n, c.d, c.heads);
+  if (kv < 1 || c.heads % kv != 0)
+    Fail("bench attention: got {} key/value heads, expected a divisor of {} heads", kv, c.heads);
+  if (keys < 1 || (mask.kind != Mask::Kind::kFull && keys < c.n))
     Fail(
         "bench attention: got {} keys for {} queries, expected at least as many under a causal mask, and one under a "
         "full",
-        keys, n);
-  const bool standard = family == "standard", v1 = family == "v1";
-  if (!standard && !v1 && family != "v2")
-    Fail("bench attention, family: got '{}', expected standard, v1 or v2", family);
-  const int q_heads = standard ? heads : 2 * heads, k_heads = v1 ? 2 * kv : kv, width = v1 ? 2 * d : d;
-  heads_ = standard ? StandardHeads(heads, kv) : v1 ? V1Heads(heads, kv) : V2Heads(heads, kv);
-  operations_of_pair_ = (standard ? 4.0 : v1 ? 8.0 : 6.0) * d;
-  std::mt19937_64 random(seed);
+        keys, c.n);
+  const bool standard = c.family == "standard", v1 = c.family == "v1";
+  if (!standard && !v1 && c.family != "v2")
+    Fail("bench attention, family: got '{}', expected standard, v1 or v2", c.family);
+  const int q_heads = standard ? c.heads : 2 * c.heads, k_heads = v1 ? 2 * kv : kv, width = v1 ? 2 * c.d : c.d;
+  heads_ = standard ? StandardHeads(c.heads, kv) : v1 ? V1Heads(c.heads, kv) : V2Heads(c.heads, kv);
+  operations_of_pair_ = (standard ? 4.0 : v1 ? 8.0 : 6.0) * c.d;
+  std::mt19937_64 random(c.seed);
   std::normal_distribution<float> normal;
   const auto fill = [&](std::vector<float>& x, int64_t tokens, int count, int size) {
     x.resize(static_cast<size_t>(tokens) * count * size);
     for (float& value : x) value = normal(random);
     return DenseHeads<const float>(x.data(), tokens, count, size);
   };
-  out_.Reset(static_cast<size_t>(n) * heads * width);
+  out_.Reset(static_cast<size_t>(c.n) * c.heads * width);
   std::fill_n(out_.data(), out_.size(), 0.0f);
-  problem_ = {.q = fill(q_, n, q_heads, d),
-              .k = fill(k_, keys, k_heads, d),
+  problem_ = {.q = fill(q_, c.n, q_heads, c.d),
+              .k = fill(k_, keys, k_heads, c.d),
               .v = fill(v_, keys, kv, width),
               .heads = heads_,
               .lambda = {&lambda_, 0, 0},
               .mask = mask,
-              .scale = 1.0f / std::sqrt(static_cast<float>(d)),
-              .out = DenseHeads(out_.data(), n, heads, width)};
-  Shape(data);
+              .scale = 1.0f / std::sqrt(static_cast<float>(c.d)),
+              .out = DenseHeads(out_.data(), c.n, c.heads, width)};
+  Shape(c.data);
 }
 
 void AttentionInputs::Shape(const std::string& data) {
@@ -151,7 +156,7 @@ double AttentionInputs::LeastOperations() const {
 }
 
 AttentionInputs::Errors AttentionInputs::ErrorsOfOut() const {
-  const int64_t n = problem_.q.tokens, step = (n + kMostRows - 1) / kMostRows;
+  const int64_t n = problem_.q.tokens, step = CeilDiv(n, kMostRows);
   const int width = problem_.out.width;
   std::vector<float> unused(static_cast<size_t>(problem_.out.heads) * width);
   Sums all;

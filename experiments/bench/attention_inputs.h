@@ -18,18 +18,28 @@
 
 namespace tare {
 
-// Number of keys and key/value heads; 0: as many as queries and heads.
-struct KeyShape {
-  int64_t keys = 0;
-  int kv_heads = 0;
+struct AttentionCase {
+  std::string kernel = "tare";  // tare (plan), tare-f32, tare-bf16, onednn-f32 (primitives composed), onednn-graph
+  std::string family = "v1";    // standard v1 v2
+  std::string plan;             // for kernel tare
+  int64_t n = 4096;             // queries
+  int64_t keys = 0;             // 0: as many as queries; under a causal mask, at least as many
+  int d = 128;
+  int heads = 4;     // output heads
+  int kv_heads = 0;  // a divisor of heads; 0: the same number
+  int threads = 1;
+  std::string mask = "causal";    // causal full
+  std::string data = "gaussian";  // as above
+  float lambda = 0.5f;
+  int repetitions = 5;
+  uint64_t seed = 1;
 };
 
 class AttentionInputs {
  public:
-  // family: standard, v1, v2. Throws Error for an unknown family or data, sizes < 1, heads that kv_heads does not
-  // divide, and queries that see no key under a causal mask.
-  AttentionInputs(const std::string& family, const std::string& data, int64_t n, int d, int heads, Mask mask,
-                  float lambda, uint64_t seed, KeyShape shape = {});
+  // Throws Error for an unknown family, mask or data, sizes < 1, heads that kv_heads does not divide, and queries that
+  // see no key under a causal mask.
+  explicit AttentionInputs(const AttentionCase& c);
   AttentionInputs(const AttentionInputs&) = delete;
   AttentionInputs& operator=(const AttentionInputs&) = delete;
 

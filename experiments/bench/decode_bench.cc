@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <functional>
 
 #include "experiments/bench/onednn_attention.h"
 #include "experiments/bench/timing.h"
 #include "kernels/decode/decode_attention.h"
-#include "kernels/decode/decode_reference.h"
 #include "kernels/product/read_ahead.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
@@ -47,7 +46,7 @@ class PreparedDecode {
       return;
     }
     omp_set_num_threads(case_.threads);
-    composed_->Run();
+    composed_();
   }
 
   double bytes() const { return BytesOf(case_, inputs_.table().shape()); }
@@ -95,7 +94,7 @@ class PreparedDecode {
                 .mask = {.kind = Mask::Kind::kFull},
                 .scale = inputs_.table().scale(),
                 .out = DenseHeads(out_.data(), 1, inputs_.table().heads(), inputs_.table().out_width())};
-    composed_ = std::make_unique<ComposedAttention>(problem_);
+    composed_ = ComposedAttention(problem_);
   }
 
   void CheckHead(int sequence, int head, Sums& all, Sums& floor) {
@@ -125,7 +124,7 @@ class PreparedDecode {
   AlignedBuffer<std::byte> workspace_;
   DecodeInputs::Dense dense_;
   AttentionProblem problem_;
-  std::unique_ptr<ComposedAttention> composed_;
+  std::function<void()> composed_;
 };
 
 DecodeResult Measure(const DecodeCase& c) {

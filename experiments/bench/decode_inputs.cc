@@ -7,6 +7,7 @@
 
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 
 namespace tare {
 namespace {
@@ -64,7 +65,7 @@ HeadsView<const float> DecodeInputs::Query(int sequence) const {
 
 // Each part begins elsewhere in the pool: the step has no factor in common with the pool's length.
 DecodeInputs::Tokens DecodeInputs::Part(int sequence, int64_t part) const {
-  const int64_t number = sequence * ((shape_.n + kAppended - 1) / kAppended) + part;
+  const int64_t number = sequence * CeilDiv(shape_.n, kAppended) + part;
   const int64_t tokens = std::min<int64_t>(kAppended, shape_.n - part * kAppended);
   const float* k = pool_.data() + (number * 40503 + 12345) % kPoolStarts;
   const float* v = pool_.data() + (number * 50021 + 54321) % kPoolStarts;

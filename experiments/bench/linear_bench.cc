@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <random>
 
@@ -12,9 +13,8 @@
 #include "experiments/model/linear/rounded_weight.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
-#include "kernels/elementwise/rotate_rows.h"
 #include "kernels/elementwise/rows.h"
-#include "kernels/linear/linear_reference.h"
+#include "kernels/linear/quantized_linear.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -25,37 +25,27 @@ namespace {
 
 constexpr double kLeastLinearSeconds = 0.05;  // of a repetition
 
-// oneDNN's matmul on as many copies of its weights as the case uses.
-class Baseline {
- public:
-  Baseline(Math math, const LinearCase& c, bool cycled) {
-    const size_t bytes = static_cast<size_t>(c.out * c.in) * (math == Math::kF32 ? 4 : 2);
-    const size_t copies = cycled ? kCycledBytes / bytes + 1 : 1;
-    for (size_t i = 0; i < copies; ++i) copies_.push_back(std::make_unique<MatmulRate>(math, c.rows, c.out, c.in));
-  }
-  void RunOnce() {
-    copies_[next_]->SecondsOnce();
-    next_ = (next_ + 1) % copies_.size();
-  }
-
- private:
-  std::vector<std::unique_ptr<MatmulRate>> copies_;
-  size_t next_ = 0;
-};
+// Runs oneDNN's matmul, on the next of as many copies of its weights as the case uses.
+std::function<void()> BaselineOf(Math math, const LinearCase& c, bool cycled) {
+  const size_t bytes = static_cast<size_t>(c.out * c.in) * (math == Math::kF32 ? 4 : 2);
+  const auto copies = std::make_shared<std::vector<std::unique_ptr<MatmulRate>>>();
+  while (copies->size() < (cycled ? kCycledBytes / bytes + 1 : 1))
+    copies->push_back(std::make_unique<MatmulRate>(math, c.rows, c.out, c.in));
+  return [copies, next = size_t{0}]() mutable { (*copies)[next++ % copies->size()]->SecondsOnce(); };
+}
 
 LinearResult Measure(const LinearCase& c) {
   SetThreads(c.threads);
   omp_set_num_threads(c.threads);
   PreparedLinear ours(c);
   ours.Verify();
-  Baseline f32(Math::kF32, c, ours.OneTokenSteps());
-  std::unique_ptr<Baseline> bf16;
-  if (UkernelServes(ProductTypes::kBf16)) bf16 = std::make_unique<Baseline>(Math::kBf16, c, ours.OneTokenSteps());
+  std::function<void()> f32 = BaselineOf(Math::kF32, c, ours.OneTokenSteps()), bf16;
+  if (UkernelServes(ProductTypes::kBf16)) bf16 = BaselineOf(Math::kBf16, c, ours.OneTokenSteps());
   std::vector<double> seconds, f32_seconds, bf16_seconds;
   for (int i = 0; i < c.repetitions; ++i) {
-    f32_seconds.push_back(SecondsOfCall([&] { f32.RunOnce(); }, kLeastLinearSeconds));
+    f32_seconds.push_back(SecondsOfCall(f32, kLeastLinearSeconds));
     seconds.push_back(SecondsOfCall([&] { ours.RunOnce(); }, kLeastLinearSeconds));
-    if (bf16) bf16_seconds.push_back(SecondsOfCall([&] { bf16->RunOnce(); }, kLeastLinearSeconds));
+    if (bf16) bf16_seconds.push_back(SecondsOfCall(bf16, kLeastLinearSeconds));
   }
   const Timing timing = TimingOf(seconds), f32_timing = TimingOf(f32_seconds);
   LinearResult r{.measured = c,
@@ -174,8 +164,6 @@ PreparedLinear::PreparedLinear(const LinearCase& c)
   const size_t copies = OneTokenSteps() ? kCycledBytes / weights_.front().Bytes() + 1 : 1;
   while (weights_.size() < copies) weights_.emplace_back(quantized_.view());
 }
-
-const float* PreparedLinear::Inputs() const { return rotated_.empty() ? x_.data() : rotated_.data(); }
 
 void PreparedLinear::RunOnce() {
   if (!rotated_.empty()) RotateRows(*quantized_.view().rotation, x_.data(), case_.rows, rotated_.data());

@@ -77,7 +77,8 @@ class PreparedLinear {
   double rel_l2() const { return rel_l2_; }  // over Verify's rows
 
  private:
-  const float* Inputs() const;  // x, or what it was rotated to
+  // x, or what it was rotated to.
+  const float* Inputs() const { return rotated_.empty() ? x_.data() : rotated_.data(); }
   void CheckRow(int64_t row);
 
   LinearCase case_;

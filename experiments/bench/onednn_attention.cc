@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/bench/onednn_attention.h"
 
+#include <algorithm>
 #include <limits>
+#include <memory>
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_graph.hpp>
@@ -37,22 +39,27 @@ int64_t Step(const AttentionProblem& p, int OutputHead::* head) {
   return p.heads.size() < 2 ? 1 : p.heads[1].*head - p.heads[0].*head;
 }
 
+// [T][S], 0 or -inf.
+AlignedBuffer<float> AddedMask(const AttentionProblem& p) {
+  const int64_t T = p.q.tokens, S = p.k.tokens;
+  AlignedBuffer<float> mask(static_cast<size_t>(T) * S);
+  std::fill_n(mask.data(), mask.size(), -std::numeric_limits<float>::infinity());
+  for (int64_t t = 0; t < T; ++t) {
+    const KeyRange keys = p.Keys(t);
+    std::fill(mask.data() + t * S + keys.begin, mask.data() + t * S + keys.end, 0.0f);
+  }
+  return mask;
+}
+
 logical_tensor Inner(size_t id) {
   return {id, logical_tensor::data_type::f32, 4, logical_tensor::layout_type::strided};
 }
 
-}  // namespace
-
-struct ComposedAttention::Parts {
-  explicit Parts(const AttentionProblem& problem) : p(problem) {
+struct Composed {
+  Composed(const AttentionProblem& problem, std::vector<std::string>& implementations) : p(problem) {
     const int64_t T = p.q.tokens, S = p.k.tokens;
     scores.Reset(static_cast<size_t>(T) * S);
-    mask.Reset(static_cast<size_t>(T) * S);
-    for (int64_t t = 0; t < T; ++t) {
-      const KeyRange keys = p.mask.Keys(t, T, S);
-      for (int64_t s = 0; s < S; ++s)
-        mask[t * S + s] = s >= keys.begin && s < keys.end ? 0.0f : -std::numeric_limits<float>::infinity();
-    }
+    mask = AddedMask(p);
     const memory::desc matrix = Strided(T, S, S, 1);
     q = Strided(T, p.q.width, p.q.token_stride, 1);
     k = Strided(p.k.width, S, 1, p.k.token_stride);
@@ -63,7 +70,7 @@ struct ComposedAttention::Parts {
     scale_and_mask.append_binary(dnnl::algorithm::binary_add, matrix);
     dnnl::primitive_attr attr;
     attr.set_post_ops(scale_and_mask);
-    const auto made = [this](const auto& descriptor) {
+    const auto made = [&](const auto& descriptor) {
       implementations.emplace_back(descriptor.impl_info_str());
       return descriptor;
     };
@@ -94,6 +101,18 @@ struct ComposedAttention::Parts {
                           {DNNL_ARG_DST, memory(out, engine, to)}});
   }
 
+  void Run() {
+    for (size_t h = 0; h < p.heads.size(); ++h) {
+      const OutputHead& head = p.heads[h];
+      for (int slice = 0; slice < head.VSlices(); ++slice) {
+        float* to = p.out.Row(0, static_cast<int>(h)) + slice * p.v.width;
+        Map(head.q1, head.k1, head.v[slice], to, pv);
+        if (head.Differential()) Map(head.q2, head.k2, head.v[slice], to, minus_pv);
+      }
+    }
+    stream.wait();
+  }
+
   const AttentionProblem& p;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
@@ -101,37 +120,10 @@ struct ComposedAttention::Parts {
   memory::desc q, k, v, out;
   dnnl::matmul qk, pv, minus_pv;
   dnnl::softmax_forward softmax;
-  std::vector<std::string> implementations;
 };
 
-ComposedAttention::ComposedAttention(const AttentionProblem& problem) {
-  RequireRoom();
-  try {
-    parts_ = std::make_unique<Parts>(problem);
-  } catch (const dnnl::error& error) {
-    Fail("oneDNN primitives composed: {}", error.what());
-  }
-}
-
-ComposedAttention::~ComposedAttention() = default;
-
-const std::vector<std::string>& ComposedAttention::Implementations() const { return parts_->implementations; }
-
-void ComposedAttention::Run() {
-  const AttentionProblem& p = parts_->p;
-  for (size_t h = 0; h < p.heads.size(); ++h) {
-    const OutputHead& head = p.heads[h];
-    for (int slice = 0; slice < head.VSlices(); ++slice) {
-      float* to = p.out.Row(0, static_cast<int>(h)) + slice * p.v.width;
-      parts_->Map(head.q1, head.k1, head.v[slice], to, parts_->pv);
-      if (head.Differential()) parts_->Map(head.q2, head.k2, head.v[slice], to, parts_->minus_pv);
-    }
-  }
-  parts_->stream.wait();
-}
-
-struct GraphAttention::Parts {
-  explicit Parts(const AttentionProblem& problem) : p(problem) {
+struct Graph {
+  explicit Graph(const AttentionProblem& problem) : p(problem) {
     const int64_t T = p.q.tokens, S = p.k.tokens, H = std::ssize(p.heads);
     q = Heads(0, H, T, p.q.width, Step(p, &OutputHead::q1) * p.q.head_stride, p.q.token_stride);
     k = Heads(1, H, S, p.k.width, Step(p, &OutputHead::k1) * p.k.head_stride, p.k.token_stride);
@@ -139,12 +131,7 @@ struct GraphAttention::Parts {
     out = Heads(3, H, T, p.q.width, p.out.head_stride, p.out.token_stride);
     factor = {4, logical_tensor::data_type::f32, logical_tensor::dims{1}, logical_tensor::layout_type::strided};
     added = Heads(5, 1, T, S, T * S, S);
-    mask.resize(static_cast<size_t>(T) * S);
-    for (int64_t t = 0; t < T; ++t) {
-      const KeyRange keys = p.mask.Keys(t, T, S);
-      for (int64_t s = 0; s < S; ++s)
-        mask[t * S + s] = s >= keys.begin && s < keys.end ? 0.0f : -std::numeric_limits<float>::infinity();
-    }
+    mask = AddedMask(p);
     const logical_tensor scores = Inner(10), scaled = Inner(11), masked = Inner(12), probs = Inner(13);
     op qk(0, op::kind::MatMul, {q, k}, {scores}, "scores");
     qk.set_attr<bool>(op::attr::transpose_b, true);
@@ -176,17 +163,49 @@ struct GraphAttention::Parts {
     stream.wait();
   }
 
+  void Run() {
+    const OutputHead& first = p.heads[0];
+    Map(p.q.Row(0, first.q1), p.k.Row(0, first.k1), p.out.data);
+    if (!first.Differential()) return;
+    Map(p.q.Row(0, first.q2), p.k.Row(0, first.k2), second.data());
+    const int64_t H = std::ssize(p.heads), width = p.v.width;
+    ParallelFor(static_cast<size_t>(p.q.tokens), [&](size_t t, int) {
+      const auto row = static_cast<int64_t>(t);
+      for (int h = 0; h < H; ++h)
+        SubtractScaled(p.out.Row(row, h), second.data() + (row * H + h) * width, p.lambda.At(row, h), width);
+    });
+  }
+
   const AttentionProblem& p;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   logical_tensor q, k, v, out, factor, added;
-  std::vector<float> mask;
   std::vector<logical_tensor> inputs;
   dnnl::graph::compiled_partition compiled;
-  AlignedBuffer<float> second;
+  AlignedBuffer<float> mask, second;
 };
 
-GraphAttention::GraphAttention(const AttentionProblem& problem) {
+// made(): a baseline with Run; what: its name in messages.
+template <typename Make>
+std::function<void()> Prepared(const char* what, const Make& made) {
+  RequireRoom();
+  try {
+    return [baseline = made()] { baseline->Run(); };
+  } catch (const dnnl::error& error) {
+    Fail("{}: {}", what, error.what());
+  }
+}
+
+}  // namespace
+
+std::function<void()> ComposedAttention(const AttentionProblem& problem, std::vector<std::string>* implementations) {
+  std::vector<std::string> unread;
+  return Prepared("oneDNN primitives composed", [&] {
+    return std::make_shared<Composed>(problem, implementations == nullptr ? unread : *implementations);
+  });
+}
+
+std::function<void()> GraphAttention(const AttentionProblem& problem) {
   if (problem.heads[0].VSlices() != 1 || problem.v.width % problem.q.width != 0)
     Fail("oneDNN Graph: got values {} wide in {} slices, expected one slice of a multiple of {}", problem.v.width,
          problem.heads[0].VSlices(), problem.q.width);
@@ -194,29 +213,7 @@ GraphAttention::GraphAttention(const AttentionProblem& problem) {
     if (problem.heads[h].v[0] != h)
       Fail("oneDNN Graph: got heads that share keys and values, expected separate ones for each head");
   }
-  RequireRoom();
-  try {
-    parts_ = std::make_unique<Parts>(problem);
-  } catch (const dnnl::error& error) {
-    Fail("oneDNN Graph: {}", error.what());
-  }
-}
-
-GraphAttention::~GraphAttention() = default;
-
-void GraphAttention::Run() {
-  const AttentionProblem& p = parts_->p;
-  const OutputHead& first = p.heads[0];
-  parts_->Map(p.q.Row(0, first.q1), p.k.Row(0, first.k1), p.out.data);
-  if (!first.Differential()) return;
-  parts_->Map(p.q.Row(0, first.q2), p.k.Row(0, first.k2), parts_->second.data());
-  const int64_t H = std::ssize(p.heads), width = p.v.width;
-  ParallelFor(static_cast<size_t>(p.q.tokens), [&](size_t t, int) {
-    const auto row = static_cast<int64_t>(t);
-    for (int h = 0; h < H; ++h) {
-      SubtractScaled(p.out.Row(row, h), parts_->second.data() + (row * H + h) * width, p.lambda.At(row, h), width);
-    }
-  });
+  return Prepared("oneDNN Graph", [&] { return std::make_shared<Graph>(problem); });
 }
 
 }  // namespace tare

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/bench/read_loop.h"
+// SumRead of roofline.h.
+#include "experiments/bench/roofline.h"
 
 #include "quant/base/error.h"
 
@@ -34,16 +35,8 @@ uint64_t Sum(const uint64_t* x, size_t count, int ahead) {
 }
 
 uint64_t SumOfStreams(const uint64_t* x, size_t count, const ReadLoop* loop) {
-  switch (loop->streams) {
-    case 1:
-      return Sum<1>(x, count, loop->ahead);
-    case 2:
-      return Sum<2>(x, count, loop->ahead);
-    case 4:
-      return Sum<4>(x, count, loop->ahead);
-    default:
-      return Sum<8>(x, count, loop->ahead);
-  }
+  const auto sum = loop->streams == 1 ? Sum<1> : loop->streams == 2 ? Sum<2> : loop->streams == 4 ? Sum<4> : Sum<8>;
+  return sum(x, count, loop->ahead);
 }
 
 }  // namespace HWY_NAMESPACE

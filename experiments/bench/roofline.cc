@@ -11,7 +11,6 @@
 #include <omp.h>
 #include <dnnl.hpp>
 
-#include "experiments/bench/read_loop.h"
 #include "experiments/bench/timing.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"

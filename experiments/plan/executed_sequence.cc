@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/plan/executed_sequence.h"
 
+#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/prefix_mean.h"
-#include "kernels/elementwise/rotate_rows.h"
+#include "kernels/elementwise/rows.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 

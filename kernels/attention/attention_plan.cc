@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/attention_plan.h"
 
+#include <algorithm>
+
 #include "kernels/attention/row_block.h"
+#include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -34,6 +37,16 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
         plan.k_mean != nullptr ? "k" : "v");
   CheckWidths(problem);
   if (!(problem.scale > 0)) Fail("attention scale: got {}, expected more than 0", problem.scale);
+}
+
+void MeanOfPrefix(HeadsView<const float> x, float* mean) {
+  const int64_t tokens = std::min(x.tokens, kSmoothingTokens);
+  const int64_t size = int64_t{x.heads} * x.width;
+  std::fill_n(mean, size, 0.0f);
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int head = 0; head < x.heads; ++head) AddTo(mean + int64_t{head} * x.width, x.Row(t, head), x.width);
+  }
+  ScaleInto(mean, 1.0f / static_cast<float>(tokens), static_cast<size_t>(size), mean);
 }
 
 }  // namespace tare

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a plan that integer attention executes: quantized_reference.h runs it one value at a time,
+// The part of a plan that integer attention executes: QuantizedReference runs it one value at a time,
 // integer/executed_attention.h at full speed.
 #pragma once
+
+#include <cstdint>
+#include <vector>
 
 #include "kernels/attention/heads.h"
 #include "quant/format/format.h"
@@ -10,7 +13,7 @@ namespace tare {
 
 inline constexpr int kLargestBlock = 1024;  // keys that share a scale of the probabilities
 
-// A row of Q less its mean with a scale below this is taken for the mean alone: codes 0, scale 1 (key_bias.h). Far
+// A row of Q less its mean with a scale below this is taken for the mean alone: codes 0, scale 1 (packing.h). Far
 // below any logit that counts; its inverse times a key's bias is finite.
 inline constexpr float kMeanOnlyScale = 0x1p-64f;
 
@@ -22,14 +25,14 @@ struct AttentionPlan {
   Format k = Format::kInt8;
   Format v = Format::kInt8;
   ValueScale v_scale = ValueScale::kBlock;
-  Format logits = Format::kF32;  // int8, int6, int4: codes with a row's absmax, see logit_stage.h; f32: as they are
+  Format logits = Format::kF32;  // int8, int6, int4: codes with a row's absmax, see score_stage.h; f32: as they are
   Order order = Order::kLate;
-  Format probs =
-      Format::kU8;  // late: u8 u6 u4; early, of the difference: the same with a zero point, or int8 int6 int4
+  // late: u8 u6 u4; early, of the difference: the same with a zero point, or int8 int6 int4
+  Format probs = Format::kU8;
   int block = 256;  // keys that share a scale of probs, and of v: a multiple of 64 up to kLargestBlock
 
   // Constant vectors subtracted before quantizing; null: none. They change no result but the rounding: what Q's mean
-  // adds to a key's logits is known (key_bias.h), softmax does not see what all keys have in common, and of V's mean
+  // adds to a key's logits is known (packing.h), softmax does not see what all keys have in common, and of V's mean
   // each output row has (sum of P1) - lambda (sum of P2) times, added back. Sinks allow only Q's.
   const float* q_mean = nullptr;  // [q heads][d]
   const float* k_mean = nullptr;  // [k heads][d]
@@ -38,5 +41,32 @@ struct AttentionPlan {
 
 // Throws Error for a plan that the kernels cannot execute on this problem.
 void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem);
+
+inline constexpr int64_t kSmoothingTokens = 64;
+
+// The vector that +smooth subtracts from Q, K or V before quantizing: of each head and channel the mean over the
+// sequence's first tokens, which later tokens do not change. Only the rounding differs: the contribution of Q's mean to
+// each key's logits is known, softmax is unaffected by what all keys share, and V's mean is added back. Source:
+// SageAttention, arXiv 2410.02367, section 4.2 (K), and SageAttention2, arXiv 2411.10958 (Q), with a frozen prefix for
+// their means.
+//
+// Writes mean [heads][width]. x.tokens >= 1.
+void MeanOfPrefix(HeadsView<const float> x, float* mean);
+
+struct QuantizedRow {
+  std::vector<float> out;  // [slices * width of a slice]
+  // Early: of the difference, less the zero point, [keys]; late: of both maps, [maps][keys]. 0 where masked.
+  std::vector<int> codes;
+};
+
+// An attention plan in plain loops: the same codes, one value at a time. It shares the definitions (round.h,
+// exponentials.h) with the kernels but none of their code; every integer must agree, so outputs differ only by
+// the order of f32 sums.
+//
+// One row of one output head. Slow.
+QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head);
+
+// All of problem.out.
+void QuantizedReference(const AttentionPlan& plan, const AttentionProblem& problem);
 
 }  // namespace tare

@@ -95,7 +95,7 @@ void CheckWidths(const AttentionProblem& problem) {
 int64_t CountPairs(const AttentionProblem& problem) {
   int64_t pairs = 0;
   for (int64_t t = 0; t < problem.q.tokens; ++t) {
-    const KeyRange keys = problem.mask.Keys(t, problem.q.tokens, problem.k.tokens);
+    const KeyRange keys = problem.Keys(t);
     pairs += keys.end - keys.begin;
   }
   return pairs * static_cast<int64_t>(problem.heads.size());

@@ -104,6 +104,7 @@ struct AttentionProblem {
   std::span<const float> sinks = {};  // [q heads], beside scaled logits; empty: none
   HeadsView<float> out;               // [T][heads.size()][slices * width of a slice]
 
+  KeyRange Keys(int64_t t) const { return mask.Keys(t, q.tokens, k.tokens); }  // that query t sees
   float Sink(int q_head) const {
     return sinks.empty() ? -std::numeric_limits<float>::infinity() : sinks[static_cast<size_t>(q_head)];
   }

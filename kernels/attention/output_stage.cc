@@ -7,17 +7,12 @@
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, 16>;
-using DI = hn::RebindToSigned<DF>;
-using VF = hn::Vec<DF>;
-using VI = hn::Vec<DI>;
-constexpr int kLanes = HWY_MAX_LANES_D(DF);
 constexpr int kVectors = kTile / kLanes;
 
 // Sums less what a row's zero point adds to them.

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// See quantized_reference.h.
-#include "kernels/attention/quantized_reference.h"
+// QuantizedReference of attention_plan.h.
+#include "kernels/attention/attention_plan.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/fixed_exp.h"
+#include "kernels/attention/exponentials.h"
 #include "kernels/attention/row_block.h"
-#include "kernels/attention/row_exp2.h"
 #include "quant/base/error.h"
 #include "quant/format/quantize.h"
 #include "quant/format/zero_point.h"
@@ -38,62 +37,57 @@ struct Exponentials {
   std::vector<int> sums;   // [tiles] of exps
 };
 
-class Row {
- public:
-  Row(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head)
-      : plan_(plan),
-        problem_(problem),
-        t_(t),
-        head_index_(head),
-        head_(problem.heads[head]),
-        keys_(problem.mask.Keys(t, problem.q.tokens, problem.k.tokens)),
-        tiles_((problem.k.tokens + kTile - 1) / kTile),
-        block_tiles_(plan.block / kTile) {}
+struct Row {
+  const AttentionPlan& plan;
+  const AttentionProblem& problem;
+  int64_t t;
+  int head_index;
+  const OutputHead& head = problem.heads[head_index];
+  KeyRange keys = problem.Keys(t);
+  int64_t tiles = CeilDiv(problem.k.tokens, kTile), block_tiles = plan.block / kTile;
 
   QuantizedRow Run() {
-    QuantizedRow row{std::vector<float>(problem_.out.width), {}};
-    if (keys_.begin == keys_.end) return row;
-    if (plan_.order == AttentionPlan::Order::kEarly)
+    QuantizedRow row{std::vector<float>(problem.out.width), {}};
+    if (keys.begin == keys.end) return row;
+    if (plan.order == AttentionPlan::Order::kEarly)
       Early(row);
     else
       Late(row);
-    for (int slice = 0; plan_.v_mean != nullptr && slice < head_.VSlices(); ++slice) {
-      for (int i = 0; i < problem_.v.width; ++i)
-        row.out[slice * problem_.v.width + i] +=
-            (1.0f - Lambda()) * plan_.v_mean[head_.v[slice] * problem_.v.width + i];
+    for (int slice = 0; plan.v_mean != nullptr && slice < head.VSlices(); ++slice) {
+      for (int i = 0; i < problem.v.width; ++i)
+        row.out[slice * problem.v.width + i] += (1.0f - Lambda()) * plan.v_mean[head.v[slice] * problem.v.width + i];
     }
     return row;
   }
 
- private:
-  float Lambda() const { return head_.Differential() ? problem_.lambda.At(t_, head_index_) : 0.0f; }
+  float Lambda() const { return head.Differential() ? problem.lambda.At(t, head_index) : 0.0f; }
 
   Exponentials Scores(int q_head, int k_head) const {
-    const float* q_mean = plan_.q_mean == nullptr ? nullptr : plan_.q_mean + q_head * problem_.q.width;
-    CodedRow q = Coded(problem_.q.Row(t_, q_head), problem_.q.width, q_mean, plan_.q);
-    if (q_mean != nullptr && q.scale < kMeanOnlyScale) q = {std::vector<int16_t>(problem_.q.width), 1};
+    const float* q_mean = plan.q_mean == nullptr ? nullptr : plan.q_mean + q_head * problem.q.width;
+    CodedRow q = Coded(problem.q.Row(t, q_head), problem.q.width, q_mean, plan.q);
+    if (q_mean != nullptr && q.scale < kMeanOnlyScale) q = {std::vector<int16_t>(problem.q.width), 1};
     const float factor =
-        std::max(q.scale * (problem_.scale * (kLog2E * kExpUnitsPerOctave)), std::numeric_limits<float>::min());
-    Exponentials e{std::vector<int>(tiles_ * kTile),
-                   std::vector<float>(tiles_, -std::numeric_limits<float>::infinity()), std::vector<int>(tiles_)};
-    std::vector<float> z(tiles_ * kTile);
-    for (int64_t s = keys_.begin; s < keys_.end; ++s) {
-      const float* mean = plan_.k_mean == nullptr ? nullptr : plan_.k_mean + k_head * problem_.k.width;
-      const CodedRow k = Coded(problem_.k.Row(s, k_head), problem_.k.width, mean, plan_.k);
+        std::max(q.scale * (problem.scale * (kLog2E * kExpUnitsPerOctave)), std::numeric_limits<float>::min());
+    Exponentials e{std::vector<int>(tiles * kTile), std::vector<float>(tiles, -std::numeric_limits<float>::infinity()),
+                   std::vector<int>(tiles)};
+    std::vector<float> z(tiles * kTile);
+    for (int64_t s = keys.begin; s < keys.end; ++s) {
+      const float* mean = plan.k_mean == nullptr ? nullptr : plan.k_mean + k_head * problem.k.width;
+      const CodedRow k = Coded(problem.k.Row(s, k_head), problem.k.width, mean, plan.k);
       int sum = 0;
-      for (int i = 0; i < problem_.q.width; ++i) sum += q.codes[i] * k.codes[i];
+      for (int i = 0; i < problem.q.width; ++i) sum += q.codes[i] * k.codes[i];
       z[s] = static_cast<float>(sum) * k.scale;
       if (q_mean == nullptr) continue;
       float bias = 0;
-      for (int i = 0; i < problem_.q.width; ++i) bias = std::fma(q_mean[i], static_cast<float>(k.codes[i]), bias);
+      for (int i = 0; i < problem.q.width; ++i) bias = std::fma(q_mean[i], static_cast<float>(k.codes[i]), bias);
       z[s] = std::fma(bias * k.scale, 1.0f / q.scale, z[s]);
     }
-    if (plan_.logits != Format::kF32) {
+    if (plan.logits != Format::kF32) {
       LookUp(z, factor, e);
       return e;
     }
-    for (int64_t tile = 0; tile < tiles_; ++tile) {
-      const int64_t begin = std::max(keys_.begin, tile * kTile), end = std::min(keys_.end, (tile + 1) * kTile);
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t begin = std::max(keys.begin, tile * kTile), end = std::min(keys.end, (tile + 1) * kTile);
       if (begin >= end) continue;
       const float max = *std::max_element(z.begin() + begin, z.begin() + end);
       for (int64_t s = begin; s < end; ++s) {
@@ -107,14 +101,14 @@ class Row {
     return e;
   }
 
-  // Quantized logits: logit_stage.h's formulas.
+  // Quantized logits: score_stage.h's formulas.
   void LookUp(const std::vector<float>& z, float factor, Exponentials& e) const {
-    const float qmax = static_cast<float>(Info(plan_.logits).max_code);
-    const float absmax = AbsMax({z.begin() + keys_.begin, z.begin() + keys_.end});
+    const float qmax = static_cast<float>(Info(plan.logits).max_code);
+    const float absmax = AbsMax({z.begin() + keys.begin, z.begin() + keys.end});
     const bool zero = absmax < kSmallestAbsmax;
     const float inv = zero ? 0.0f : qmax / absmax, step = zero ? 0.0f : absmax / qmax * factor;
-    for (int64_t tile = 0; tile < tiles_; ++tile) {
-      const int64_t begin = std::max(keys_.begin, tile * kTile), end = std::min(keys_.end, (tile + 1) * kTile);
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t begin = std::max(keys.begin, tile * kTile), end = std::min(keys.end, (tile + 1) * kTile);
       std::vector<int> codes;
       for (int64_t s = begin; s < end; ++s) codes.push_back(static_cast<int>(std::nearbyint(double{inv} * z[s])));
       if (codes.empty()) continue;
@@ -128,14 +122,14 @@ class Row {
     }
   }
 
-  float SinkUnits(int q_head) const { return problem_.Sink(q_head) * (kLog2E * kExpUnitsPerOctave); }
+  float SinkUnits(int q_head) const { return problem.Sink(q_head) * (kLog2E * kExpUnitsPerOctave); }
 
   // What 1 of an exponential is worth in the softmax, by tile.
   std::vector<float> Weights(const Exponentials& e, float sink, float lambda) const {
     const float largest = std::max(sink, *std::ranges::max_element(e.max));
-    std::vector<float> w(tiles_);
+    std::vector<float> w(tiles);
     float sum = 0;
-    for (int64_t tile = 0; tile < tiles_; ++tile) {
+    for (int64_t tile = 0; tile < tiles; ++tile) {
       w[tile] = RowExp2((e.max[tile] - largest) * kPerOctave);
       sum += w[tile] * static_cast<float>(e.sums[tile]);
     }
@@ -148,60 +142,60 @@ class Row {
   CodedRow Column(int v_head, int column, int64_t block) const {
     const auto magnitudes = [&](int64_t begin, int64_t end) {
       std::vector<float> x;
-      for (int64_t s = begin; s < std::min(end, problem_.v.tokens); ++s)
-        x.push_back(problem_.v.Row(s, v_head)[column] -
-                    (plan_.v_mean == nullptr ? 0.0f : plan_.v_mean[v_head * problem_.v.width + column]));
+      for (int64_t s = begin; s < std::min(end, problem.v.tokens); ++s)
+        x.push_back(problem.v.Row(s, v_head)[column] -
+                    (plan.v_mean == nullptr ? 0.0f : plan.v_mean[v_head * problem.v.width + column]));
       return x;
     };
-    const std::vector<float> x = magnitudes(block * plan_.block, (block + 1) * plan_.block);
-    const bool whole = plan_.v_scale == AttentionPlan::ValueScale::kSequence;
-    const Scale scale = ScaleFor(AbsMax(whole ? magnitudes(0, problem_.v.tokens) : x), plan_.v);
+    const std::vector<float> x = magnitudes(block * plan.block, (block + 1) * plan.block);
+    const bool whole = plan.v_scale == AttentionPlan::ValueScale::kSequence;
+    const Scale scale = ScaleFor(AbsMax(whole ? magnitudes(0, problem.v.tokens) : x), plan.v);
     CodedRow row{{}, scale.scale};
-    for (const float value : x) row.codes.push_back(static_cast<int16_t>(CodeOf(value, scale.inv, plan_.v)));
+    for (const float value : x) row.codes.push_back(static_cast<int16_t>(CodeOf(value, scale.inv, plan.v)));
     return row;
   }
 
   // out += row_scale * v_scale * sum over the block's keys of codes * v; codes begin at the block's first key.
   void AddBlock(int64_t block, const std::vector<int>& codes, float row_scale, std::vector<float>& out) const {
-    for (int slice = 0; slice < head_.VSlices(); ++slice) {
-      for (int i = 0; i < problem_.v.width; ++i) {
-        const CodedRow v = Column(head_.v[slice], i, block);
+    for (int slice = 0; slice < head.VSlices(); ++slice) {
+      for (int i = 0; i < problem.v.width; ++i) {
+        const CodedRow v = Column(head.v[slice], i, block);
         int sum = 0;
         for (size_t s = 0; s < v.codes.size(); ++s) sum += codes[s] * v.codes[s];
-        out[slice * problem_.v.width + i] += static_cast<float>(sum) * (v.scale * row_scale);
+        out[slice * problem.v.width + i] += static_cast<float>(sum) * (v.scale * row_scale);
       }
     }
   }
 
   std::vector<int> Slice(const std::vector<int>& x, int64_t block) const {
-    std::vector<int> part(plan_.block);
-    for (int64_t s = 0; s < plan_.block && block * plan_.block + s < tiles_ * kTile; ++s)
-      part[s] = x[block * plan_.block + s];
+    std::vector<int> part(plan.block);
+    for (int64_t s = 0; s < plan.block && block * plan.block + s < tiles * kTile; ++s)
+      part[s] = x[block * plan.block + s];
     return part;
   }
 
-  int64_t Blocks() const { return (tiles_ + block_tiles_ - 1) / block_tiles_; }
+  int64_t Blocks() const { return CeilDiv(tiles, block_tiles); }
 
   // With a zero point, codes here are differences from it, which is all that the sum needs; that bytes stay 0 .. qmax
   // is for the kernel's tests.
   Scale StepOfDifference(int smallest, int largest) const {
-    if (Info(plan_.probs).min_code == 0)
-      return ZeroPointScaleFor(static_cast<float>(smallest), static_cast<float>(largest), plan_.probs).scale;
-    return ScaleFor(static_cast<float>(std::max(largest, -smallest)), plan_.probs);
+    if (Info(plan.probs).min_code == 0)
+      return ZeroPointScaleFor(static_cast<float>(smallest), static_cast<float>(largest), plan.probs).scale;
+    return ScaleFor(static_cast<float>(std::max(largest, -smallest)), plan.probs);
   }
 
   void Early(QuantizedRow& row) const {
-    const Exponentials first = Scores(head_.q1, head_.k1), second = Scores(head_.q2, head_.k2);
-    const std::vector<float> w1 = Weights(first, SinkUnits(head_.q1), 1.0f),
-                             w2 = Weights(second, SinkUnits(head_.q2), Lambda());
-    row.codes.assign(tiles_ * kTile, 0);
+    const Exponentials first = Scores(head.q1, head.k1), second = Scores(head.q2, head.k2);
+    const std::vector<float> w1 = Weights(first, SinkUnits(head.q1), 1.0f),
+                             w2 = Weights(second, SinkUnits(head.q2), Lambda());
+    row.codes.assign(tiles * kTile, 0);
     for (int64_t block = 0; block < Blocks(); ++block) {
-      const int64_t begin = block * block_tiles_, end = std::min(tiles_, begin + block_tiles_);
+      const int64_t begin = block * block_tiles, end = std::min(tiles, begin + block_tiles);
       float bound = 0;
       for (int64_t tile = begin; tile < end; ++tile)
         bound = std::max(bound, std::max(w2[tile], w1[tile] - std::min(w2[tile], 0.0f)));
       const float per_weight = bound >= kSmallestAbsmax ? static_cast<float>(kExpLargest) / bound : 0.0f;
-      std::vector<int> difference(plan_.block);
+      std::vector<int> difference(plan.block);
       int largest = 0, smallest = 0;
       for (int64_t s = begin * kTile; s < end * kTile; ++s) {
         const auto part = [&](const Exponentials& e, const std::vector<float>& w) {
@@ -222,20 +216,20 @@ class Row {
   }
 
   void Late(QuantizedRow& row) const {
-    for (int map = 0; map < head_.Maps(); ++map) {
-      const Exponentials e = map == 0 ? Scores(head_.q1, head_.k1) : Scores(head_.q2, head_.k2);
-      std::vector<float> out(problem_.out.width);
+    for (int map = 0; map < head.Maps(); ++map) {
+      const Exponentials e = map == 0 ? Scores(head.q1, head.k1) : Scores(head.q2, head.k2);
+      std::vector<float> out(problem.out.width);
       float reference = -std::numeric_limits<float>::infinity(), norm = 0;
-      std::vector<int> all(tiles_ * kTile);
+      std::vector<int> all(tiles * kTile);
       for (int64_t block = 0; block < Blocks(); ++block) {
-        const int64_t begin = block * block_tiles_, end = std::min(tiles_, begin + block_tiles_);
+        const int64_t begin = block * block_tiles, end = std::min(tiles, begin + block_tiles);
         const float largest = *std::max_element(e.max.begin() + begin, e.max.begin() + end);
         if (!(largest > -std::numeric_limits<float>::infinity())) continue;
         std::vector<int> codes = Slice(e.exps, block);
         int sum = 0;
         for (int64_t s = begin * kTile; s < end * kTile; ++s) {
           const float factor = RowExp2((e.max[s / kTile] - largest) * kPerOctave) *
-                               (static_cast<float>(Info(plan_.probs).max_code) / kExpLargest);
+                               (static_cast<float>(Info(plan.probs).max_code) / kExpLargest);
           int& code = codes[s - begin * kTile];
           code = static_cast<int>(std::nearbyint(double{factor} * code));
           sum += code;
@@ -253,23 +247,13 @@ class Row {
       }
       row.codes.insert(row.codes.end(), all.begin(), all.end());
       // A code of qmax is worth 2^reference; the sink, beside it, 2^sink.
-      const float above = (SinkUnits(head_.Q(map)) - reference) * kPerOctave;
+      const float above = (SinkUnits(head.Q(map)) - reference) * kPerOctave;
       const float codes = RowExp2(std::min(-above, 0.0f));
-      const float total =
-          norm * codes + RowExp2(std::min(above, 0.0f)) * static_cast<float>(Info(plan_.probs).max_code);
-      for (int i = 0; i < problem_.out.width; ++i)
+      const float total = norm * codes + RowExp2(std::min(above, 0.0f)) * static_cast<float>(Info(plan.probs).max_code);
+      for (int i = 0; i < problem.out.width; ++i)
         row.out[i] = map == 0 ? out[i] * (codes / total) : row.out[i] - out[i] * (Lambda() * codes / total);
     }
   }
-
-  const AttentionPlan& plan_;
-  const AttentionProblem& problem_;
-  int64_t t_;
-  int head_index_;
-  const OutputHead& head_;
-  KeyRange keys_;
-  int64_t tiles_;
-  int64_t block_tiles_;
 };
 
 }  // namespace
@@ -277,7 +261,7 @@ class Row {
 QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head) {
   CheckProblem(problem);
   CheckPlan(plan, problem);
-  return Row(plan, problem, t, head).Run();
+  return Row{plan, problem, t, head}.Run();
 }
 
 void QuantizedReference(const AttentionPlan& plan, const AttentionProblem& problem) {

@@ -48,7 +48,7 @@ template <typename Visit>
 void ForEachRow(const AttentionProblem& problem, Visit visit) {
   CheckProblem(problem);
   for (int64_t t = 0; t < problem.q.tokens; ++t) {
-    const KeyRange keys = problem.mask.Keys(t, problem.q.tokens, problem.k.tokens);
+    const KeyRange keys = problem.Keys(t);
     for (size_t h = 0; h < problem.heads.size(); ++h) {
       const OutputHead& head = problem.heads[h];
       const std::vector<double> first = TimesV(problem, head, MapRow(problem, t, head.q1, head.k1, keys), keys);

@@ -5,13 +5,6 @@
 #include <algorithm>
 
 namespace tare {
-namespace {
-
-KeyRange KeysOf(const AttentionProblem& problem, int64_t row) {
-  return problem.mask.Keys(row, problem.q.tokens, problem.k.tokens);
-}
-
-}  // namespace
 
 int RowsFor(int64_t queries) {
   return static_cast<int>(std::clamp<int64_t>(RoundUp(queries, kRowStep), kRowStep, kLargestRows));
@@ -22,9 +15,9 @@ RowBlock BlockOfRows(const AttentionProblem& problem, int rows, int64_t row_bloc
   block.head = static_cast<int>(index / row_blocks);
   block.first = (row_blocks - 1 - index % row_blocks) * rows;
   block.count = static_cast<int>(std::min<int64_t>(rows, problem.q.tokens - block.first));
-  block.begin_tile = KeysOf(problem, block.first).begin / kTile;
-  const int64_t end = KeysOf(problem, block.first + block.count - 1).end;
-  block.end_tile = std::max(block.begin_tile, RoundUp(end, kTile) / kTile);
+  block.begin_tile = problem.Keys(block.first).begin / kTile;
+  const int64_t end = problem.Keys(block.first + block.count - 1).end;
+  block.end_tile = std::max(block.begin_tile, CeilDiv(end, kTile));
   return block;
 }
 
@@ -32,10 +25,10 @@ RowBlock BlockOfRows(const AttentionProblem& problem, int rows, int64_t row_bloc
 bool MaskTile(const AttentionProblem& problem, const RowBlock& block, int rows, int64_t tile, int32_t* begin,
               int32_t* end) {
   const int64_t key = tile * kTile;
-  if (KeysOf(problem, block.first + block.count - 1).begin <= key && KeysOf(problem, block.first).end >= key + kTile)
+  if (problem.Keys(block.first + block.count - 1).begin <= key && problem.Keys(block.first).end >= key + kTile)
     return false;
   for (int r = 0; r < rows; ++r) {
-    const KeyRange keys = r < block.count ? KeysOf(problem, block.first + r) : KeyRange{};
+    const KeyRange keys = r < block.count ? problem.Keys(block.first + r) : KeyRange{};
     begin[r] = static_cast<int32_t>(std::clamp<int64_t>(keys.begin - key, 0, kTile));
     end[r] = static_cast<int32_t>(std::clamp<int64_t>(keys.end - key, 0, kTile));
   }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The units of attention's work: blocks of query rows of one output head, against tiles of 64 keys. Says which tiles a
-// block needs and which keys each row sees.
+// block needs, which keys each row sees, and in which order a tile has its keys.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "kernels/attention/heads.h"
+#include "quant/base/integers.h"
 
 namespace tare {
 
 inline constexpr int kTile = 64;     // keys of a tile, and columns of V in a product
 inline constexpr int kRowStep = 16;  // rows of a block are a multiple of this, computed sixteen at a time
 inline constexpr int kLargestRows = 64;
-
-constexpr int64_t RoundUp(int64_t x, int64_t step) { return (x + step - 1) / step * step; }
 
 // Rows of a block where nothing asks for fewer.
 int RowsFor(int64_t queries);
@@ -40,5 +40,30 @@ void LoadLambda(const AttentionProblem& problem, const RowBlock& block, int rows
 
 // The output of rows that see nothing.
 void WriteZeros(const AttentionProblem& problem, const RowBlock& block);
+
+// The order of a tile's 64 keys between the two products of the integer kernels. x86 packs two vectors of 32 bits into
+// one of 16, and those into bytes, within each 128 bits, in one instruction each; a pack that keeps the order takes
+// three. So the tile of K has its keys in the order that two such packs undo:
+//
+//   product of Q and K    column 16 w + 4 b + i     is key 16 b + 4 w + i       b, w, i of 0 to 3
+//   exponentials          place 32 (w / 2) + 8 b + 4 (w mod 2) + i
+//   codes, V              place 16 b + 4 w + i      the key itself
+
+// Its own inverse: groups of four keys transposed. Four keys from a multiple of 4 on stay neighbours.
+constexpr int ColumnOfKey(int key) { return key / 4 % 4 * 16 + key / 16 * 4 + key % 4; }
+constexpr int KeyOfColumn(int column) { return ColumnOfKey(column); }
+
+constexpr int KeyOfExp(int place) { return place / 8 % 4 * 16 + (place / 32 * 2 + place / 4 % 2) * 4 + place % 4; }
+constexpr int ExpOfKey(int key) { return key / 8 % 2 * 32 + key / 16 * 8 + key / 4 % 2 * 4 + key % 4; }
+
+// The same as tables, for vectors.
+template <typename T>
+constexpr std::array<T, kTile> InOrder(int (*key_of)(int)) {
+  std::array<T, kTile> keys{};
+  for (int i = 0; i < kTile; ++i) keys[static_cast<size_t>(i)] = static_cast<T>(key_of(i));
+  return keys;
+}
+alignas(64) inline constexpr std::array<int32_t, kTile> kColumnKeys = InOrder<int32_t>(KeyOfColumn);
+alignas(64) inline constexpr std::array<uint8_t, kTile> kExpKeys = InOrder<uint8_t>(KeyOfExp);
 
 }  // namespace tare

@@ -3,6 +3,8 @@
 // their frequency, forward and back. Pairs are (i, i + r / 2), or neighbours (2i, 2i + 1).
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -26,7 +28,17 @@ class KeyRotary {
   void TurnBack(float* key, int64_t position) const { TurnBy(key, -static_cast<float>(position)); }
 
  private:
-  void TurnBy(float* key, float position) const;
+  void TurnBy(float* key, float position) const {
+    const size_t half = frequencies_.size();
+    for (size_t i = 0; i < half; ++i) {
+      float& a = key[pairs_ == RotaryPairs::kHalves ? i : 2 * i];
+      float& b = key[pairs_ == RotaryPairs::kHalves ? i + half : 2 * i + 1];
+      const float angle = position * frequencies_[i], cosine = std::cos(angle), sine = std::sin(angle);
+      const float turned = a * cosine - b * sine;
+      b = b * cosine + a * sine;
+      a = turned;
+    }
+  }
 
   std::vector<float> frequencies_;
   RotaryPairs pairs_;

@@ -243,7 +243,7 @@ void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const floa
   CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, GrowthOf(rules_.v, shape().v_width, 1));
   if (k.tokens == 0) return;
   ReadBackCutPage();
-  const int64_t new_pages = (tokens_ + k.tokens + kPageTokens - 1) / kPageTokens - std::ssize(pages_);
+  const int64_t new_pages = CeilDiv(tokens_ + k.tokens, kPageTokens) - std::ssize(pages_);
   pages_.resize(pages_.size() + static_cast<size_t>(new_pages));
   const int64_t coded_from = coded_.ByPages() ? rounded_ : std::ssize(pages_) - new_pages;
   const int64_t coded_to = coded_.ByPages() ? (tokens_ + k.tokens - 1) / kPageTokens : std::ssize(pages_);

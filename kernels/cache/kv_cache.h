@@ -31,6 +31,7 @@
 #include "kernels/cache/key_rotary.h"
 #include "kernels/cache/page_layout.h"
 #include "quant/base/aligned.h"
+#include "quant/base/integers.h"
 
 namespace tare {
 
@@ -87,7 +88,7 @@ class KvCache {
   };
   static constexpr int kMostParts = 3;  // first ones in f32, codes, last ones in f32
 
-  int64_t Pages() const { return (tokens_ + kPageTokens - 1) / kPageTokens; }
+  int64_t Pages() const { return CeilDiv(tokens_, kPageTokens); }
   // The tokens of a page, each in one part; parts may be empty.
   std::array<Part, kMostParts> Parts(int64_t page) const;
 

@@ -109,37 +109,32 @@ void PageLayout::WriteValueChannel(std::byte* v, int channel, int head, const fl
   WritePanel(v_.format, v + ValuePanel(head, channel), {0, channel % kPanelLanes, 1, 0}, codes, kPageTokens);
 }
 
-void PageLayout::WriteKeysOfHead(std::byte* k, int head, const PageLayout& plain, const std::byte* from) const {
-  float values[kLargestWidth];  // of a token or a channel
-  for (int t = 0; t < kPageTokens && !k_.ByChannel(); ++t) {
-    plain.ReadKey(from, t, head, values);
-    WriteKey(k, t, head, values);
-  }
-  for (int c = 0; c < shape_.k_width && k_.ByChannel(); ++c) {
-    for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(Format::kF32, from + plain.Key(head), c, t);
-    WriteKeyChannel(k, c, head, values);
-  }
-}
-
-void PageLayout::WriteValuesOfHead(std::byte* v, int head, const PageLayout& plain, const std::byte* from) const {
-  float values[kLargestWidth];
-  for (int t = 0; t < kPageTokens && !v_.ByChannel(); ++t) {
-    plain.ReadValue(from, t, head, values);
-    WriteValue(v, t, head, values);
-  }
-  for (int c = 0; c < shape_.v_width && v_.ByChannel(); ++c) {
-    const std::byte* panel = from + plain.ValuePanel(head, c);
-    for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(Format::kF32, panel, t, c % kPanelLanes);
-    WriteValueChannel(v, c, head, values);
-  }
-}
-
 void PageLayout::WriteKeys(std::byte* k, const PageLayout& plain, const std::byte* from) const {
-  for (int h = 0; h < shape_.k_heads; ++h) WriteKeysOfHead(k, h, plain, from);
+  float values[kLargestWidth];  // of a token or a channel
+  for (int head = 0; head < shape_.k_heads; ++head) {
+    for (int t = 0; t < kPageTokens && !k_.ByChannel(); ++t) {
+      plain.ReadKey(from, t, head, values);
+      WriteKey(k, t, head, values);
+    }
+    for (int c = 0; c < shape_.k_width && k_.ByChannel(); ++c) {
+      ReadPanel(Format::kF32, from + plain.Key(head), {c, 0, 0, 1}, kPageTokens, values);
+      WriteKeyChannel(k, c, head, values);
+    }
+  }
 }
 
 void PageLayout::WriteValues(std::byte* v, const PageLayout& plain, const std::byte* from) const {
-  for (int h = 0; h < shape_.v_heads; ++h) WriteValuesOfHead(v, h, plain, from);
+  float values[kLargestWidth];
+  for (int head = 0; head < shape_.v_heads; ++head) {
+    for (int t = 0; t < kPageTokens && !v_.ByChannel(); ++t) {
+      plain.ReadValue(from, t, head, values);
+      WriteValue(v, t, head, values);
+    }
+    for (int c = 0; c < shape_.v_width && v_.ByChannel(); ++c) {
+      ReadPanel(Format::kF32, from + plain.ValuePanel(head, c), {0, c % kPanelLanes, 1, 0}, kPageTokens, values);
+      WriteValueChannel(v, c, head, values);
+    }
+  }
 }
 
 void PageLayout::CopyKey(std::byte* k, int token, const std::byte* from, int from_token, int head) const {

@@ -143,8 +143,6 @@ class PageLayout {
   void ForGroups(int token, const Body& body) const;
   void WriteKeyChannel(std::byte* k, int channel, int head, const float* column) const;
   void WriteValueChannel(std::byte* v, int channel, int head, const float* column) const;
-  void WriteKeysOfHead(std::byte* k, int head, const PageLayout& plain, const std::byte* from) const;
-  void WriteValuesOfHead(std::byte* v, int head, const PageLayout& plain, const std::byte* from) const;
 
   CacheShape shape_;
   CacheRule k_, v_;

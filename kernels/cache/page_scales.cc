@@ -7,8 +7,8 @@
 #include <span>
 
 #include "kernels/elementwise/rows.h"
-#include "kernels/elementwise/to_nearest.h"
 #include "quant/base/float16.h"
+#include "quant/base/integers.h"
 #include "quant/format/quantize.h"
 
 namespace tare {
@@ -41,11 +41,11 @@ void PageScales::Put(std::byte* to, int64_t index, float value) const {
 GroupScale PageScales::GroupOf(Ends ends) const {
   if (held_ == HeldScales::kF32) return GroupScaleFor(ends, format_, ends.high);
   const float least = ends.low;
-  if (range_ == CodeRange::kMin) ends.low = FloatFromF16(F16AtMost(least));
+  if (format_.range == CodeRange::kMin) ends.low = FloatFromF16(F16AtMost(least));
   GroupScale group = GroupScaleFor(ends, format_, ends.high);
   const float scale = FloatFromF16(F16AtLeast(group.scale.scale));
   group.scale = {scale > 0 ? 1 / scale : 0.0f, scale};
-  if (range_ == CodeRange::kZero) group.zero = std::nearbyint(std::max(-least, 0.0f) * group.scale.inv);
+  if (format_.range == CodeRange::kZero) group.zero = std::nearbyint(std::max(-least, 0.0f) * group.scale.inv);
   return group;
 }
 
@@ -55,7 +55,7 @@ void PageScales::Round(const float* values, int n, std::byte* scales, int64_t in
   const GroupScale group = GroupOf(ends);
   Put(scales, index, group.scale.scale);
   if (HasMinima()) {
-    const bool as_it_is = held_ == HeldScales::kF16 && range_ == CodeRange::kZero;
+    const bool as_it_is = held_ == HeldScales::kF16 && format_.range == CodeRange::kZero;
     Put(scales, count_ + index, as_it_is ? group.zero : group.origin - group.zero * group.scale.scale);
   }
   const FormatInfo& info = Info(format_);
@@ -71,7 +71,7 @@ GroupScale PageScales::At(const std::byte* scales, int64_t index) const {
   GroupScale group{.scale = {.inv = 0.0f, .scale = Get(scales, index)}};
   if (!HasMinima()) return group;
   const float beside = Get(scales, count_ + index);
-  if (range_ == CodeRange::kMin) {
+  if (format_.range == CodeRange::kMin) {
     group.origin = beside;
   } else if (held_ == HeldScales::kF16) {
     group.zero = beside;
@@ -105,7 +105,7 @@ PageScales::Numbers PageScales::Load(const std::byte* scales, int64_t first, int
   if (!HasMinima()) return {memory, nullptr};
   float* const minima = memory + n;
   FromF16(begin + count_, static_cast<size_t>(n), minima);
-  for (int64_t i = 0; i < n && range_ == CodeRange::kZero; ++i) minima[i] *= -memory[i];
+  for (int64_t i = 0; i < n && format_.range == CodeRange::kZero; ++i) minima[i] *= -memory[i];
   return {memory, minima};
 }
 

@@ -34,7 +34,7 @@ inline constexpr float kLargestF16 = 65504;
 class PageScales {
  public:
   PageScales(Format format, int64_t count, HeldScales held = HeldScales::kF32)
-      : format_(format), held_(held), range_(format.range), count_(HasCodes(format) ? count : 0) {}
+      : format_(format), held_(held), count_(HasCodes(format) ? count : 0) {}
 
   int64_t Bytes() const { return (Minima() * (HasMinima() ? 2 : 1) + 63) / 64 * 64; }
   int64_t Minima() const { return count_ * (held_ == HeldScales::kF16 ? 2 : 4); }  // where they begin
@@ -56,7 +56,7 @@ class PageScales {
   Numbers Load(const std::byte* scales, int64_t first, int64_t n, float* memory) const;
 
  private:
-  bool HasMinima() const { return range_ == CodeRange::kZero || range_ == CodeRange::kMin; }
+  bool HasMinima() const { return format_.range == CodeRange::kZero || format_.range == CodeRange::kMin; }
   GroupScale GroupOf(Ends ends) const;
   GroupScale At(const std::byte* scales, int64_t index) const;
   float Get(const std::byte* from, int64_t index) const;
@@ -64,7 +64,6 @@ class PageScales {
 
   Format format_;
   HeldScales held_;
-  CodeRange range_;
   int64_t count_;
 };
 

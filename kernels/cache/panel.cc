@@ -145,10 +145,4 @@ void WritePanel(Format format, std::byte* panel, const PanelRun& run, const floa
   });
 }
 
-float ReadInput(Format format, const std::byte* panel, int input, int lane) {
-  float value;
-  ReadPanel(format, panel, {input, lane, 0, 0}, 1, &value);
-  return value;
-}
-
 }  // namespace tare

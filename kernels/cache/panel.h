@@ -45,7 +45,4 @@ struct PanelRun {
 void ReadPanel(Format format, const std::byte* panel, const PanelRun& run, int n, float* values);
 void WritePanel(Format format, std::byte* panel, const PanelRun& run, const float* values, int n);
 
-// The one at (input, lane).
-float ReadInput(Format format, const std::byte* panel, int input, int lane);
-
 }  // namespace tare

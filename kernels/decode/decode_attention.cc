@@ -7,11 +7,12 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/row_exp2.h"
+#include "kernels/attention/exponentials.h"
 #include "kernels/decode/decode_work.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/integers.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 
@@ -112,7 +113,7 @@ void LoadFactors(const Unit& u, const Part& part, int head, int run, std::span<P
   const PageLayout& layout = *part.layout;
   const CacheRule& rule = layout.v();
   if (!HasCodes(rule.format)) return;
-  const int64_t inputs = (part.keys.end + 15) / 16 * 16;
+  const int64_t inputs = RoundUp(part.keys.end, 16);
   alignas(64) float memory[2 * kPageTokens];
   const bool by_channel = rule.ByChannel();
   const auto [scales, minima] = by_channel ? PageScales::Numbers() : layout.ValueInputScales(part.v, head, run, memory);
@@ -147,7 +148,7 @@ void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
       PanelProduct(
           {.format = layout.v().format,
            .first = part.v + layout.Value(head) + lanes.panel * bytes,
-           .inputs = (part.keys.end + 15) / 16 * 16,
+           .inputs = RoundUp(part.keys.end, 16),
            .count = lanes.panels,
            .bytes = bytes,
            .begin = lanes.begin,
@@ -161,7 +162,7 @@ void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
 
 ValuePages PassOverValues(const Unit& u) {
   ValuePages values;
-  const int64_t width = (u.table.shape().v_width + kPanelLanes - 1) / kPanelLanes * kPanelLanes;
+  const int64_t width = RoundUp(u.table.shape().v_width, kPanelLanes);
   for (const Group& group : u.groups) {
     const int64_t products = std::ssize(group.products) * u.Queries();
     std::fill_n(u.work.o + (u.chunk * u.table.products() + group.first_product) * u.Queries() * width, products * width,
@@ -189,8 +190,8 @@ ValuePages PassOverValues(const Unit& u) {
 // The chunks' outputs in order.
 void AddChunks(const DecodeHeads& table, const DecodeWork& work, const Group& group) {
   const DecodeSequence& s = work.s;
-  const int width = table.shape().v_width, padded = (width + kPanelLanes - 1) / kPanelLanes * kPanelLanes;
-  const int64_t chunks = Cuts(table, s).chunks;
+  const int width = table.shape().v_width;
+  const int64_t padded = RoundUp(width, kPanelLanes), chunks = Cuts(table, s).chunks;
   for (size_t i = 0; i < group.products.size(); ++i) {
     const DecodeHeads::Product& product = group.products[i];
     for (int64_t t = 0; t < s.q.tokens; ++t) {

@@ -9,7 +9,7 @@
 // straight on, once for all heads and queries that share it; codes stay packed until they are in registers.
 //
 // Queries and differences are 15-bit integers beside codes (panel_product.h), and f32 beside f32 and bf16: the result
-// is that of exact attention over the dequantized cache within the bounds of decode_reference.h.
+// is that of exact attention over the dequantized cache within kDecodeBound.
 //
 // A part's exponentials hang on nothing but the part; values are summed in at most kMostChunks runs of pages, cut by
 // the cache's length alone, and those in order: the same bits on any number of threads, and over codes on any
@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "kernels/attention/heads.h"
 #include "kernels/cache/kv_cache.h"
@@ -49,5 +50,35 @@ struct ValuePages {
 // misaligned.
 ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSequence> sequences,
                            std::span<std::byte> workspace);
+
+// How much attention each key of a cache gets, which policies use to choose the keys that they keep (H2O, arXiv
+// 2306.14048; SnapKV, arXiv 2404.14469): summed over queries and over the heads of a group (decode_heads.h), which
+// share keys or values and so keep the same.
+//
+//   maps         sum of P over all maps
+//   difference   sum of |P1 - lambda P2| over output heads; of heads with one map P: what an output is made of
+enum class KeyMass { kMaps, kDifference };
+
+// Adds to mass[group][token], each of at least as many tokens as the cache has. Keys are read twice; out is not written
+// and V not read. The sequence is as DecodeAttention takes it.
+void AddKeyMass(KeyMass of, const DecodeHeads& table, const DecodeSequence& s, std::span<std::vector<float>> mass);
+
+// Decoding beside codes differs from the truth by less than kDecodeBound (1 + the row's largest |logit|) of ||P1 V|| +
+// lambda ||P2 V||. A query is off by half a 16256th of its largest value, some 3 standard deviations, which moves a
+// logit of standard normal queries and keys by 5e-5 and a row by 1e-4; a difference is off by as much.
+inline constexpr double kDecodeBound = 5e-4;
+
+// Of one output head.
+struct DecodeTruth {
+  std::vector<double> out;         // [T][slices * width of v]
+  std::vector<double> magnitudes;  // [T]: ||P1 V|| + lambda ||P2 V||
+  std::vector<double> bounds;      // [T] of ||error|| beside codes
+};
+
+// What DecodeAttention computes, by the double reference of attention over the cache read back as f32, one token at
+// a time: it shares nothing with the kernel.
+//
+// Row `number` of a head table; scale and window as in DecodeHeads. An empty cache gives zeros.
+DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s);
 
 }  // namespace tare

@@ -51,9 +51,9 @@ void CheckTable(std::span<const OutputHead> heads, int q_heads, const CacheShape
 }
 
 // The place of the first that equals x, x itself at the end where there is none.
-template <typename T, typename Equal>
-int PlaceOf(std::vector<T>& list, const T& x, Equal equal) {
-  const auto found = std::ranges::find_if(list, [&](const T& y) { return equal(x, y); });
+template <typename T>
+int PlaceOf(std::vector<T>& list, const T& x) {
+  const auto found = std::ranges::find(list, x);
   if (found != list.end()) return static_cast<int>(found - list.begin());
   list.push_back(x);
   return static_cast<int>(list.size()) - 1;
@@ -78,9 +78,7 @@ std::vector<int> Sort(std::vector<T>& list, Key key) {
 
 void DecodeHeads::AddHead(const OutputHead& head, int number, Group& group) {
   Difference difference{.head = number};
-  for (int map = 0; map < head.Maps(); ++map)
-    difference.row[map] = PlaceOf(group.rows, {head.Q(map), head.K(map)},
-                                  [](const Row& a, const Row& b) { return a.q == b.q && a.k == b.k; });
+  for (int map = 0; map < head.Maps(); ++map) difference.row[map] = PlaceOf(group.rows, {head.Q(map), head.K(map)});
   for (int slice = 0; slice < head.VSlices(); ++slice)
     group.products.push_back({static_cast<int>(group.differences.size()), slice, head.v[slice]});
   group.differences.push_back(difference);
@@ -103,7 +101,7 @@ DecodeHeads::DecodeHeads(std::span<const OutputHead> heads, int q_heads, const C
   const std::vector<int> group_of = GroupOfEach(heads, shape);
   std::vector<int> numbers;  // roots, in order of their first head
   for (size_t h = 0; h < heads.size(); ++h) {
-    const auto number = static_cast<size_t>(PlaceOf(numbers, group_of[h], std::equal_to<>()));
+    const auto number = static_cast<size_t>(PlaceOf(numbers, group_of[h]));
     if (number == groups_.size()) groups_.emplace_back();
     AddHead(heads[h], static_cast<int>(h), groups_[number]);
     differential_ = differential_ || heads[h].Differential();

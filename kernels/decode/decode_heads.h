@@ -21,6 +21,7 @@ class DecodeHeads {
  public:
   struct Row {
     int q = 0, k = 0;
+    bool operator==(const Row&) const = default;
   };
   struct Difference {
     int head = 0;                          // of the output

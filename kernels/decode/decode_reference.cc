@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/decode/decode_reference.h"
+// ReferenceDecode of decode_attention.h.
+#include "kernels/decode/decode_attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +13,7 @@ namespace {
 
 // The largest |logit| of query t, over the maps of the problem's one head.
 double LargestLogit(const AttentionProblem& problem, int64_t t) {
-  const KeyRange keys = problem.mask.Keys(t, problem.q.tokens, problem.k.tokens);
+  const KeyRange keys = problem.Keys(t);
   const OutputHead& head = problem.heads[0];
   double largest = 0;
   for (int map = 0; map < head.Maps(); ++map) {

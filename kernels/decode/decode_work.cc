@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/decode/decode_work.h"
+#include "quant/base/integers.h"
 
 namespace tare {
-namespace {
-
-int64_t PagesOf(int64_t tokens) { return (std::max<int64_t>(0, tokens) + kPageTokens - 1) / kPageTokens; }
-
-}  // namespace
 
 Cuts::Cuts(const DecodeHeads& table, const DecodeSequence& s) {
   const int64_t seen = s.cache->tokens() - s.newer;               // by the last query
   const int64_t oldest = seen - s.q.tokens + 1 - table.window();  // that the first query sees
   first = table.window() == 0 ? 0 : std::max<int64_t>(0, oldest) / kPageTokens;
-  end = s.q.tokens == 0 ? first : std::max(first, PagesOf(seen));
-  pages = std::max(kFewestPages, (end - first + kMostChunks - 1) / kMostChunks);
-  chunks = (end - first + pages - 1) / pages;
+  end = s.q.tokens == 0 ? first : std::max(first, CeilDiv(std::max<int64_t>(0, seen), kPageTokens));
+  pages = std::max(kFewestPages, CeilDiv(end - first, kMostChunks));
+  chunks = CeilDiv(end - first, pages);
   runs = std::clamp<int64_t>(kFewestUnits / std::max<int64_t>(1, chunks), 1, std::ssize(table.groups()));
 }
 
@@ -22,7 +18,7 @@ DecodeLayout::DecodeLayout(const DecodeHeads& table, std::span<const DecodeSeque
     : table_(table), sequences_(sequences), page_(table.shape(), {}, {}) {
   for (const DecodeSequence& s : sequences) {
     const int64_t queries = QueriesAtOnce(s);
-    rounds_ = std::max(rounds_, (s.q.tokens + queries - 1) / queries);
+    rounds_ = std::max(rounds_, CeilDiv(s.q.tokens, queries));
     queries_ = std::max(queries_, std::min(queries, s.q.tokens));
     before_rotary_ = before_rotary_ || s.cache->KeysBeforeRotary();
   }
@@ -41,9 +37,7 @@ int64_t DecodeLayout::QueriesAtOnce(const DecodeSequence& s) const {
   return std::max<int64_t>(1, kMostKeptBytes / std::max<int64_t>(1, bytes));
 }
 
-int64_t DecodeLayout::Maps(int64_t queries) const {
-  return (table_.rows() * queries + kMapsAtOnce - 1) / kMapsAtOnce * kMapsAtOnce;
-}
+int64_t DecodeLayout::Maps(int64_t queries) const { return RoundUp(table_.rows() * queries, kMapsAtOnce); }
 
 DecodeSequence DecodeLayout::OfRound(const DecodeSequence& s, int64_t round) const {
   const int64_t queries = QueriesAtOnce(s), first = std::min(round * queries, s.q.tokens);
@@ -66,16 +60,16 @@ std::span<DecodeWork> DecodeLayout::TakePacked(Arena& arena) const {
     const int64_t queries = std::min(QueriesAtOnce(s), s.q.tokens), pages = cuts.end - cuts.first;
     const int64_t maps = Maps(queries);
     const int64_t width = page_.ValuePanels() * kPanelLanes;
-    auto* p = arena.Take<float>(pages * table_.rows() * queries * kPageTokens);
-    const int64_t sinks = s.sinks.empty() ? 0 : 1;
-    auto* max = arena.Take<float>((cuts.Parts() + sinks) * maps);
-    auto* sum = arena.Take<float>((cuts.Parts() + sinks) * maps);
-    auto* total_max = arena.Take<float>(maps);
-    auto* inverse = arena.Take<float>(maps);
-    const int64_t chunks = std::min((pages + kFewestPages - 1) / kFewestPages, kMostChunks);  // of fewer pages, too
-    auto* o = arena.Take<float>(chunks * table_.products() * queries * width);
-    if (arena.end() != arena.used())  // not counting alone
-      list[i] = {.s = s, .p = p, .max = max, .sum = sum, .total_max = total_max, .inverse = inverse, .o = o};
+    const int64_t parts = cuts.Parts() + (s.sinks.empty() ? 0 : 1);
+    const int64_t chunks = std::min(CeilDiv(pages, kFewestPages), kMostChunks);  // of fewer pages, too
+    const DecodeWork work{.s = s,
+                          .p = arena.Take<float>(pages * table_.rows() * queries * kPageTokens),
+                          .max = arena.Take<float>(parts * maps),
+                          .sum = arena.Take<float>(parts * maps),
+                          .total_max = arena.Take<float>(maps),
+                          .inverse = arena.Take<float>(maps),
+                          .o = arena.Take<float>(chunks * table_.products() * queries * width)};
+    if (arena.end() != arena.used()) list[i] = work;  // not counting alone
   }
   return {list, static_cast<size_t>(count)};
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/attention/row_exp2.h"
+#include "kernels/attention/exponentials.h"
 #include "quant/format/hadamard.h"
 
 namespace tare {

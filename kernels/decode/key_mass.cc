@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/decode/key_mass.h"
+// AddKeyMass of decode_attention.h.
+#include "kernels/decode/decode_attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/row_exp2.h"
+#include "kernels/attention/exponentials.h"
 #include "kernels/decode/group_queries.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"

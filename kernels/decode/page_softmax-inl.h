@@ -7,18 +7,12 @@
 #include "kernels/cache/page_layout.h"
 
 #include "hwy/highway.h"
-#include "kernels/attention/row_exp2-inl.h"
-#include "kernels/decode/ordered_sum-inl.h"
+#include "kernels/attention/exponentials-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::page_softmax {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using DF = hn::CappedTag<float, 16>;
-using DI = hn::RebindToSigned<DF>;
-using VF = hn::Vec<DF>;
-constexpr int kLanes = HWY_MAX_LANES_D(DF);
 
 constexpr int kVectors = kPageTokens / kLanes;
 
@@ -40,22 +34,22 @@ HWY_INLINE float SumOf(const VF (&x)[kVectors]) {
 }
 
 // What is not seen: -inf less the largest, or less itself, which is NaN; both give 0.
-void Exponentials(const PartLogits* x, float* p, SoftmaxSum* sum) {
+SoftmaxSum Exponentials(const PartLogits& x, float* p) {
   const DF d;
-  const VF factor = hn::Set(d, x->factor), none = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const VF factor = hn::Set(d, x.factor), none = hn::Set(d, -std::numeric_limits<float>::infinity());
   VF s[kVectors], largest = none;
   for (int v = 0; v < kVectors; ++v) {
-    VF y = hn::Load(d, x->products + v * kLanes);
-    if (x->key_scales != nullptr) y = hn::Mul(y, hn::Load(d, x->key_scales + v * kLanes));
-    s[v] = hn::IfThenElse(In(x->seen, v * kLanes), hn::Mul(y, factor), none);
+    VF y = hn::Load(d, x.products + v * kLanes);
+    if (x.key_scales != nullptr) y = hn::Mul(y, hn::Load(d, x.key_scales + v * kLanes));
+    s[v] = hn::IfThenElse(In(x.seen, v * kLanes), hn::Mul(y, factor), none);
     largest = hn::Max(largest, s[v]);
   }
   const VF max = hn::MaxOfLanes(d, largest);
   for (int v = 0; v < kVectors; ++v) {
     s[v] = RowExp2(d, hn::Sub(s[v], max));
-    hn::BlendedStore(s[v], In(x->keys, v * kLanes), d, p + v * kLanes);
+    hn::BlendedStore(s[v], In(x.keys, v * kLanes), d, p + v * kLanes);
   }
-  *sum = {hn::GetLane(max), SumOf(s)};
+  return {hn::GetLane(max), SumOf(s)};
 }
 
 void Totals(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
@@ -81,18 +75,18 @@ void Shares(const float* max, const float* total_max, const float* inverse, int6
   }
 }
 
-void Difference(const PageMap* first, const PageMap* second, const KeyRange* keys, float* out, float* weight) {
+float Difference(const PageMap& first, const PageMap& second, const KeyRange& keys, float* out) {
   const DF d;
-  const VF a = hn::Set(d, first->weight), b = hn::Set(d, second->weight);
+  const VF a = hn::Set(d, first.weight), b = hn::Set(d, second.weight);
   VF size[kVectors];
   for (int v = 0; v < kVectors; ++v) {
-    VF x = hn::Mul(hn::Load(d, first->p + v * kLanes), a);
-    if (second->p != nullptr) x = hn::Sub(x, hn::Mul(hn::Load(d, second->p + v * kLanes), b));
-    x = hn::IfThenElseZero(In(*keys, v * kLanes), x);
+    VF x = hn::Mul(hn::Load(d, first.p + v * kLanes), a);
+    if (second.p != nullptr) x = hn::Sub(x, hn::Mul(hn::Load(d, second.p + v * kLanes), b));
+    x = hn::IfThenElseZero(In(keys, v * kLanes), x);
     hn::Store(x, d, out + v * kLanes);
     size[v] = hn::Abs(x);
   }
-  *weight = SumOf(size);
+  return SumOf(size);
 }
 
 }  // namespace HWY_NAMESPACE::page_softmax
@@ -108,9 +102,7 @@ HWY_EXPORT_T(Shares, page_softmax::Shares);
 HWY_EXPORT_T(Difference, page_softmax::Difference);
 
 SoftmaxSum ExponentialsOfPart(const PartLogits& logits, float* p) {
-  SoftmaxSum sum;
-  HWY_DYNAMIC_DISPATCH(Exponentials)(&logits, p, &sum);
-  return sum;
+  return HWY_DYNAMIC_DISPATCH(Exponentials)(logits, p);
 }
 
 void TotalsOfMaps(const float* max, const float* sum, int64_t parts, int64_t stride, float* total_max, float* inverse) {
@@ -122,9 +114,7 @@ void SharesOfPart(const float* max, const float* total_max, const float* inverse
 }
 
 float DifferenceOfPart(const PageMap& first, const PageMap& second, const KeyRange& keys, float* d) {
-  float weight = 0;
-  HWY_DYNAMIC_DISPATCH(Difference)(&first, &second, &keys, d, &weight);
-  return weight;
+  return HWY_DYNAMIC_DISPATCH(Difference)(first, second, keys, d);
 }
 
 }  // namespace tare

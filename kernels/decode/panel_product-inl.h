@@ -6,26 +6,20 @@
 
 #include <algorithm>
 
-#include "kernels/elementwise/to_nearest.h"
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 #include "quant/format/round.h"
 
 #include "hwy/highway.h"
-#include "kernels/decode/ordered_sum-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 #include "kernels/linear/panel_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::panel_product {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, 16>;
-using DI = hn::RebindToSigned<DF>;
-using DU = hn::RebindToUnsigned<DF>;
 using D8 = hn::Repartition<uint8_t, DF>;
 using DS8Quarter = hn::Rebind<int8_t, DI>;
-using VF = hn::Vec<DF>;
-using VI = hn::Vec<DI>;
 constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kBytes = 4 * kLanes;
 constexpr int kVectors = 4;                                                                    // of lanes at once
@@ -223,7 +217,7 @@ void Planes(const float* x, const float* weights, int64_t count, int8_t* high, i
 }
 
 // In 16 parts, input i in part i % 16.
-void Centres(const float* x, const float* scales, const float* minima, float middle, int64_t count, float* sum) {
+float Centres(const float* x, const float* scales, const float* minima, float middle, int64_t count) {
   const DF d;
   constexpr int64_t kParts = 16 / kLanes;
   VF sums[kParts];
@@ -235,7 +229,7 @@ void Centres(const float* x, const float* scales, const float* minima, float mid
       sums[j] = hn::Add(sums[j], hn::Mul(hn::Load(d, x + at), centre));
     }
   }
-  *sum = SumOfSixteen(d, sums);
+  return SumOfSixteen(d, sums);
 }
 
 }  // namespace HWY_NAMESPACE::panel_product
@@ -258,9 +252,7 @@ void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high,
 
 float CentreSum(Format format, const float* x, const float* scales, const float* minima, int64_t count) {
   TARE_CHECK(count % 16 == 0);
-  float sum;
-  HWY_DYNAMIC_DISPATCH(Centres)(x, scales, minima, static_cast<float>(MiddleOf(format)), count, &sum);
-  return sum;
+  return HWY_DYNAMIC_DISPATCH(Centres)(x, scales, minima, static_cast<float>(MiddleOf(format)), count);
 }
 
 void PanelProduct(const Panels& panels, std::span<const PanelFactor> factors, ReadHint hint) {

@@ -12,12 +12,11 @@
 #include "quant/base/error.h"
 
 #include "hwy/highway.h"
-#include "kernels/elementwise/for_vectors-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::fake_quantize {
-namespace hn = hwy::HWY_NAMESPACE;
 
 void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest, float highest) {
   const D d;

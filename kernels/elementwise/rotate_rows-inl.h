@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stages.cc compiles this file, once for each instruction set.
-#include "kernels/elementwise/rotate_rows.h"
+// RotateRow of rows.h and its like. stages.cc compiles this file, once for each instruction set.
+#include "kernels/elementwise/rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,12 +10,11 @@
 #include "quant/base/parallel.h"
 
 #include "hwy/highway.h"
-#include "kernels/elementwise/for_vectors-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::rotate_rows {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // a + b and a - b of values that lie `step` apart, n values in pairs of such blocks: steps of whole vectors.
 HWY_INLINE void AddFar(float* y, size_t n, size_t step) {
@@ -161,9 +160,9 @@ void RotateRowBack(const Hadamard& rotation, const float* x, float* y) {
 }
 
 void RotateRows(const Hadamard& rotation, const float* x, int64_t rows, float* y) {
-  ParallelFor(static_cast<size_t>((rows + kRowsAtOnce - 1) / kRowsAtOnce), [&](size_t chunk, int) {
-    const int64_t first = static_cast<int64_t>(chunk) * kRowsAtOnce, begin = first * rotation.size();
-    Rotate(rotation, x + begin, std::min(kRowsAtOnce, rows - first), y + begin);
+  ParallelForBlocks(rows, kRowsAtOnce, [&](int64_t first, int64_t count) {
+    const int64_t begin = first * rotation.size();
+    Rotate(rotation, x + begin, count, y + begin);
   });
 }
 

@@ -10,12 +10,11 @@
 // clang-format on
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
-#include "kernels/elementwise/for_vectors-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::rows {
-namespace hn = hwy::HWY_NAMESPACE;
 
 void RmsNormRow(const float* x, const float* weight, float eps, size_t n, float* y) {
   const D d;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "quant/format/format.h"
+#include "quant/format/hadamard.h"
 #include "quant/format/round.h"
 #include "quant/format/zero_point.h"
 
@@ -75,5 +76,17 @@ void ToBf16(const float* x, size_t n, uint16_t* y);
 void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y);
 // Finite f16 as f32, exactly.
 void FromF16(const uint16_t* x, size_t n, float* y);
+
+// Rows rotated by a Hadamard matrix in f32, for kernels that round what is rotated: the sums of Hadamard::Rotate
+// (quant/format/hadamard.h), which adds in double. With B rows of Paley's matrix (1 for powers of two) and runs of r
+// channels, a value differs from the exact one by at most (B + log2(r / B) + 3) 2^-24 times the sum of its run's
+// magnitudes over sqrt(r). x may be y.
+//
+// y = x R, and y = x R^T: one row of rotation.size() values.
+void RotateRow(const Hadamard& rotation, const float* x, float* y);
+void RotateRowBack(const Hadamard& rotation, const float* x, float* y);
+
+// y = x R for dense rows. Uses all threads.
+void RotateRows(const Hadamard& rotation, const float* x, int64_t rows, float* y);
 
 }  // namespace tare

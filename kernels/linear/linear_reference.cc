@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/linear/linear_reference.h"
+// ReferenceLinear of quantized_linear.h.
+#include "kernels/linear/quantized_linear.h"
 
 #include <cmath>
 

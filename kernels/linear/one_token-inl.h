@@ -7,24 +7,21 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/elementwise/to_nearest.h"
 #include "kernels/product/read_ahead.h"
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 
 #include "hwy/highway.h"
+#include "kernels/elementwise/lanes-inl.h"
 #include "kernels/linear/panel_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::one_token {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, 16>;
-using DI = hn::RebindToSigned<DF>;
 using D8 = hn::Repartition<uint8_t, DF>;
-using VI = hn::Vec<DI>;
 constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kBytes = 4 * kLanes;
 constexpr int kVectors = 4;  // of outputs at once: two planes of sums stay in registers
@@ -129,10 +126,10 @@ HWY_EXPORT_T(ProjectPanel, one_token::ProjectPanel);
 OneToken::OneToken(int64_t in, int64_t block)
     : in_(in),
       block_(block),
-      padded_((in + PackedMatrix::kRecord - 1) / PackedMatrix::kRecord * PackedMatrix::kRecord),
+      padded_(RoundUp(in, PackedMatrix::kRecord)),
       high_(static_cast<size_t>(padded_), 0),
       low_(static_cast<size_t>(padded_), 0),
-      blocks_(static_cast<size_t>((in + block - 1) / block)) {
+      blocks_(static_cast<size_t>(CeilDiv(in, block))) {
   TARE_CHECK(block == 64 || block == 32 || block == 16);
 }
 

@@ -13,50 +13,31 @@
 #include "quant/format/pack.h"
 
 #include "hwy/highway.h"
+#include "kernels/linear/panel_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::packed_matrix {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using DU = hn::CappedTag<uint8_t, 64>;
-using VU = hn::Vec<DU>;
-
-HWY_INLINE VU LowNibbles(VU v) { return hn::And(v, hn::Set(DU(), 15)); }
-HWY_INLINE VU HighNibbles(VU v) { return hn::ShiftRight<4>(v); }
-
-HWY_INLINE void StoreCodes(VU u, int offset, int8_t* out) {
-  const DU d;
-  hn::Store(hn::BitCast(hn::RebindToSigned<DU>(), hn::Sub(u, hn::Set(d, static_cast<uint8_t>(offset)))),
-            hn::RebindToSigned<DU>(), out);
-}
-
-void UnpackFour(const uint8_t* in, int64_t groups, int8_t* out) {
-  const DU d;
+// A panel's records to [groups][64][4], signed.
+template <class Bits>
+HWY_INLINE void UnpackRecords(const uint8_t* in, int64_t groups, int8_t* out) {
+  const hn::CappedTag<uint8_t, 64> d;
+  const hn::RebindToSigned<decltype(d)> d8;
+  const auto offset = hn::Set(d, Bits::kOffset);
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t g = 0; g < groups; g += 2, in += 256, out += 512) {
-    for (int64_t i = 0; i < 256; i += lanes) {
-      const VU v = hn::Load(d, in + i);
-      StoreCodes(LowNibbles(v), 8, out + i);
-      StoreCodes(HighNibbles(v), 8, out + 256 + i);
+  for (int64_t g = 0; g < groups; g += Bits::kGroups, in += Bits::kRecordBytes) {
+    for (int64_t i = 0; i < kPanelGroupBytes; i += lanes) {
+      hn::Vec<decltype(d)> codes[Bits::kGroups];
+      Bits::Unpack(d, in, i, codes);
+      for (int j = 0; j < Bits::kGroups; ++j)
+        hn::Store(hn::BitCast(d8, hn::Sub(codes[j], offset)), d8, out + (g + j) * kPanelGroupBytes + i);
     }
   }
 }
 
-void UnpackSix(const uint8_t* in, int64_t groups, int8_t* out) {
-  const DU d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const VU high_bits = hn::Set(d, 0x30);
-  for (int64_t g = 0; g < groups; g += 4, in += 768, out += 1024) {
-    for (int64_t i = 0; i < 256; i += lanes) {
-      const VU a = hn::Load(d, in + i), b = hn::Load(d, in + 256 + i), high = hn::Load(d, in + 512 + i);
-      StoreCodes(hn::OrAnd(LowNibbles(a), hn::ShiftLeft<4>(high), high_bits), 32, out + i);
-      StoreCodes(hn::OrAnd(HighNibbles(a), hn::ShiftLeft<2>(high), high_bits), 32, out + 256 + i);
-      StoreCodes(hn::OrAnd(LowNibbles(b), high, high_bits), 32, out + 512 + i);
-      StoreCodes(hn::OrAnd(HighNibbles(b), hn::ShiftRight<2>(high), high_bits), 32, out + 768 + i);
-    }
-  }
-}
+void UnpackFour(const uint8_t* in, int64_t groups, int8_t* out) { UnpackRecords<FourBits>(in, groups, out); }
+void UnpackSix(const uint8_t* in, int64_t groups, int8_t* out) { UnpackRecords<SixBits>(in, groups, out); }
 
 // Of a group's codes [inputs / 4][64][4]. Four sums at once hide the latency of an addition.
 void SumGroup(const int8_t* codes, int64_t inputs, int32_t* sums) {
@@ -108,10 +89,6 @@ void PackSix(const int8_t* codes, int64_t groups, uint8_t* out) {
     }
   }
 }
-
-}  // namespace
-
-namespace {
 
 // A row's integers, signed.
 class SignedRow {

@@ -25,6 +25,7 @@
 #include <span>
 
 #include "quant/base/aligned.h"
+#include "quant/base/integers.h"
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {
@@ -45,8 +46,8 @@ class PackedMatrix {
   Format format() const { return format_; }  // of the integers
   int64_t out() const { return out_; }
   int64_t in() const { return in_; }
-  int64_t PaddedIn() const { return (in_ + kRecord - 1) / kRecord * kRecord; }
-  int64_t Panels() const { return (out_ + kPanel - 1) / kPanel; }
+  int64_t PaddedIn() const { return RoundUp(in_, kRecord); }
+  int64_t Panels() const { return CeilDiv(out_, kPanel); }
   int64_t Groups() const { return groups_; }                    // scales per output
   int64_t GroupInputs() const { return PaddedIn() / groups_; }  // inputs that share a scale
   size_t PanelBytes() const { return static_cast<size_t>(PaddedIn() * kPanel) / 8 * static_cast<size_t>(bits_); }

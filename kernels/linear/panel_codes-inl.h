@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "hwy/highway.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 #if defined(TARE_PANEL_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TARE_PANEL_CODES_INL_H_
@@ -21,16 +22,15 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kPanelGroupBytes = 256;  // of 64 lanes x 4 inputs
 
-template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+template <class D8, class V8 = hn::Vec<D8>>
 HWY_INLINE V8 LowNibbles(D8 d, V8 v) {
-  return hwy::HWY_NAMESPACE::And(v, hwy::HWY_NAMESPACE::Set(d, 15));
+  return hn::And(v, hn::Set(d, 15));
 }
 
 // Highway's shift of bytes is an affine product on AVX-512 with GFNI, which Zen 4 issues where it issues u8 x s8 (an
 // int4 panel times two planes in the first cache: 5 of those a vector instead of 4).
-template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+template <class D8, class V8 = hn::Vec<D8>>
 HWY_INLINE V8 HighNibbles(D8 d, V8 v) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::Repartition<uint16_t, D8> pairs;
   return LowNibbles(d, hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(pairs, v))));
 }
@@ -38,9 +38,8 @@ HWY_INLINE V8 HighNibbles(D8 d, V8 v) {
 struct EightBits {
   static constexpr int kGroups = 1, kOffset = 128;
   static constexpr int64_t kRecordBytes = kPanelGroupBytes;
-  template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+  template <class D8, class V8 = hn::Vec<D8>>
   static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
-    namespace hn = hwy::HWY_NAMESPACE;
     codes[0] = hn::Xor(hn::Load(d, record + at), hn::Set(d, 128));
   }
 };
@@ -48,9 +47,8 @@ struct EightBits {
 struct SixBits {
   static constexpr int kGroups = 4, kOffset = 32;
   static constexpr int64_t kRecordBytes = 3 * kPanelGroupBytes;
-  template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+  template <class D8, class V8 = hn::Vec<D8>>
   static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
-    namespace hn = hwy::HWY_NAMESPACE;
     const V8 top = hn::Set(d, 0x30);
     const uint8_t* w = record + at;
     const V8 a = hn::Load(d, w), b = hn::Load(d, w + kPanelGroupBytes), c = hn::Load(d, w + 2 * kPanelGroupBytes);
@@ -64,9 +62,8 @@ struct SixBits {
 struct FourBits {
   static constexpr int kGroups = 2, kOffset = 8;
   static constexpr int64_t kRecordBytes = kPanelGroupBytes;
-  template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+  template <class D8, class V8 = hn::Vec<D8>>
   static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
-    namespace hn = hwy::HWY_NAMESPACE;
     const V8 a = hn::Load(d, record + at);
     codes[0] = LowNibbles(d, a);
     codes[1] = HighNibbles(d, a);
@@ -77,9 +74,8 @@ struct FourBits {
 struct TwoBits {
   static constexpr int kGroups = 4, kOffset = 2;
   static constexpr int64_t kRecordBytes = kPanelGroupBytes;
-  template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+  template <class D8, class V8 = hn::Vec<D8>>
   static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
-    namespace hn = hwy::HWY_NAMESPACE;
     const hn::Repartition<uint16_t, D8> pairs;
     const V8 low = hn::Set(d, 3), a = hn::Load(d, record + at);
     const auto wide = hn::BitCast(pairs, a);
@@ -94,9 +90,8 @@ struct TwoBits {
 struct ThreeBits {
   static constexpr int kGroups = 4, kOffset = 4;
   static constexpr int64_t kRecordBytes = kPanelGroupBytes * 3 / 2;
-  template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+  template <class D8, class V8 = hn::Vec<D8>>
   static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
-    namespace hn = hwy::HWY_NAMESPACE;
     const hn::Repartition<uint32_t, D8> lanes;
     const hn::Rebind<uint16_t, decltype(lanes)> halves;
     auto high =
@@ -115,23 +110,23 @@ struct ThreeBits {
 // Broadcasts four inputs of x, both planes, to every lane.
 template <class DI>
 struct FourInputs {
-  using DS8 = hwy::HWY_NAMESPACE::Repartition<int8_t, DI>;
-  using VI = hwy::HWY_NAMESPACE::Vec<DI>;
+  using DS8 = hn::Repartition<int8_t, DI>;
+  using VI = hn::Vec<DI>;
 
   HWY_INLINE FourInputs(const int8_t* high_plane, const int8_t* low_plane)
       : high(Broadcast(high_plane)), low(Broadcast(low_plane)) {}
-  static HWY_INLINE hwy::HWY_NAMESPACE::Vec<DS8> Broadcast(const int8_t* plane) {
+  static HWY_INLINE hn::Vec<DS8> Broadcast(const int8_t* plane) {
     int32_t four;
     std::memcpy(&four, plane, 4);
-    return hwy::HWY_NAMESPACE::BitCast(DS8(), hwy::HWY_NAMESPACE::Set(DI(), four));
+    return hn::BitCast(DS8(), hn::Set(DI(), four));
   }
   template <class V8>
   HWY_INLINE void Accumulate(V8 codes, VI& high_sum, VI& low_sum) const {
-    high_sum = hwy::HWY_NAMESPACE::SumOfMulQuadAccumulate(DI(), codes, high, high_sum);
-    low_sum = hwy::HWY_NAMESPACE::SumOfMulQuadAccumulate(DI(), codes, low, low_sum);
+    high_sum = hn::SumOfMulQuadAccumulate(DI(), codes, high, high_sum);
+    low_sum = hn::SumOfMulQuadAccumulate(DI(), codes, low, low_sum);
   }
 
-  hwy::HWY_NAMESPACE::Vec<DS8> high, low;
+  hn::Vec<DS8> high, low;
 };
 
 }  // namespace HWY_NAMESPACE

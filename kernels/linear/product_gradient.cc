@@ -44,7 +44,7 @@ void Run(const Block& x) {
 
 // body(begin, count) for parts of n of nearly one size, at most so large.
 void ForParts(int64_t n, int64_t most, const auto& body) {
-  const int64_t parts = (n + most - 1) / most;
+  const int64_t parts = CeilDiv(n, most);
   for (int64_t part = 0; part < parts; ++part) body(n * part / parts, n * (part + 1) / parts - n * part / parts);
 }
 

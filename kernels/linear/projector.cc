@@ -2,12 +2,12 @@
 #include "kernels/linear/projector.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include <dnnl.hpp>
 
 #include "kernels/elementwise/rows.h"
-#include "kernels/linear/row_product.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/base/memory.h"
@@ -35,17 +35,9 @@ dnnl::stream& ThreadStream() {
   return stream;
 }
 
-dnnl::memory::data_type DataType(WeightType type) {
-  switch (type) {
-    case WeightType::kF32:
-      return dnnl::memory::data_type::f32;
-    case WeightType::kBf16:
-      return dnnl::memory::data_type::bf16;
-    case WeightType::kF16:
-      return dnnl::memory::data_type::f16;
-  }
-  TARE_CHECK(false);
-}
+// By WeightType.
+constexpr std::array kDataTypes = {dnnl::memory::data_type::f32, dnnl::memory::data_type::bf16,
+                                   dnnl::memory::data_type::f16};
 
 // y_stride: the matrix's outputs.
 dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int64_t in, int64_t y_stride,
@@ -55,7 +47,7 @@ dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int6
   const auto x_type = math == Math::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
   const memory::desc x({rows, in}, x_type, memory::dims{in, 1});
   const memory::dims strides = order == WeightOrder::kRows ? memory::dims{1, in} : memory::dims{y_stride, 1};
-  const memory::desc w({in, out}, DataType(type), strides);
+  const memory::desc w({in, out}, kDataTypes[static_cast<size_t>(type)], strides);
   const memory::desc y({rows, out}, memory::data_type::f32, memory::dims{y_stride, 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -165,8 +157,8 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
   const int64_t chunk_rows = ChunkRows(math_);
   for (const Projection& p : projections) {
     TARE_CHECK(p.weight.in == in && (math_ == Math::kF32 || p.weight.type == WeightType::kBf16));
-    const int64_t panels = (p.weight.out + kPanelOut - 1) / kPanelOut;
-    const int64_t parts = (p.weight.out + kChunkOut - 1) / kChunkOut;
+    const int64_t panels = CeilDiv(p.weight.out, kPanelOut);
+    const int64_t parts = CeilDiv(p.weight.out, kChunkOut);
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t out = panels * part / parts * kPanelOut;
       const int64_t end = std::min(panels * (part + 1) / parts * kPanelOut, p.weight.out);

@@ -9,7 +9,7 @@
 // threads (oneDNN's own parallel matmul may split K). Row-major W is 2 to 3 % slower than oneDNN's blocked layout
 // (measured: 222 against 227 GFLOP/s, 2048 x 1024 by 1024 x 2752, two threads, Zen 4) and needs no copy of the weights.
 // f32 x bf16 and f32 x f16 run as fast as f32 on CPUs with AVX-512. A single row is not a matmul: its time is that of
-// reading the weights (row_product.h).
+// reading the weights (RowProduct).
 #pragma once
 
 #include <array>
@@ -90,5 +90,15 @@ class Projector {
   std::map<std::array<int64_t, 7>, std::unique_ptr<Product>> products_;  // by shape and types
   mutable std::map<std::array<int64_t, 3>, bool> native_;                // answers of IsNative
 };
+
+// One row through a floating-point matrix, the main cost of generating token by token with unquantized weights:
+//
+//   y[n] = sum over i of x[i] W[n, i] + bias[n]        f32 sums of f32 products, W as stored
+//
+// Of bf16 factors, values of other types are rounded as they are read, to the nearest, ties to even; x is bf16 already.
+// Reading W takes the time. One thread sums each output in a fixed order: bit-equal on any number of threads.
+//
+// x [in], bias [out] or null, y [out].
+void RowProduct(const DenseMatrix& weight, Math math, const float* x, const float* bias, float* y);
 
 }  // namespace tare

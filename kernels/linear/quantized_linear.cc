@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/linear/product_epilogue.h"
-#include "kernels/linear/token_codes.h"
+#include "kernels/linear/product_stage.h"
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -18,8 +18,6 @@ constexpr int64_t kRows = 64;        // of a tile
 constexpr int64_t kPieceRows = 512;  // share an unpacked panel
 constexpr int64_t kDepth = 256;      // inputs of one product: 64 x 256 bytes of weights stay in the first cache
 constexpr int64_t kRowsStep = 16;    // heights of tiles, so that few kernels serve all
-
-int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // Codes of neighbouring rows must not fall onto the same cache sets: never a multiple of 1024 bytes apart.
 int64_t CodeStride(const PackedMatrix& w) { return RoundUp(w.PaddedIn(), 64) + 64; }
@@ -49,9 +47,8 @@ void QuantizedLinear::ToCodes(const float* x, int64_t rows, const TokenFormat& a
   }
   scales_.Reserve(static_cast<size_t>(rows));
   constexpr int64_t kRowsAtOnce = 16;
-  ParallelFor(static_cast<size_t>(RoundUp(rows, kRowsAtOnce) / kRowsAtOnce), [&](size_t block, int) {
-    const int64_t begin = static_cast<int64_t>(block) * kRowsAtOnce;
-    for (int64_t r = begin; r < std::min(begin + kRowsAtOnce, rows); ++r) {
+  ParallelForBlocks(rows, kRowsAtOnce, [&](int64_t begin, int64_t count) {
+    for (int64_t r = begin; r < begin + count; ++r) {
       scales_[r] =
           ToTokenCodes(x + r * in, in, activation.format, activation.clip, codes_.data() + r * stride, w.PaddedIn());
       if (std::isnan(scales_[r])) Fail("quantized linear: row {} of the input holds NaN or infinity", r);

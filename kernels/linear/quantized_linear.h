@@ -25,6 +25,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/format/format.h"
+#include "quant/format/quantized_matrix.h"
 
 namespace tare {
 
@@ -85,5 +86,18 @@ class QuantizedLinear {
   std::vector<Piece> pieces_;
   std::vector<Scratch> scratches_;  // one per thread
 };
+
+struct LinearReference {
+  // [rows][out][groups]: products of codes, those of weights less their zero point; a grid's values count in steps
+  std::vector<int64_t> sums;
+  std::vector<double> y;  // [rows][out]
+};
+
+// The reference for quantized linear layers: one value at a time, integers in 64 bits, scales in double. It shares only
+// the rounding of quant/format with the kernels.
+//
+// x [rows, in], one scale per row; bias [out] or null.
+LinearReference ReferenceLinear(const float* x, int64_t rows, Format activation, const QuantizedMatrix& weight,
+                                const float* bias);
 
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stages.cc compiles this file, once for each instruction set.
-#include "kernels/linear/row_product.h"
+// RowProduct of projector.h. stages.cc compiles this file, once for each instruction set.
+#include "kernels/linear/projector.h"
 
 #include <algorithm>
 
@@ -9,43 +9,41 @@
 #include "quant/base/parallel.h"
 
 #include "hwy/highway.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::row_product {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::ScalableTag<float>;
-using VF = hn::Vec<DF>;
 constexpr int kSums = 4;  // hide the latency of an addition
 
-HWY_INLINE VF Load(const float* w, int64_t i) { return hn::LoadU(DF(), w + i); }
+HWY_INLINE V Load(const float* w, int64_t i) { return hn::LoadU(D(), w + i); }
 template <class T>
-HWY_INLINE VF Load(const T* w, int64_t i) {
-  return hn::PromoteTo(DF(), hn::LoadU(hn::Rebind<T, DF>(), w + i));
+HWY_INLINE V Load(const T* w, int64_t i) {
+  return hn::PromoteTo(D(), hn::LoadU(hn::Rebind<T, D>(), w + i));
 }
 
 // What is done to a value that was read.
 struct Same {
-  static HWY_INLINE VF Of(VF v) { return v; }
+  static HWY_INLINE V Of(V v) { return v; }
   static float Of(float v) { return v; }
 };
 // The nearest bf16 of finite values, ties to even: as Bf16FromFloat (quant/base/float16.h).
 struct AsBf16 {
-  static HWY_INLINE VF Of(VF v) {
-    const hn::RebindToUnsigned<DF> du;
+  static HWY_INLINE V Of(V v) {
+    const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, v), odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
     const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
-    return hn::BitCast(DF(), hn::And(rounded, hn::Set(du, 0xffff0000u)));
+    return hn::BitCast(D(), hn::And(rounded, hn::Set(du, 0xffff0000u)));
   }
   static float Of(float v) { return FloatFromBf16(Bf16FromFloat(v)); }
 };
 
 template <class Round, class T>
 float Dot(const T* w, const float* x, int64_t in, ReadHint hint) {
-  const DF d;
+  const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  VF sums[kSums] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  V sums[kSums] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
   int64_t i = 0;
   for (; i + kSums * lanes <= in; i += kSums * lanes) {
     AskForWeights(w + i, kSums * lanes * static_cast<int64_t>(sizeof(T)), hint);
@@ -88,8 +86,8 @@ HWY_EXPORT_T(Dots, row_product::Dots);
 
 void RowProduct(const DenseMatrix& weight, Math math, const float* x, const float* bias, float* y) {
   constexpr int64_t kOutputs = 64;  // of a unit of work
-  ParallelFor(static_cast<size_t>((weight.out + kOutputs - 1) / kOutputs), [&](size_t unit, int) {
-    const int64_t begin = static_cast<int64_t>(unit) * kOutputs, end = std::min(begin + kOutputs, weight.out);
+  ParallelForBlocks(weight.out, kOutputs, [&](int64_t begin, int64_t count) {
+    const int64_t end = begin + count;
     HWY_DYNAMIC_DISPATCH(Dots)(&weight, math, begin, end, x, y);
     for (int64_t n = begin; n < end && bias != nullptr; ++n) y[n] += bias[n];
   });

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages of this folder, compiled once for each instruction set and chosen at run time. One source has them all,
-// so that each set reads Highway's headers once: they are 3 of the 4 s that one stage alone takes to compile.
+// The stages of this folder, as kernels/attention/integer/stages.cc has those of its own.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/stages.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/linear/one_token-inl.h"
 #include "kernels/linear/packed_matrix-inl.h"
-#include "kernels/linear/product_epilogue-inl.h"
+#include "kernels/linear/product_stage-inl.h"
 #include "kernels/linear/row_product-inl.h"
-#include "kernels/linear/token_codes-inl.h"

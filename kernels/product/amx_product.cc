@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See amx_product.h. 32 x 32 of C in four tiles, A and B in two each: eight, all that there are.
-#include "kernels/product/amx_product.h"
+// AmxProduct of tile_product.h. 32 x 32 of C in four tiles, A and B in two each: eight, all that there are.
+#include "kernels/product/tile_product.h"
 
 #include <array>
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See exact_product.h. A register tile is 4 rows by 2 vectors of columns; one step multiplies a group of K (1 f32, 4
-// bytes, 2 bf16) by a vector of B.
-#include "kernels/product/exact_product.h"
+// ExactProduct of tile_product.h. A register tile is 4 rows by 2 vectors of columns; one step multiplies a group of K
+// (1 f32, 4 bytes, 2 bf16) by a vector of B.
+#include "kernels/product/tile_product.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -21,12 +21,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 struct F32 {
   using Sum = float;
   static constexpr int kGroup = 1, kParts = 1;
-  template <class V>
-  static void SplitA(V group, V* parts) {
-    parts[0] = group;
-  }
-  template <class V>
-  static void SplitB(V group, V* parts) {
+  template <bool kOfA, class V>
+  static void Split(V group, V* parts) {
     parts[0] = group;
   }
   template <class D, class V>
@@ -41,13 +37,13 @@ template <typename A>  // uint8_t or int8_t
 struct Bytes {
   using Sum = int32_t;
   static constexpr int kGroup = 4, kParts = 2;
-  template <class V>
-  static void SplitA(V group, V* parts) {
-    Split<std::conditional_t<std::is_signed_v<A>, int16_t, uint16_t>>(group, parts);
-  }
-  template <class V>
-  static void SplitB(V group, V* parts) {
-    Split<int16_t>(group, parts);
+  template <bool kOfA, class V>
+  static void Split(V group, V* parts) {
+    using Wide = std::conditional_t<kOfA && std::is_unsigned_v<A>, uint16_t, int16_t>;
+    const hn::DFromV<V> d;
+    const auto bytes = hn::BitCast(hn::Repartition<Wide, decltype(d)>(), group);
+    parts[0] = hn::BitCast(d, hn::ShiftRight<8>(hn::ShiftLeft<8>(bytes)));
+    parts[1] = hn::BitCast(d, hn::ShiftRight<8>(bytes));
   }
   template <class D, class V>
   static V Step(D d, uint32_t a, V b, V sum) {
@@ -55,26 +51,13 @@ struct Bytes {
     const auto pairs = hn::BitCast(d16, hn::Set(hn::RebindToUnsigned<D>(), a));
     return hn::Add(sum, hn::WidenMulPairwiseAdd(d, pairs, hn::BitCast(d16, b)));
   }
-
- private:
-  template <class Wide, class V>
-  static void Split(V group, V* parts) {
-    const hn::DFromV<V> d;
-    const auto bytes = hn::BitCast(hn::Repartition<Wide, decltype(d)>(), group);
-    parts[0] = hn::BitCast(d, hn::ShiftRight<8>(hn::ShiftLeft<8>(bytes)));
-    parts[1] = hn::BitCast(d, hn::ShiftRight<8>(bytes));
-  }
 };
 
 struct Bf16 {
   using Sum = float;
   static constexpr int kGroup = 2, kParts = 2;
-  template <class V>
-  static void SplitA(V group, V* parts) {
-    SplitB(group, parts);
-  }
-  template <class V>
-  static void SplitB(V group, V* parts) {
+  template <bool kOfA, class V>
+  static void Split(V group, V* parts) {
     const hn::DFromV<V> d;
     const hn::RebindToUnsigned<decltype(d)> du;
     const auto bits = hn::BitCast(du, group);
@@ -103,7 +86,7 @@ void SplitRows(const uint8_t* a, int64_t row_bytes, int groups, Parts<Types, kRo
       const auto count = static_cast<size_t>(std::min(lanes, groups - g));
       const auto* from = reinterpret_cast<const typename Types::Sum*>(a + r * row_bytes) + g;
       hn::Vec<decltype(d)> split[Types::kParts];
-      Types::SplitA(hn::LoadN(d, from, count), split);
+      Types::template Split<true>(hn::LoadN(d, from, count), split);
       for (int p = 0; p < Types::kParts; ++p)
         hn::StoreU(split[p], d, reinterpret_cast<typename Types::Sum*>(parts[r][p] + g));
     }
@@ -124,7 +107,7 @@ void Tile(const Parts<Types, kRows>& a, int groups, const typename Types::Sum* b
   }
   for (int g = 0; g < groups; ++g) {
     V parts[kVectors][Types::kParts];
-    for (int v = 0; v < kVectors; ++v) Types::SplitB(hn::LoadU(d, b + g * ldb + v * lanes), parts[v]);
+    for (int v = 0; v < kVectors; ++v) Types::template Split<false>(hn::LoadU(d, b + g * ldb + v * lanes), parts[v]);
     for (int r = 0; r < kRows; ++r) {
       for (int part = 0; part < Types::kParts; ++part) {
         for (int v = 0; v < kVectors; ++v) sum[r][v] = Types::Step(d, a[r][part][g], parts[v][part], sum[r][v]);

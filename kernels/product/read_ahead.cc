@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/product/read_ahead.h"
 
+#include <array>
+
 namespace tare {
 namespace {
 
@@ -21,15 +23,8 @@ ReadHint BestReadHint() {
 }
 
 std::string_view Name(ReadHint hint) {
-  switch (hint) {
-    case ReadHint::kNone:
-      return "none";
-    case ReadHint::kOnce:
-      return "once";
-    case ReadHint::kKept:
-      return "kept";
-  }
-  return "";
+  constexpr std::array<std::string_view, 3> kNames = {"none", "once", "kept"};
+  return kNames[static_cast<size_t>(hint)];
 }
 
 }  // namespace tare

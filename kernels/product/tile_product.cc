@@ -3,6 +3,7 @@
 // defined).
 #include "kernels/product/tile_product.h"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,11 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/product/amx_product.h"
-#include "kernels/product/exact_product.h"
 #include "oneapi/dnnl/dnnl_ukernel.hpp"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 #include "quant/base/memory.h"
 
 namespace tare {
@@ -36,25 +36,11 @@ bool LacksVnni(dnnl::cpu_isa isa) {
          isa == dnnl::cpu_isa::avx512_core;
 }
 
-Type TypeOfA(ProductTypes types) {
-  switch (types) {
-    case ProductTypes::kF32:
-      return Type::f32;
-    case ProductTypes::kU8S8:
-      return Type::u8;
-    case ProductTypes::kS8S8:
-      return Type::s8;
-    case ProductTypes::kBf16:
-      return Type::bf16;
-  }
-  std::unreachable();
-}
-
-Type TypeOfB(ProductTypes types) { return types == ProductTypes::kU8S8 ? Type::s8 : TypeOfA(types); }
-
-Type TypeOfC(ProductTypes types) {
-  return types == ProductTypes::kF32 || types == ProductTypes::kBf16 ? Type::f32 : Type::s32;
-}
+// Of A, B and C, by ProductTypes.
+constexpr std::array<std::array<Type, 3>, 4> kTypes = {{{Type::f32, Type::f32, Type::f32},
+                                                        {Type::u8, Type::s8, Type::s32},
+                                                        {Type::s8, Type::s8, Type::s32},
+                                                        {Type::bf16, Type::bf16, Type::f32}}};
 
 // finalize() throws in oneDNN 3.7 and returns false in 3.12: `auto` lets one text serve both.
 void Finalize(auto& kernel) {
@@ -69,12 +55,12 @@ void Finalize(auto& kernel) {
 int WholeGroups(const ProductShape& s) {
   if (s.types == ProductTypes::kF32) return s.k;
   const int group = s.types == ProductTypes::kBf16 ? 2 : 4;
-  return (s.k + group - 1) / group * group;
+  return static_cast<int>(RoundUp(s.k, group));
 }
 
 brgemm Generate(const ProductShape& s) {
-  brgemm kernel(s.m, s.n, WholeGroups(s), /*batch_size=*/1, s.lda, s.ldb, s.ldc, TypeOfA(s.types), TypeOfB(s.types),
-                TypeOfC(s.types));
+  const auto& [a, b, c] = kTypes[static_cast<size_t>(s.types)];
+  brgemm kernel(s.m, s.n, WholeGroups(s), /*batch_size=*/1, s.lda, s.ldb, s.ldc, a, b, c);
   kernel.set_add_C(s.store == ProductStore::kAdd);
   Finalize(kernel);
   kernel.generate();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C = A B, or C += A B, for one tile that fits in cache, on the calling thread: the building block of attention. Uses a
-// thin, cached handle on oneDNN's brgemm ukernel where that is correct (for whole tiles of bytes with AMX:
-// amx_product.h), and elsewhere Highway code that is exact on every instruction set.
+// thin, cached handle on oneDNN's brgemm ukernel where that is correct (for whole tiles of bytes with AMX: AmxProduct),
+// and elsewhere Highway code that is exact on every instruction set.
 //
 //   kF32    A f32 [m][lda]    B f32 [k][ldb]          C f32 [m][ldc]
 //   kU8S8   A u8 [m][lda]     B s8 [k/4][ldb][4]      C s32 [m][ldc]
@@ -16,6 +16,7 @@
 // for bf16): pad them, with any bytes for u8/s8 codes (B's zeros cancel them), with finite values for bf16.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 namespace tare {
@@ -53,6 +54,20 @@ class TileProduct {
 
 // Whether the ukernel is used for these types on this CPU, under oneDNN's effective instruction set.
 bool UkernelServes(ProductTypes types);
+
+// The product without oneDNN, the same layouts: Highway, exact in integers on every target. Used if the ukernel is
+// missing or wrong, and to cross-check it. Leaves C's columns beyond n alone; does not read B's columns up to the next
+// multiple of a vector.
+void ExactProduct(const ProductShape& shape, const void* a, const void* b, void* c);
+
+// The product of bytes in AMX instructions, for whole tiles alone: m a multiple of 16, n of 32, k of 64. oneDNN's
+// ukernel has another configuration of the tiles for every depth, which a kernel that goes from one product to the next
+// pays for each time, and allocates in each call; here one configuration serves all shapes. The calling thread's tiles
+// must be loaded, and the operating system must have granted them.
+bool AmxTakes(const ProductShape& shape);
+void AmxProduct(const ProductShape& shape, const void* a, const void* b, void* c);
+void LoadAmxTiles();
+void ReleaseAmxTiles();
 
 // AMX tiles stay configured on a thread after Run; a ProductScope around parallel work releases them at its end.
 class ProductScope {

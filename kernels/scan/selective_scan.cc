@@ -10,13 +10,12 @@
 // clang-format on
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
-#include "kernels/elementwise/for_vectors-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 #include "quant/base/aligned.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // x / (1 + exp(-x)), by exp(-|x|): Highway's Exp is wrong, not infinite, above 104.
 HWY_INLINE V SiluOf(V x) {

@@ -88,8 +88,7 @@ std::vector<Ends> AwqEnds(const ReadRow& read, const QuantizedMatrix& matrix, st
   TARE_CHECK(std::ssize(moments) == matrix.in * matrix.in);
   const Eigen::Map<const Floats> h(moments.data(), matrix.in, matrix.in);
   std::vector<Ends> ends(static_cast<size_t>(matrix.out * matrix.Groups()));
-  ParallelFor(static_cast<size_t>((matrix.out + kRowsTried - 1) / kRowsTried), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kRowsTried, rows = std::min(kRowsTried, matrix.out - first);
+  ParallelForBlocks(matrix.out, kRowsTried, [&](int64_t first, int64_t rows) {
     Floats w(rows, matrix.in);
     for (int64_t r = 0; r < rows; ++r) {
       read(first + r, w.row(r).data());

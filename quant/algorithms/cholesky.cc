@@ -234,8 +234,7 @@ void MultiplyByInverse(int64_t n, const float* inverse, int64_t rows, float* c) 
   const Tiles tiles(n, inverse);
   const Subtract subtract = Fastest();
   const int64_t count = tiles.Count();
-  ParallelFor(static_cast<size_t>((rows + kTile - 1) / kTile), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kTile, here = std::min(kTile, rows - first);
+  ParallelForBlocks(rows, kTile, [&](int64_t first, int64_t here) {
     double* const given = ThreadBuffer(2 * count + 2).data();  // c, then p, as first operands, tile by tile
     double* const p = given + count * kValues;
     double* const sum = p + count * kValues;

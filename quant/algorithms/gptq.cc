@@ -93,8 +93,8 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
 void GptqFactor::Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in());
-  ParallelFor(static_cast<size_t>((m.out + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
-    RowsInWork rows(static_cast<int64_t>(block) * kRowsTogether, ends, matrix);
+  ParallelForBlocks(m.out, kRowsTogether, [&](int64_t first, int64_t) {
+    RowsInWork rows(first, ends, matrix);
     Fill(read, rows);
     RoundRows(rows);
     std::vector<float> codes(static_cast<size_t>(m.in));

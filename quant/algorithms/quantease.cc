@@ -174,9 +174,8 @@ void QuantEase::Improve(const ReadRow& read, int sweeps, QuantizedMatrixBuffer& 
   TARE_CHECK(m.in == in_);
   const bool fits_scales = m.format.scale == ScaleType::kF32;
   const int64_t together = RowsAtOnce(m.Groups());
-  ParallelFor(static_cast<size_t>((m.out + together - 1) / together), [&](size_t index, int) {
-    const int64_t first = static_cast<int64_t>(index) * together;
-    Block block(m, first, std::min(together, m.out - first));
+  ParallelForBlocks(m.out, together, [&](int64_t first, int64_t rows) {
+    Block block(m, first, rows);
     Read(read, m, block);
     if (fits_scales) hessian_.AddProducts({0, in_}, {0, hessian_.count()}, block.weights.data(), block.wanted.data());
     for (int sweep = 0; sweep < sweeps && std::count(block.done, block.done + block.rows, false) > 0; ++sweep) {

@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/format/grid.h"
+#include "quant/base/integers.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"

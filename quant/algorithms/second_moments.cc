@@ -51,9 +51,8 @@ double OutputError(std::span<const float> errors, int64_t in, std::span<const fl
   const int64_t rows = std::ssize(errors) / in;
   const Rows h(moments.data(), in, in);
   std::vector<double> sums(static_cast<size_t>(rows), 0.0);
-  ParallelFor(static_cast<size_t>((rows + kRowsAtOnce - 1) / kRowsAtOnce), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kRowsAtOnce;
-    AddErrors(Rows(errors.data() + first * in, std::min(kRowsAtOnce, rows - first), in), h, sums.data() + first);
+  ParallelForBlocks(rows, kRowsAtOnce, [&](int64_t first, int64_t count) {
+    AddErrors(Rows(errors.data() + first * in, count, in), h, sums.data() + first);
   });
   double sum = 0;
   for (const double row : sums) sum += row;
@@ -84,8 +83,7 @@ AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std:
 }
 
 void AsymmetricTarget::Correct(int64_t rows, float* w) const {
-  ParallelFor(static_cast<size_t>((rows + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kRowsTogether, count = std::min(kRowsTogether, rows - first);
+  ParallelForBlocks(rows, kRowsTogether, [&](int64_t first, int64_t count) {
     AlignedBuffer<float> stored = Panels::Zeros(in_), sums = Panels::Zeros(in_);  // [in][kRowsTogether]
     for (int64_t r = 0; r < count; ++r) {
       for (int64_t i = 0; i < in_; ++i) stored[i * kRowsTogether + r] = w[(first + r) * in_ + i];

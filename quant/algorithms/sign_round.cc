@@ -8,6 +8,7 @@
 
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
+#include "quant/base/integers.h"
 #include "quant/base/parallel.h"
 #include "quant/base/widest_vectors.h"
 #include "quant/format/grid.h"
@@ -208,8 +209,8 @@ SignRound::SignRound(const std::vector<float>& hessian, int64_t in, const std::s
 void SignRound::Round(const ReadRow& read, const GroupEnds& ends, int steps, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in_ && IsInteger(m.format) && steps > 0);
-  ParallelFor(static_cast<size_t>((m.out + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
-    LearnedRows rows(m, static_cast<int64_t>(block) * kRowsTogether, read, ends);
+  ParallelForBlocks(m.out, kRowsTogether, [&](int64_t first, int64_t) {
+    LearnedRows rows(m, first, read, ends);
     std::array<double, kRowsTogether> least;
     least.fill(HUGE_VAL);
     const auto n = static_cast<float>(steps);

@@ -3,8 +3,12 @@
 // not depend on it either. oneDNN called from inside runs on the calling thread alone.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+
+#include "quant/base/integers.h"
 
 namespace tare {
 
@@ -32,6 +36,15 @@ void ParallelForFunction(size_t count, const std::function<void(size_t index, in
 template <typename Body>
 void ParallelFor(size_t count, const Body& body) {
   ParallelForFunction(count, std::cref(body));
+}
+
+// Calls body(first, count) for every `step` neighbours in [0, n); the last call may have fewer.
+template <typename Body>
+void ParallelForBlocks(int64_t n, int64_t step, const Body& body) {
+  ParallelFor(static_cast<size_t>(CeilDiv(n, step)), [&](size_t block, int) {
+    const int64_t first = static_cast<int64_t>(block) * step;
+    body(first, std::min(step, n - first));
+  });
 }
 
 }  // namespace tare

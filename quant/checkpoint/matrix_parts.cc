@@ -51,13 +51,12 @@ int64_t FirstNotFinite(const std::byte* from, int64_t count) {
   constexpr size_t kBytes = kType == DType::kF32 ? 4 : 2;
   constexpr int64_t kPart = 1 << 16;
   std::atomic<int64_t> first = count;
-  ParallelFor(static_cast<size_t>((count + kPart - 1) / kPart), [&](size_t part, int) {
-    const int64_t begin = static_cast<int64_t>(part) * kPart, end = std::min(begin + kPart, count);
+  ParallelForBlocks(count, kPart, [&](int64_t begin, int64_t values) {
     const auto is_finite = [&](int64_t i) {
       return std::isfinite(ValueOf(kType, from + static_cast<size_t>(i) * kBytes));
     };
     bool finite = true;
-    for (int64_t i = begin; i < end; ++i) finite &= is_finite(i);
+    for (int64_t i = begin; i < begin + values; ++i) finite &= is_finite(i);
     if (finite) return;
     int64_t bad = begin;
     while (is_finite(bad)) ++bad;

@@ -45,10 +45,9 @@ QuantizedMatrixBuffer IntegersOf(const ForeignMatrix& matrix) {
   QuantizedMatrixBuffer made(form->format, matrix.out(), matrix.in(), form->group);
   const QuantizedMatrix& view = made.view();
   constexpr int64_t kRows = 32;  // neighbours, which may share words of the file: on one thread
-  ParallelFor(static_cast<size_t>((matrix.out() + kRows - 1) / kRows), [&](size_t unit, int) {
+  ParallelForBlocks(matrix.out(), kRows, [&](int64_t first, int64_t rows) {
     std::vector<float> codes(static_cast<size_t>(matrix.in()));
-    const int64_t first = static_cast<int64_t>(unit) * kRows;
-    for (int64_t row = first; row < std::min(first + kRows, matrix.out()); ++row) {
+    for (int64_t row = first; row < first + rows; ++row) {
       matrix.Integers(row, {.codes = codes.data(),
                             .scales = made.Scales(row),
                             .zeros = view.zeros == nullptr ? nullptr : made.Zeros(row),

@@ -9,10 +9,9 @@
 #include <limits>
 #include <string>
 
+#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/prefix_mean.h"
-#include "kernels/attention/quantized_reference.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/float16.h"

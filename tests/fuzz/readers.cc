@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "experiments/arrays/npz.h"
+#include "experiments/arrays/array_file.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/observe/captured/captured_layout.h"
 #include "experiments/observe/marked_spans.h"
@@ -153,10 +153,10 @@ void ReadQuantized(std::string_view bytes) { QuantizedCheckpoint(FileOf(bytes)).
 void ReadStatisticsFile(std::string_view bytes) { (void)ReadStatistics(FileOf(bytes)); }
 
 void ReadNpz(std::string_view bytes) {
-  const NpzArrays file(FileOf(bytes));
-  for (const ArrayInfo& array : file.arrays()) {
+  const std::unique_ptr<ArrayFile> file = OpenNpz(FileOf(bytes));
+  for (const ArrayInfo& array : file->arrays()) {
     const int64_t values = ElementCount(array.shape).value();
-    const ArrayValues read = file.Values(array);
+    const ArrayValues read = file->Values(array);
     float last = 0.0f;
     if (values > 0) read.Read(values - 1, 1, 1, &last);
   }

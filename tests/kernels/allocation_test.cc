@@ -12,9 +12,9 @@
 #include <cstring>
 #include <new>
 
+#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/prefix_mean.h"
 #include "kernels/linear/one_token.h"
 #include "kernels/linear/quantized_linear.h"
 #include "quant/base/aligned.h"

@@ -8,12 +8,11 @@
 #include <limits>
 #include <string>
 
+#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/quantized_reference.h"
 #include "kernels/attention/reference_attention.h"
-#include "kernels/decode/decode_reference.h"
-#include "kernels/decode/key_mass.h"
+#include "kernels/decode/decode_attention.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"

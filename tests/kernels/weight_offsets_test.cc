@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "kernels/linear/linear_reference.h"
 #include "kernels/linear/one_token.h"
 #include "kernels/linear/quantized_linear.h"
 #include "quant/base/error.h"

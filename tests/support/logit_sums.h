@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <random>
 
-#include "kernels/attention/fixed_exp.h"
+#include "kernels/attention/exponentials.h"
 #include "kernels/attention/integer/score_stage.h"
 #include "quant/base/aligned.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kernels/decode/decode_attention.h"
-#include "kernels/decode/decode_reference.h"
 #include "quant/base/aligned.h"
 #include "tests/support/random_attention.h"
 

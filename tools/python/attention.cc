@@ -185,7 +185,7 @@ double LongestOf(const HeadsView<const float>& of, const char* name) {
   return std::sqrt(*std::ranges::max_element(longest));
 }
 
-// Beyond, logits in f32 are no longer as near to each other as the exponential takes them to be (row_exp2.h), or
+// Beyond, logits in f32 are no longer as near to each other as the exponential takes them to be (exponentials.h), or
 // overflow, and outputs are finite and wrong.
 void RequireLogits(const AttentionProblem& problem) {
   constexpr double kMost = 1 << 30;

@@ -119,12 +119,12 @@ class TaskRun {
   void RunPiece(int64_t row, int64_t position, int64_t count) {
     SetPiece(row, position, count);
     Pack(row);
-    const int64_t row_blocks = RoundUp(count, kernel_.rows) / kernel_.rows;
+    const int64_t row_blocks = CeilDiv(count, kernel_.rows);
     for (int64_t index = task_.first * row_blocks; index < (task_.last + 1) * row_blocks; ++index) {
       ThrowIfStopped();  // a head of 32,000 tokens takes seconds
       block_ = BlockOfRows(piece_, kernel_.rows, row_blocks, index);
-      const FusedBlock block(kernel_, piece_, block_, memory_.packed, memory_.scratch, looks_);
-      pass_ == Pass::kSurvey ? block.ShowLogits() : block.Run();
+      const FusedRows rows{kernel_, piece_, block_, memory_.packed, memory_.scratch, looks_};
+      pass_ == Pass::kSurvey ? ShowFusedLogits(rows) : RunFused(rows);
     }
   }
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/decode/key_mass.h"
+#include "kernels/decode/decode_attention.h"
 #include "quant/base/error.h"
 
 namespace tare {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "experiments/model/linear/rounded_weight.h"
-#include "kernels/elementwise/rotate_rows.h"
+#include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 

@@ -268,8 +268,7 @@ void CapturedStream::EndBatch() {
     held.in_batch = false;
   }
   const size_t batch = intake_.input().paths.size();
-  const CapturedFile file =
-      OpenCaptured(std::make_unique<MemoryArrays>(Formatted("batch {}", batch), arrays), intake_.input().layout);
+  const CapturedFile file = OpenCaptured(ArraysInMemory(Formatted("batch {}", batch), arrays), intake_.input().layout);
   intake_.Add(file);
   if (observer_ == nullptr) {
     const SiteSelection sites = SiteSelection::Parse(options_.sites, intake_.input().sites);

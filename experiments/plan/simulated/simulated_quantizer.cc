@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "experiments/plan/set_apart.h"
-#include "kernels/attention/prefix_mean.h"
+#include "kernels/attention/attention_plan.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"

@@ -4,24 +4,19 @@
 
 #include <limits>
 
-#include "kernels/elementwise/to_nearest.h"
+#include "quant/base/integers.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/float/float_stage.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/attention/row_exp2-inl.h"
-#include "kernels/attention/tile_rows-inl.h"
+#include "kernels/attention/exponentials-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, kRowStep>;
-using DI = hn::RebindToSigned<DF>;
-using VF = hn::Vec<DF>;
-constexpr int kLanes = HWY_MAX_LANES_D(DF);
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // 2^x for x <= 0; 2^-126 below, NaN of NaN (Max has x for its second argument, which processors return where one is

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "kernels/attention/float/float_operands.h"
 #include "kernels/attention/float/fused_block.h"
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/workspace.h"
@@ -17,7 +16,7 @@ struct Layout {
   Layout(const AttentionProblem& a_problem, ProductTypes types)
       : problem(a_problem),
         kernel(problem, types, problem.q.tokens, problem.k.tokens, FusedValues::kTiles),
-        row_blocks(RoundUp(problem.q.tokens, kernel.rows) / kernel.rows) {
+        row_blocks(CeilDiv(problem.q.tokens, kernel.rows)) {
     CheckWidths(problem);
   }
 
@@ -78,7 +77,7 @@ void FusedAttention(const AttentionProblem& problem, std::span<std::byte> memory
   ParallelFor(problem.heads.size() * static_cast<size_t>(layout.row_blocks), [&](size_t index, int thread) {
     const ProductScope tiles;
     const RowBlock block = BlockOfRows(problem, layout.kernel.rows, layout.row_blocks, static_cast<int64_t>(index));
-    FusedBlock(layout.kernel, problem, block, layout.HeadOf(packed, block.head), workspace.Scratch(thread), {}).Run();
+    RunFused({layout.kernel, problem, block, layout.HeadOf(packed, block.head), workspace.Scratch(thread), {}});
   });
 }
 

@@ -4,11 +4,66 @@
 
 #include <algorithm>
 
+#include "kernels/attention/exponentials.h"
 #include "kernels/attention/float/float_stage.h"
-#include "kernels/attention/row_exp2.h"
 #include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
 
 namespace tare {
+namespace {
+
+void Bf16Row(const float* x, int width, void* out) {
+  auto* to = static_cast<uint16_t*>(out);
+  ToBf16(x, static_cast<size_t>(width), to);
+  if (width % 2 != 0) to[width] = 0;
+}
+
+}  // namespace
+
+FloatOperands::FloatOperands(ProductTypes types) : types_(types) {
+  if (types != ProductTypes::kF32 && types != ProductTypes::kBf16)
+    Fail("fused attention: got products of integers, expected f32 or bf16");
+}
+
+void FloatOperands::Row(const float* x, float scale, int width, std::byte* out) const {
+  if (!Converts()) return ScaleInto(x, scale, static_cast<size_t>(width), reinterpret_cast<float*>(out));
+  alignas(64) float scaled[kLargestWidth];
+  ScaleInto(x, scale, static_cast<size_t>(width), scaled);
+  Bf16Row(scaled, width, out);
+}
+
+void FloatOperands::Keys(const TileRows& keys, int width, std::byte* out) const {
+  auto* to = reinterpret_cast<float*>(out);
+  alignas(64) float pairs[4][kLargestWidth / 2];  // of bf16, moved as the 32 bits that they are
+  for (int key = 0; key < kTile; key += 4) {
+    std::array<const float*, 4> four;
+    std::copy_n(keys.data() + key, 4, four.data());
+    if (!Converts()) {
+      TransposeFourKeys(four.data(), width, to + key);
+      continue;
+    }
+    for (int i = 0; i < 4; ++i) {
+      if (four[i] == nullptr) continue;
+      Bf16Row(four[i], width, pairs[i]);
+      four[i] = pairs[i];
+    }
+    TransposeFourKeys(four.data(), Depth(width) / 2, to + key);
+  }
+}
+
+void FloatOperands::Values(const TileRows& values, int width, std::byte* out) const {
+  static constexpr float kZeros[kLargestWidth] = {};
+  const auto bf16 = [&](int i) { return values[i] == nullptr ? kZeros : values[i]; };
+  for (int i = 0; i < kTile; ++i) {
+    std::byte* to = out + i * width * Bytes();
+    if (!Converts() && values[i] == nullptr)
+      std::fill_n(reinterpret_cast<float*>(to), width, 0.0f);
+    else if (!Converts())
+      std::copy_n(values[i], width, reinterpret_cast<float*>(to));
+    else if (i % 2 == 0)
+      ToBf16Pairs(bf16(i), bf16(i + 1), static_cast<size_t>(width), reinterpret_cast<uint16_t*>(to));
+  }
+}
 
 // Rows of keys lie 16 values apart, so that they do not fall on the same cache sets. Tiles take V1's attention of 2,048
 // tokens 5 % less time than rows.
@@ -18,7 +73,7 @@ FusedKernel::FusedKernel(const AttentionProblem& problem, ProductTypes types, in
       q_width(problem.q.width),
       v_width(problem.v.width),
       out_width(problem.out.width),
-      tiles(RoundUp(keys, kTile) / kTile),
+      tiles(CeilDiv(keys, kTile)),
       rows(RowsFor(queries)) {
   CheckProblem(problem);
   for (const OutputHead& head : problem.heads) maps = std::max(maps, head.Maps());
@@ -54,141 +109,141 @@ FusedScratch FusedKernel::TakeScratch(Arena& arena) const {
           .out = arena.Take<float>(rows * out_width)};
 }
 
-FusedBlock::FusedBlock(const FusedKernel& kernel, const AttentionProblem& problem, const RowBlock& block,
-                       const PackedHead& packed, const FusedScratch& scratch, const Looks& looks)
-    : kernel_(kernel),
-      problem_(problem),
-      block_(block),
-      packed_(packed),
-      scratch_(scratch),
-      looks_(looks),
-      head_(problem.heads[static_cast<size_t>(block.head)]),
-      rows_(static_cast<int>(RoundUp(block.count, kRowStep))),
-      products_(*kernel.products[static_cast<size_t>(rows_ / kRowStep - 1)]) {}
+namespace {
 
-template <typename Visit>
-void FusedBlock::ForTiles(Visit visit) const {
-  for (int64_t tile = block_.begin_tile; tile < block_.end_tile; ++tile) visit(tile);
-}
+struct FusedBlock : FusedRows {
+  const OutputHead& head = problem.heads[static_cast<size_t>(block.head)];
+  const int rows = static_cast<int>(RoundUp(block.count, kRowStep));  // that are computed
+  const FusedKernel::Products& products = *kernel.products[static_cast<size_t>(rows / kRowStep - 1)];
 
-float* FusedBlock::Tile(int map, int64_t tile) const {
-  return scratch_.values + map * kernel_.map_values + tile * kernel_.step;
-}
-
-int64_t FusedBlock::At(int map, int64_t tile) const { return (map * kernel_.tiles + tile) * rows_; }
-
-ShownRows FusedBlock::Shown(int map) const { return {map, Tile(map, 0), kernel_.stride, nullptr}; }
-
-void FusedBlock::LoadQueries(int map) const {
-  const int width = problem_.q.width;
-  for (int r = 0; r < rows_; ++r)
-    kernel_.operands.Row(problem_.q.Row(block_.first + std::min(r, block_.count - 1), head_.Q(map)), problem_.scale,
-                         width, scratch_.q + r * kernel_.operands.RowBytes(width));
-}
-
-void FusedBlock::TileLogits(int map, int64_t tile) const {
-  const std::byte* keys = packed_.k[map] + tile * kernel_.operands.KeyBytes(problem_.k.width);
-  products_.logits.Run(scratch_.q, keys, Tile(map, tile));
-}
-
-void FusedBlock::AllLogits(int map) const {
-  ForTiles([&](int64_t tile) { TileLogits(map, tile); });
-  looks_.logits(Shown(map));
-}
-
-void FusedBlock::Exponentials(int map) const {
-  if (looks_.logits) AllLogits(map);
-  ForTiles([&](int64_t tile) {
-    if (!looks_.logits) TileLogits(map, tile);
-    const bool masked = MaskTile(problem_, block_, rows_, tile, scratch_.begin, scratch_.end);
-    FloatScores({.rows = rows_,
-                 .values = Tile(map, tile),
-                 .stride = kernel_.stride,
-                 .begin = masked ? scratch_.begin : nullptr,
-                 .end = masked ? scratch_.end : nullptr,
-                 .max = scratch_.max + At(map, tile),
-                 .exp_sums = scratch_.exp_sums + At(map, tile)});
-  });
-}
-
-// A sink is one more tile, of one key; map 2 may overwrite what map 1's becomes.
-void FusedBlock::Weigh(int map) const {
-  const int64_t first = At(map, block_.begin_tile), end = At(map, block_.end_tile);
-  const bool sink = !problem_.sinks.empty();
-  if (sink) {
-    std::fill_n(scratch_.max + end, rows_, problem_.Sink(head_.Q(map)) * kLog2E);
-    std::fill_n(scratch_.exp_sums + end, rows_, 1.0f);
+  void Run() const {
+    if (block.begin_tile == block.end_tile) return WriteZeros(problem, block);
+    LoadLambda(problem, block, rows, scratch.lambda);
+    for (int map = 0; map < head.Maps(); ++map) {
+      LoadQueries(map);
+      Exponentials(map);
+      Weigh(map);
+      if (looks.probs) ShowProbs(map);
+    }
+    const bool shown = looks.difference && head.Differential();
+    if (shown) {
+      ForTiles([&](int64_t tile) { Subtract(tile); });
+      looks.difference(Shown(0));
+    }
+    ForTiles([&](int64_t tile) {
+      if (!shown) Subtract(tile);
+      TimesV(tile);
+    });
+    for (int r = 0; r < block.count; ++r)
+      std::copy_n(scratch.out + r * kernel.out_width, kernel.out_width, problem.out.Row(block.first + r, block.head));
   }
-  FloatWeights(rows_, static_cast<int>((end - first) / rows_ + (sink ? 1 : 0)), scratch_.max + first,
-               scratch_.exp_sums + first, scratch_.max + first);
-}
 
-// Probabilities in place of their exponentials, worth 1 each.
-void FusedBlock::ShowProbs(int map) const {
-  ForTiles([&](int64_t tile) {
-    float *const values = Tile(map, tile), *const weights = scratch_.max + At(map, tile);
-    FloatDifference(
-        {.rows = rows_, .stride = kernel_.stride, .exps1 = values, .weights1 = weights, .difference = values});
-    std::fill_n(weights, rows_, 1.0f);
-  });
-  ShownRows shown = Shown(map);
-  if (!problem_.sinks.empty()) shown.sink_shares = scratch_.max + At(map, block_.end_tile);
-  looks_.probs(shown);
-}
-
-// In place of map 1's exponentials.
-void FusedBlock::Subtract(int64_t tile) const {
-  FloatDifference({.rows = rows_,
-                   .stride = kernel_.stride,
-                   .exps1 = Tile(0, tile),
-                   .exps2 = head_.Differential() ? Tile(1, tile) : nullptr,
-                   .weights1 = scratch_.max + At(0, tile),
-                   .weights2 = scratch_.max + At(1, tile),
-                   .lambda = scratch_.lambda,
-                   .difference = Tile(0, tile)});
-}
-
-// Tiles of bf16 are not looked at: their rows lie together.
-void FusedBlock::TimesV(int64_t tile) const {
-  const void* operand = Tile(0, tile);
-  if (kernel_.operands.Converts()) {
-    ToBf16(Tile(0, tile), static_cast<size_t>(rows_) * kTile, reinterpret_cast<uint16_t*>(scratch_.coded));
-    operand = scratch_.coded;
+  void ShowLogits() const {
+    for (int map = 0; map < head.Maps(); ++map) {
+      LoadQueries(map);
+      AllLogits(map);
+    }
   }
-  const TileProduct& product = tile == block_.begin_tile ? products_.first : products_.more;
-  const int64_t bytes = kernel_.operands.ValueBytes(problem_.v.width);
-  for (int slice = 0; slice < head_.VSlices(); ++slice)
-    product.Run(operand, packed_.v[slice] + tile * bytes, scratch_.out + slice * problem_.v.width);
-}
 
-void FusedBlock::ShowLogits() const {
-  for (int map = 0; map < head_.Maps(); ++map) {
-    LoadQueries(map);
-    AllLogits(map);
+  template <typename Visit>
+  void ForTiles(Visit visit) const {
+    for (int64_t tile = block.begin_tile; tile < block.end_tile; ++tile) visit(tile);
   }
-}
 
-void FusedBlock::Run() const {
-  if (block_.begin_tile == block_.end_tile) return WriteZeros(problem_, block_);
-  LoadLambda(problem_, block_, rows_, scratch_.lambda);
-  for (int map = 0; map < head_.Maps(); ++map) {
-    LoadQueries(map);
-    Exponentials(map);
-    Weigh(map);
-    if (looks_.probs) ShowProbs(map);
+  // [rows][64], stride apart.
+  float* Tile(int map, int64_t tile) const { return scratch.values + map * kernel.map_values + tile * kernel.step; }
+
+  // Of max and exp_sums.
+  int64_t At(int map, int64_t tile) const { return (map * kernel.tiles + tile) * rows; }
+
+  ShownRows Shown(int map) const { return {map, Tile(map, 0), kernel.stride, nullptr}; }
+
+  void LoadQueries(int map) const {
+    const int width = problem.q.width;
+    for (int r = 0; r < rows; ++r)
+      kernel.operands.Row(problem.q.Row(block.first + std::min(r, block.count - 1), head.Q(map)), problem.scale, width,
+                          scratch.q + r * kernel.operands.RowBytes(width));
   }
-  const bool shown = looks_.difference && head_.Differential();
-  if (shown) {
-    ForTiles([&](int64_t tile) { Subtract(tile); });
-    looks_.difference(Shown(0));
+
+  void TileLogits(int map, int64_t tile) const {
+    const std::byte* keys = packed.k[map] + tile * kernel.operands.KeyBytes(problem.k.width);
+    products.logits.Run(scratch.q, keys, Tile(map, tile));
   }
-  ForTiles([&](int64_t tile) {
-    if (!shown) Subtract(tile);
-    TimesV(tile);
-  });
-  for (int r = 0; r < block_.count; ++r)
-    std::copy_n(scratch_.out + r * kernel_.out_width, kernel_.out_width,
-                problem_.out.Row(block_.first + r, block_.head));
-}
+
+  void AllLogits(int map) const {
+    ForTiles([&](int64_t tile) { TileLogits(map, tile); });
+    looks.logits(Shown(map));
+  }
+
+  void Exponentials(int map) const {
+    if (looks.logits) AllLogits(map);
+    ForTiles([&](int64_t tile) {
+      if (!looks.logits) TileLogits(map, tile);
+      const bool masked = MaskTile(problem, block, rows, tile, scratch.begin, scratch.end);
+      FloatScores({.rows = rows,
+                   .values = Tile(map, tile),
+                   .stride = kernel.stride,
+                   .begin = masked ? scratch.begin : nullptr,
+                   .end = masked ? scratch.end : nullptr,
+                   .max = scratch.max + At(map, tile),
+                   .exp_sums = scratch.exp_sums + At(map, tile)});
+    });
+  }
+
+  // A sink is one more tile, of one key; map 2 may overwrite what map 1's becomes.
+  void Weigh(int map) const {
+    const int64_t first = At(map, block.begin_tile), end = At(map, block.end_tile);
+    const bool sink = !problem.sinks.empty();
+    if (sink) {
+      std::fill_n(scratch.max + end, rows, problem.Sink(head.Q(map)) * kLog2E);
+      std::fill_n(scratch.exp_sums + end, rows, 1.0f);
+    }
+    FloatWeights(rows, static_cast<int>((end - first) / rows + (sink ? 1 : 0)), scratch.max + first,
+                 scratch.exp_sums + first, scratch.max + first);
+  }
+
+  // Probabilities in place of their exponentials, worth 1 each.
+  void ShowProbs(int map) const {
+    ForTiles([&](int64_t tile) {
+      float *const values = Tile(map, tile), *const weights = scratch.max + At(map, tile);
+      FloatDifference(
+          {.rows = rows, .stride = kernel.stride, .exps1 = values, .weights1 = weights, .difference = values});
+      std::fill_n(weights, rows, 1.0f);
+    });
+    ShownRows shown = Shown(map);
+    if (!problem.sinks.empty()) shown.sink_shares = scratch.max + At(map, block.end_tile);
+    looks.probs(shown);
+  }
+
+  // In place of map 1's exponentials.
+  void Subtract(int64_t tile) const {
+    FloatDifference({.rows = rows,
+                     .stride = kernel.stride,
+                     .exps1 = Tile(0, tile),
+                     .exps2 = head.Differential() ? Tile(1, tile) : nullptr,
+                     .weights1 = scratch.max + At(0, tile),
+                     .weights2 = scratch.max + At(1, tile),
+                     .lambda = scratch.lambda,
+                     .difference = Tile(0, tile)});
+  }
+
+  // Tiles of bf16 are not looked at: their rows lie together.
+  void TimesV(int64_t tile) const {
+    const void* operand = Tile(0, tile);
+    if (kernel.operands.Converts()) {
+      ToBf16(Tile(0, tile), static_cast<size_t>(rows) * kTile, reinterpret_cast<uint16_t*>(scratch.coded));
+      operand = scratch.coded;
+    }
+    const TileProduct& product = tile == block.begin_tile ? products.first : products.more;
+    const int64_t bytes = kernel.operands.ValueBytes(problem.v.width);
+    for (int slice = 0; slice < head.VSlices(); ++slice)
+      product.Run(operand, packed.v[slice] + tile * bytes, scratch.out + slice * problem.v.width);
+  }
+};
+
+}  // namespace
+
+void RunFused(const FusedRows& rows) { FusedBlock{rows}.Run(); }
+void ShowFusedLogits(const FusedRows& rows) { FusedBlock{rows}.ShowLogits(); }
 
 }  // namespace tare

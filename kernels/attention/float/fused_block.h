@@ -16,13 +16,41 @@
 #include <functional>
 #include <optional>
 
-#include "kernels/attention/float/float_operands.h"
 #include "kernels/attention/heads.h"
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/workspace.h"
 #include "kernels/product/tile_product.h"
 
 namespace tare {
+
+// The rows of a tile's keys or values; null, which become zeros, where there is none.
+using TileRows = std::array<const float*, kTile>;
+
+// Attention's operands in the layouts of tile_product.h, in f32 or bf16 (to nearest, ties to even):
+//
+//   a row of Q, times the scale    [depth]             depth: the width, for bf16 rounded up to 2 with a zero
+//   a tile of K                    [depth / g][64][g]  64 keys; g = 1 for f32, 2 for bf16
+//   a tile of V                    [64 / g][width][g]
+class FloatOperands {
+ public:
+  // Throws Error for types other than kF32 and kBf16.
+  explicit FloatOperands(ProductTypes types);
+
+  bool Converts() const { return types_ == ProductTypes::kBf16; }  // f32 rows of 64 are operands as they are
+  int Depth(int width) const { return Converts() ? width + width % 2 : width; }
+  int64_t RowBytes(int width) const { return Depth(width) * Bytes(); }
+  int64_t KeyBytes(int width) const { return kTile * RowBytes(width); }
+  int64_t ValueBytes(int width) const { return kTile * width * Bytes(); }
+
+  void Row(const float* x, float scale, int width, std::byte* out) const;
+  void Keys(const TileRows& keys, int width, std::byte* out) const;
+  void Values(const TileRows& values, int width, std::byte* out) const;
+
+ private:
+  int64_t Bytes() const { return Converts() ? 2 : 4; }
+
+  ProductTypes types_;
+};
 
 // What rows see of one map, or of the difference: row r of key s at values[r * stride + s].
 struct ShownRows {
@@ -37,7 +65,7 @@ struct Looks {
   std::function<void(const ShownRows&)> logits, probs, difference;
 };
 
-// K and V of one output head as the products read them (float_operands.h), tile after tile from the first key on.
+// K and V of one output head as the products read them (FloatOperands), tile after tile from the first key on.
 struct PackedHead {
   std::array<std::byte*, 2> k{};  // of each map
   std::array<std::byte*, 2> v{};  // of each slice
@@ -81,38 +109,16 @@ struct FusedKernel {
   std::array<std::optional<Products>, kLargestRows / kRowStep> products;  // of blocks of 16, 32, 48 and 64 rows
 };
 
-class FusedBlock {
- public:
-  FusedBlock(const FusedKernel& kernel, const AttentionProblem& problem, const RowBlock& block,
-             const PackedHead& packed, const FusedScratch& scratch, const Looks& looks);
-
-  void Run() const;         // writes the block's rows of problem.out
-  void ShowLogits() const;  // and no more
-
- private:
-  template <typename Visit>
-  void ForTiles(Visit visit) const;
-  float* Tile(int map, int64_t tile) const;  // [rows][64], stride apart
-  int64_t At(int map, int64_t tile) const;   // of max and exp_sums
-  ShownRows Shown(int map) const;
-  void LoadQueries(int map) const;
-  void TileLogits(int map, int64_t tile) const;
-  void AllLogits(int map) const;
-  void Exponentials(int map) const;
-  void Weigh(int map) const;
-  void ShowProbs(int map) const;
-  void Subtract(int64_t tile) const;
-  void TimesV(int64_t tile) const;
-
-  const FusedKernel& kernel_;
-  const AttentionProblem& problem_;
-  const RowBlock& block_;
-  const PackedHead& packed_;
-  const FusedScratch& scratch_;
-  const Looks& looks_;
-  const OutputHead& head_;
-  const int rows_;  // that are computed
-  const FusedKernel::Products& products_;
+// A block of rows, of which problem.out is written.
+struct FusedRows {
+  const FusedKernel& kernel;
+  const AttentionProblem& problem;
+  const RowBlock& block;
+  const PackedHead& packed;
+  const FusedScratch& scratch;
+  const Looks& looks;
 };
+void RunFused(const FusedRows& rows);
+void ShowFusedLogits(const FusedRows& rows);  // and no more
 
 }  // namespace tare

@@ -3,27 +3,21 @@
 #include "kernels/attention/integer/code_stage.h"
 
 #include "kernels/attention/attention_plan.h"
-#include "kernels/attention/fixed_exp.h"
-#include "kernels/elementwise/to_nearest.h"
+#include "kernels/attention/exponentials.h"
+#include "quant/base/integers.h"
 #include "quant/format/zero_point.h"
 
 #include "hwy/highway.h"
-#include "kernels/attention/row_exp2-inl.h"
-#include "kernels/attention/tile_rows-inl.h"
+#include "kernels/attention/exponentials-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::code_stage {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, kRowStep>;
-using DI = hn::RebindToSigned<DF>;
 using DI16 = hn::Repartition<int16_t, DF>;
 using DU8 = hn::Repartition<uint8_t, DF>;
-using VF = hn::Vec<DF>;
-using VI = hn::Vec<DI>;
 using VI16 = hn::Vec<DI16>;
-constexpr int kLanes = HWY_MAX_LANES_D(DF);
 
 constexpr float kPerOctave = 1.0f / kExpUnitsPerOctave;
 
@@ -122,7 +116,7 @@ HWY_INLINE VI16 NearestOf(VI16 x, VF per_65536) {
 }
 
 // Bytes round_half_even(x * factor) + zero of 4 * kLanes keys, in their order, from a tile's row in that of
-// exponentials (tile_order.h); i: the first of them.
+// exponentials (row_block.h); i: the first of them.
 HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, int i, VF per_65536, VI16 zero) {
   const DI16 d16;
   const auto words = [&](int at) HWY_ATTR { return hn::Add(NearestOf(hn::Load(d16, x + at), per_65536), zero); };

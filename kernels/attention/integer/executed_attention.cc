@@ -2,9 +2,7 @@
 // See executed_attention.h. First K and V are packed, then every block of query rows of every output head is computed.
 #include "kernels/attention/integer/executed_attention.h"
 
-#include "kernels/attention/integer/executed_block.h"
 #include "kernels/attention/integer/executed_layout.h"
-#include "kernels/attention/integer/packed_heads.h"
 
 namespace tare {
 namespace {
@@ -29,7 +27,7 @@ void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& proble
   PackHeads(layout, packed);
   ParallelFor(layout.RowBlocks(), [&](size_t index, int thread) {
     const ProductScope tiles;
-    RunBlock({layout, packed, products}, memory.Scratch(thread), static_cast<int64_t>(index));
+    RunBlock(packed, products, memory.Scratch(thread), static_cast<int64_t>(index));
   });
 }
 

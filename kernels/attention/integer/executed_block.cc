@@ -1,84 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-// See executed_block.h.
-#include "kernels/attention/integer/executed_block.h"
+// RunBlock of executed_layout.h.
+#include "kernels/attention/integer/executed_layout.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "kernels/attention/fixed_exp.h"
+#include "kernels/attention/exponentials.h"
 #include "kernels/attention/integer/code_stage.h"
-#include "kernels/attention/integer/logit_stage.h"
 #include "kernels/attention/integer/packing.h"
 #include "kernels/attention/integer/score_stage.h"
 #include "kernels/attention/output_stage.h"
-#include "kernels/attention/row_exp2.h"
 
 namespace tare {
 namespace {
 
-class Block {
- public:
-  Block(const ExecutedCall& call, const ExecutedScratch& scratch, int64_t index)
-      : layout_(call.layout),
-        plan_(call.layout.plan),
-        problem_(call.layout.problem),
-        packed_(call.packed),
-        products_(call.products),
-        scratch_(scratch),
-        rows_(layout_.rows),
-        block_(BlockOfRows(problem_, rows_, layout_.row_blocks, index)),
-        head_(problem_.heads[static_cast<size_t>(block_.head)]) {}
+struct Block {
+  const PackedHeads& packed;
+  const ExecutedProducts& products;
+  const ExecutedScratch& scratch;
+  int64_t index;
+  const ExecutedLayout& layout = scratch.l;
+  const AttentionPlan& plan = layout.plan;
+  const AttentionProblem& problem = layout.problem;
+  const int rows = layout.rows;
+  const RowBlock block = BlockOfRows(problem, rows, layout.row_blocks, index);
+  const OutputHead& head = problem.heads[static_cast<size_t>(block.head)];
 
   void Run() const {
-    if (block_.begin_tile == block_.end_tile) return WriteZeros(problem_, block_);
-    for (int map = 0; map < head_.Maps(); ++map) LoadQueries(map);
-    LoadLambda(problem_, block_, rows_, scratch_.lambda);
-    if (layout_.CodesLogits()) KeepLogits();
-    if (layout_.Early())
+    if (block.begin_tile == block.end_tile) return WriteZeros(problem, block);
+    for (int map = 0; map < head.Maps(); ++map) LoadQueries(map);
+    LoadLambda(problem, block, rows, scratch.lambda);
+    if (layout.CodesLogits()) KeepLogits();
+    if (layout.Early())
       Early();
     else
       Late();
     Finish();
   }
 
- private:
-  int OutWidth() const { return head_.VSlices() * layout_.columns; }
-  int64_t BlockOf(int64_t tile) const { return tile / layout_.block_tiles; }
+  int OutWidth() const { return head.VSlices() * layout.columns; }
+  int64_t BlockOf(int64_t tile) const { return tile / layout.block_tiles; }
 
   // A map's part of what scratch has per map; of `tile`, where it has that too.
-  float* Out(int map, int64_t column) const { return scratch_.out + (map * OutWidth() + column) * rows_; }
-  float* Of(float* rows, int map) const { return rows + map * rows_; }
-  uint16_t* LogitTable(int map) const { return scratch_.logit_table + map * rows_ * kLogitEntries; }
-  int64_t Scored(int map, int64_t tile) const { return (map * layout_.scored + tile % layout_.scored) * rows_; }
-  float* TileMax(int map, int64_t tile) const { return scratch_.tile_max + Scored(map, tile); }
+  float* Out(int map, int64_t column) const { return scratch.out + (map * OutWidth() + column) * rows; }
+  float* Of(float* of_maps, int map) const { return of_maps + map * rows; }
+  uint16_t* LogitTable(int map) const { return scratch.logit_table + map * rows * kLogitEntries; }
+  int64_t Scored(int map, int64_t tile) const { return (map * layout.scored + tile % layout.scored) * rows; }
+  float* TileMax(int map, int64_t tile) const { return scratch.tile_max + Scored(map, tile); }
   // 1/2048 octaves; -inf without a sink.
-  float SinkUnits(int map) const { return problem_.Sink(head_.Q(map)) * (kLog2E * kExpUnitsPerOctave); }
-  float* Weights(int map, int64_t tile) const { return scratch_.weights + Scored(map, tile); }
-  int32_t* ExpSums(int map, int64_t tile) const { return scratch_.exp_sums + Scored(map, tile); }
-  int64_t Kept(int map, int64_t tile) const { return (map * layout_.kept + tile % layout_.kept) * layout_.exps_stride; }
-  int16_t* Exps(int map, int64_t tile) const { return scratch_.exps + Kept(map, tile); }
-  float* Logits(int map, int64_t tile) const { return scratch_.logits + Kept(map, tile) / 2; }
+  float SinkUnits(int map) const { return problem.Sink(head.Q(map)) * (kLog2E * kExpUnitsPerOctave); }
+  float* Weights(int map, int64_t tile) const { return scratch.weights + Scored(map, tile); }
+  int32_t* ExpSums(int map, int64_t tile) const { return scratch.exp_sums + Scored(map, tile); }
+  int64_t Kept(int map, int64_t tile) const { return (map * layout.kept + tile % layout.kept) * layout.exps_stride; }
+  int16_t* Exps(int map, int64_t tile) const { return scratch.exps + Kept(map, tile); }
+  float* Logits(int map, int64_t tile) const { return scratch.logits + Kept(map, tile) / 2; }
 
   void LoadQueries(int map) const {
-    const int q = head_.Q(map), d4 = layout_.d4;
-    uint8_t* codes = scratch_.q_codes + map * rows_ * d4;
-    float* scales = scratch_.q_scales;
-    const float* mean = plan_.q_mean == nullptr ? nullptr : plan_.q_mean + q * problem_.q.width;
-    PackQueries(problem_.q, q, block_.first, block_.count, plan_.q, mean, codes, scales);
-    std::fill(codes + block_.count * d4, codes + rows_ * d4, uint8_t{128});
-    if (mean != nullptr) InvertScales(codes, scales, Of(scratch_.q_inv, map));
-    const float to_units = problem_.scale * (kLog2E * kExpUnitsPerOctave);
+    const int q = head.Q(map), d4 = layout.d4;
+    uint8_t* codes = scratch.q_codes + map * rows * d4;
+    float* scales = scratch.q_scales;
+    const float* mean = plan.q_mean == nullptr ? nullptr : plan.q_mean + q * problem.q.width;
+    PackQueries(problem.q, q, block.first, block.count, plan.q, mean, codes, scales);
+    std::fill(codes + block.count * d4, codes + rows * d4, uint8_t{128});
+    if (mean != nullptr) InvertScales(codes, scales, Of(scratch.q_inv, map));
+    const float to_units = problem.scale * (kLog2E * kExpUnitsPerOctave);
     // Never 0: a masked key's infinite distance times 0 would be NaN.
-    float* factors = Of(scratch_.row_factors, map);
-    for (int r = 0; r < rows_; ++r)
-      factors[r] = r < block_.count ? std::max(scales[r] * to_units, std::numeric_limits<float>::min()) : 1.0f;
+    float* factors = Of(scratch.row_factors, map);
+    for (int r = 0; r < rows; ++r)
+      factors[r] = r < block.count ? std::max(scales[r] * to_units, std::numeric_limits<float>::min()) : 1.0f;
   }
 
   // 1 / q scale of every row, where a row that is the mean alone has codes 0 of scale 1.
   void InvertScales(uint8_t* codes, float* scales, float* inv) const {
-    for (int r = 0; r < rows_; ++r) {
-      if (r >= block_.count || scales[r] < kMeanOnlyScale) {
-        std::fill_n(codes + r * layout_.d4, layout_.d4, uint8_t{128});
+    for (int r = 0; r < rows; ++r) {
+      if (r >= block.count || scales[r] < kMeanOnlyScale) {
+        std::fill_n(codes + r * layout.d4, layout.d4, uint8_t{128});
         scales[r] = 1.0f;
       }
       inv[r] = 1.0f / scales[r];
@@ -89,58 +85,57 @@ class Block {
   template <class Visit>
   void ForEachProduct(int64_t tile, int64_t end, Visit visit) const {
     for (; tile < end; ++tile) {
-      const bool masked = MaskTile(problem_, block_, rows_, tile, scratch_.begin, scratch_.end);
-      for (int map = 0; map < head_.Maps(); ++map) visit(tile, map, masked);
+      const bool masked = MaskTile(problem, block, rows, tile, scratch.begin, scratch.end);
+      for (int map = 0; map < head.Maps(); ++map) visit(tile, map, masked);
     }
   }
 
   LogitSums Sums(int64_t tile, int map, bool masked) const {
-    const int64_t key = layout_.KeyTile(head_.K(map), tile) * kTile;
-    products_.scores.Run(scratch_.q_codes + map * rows_ * layout_.d4, packed_.k_codes + key * layout_.d4,
-                         scratch_.sums);
-    const int64_t bias = layout_.BiasTile(block_.head, map, tile) * kTile;
-    return {.rows = rows_,
-            .sums = scratch_.sums,
-            .offsets = packed_.k_offsets + key,
-            .key_scales = packed_.k_scales + key,
-            .key_bias = plan_.q_mean == nullptr ? nullptr : packed_.k_bias + bias,
-            .row_inv = Of(scratch_.q_inv, map),
-            .begin = masked ? scratch_.begin : nullptr,
-            .end = masked ? scratch_.end : nullptr};
+    const int64_t key = layout.KeyTile(head.K(map), tile) * kTile;
+    products.scores.Run(scratch.q_codes + map * rows * layout.d4, packed.k_codes + key * layout.d4, scratch.sums);
+    const int64_t bias = layout.BiasTile(block.head, map, tile) * kTile;
+    return {.rows = rows,
+            .sums = scratch.sums,
+            .offsets = packed.k_offsets + key,
+            .key_scales = packed.k_scales + key,
+            .key_bias = plan.q_mean == nullptr ? nullptr : packed.k_bias + bias,
+            .row_inv = Of(scratch.q_inv, map),
+            .begin = masked ? scratch.begin : nullptr,
+            .end = masked ? scratch.end : nullptr};
   }
 
   // Quantized logits: all of a row's, then its scale and table.
   void KeepLogits() const {
-    std::fill_n(scratch_.logit_absmax, 2 * rows_, 0.0f);
-    ForEachProduct(block_.begin_tile, block_.end_tile, [&](int64_t tile, int map, bool masked) {
+    std::fill_n(scratch.logit_absmax, 2 * rows, 0.0f);
+    ForEachProduct(block.begin_tile, block.end_tile, [&](int64_t tile, int map, bool masked) {
       LogitStage(
-          {.sums = Sums(tile, map, masked), .logits = Logits(map, tile), .absmax = Of(scratch_.logit_absmax, map)});
+          {.sums = Sums(tile, map, masked), .logits = Logits(map, tile), .absmax = Of(scratch.logit_absmax, map)});
     });
-    for (int map = 0; map < head_.Maps(); ++map)
-      LogitTables({.rows = rows_,
-                   .qmax = Info(plan_.logits).max_code,
-                   .absmax = Of(scratch_.logit_absmax, map),
-                   .row_factors = Of(scratch_.row_factors, map),
-                   .inv = Of(scratch_.logit_inv, map),
-                   .steps = Of(scratch_.logit_steps, map),
+    for (int map = 0; map < head.Maps(); ++map)
+      LogitTables({.rows = rows,
+                   .qmax = Info(plan.logits).max_code,
+                   .absmax = Of(scratch.logit_absmax, map),
+                   .row_factors = Of(scratch.row_factors, map),
+                   .inv = Of(scratch.logit_inv, map),
+                   .steps = Of(scratch.logit_steps, map),
                    .table = LogitTable(map)});
   }
 
   void Score(int64_t tile, int map, bool masked, float* max, int32_t* exp_sums) const {
-    if (!layout_.CodesLogits())
+    if (!layout.CodesLogits())
       return ScoreStage({.logits = Sums(tile, map, masked),
-                         .row_factors = Of(scratch_.row_factors, map),
+                         .row_factors = Of(scratch.row_factors, map),
                          .exps = Exps(map, tile),
                          .max = max,
-                         .exp_sums = layout_.Early() ? exp_sums : nullptr});
-    LookupStage({.rows = rows_,
-                 .qmax = Info(plan_.logits).max_code,
+                         .exp_sums = layout.Early() ? exp_sums : nullptr});
+    LookupStage({.rows = rows,
+                 .qmax = Info(plan.logits).max_code,
                  .logits = Logits(map, tile),
-                 .inv = Of(scratch_.logit_inv, map),
-                 .steps = Of(scratch_.logit_steps, map),
+                 .inv = Of(scratch.logit_inv, map),
+                 .steps = Of(scratch.logit_steps, map),
                  .table = LogitTable(map),
-                 .begin = masked ? scratch_.begin : nullptr,
-                 .end = masked ? scratch_.end : nullptr,
+                 .begin = masked ? scratch.begin : nullptr,
+                 .end = masked ? scratch.end : nullptr,
                  .exps = Exps(map, tile),
                  .max = max,
                  .exp_sums = exp_sums});
@@ -154,7 +149,7 @@ class Block {
   // For the exponentials alone: the first time's maxima have become weights.
   void ScoreAgain(int64_t tile, int64_t end) const {
     ForEachProduct(tile, end, [&](int64_t t, int map, bool masked) {
-      Score(t, map, masked, scratch_.spare_max, /*exp_sums=*/nullptr);
+      Score(t, map, masked, scratch.spare_max, /*exp_sums=*/nullptr);
     });
   }
 
@@ -169,23 +164,23 @@ class Block {
 
   template <class Visit>
   void ForEachBlock(int64_t tile, int64_t end, Visit visit) const {
-    ForEachPiece(tile, end, layout_.block_tiles, visit);
+    ForEachPiece(tile, end, layout.block_tiles, visit);
   }
 
   template <class Visit>
   void ForEachGroup(Visit visit) const {
-    ForEachPiece(block_.begin_tile, block_.end_tile, layout_.group_blocks * layout_.block_tiles, visit);
+    ForEachPiece(block.begin_tile, block.end_tile, layout.group_blocks * layout.block_tiles, visit);
   }
 
   // A group's codes [tile, end) x V, added to out: all its blocks for 64 columns, then for the next, so that these 64
   // columns of out stay in the first cache.
   void TimesV(int map, int64_t tile, int64_t end) const {
-    for (int slice = 0; slice < head_.VSlices(); ++slice) {
-      for (int64_t column = 0; column < layout_.columns; column += kTile) {
-        float* out = Out(map, slice * layout_.columns + column);
+    for (int slice = 0; slice < head.VSlices(); ++slice) {
+      for (int64_t column = 0; column < layout.columns; column += kTile) {
+        float* out = Out(map, slice * layout.columns + column);
         ForEachBlock(tile, end, [&](int64_t first, int64_t last) {
-          const uint8_t* codes = scratch_.codes + map * rows_ * layout_.code_stride + (first - tile) * kTile;
-          BlockTimesV(codes, head_.v[slice], column, first, last, (BlockOf(first) - BlockOf(tile)) * rows_, out);
+          const uint8_t* codes = scratch.codes + map * rows * layout.code_stride + (first - tile) * kTile;
+          BlockTimesV(codes, head.v[slice], column, first, last, (BlockOf(first) - BlockOf(tile)) * rows, out);
         });
       }
     }
@@ -194,17 +189,17 @@ class Block {
   // row: where those of the block begin in what scratch has per block of the group.
   void BlockTimesV(const uint8_t* codes, int64_t v, int64_t column, int64_t first, int64_t last, int64_t row,
                    float* out) const {
-    const int64_t tiles = layout_.tiles, columns = layout_.columns, block = BlockOf(first);
-    products_.values[last - first]->Run(
-        codes, packed_.v_codes + ((v * columns + column) * tiles + first * kTile) * kTile, scratch_.sums);
-    const OutputTile output{.rows = rows_,
-                            .sums = scratch_.sums,
-                            .zeros = layout_.Early() ? scratch_.zeros + row : nullptr,
-                            .v_sums = layout_.Early() ? ValueSums(v, column, first, last) : nullptr,
-                            .v_scales = packed_.v_scales + (v * layout_.blocks + block) * columns + column,
-                            .row_scales = scratch_.row_scales + row,
+    const int64_t tiles = layout.tiles, columns = layout.columns, of_keys = BlockOf(first);
+    products.values[last - first]->Run(codes, packed.v_codes + ((v * columns + column) * tiles + first * kTile) * kTile,
+                                       scratch.sums);
+    const OutputTile output{.rows = rows,
+                            .sums = scratch.sums,
+                            .zeros = layout.Early() ? scratch.zeros + row : nullptr,
+                            .v_sums = layout.Early() ? ValueSums(v, column, first, last) : nullptr,
+                            .v_scales = packed.v_scales + (v * layout.blocks + of_keys) * columns + column,
+                            .row_scales = scratch.row_scales + row,
                             .out = out};
-    if (first == block_.begin_tile)
+    if (first == block.begin_tile)
       OverwriteOutput(output);
     else
       AddOutput(output);
@@ -212,152 +207,143 @@ class Block {
 
   // Of 64 columns of V's codes of tiles [first, last), all in one block.
   const int32_t* ValueSums(int64_t v, int64_t column, int64_t first, int64_t last) const {
-    const int64_t columns = layout_.columns;
-    const int64_t before = v * (layout_.tiles + layout_.blocks) + BlockOf(first) + first;
-    const int32_t* sums = packed_.v_sums + before * columns + column;
-    for (int64_t i = 0; i < kTile; ++i) scratch_.v_sums[i] = sums[(last - first) * columns + i] - sums[i];
-    return scratch_.v_sums;
+    const int64_t columns = layout.columns;
+    const int64_t before = v * (layout.tiles + layout.blocks) + BlockOf(first) + first;
+    const int32_t* sums = packed.v_sums + before * columns + column;
+    for (int64_t i = 0; i < kTile; ++i) scratch.v_sums[i] = sums[(last - first) * columns + i] - sums[i];
+    return scratch.v_sums;
   }
 
   void Early() const {
-    ScoreTiles(block_.begin_tile, block_.end_tile);
-    const int seen = static_cast<int>(block_.end_tile - block_.begin_tile);
+    ScoreTiles(block.begin_tile, block.end_tile);
+    const int seen = static_cast<int>(block.end_tile - block.begin_tile);
     for (int map = 0; map < 2; ++map) {
-      float* const max = TileMax(map, block_.begin_tile);
-      int32_t* const sums = ExpSums(map, block_.begin_tile);
+      float* const max = TileMax(map, block.begin_tile);
+      int32_t* const sums = ExpSums(map, block.begin_tile);
       int tiles = seen;
-      if (!problem_.sinks.empty()) {  // one more tile, of one key; what its weights become is not used
-        std::fill_n(max + tiles * rows_, rows_, SinkUnits(map));
-        std::fill_n(sums + tiles * rows_, rows_, kExpLargest);
+      if (!problem.sinks.empty()) {  // one more tile, of one key; what its weights become is not used
+        std::fill_n(max + tiles * rows, rows, SinkUnits(map));
+        std::fill_n(sums + tiles * rows, rows, kExpLargest);
         ++tiles;
       }
-      EarlyWeights(rows_, tiles, map == 0 ? nullptr : scratch_.lambda, max, sums, Weights(map, block_.begin_tile));
+      EarlyWeights(rows, tiles, map == 0 ? nullptr : scratch.lambda, max, sums, Weights(map, block.begin_tile));
     }
     ForEachGroup([&](int64_t tile, int64_t end) {
       ForEachBlock(tile, end, [&](int64_t first, int64_t last) {
-        if (layout_.kept < layout_.tiles) ScoreAgain(first, last);
+        if (layout.kept < layout.tiles) ScoreAgain(first, last);
         EarlyBlock(first, last, first - tile, BlockOf(first) - BlockOf(tile));
       });
       TimesV(0, tile, end);
     });
   }
 
-  // index: of the block in its group, which `tiles` tiles of the group come before.
-  void EarlyBlock(int64_t first, int64_t last, int64_t tiles, int64_t index) const {
-    EarlyStage({.rows = rows_,
+  // of_group: the block's number in its group, which `tiles` tiles of the group come before.
+  void EarlyBlock(int64_t first, int64_t last, int64_t tiles, int64_t of_group) const {
+    EarlyStage({.rows = rows,
                 .tiles = static_cast<int>(last - first),
-                .format = plan_.probs,
+                .format = plan.probs,
                 .weights1 = Weights(0, first),
                 .weights2 = Weights(1, first),
                 .exps1 = Exps(0, first),
                 .exps2 = Exps(1, first),
-                .tile_stride = layout_.exps_stride,
-                .codes = scratch_.codes + tiles * kTile,
-                .stride = layout_.code_stride,
-                .scales = scratch_.row_scales + index * rows_,
-                .zeros = scratch_.zeros + index * rows_});
+                .tile_stride = layout.exps_stride,
+                .codes = scratch.codes + tiles * kTile,
+                .stride = layout.code_stride,
+                .scales = scratch.row_scales + of_group * rows,
+                .zeros = scratch.zeros + of_group * rows});
   }
 
   void Late() const {
-    std::fill_n(scratch_.reference, 2 * rows_, -std::numeric_limits<float>::infinity());
-    std::fill_n(scratch_.norm, 2 * rows_, 0.0f);
+    std::fill_n(scratch.reference, 2 * rows, -std::numeric_limits<float>::infinity());
+    std::fill_n(scratch.norm, 2 * rows, 0.0f);
     ForEachGroup([&](int64_t tile, int64_t end) {
       ForEachBlock(tile, end, [&](int64_t first, int64_t last) {
         ScoreTiles(first, last);
-        for (int map = 0; map < head_.Maps(); ++map)
+        for (int map = 0; map < head.Maps(); ++map)
           LateBlock(map, first, last, first - tile, BlockOf(first) - BlockOf(tile));
       });
-      for (int map = 0; map < head_.Maps(); ++map) {
+      for (int map = 0; map < head.Maps(); ++map) {
         MergeGroup(map, tile, end);
         TimesV(map, tile, end);
       }
     });
   }
 
-  void LateBlock(int map, int64_t first, int64_t last, int64_t tiles, int64_t index) const {
-    const int64_t rows = (map * layout_.group_blocks + index) * rows_;
-    LateStage({.rows = rows_,
+  void LateBlock(int map, int64_t first, int64_t last, int64_t tiles, int64_t of_group) const {
+    const int64_t first_row = (map * layout.group_blocks + of_group) * rows;
+    LateStage({.rows = rows,
                .tiles = static_cast<int>(last - first),
-               .qmax = Info(plan_.probs).max_code,
+               .qmax = Info(plan.probs).max_code,
                .max = TileMax(map, first),
                .exps = Exps(map, first),
-               .tile_stride = layout_.exps_stride,
-               .codes = scratch_.codes + map * rows_ * layout_.code_stride + tiles * kTile,
-               .stride = layout_.code_stride,
-               .block_max = scratch_.block_max + rows,
-               .sums = scratch_.code_sums + rows});
+               .tile_stride = layout.exps_stride,
+               .codes = scratch.codes + map * rows * layout.code_stride + tiles * kTile,
+               .stride = layout.code_stride,
+               .block_max = scratch.block_max + first_row,
+               .sums = scratch.code_sums + first_row});
   }
 
   void MergeGroup(int map, int64_t tile, int64_t end) const {
-    const bool shrinks = MergeBlocks({.rows = rows_,
+    const bool shrinks = MergeBlocks({.rows = rows,
                                       .blocks = static_cast<int>(BlockOf(end - 1) - BlockOf(tile) + 1),
-                                      .block_max = scratch_.block_max + map * layout_.group_blocks * rows_,
-                                      .code_sums = scratch_.code_sums + map * layout_.group_blocks * rows_,
-                                      .reference = Of(scratch_.reference, map),
-                                      .norm = Of(scratch_.norm, map),
-                                      .row_scales = scratch_.row_scales,
-                                      .shrinks = scratch_.shrinks});
-    if (!shrinks || tile == block_.begin_tile) return;  // before the first group out holds anything
+                                      .block_max = scratch.block_max + map * layout.group_blocks * rows,
+                                      .code_sums = scratch.code_sums + map * layout.group_blocks * rows,
+                                      .reference = Of(scratch.reference, map),
+                                      .norm = Of(scratch.norm, map),
+                                      .row_scales = scratch.row_scales,
+                                      .shrinks = scratch.shrinks});
+    if (!shrinks || tile == block.begin_tile) return;  // before the first group out holds anything
     for (int64_t column = 0; column < OutWidth(); column += kTile)
-      for (int i = 0; i < rows_ * kTile; ++i) Out(map, column)[i] *= scratch_.shrinks[i / kTile];
+      for (int i = 0; i < rows * kTile; ++i) Out(map, column)[i] *= scratch.shrinks[i / kTile];
   }
 
   // Late: what a row's sum of a map's codes is multiplied with. A code of qmax is worth 2^reference in the norm, the
   // sink 2^sink; without one this is lambda / norm to the bit.
   float LateFactor(int map, int r, float lambda) const {
-    const float norm = Of(scratch_.norm, map)[r];
+    const float norm = Of(scratch.norm, map)[r];
     if (!(norm > 0)) return 0.0f;
-    const float above = (SinkUnits(map) - Of(scratch_.reference, map)[r]) / kExpUnitsPerOctave;
+    const float above = (SinkUnits(map) - Of(scratch.reference, map)[r]) / kExpUnitsPerOctave;
     const float codes = RowExp2(std::min(-above, 0.0f)), sink = RowExp2(std::min(above, 0.0f));
-    return lambda * codes / (norm * codes + sink * static_cast<float>(Info(plan_.probs).max_code));
+    return lambda * codes / (norm * codes + sink * static_cast<float>(Info(plan.probs).max_code));
   }
 
   // Early: the codes were differences of normalised maps already.
   void Finish() const {
-    const bool two = !layout_.Early() && head_.Differential();
-    float *factors1 = scratch_.out_factors, *factors2 = factors1 + rows_;
-    for (int r = 0; r < block_.count; ++r) {
-      factors1[r] = layout_.Early() ? 1.0f : LateFactor(0, r, 1.0f);
-      if (two) factors2[r] = LateFactor(1, r, scratch_.lambda[r]);
-      const KeyRange keys = problem_.mask.Keys(block_.first + r, problem_.q.tokens, problem_.k.tokens);
-      scratch_.mean_factors[r] = keys.begin < keys.end ? 1.0f - scratch_.lambda[r] : 0.0f;
+    const bool two = !layout.Early() && head.Differential();
+    float *factors1 = scratch.out_factors, *factors2 = factors1 + rows;
+    for (int r = 0; r < block.count; ++r) {
+      factors1[r] = layout.Early() ? 1.0f : LateFactor(0, r, 1.0f);
+      if (two) factors2[r] = LateFactor(1, r, scratch.lambda[r]);
+      const KeyRange keys = problem.Keys(block.first + r);
+      scratch.mean_factors[r] = keys.begin < keys.end ? 1.0f - scratch.lambda[r] : 0.0f;
     }
-    const int width = problem_.v.width;
-    for (int slice = 0; slice < head_.VSlices(); ++slice) {
+    const int width = problem.v.width;
+    for (int slice = 0; slice < head.VSlices(); ++slice) {
       for (int first = 0; first < width; first += kTile) {
-        const int64_t column = slice * layout_.columns + first;
-        WriteOutput({.rows = block_.count,
+        const int64_t column = slice * layout.columns + first;
+        WriteOutput({.rows = block.count,
                      .width = std::min(kTile, width - first),
                      .out1 = Out(0, column),
                      .out2 = two ? Out(1, column) : nullptr,
                      .stride = kTile,
                      .factors1 = factors1,
                      .factors2 = factors2,
-                     .mean = plan_.v_mean == nullptr ? nullptr : plan_.v_mean + head_.v[slice] * width + first,
-                     .mean_factors = scratch_.mean_factors,
-                     .to = problem_.out.Row(block_.first, block_.head) + slice * width + first,
-                     .to_stride = problem_.out.token_stride,
-                     .store = layout_.store});
+                     .mean = plan.v_mean == nullptr ? nullptr : plan.v_mean + head.v[slice] * width + first,
+                     .mean_factors = scratch.mean_factors,
+                     .to = problem.out.Row(block.first, block.head) + slice * width + first,
+                     .to_stride = problem.out.token_stride,
+                     .store = layout.store});
       }
     }
-    if (layout_.store == OutputStore::kPastCaches) FlushOutput();
+    if (layout.store == OutputStore::kPastCaches) FlushOutput();
   }
-
-  const ExecutedLayout& layout_;
-  const AttentionPlan& plan_;
-  const AttentionProblem& problem_;
-  const PackedHeads& packed_;
-  const ExecutedProducts& products_;
-  const ExecutedScratch& scratch_;
-  const int rows_;
-  const RowBlock block_;
-  const OutputHead& head_;
 };
 
 }  // namespace
 
-void RunBlock(const ExecutedCall& call, const ExecutedScratch& scratch, int64_t index) {
-  Block(call, scratch, index).Run();
+void RunBlock(const PackedHeads& packed, const ExecutedProducts& products, const ExecutedScratch& scratch,
+              int64_t index) {
+  Block{packed, products, scratch, index}.Run();
 }
 
 }  // namespace tare

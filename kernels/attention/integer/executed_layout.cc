@@ -4,9 +4,101 @@
 
 #include <algorithm>
 
+#include "kernels/attention/integer/packing.h"
 #include "quant/base/parallel.h"
+#include "quant/format/round.h"
 
 namespace tare {
+namespace {
+
+struct Packer {
+  const ExecutedLayout& layout;
+  const PackedHeads& packed;
+  const AttentionPlan& plan = layout.plan;
+  const AttentionProblem& problem = layout.problem;
+
+  void Run() const {
+    ParallelFor(static_cast<size_t>(layout.tiles), [&](size_t tile, int) {
+      Keys(static_cast<int64_t>(tile));
+      if (plan.q_mean != nullptr) KeyBiases(static_cast<int64_t>(tile));
+    });
+    const size_t blocks = static_cast<size_t>(problem.v.heads * layout.blocks);
+    if (plan.v_scale == AttentionPlan::ValueScale::kSequence) {
+      ParallelFor(blocks, [&](size_t index, int) { ValueMagnitudes(static_cast<int64_t>(index)); });
+      ShareMagnitudes();
+      ParallelFor(blocks, [&](size_t index, int) { Values(static_cast<int64_t>(index)); });
+    } else {
+      ParallelFor(blocks, [&](size_t index, int) {
+        ValueMagnitudes(static_cast<int64_t>(index));
+        Values(static_cast<int64_t>(index));
+      });
+    }
+  }
+
+  static const float* Mean(const float* means, int64_t head, int width) {
+    return means == nullptr ? nullptr : means + head * width;
+  }
+
+  // A tile of all heads, four tokens at a time, as memory has them.
+  void Keys(int64_t tile) const {
+    const HeadsView<const float>& k = problem.k;
+    for (int64_t token = tile * kTile; token < (tile + 1) * kTile; token += kRowsAtOnce) {
+      for (int head = 0; head < k.heads; ++head) {
+        const int64_t key = layout.KeyTile(head, tile) * kTile;
+        PackFourKeys(k, head, token, plan.k, Mean(plan.k_mean, head, k.width), packed.k_codes + key * layout.d4,
+                     packed.k_offsets + key, packed.k_scales + key);
+      }
+    }
+  }
+
+  // Of one tile, for every head and map.
+  void KeyBiases(int64_t tile) const {
+    for (int64_t row = 0; row < std::ssize(problem.heads); ++row) {
+      const OutputHead& head = problem.heads[static_cast<size_t>(row)];
+      for (int map = 0; map < head.Maps(); ++map) {
+        const int64_t key = layout.KeyTile(head.K(map), tile) * kTile;
+        KeyBias(packed.k_codes + key * layout.d4, problem.k.width, Mean(plan.q_mean, head.Q(map), problem.q.width),
+                packed.k_scales + key, packed.k_bias + layout.BiasTile(row, map, tile) * kTile);
+      }
+    }
+  }
+
+  // Of block `index` of all heads, [v heads][blocks].
+  void ValueMagnitudes(int64_t index) const {
+    const int64_t head = index / layout.blocks, first = index % layout.blocks * plan.block;
+    ValueAbsMax(problem.v, static_cast<int>(head), first, std::min<int64_t>(plan.block, problem.v.tokens - first),
+                Mean(plan.v_mean, head, problem.v.width), packed.v_absmax + index * layout.columns);
+  }
+
+  // One magnitude for all blocks.
+  void ShareMagnitudes() const {
+    const int64_t columns = layout.columns, all = layout.blocks * columns;
+    for (int head = 0; head < problem.v.heads; ++head) {
+      float* absmax = packed.v_absmax + head * all;
+      for (int64_t i = columns; i < all; ++i) absmax[i % columns] = std::max(absmax[i % columns], absmax[i]);
+      for (int64_t i = columns; i < all; ++i) absmax[i] = absmax[i % columns];
+    }
+  }
+
+  void Values(int64_t index) const {
+    const int64_t head = index / layout.blocks, block = index % layout.blocks;
+    const int64_t tiles = layout.tiles, block_tiles = layout.block_tiles, columns = layout.columns;
+    const float* absmax = packed.v_absmax + index * columns;
+    int32_t* sums = packed.v_sums + (head * (tiles + layout.blocks) + block * (block_tiles + 1)) * columns;
+    std::fill_n(sums, columns, 0);
+    for (int64_t tile = block * block_tiles; tile < std::min(tiles, (block + 1) * block_tiles);
+         ++tile, sums += columns) {
+      std::copy_n(sums, columns, sums + columns);
+      PackValueTile(problem.v, static_cast<int>(head), tile, plan.v, Mean(plan.v_mean, head, problem.v.width), absmax,
+                    packed.v_codes + (head * columns * tiles + tile * kTile) * kTile, tiles * kTile * kTile,
+                    sums + columns);
+    }
+    float* scales = packed.v_scales + index * columns;
+    for (int i = 0; i < columns; ++i) scales[i] = ScaleFor(absmax[i], plan.v).scale;
+  }
+};
+
+}  // namespace
 
 // The early order needs a row's sums before its first code, quantized logits its absmax. What they are made of is kept
 // for all keys while that fits, with fewer rows at a time if need be; beyond (early: 49,152 keys) the scores are
@@ -16,9 +108,9 @@ ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProbl
   d4 = static_cast<int>(RoundUp(problem.q.width, 4));
   columns = static_cast<int>(RoundUp(problem.v.width, kTile));
   slices = problem.out.width / problem.v.width;
-  tiles = RoundUp(problem.k.tokens, kTile) / kTile;
+  tiles = CeilDiv(problem.k.tokens, kTile);
   block_tiles = plan.block / kTile;
-  blocks = RoundUp(tiles, block_tiles) / block_tiles;
+  blocks = CeilDiv(tiles, block_tiles);
   group_blocks = std::max(1, kGroupKeys / plan.block);
   // Rows of codes must not fall onto the same cache sets: never a multiple of 1024 bytes apart.
   code_stride = group_blocks * plan.block;
@@ -34,7 +126,7 @@ ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProbl
     rows = RowsFor(problem.q.tokens);
   }
   exps_stride = rows * kTile * key_bytes / 4;
-  row_blocks = RoundUp(problem.q.tokens, rows) / rows;
+  row_blocks = CeilDiv(problem.q.tokens, rows);
   const int64_t out_bytes = problem.q.tokens * std::ssize(problem.heads) * problem.out.width * int64_t{sizeof(float)};
   store = out_bytes / Threads() > kMostCachedOutput ? OutputStore::kPastCaches : OutputStore::kCached;
 }
@@ -63,5 +155,7 @@ ExecutedProducts::ExecutedProducts(const ExecutedLayout& l)
   for (int n = 1; n <= l.block_tiles; ++n)
     values[n].emplace(ProductShape{ProductTypes::kU8S8, l.rows, kTile, n * kTile, l.code_stride, kTile, kTile});
 }
+
+void PackHeads(const ExecutedLayout& layout, const PackedHeads& packed) { Packer{layout, packed}.Run(); }
 
 }  // namespace tare

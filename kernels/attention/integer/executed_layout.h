@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the integer kernels divide their work, and the layout of the caller's memory: packed K and V of all heads,
-// shared; one scratch per thread; the products of one call.
+// shared; one scratch per thread; the products of one call; and its two steps.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "kernels/attention/attention_plan.h"
-#include "kernels/attention/integer/logit_stage.h"
+#include "kernels/attention/integer/score_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/workspace.h"
@@ -113,5 +113,14 @@ struct ExecutedProducts {
   TileProduct scores;
   std::array<std::optional<TileProduct>, kLargestBlock / kTile + 1> values;  // by tiles of keys
 };
+
+// Packs K and V of all heads into codes, on all threads: the first step. Throws Error naming the place of a NaN or Inf.
+void PackHeads(const ExecutedLayout& layout, const PackedHeads& packed);
+
+// The work on block `index` of layout.RowBlocks(), from quantizing Q to the finished rows. Late or early order, see
+// code_stage.h; all matrix products are TileProducts, everything between them is a stage. Throws Error naming the place
+// of a NaN or Inf in Q.
+void RunBlock(const PackedHeads& packed, const ExecutedProducts& products, const ExecutedScratch& scratch,
+              int64_t index);
 
 }  // namespace tare

@@ -1,30 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// See logit_stage.h. stages.cc compiles this file, once for each instruction set.
-#include "kernels/attention/integer/logit_stage.h"
+// LogitStage, LogitTables and LookupStage of score_stage.h. stages.cc compiles this file, once for each instruction
+// set.
+#include "kernels/attention/integer/score_stage.h"
 
 #include <limits>
 
-#include "kernels/attention/fixed_exp.h"
-#include "kernels/elementwise/to_nearest.h"
+#include "kernels/attention/exponentials.h"
+#include "quant/base/integers.h"
 #include "quant/format/round.h"
 
 #include "hwy/highway.h"
-#include "kernels/attention/fixed_exp-inl.h"
+#include "kernels/attention/exponentials-inl.h"
 #include "kernels/attention/integer/score_stage-inl.h"
-#include "kernels/attention/tile_rows-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::logit_stage {
-namespace hn = hwy::HWY_NAMESPACE;
 
 using namespace score_stage;  // z by vectors
 
-using DU32 = hn::RebindToUnsigned<DF>;
-using DU16 = hn::Repartition<uint16_t, DF>;
-using DI16 = hn::Repartition<int16_t, DF>;
 using DU8 = hn::Repartition<uint8_t, DF>;
-using VI = hn::Vec<DI>;
 using VU8 = hn::Vec<DU8>;
 constexpr int kBytes = 4 * kLanes;  // codes in a vector
 constexpr bool kTableInRegisters = kLogitEntries == 4 * kLanes;
@@ -59,7 +55,7 @@ void LogitRows(const LogitTile& t) {
     LogitsOf<BiasedTileLogits>(t);
 }
 
-// code + 128 of kBytes keys from place i of exponentials on; z: a row of columns (tile_order.h).
+// code + 128 of kBytes keys from place i of exponentials on; z: a row of columns (row_block.h).
 HWY_INLINE VU8 Codes(const float* z, int i, VF inv) {
   const DF d;
   const VF magic = hn::Set(d, kToNearest);
@@ -86,7 +82,7 @@ HWY_INLINE VU8 MaskCodes(VU8 codes, int begin, int end, int first) {
 // The largest of each lane's four bytes.
 HWY_INLINE VI LargestByte(VU8 x) {
   const DU8 d;
-  const DU32 wide;
+  const DU wide;
   x = hn::Max(x, hn::BitCast(d, hn::ShiftRight<16>(hn::BitCast(wide, x))));
   x = hn::Max(x, hn::BitCast(d, hn::ShiftRight<8>(hn::BitCast(wide, x))));
   return hn::BitCast(DI(), hn::And(hn::BitCast(wide, x), hn::Set(wide, 255)));
@@ -122,9 +118,9 @@ struct Computed {
     const DI di;
     const auto units = [&](auto i) HWY_ATTR {
       const VF x = hn::Min(hn::Mul(hn::ConvertTo(d, hn::BitCast(di, i)), step), hn::Set(d, kExpLargest));
-      return hn::BitCast(DU32(), hn::Add(x, hn::Set(d, kToNearest)));
+      return hn::BitCast(DU(), hn::Add(x, hn::Set(d, kToNearest)));
     };
-    const auto low = units(hn::PromoteLowerTo(DU32(), index)), high = units(hn::PromoteUpperTo(DU32(), index));
+    const auto low = units(hn::PromoteLowerTo(DU(), index)), high = units(hn::PromoteUpperTo(DU(), index));
     return FixedExp2Of(DU16(), hn::OrderedTruncate2To(DU16(), low, high));
   }
 };

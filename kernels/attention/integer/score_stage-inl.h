@@ -4,11 +4,11 @@
 
 #include <limits>
 
-#include "kernels/elementwise/to_nearest.h"
+#include "quant/base/integers.h"
 
 #include "hwy/highway.h"
-#include "kernels/attention/fixed_exp-inl.h"
-#include "kernels/attention/tile_rows-inl.h"
+#include "kernels/attention/exponentials-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 #if defined(TARE_SCORE_STAGE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TARE_SCORE_STAGE_INL_H_
@@ -20,16 +20,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE::score_stage {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, kTile / 2>;
-using DI = hn::RebindToSigned<DF>;
-using VF = hn::Vec<DF>;
-constexpr int kLanes = HWY_MAX_LANES_D(DF);
 constexpr int kVectors = kTile / kLanes;
 using DU16 = hn::Repartition<uint16_t, DF>;
 using DI16 = hn::Repartition<int16_t, DF>;
-using VI = hn::Vec<DI>;
 
 class TileLogits {
  public:
@@ -114,7 +108,7 @@ HWY_INLINE VI Units(VF max, VF z, VF factor) {
 }
 
 // Writes a row's exponentials, returns lanes that sum to theirs. Packing saturates, which is the 32767 of the formula.
-template <class Sums>
+template <bool kSums>
 HWY_INLINE VI FinishRow(const float* z, VF max, VF factor, int16_t* exps) {
   const DF df;
   const DI di;
@@ -126,19 +120,12 @@ HWY_INLINE VI FinishRow(const float* z, VF max, VF factor, int16_t* exps) {
     const auto units = hn::BitCast(DU16(), hn::ReorderDemote2To(d16, low, high));
     const auto e = hn::BitCast(d16, FixedExp2Of(DU16(), units));
     hn::Store(e, d16, exps + i);
-    if constexpr (Sums::kWanted) sum = hn::ReorderWidenMulAccumulate(di, e, hn::Set(d16, 1), sum, sum1);
+    if constexpr (kSums) sum = hn::ReorderWidenMulAccumulate(di, e, hn::Set(d16, 1), sum, sum1);
   }
   return hn::Add(sum, sum1);
 }
 
-struct WithSums {
-  static constexpr bool kWanted = true;
-};
-struct NoSums {
-  static constexpr bool kWanted = false;
-};
-
-template <class Sums>
+template <bool kSums>
 HWY_INLINE void Finish(const ScoreTile& tile, int first, int count, const SomeLogits& some) {
   const DF df;
   const DI di;
@@ -147,10 +134,10 @@ HWY_INLINE void Finish(const ScoreTile& tile, int first, int count, const SomeLo
     VI sum[4];
     for (int r = 0; r < 4; ++r) {
       const int at = first + row + r;
-      sum[r] = FinishRow<Sums>(some.z + (row + r) * kTile, hn::Set(df, some.max[row + r]),
-                               hn::Set(df, tile.row_factors[at]), tile.exps + at * kTile);
+      sum[r] = FinishRow<kSums>(some.z + (row + r) * kTile, hn::Set(df, some.max[row + r]),
+                                hn::Set(df, tile.row_factors[at]), tile.exps + at * kTile);
     }
-    if constexpr (Sums::kWanted)
+    if constexpr (kSums)
       hn::Store(ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total()), block, tile.exp_sums + first + row);
   }
 }
@@ -162,9 +149,9 @@ HWY_INLINE void Rows(const ScoreTile& tile, const Logits& logits, Mask mask) {
     const int count = HWY_MIN(kRowStep, tile.logits.rows - first);
     Maxima(tile, logits, mask, first, count, some);
     if (tile.exp_sums == nullptr)
-      Finish<NoSums>(tile, first, count, some);
+      Finish<false>(tile, first, count, some);
     else
-      Finish<WithSums>(tile, first, count, some);
+      Finish<true>(tile, first, count, some);
   }
 }
 

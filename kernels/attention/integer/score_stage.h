@@ -3,7 +3,7 @@
 // z, logits per q scale of the row (score_stage-inl.h):
 //
 //   z = float(sum + offset[key]) * key_scale[key]    offset = -128 * sum of the key's codes: Q is fed as code + 128
-//   z = fma(key_bias[key], row_inv[row], that)       where a mean was subtracted from Q (key_bias.h)
+//   z = fma(key_bias[key], row_inv[row], that)       where a mean was subtracted from Q (packing.h)
 //
 // with row_inv = 1 / q scale; rounded by the product and the FMA alone, the same on every instruction set that has FMA.
 //
@@ -12,12 +12,12 @@
 //   e = FixedExp2(u), 0 where masked
 //
 // where u is rounded once (FMA): the same integers on every instruction set that has FMA, AVX2 and later. What has 64
-// entries per tile is in the order of the product's columns, exps in its own (tile_order.h).
+// entries per tile is in the order of the product's columns, exps in its own (row_block.h).
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/attention/tile_order.h"
+#include "kernels/attention/row_block.h"
 
 namespace tare {
 
@@ -40,5 +40,54 @@ struct ScoreTile {
   int32_t* exp_sums = nullptr;         // [rows] out, exact; null: not wanted
 };
 void ScoreStage(const ScoreTile& tile);
+
+// Quantized attention logits, executed: a row's logits become b-bit codes with the row's absmax over all its visible
+// keys, and the exponential is a table of what the codes can differ by. Takes ScoreStage's place in three steps, and
+// gives the same exps, max and exp_sums.
+//
+//   LogitStage     z as above, kept, 0 where masked;   absmax = max |z| over the row's tiles
+//   LogitTables    inv = qmax / absmax;   step = absmax / qmax * row_factor, 1/2048 octaves per code
+//                  table[i] = FixedExp2(min(round(i * step), 32767))
+//   LookupStage    code = round_half_even(z * inv)
+//                  e = table[largest code of the tile - code], 0 where masked;   max = largest code * step
+//
+// z is in the order of the product's columns, e in that of exponentials (row_block.h).
+//
+// int6 and int4: 64 entries of 16 bits are two vector registers, one instruction looks 32 keys up (AVX-512). Elsewhere,
+// and for int8, the table's formula is computed for each key, which beats loading entries one by one.
+inline constexpr int kLogitEntries = 64;  // of a row's table: int6's 2 * 31 + 1 and one that nothing reads
+
+struct LogitTile {
+  LogitSums sums;
+  float* logits = nullptr;  // [rows][64] out: z
+  float* absmax = nullptr;  // [rows], grows
+};
+void LogitStage(const LogitTile& tile);
+
+struct LogitScales {
+  int rows = 0;
+  int qmax = 31;
+  const float* absmax = nullptr;       // [rows]
+  const float* row_factors = nullptr;  // [rows]
+  float* inv = nullptr;                // [rows] out
+  float* steps = nullptr;              // [rows] out
+  uint16_t* table = nullptr;           // [rows][kLogitEntries] out
+};
+void LogitTables(const LogitScales& scales);
+
+struct LookupTile {
+  int rows = 0;
+  int qmax = 31;
+  const float* logits = nullptr;    // [rows][64]
+  const float* inv = nullptr;       // [rows]
+  const float* steps = nullptr;     // [rows]
+  const uint16_t* table = nullptr;  // [rows][kLogitEntries]
+  const int32_t* begin = nullptr;   // [rows], as above
+  const int32_t* end = nullptr;     // [rows]
+  int16_t* exps = nullptr;          // [rows][64] out; may begin where logits do
+  float* max = nullptr;             // [rows] out
+  int32_t* exp_sums = nullptr;      // [rows] out
+};
+void LookupStage(const LookupTile& tile);
 
 }  // namespace tare

@@ -6,8 +6,6 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/attention/integer/code_stage-inl.h"
-#include "kernels/attention/integer/key_bias-inl.h"
 #include "kernels/attention/integer/logit_stage-inl.h"
 #include "kernels/attention/integer/packing-inl.h"
-#include "kernels/attention/integer/row_codes-inl.h"
 #include "kernels/attention/integer/score_stage-inl.h"

@@ -10,6 +10,7 @@
 #include "quant/base/float16.h"
 #include "quant/format/grid.h"
 #include "quant/interchange/gguf/blocks.h"
+#include "quant/base/integers.h"
 
 namespace tare::gguf {
 namespace {

@@ -81,18 +81,18 @@ TEST(ArrayFile, OtherFilesAreRefusedByName) {
               ThrowsMessage<Error>(HasSubstr("a.npz: cannot read")));
 }
 
-TEST(MemoryArraysTest, ReadLikeArraysOfAFile) {
+TEST(ArraysInMemory, ReadLikeArraysOfAFile) {
   const std::vector<float> values{1.0f, 2.0f, 3.0f, 4.0f};
   const std::vector<int64_t> ids{7, 9};
-  const MemoryArrays arrays("batch 3", {{{"y", DType::kF32, {2, 2}}, std::as_bytes(std::span(values))},
-                                        {{"x", DType::kI64, {2}}, std::as_bytes(std::span(ids))}});
-  EXPECT_EQ(arrays.path(), "batch 3");
-  ASSERT_EQ(arrays.arrays().size(), 2u);
-  EXPECT_EQ(arrays.arrays()[0].name, "x");  // by name
+  const auto arrays = ArraysInMemory("batch 3", {{{"y", DType::kF32, {2, 2}}, std::as_bytes(std::span(values))},
+                                                 {{"x", DType::kI64, {2}}, std::as_bytes(std::span(ids))}});
+  EXPECT_EQ(arrays->path(), "batch 3");
+  ASSERT_EQ(arrays->arrays().size(), 2u);
+  EXPECT_EQ(arrays->arrays()[0].name, "x");  // by name
   std::vector<float> column(2);
-  arrays.Values(arrays.arrays()[1]).Read(1, 2, 2, column.data());
+  arrays->Values(arrays->arrays()[1]).Read(1, 2, 2, column.data());
   EXPECT_THAT(column, testing::ElementsAre(2.0f, 4.0f));
-  EXPECT_EQ(arrays.Values(arrays.arrays()[0]).Integer(1), 9);
+  EXPECT_EQ(arrays->Values(arrays->arrays()[0]).Integer(1), 9);
 }
 
 std::string DigestOf(const ArrayInfo& info, const std::vector<float>& values) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads files written by numpy (tests/data/captured/make.py).
-#include "experiments/arrays/npz.h"
+#include "experiments/arrays/array_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <map>
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -22,18 +24,18 @@ std::filesystem::path DataFile(const std::string& name) {
 
 TEST(Npz, ReadsWhatNumpyWrote) {
   for (const char* name : {"stored.npz", "deflated.npz"}) {
-    const NpzArrays file(DataFile(name));
+    const std::unique_ptr<ArrayFile> file = OpenNpz(DataFile(name));
     std::map<std::string, ArrayInfo> arrays;
-    for (const ArrayInfo& array : file.arrays()) arrays[array.name] = array;
+    for (const ArrayInfo& array : file->arrays()) arrays[array.name] = array;
     ASSERT_EQ(arrays.size(), 5u);
     EXPECT_EQ(arrays["attention_mask"].dtype, DType::kBool);
     EXPECT_EQ(arrays["layer_out.1"].dtype, DType::kF16);
-    EXPECT_EQ(file.Values(arrays["input_ids"]).Integer(5), 5);
+    EXPECT_EQ(file->Values(arrays["input_ids"]).Integer(5), 5);
     for (const int layer : {0, 1, 2}) {
       const ArrayInfo& array = arrays["layer_out." + std::to_string(layer)];
       EXPECT_EQ(array.shape, (std::vector<int64_t>{2, 3, 4}));
       std::vector<float> values(24);
-      file.Values(array).Read(0, 1, 24, values.data());
+      file->Values(array).Read(0, 1, 24, values.data());
       for (size_t i = 0; i < values.size(); ++i) {
         const float x = static_cast<float>(i) - 11.5f;
         EXPECT_NEAR(values[i], layer == 0 ? x : x / 3, layer == 1 ? 2e-3 : 1e-6) << layer << ' ' << i;
@@ -49,8 +51,8 @@ TEST(Npz, RefusesUnsupportedArrays) {
                                                        {"record.npz", "no record of several"}};
   for (const auto& [name, message] : files) {
     EXPECT_THAT(Call([&] {
-                  const NpzArrays file(DataFile(name));
-                  (void)file.Values(file.arrays().at(0));
+                  const std::unique_ptr<ArrayFile> file = OpenNpz(DataFile(name));
+                  (void)file->Values(file->arrays().at(0));
                 }),
                 ThrowsMessage<Error>(testing::AllOf(HasSubstr(name), HasSubstr("layer_out.0"), HasSubstr(message))));
   }
@@ -66,11 +68,11 @@ TEST(Npz, DamageIsRefusedOrHarmless) {
       damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
       PutFile(folder / "d.npz", damaged);
       try {
-        const NpzArrays file(folder / "d.npz");
-        for (const ArrayInfo& array : file.arrays()) {
+        const std::unique_ptr<ArrayFile> file = OpenNpz(folder / "d.npz");
+        for (const ArrayInfo& array : file->arrays()) {
           if (array.name != "layer_out.0") continue;
           float value = 0.0f;
-          file.Values(array).Read(23, 1, 1, &value);
+          file->Values(array).Read(23, 1, 1, &value);
           EXPECT_EQ(value, 11.5f) << at;
         }
       } catch (const Error&) {
@@ -78,7 +80,7 @@ TEST(Npz, DamageIsRefusedOrHarmless) {
     }
     for (size_t size = 0; size < whole.size(); size += 50) {
       PutFile(folder / "d.npz", whole.substr(0, size));
-      EXPECT_THROW(NpzArrays(folder / "d.npz"), Error) << size;
+      EXPECT_THROW(OpenNpz(folder / "d.npz"), Error) << size;
     }
   }
 }

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 TEST(AttentionInputs, ErrorsOfTheReferenceAndOfItsTenthMore) {
-  AttentionInputs in("v1", "gaussian", 300, 8, 2, {}, 0.5f, 1);
+  AttentionInputs in({.n = 300, .d = 8, .heads = 2});
   ReferenceAttention(in.problem());
   EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-6);
   EXPECT_NEAR(in.ErrorsOfOut().cosine, 1, 1e-12);
@@ -29,16 +29,16 @@ TEST(AttentionInputs, ErrorsOfTheReferenceAndOfItsTenthMore) {
 }
 
 TEST(AttentionInputs, LeastOperations) {
-  EXPECT_EQ(AttentionInputs("v1", "gaussian", 4, 8, 3, {}, 0.5f, 1).LeastOperations(), 8 * 8 * 10 * 3);
-  EXPECT_EQ(AttentionInputs("v2", "gaussian", 4, 8, 3, {}, 0.5f, 1).LeastOperations(), 6 * 8 * 10 * 3);
-  EXPECT_EQ(AttentionInputs("standard", "gaussian", 4, 8, 3, {Mask::Kind::kFull}, 0.5f, 1).LeastOperations(),
+  EXPECT_EQ(AttentionInputs({.n = 4, .d = 8, .heads = 3}).LeastOperations(), 8 * 8 * 10 * 3);
+  EXPECT_EQ(AttentionInputs({.family = "v2", .n = 4, .d = 8, .heads = 3}).LeastOperations(), 6 * 8 * 10 * 3);
+  EXPECT_EQ(AttentionInputs({.family = "standard", .n = 4, .d = 8, .heads = 3, .mask = "full"}).LeastOperations(),
             4 * 8 * 16 * 3);
 }
 
 // Heads in groups, and another number of keys than of queries: shapes, pairs and the reference.
 TEST(AttentionInputs, GroupedHeadsAndMoreKeysThanQueries) {
   for (const char* family : {"standard", "v1", "v2"}) {
-    AttentionInputs in(family, "gaussian", 4, 8, 6, {}, 0.5f, 1, {.keys = 10, .kv_heads = 2});
+    AttentionInputs in({.family = family, .n = 4, .keys = 10, .d = 8, .heads = 6, .kv_heads = 2});
     const AttentionProblem& p = in.problem();
     EXPECT_EQ(p.q.tokens, 4);
     EXPECT_EQ(p.k.tokens, 10);
@@ -49,17 +49,16 @@ TEST(AttentionInputs, GroupedHeadsAndMoreKeysThanQueries) {
     ReferenceAttention(p);
     EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-6) << family;
   }
-  const auto refused = [](KeyShape shape, const char* text) {
-    EXPECT_THAT(Call([&] { AttentionInputs("v1", "gaussian", 4, 8, 6, {}, 0.5f, 1, shape); }),
-                ThrowsMessage<Error>(HasSubstr(text)));
+  const auto refused = [](const AttentionCase& c, const char* text) {
+    EXPECT_THAT(Call([&] { AttentionInputs{c}; }), ThrowsMessage<Error>(HasSubstr(text)));
   };
-  refused({.kv_heads = 4}, "got 4 key/value heads, expected a divisor of 6");
-  refused({.keys = 3}, "got 3 keys for 4 queries");
+  refused({.n = 4, .d = 8, .heads = 6, .kv_heads = 4}, "got 4 key/value heads, expected a divisor of 6");
+  refused({.n = 4, .keys = 3, .d = 8, .heads = 6}, "got 3 keys for 4 queries");
 }
 
 // Probability of key 0 in the last row of f32 attention, read off values that are 1 there and 0 elsewhere.
 TEST(AttentionInputs, ASinkHasEightNatsMore) {
-  AttentionInputs in("standard", "sink", 200, 128, 1, {}, 0.5f, 1);
+  AttentionInputs in({.family = "standard", .n = 200, .d = 128, .heads = 1, .data = "sink"});
   const AttentionProblem& p = in.problem();
   double of_sink = 0, of_others = 0;
   for (int64_t s = 0; s < 200; ++s) {
@@ -68,7 +67,7 @@ TEST(AttentionInputs, ASinkHasEightNatsMore) {
     (s == 0 ? of_sink : of_others) += logit * p.scale / (s == 0 ? 1 : 199);
   }
   EXPECT_NEAR(of_sink - of_others, 8, 4);  // logits of deviation 1
-  EXPECT_THAT(Call([] { AttentionInputs("v1", "flat", 4, 8, 1, {}, 0.5f, 1); }),
+  EXPECT_THAT(Call([] { AttentionInputs({.n = 4, .d = 8, .heads = 1, .data = "flat"}); }),
               ThrowsMessage<Error>(HasSubstr("'flat'")));
 }
 
@@ -79,7 +78,7 @@ TEST(FloorErrors, LieBelowTheKernels) {
   const ExecutedPlan plan =
       ExecutedPlanOfText("bench", "q=int8/token,k=int8/token,difference=int8/block64,v=int8/block64.channel", 2);
   for (const char* data : {"gaussian", "sink", "diffuse"}) {
-    AttentionInputs in("v1", data, 300, 64, 2, {}, 0.5f, 1);
+    AttentionInputs in({.n = 300, .d = 64, .heads = 2, .data = data});
     AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan.attention, in.problem()));
     ExecutedAttention(plan.attention, in.problem(), workspace.span());
     const double executed = in.ErrorsOfOut().rel_l2, floor = FloorErrors(in, plan).rel_l2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/bench/read_loop.h"
+#include "experiments/bench/roofline.h"
 
 #include <gtest/gtest.h>
 

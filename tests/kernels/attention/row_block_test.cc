@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 #include "tests/support/random_attention.h"
 
@@ -81,6 +82,38 @@ TEST(RowBlock, ZerosAreWrittenToItsRowsAlone) {
       for (int i = 0; i < in.problem.out.width; ++i)
         ASSERT_EQ(in.problem.out.Row(t, head)[i], head == 1 && t >= 3 && t < 13 ? 0.0f : 99.0f);
     }
+  }
+}
+
+// The orders of a tile's keys are those that two packs within 128 bits make, done here one value at a time.
+using Lanes = std::vector<int>;
+
+// Every four (eight) values of a, then as many of b.
+Lanes Packed(const Lanes& a, const Lanes& b, size_t block) {
+  Lanes packed;
+  for (size_t i = 0; i < a.size(); i += block) {
+    packed.insert(packed.end(), a.begin() + i, a.begin() + i + block);
+    packed.insert(packed.end(), b.begin() + i, b.begin() + i + block);
+  }
+  return packed;
+}
+
+TEST(TileOrder, TwoPacksPutTheKeysInOrder) {
+  Lanes columns[4];
+  for (int column = 0; column < 64; ++column) columns[column / 16].push_back(KeyOfColumn(column));
+  const Lanes low = Packed(columns[0], columns[1], 4), high = Packed(columns[2], columns[3], 4);
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(KeyOfExp(i), i < 32 ? low[i] : high[i - 32]) << i;
+  const Lanes keys = Packed(low, high, 8);
+  for (int key = 0; key < 64; ++key) EXPECT_EQ(keys[key], key);
+}
+
+TEST(TileOrder, BothWaysAndInTables) {
+  for (int key = 0; key < 64; ++key) {
+    EXPECT_EQ(KeyOfColumn(ColumnOfKey(key)), key);
+    EXPECT_EQ(KeyOfExp(ExpOfKey(key)), key);
+    EXPECT_EQ(ColumnOfKey(key), ColumnOfKey(key / 4 * 4) + key % 4);
+    EXPECT_EQ(kColumnKeys[static_cast<size_t>(ColumnOfKey(key))], key);
+    EXPECT_EQ(kExpKeys[static_cast<size_t>(ExpOfKey(key))], key);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quant/format/format.h"
+#include "tests/support/panel_input.h"
 #include "tests/support/ranged_integers.h"
 
 namespace tare::panel_test {

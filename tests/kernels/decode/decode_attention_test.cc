@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding against the double reference over the same cache, within the bounds of decode_reference.h; f32 alone within
+// Decoding against the double reference over the same cache, within kDecodeBound; f32 alone within
 // 1e-5 of ||P1 V|| + lambda ||P2 V||.
 #include "kernels/decode/decode_attention.h"
 
@@ -11,7 +11,6 @@
 #include <random>
 #include <string>
 
-#include "kernels/decode/decode_reference.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"

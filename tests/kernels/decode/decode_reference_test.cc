@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/decode/decode_reference.h"
+#include "kernels/decode/decode_attention.h"
 
 #include <gtest/gtest.h>
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/support/panel_input.h"
 #include "tests/support/random_decode.h"
 
 namespace tare::group_queries_test {

@@ -2,7 +2,7 @@
 // Against softmaxes in double of the cache's keys as they are read. Beside int4 queries are off by half a 16256th of
 // their largest value, some 3 here, and so is a logit by 16 keys' magnitudes of 0.8, times 1/4, of that: 3e-4 where all
 // errors add up, and a probability by that part of itself, in both directions.
-#include "kernels/decode/key_mass.h"
+#include "kernels/decode/decode_attention.h"
 
 #include <gtest/gtest.h>
 

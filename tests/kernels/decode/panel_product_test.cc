@@ -8,6 +8,7 @@
 
 #include "quant/base/aligned.h"
 #include "tests/support/each_target.h"
+#include "tests/support/panel_input.h"
 #include "tests/support/random_decode.h"
 #include "tests/support/random_quantized.h"
 

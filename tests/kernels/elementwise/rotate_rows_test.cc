@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotations in f32 against those in double, at every step that vectors take and at misaligned addresses.
-#include "kernels/elementwise/rotate_rows.h"
+#include "kernels/elementwise/rows.h"
 
 #include <gtest/gtest.h>
 

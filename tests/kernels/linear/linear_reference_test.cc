@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/linear/linear_reference.h"
+#include "kernels/linear/quantized_linear.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

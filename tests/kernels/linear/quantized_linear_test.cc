@@ -9,7 +9,6 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/linear/linear_reference.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against sums in double: f32 rounds `in` times, each by at most 2^-24 of the sum of magnitudes.
-#include "kernels/linear/row_product.h"
+#include "kernels/linear/projector.h"
 
 #include <gtest/gtest.h>
 

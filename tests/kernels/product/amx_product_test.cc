@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sums themselves: tile_product_test.cc, which meets this product where the processor has it.
-#include "kernels/product/amx_product.h"
+#include "kernels/product/tile_product.h"
 
 #include <gtest/gtest.h>
 

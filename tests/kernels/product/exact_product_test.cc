@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integers against plain loops on every target; tile_product_test covers shapes of all types.
-#include "kernels/product/exact_product.h"
+#include "kernels/product/tile_product.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,6 @@
 #include <random>
 #include <vector>
 
-#include "kernels/product/exact_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/attention/row_exp2.h"
+#include "kernels/attention/exponentials.h"
 #include "quant/base/aligned.h"
 #include "tests/support/each_target.h"
 

@@ -11,9 +11,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/attention/fixed_exp.h"
-#include "kernels/attention/row_exp2.h"
-#include "kernels/attention/tile_order.h"
+#include "kernels/attention/exponentials.h"
+#include "kernels/attention/row_block.h"
 #include "quant/base/aligned.h"
 #include "quant/format/zero_point.h"
 #include "tests/support/each_target.h"

@@ -15,7 +15,7 @@
 #include "hwy/detect_targets.h"
 #include "hwy/targets.h"
 
-#include "kernels/attention/quantized_reference.h"
+#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"

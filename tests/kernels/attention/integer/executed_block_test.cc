@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One block by itself: its rows alone are written, from scratch of any content, as the whole call writes them.
-#include "kernels/attention/integer/executed_block.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/integer/packed_heads.h"
+#include "kernels/attention/integer/executed_layout.h"
 #include "quant/base/aligned.h"
 #include "tests/support/random_attention.h"
 
@@ -35,7 +34,7 @@ TEST(ExecutedBlock, WritesItsRowsAlone) {
         std::ranges::fill(in.out, 99.0f);
         const ExecutedScratch scratch = workspace.Scratch(0);
         std::fill(reinterpret_cast<std::byte*>(scratch.q_codes), memory.data() + memory.size(), std::byte{0x7f});
-        RunBlock({layout, packed, products}, scratch, index);
+        RunBlock(packed, products, scratch, index);
         const RowBlock block = BlockOfRows(in.problem, layout.rows, layout.row_blocks, index);
         for (size_t i = 0; i < whole.size(); ++i) {
           const auto t = static_cast<int64_t>(i / 64), head = static_cast<int64_t>(i / 32 % 2);

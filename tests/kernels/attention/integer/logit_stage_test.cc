@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logits, tables and codes against the header's formulas, one value at a time, on every target with FMA.
-#include "kernels/attention/integer/logit_stage.h"
+#include "kernels/attention/integer/score_stage.h"
 
 #include <gtest/gtest.h>
 

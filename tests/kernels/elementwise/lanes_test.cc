@@ -1,16 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // On the target that tests are compiled for, by narrow and full vectors; the stages' tests go over all targets.
-#include "kernels/attention/tile_rows-inl.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 #include <gtest/gtest.h>
 
-namespace tare::tile_rows_test {
+#include <algorithm>
+
+namespace tare::lanes_test {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = HWY_NAMESPACE;
 
-TEST(TileRows, ReduceFourIsEachRowsOwn) {
+// Every value once and in order, no vector but the last with fewer lanes than there are, none without any.
+TEST(ForVectors, CoversARow) {
+  const size_t lanes = hwy::HWY_NAMESPACE::Lanes(HWY_NAMESPACE::D());
+  for (size_t n = 0; n <= 3 * lanes + 1; ++n) {
+    size_t next = 0;
+    HWY_NAMESPACE::ForVectors(n, [&](size_t i, size_t count) {
+      EXPECT_EQ(i, next);
+      EXPECT_GT(count, 0u);
+      EXPECT_EQ(count, std::min(lanes, n - i));
+      next += count;
+    });
+    EXPECT_EQ(next, n);
+  }
+}
+
+TEST(FourRows, ReduceFourIsEachRowsOwn) {
   const hn::ScalableTag<int32_t> d;
   const int lanes = static_cast<int>(hn::Lanes(d));
   hn::Vec<decltype(d)> rows[4];
@@ -32,7 +49,7 @@ TEST(TileRows, ReduceFourIsEachRowsOwn) {
   for (int r = 0; r < 4; ++r) EXPECT_EQ(got[r], largest[r]) << r;
 }
 
-TEST(TileRows, TransposeFourSwapsRowsAndColumns) {
+TEST(FourRows, TransposeFourSwapsRowsAndColumns) {
   const hn::FixedTag<uint32_t, 4> d;
   const auto row = [&](uint32_t r) { return hn::Iota(d, 10 * r); };
   int stored = 0;
@@ -45,7 +62,7 @@ TEST(TileRows, TransposeFourSwapsRowsAndColumns) {
   EXPECT_EQ(stored, 4);
 }
 
-TEST(TileRows, VisibleIsFromBeginToBeforeEnd) {
+TEST(FourRows, VisibleIsFromBeginToBeforeEnd) {
   struct {
     int32_t begin[3] = {0, 3, 7}, end[3] = {0, 9, 8};
   } tile;
@@ -62,5 +79,25 @@ TEST(TileRows, VisibleIsFromBeginToBeforeEnd) {
   }
 }
 
+// Values of which another order has other bits: 2^24 + 1 is not a float.
+template <int kCapped>
+float SumInVectorsOf() {
+  using D = hn::CappedTag<float, kCapped>;
+  constexpr D d;
+  constexpr int kLanes = HWY_MAX_LANES_D(D);
+  HWY_ALIGN float x[16] = {0x1p24f, 1, 0, 0, 1, 0, 0, 0, -0x1p24f, 1, 0, 0, 1, 0, 0, 0x1p-3f};
+  hn::Vec<D> vectors[16 / kLanes];
+  for (int i = 0; i < 16 / kLanes; ++i) vectors[i] = hn::Load(d, x + i * kLanes);
+  return HWY_NAMESPACE::SumOfSixteen(d, vectors);
+}
+
+TEST(OrderedSum, DoesNotDependOnTheWidthOfVectors) {
+  // 0 2 0 0, 2 0 0 1/8; 2 2 0 1/8; 2 2 + 1/8
+  EXPECT_EQ(SumInVectorsOf<16>(), 4.125f);
+  EXPECT_EQ(SumInVectorsOf<4>(), 4.125f);
+  EXPECT_EQ(SumInVectorsOf<2>(), 4.125f);
+  EXPECT_EQ(SumInVectorsOf<1>(), 4.125f);
+}
+
 }  // namespace
-}  // namespace tare::tile_rows_test
+}  // namespace tare::lanes_test

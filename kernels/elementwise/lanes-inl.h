@@ -1,24 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of the stages for the rows of a tile: which lanes a row sees, four rows reduced together, 4 x 4 transposes.
+// What the sources that Highway compiles for each instruction set share: vectors as wide as the target's and loops over
+// rows of f32 by them; vectors of up to 16 lanes, four of them reduced or transposed together, and sums in one order.
+#include <cstddef>
 #include <cstdint>
 
 #include "hwy/highway.h"
 
-#if defined(TARE_TILE_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef TARE_TILE_ROWS_INL_H_
-#undef TARE_TILE_ROWS_INL_H_
+#if defined(TARE_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TARE_LANES_INL_H_
+#undef TARE_LANES_INL_H_
 #else
-#define TARE_TILE_ROWS_INL_H_
+#define TARE_LANES_INL_H_
 #endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+using DF = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<DF>;
+using DU = hn::RebindToUnsigned<DF>;
+using VF = hn::Vec<DF>;
+using VI = hn::Vec<DI>;
+constexpr int kLanes = HWY_MAX_LANES_D(DF);
+
+// Whole vectors first, then the tail with fewer lanes: calls body(index of the first value, lanes).
+template <typename Body>
+HWY_INLINE void ForVectors(size_t n, Body body) {
+  const size_t lanes = hn::Lanes(D());
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) body(i, lanes);
+  if (i < n) body(i, n - i);
+}
 
 // Which of these keys of a tile its row sees: begin[row] .. end[row] - 1. d: tag of 32-bit lanes.
 template <class D, class Tile, class V>
 HWY_INLINE auto Visible(D d, const Tile& tile, int row, V key) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToSigned<D> di;
   return hn::RebindMask(d, hn::And(hn::Ge(key, hn::Set(di, tile.begin[row])), hn::Lt(key, hn::Set(di, tile.end[row]))));
 }
@@ -26,20 +47,19 @@ HWY_INLINE auto Visible(D d, const Tile& tile, int row, V key) {
 struct Largest {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
-    return hwy::HWY_NAMESPACE::Max(a, b);
+    return hn::Max(a, b);
   }
 };
 
 struct Total {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
-    return hwy::HWY_NAMESPACE::Add(a, b);
+    return hn::Add(a, b);
   }
 };
 
 template <class D, class V, class Op>
 HWY_INLINE auto FoldBlocks(D, V v, Op op) {
-  namespace hn = hwy::HWY_NAMESPACE;
   if constexpr (HWY_MAX_LANES_D(D) <= 4) {
     return v;
   } else {
@@ -52,7 +72,6 @@ HWY_INLINE auto FoldBlocks(D, V v, Op op) {
 // bits, then the blocks by halves: 3 instructions per row of 512 bits instead of 8 for a row by itself.
 template <class D, class V, class Op>
 HWY_INLINE auto ReduceFour(D d, V a, V b, V c, V e, Op op) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::RepartitionToWide<D> wide;
   const auto ab = hn::BitCast(wide, op(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
   const auto ce = hn::BitCast(wide, op(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
@@ -63,7 +82,6 @@ HWY_INLINE auto ReduceFour(D d, V a, V b, V c, V e, Op op) {
 // Calls store(i, {a[i], b[i], c[i], e[i]}) for i of 0 to 3; d: tag of four 32-bit lanes.
 template <class D, class V, class Store>
 HWY_INLINE void TransposeFour(D d, V a, V b, V c, V e, Store store) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::RepartitionToWide<D> wide;
   const auto ab_low = hn::BitCast(wide, hn::InterleaveLower(d, a, b));
   const auto ab_high = hn::BitCast(wide, hn::InterleaveUpper(d, a, b));
@@ -73,6 +91,27 @@ HWY_INLINE void TransposeFour(D d, V a, V b, V c, V e, Store store) {
   store(1, hn::BitCast(d, hn::InterleaveUpper(wide, ab_low, ce_low)));
   store(2, hn::BitCast(d, hn::InterleaveLower(wide, ab_high, ce_high)));
   store(3, hn::BitCast(d, hn::InterleaveUpper(wide, ab_high, ce_high)));
+}
+
+// The sum of 16 floats in one order, whatever the vectors' width: x[j] and x[j + 8], of these sums j and j + 4, then
+// j + 2, then j + 1. So a sum that is kept in 16 parts has the same bits on every instruction set. Of a vector's lanes:
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE float SumByHalves(D, V x) {
+  if constexpr (HWY_MAX_LANES_D(D) == 1) {
+    return hn::GetLane(x);
+  } else {
+    const hn::Half<D> half;
+    return SumByHalves(half, hn::Add(hn::LowerHalf(half, x), hn::UpperHalf(half, x)));
+  }
+}
+
+// The same of x [16 / lanes] vectors, which it overwrites.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE float SumOfSixteen(D d, V* x) {
+  for (int n = 16 / HWY_MAX_LANES_D(D) / 2; n > 0; n /= 2) {
+    for (int j = 0; j < n; ++j) x[j] = hn::Add(x[j], x[j + n]);
+  }
+  return SumByHalves(d, x[0]);
 }
 
 }  // namespace HWY_NAMESPACE

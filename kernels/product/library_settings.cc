@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/product/instruction_set.h"
+#include "kernels/product/library_settings.h"
 
 #include <algorithm>
 #include <array>
@@ -29,6 +29,11 @@ void LimitInstructions(std::string_view name) {
 #else
   Fail("TARE_MAX_ISA: got '{}', expected none: this processor is not x86", name);
 #endif
+}
+
+void SilenceOneDnn() {
+  if (dnnl::set_verbose(0) != dnnl::status::success)
+    Fail("ONEDNN_VERBOSE: oneDNN cannot be silenced; try unsetting it");
 }
 
 }  // namespace tare

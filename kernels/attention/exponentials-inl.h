@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// RowExp2 of row_exp2.h for vectors.
+// Those of exponentials.h for vectors: of 16-bit integers, and of f32.
 #include <cstddef>
 
 #include "hwy/highway.h"
-#include "kernels/attention/row_exp2.h"
+#include "kernels/attention/exponentials.h"
+#include "kernels/elementwise/lanes-inl.h"
 
-#if defined(TARE_ROW_EXP2_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef TARE_ROW_EXP2_INL_H_
-#undef TARE_ROW_EXP2_INL_H_
+#if defined(TARE_EXPONENTIALS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TARE_EXPONENTIALS_INL_H_
+#undef TARE_EXPONENTIALS_INL_H_
 #else
-#define TARE_ROW_EXP2_INL_H_
+#define TARE_EXPONENTIALS_INL_H_
 #endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
 
-template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
+template <class D, class V>
+HWY_INLINE V FixedExp2Of(D d, V u) {
+  const V f = hn::ShiftLeft<5>(u);
+  V p = hn::Sub(hn::Set(d, kExpC2), hn::MulHigh(f, hn::Set(d, kExpC3)));
+  p = hn::Sub(hn::Set(d, kExpC1), hn::MulHigh(f, p));
+  p = hn::Sub(hn::Set(d, kExpLargest), hn::MulHigh(f, p));
+  return hn::Shr(p, hn::ShiftRight<11>(u));
+}
+
+template <class D, class V = hn::Vec<D>>
 HWY_INLINE V RowExp2(D d, V x) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToSigned<D> di;
   const auto inside = hn::Ge(x, hn::Set(d, -126.0f));
   const V clamped = hn::IfThenElseZero(inside, x);

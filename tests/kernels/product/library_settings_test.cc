@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
+// tests/tools/instructions_test.cc tests the effect of a level on the program; here it would apply to every test.
 // tests/tools/command_test.cc tests what the program writes with ONEDNN_VERBOSE.
-#include "kernels/product/onednn_lines.h"
+#include "kernels/product/library_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <dnnl.hpp>
 
-namespace tare::onednn_lines_test {
+#include "quant/base/error.h"
+#include "tests/support/call.h"
+
+namespace tare::library_settings_test {
 namespace {
+
+TEST(InstructionSet, UnknownLevelsAreRefused) {
+  for (const char* level : {"", "avx", "AVX2", "avx512_core"}) {
+    EXPECT_THAT(
+        Call([&] { LimitInstructions(level); }),
+        testing::ThrowsMessage<Error>(testing::HasSubstr(std::string("TARE_MAX_ISA: got '") + level + "', expected ")));
+  }
+}
 
 // What making and running a kernel of oneDNN writes.
 std::string Written() {
@@ -30,4 +42,4 @@ TEST(OneDnnLines, AreNotWrittenOnceSilenced) {
 }
 
 }  // namespace
-}  // namespace tare::onednn_lines_test
+}  // namespace tare::library_settings_test

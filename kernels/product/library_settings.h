@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Highway and oneDNN do in the whole process. Call these before anything else in kernels/.
+#pragma once
+
+#include <string_view>
+
+namespace tare {
+
+// Limits the instruction set of all kernels, in Highway and in oneDNN, to reproduce the results of a smaller machine.
+// "sse4", "avx2" or "avx512" (without VNNI). Throws Error for any other word, and if the processor is not x86. A limit
+// above the processor's own has no effect. Code without an SSE4 version in Highway runs its SSE2 version.
+void LimitInstructions(std::string_view name);
+
+// With ONEDNN_VERBOSE in the environment oneDNN writes a line about each of its kernels to standard output, among the
+// figures of a command that writes them there. From here on it writes none, whatever the environment says.
+void SilenceOneDnn();
+
+}  // namespace tare
