@@ -17,7 +17,6 @@
 #include "experiments/tasks/items/continuation_items.h"
 #include "experiments/tasks/items/document_items.h"
 #include "experiments/tasks/items/prompt_items.h"
-#include "experiments/text/character_map.h"
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 #include "experiments/text/tokenizer/tokenizer_json.h"
 #include "experiments/text/utf8.h"

@@ -28,7 +28,7 @@ enum class ChunkRule {
 // kWhole also if the bytes are not understood.
 ChunkRule FindChunkRule(std::string_view model);
 
-// The table with which the normalizer maps characters (character_map.h); "" if it maps none, nullopt if the bytes are
+// The table with which the normalizer maps characters (character_table.h); "" if it maps none, nullopt if the bytes are
 // not understood.
 std::optional<std::string_view> CharacterMapOf(std::string_view model);
 

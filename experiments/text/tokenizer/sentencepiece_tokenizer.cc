@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "experiments/text/character_map.h"
+#include "experiments/text/tokenizer/character_table.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 
@@ -20,7 +20,7 @@ constexpr size_t kChunkBytes = 4096;
 
 SentencePieceTokenizer::SentencePieceTokenizer(std::string_view model, const std::string& where)
     : processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()), chunk_rule_(FindChunkRule(model)) {
-  if (const auto map = CharacterMapOf(model)) CheckCharacterMap(*map, where);
+  if (const auto map = CharacterMapOf(model)) pipeline::CheckCharacterMap(*map, where);
   if (HasZeroByteInPiece(model))
     Fail("{}: got a piece with a zero byte, expected text; try copying the checkpoint again", where);
   constexpr int kFatalOnly = 3;  // what it would print comes back as a status
