@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "experiments/text/tokenizer/characters.h"
-#include "experiments/text/tokenizer/growth.h"
+#include "experiments/text/tokenizer/steps.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 
