@@ -90,7 +90,7 @@ endif()
 # bits.
 target_compile_definitions(tare_flags INTERFACE EIGEN_DONT_PARALLELIZE)
 
-# CMAKE_UNITY_BUILD=ON compiles the sources of a folder as one, in a third of the time: the eight of experiments/passes
+# CMAKE_UNITY_BUILD=ON compiles the sources of a folder as one, in a third of the time: eight of experiments/passes
 # take 16.5 s of processor time one by one and 5.1 s as one (g++ 14, -O3). So what a source keeps to itself has a name
 # of its own in its folder. A source that Highway compiles for each instruction set stays alone.
 function(tare_join_folders)

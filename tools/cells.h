@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/significance/paired_runs.h"
+#include "experiments/significance/mean_error.h"
 #include "experiments/studies/sweep/sweep.h"
 #include "tools/files.h"
 #include "tools/run_options.h"

@@ -4,10 +4,7 @@
 #include <memory>
 
 #include "experiments/model/config/read_config.h"
-#include "experiments/tasks/made/copies.h"
-#include "experiments/tasks/made/needles.h"
-#include "experiments/tasks/made/shots.h"
-#include "experiments/tasks/made/variables.h"
+#include "experiments/tasks/made/makers.h"
 #include "experiments/tasks/probes.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "experiments/model/plan_run.h"
+#include "experiments/passes/convention_windows.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/tasks/task.h"
 #include "tools/command.h"

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "experiments/observe/statistics_report.h"
-#include "experiments/significance/distributions.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
 #include "quant/base/error.h"

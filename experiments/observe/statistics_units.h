@@ -10,8 +10,8 @@
 
 #include "experiments/observe/marked_spans.h"
 #include "experiments/observe/site_selection.h"
+#include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
-#include "experiments/passes/shard.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {

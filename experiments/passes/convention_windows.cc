@@ -6,7 +6,6 @@
 
 #include "experiments/passes/generate.h"
 #include "quant/base/error.h"
-#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
@@ -54,6 +53,25 @@ CutText AsLmEval(const TokenInput& input, const std::vector<int32_t>& tokens, co
 }
 
 }  // namespace
+
+const ConventionInfo& InfoOf(Convention convention) {
+  return *std::ranges::find(kConventions, convention, &ConventionInfo::convention);
+}
+
+Convention ConventionNamed(std::string_view name) {
+  const auto info = std::ranges::find(kConventions, name, &ConventionInfo::name);
+  if (info == std::end(kConventions)) FailUsage("--convention: got '{}', expected {}", name, ConventionNames());
+  return info->convention;
+}
+
+std::string ConventionNames() {
+  std::string names;
+  for (const ConventionInfo& info : kConventions) {
+    const bool last = &info + 1 == std::end(kConventions);
+    names.append(names.empty() ? "" : last ? " or " : ", ").append(info.name);
+  }
+  return names;
+}
 
 Json RulesOf(const WindowOptions& options) {
   const ConventionInfo& info = InfoOf(options.convention);

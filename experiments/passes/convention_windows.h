@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The windows of a text by the convention that WindowOptions name (convention.h). --tokens and --limit take the first
-// tokens, `<s>` included, and the first windows, as the tools do.
+// The windows of a text by the convention that WindowOptions name: by which rules it is cut and which of its tokens are
+// scored. The figures of two conventions must not be compared. --tokens and --limit take the first tokens, `<s>`
+// included, and the first windows, as the tools do.
 //
 // llama.cpp drops one newline at the end of the file before it cuts the text; here it stays. That matters only where it
 // completes the last window.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/model/model.h"
@@ -13,6 +16,44 @@
 #include "quant/file/json_value.h"
 
 namespace tare {
+
+struct ConventionInfo {
+  Convention convention;
+  std::string_view name;
+  std::string_view window;  // positions, unless --window says otherwise
+  std::string_view stride;
+  std::string_view scored;
+  std::string_view bos;
+};
+
+// llama.cpp: its perplexity.cpp at commit 050fc7f (`llama-perplexity -c N --chunks LIMIT`). lm-eval:
+// loglikelihood_rolling and get_rolling_token_windows of the harness at commit
+// 4e7e0d4 (max_length=N). `<s>` only where the checkpoint's tokenizer puts it before a text.
+inline constexpr ConventionInfo kConventions[] = {
+    {.convention = Convention::kTare,
+     .name = "tare",
+     .window = "512",
+     .stride = "all that a window holds, or --stride; the last window is moved back to be full",
+     .scored = "each token once, by the first window that holds it",
+     .bos = "before every window"},
+    {.convention = Convention::kLlamaCpp,
+     .name = "llama.cpp",
+     .window = "512",
+     .stride = "N; what is left at the end is not read",
+     .scored = "of each window the tokens behind place N/2 (from 0)",
+     .bos = "before the text, and in place of the first token of every window"},
+    {.convention = Convention::kLmEval,
+     .name = "lm-eval",
+     .window = "all of the model's positions",
+     .stride = "N; the last window is moved back to be full",
+     .scored = "each token once, and <s>; N in a window, whose last is not run",
+     .bos = "before the text; its first token is predicted from another <s>, or from the token that ends a text"}};
+
+const ConventionInfo& InfoOf(Convention convention);
+// Throws Error for another name.
+Convention ConventionNamed(std::string_view name);
+// "tare, llama.cpp or lm-eval"
+std::string ConventionNames();
 
 // The windows of a text, and what became of the options.
 struct CutText {

@@ -82,8 +82,7 @@ struct Generation {
   double values_skipped = 0;  // share of the pages of values that skip= left unread
 
   double TokensPerSecond() const { return seconds > 0 ? static_cast<double>(tokens.size()) / seconds : 0; }
-  double BytesPerToken() const { return weight_bytes + cache_bytes; }
-  double BytesPerSecond() const { return TokensPerSecond() * BytesPerToken(); }
+  double BytesPerSecond() const { return TokensPerSecond() * (weight_bytes + cache_bytes); }
 };
 
 // token: called for each token; false ends the text with it. Throws Error before anything is computed for an empty

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/passes/model_input.h"
 
+#include <algorithm>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -14,17 +18,21 @@ TokenInput IdsOf(const Images& images, const std::filesystem::path& path) {
   return input;
 }
 
-TokenInput LoadModelInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
-                          const ModelConfig& config, const TextPart& part) {
-  if (config.SeesImages()) return IdsOf(Images(path, config), path);
-  return LoadTokenInput(path, model_folder, config.vocabulary, part);
-}
-
 TokenInput LoadModelInput(const std::filesystem::path& path, Model& model, const TextPart& part) {
-  if (!model.config().SeesImages()) return LoadModelInput(path, model.folder(), model.config(), part);
-  const auto images = std::make_shared<const Images>(path, model.config());
+  const ModelConfig& config = model.config();
+  if (!config.SeesImages()) return LoadTokenInput(path, model.folder(), config.vocabulary, part);
+  const auto images = std::make_shared<const Images>(path, config);
   model.Show(images);
   return IdsOf(*images, path);
+}
+
+Shard ParseShard(std::string_view option, std::string_view text) {
+  const size_t slash = std::min(text.find('/'), text.size());
+  const auto index = ParseNumber<size_t>(text.substr(0, slash));
+  const auto count = ParseNumber<size_t>(text.substr(std::min(slash + 1, text.size())));
+  if (!index || !count || *index >= *count)
+    FailUsage("{}: got '{}', expected i/n with i from 0 to n - 1, for example 0/4", option, text);
+  return {*index, *count};
 }
 
 }  // namespace tare

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <list>
 #include <mutex>
-#include <optional>
-#include <vector>
+#include <numeric>
 
 #include "quant/base/error.h"
 
@@ -319,9 +318,8 @@ PredictedTokens ScoredTokens::In(const TokenBatch& batch) const {
 std::vector<double> ScoredTokens::SumsOf(const std::vector<double>& values) const {
   std::vector<double> sums;
   for (size_t s = 0; s + 1 < first_.size(); ++s) {
-    double sum = 0;
-    for (size_t place = first_[s]; place < first_[s + 1]; ++place) sum += values[place];
-    sums.push_back(sum);
+    const auto own = std::span(values).subspan(first_[s], first_[s + 1] - first_[s]);
+    sums.push_back(std::accumulate(own.begin(), own.end(), 0.0));
   }
   return sums;
 }

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/passes/convention.h"
 #include "experiments/passes/progress.h"
 #include "experiments/text/tokenizer/token_input.h"
 
@@ -52,6 +51,9 @@ inline constexpr int64_t kTextWindow = 512;
 enum class TakeFrom { kSpread, kStart };
 std::string_view Name(TakeFrom from);
 
+// Tare's rules (above), or those of a tool whose perplexity is to be met (convention_windows.h).
+enum class Convention { kTare, kLlamaCpp, kLmEval };
+
 struct WindowOptions {
   // Positions per sequence, with `<s>`; 0: 512 for text, whole rows for ids, as far as the model allows.
   int64_t window = 0;
@@ -59,7 +61,7 @@ struct WindowOptions {
   int64_t tokens = 0;         // at most this many tokens of the input; 0: all
   int64_t limit = 0;          // at most this many windows; 0: all
   int64_t short_context = 0;  // tokens, of the task that compares it with the window; 0: that task's own
-  Convention convention = Convention::kTare;  // of tasks on texts (convention_windows.h); others cut as Tare does
+  Convention convention = Convention::kTare;  // of tasks on texts; others cut as Tare does
   TakeFrom from = TakeFrom::kSpread;
 
   bool TakesPart() const { return tokens != 0 || limit != 0; }
@@ -89,7 +91,7 @@ struct WindowCut {
   Convention convention = Convention::kTare;
   std::optional<TakeFrom> from;      // if a part of the input was asked for; not by a tool's convention
   std::optional<int64_t> of_tokens;  // that the input has; empty if only a part was read
-  bool at_lines = false;             // whether only the windows were read, each from a line on (text_windows.h)
+  bool at_lines = false;             // whether only the windows were read, each from a line on (EncodeWindows)
 
   size_t Tokens() const { return static_cast<size_t>(window - (bos ? 1 : 0)); }  // of a window
 };

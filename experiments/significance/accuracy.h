@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Intervals for the accuracy of few items, for which s / sqrt(n) is no error bar: three right of three have s = 0. All
-// are 95 %.
+// are 95 %. And how figures are shown with their errors.
 //
 //   one accuracy: Wilson's score interval (J. Am. Stat. Assoc. 22, 1927), z = 1.96,
 //     (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
 //   of items in clusters, which share a draw and are not independent: let D be the variance of p relative to that of
-//     independent items (at least 1; estimated from sums of clusters, paired_runs.h). Replace n by n / D and z by the
+//     independent items (at least 1; estimated from sums of clusters, mean_error.h). Replace n by n / D and z by the
 //     quantile of Student's t with clusters - 1: Wilson's for surveys (Franco et al., J. Surv. Stat. Methodol. 7,
 //     2019). If all are right or all wrong, D is unknown: n is the number of clusters
 //   the change between two runs over the same items: Bonett and Price (J. Educ. Behav. Stat. 37, 2012), with one item
@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,7 +47,18 @@ struct OutcomeChanges {
   double MeanSquare() const;     // with one more item gained and one more lost: (squares + 2) / (n + 2)
   Interval BonettPrice() const;  // with g - l = sum / (n + 2), and g + l = MeanSquare()
 };
-// Both must have the same length.
-OutcomeChanges ChangesOf(std::string_view before, std::string_view after);
+
+// Formats figures with no more digits than their error allows: two for the error, and the value to the same place.
+//
+//   0.7104 and 0.0456 by ".4f": "0.710 +/- 0.046"      1.5713e-03 and 2.86e-05 by ".2e": "1.57e-03 +/- 2.9e-05"
+//
+// A format is std::format's, ".3f", "+.3f" or ".2e". It gives the most digits, and is used in full if the error is 0.
+std::string NumberText(double value, std::string_view format);
+// "0.710 +/- 0.046"; a sign in the format applies to the value only.
+std::string WithError(double value, double error, std::string_view format);
+// "0.71 [0.61, 0.79]", taking half of a 95 % interval / 1.96 as the error.
+std::string WithInterval(double value, const Interval& interval, std::string_view format);
+// A value beside a change that has this interval, to the same place: "29.33" for 29.3321 beside "1.69 [1.49, 1.90]".
+std::string BesideInterval(double value, const Interval& interval, std::string_view format);
 
 }  // namespace tare

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <numeric>
 #include <utility>
-#include <vector>
 
-#include "experiments/significance/distributions.h"
+#include "experiments/significance/p_values.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
@@ -46,6 +46,11 @@ struct Moments {
     return squares == 0 ? 0 : cubes / n / std::pow(squares / n, 1.5) * std::sqrt(n * (n - 1)) / (n - 2);
   }
 };
+
+// Of terms that cancel, this share of their sizes may be rounding: 100 times the epsilon of double.
+constexpr double kRounding = 2e-14;
+
+double Sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 }  // namespace
 
@@ -90,6 +95,57 @@ Interval MeanError::Around(double mean) const {
     return 3 * (h - lag) / (r * r + r + 1);
   };
   return {mean - error * root(c), mean - error * root(-c)};
+}
+
+PairedRuns ByWindow(std::span<const double> values, std::span<const size_t> windows) {
+  std::map<size_t, std::pair<double, double>> sums;  // of a window that has some: values, and how many
+  for (size_t i = 0; i < values.size(); ++i) sums[windows[i]].first += values[i], sums[windows[i]].second += 1;
+  PairedRuns runs{.counts = {}, .sums = {{}}, .signs = {1}};
+  for (const auto& [window, sum] : sums) runs.sums[0].push_back(sum.first), runs.counts.push_back(sum.second);
+  return runs;
+}
+
+double Contrast(const PairedRuns& runs) {
+  const double count = Sum(runs.counts);
+  double value = 0;
+  for (size_t r = 0; r < runs.sums.size(); ++r) {
+    const double mean = Sum(runs.sums[r]) / count;
+    value += runs.signs[r] * (runs.of_mean == OfMean::kItself ? mean : std::exp(mean));
+  }
+  return value;
+}
+
+std::optional<MeanError> PairedError(const PairedRuns& runs) {
+  const size_t n = runs.Count();
+  const double count = Sum(runs.counts);
+  if (n < kFewestUnits || count == 0) return std::nullopt;
+  std::vector<double> g(n);
+  double squares = 0, sizes = 0;
+  for (size_t r = 0; r < runs.sums.size(); ++r) {
+    const double mean = Sum(runs.sums[r]) / count;
+    const double slope = runs.signs[r] * (runs.of_mean == OfMean::kItself ? 1 : std::exp(mean));
+    for (size_t i = 0; i < n; ++i) {
+      g[i] += slope * (runs.sums[r][i] - mean * runs.counts[i]);
+      sizes += std::abs(slope * runs.sums[r][i]) + std::abs(slope * mean * runs.counts[i]);
+    }
+  }
+  for (double& x : g) x *= static_cast<double>(n) / count, squares += x * x;
+  std::optional<MeanError> error = ErrorOfMean(g, runs.kind);
+  if (std::sqrt(squares) <= kRounding * sizes / count) error->error = 0;
+  return error;
+}
+
+SampleMean MeanOfSamples(std::span<const double> samples) {
+  TARE_CHECK(samples.size() >= 2);
+  const auto n = static_cast<double>(samples.size());
+  SampleMean of;
+  for (const double x : samples) of.mean += x / n;
+  double squares = 0;
+  for (const double x : samples) squares += (x - of.mean) * (x - of.mean);
+  of.deviation = std::sqrt(squares / (n - 1));
+  const double half = StudentQuantile(0.975, static_cast<int>(n) - 1) * of.deviation / std::sqrt(n);
+  of.interval = {of.mean - half, of.mean + half};
+  return of;
 }
 
 }  // namespace tare

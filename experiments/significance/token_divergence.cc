@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "experiments/significance/paired_runs.h"
+#include "experiments/significance/mean_error.h"
 #include "quant/base/error.h"
 
 namespace tare {

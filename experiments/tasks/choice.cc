@@ -2,9 +2,12 @@
 #include "experiments/tasks/choice.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "experiments/significance/accuracy.h"
 #include "experiments/tasks/groups.h"
+#include "experiments/tasks/items/choice_items.h"
 #include "experiments/text/grammar.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/formatted.h"
@@ -25,6 +28,45 @@ void ChooseAnswer(ChoiceRecord& r) {
   r.answer_norm = ArgMax(by_character);
 }
 
+constexpr WindowKeys kChoiceSamples{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
+    kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items", .kind = Units::kIndependent};
+constexpr FigureKeys kChoiceFigures[] = {
+    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kChoiceSamples},
+    {.name = "acc_norm", .error = "acc_norm_stderr", .outcomes = "outcomes_norm", .windows = kSamplesNorm}};
+
+constexpr WindowKeys kItems{.losses = "item_losses", .counts = "item_counts", .kind = Units::kIndependent};
+constexpr FigureKeys kLoglikelihoodFigures[] = {
+    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kChoiceSamples},
+    {.name = "perplexity", .windows = kItems, .of_mean = OfMean::kExponential}};
+
+RunTask ReadChoice(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+  return TaskOfItems(LoadChoiceItems(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
+                     [](const std::vector<ChoiceItem>& items, const EndingScores& scores) {
+                       TaskResult result = Accuracies(RecordsOf(items, scores));
+                       result.figures["reported"] = ReportedAccuracy(items);
+                       return result;
+                     });
+}
+
+std::string HowChoice(const Json& result) {
+  const std::string samples =
+      result.contains("sample_items") ? " of " + Counted(std::ssize(result["sample_items"]), "sample") : "";
+  return Formatted("{}{}, each ending scored after its context, {} <s>", Counted(result.at("n"), "item"), samples,
+                   result.at("bos").get<bool>() ? "with" : "without");
+}
+
+RunTask ReadLoglikelihood(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+  return TaskOfItems(LoadContinuations(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
+                     LogLikelihoods);
+}
+
+std::string HowLoglikelihood(const Json& result) {
+  return Formatted("{}, each scored after its context, {} <s>", Counted(result.at("n"), "continuation"),
+                   result.at("bos").get<bool>() ? "with" : "without");
+}
+
+}  // namespace
+
 std::vector<ChoiceRecord> RecordsOf(const std::vector<ChoiceItem>& items, const EndingScores& scores) {
   std::vector<ChoiceRecord> records;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -37,21 +79,6 @@ std::vector<ChoiceRecord> RecordsOf(const std::vector<ChoiceItem>& items, const 
     ChooseAnswer(record);
   }
   return records;
-}
-
-constexpr WindowKeys kChoiceSamples{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
-    kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items", .kind = Units::kIndependent};
-constexpr FigureKeys kChoiceFigures[] = {
-    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kChoiceSamples},
-    {.name = "acc_norm", .error = "acc_norm_stderr", .outcomes = "outcomes_norm", .windows = kSamplesNorm}};
-
-}  // namespace
-
-std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
-                                        const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
-                                        std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
-                                        const Progress& progress) {
-  return RecordsOf(items, ScoreEndings(model, visitors, sharing, items, tokenizer, bos, cache, progress));
 }
 
 TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
@@ -91,29 +118,31 @@ const char* ReportedAccuracy(const std::vector<ChoiceItem>& items) {
   return std::ranges::any_of(items, of_words) ? "acc_norm" : "acc";
 }
 
-namespace {
-
-RunTask ReadChoice(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  return TaskOfItems(LoadChoiceItems(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
-                     [](const std::vector<ChoiceItem>& items, const EndingScores& scores) {
-                       TaskResult result = Accuracies(RecordsOf(items, scores));
-                       result.figures["reported"] = ReportedAccuracy(items);
-                       return result;
-                     });
+TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const EndingScores& scores) {
+  TaskResult result;
+  std::string outcomes;
+  std::vector<double> losses;
+  for (size_t i = 0; i < items.size(); ++i) {
+    for (const ScoredEnding& score : scores[i]) {
+      outcomes += score.greedy ? '1' : '0';
+      losses.push_back(-score.log_likelihood);
+      result.records.push_back(
+          {{"line", items[i].line}, {"log_likelihood", score.log_likelihood}, {"greedy", score.greedy}});
+      if (!items[i].keys.empty()) result.records.back()["item"] = items[i].keys;
+    }
+  }
+  const auto n = static_cast<double>(losses.size());
+  const double acc = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
+  result.figures = {{"n", losses.size()},
+                    {"acc", acc},
+                    {"acc_stderr", ShareError(acc, n)},
+                    {"perplexity", std::exp(std::accumulate(losses.begin(), losses.end(), 0.0) / n)},
+                    {"outcomes", outcomes},
+                    {"item_losses", losses},
+                    {"item_counts", std::vector<int64_t>(losses.size(), 1)}};
+  AddSamples(result, kLoglikelihoodFigures);
+  return result;
 }
-
-std::string HowChoice(const Json& result) {
-  const std::string samples =
-      result.contains("sample_items") ? " of " + Counted(std::ssize(result["sample_items"]), "sample") : "";
-  return Formatted("{}{}, each ending scored after its context, {} <s>", Counted(result.at("n"), "item"), samples,
-                   result.at("bos").get<bool>() ? "with" : "without");
-}
-
-std::vector<ItemKeys> ChoiceKeys(const std::filesystem::path& file, const WindowOptions& windows) {
-  return KeysOfItems(LoadChoiceItems(file, static_cast<size_t>(windows.limit), windows.from));
-}
-
-}  // namespace
 
 constexpr TaskKind kChoiceTask{.name = "choice",
                                .file = "ITEMS.jsonl",
@@ -122,6 +151,15 @@ constexpr TaskKind kChoiceTask{.name = "choice",
                                .count = "n",
                                .unit = "item",
                                .how = HowChoice,
-                               .keys = ChoiceKeys};
+                               .keys = KeysOfItems<LoadChoiceItems>};
+
+constexpr TaskKind kLogLikelihoodTask{.name = "loglikelihood",
+                                      .file = "CONTINUATIONS.jsonl",
+                                      .read = ReadLoglikelihood,
+                                      .figures = kLoglikelihoodFigures,
+                                      .count = "n",
+                                      .unit = "continuation",
+                                      .how = HowLoglikelihood,
+                                      .keys = KeysOfItems<LoadContinuations>};
 
 }  // namespace tare

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multiple choice by log-likelihood, scored as lm-evaluation-harness scores HellaSwag: the ending with the largest sum
-// of log-probabilities is the model's answer (acc), or with the largest sum divided by the ending's characters
-// (acc_norm). The standard error of an accuracy is s / sqrt(n), s the sample standard deviation of the 0/1 outcomes.
+// Tasks that score endings. Multiple choice by log-likelihood, scored as lm-evaluation-harness scores HellaSwag: the
+// ending with the largest sum of log-probabilities is the model's answer (acc), or with the largest sum divided by the
+// ending's characters (acc_norm). The standard error of an accuracy is s / sqrt(n), s the sample standard deviation of
+// the 0/1 outcomes.
 #pragma once
 
 #include <vector>
@@ -26,11 +27,7 @@ struct ChoiceRecord {
   bool CorrectNorm() const { return answer_norm == label; }
 };
 
-// As ScoreEndings.
-std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
-                                        const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
-                                        std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
-                                        const Progress& progress);
+std::vector<ChoiceRecord> RecordsOf(const std::vector<ChoiceItem>& items, const EndingScores& scores);
 
 // n, acc, acc_norm, their standard errors (as the harness has them, of independent items) and outcomes; where items
 // share samples (tasks/groups.h) how many of each are right (sample_right, sample_right_norm) and there
@@ -40,5 +37,15 @@ TaskResult Accuracies(const std::vector<ChoiceRecord>& records);
 // after one context are of several words, as lm-evaluation-harness reports it of HellaSwag, ARC, OpenBookQA and PIQA;
 // of letters, numbers, single words and contexts that differ, acc.
 const char* ReportedAccuracy(const std::vector<ChoiceItem>& items);
+
+// Log-likelihoods of given continuations (LoadContinuations), scored as lm-evaluation-harness scores LAMBADA: acc is
+// the share of continuations that greedy decoding would produce, perplexity exp of the mean of minus their
+// log-likelihoods, each the sum over the continuation's tokens.
+extern const TaskKind kLogLikelihoodTask;  // loglikelihood=CONTINUATIONS.jsonl
+
+// Of all continuations: n, acc, its standard error and outcomes, perplexity, and minus each log-likelihood
+// (item_losses; item_counts are ones); samples as in Accuracies. One record each: "line", "log_likelihood",
+// "greedy", its line's keys as "item".
+TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const EndingScores& scores);
 
 }  // namespace tare

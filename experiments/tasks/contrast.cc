@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "experiments/arrays/array_file.h"
+#include "experiments/significance/accuracy.h"
 #include "experiments/tasks/items/lines.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
@@ -87,60 +88,6 @@ void Normalize(float* row, int64_t width, size_t place) {
   for (int64_t i = 0; i < width; ++i) row[i] = static_cast<float>(row[i] / std::sqrt(squares));
 }
 
-}  // namespace
-
-std::filesystem::path OtherTower(const Model& tower, const TaskOptions& options) {
-  if (!options.other_tower.empty()) return options.other_tower;
-  const bool images = tower.config().SeesImages();
-  const std::string own = images ? "vision" : "text", other = images ? "text" : "vision";
-  std::string name = tower.folder().filename().string();
-  if (const size_t at = name.rfind(own); at != std::string::npos) {
-    const std::filesystem::path beside = tower.folder().parent_path() / name.replace(at, own.size(), other);
-    if (std::filesystem::exists(beside)) return beside;
-  }
-  Fail("{}: got no {} tower beside it, expected {}; try eval with --other-tower", tower.folder().string(), other,
-       own == name ? other : "the same name with " + other + " for " + own);
-}
-
-Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::path& file,
-                    const WindowOptions& options, const Progress& progress) {
-  const bool images = tower.config().SeesImages();
-  const std::vector<Item> items = images ? ImagesOf(file, tower, options) : PromptsOf(file, tower.config());
-  const int64_t step = std::max<int64_t>(1, 2048 / std::ssize(items.front().ids)), width = tower.config().Outputs();
-  Embeddings all{.width = width, .values = {}, .places = {}};
-  all.values.resize(items.size() * static_cast<size_t>(width));
-  for (const Item& item : items) all.places.push_back(item.place);
-  for (int64_t begin = 0; begin < std::ssize(items); begin += step) {
-    TokenBatch batch;
-    std::vector<int64_t> rows;
-    const int64_t end = std::min(begin + step, std::ssize(items));
-    for (int64_t i = begin; i < end; ++i) {
-      const Item& item = items[static_cast<size_t>(i)];
-      rows.push_back(batch.Add(i, item.ids) + item.read);
-    }
-    tower.Forward(batch, visitors);
-    tower.VocabularyLogits(rows, [&](size_t i, const float* values, int) {
-      const int64_t item = begin + static_cast<int64_t>(i);
-      float* const row = all.values.data() + item * width;
-      std::copy_n(values, width, row);
-      Normalize(row, width, all.places[static_cast<size_t>(item)]);
-    });
-    Report(progress, end, std::ssize(items), images ? "images" : "prompts");
-  }
-  return all;
-}
-
-int64_t RankOf(std::span<const float> cosines, int64_t own) {
-  int64_t rank = 0;
-  for (int64_t i = 0; i < std::ssize(cosines); ++i) {
-    const float x = cosines[static_cast<size_t>(i)], mine = cosines[static_cast<size_t>(own)];
-    rank += x > mine || (x == mine && i < own) ? 1 : 0;
-  }
-  return rank;
-}
-
-namespace {
-
 // Cosines of a's row with every row of b.
 std::vector<float> CosinesOf(const Embeddings& a, int64_t row, const Embeddings& b) {
   std::vector<float> cosines(static_cast<size_t>(b.rows()));
@@ -163,14 +110,14 @@ std::vector<int64_t> BestRanks(const Embeddings& a, const Embeddings& b, const s
   return ranks;
 }
 
-// name, name_stderr, name_outcomes: ranks below k. The error is that of choice.h.
+// name, name_stderr, name_outcomes: ranks below k.
 void AddShare(const std::vector<int64_t>& ranks, int64_t k, const std::string& name, Json& figures) {
   std::string outcomes;
   for (const int64_t rank : ranks) outcomes += rank < k ? '1' : '0';
   const auto n = static_cast<double>(outcomes.size());
   const double share = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
   figures[name] = share;
-  figures[name + "_stderr"] = n < 2 ? 0.0 : std::sqrt(share * (1 - share) / (n - 1));
+  figures[name + "_stderr"] = ShareError(share, n);
   figures[name + "_outcomes"] = outcomes;
 }
 
@@ -312,6 +259,56 @@ constexpr TaskKind OfTowers(std::string_view name, decltype(TaskKind::read) read
 }
 
 }  // namespace
+
+std::filesystem::path OtherTower(const Model& tower, const TaskOptions& options) {
+  if (!options.other_tower.empty()) return options.other_tower;
+  const bool images = tower.config().SeesImages();
+  const std::string own = images ? "vision" : "text", other = images ? "text" : "vision";
+  std::string name = tower.folder().filename().string();
+  if (const size_t at = name.rfind(own); at != std::string::npos) {
+    const std::filesystem::path beside = tower.folder().parent_path() / name.replace(at, own.size(), other);
+    if (std::filesystem::exists(beside)) return beside;
+  }
+  Fail("{}: got no {} tower beside it, expected {}; try eval with --other-tower", tower.folder().string(), other,
+       own == name ? other : "the same name with " + other + " for " + own);
+}
+
+Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::path& file,
+                    const WindowOptions& options, const Progress& progress) {
+  const bool images = tower.config().SeesImages();
+  const std::vector<Item> items = images ? ImagesOf(file, tower, options) : PromptsOf(file, tower.config());
+  const int64_t step = std::max<int64_t>(1, 2048 / std::ssize(items.front().ids)), width = tower.config().Outputs();
+  Embeddings all{.width = width, .values = {}, .places = {}};
+  all.values.resize(items.size() * static_cast<size_t>(width));
+  for (const Item& item : items) all.places.push_back(item.place);
+  for (int64_t begin = 0; begin < std::ssize(items); begin += step) {
+    TokenBatch batch;
+    std::vector<int64_t> rows;
+    const int64_t end = std::min(begin + step, std::ssize(items));
+    for (int64_t i = begin; i < end; ++i) {
+      const Item& item = items[static_cast<size_t>(i)];
+      rows.push_back(batch.Add(i, item.ids) + item.read);
+    }
+    tower.Forward(batch, visitors);
+    tower.VocabularyLogits(rows, [&](size_t i, const float* values, int) {
+      const int64_t item = begin + static_cast<int64_t>(i);
+      float* const row = all.values.data() + item * width;
+      std::copy_n(values, width, row);
+      Normalize(row, width, all.places[static_cast<size_t>(item)]);
+    });
+    Report(progress, end, std::ssize(items), images ? "images" : "prompts");
+  }
+  return all;
+}
+
+int64_t RankOf(std::span<const float> cosines, int64_t own) {
+  int64_t rank = 0;
+  for (int64_t i = 0; i < std::ssize(cosines); ++i) {
+    const float x = cosines[static_cast<size_t>(i)], mine = cosines[static_cast<size_t>(own)];
+    rank += x > mine || (x == mine && i < own) ? 1 : 0;
+  }
+  return rank;
+}
 
 constexpr TaskKind kZeroShotTask = OfTowers("zero_shot", ReadZeroShot, kZeroShot);
 constexpr TaskKind kRetrievalTask = OfTowers("retrieval", ReadRetrieval, kRetrieval);

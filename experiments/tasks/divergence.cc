@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 
 #include "experiments/passes/convention_windows.h"
 #include "experiments/tasks/perplexity.h"
@@ -111,52 +110,6 @@ class ReferencePass {
   ReferenceStates* states_;                  // null: of the last batch alone
   std::map<int64_t, SequenceCache> caches_;  // by the sequence's index
 };
-
-}  // namespace
-
-std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
-                                               const std::vector<ScoredSequence>& sequences,
-                                               const std::optional<CachePlan>& cache, const Progress& progress,
-                                               ReferenceStates* states) {
-  TARE_CHECK(!cache || &reference != &model);  // its pass through the cache is none in f32
-  if (cache) states = nullptr;                 // plans cut texts into other batches
-  const auto V = static_cast<size_t>(model.config().vocabulary);
-  const ScoredTokens scored(sequences);
-  std::vector<TokenDivergence> tokens(scored.size());
-  std::vector<float> held;
-  ReferencePass pass(model, reference, scored.size(), states);
-  const auto score = [&](const TokenBatch& batch) {
-    const PredictedTokens predicted = scored.In(batch);
-    pass.Follow(batch, predicted);
-    const std::span<const int64_t> rows = predicted.rows;
-    for (size_t part = 0; part < rows.size(); part += kHeldRows) {
-      const size_t count = std::min(kHeldRows, rows.size() - part);
-      const std::span<const int64_t> some = rows.subspan(part, count);
-      held.resize(some.size() * V);
-      pass.Logits(some, std::span(predicted.places).subspan(part, count), held.data());
-      model.VocabularyLogits(some, [&](size_t i, const float* logits, int) {
-        const size_t at = part + i;
-        tokens[predicted.places[at]] =
-            CompareTokens({logits, V}, {held.data() + i * V, V}, predicted.targets[at], predicted.contexts[at]);
-      });
-    }
-  };
-  ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
-  if (states != nullptr) states->complete = true;
-  const std::vector<size_t> windows = scored.Windows();
-  for (size_t i = 0; i < tokens.size(); ++i) tokens[i].window = windows[i];
-  return tokens;
-}
-
-std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) {
-  auto reference = std::make_shared<Model>(options.reference.empty() ? of.folder() : options.reference, of.math());
-  if (reference->config().vocabulary != of.config().vocabulary)
-    FailUsage("--reference: got {} with a vocabulary of {}, expected {} as of {}", reference->Name(),
-              reference->config().vocabulary, of.config().vocabulary, of.Name());
-  return reference;
-}
-
-namespace {
 
 void Add(Json& json, const char* name, const MeanAndError& figure) {
   json[name] = figure.mean;
@@ -285,6 +238,48 @@ constexpr FigureKeys kDivergenceFigures[] = {
      .of_mean = OfMean::kExponential}};
 
 }  // namespace
+
+std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
+                                               const std::vector<ScoredSequence>& sequences,
+                                               const std::optional<CachePlan>& cache, const Progress& progress,
+                                               ReferenceStates* states) {
+  TARE_CHECK(!cache || &reference != &model);  // its pass through the cache is none in f32
+  if (cache) states = nullptr;                 // plans cut texts into other batches
+  const auto V = static_cast<size_t>(model.config().vocabulary);
+  const ScoredTokens scored(sequences);
+  std::vector<TokenDivergence> tokens(scored.size());
+  std::vector<float> held;
+  ReferencePass pass(model, reference, scored.size(), states);
+  const auto score = [&](const TokenBatch& batch) {
+    const PredictedTokens predicted = scored.In(batch);
+    pass.Follow(batch, predicted);
+    const std::span<const int64_t> rows = predicted.rows;
+    for (size_t part = 0; part < rows.size(); part += kHeldRows) {
+      const size_t count = std::min(kHeldRows, rows.size() - part);
+      const std::span<const int64_t> some = rows.subspan(part, count);
+      held.resize(some.size() * V);
+      pass.Logits(some, std::span(predicted.places).subspan(part, count), held.data());
+      model.VocabularyLogits(some, [&](size_t i, const float* logits, int) {
+        const size_t at = part + i;
+        tokens[predicted.places[at]] =
+            CompareTokens({logits, V}, {held.data() + i * V, V}, predicted.targets[at], predicted.contexts[at]);
+      });
+    }
+  };
+  ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
+  if (states != nullptr) states->complete = true;
+  const std::vector<size_t> windows = scored.Windows();
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i].window = windows[i];
+  return tokens;
+}
+
+std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) {
+  auto reference = std::make_shared<Model>(options.reference.empty() ? of.folder() : options.reference, of.math());
+  if (reference->config().vocabulary != of.config().vocabulary)
+    FailUsage("--reference: got {} with a vocabulary of {}, expected {} as of {}", reference->Name(),
+              reference->config().vocabulary, of.config().vocabulary, of.Name());
+  return reference;
+}
 
 constexpr TaskKind kDivergenceTask{.name = "divergence",
                                    .file = "TEXT",

@@ -4,19 +4,48 @@
 //
 //   word_perplexity = exp(-L / words), byte_perplexity = exp(-L / bytes), bits_per_byte = -L / (bytes ln 2)
 //
-// L the log-likelihood of all tokens of all documents (items/document_items.h). The harness's windows: a document's
+// L the log-likelihood of all tokens of all documents (TextDocument). The harness's windows: a document's
 // first token is predicted from `<s>` alone (without one, from the token that ends a text); windows do not overlap but
 // by the token that the next one begins with, and the last is moved back to be full. A window of W positions has W - 1
 // scored tokens, as everywhere in Tare: the harness's with max_length = W - 1. Where its tokenizer puts `<s>` before a
-// text, the harness scores that token too; --convention lm-eval does both as the harness does (convention.h).
+// text, the harness scores that token too; --convention lm-eval does both as the harness does (convention_windows.h).
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "experiments/passes/sequences.h"
-#include "experiments/tasks/items/document_items.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {
 
 extern const TaskKind kDocumentsTask;  // documents=DOCUMENTS.jsonl
+
+// One per JSON line:
+//
+//   {"page": "..."}      WikiText's lines: the text is the page without the marks of its tokenizer (DetokenizeWikitext)
+//   {"text": "..."}      as written
+//   lines that the harness logged (items/lines.h)
+//
+// Words and bytes are those of the page where there is one, as in the harness's wikitext task, or of the text.
+struct TextDocument {
+  std::string text;
+  size_t words = 0;  // len(re.split(r"\s+", ...)) in Python
+  size_t bytes = 0;
+  size_t line = 0;    // in its file, from 1
+  std::string where;  // file and line, for messages
+};
+
+// `limit` documents (items/lines.h); 0: all. Throws Error with file and line, also for a document without text.
+std::vector<TextDocument> LoadDocuments(const std::filesystem::path& path, size_t limit = 0,
+                                        TakeFrom from = TakeFrom::kStart);
+TextDocument ParseDocument(std::string_view json, const std::string& where);
+
+// The harness's wikitext_detokenizer (lm_eval/tasks/wikitext/preprocess_wikitext.py), whose rule for "/' [0-9]/" is a
+// text that does not occur.
+std::string DetokenizeWikitext(std::string_view page);
 
 }  // namespace tare

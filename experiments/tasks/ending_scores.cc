@@ -223,10 +223,4 @@ RunTask TaskOfItems(std::vector<ChoiceItem> items, const Model& of,
   return {std::move(body), size};
 }
 
-std::vector<ItemKeys> KeysOfItems(const std::vector<ChoiceItem>& items) {
-  std::vector<ItemKeys> keys;
-  for (const ChoiceItem& item : items) keys.push_back({item.where, item.keys});
-  return keys;
-}
-
 }  // namespace tare

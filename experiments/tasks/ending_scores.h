@@ -36,6 +36,5 @@ EndingScores ScoreEndings(Model& model, SiteVisitors visitors, ContextSharing sh
 // added: whether `<s>` came first. Throws Error if an item does not fit the model, before the first one runs.
 RunTask TaskOfItems(std::vector<ChoiceItem> items, const Model& of,
                     TaskResult (*result)(const std::vector<ChoiceItem>& items, const EndingScores& scores));
-std::vector<ItemKeys> KeysOfItems(const std::vector<ChoiceItem>& items);
 
 }  // namespace tare

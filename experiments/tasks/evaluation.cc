@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "experiments/significance/shown.h"
+#include "experiments/significance/accuracy.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

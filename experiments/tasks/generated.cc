@@ -203,13 +203,6 @@ std::string HowGenerated(const Json& result) {
                    Counted(result.at("most_tokens"), "token"));
 }
 
-std::vector<ItemKeys> KeysOfPrompts(const std::filesystem::path& file, const WindowOptions& windows) {
-  std::vector<ItemKeys> keys;
-  for (const PromptItem& item : LoadPrompts(file, static_cast<size_t>(windows.limit), windows.from))
-    keys.push_back({item.where, item.keys});
-  return keys;
-}
-
 }  // namespace
 
 void AnswerText::Grow(const std::string& more) {
@@ -252,6 +245,6 @@ constexpr TaskKind kGenerateTask{.name = "generate",
                                  .unit = "answer",
                                  .answers = AnswersConvention,
                                  .how = HowGenerated,
-                                 .keys = KeysOfPrompts};
+                                 .keys = KeysOfItems<LoadPrompts>};
 
 }  // namespace tare

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/tasks/groups.h"
 
-#include <cmath>
 #include <map>
 #include <numeric>
 
-#include "experiments/significance/distributions.h"
+#include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
@@ -97,9 +96,6 @@ void AddSpread(Json& group, const TaskResult& result, const TaskKind& kind, cons
   for (const FigureKeys& figure : FiguresOf(kind)) {
     std::vector<double> shares;
     for (const auto& [value, items] : orders) shares.push_back(ShareRight(Outcomes(result, figure, items)));
-    double mean = 0, squares = 0;
-    for (const double share : shares) mean += share / static_cast<double>(shares.size());
-    for (const double share : shares) squares += (share - mean) * (share - mean);
     std::optional<double> p;
     if (matched) {
       std::vector<std::string> outcomes;
@@ -107,11 +103,10 @@ void AddSpread(Json& group, const TaskResult& result, const TaskKind& kind, cons
       p = CochranP(outcomes);
     }
     const std::string name = figure.name;
-    group.update(
-        {{name + "_best", std::ranges::max(shares)},
-         {name + "_worst", std::ranges::min(shares)},
-         {name + "_sd", shares.size() > 1 ? Json(std::sqrt(squares / static_cast<double>(shares.size() - 1))) : Json()},
-         {name + "_p", p ? Json(*p) : Json()}});
+    group.update({{name + "_best", std::ranges::max(shares)},
+                  {name + "_worst", std::ranges::min(shares)},
+                  {name + "_sd", shares.size() > 1 ? Json(MeanOfSamples(shares).deviation) : Json()},
+                  {name + "_p", p ? Json(*p) : Json()}});
   }
 }
 

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/significance/paired_runs.h"
+#include "experiments/significance/mean_error.h"
 #include "experiments/tasks/task.h"
 #include "quant/file/json_value.h"
 

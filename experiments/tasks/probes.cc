@@ -5,18 +5,20 @@
 #include <cmath>
 #include <numeric>
 
-#include "experiments/significance/distributions.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
 #include "experiments/tasks/items/lines.h"
-#include "experiments/tasks/target_probes.h"
 #include "experiments/text/grammar.h"
-#include "experiments/text/mentions.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
+
+bool IsWordByte(char c) {
+  return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
+         static_cast<unsigned char>(c) > 127;
+}
 
 // An item as words: of the context of each ending, and of each ending.
 struct ItemWords {
@@ -115,6 +117,32 @@ const Columns<Probe>& ProbeColumns() {
 }
 
 }  // namespace
+
+TextWords::TextWords(std::string_view text) {
+  bool within = false;
+  for (const char c : text) {
+    if (!within && IsWordByte(c)) words_.emplace_back();
+    within = IsWordByte(c);
+    if (within) words_.back() += 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  sorted_ = words_;
+  std::ranges::sort(sorted_);
+}
+
+bool TextWords::Has(std::string_view word) const { return std::ranges::binary_search(sorted_, word); }
+
+Mentions TextWords::Find(const TextWords& phrase) const {
+  Mentions mentions;
+  const std::vector<std::string>& wanted = phrase.words_;
+  if (wanted.empty() || !std::ranges::all_of(wanted, [&](const std::string& word) { return Has(word); }))
+    return mentions;
+  for (size_t at = 0; at + wanted.size() <= words_.size(); ++at) {
+    if (!std::equal(wanted.begin(), wanted.end(), words_.begin() + static_cast<ptrdiff_t>(at))) continue;
+    if (mentions.count++ == 0) mentions.first = at;
+    mentions.last = at;
+  }
+  return mentions;
+}
 
 std::string Probe::Title() const {
   constexpr size_t kShown = 16;  // bytes
@@ -221,19 +249,16 @@ ProbeReport Probes::Report() const {
   return report;
 }
 
-ProbeReport ProbeChoices(const std::filesystem::path& file) {
-  Probes probes;
-  ForEachLine(file, 0, TakeFrom::kStart,
-              [&](const JsonLine& line) { probes.Add(ParseChoiceItem(line.text, line.where)); });
-  return probes.Report();
-}
-
 ProbeReport ProbeItems(const std::filesystem::path& file) {
   bool targets = false;
   ForEachLine(file, 1, TakeFrom::kStart, [&](const JsonLine& line) {
     targets = HasFields(ParseObject(line.text, line.where, "the fields of an item"), {"prompt", "targets"});
   });
-  return targets ? ProbeTargets(file) : ProbeChoices(file);
+  if (targets) return ProbeTargets(file);
+  Probes probes;
+  ForEachLine(file, 0, TakeFrom::kStart,
+              [&](const JsonLine& line) { probes.Add(ParseChoiceItem(line.text, line.where)); });
+  return probes.Report();
 }
 
 Json ProbeJson(const ProbeReport& report) {

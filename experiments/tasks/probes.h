@@ -23,11 +23,12 @@
 // multiplied by how many there are (Bonferroni); all are then corrected by Holm.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/significance/accuracy.h"
@@ -35,6 +36,25 @@
 #include "quant/file/json_value.h"
 
 namespace tare {
+
+// Words of a text, and where they are mentioned in another. A word is a run of ASCII letters, digits and bytes of other
+// characters, without case: "1234." has the word 1234, "Harriet's" the words harriet and s.
+struct Mentions {
+  size_t count = 0, first = 0, last = 0;  // words before the first and the last mention
+};
+
+class TextWords {
+ public:
+  explicit TextWords(std::string_view text);
+
+  const std::vector<std::string>& all() const { return words_; }
+  bool Has(std::string_view word) const;
+  // All words of `phrase` in a row; none for a phrase without words.
+  Mentions Find(const TextWords& phrase) const;
+
+ private:
+  std::vector<std::string> words_, sorted_;
+};
 
 struct Probe {
   std::string guess, choice;  // choice: the best place (from 1) or ending of a constant guess
@@ -79,9 +99,10 @@ class Probes {
   std::map<std::string, size_t> samples_, texts_;
 };
 
-ProbeReport ProbeChoices(const std::filesystem::path& file);
-// Of a file of such items, or of those with targets (target_probes.h), as its first line says.
+// Of a file of such items, or of those with targets, as its first line says.
 ProbeReport ProbeItems(const std::filesystem::path& file);
+// Of items with targets (target_probes.cc).
+ProbeReport ProbeTargets(const std::filesystem::path& file);
 
 // {"schema": "tare.probes/1", "items", "samples", "chance", "probes": [{"guess", "choice", "score", "low", "high",
 // "p"}]}

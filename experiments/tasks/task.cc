@@ -4,14 +4,11 @@
 #include <set>
 #include <sstream>
 
-#include "experiments/significance/accuracy.h"
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/contrast.h"
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/documents.h"
 #include "experiments/tasks/generated.h"
-#include "experiments/tasks/loglikelihood.h"
-#include "experiments/tasks/long_perplexity.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"

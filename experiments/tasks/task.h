@@ -18,8 +18,8 @@
 
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/sequences.h"
-#include "experiments/significance/paired_runs.h"
-#include "experiments/significance/shown.h"
+#include "experiments/significance/accuracy.h"
+#include "experiments/significance/mean_error.h"
 
 namespace tare {
 
@@ -101,6 +101,14 @@ struct ItemKeys {
   std::string where;
   Json keys;
 };
+// Of the items of a file that the options take, as `kLoad` reads them.
+template <auto kLoad>
+std::vector<ItemKeys> KeysOfItems(const std::filesystem::path& file, const WindowOptions& windows) {
+  std::vector<ItemKeys> keys;
+  for (const auto& item : kLoad(file, static_cast<size_t>(windows.limit), windows.from))
+    keys.push_back({item.where, item.keys});
+  return keys;
+}
 
 struct TaskKind {
   std::string_view name;  // in NAME=FILE and NAME:FILE
@@ -179,7 +187,7 @@ struct TaskSpec {
   std::string Name() const;  // "choice:needles-4"
 };
 
-// Whether it is on a long text, of which windows alone are read (text_windows.h).
+// Whether it is on a long text, of which windows alone are read (EncodeWindows).
 bool IsReadInWindows(const TaskSpec& task, const ModelConfig& config, const WindowOptions& windows);
 
 // Parses comma-separated tasks. Throws Error for an unknown kind, a missing file, or two tasks with one name.

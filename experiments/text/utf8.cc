@@ -64,23 +64,6 @@ char32_t FirstCharacter(std::string_view text) {
   return value;
 }
 
-void AppendCharacter(char32_t value, std::string* text) {
-  const auto append = [&](char32_t byte) { text->push_back(static_cast<char>(byte)); };
-  if (value < 0x80) return append(value);
-  if (value < 0x800) {
-    append(0xc0 | value >> 6);
-  } else {
-    if (value < 0x10000) {
-      append(0xe0 | value >> 12);
-    } else {
-      append(0xf0 | value >> 18);
-      append(0x80 | (value >> 12 & 0x3f));
-    }
-    append(0x80 | (value >> 6 & 0x3f));
-  }
-  append(0x80 | (value & 0x3f));
-}
-
 std::string_view StripRight(std::string_view text) {
   while (!text.empty()) {
     size_t last = text.size() - 1;

@@ -22,7 +22,6 @@ void RequireUtf8(std::string_view text, std::string_view where);
 size_t CountCharacters(std::string_view text);
 
 char32_t FirstCharacter(std::string_view text);  // the text must not be empty
-void AppendCharacter(char32_t value, std::string* text);
 
 // Python's str.rstrip() and str.strip(), for the 29 characters with str.isspace().
 std::string_view StripRight(std::string_view text);

@@ -18,7 +18,6 @@
 
 #include "experiments/significance/mean_error.h"
 #include "experiments/significance/p_values.h"
-#include "experiments/significance/paired_runs.h"
 #include "quant/base/formatted.h"
 
 namespace tare::calibration_test {

@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/tasks/choice.h"
-#include "experiments/tasks/made/copies.h"
-#include "experiments/tasks/made/needles.h"
-#include "experiments/tasks/made/shots.h"
+#include "experiments/tasks/made/makers.h"
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
@@ -38,7 +36,7 @@ TEST_P(MadeItemsTest, LogLikelihoodsAreTransformers) {
                                    (task + "-made-expected-" + kind + ".json"))["items"];
     ASSERT_EQ(items.size(), expected.size());
     const std::vector<ChoiceRecord> records =
-        MeasureChoice(model, {}, ContextSharing::kAllowed, items, tokenizer, tokenizer.bos(), {}, {});
+        RecordsOf(items, ScoreEndings(model, {}, ContextSharing::kAllowed, items, tokenizer, tokenizer.bos(), {}, {}));
     for (size_t i = 0; i < items.size(); ++i) {
       ASSERT_EQ(records[i].log_likelihoods.size(), expected[i].size());
       for (size_t e = 0; e < expected[i].size(); ++e)

@@ -13,11 +13,10 @@
 #include "experiments/model/config/read_config.h"
 #include "experiments/observe/captured/captured_layout.h"
 #include "experiments/observe/marked_spans.h"
+#include "experiments/tasks/documents.h"
 #include "experiments/tasks/items/choice_items.h"
-#include "experiments/tasks/items/continuation_items.h"
-#include "experiments/tasks/items/document_items.h"
 #include "experiments/tasks/items/prompt_items.h"
-#include "experiments/text/character_map.h"
+#include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 #include "experiments/text/tokenizer/tokenizer_json.h"
 #include "experiments/text/utf8.h"
@@ -120,7 +119,7 @@ void ReadUtf8(std::string_view bytes) {
   Require(CountCharacters(bytes) <= bytes.size(), "more characters than bytes");
   Require(bytes.contains(Strip(bytes)), "a strip that is no part");
   std::string copy;
-  if (!bytes.empty()) AppendCharacter(FirstCharacter(bytes), &copy);
+  if (!bytes.empty()) pipeline::Append(FirstCharacter(bytes), &copy);
   Require(bytes.starts_with(copy), "another first character");
 }
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "experiments/passes/model_input.h"
-#include "experiments/tasks/items/document_items.h"
+#include "experiments/tasks/documents.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"

@@ -2,7 +2,7 @@
 // The texts that a method is calibrated on, and the windows that it sees of them.
 //
 //   a.txt              a text, or ids (token_input.h), or images
-//   chats.jsonl        documents (tasks/items/document_items.h), each by itself: no window reaches over the end of one
+//   chats.jsonl        documents (tasks/documents.h), each by itself: no window reaches over the end of one
 //   a.txt:2,b.jsonl:1  two tokens of the first for each token of the second; without a weight, 1
 #pragma once
 
@@ -14,8 +14,8 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/input_embedding.h"
+#include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
-#include "experiments/passes/shard.h"
 
 namespace tare {
 

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/significance/shown.h"
+#include "experiments/significance/accuracy.h"
 #include "quant/base/formatted.h"
 
 namespace tare {

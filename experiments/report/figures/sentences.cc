@@ -5,7 +5,7 @@
 #include <map>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/significance/shown.h"
+#include "experiments/significance/accuracy.h"
 #include "experiments/tasks/task.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"

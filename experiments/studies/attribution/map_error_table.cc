@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "experiments/significance/shown.h"
+#include "experiments/significance/accuracy.h"
 #include "experiments/studies/sweep/table.h"
 #include "experiments/table/table.h"
 #include "quant/base/formatted.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/significance/paired_runs.h"
+#include "experiments/significance/mean_error.h"
 #include "experiments/studies/attribution/map_errors.h"
 #include "quant/file/json_value.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/passes/convention.h"
+#include "experiments/passes/convention_windows.h"
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"
 

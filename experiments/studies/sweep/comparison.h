@@ -7,7 +7,7 @@
 //             error            95 % interval                     p of no difference
 //   items     s(d) / sqrt(n)   Bonett and Price                  McNemar's, mid-p
 //   drops     of a difference of drops where kFewestOfDrops items differ or more, as windows (independent units)
-//   windows   significance/mean_error.h gives all three, by paired_runs.h; and samples, where items share some
+//   windows   significance/mean_error.h gives all three, of paired runs; and samples, where items share some
 //             (tasks/groups.h)
 //
 // p_holm is Holm's over the changes of each task's primary figure (TaskKind::figures), or over their differences of
@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/significance/mean_error.h"
 #include "experiments/significance/p_values.h"
-#include "experiments/significance/paired_runs.h"
 #include "experiments/studies/sweep/sweep.h"
 
 namespace tare {

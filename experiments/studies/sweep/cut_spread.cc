@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "experiments/model/model.h"
-#include "experiments/significance/shown.h"
+#include "experiments/significance/accuracy.h"
 #include "experiments/studies/sweep/table.h"
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"

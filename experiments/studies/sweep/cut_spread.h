@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What another calibration text changes: versions of a model that were made by the same method and plan from several
-// cuts of one text (tare quantize --cut i/n), taken together. The cuts are samples (significance/sample_mean.h): the
+// cuts of one text (tare quantize --cut i/n), taken together. The cuts are samples (significance/mean_error.h): the
 // interval says how far another calibration text moves the mean of a figure, and nothing of another scored text.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/significance/sample_mean.h"
+#include "experiments/significance/mean_error.h"
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/table/table.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/significance/shown.h"
+#include "experiments/significance/accuracy.h"
 #include "experiments/studies/sweep/cell_key.h"
 #include "experiments/studies/sweep/table.h"
 #include "quant/base/error.h"

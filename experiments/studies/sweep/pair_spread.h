@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The spread of the differences of drops over several pairs: the same two recipes trained from other seeds, each pair
-// compared by itself (tare compare). One pair of models is only one sample of training (significance/sample_mean.h);
+// compared by itself (tare compare). One pair of models is only one sample of training (significance/mean_error.h);
 // the deviation contains each pair's error from its items or windows.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <vector>
 #include "quant/file/json_value.h"
 
-#include "experiments/significance/sample_mean.h"
+#include "experiments/significance/mean_error.h"
 #include "experiments/table/table.h"
 #include "experiments/tasks/task.h"
 

@@ -2,8 +2,12 @@
 #include "experiments/tasks/items/lines.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
 
 #include "experiments/significance/draws.h"
+#include "experiments/tasks/items/choice_items.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -12,7 +16,6 @@
 #include "quant/file/strict_json.h"
 
 namespace tare {
-
 namespace {
 
 // Lines that are not whitespace; the first `limit`, or all for 0. What is whitespace can be told of UTF-8 alone.
@@ -26,6 +29,79 @@ std::vector<JsonLine> FirstLines(std::string_view rest, size_t limit, const std:
     if (!Strip(text).empty()) lines.push_back({text, std::move(where), number});
   }
   return lines;
+}
+
+using Arguments = std::vector<std::vector<std::string>>;
+
+// A list, or an object whose i-th key is stem and i.
+std::vector<nlohmann::json> Numbered(const nlohmann::json& json, const char* stem) {
+  std::vector<nlohmann::json> list;
+  if (json.is_array()) list.assign(json.begin(), json.end());
+  if (!json.is_object()) return list;
+  for (auto at = json.find(Formatted("{}0", stem)); at != json.end();
+       at = json.find(Formatted("{}{}", stem, list.size())))
+    list.push_back(*at);
+  return list;
+}
+
+// The mutual information's requests: the same continuations again, without a context.
+void DropUnconditional(Arguments& requests) {
+  const size_t half = requests.size() / 2;
+  if (half < 2 || requests.size() % 2 != 0) return;
+  for (size_t i = 0; i < half; ++i) {
+    const auto &with = requests[i], &without = requests[half + i];
+    if (with[0].empty() || !without[0].empty() || with[1] != without[1]) return;
+  }
+  requests.resize(half);
+}
+
+std::optional<double> NumberOf(const nlohmann::json& json) {
+  if (json.is_number()) return json.get<double>();
+  return json.is_string() ? ParseNumber<double>(json.get_ref<const std::string&>()) : std::nullopt;
+}
+
+// The ending that the logged model chose; none if the line lacks likelihoods.
+std::optional<size_t> LoggedAnswer(const nlohmann::json& json, size_t endings) {
+  const auto responses = json.find("filtered_resps");
+  if (responses == json.end() || !responses->is_array() || responses->size() < endings) return std::nullopt;
+  std::vector<double> likelihoods;
+  for (size_t i = 0; i < endings; ++i) {
+    const nlohmann::json& response = (*responses)[i];
+    const std::optional<double> value = response.is_array() && !response.empty() ? NumberOf(response[0]) : std::nullopt;
+    if (!value || std::isnan(*value)) return std::nullopt;
+    likelihoods.push_back(*value);
+  }
+  return static_cast<size_t>(std::ranges::max_element(likelihoods) - likelihoods.begin());
+}
+
+// Endings that the target may mean.
+std::vector<size_t> Targets(const nlohmann::json& target, const ChoiceItem& item) {
+  std::vector<size_t> named;
+  if (item.contexts.size() > 1) {
+    named.resize(item.endings.size());
+    std::iota(named.begin(), named.end(), size_t{0});
+    return named;
+  }
+  const std::string text = target.is_string() ? target.get<std::string>() : target.dump();
+  const std::optional<int64_t> index = ParseNumber<int64_t>(text);
+  if (index && *index >= 0 && *index < std::ssize(item.endings)) named.push_back(static_cast<size_t>(*index));
+  const auto same =
+      std::ranges::find_if(item.endings, [&](const std::string& ending) { return Strip(ending) == Strip(text); });
+  const auto place = static_cast<size_t>(same - item.endings.begin());
+  if (same != item.endings.end() && !std::ranges::contains(named, place)) named.push_back(place);
+  return named;
+}
+
+int LoggedLabel(const nlohmann::json& json, const ChoiceItem& item) {
+  std::vector<size_t> labels = Targets(json.at("target"), item);
+  const std::optional<size_t> answer = LoggedAnswer(json, item.endings.size());
+  const std::optional<double> right = json.contains("acc") ? NumberOf(json["acc"]) : std::nullopt;
+  if (answer && right) std::erase_if(labels, [&](size_t label) { return (label == *answer) != (*right > 0.5); });
+  if (labels.size() != 1)
+    Fail("{}: \"target\": got {}, which {}, expected one of the {} endings", item.where, json.at("target").dump(),
+         labels.empty() ? "is none, or not what \"acc\" says of the logged answer" : "may be several of them",
+         item.endings.size());
+  return static_cast<int>(labels.front());
 }
 
 }  // namespace
@@ -101,6 +177,65 @@ Json KeysOf(const nlohmann::json& json, std::initializer_list<const char*> itsel
   for (const auto& [name, value] : json.items()) {
     if (value.is_primitive() && !value.is_null() && !std::ranges::contains(itself, std::string_view(name)))
       keys[name] = value;
+  }
+  return keys;
+}
+
+bool IsHarnessLog(const nlohmann::json& json) { return HasFields(json, {"doc", "arguments", "target"}); }
+
+Arguments LoggedArguments(const nlohmann::json& json, const std::string& where) {
+  Arguments requests;
+  for (const nlohmann::json& request : Numbered(json.at("arguments"), "gen_args_")) {
+    std::vector<std::string>& arguments = requests.emplace_back();
+    for (const nlohmann::json& argument : Numbered(request, "arg_")) {
+      if (!argument.is_string())
+        Fail("{}: \"arguments\": got {}, expected strings (a task that generates answers is generate=FILE)", where,
+             argument.dump());
+      arguments.push_back(argument.get<std::string>());
+    }
+    if (arguments.empty() || arguments.size() > 2 || arguments.size() != requests.front().size())
+      Fail("{}: \"arguments\": got {} in request {}, expected a context and a continuation, or a text", where,
+           arguments.size(), requests.size());
+  }
+  if (requests.empty()) Fail("{}: \"arguments\": got no request", where);
+  return requests;
+}
+
+LoggedRequest LoggedGeneration(const nlohmann::json& json, const std::string& where) {
+  const std::vector<nlohmann::json> requests = Numbered(json.at("arguments"), "gen_args_");
+  const std::vector<nlohmann::json> arguments =
+      requests.size() == 1 ? Numbered(requests.front(), "arg_") : std::vector<nlohmann::json>{};
+  if (arguments.size() != 2 || !arguments[0].is_string() || !arguments[1].is_object())
+    Fail("{}: \"arguments\": got {}, expected one request of a context and how to generate after it", where,
+         requests.size() == 1 ? "another request" : std::to_string(requests.size()) + " requests");
+  return {arguments[0].get<std::string>(), arguments[1]};
+}
+
+void ReadLoggedChoice(const nlohmann::json& json, ChoiceItem& item) {
+  Arguments requests = LoggedArguments(json, item.where);
+  if (requests.front().size() != 2 || requests.size() < 2)
+    Fail("{}: \"arguments\": got {} of {}, expected several of a context and a continuation; try {}=FILE", item.where,
+         requests.size(), requests.front().size(), requests.front().size() == 1 ? "documents" : "loglikelihood");
+  DropUnconditional(requests);
+  const bool one_context = std::ranges::all_of(requests, [&](const auto& r) { return r[0] == requests[0][0]; });
+  const bool spaced = std::ranges::all_of(requests, [](const auto& r) { return r[1].starts_with(' '); });
+  for (const std::vector<std::string>& request : requests) {
+    if (!one_context || item.contexts.empty()) item.contexts.push_back(request[0]);
+    item.endings.push_back(request[1].substr(spaced ? 1 : 0));
+  }
+  item.between = spaced ? " " : "";
+  item.label = LoggedLabel(json, item);
+  item.keys = LoggedKeys(json);
+}
+
+Json LoggedKeys(const nlohmann::json& json) {
+  constexpr size_t kLongest = 64;
+  Json keys = Json::object();
+  if (json.contains("doc_id") && json["doc_id"].is_number_integer()) keys["doc_id"] = json["doc_id"];
+  if (!json.at("doc").is_object()) return keys;
+  const Json fields = KeysOf(json["doc"], {});
+  for (const auto& [name, value] : fields.items()) {
+    if (!value.is_string() || value.get_ref<const std::string&>().size() <= kLongest) keys[name] = value;
   }
   return keys;
 }

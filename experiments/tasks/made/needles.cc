@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/made/needles.h"
+#include "experiments/tasks/made/makers.h"
 
 #include <algorithm>
 #include <set>
@@ -19,19 +19,14 @@ constexpr std::string_view kWrongEndings[] = {"others", "changed", "swapped"};
 
 constexpr char kCities[] =
     "London Paris Berlin Madrid Rome Vienna Lisbon Dublin Athens Oslo Stockholm Helsinki Copenhagen Warsaw Prague "
-    "Budapest "
-    "Brussels Amsterdam Zurich Geneva Milan Venice Naples Florence Turin Genoa Seville Valencia Porto Lyon Marseille "
-    "Bordeaux Hamburg Munich Cologne Dresden Leipzig Bremen Hanover Krakow Riga Vilnius Tallinn Sofia Bucharest "
-    "Belgrade "
-    "Zagreb Sarajevo Skopje Tirana Edinburgh Glasgow Cardiff Belfast York Oxford Cambridge Leeds Bristol Norwich "
-    "Exeter "
-    "Dover Moscow Kiev Minsk Odessa Istanbul Ankara Cairo Tunis Algiers Rabat Tripoli Nairobi Lagos Accra Dakar Durban "
-    "Delhi Mumbai Calcutta Madras Lahore Karachi Kabul Tehran Baghdad Damascus Beirut Jerusalem Amman Riyadh Doha "
-    "Dubai "
-    "Tokyo Osaka Kyoto Nagoya Seoul Peking Shanghai Canton Taipei Manila Hanoi Bangkok Singapore Jakarta Sydney "
-    "Melbourne "
-    "Perth Brisbane Auckland Wellington Boston Chicago Denver Dallas Houston Austin Seattle Portland Phoenix Atlanta "
-    "Miami";
+    "Budapest Brussels Amsterdam Zurich Geneva Milan Venice Naples Florence Turin Genoa Seville Valencia Porto Lyon "
+    "Marseille Bordeaux Hamburg Munich Cologne Dresden Leipzig Bremen Hanover Krakow Riga Vilnius Tallinn Sofia "
+    "Bucharest Belgrade Zagreb Sarajevo Skopje Tirana Edinburgh Glasgow Cardiff Belfast York Oxford Cambridge Leeds "
+    "Bristol Norwich Exeter Dover Moscow Kiev Minsk Odessa Istanbul Ankara Cairo Tunis Algiers Rabat Tripoli Nairobi "
+    "Lagos Accra Dakar Durban Delhi Mumbai Calcutta Madras Lahore Karachi Kabul Tehran Baghdad Damascus Beirut "
+    "Jerusalem Amman Riyadh Doha Dubai Tokyo Osaka Kyoto Nagoya Seoul Peking Shanghai Canton Taipei Manila Hanoi "
+    "Bangkok Singapore Jakarta Sydney Melbourne Perth Brisbane Auckland Wellington Boston Chicago Denver Dallas "
+    "Houston Austin Seattle Portland Phoenix Atlanta Miami";
 
 std::string With(std::string text, std::string_view field, const std::string& value) {
   for (size_t at = text.find(field); at != text.npos; at = text.find(field, at + value.size()))

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that a tokenizer.json adds to its model's (tokenizers/src/tokenizer/added_vocabulary.rs). They are found
-// before the text is cut into words; those that are not `normalized`, before it is normalized, too. If several begin at
-// one place, the longest wins.
+// The tokens of a tokenizer.json besides those that its model makes: added ones in a text, and special ones around it.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +11,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "experiments/text/tokenizer/normalizer.h"
-#include "experiments/text/tokenizer/prefix_index.h"
+#include "experiments/text/tokenizer/piece_table.h"
+#include "experiments/text/tokenizer/text_to_words.h"
 
 namespace tare::pipeline {
 
@@ -27,6 +25,9 @@ struct AddedToken {
   bool special = false;
 };
 
+// Tokens that the file adds to its model's (tokenizers/src/tokenizer/added_vocabulary.rs). They are found before the
+// text is cut into words; those that are not `normalized`, before it is normalized, too. If several begin at one place,
+// the longest wins.
 class AddedTokens {
  public:
   // Throws Error for a token without id or content, one of more than 4096 bytes, or an id used twice.
@@ -48,5 +49,13 @@ class AddedTokens {
   std::map<int32_t, AddedToken> tokens_;
   PrefixIndex raw_, normalized_;
 };
+
+// Ids of special tokens before and after those of one text.
+struct Around {
+  std::vector<int32_t> before, after;
+};
+// The post-processor (tokenizers/src/processors), whose rules for pairs of texts are ignored. null: none. Throws Error,
+// naming the type, for a type that Tare does not support.
+Around ParsePostProcessor(const nlohmann::json& json, const std::string& where);
 
 }  // namespace tare::pipeline

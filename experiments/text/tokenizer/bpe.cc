@@ -5,7 +5,6 @@
 #include <limits>
 #include <queue>
 
-#include "experiments/text/tokenizer/byte_level.h"
 #include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/tokenizer/steps.h"
 

@@ -11,12 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "experiments/text/tokenizer/bpe_lists.h"
-#include "experiments/text/tokenizer/merge_table.h"
-#include "experiments/text/tokenizer/neighbours.h"
+#include "experiments/text/tokenizer/bpe_tables.h"
 #include "experiments/text/tokenizer/piece_table.h"
 #include "experiments/text/tokenizer/subwords.h"
-#include "experiments/text/tokenizer/word_cache.h"
 
 namespace tare::pipeline {
 
@@ -26,7 +23,6 @@ class Bpe : public Subwords {
   Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::string& where);
 
   void EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const override;
-  std::optional<int32_t> Find(const std::string& piece) const override { return names_.Find(piece); }
   const std::string& Piece(int32_t id) const override { return names_.Piece(id); }
   int32_t ids() const override { return names_.ids(); }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/text/tokenizer/characters.h"
 
+#include <array>
+#include <cstdint>
+#include <memory>
+
 #include <unicode/brkiter.h>
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
@@ -9,8 +13,6 @@
 #include <unicode/unistr.h>
 #include <unicode/utext.h>
 #include <unicode/utf8.h>
-
-#include <memory>
 
 #include "quant/base/error.h"
 
@@ -31,17 +33,32 @@ const icu::UnicodeSet& Normalized() {
   return set;
 }
 
-const icu::Normalizer2* Instance(NormalForm form, UErrorCode& status) {
-  switch (form) {
-    case NormalForm::kNfc:
-      return icu::Normalizer2::getNFCInstance(status);
-    case NormalForm::kNfd:
-      return icu::Normalizer2::getNFDInstance(status);
-    case NormalForm::kNfkc:
-      return icu::Normalizer2::getNFKCInstance(status);
-    default:
-      return icu::Normalizer2::getNFKDInstance(status);
+// In the order of NormalForm.
+using FormOf = const icu::Normalizer2* (*)(UErrorCode&);
+constexpr FormOf kForms[] = {icu::Normalizer2::getNFCInstance, icu::Normalizer2::getNFDInstance,
+                             icu::Normalizer2::getNFKCInstance, icu::Normalizer2::getNFKDInstance};
+
+constexpr int kCharacters = 0x144;  // the last is U+0143
+
+struct Alphabet {
+  std::array<char32_t, 256> characters;
+  std::array<int16_t, kCharacters> bytes;
+
+  Alphabet() {
+    bytes.fill(-1);
+    char32_t next = 0x100;
+    for (int byte = 0; byte < 256; ++byte) {
+      const bool prints = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+      const char32_t c = prints ? static_cast<char32_t>(byte) : next++;
+      characters[static_cast<size_t>(byte)] = c;
+      bytes[c] = static_cast<int16_t>(byte);
+    }
   }
+};
+
+const Alphabet& TheAlphabet() {
+  static const Alphabet alphabet;
+  return alphabet;
 }
 
 }  // namespace
@@ -92,7 +109,7 @@ std::string Normalize(std::string_view text, NormalForm form) {
   std::string normal;
   icu::StringByteSink<std::string> sink(&normal);
   UErrorCode status = U_ZERO_ERROR;
-  const icu::Normalizer2* const whole = Instance(form, status);
+  const icu::Normalizer2* const whole = kForms[static_cast<size_t>(form)](status);
   Check(status, "normal forms");
   icu::FilteredNormalizer2(*whole, Normalized())
       .normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink, nullptr, status);
@@ -134,6 +151,22 @@ std::vector<size_t> GraphemeEnds(std::string_view text) {
   for (int32_t end = breaks->next(); end != icu::BreakIterator::DONE; end = breaks->next())
     ends.push_back(static_cast<size_t>(end));
   return ends;
+}
+
+std::string ToAlphabet(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) Append(TheAlphabet().characters[static_cast<unsigned char>(byte)], &text);
+  return text;
+}
+
+std::optional<std::string> FromAlphabet(std::string_view text) {
+  std::string bytes;
+  for (size_t at = 0; at < text.size();) {
+    const char32_t c = Next(text, &at);
+    if (c >= kCharacters || TheAlphabet().bytes[c] < 0) return std::nullopt;
+    bytes += static_cast<char>(TheAlphabet().bytes[c]);
+  }
+  return bytes;
 }
 
 }  // namespace tare::pipeline

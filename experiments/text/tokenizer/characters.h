@@ -4,6 +4,7 @@
 // are of Unicode 17, ours are ICU's: 41 characters added in 2025 differ. Texts must be valid UTF-8.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,5 +30,11 @@ std::string Lowercase(std::string_view text);
 std::string Lossy(std::string_view bytes);
 // Ends of extended grapheme clusters; the last is text.size().
 std::vector<size_t> GraphemeEnds(std::string_view text);
+
+// GPT-2's alphabet: each of the 256 bytes as a printable character. Bytes 33-126, 161-172 and 174-255 stand for
+// themselves, the others become U+0100 and up, in order (bytes_to_unicode of openai/gpt-2's encoder.py).
+std::string ToAlphabet(std::string_view bytes);
+// nullopt if a character is not in the alphabet.
+std::optional<std::string> FromAlphabet(std::string_view text);
 
 }  // namespace tare::pipeline

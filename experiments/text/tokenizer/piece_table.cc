@@ -2,7 +2,6 @@
 #include "experiments/text/tokenizer/piece_table.h"
 
 #include <bit>
-#include <utility>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -65,6 +64,15 @@ std::array<int32_t, 256> PieceTable::Bytes() const {
   std::array<int32_t, 256> bytes{};
   for (size_t byte = 0; byte < bytes.size(); ++byte) bytes[byte] = Find(Formatted("<0x{:02X}>", byte)).value_or(-1);
   return bytes;
+}
+
+PrefixIndex::PrefixIndex(std::vector<std::pair<std::string_view, int32_t>> texts) : sorted_(std::move(texts)) {
+  std::erase_if(sorted_, [](const auto& entry) { return entry.first.empty(); });
+  std::ranges::sort(sorted_);
+  const auto same = std::ranges::unique(sorted_, {}, &std::pair<std::string_view, int32_t>::first);
+  sorted_.erase(same.begin(), same.end());
+  for (const auto& [text, number] : sorted_) ++begins_[static_cast<unsigned char>(text[0]) + size_t{1}];
+  for (size_t byte = 1; byte < begins_.size(); ++byte) begins_[byte] += begins_[byte - 1];
 }
 
 }  // namespace tare::pipeline

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the parsers of a tokenizer.json: lists of steps (objects with a "type") and required keys.
+// Shared by the parsers of a tokenizer.json: lists of steps (objects with a "type"), required keys,
+// and how far the steps may stretch a text.
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quant/base/error.h"
@@ -62,6 +65,17 @@ Step StepOf(const Json& json, const std::string& where, const Table<Step>& table
   std::string names;
   for (const auto& [name, step] : table) names += name + ", ";
   Fail("{}: got type {}, expected one of: {}Sequence", where, type, names);
+}
+
+// There may be any number of steps, and each may replace every character by a long text, so without a limit a small
+// file could exhaust memory. Files in use at most triple a text; NFKC's longest expansion is eleven times (U+FDFA).
+constexpr size_t kLargestGrowth = 16, kGrowthBytes = 64 << 10;
+
+// Throws Error, naming `step`, if `after` exceeds both 16 times `before` and 64 KiB.
+inline void RequireGrowth(size_t before, size_t after, std::string_view step) {
+  const size_t most = before * kLargestGrowth + kGrowthBytes;
+  if (after > most)
+    Fail("{}: got {} bytes from a text of {}, expected at most {}; is the file damaged?", step, after, before, most);
 }
 
 }  // namespace tare::pipeline

@@ -1,11 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/text/tokenizer/subwords.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "experiments/text/tokenizer/bpe.h"
+#include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/tokenizer/steps.h"
-#include "experiments/text/tokenizer/unigram.h"
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+#include "quant/file/strict_json.h"
 
 namespace tare::pipeline {
+namespace {
+
+// The two pieces of "left right" or ["left", "right"], or empty ones.
+std::pair<std::string_view, std::string_view> PiecesOf(const nlohmann::json& merge) {
+  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
+    return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
+  if (!merge.is_string()) return {};
+  const std::string_view text = merge.get_ref<const std::string&>();
+  const size_t space = text.find(' ');
+  if (space == text.npos || text.find(' ', space + 1) != text.npos) return {};
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
+constexpr double kUnknownPenalty = 10.0;
+// A place in a word costs as many steps as the longest piece there has bytes; pieces in use have some tens of bytes.
+constexpr size_t kLongestPiece = 4096;
+
+}  // namespace
 
 std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, BpeLists lists, WordsOf words,
                                         const std::string& where) {
@@ -14,6 +38,95 @@ std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, BpeLists lis
   if (type == "BPE") return std::make_unique<Bpe>(json, std::move(lists), words, where + ": BPE");
   if (type == "Unigram") return std::make_unique<Unigram>(json, words, where + ": Unigram");
   Fail("{}: got type {}, expected BPE or Unigram", where, type);
+}
+
+nlohmann::json ParseWithLists(std::string_view text, const std::string& where, BpeLists* lists) {
+  const std::string place = where + ": model";  // of a type that is not known yet
+  const std::string vocab = place + ": vocab";
+  const auto add_piece = [&](const std::string& piece, const nlohmann::json& id) {
+    if (!id.is_number_integer()) Fail("{}: '{}': got {}, expected an id", vocab, piece, id.dump());
+    lists->names.Add(piece, id.get<int64_t>(), vocab);
+  };
+  const auto add_merge = [&](const std::string&, const nlohmann::json& merge) {
+    const auto [left, right] = PiecesOf(merge);
+    if (left.empty() || right.empty())
+      Fail("{}: merges: {}: got {}, expected two pieces", place, lists->merges.size(), merge.dump());
+    lists->merges.emplace_back(left, right);
+  };
+  const std::array<JsonStream, 2> streams{{{"model", "vocab", JsonStream::Kind::kObject, add_piece},
+                                           {"model", "merges", JsonStream::Kind::kList, add_merge}}};
+  return ParseJson(text, where, streams);
+}
+
+Unigram::Unigram(const nlohmann::json& json, WordsOf words, const std::string& where)
+    : byte_fallback_(GetOr(json, "byte_fallback", false, where)) {
+  if (words == WordsOf::kBytes)
+    Fail("{}: got the pre-tokenizer ByteLevel, expected another; Tare knows it with BPE alone", where);
+  const auto vocabulary = json.find("vocab");
+  if (vocabulary == json.end() || !vocabulary->is_array() || vocabulary->empty())
+    Fail("{}: got no vocab, expected a list of [piece, score]", where);
+  double worst = std::numeric_limits<double>::infinity();
+  for (const Json& entry : *vocabulary) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
+      Fail("{}: vocab: {}: got {}, expected [piece, score]", where, scores_.size(), entry.dump());
+    if (const size_t length = entry[0].get_ref<const std::string&>().size(); length > kLongestPiece)
+      Fail("{}: vocab: {}: got a piece of {} bytes, expected at most {}", where, scores_.size(), length, kLongestPiece);
+    pieces_.Add(entry[0].get<std::string>(), static_cast<int64_t>(scores_.size()), where + ": vocab");
+    scores_.push_back(entry[1].get<double>());
+    worst = std::min(worst, scores_.back());
+  }
+  unknown_score_ = worst - kUnknownPenalty;
+  const auto unknown = GetOr<int64_t>(json, "unk_id", -1, where);
+  const bool has_unknown = json.contains("unk_id") && !json["unk_id"].is_null();
+  if (unknown >= std::ssize(scores_) || (has_unknown && unknown < 0))
+    Fail("{}: unk_id: got {}, expected 0 to {}", where, unknown, scores_.size() - 1);
+  unknown_ = static_cast<int32_t>(unknown);
+  std::vector<std::pair<std::string_view, int32_t>> pieces;
+  for (int32_t id = 0; id < pieces_.ids(); ++id) pieces.emplace_back(pieces_.Piece(id), id);
+  index_ = PrefixIndex(std::move(pieces));
+  byte_ids_ = pieces_.Bytes();
+}
+
+void Unigram::AddUnknown(std::string_view text, std::vector<int32_t>* ids) const {
+  // Several unknown characters may together be the text of a piece, which then stands for them.
+  if (const std::optional<int32_t> piece = pieces_.Find(text)) return ids->push_back(*piece);
+  const auto known = [&](char c) { return byte_ids_[static_cast<unsigned char>(c)] >= 0; };
+  if (byte_fallback_ && std::ranges::all_of(text, known)) {
+    for (const char c : text) ids->push_back(byte_ids_[static_cast<unsigned char>(c)]);
+    return;
+  }
+  if (unknown_ < 0) Fail("Unigram: got '{}', which no piece spells, and no unk_id", text);
+  ids->push_back(unknown_);
+}
+
+void Unigram::EncodeUpTo(size_t, std::string_view word, std::vector<int32_t>* ids) const {
+  std::vector<Best> best(word.size() + 1);
+  const auto offer = [&](size_t end, double score, size_t from, int32_t id) {
+    if (!best[end].reached || score > best[end].score) best[end] = {score, from, id, true};
+  };
+  for (size_t at = 0; at < word.size();) {
+    size_t next = at;
+    Next(word, &next);
+    bool whole_character = false;
+    index_.ForEachPrefix(word.substr(at), [&](size_t length, int32_t id) {
+      offer(at + length, scores_[static_cast<size_t>(id)] + best[at].score, at, id);
+      whole_character = whole_character || at + length == next;
+    });
+    if (!whole_character) offer(next, unknown_score_ + best[at].score, at, unknown_);
+    at = next;
+  }
+  std::vector<std::pair<std::string_view, int32_t>> parts;
+  for (size_t end = word.size(); end > 0; end = best[end].from) {
+    const std::string_view text = word.substr(best[end].from, end - best[end].from);
+    const bool joins = best[end].id == unknown_ && !parts.empty() && parts.back().second == unknown_;
+    if (joins) {
+      parts.back().first = word.substr(best[end].from, text.size() + parts.back().first.size());
+    } else {
+      parts.emplace_back(text, best[end].id);
+    }
+  }
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part)
+    part->second == unknown_ ? AddUnknown(part->first, ids) : ids->push_back(part->second);
 }
 
 }  // namespace tare::pipeline

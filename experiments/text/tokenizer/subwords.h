@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of a tokenizer.json: turns a word into the ids of its pieces.
+// The model of a tokenizer.json: turns a word into the ids of its pieces. Unigram is here, byte-pair encoding in bpe.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "experiments/text/tokenizer/bpe_lists.h"
+#include "experiments/text/tokenizer/piece_table.h"
 
 namespace tare::pipeline {
 
@@ -25,15 +26,56 @@ class Subwords {
   void Encode(std::string_view word, std::vector<int32_t>* ids) const { EncodeUpTo(SIZE_MAX, word, ids); }
   // The same; of a word of several parts it may end behind the part that completes `count` ids in the list.
   virtual void EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const = 0;
-  virtual std::optional<int32_t> Find(const std::string& piece) const = 0;
   // "" for an id that the model does not have.
   virtual const std::string& Piece(int32_t id) const = 0;
   virtual int32_t ids() const = 0;  // one more than the largest
 };
 
+// The two long lists of a byte-pair encoding in a tokenizer.json, its pieces and its merges: nearly the whole file, so
+// they are taken as they are read. Held as JSON first, they took half of the time to load a vocabulary.
+struct BpeLists {
+  PieceTable names;                                         // model.vocab, as spelled in the file
+  std::vector<std::pair<std::string, std::string>> merges;  // model.merges, of two pieces each, the first learnt first
+};
+
+// The file's JSON, in which model.vocab, if an object, and model.merges, if a list, are empty: their members are in
+// *lists. Throws Error for members that are no piece with an id, or no merge.
+nlohmann::json ParseWithLists(std::string_view text, const std::string& where, BpeLists* lists);
+
 // Type BPE or Unigram; a file without a type is recognised by its keys. Throws Error for other types, by name, and for
 // contents that do not fit together.
 std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, BpeLists lists, WordsOf words,
                                         const std::string& where);
+
+// Unigram as in the tokenizers library (tokenizers/src/models/unigram): the pieces with the largest sum of scores,
+// searched from left to right; of equal ones, the first found. A character that begins no piece is unknown and scores
+// 10 less than the worst piece; neighbouring unknown characters are one, and become bytes if all their bytes are pieces
+// (byte_fallback).
+class Unigram : public Subwords {
+ public:
+  Unigram(const nlohmann::json& json, WordsOf words, const std::string& where);
+
+  void EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const override;
+  const std::string& Piece(int32_t id) const override { return pieces_.Piece(id); }
+  int32_t ids() const override { return pieces_.ids(); }
+
+ private:
+  // The best pieces up to a place in the word.
+  struct Best {
+    double score = 0;
+    size_t from = 0;
+    int32_t id = 0;
+    bool reached = false;
+  };
+  void AddUnknown(std::string_view text, std::vector<int32_t>* ids) const;
+
+  PieceTable pieces_;
+  std::vector<double> scores_;  // by id
+  PrefixIndex index_;
+  bool byte_fallback_;
+  std::array<int32_t, 256> byte_ids_{};
+  int32_t unknown_ = -1;
+  double unknown_score_ = 0;
+};
 
 }  // namespace tare::pipeline

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
+#include <list>
+#include <map>
+#include <mutex>
 
-#include "experiments/text/tokenizer/encoded_text.h"
+#include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/safetensors.h"
@@ -15,6 +18,61 @@
 
 namespace tare {
 namespace {
+
+constexpr size_t kBytesPerToken = 16;  // at most, in most texts; where there are more, more is read
+constexpr size_t kNear = 65536;        // bytes in which a line or a word is looked for
+constexpr size_t kLongWord = 64;       // tokens; what a piece of text ends in may be cut within a word
+
+// From `at` on, where a character begins: at once in UTF-8, within 4 bytes.
+size_t CharacterFrom(std::string_view text, size_t at) {
+  for (int i = 0; i < 3 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U; ++i) ++at;
+  return at;
+}
+
+// The first place from `at` on where a line begins that is not empty, or where none does before `end`, a word, or a
+// character.
+size_t LineFrom(std::string_view text, size_t at, size_t end) {
+  const std::string_view near = text.substr(0, std::min({text.size(), end, at + kNear}));
+  const size_t line = near.find('\n', at);
+  const size_t begin = line == std::string_view::npos ? line : near.find_first_not_of("\r\n", line);
+  if (begin != std::string_view::npos) return begin;
+  const size_t word = near.find(' ', at);
+  return word != std::string_view::npos ? word + 1 : CharacterFrom(text, at);
+}
+
+// part: from where the window begins.
+std::vector<int32_t> FirstOf(const Tokenizer& tokenizer, std::string_view part, size_t tokens, std::string_view text,
+                             std::string_view where) {
+  for (size_t bytes = kBytesPerToken * tokens + kNear;; bytes *= 4) {
+    const std::string_view piece =
+        part.substr(0, bytes < part.size() ? LineFrom(part, bytes, part.size()) : part.size());
+    if (FindInvalidUtf8(piece)) RequireUtf8(text, where);  // which says where in the text
+    std::vector<int32_t> ids = tokenizer.EncodeFirst(piece, tokens + kLongWord);
+    if (piece.size() < part.size() && ids.size() < tokens + kLongWord) continue;
+    ids.resize(std::min(ids.size(), tokens));
+    return ids;
+  }
+}
+
+constexpr size_t kTexts = 4;                  // that are kept
+constexpr size_t kMostIds = size_t{1} << 22;  // of each: 16 MiB, a text of some 20 MB
+
+struct KeptText {
+  std::string key;
+  EncodedText text;
+};
+
+std::mutex mutex;
+std::list<KeptText> kept;  // the last used first
+
+std::string KeyOf(const std::string& sha256, const std::filesystem::path& model_folder, const TextPart& part) {
+  std::string key = Formatted("{} {} {} {}", sha256, part.first, part.windows, part.positions);
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
+    const std::optional<std::string> contents = CheckpointText(model_folder, name);
+    key += " " + (contents ? Sha256Hex(std::as_bytes(std::span(*contents))) : "none");
+  }
+  return key;
+}
 
 constexpr const char* kName = "input_ids";
 
@@ -35,26 +93,13 @@ std::vector<int64_t> Widen(std::span<const std::byte> bytes) {
 }
 
 std::vector<int64_t> Widen(const TensorView& tensor, const std::string& where) {
-  switch (tensor.dtype) {
-    case DType::kI8:
-      return Widen<int8_t>(tensor.bytes);
-    case DType::kU8:
-      return Widen<uint8_t>(tensor.bytes);
-    case DType::kI16:
-      return Widen<int16_t>(tensor.bytes);
-    case DType::kU16:
-      return Widen<uint16_t>(tensor.bytes);
-    case DType::kI32:
-      return Widen<int32_t>(tensor.bytes);
-    case DType::kU32:
-      return Widen<uint32_t>(tensor.bytes);
-    case DType::kI64:
-      return Widen<int64_t>(tensor.bytes);
-    case DType::kU64:
-      return Widen<uint64_t>(tensor.bytes);
-    default:
-      FailForType(where, tensor.dtype);
-  }
+  static const std::map<DType, std::vector<int64_t> (*)(std::span<const std::byte>)> of_type{
+      {DType::kI8, Widen<int8_t>},    {DType::kU8, Widen<uint8_t>},  {DType::kI16, Widen<int16_t>},
+      {DType::kU16, Widen<uint16_t>}, {DType::kI32, Widen<int32_t>}, {DType::kU32, Widen<uint32_t>},
+      {DType::kI64, Widen<int64_t>},  {DType::kU64, Widen<uint64_t>}};
+  const auto widen = of_type.find(tensor.dtype);
+  if (widen == of_type.end()) FailForType(where, tensor.dtype);
+  return widen->second(tensor.bytes);
 }
 
 // The first few names tell which file this is.
@@ -128,6 +173,53 @@ void ReadText(const std::filesystem::path& model_folder, int vocabulary, const T
 }
 
 }  // namespace
+
+bool ReadInWindows(const TextPart& part, size_t bytes) {
+  if (part.windows == 0 || bytes < kLongText) return false;
+  return bytes / part.windows / (2 * kBytesPerToken) >= part.positions;
+}
+
+std::vector<std::vector<int32_t>> EncodeWindows(const Tokenizer& tokenizer, std::string_view text, const TextPart& part,
+                                                std::string_view where) {
+  const size_t tokens = std::max<size_t>(1, part.positions - (tokenizer.bos() ? 1 : 0));
+  std::vector<std::vector<int32_t>> windows;
+  const size_t bytes = text.size() / part.windows;
+  // A window may go on to where the next one's part has its middle.
+  const auto middle = [&](size_t i) {
+    return i < part.windows ? CharacterFrom(text, i * bytes + bytes / 2) : text.size();
+  };
+  for (size_t i = 0; i < part.windows; ++i) {
+    const size_t begin = LineFrom(text, middle(i), middle(i) + bytes / 4), end = middle(i + 1);
+    std::vector<int32_t> ids = FirstOf(tokenizer, text.substr(begin, end - begin), tokens, text, where);
+    if (!ids.empty()) windows.push_back(std::move(ids));
+  }
+  return windows;
+}
+
+EncodedText EncodeText(std::string_view text, const std::string& sha256, const std::filesystem::path& model_folder,
+                       const TextPart& part, std::string_view where) {
+  const std::string key = KeyOf(sha256, model_folder, part);
+  const std::lock_guard lock(mutex);
+  const auto found = std::ranges::find(kept, key, &KeptText::key);
+  if (found != kept.end()) {
+    kept.splice(kept.begin(), kept, found);
+    return found->text;
+  }
+  const Tokenizer tokenizer = Tokenizer::Load(model_folder);
+  EncodedText encoded{.rows = {}, .bos = tokenizer.bos(), .vocabulary = tokenizer.vocabulary()};
+  if (ReadInWindows(part, text.size())) encoded.rows = EncodeWindows(tokenizer, text, part, where);
+  encoded.in_windows = !encoded.rows.empty();
+  if (!encoded.in_windows) {
+    RequireUtf8(text, where);
+    encoded.rows.push_back(tokenizer.EncodeFirst(text, part.first));
+  }
+  size_t ids = 0;
+  for (const std::vector<int32_t>& row : encoded.rows) ids += row.size();
+  if (ids > kMostIds) return encoded;
+  kept.push_front({key, encoded});
+  if (kept.size() > kTexts) kept.pop_back();
+  return encoded;
+}
 
 bool HoldsIds(const std::filesystem::path& path) {
   return path.extension() == ".safetensors" || path.extension() == ".h5" || path.extension() == ".hdf5";

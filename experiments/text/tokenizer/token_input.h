@@ -6,16 +6,50 @@
 // other file; UTF-8, one long row; bos is the token that begins every window.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "experiments/text/tokenizer/text_windows.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 
 namespace tare {
+
+// What of a text is needed: windows of a long text at even distances become ids without the rest.
+struct TextPart {
+  size_t first = SIZE_MAX;  // so many of the text's first tokens are enough
+  // Or so many windows at even distances, of so many positions each, `<s>` among them, if the text is long; 0: all.
+  size_t windows = 0, positions = 0;
+};
+
+inline constexpr size_t kLongText = size_t{16} << 20;  // bytes; encoding them takes a second or a few
+
+// Whether the part of a text of so many bytes is read in windows: it is long, and they are a small share of it.
+bool ReadInWindows(const TextPart& part, size_t bytes);
+
+// The text's bytes are cut into as many equal parts as there are windows. A window begins with the first line behind
+// the middle of its part (or where none begins in the next quarter of a part or 64 KiB, the first word), and has the
+// first ids that the tokenizer gives what follows, up to the middle of the next part. None where only spaces are.
+// Throws Error, with `where`, if what is read is not UTF-8.
+std::vector<std::vector<int32_t>> EncodeWindows(const Tokenizer& tokenizer, std::string_view text, const TextPart& part,
+                                                std::string_view where);
+
+struct EncodedText {
+  std::vector<std::vector<int32_t>> rows;  // ids without `<s>`: a row of each window, or one of all or the first
+  std::optional<int32_t> bos;              // the tokenizer's `<s>`, unless its config adds none
+  int32_t vocabulary = 0;                  // of the tokenizer
+  bool in_windows = false;                 // whether the rows are windows of a long text
+};
+
+// One command often needs the ids of the same text several times, for each task and model of a comparison: the last
+// ones are kept, by the contents of the text and of the tokenizer. sha256: of the text. Throws Error as Tokenizer::Load
+// and Encode do; where: of the text, for what is not UTF-8.
+EncodedText EncodeText(std::string_view text, const std::string& sha256, const std::filesystem::path& model_folder,
+                       const TextPart& part, std::string_view where);
 
 struct TokenInput {
   enum class Kind { kText, kIds };
@@ -23,7 +57,7 @@ struct TokenInput {
   std::vector<std::vector<int32_t>> sequences;  // each id in [0, vocabulary), at least one
   std::optional<int32_t> bos;                   // text only: the tokenizer's `<s>`, unless its config adds none
   bool whole = true;                            // whether these are all tokens of the file
-  bool in_windows = false;                      // of a long text: each sequence is a window of it (text_windows.h)
+  bool in_windows = false;                      // of a long text: each sequence is a window of it (EncodeWindows)
   std::filesystem::path path;
   std::string sha256;  // of the file
 };

@@ -6,20 +6,34 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "experiments/text/tokenizer/added_tokens.h"
-#include "experiments/text/tokenizer/normalizer.h"
-#include "experiments/text/tokenizer/piece_decoder.h"
-#include "experiments/text/tokenizer/post_processor.h"
-#include "experiments/text/tokenizer/pre_tokenizer.h"
 #include "experiments/text/tokenizer/subwords.h"
+#include "experiments/text/tokenizer/text_to_words.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 
 namespace tare::pipeline {
+
+// The decoder of a tokenizer.json: turns pieces into text (tokenizers/src/decoders).
+class Decoder {
+ public:
+  using Step = std::function<std::vector<std::string>(std::vector<std::string>)>;
+
+  // null: pieces joined by spaces. Throws Error, naming the type, for a type that Tare does not support.
+  Decoder(const nlohmann::json& json, const std::string& where);
+
+  std::string Apply(std::vector<std::string> pieces) const;
+
+ private:
+  std::vector<Step> steps_;
+};
 
 class TokenizerJson : public TokenizerModel {
  public:
@@ -29,8 +43,8 @@ class TokenizerJson : public TokenizerModel {
 
   std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const override;
   // Ids that precede those of a text.
-  std::vector<int32_t> before() const override { return post_processor_.before; }
-  std::vector<int32_t> after() const override { return post_processor_.after; }
+  std::vector<int32_t> before() const override { return around_.before; }
+  std::vector<int32_t> after() const override { return around_.after; }
 
   // Leaves out special tokens and ids without a piece.
   std::string Decode(const std::vector<int32_t>& ids) const override;
@@ -48,7 +62,7 @@ class TokenizerJson : public TokenizerModel {
   AddedTokens added_;
   PreTokenizer pre_tokenizer_;
   std::unique_ptr<Subwords> subwords_;
-  PostProcessor post_processor_;
+  Around around_;
   Decoder decoder_;
 };
 

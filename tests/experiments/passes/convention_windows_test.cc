@@ -4,11 +4,11 @@
 // In the released build alone: it computes the embedded pair's figures, ten times as long under sanitizers.
 #include "experiments/passes/convention_windows.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/perplexity.h"
@@ -126,6 +126,18 @@ TEST(Convention, WhatAToolDoesNotReadIsRefused) {
   const TokenInput ids = LoadTokenInput(folder / "ids.safetensors", model.folder(), model.config().vocabulary);
   EXPECT_THAT(Call([&] { CutByConvention(ids, model, {.convention = Convention::kLmEval}); }),
               ThrowsMessage<Error>(HasSubstr("--convention lm-eval: got ids, expected a text")));
+}
+
+TEST(Convention, NamesAreThoseOfTheTable) {
+  EXPECT_EQ(ConventionNamed("llama.cpp"), Convention::kLlamaCpp);
+  EXPECT_EQ(ConventionNames(), "tare, llama.cpp or lm-eval");
+  EXPECT_THAT(Call([] { ConventionNamed("hf"); }),
+              ThrowsMessage<Error>(HasSubstr("--convention: got 'hf', expected tare, llama.cpp or lm-eval")));
+}
+
+TEST(Convention, EachIsInTheTable) {
+  for (const Convention convention : {Convention::kTare, Convention::kLlamaCpp, Convention::kLmEval})
+    EXPECT_EQ(ConventionNamed(InfoOf(convention).name), convention);
 }
 
 }  // namespace

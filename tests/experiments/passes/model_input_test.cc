@@ -23,7 +23,7 @@ TEST(ModelInputTest, ImagesOfAVisionTower) {
   ASSERT_NE(tower.images(), nullptr);
   ASSERT_EQ(std::ssize(input.sequences), tower.images()->size());
   EXPECT_EQ(std::ssize(input.sequences[0]), 1 + tower.config().Patches());
-  const TokenInput alone = LoadModelInput(file, folder, tower.config());
+  const TokenInput alone = IdsOf(Images(file, tower.config()), file);
   EXPECT_EQ(alone.sequences, input.sequences);
   EXPECT_EQ(alone.sha256, input.sha256);
 }
@@ -34,13 +34,21 @@ TEST(ModelInputTest, IdsOfEveryOtherModel) {
   const TokenInput input = LoadModelInput(folder / "expected.safetensors", tower);
   EXPECT_EQ(tower.images(), nullptr);
   EXPECT_EQ(std::ssize(input.sequences[0]), 12);
-  EXPECT_EQ(LoadModelInput(folder / "expected.safetensors", folder, tower.config()).sequences, input.sequences);
+  EXPECT_EQ(LoadTokenInput(folder / "expected.safetensors", folder, tower.config().vocabulary).sequences,
+            input.sequences);
 }
 
 TEST(ModelInputTest, AFileWithoutTheModelsInputIsRefused) {
   Model vision(GoldenFolder("clip-vision"));
   const std::filesystem::path ids = GoldenFolder("clip-text") / "expected.safetensors";
   EXPECT_THAT(Call([&] { LoadModelInput(ids, vision); }), ThrowsMessage<Error>(HasSubstr("images: missing")));
+}
+
+TEST(Shard, IsParsed) {
+  EXPECT_EQ(ParseShard("--shard", "2/5").index, 2u);
+  EXPECT_EQ(ParseShard("--shard", "2/5").count, 5u);
+  for (const char* text : {"", "1", "1/", "/2", "2/2", "0/0", "-1/2", "1/2x", "1 /2", "0x0/2"})
+    EXPECT_THAT([&] { ParseShard("--cut", text); }, ThrowsMessage<Error>(HasSubstr("--cut: got '"))) << text;
 }
 
 }  // namespace

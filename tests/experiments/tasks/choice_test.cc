@@ -4,10 +4,10 @@
 // In the released build alone: it computes the embedded pair's figures, ten times as long under sanitizers.
 #include "experiments/tasks/choice.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -35,7 +35,8 @@ const Tokenizer& PairTokenizer() {
 
 std::vector<ChoiceRecord> Measure(Model& model, ContextSharing sharing, const std::vector<ChoiceItem>& items,
                                   const Progress& progress = {}) {
-  return MeasureChoice(model, {}, sharing, items, PairTokenizer(), PairTokenizer().bos(), {}, progress);
+  return RecordsOf(items,
+                   ScoreEndings(model, {}, sharing, items, PairTokenizer(), PairTokenizer().bos(), {}, progress));
 }
 
 class PairTest : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
@@ -82,8 +83,8 @@ TEST(ChoiceTest, ThroughCaches) {
   const std::vector<ChoiceItem> items = Items("needles-1", 2);
   const auto measured = [&](const std::optional<CachePlan>& cache) {
     std::vector<double> all;
-    for (const ChoiceRecord& r :
-         MeasureChoice(model, {}, ContextSharing::kAllowed, items, PairTokenizer(), PairTokenizer().bos(), cache, {}))
+    for (const ChoiceRecord& r : RecordsOf(items, ScoreEndings(model, {}, ContextSharing::kAllowed, items,
+                                                               PairTokenizer(), PairTokenizer().bos(), cache, {})))
       all.insert(all.end(), r.log_likelihoods.begin(), r.log_likelihoods.end());
     return all;
   };
@@ -104,7 +105,8 @@ TEST(ChoiceTest, IsTheSumOverTheEndingsTokens) {
   const EncodedChoice encoded = EncodeChoice(item, PairTokenizer());
   for (const std::optional<int32_t> bos : {PairTokenizer().bos(), std::optional<int32_t>()}) {
     for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
-      const std::vector<ChoiceRecord> records = MeasureChoice(model, {}, sharing, {item}, PairTokenizer(), bos, {}, {});
+      const std::vector<ChoiceRecord> records =
+          RecordsOf({item}, ScoreEndings(model, {}, sharing, {item}, PairTokenizer(), bos, {}, {}));
       for (size_t e = 0; e < encoded.endings.size(); ++e) {
         std::vector<int32_t> tokens;
         if (bos) tokens.push_back(*bos);
@@ -229,6 +231,42 @@ TEST(ChoiceTest, LikelihoodsThatAreNoNumbersAreRefused) {
   Model model(folder / "m");
   EXPECT_THAT(Call([&] { Measure(model, ContextSharing::kAllowed, Items("continuations", 2)); }),
               ThrowsMessage<Error>(HasSubstr("item of line 1, ending 0: the log-likelihood is not finite")));
+}
+
+// Figures from made-up scores; the scores themselves are tested in ending_scores_test.cc.
+std::vector<ChoiceItem> Items(size_t count, const char* keys = "{}") {
+  std::vector<ChoiceItem> items(count);
+  for (size_t i = 0; i < count; ++i) items[i].line = i + 1, items[i].keys = Json::parse(keys);
+  return items;
+}
+
+TEST(LogLikelihood, FiguresAreTheHarnesss) {
+  const TaskResult result = LogLikelihoods(Items(3), {{{.log_likelihood = -1, .greedy = true}},
+                                                      {{.log_likelihood = -4, .greedy = false}},
+                                                      {{.log_likelihood = -2.5}}});
+  EXPECT_DOUBLE_EQ(result.figures["acc"], 2.0 / 3);
+  EXPECT_NEAR(result.figures["acc_stderr"].get<double>(), std::sqrt(2.0 / 9 / 2), 1e-15);
+  EXPECT_DOUBLE_EQ(result.figures["perplexity"], std::exp(2.5));
+  EXPECT_EQ(result.figures["outcomes"], "101");
+  EXPECT_EQ(result.records[1], Json::parse(R"({"line": 2, "log_likelihood": -4.0, "greedy": false})"));
+  const std::optional<Figures> figures = ReadFigures(result.figures, kLogLikelihoodTask);
+  ASSERT_TRUE(figures);
+  EXPECT_EQ(figures->list[1].windows.sums, (std::vector<double>{1, 4, 2.5}));
+  EXPECT_EQ(figures->list[1].windows.counts, (std::vector<double>{1, 1, 1}));
+}
+
+TEST(LogLikelihood, EveryContinuationOfALineCounts) {
+  const TaskResult result = LogLikelihoods(Items(1), {{{.log_likelihood = -1}, {.log_likelihood = -3}}});
+  EXPECT_EQ(result.figures["n"], 2);
+  EXPECT_DOUBLE_EQ(result.figures["perplexity"], std::exp(2.0));
+  EXPECT_EQ(result.records[1]["line"], 1);
+}
+
+TEST(LogLikelihood, ItemsThatShareSamplesAreCountedByThese) {
+  const TaskResult result = LogLikelihoods(Items(2, R"({"sample": 7})"), {{{.greedy = true}}, {{.greedy = false}}});
+  EXPECT_EQ(result.figures["sample_items"], Json::parse("[2.0]"));
+  EXPECT_EQ(result.figures["sample_right"], Json::parse("[1.0]"));
+  EXPECT_EQ(result.records[0]["item"]["sample"], 7);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/tasks/items/continuation_items.h"
+#include "experiments/tasks/items/choice_items.h"
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"

@@ -13,6 +13,7 @@
 namespace tare::probes_test {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -138,6 +139,27 @@ TEST(Probes, BadFilesAreRefused) {
   refused("\n", "t.jsonl");
   refused("[]", "t.jsonl: line 1");
   refused("{\"ctx\": \"a\", \"endings\": [\"a\"], \"label\": 3}", "line 1");
+}
+
+TEST(TextWords, AreRunsOfLettersAndDigits) {
+  EXPECT_THAT(TextWords("It is 1234. Harriet's caf\xc3\xa9!").all(),
+              ElementsAre("it", "is", "1234", "harriet", "s", "caf\xc3\xa9"));
+  EXPECT_TRUE(TextWords(" -- ").all().empty());
+  EXPECT_TRUE(TextWords("a b").Has("b"));
+  EXPECT_FALSE(TextWords("a b").Has("c"));
+}
+
+TEST(TextWords, FindsPhrases) {
+  const TextWords text("a b a b a c");
+  const Mentions phrase = text.Find(TextWords("A, b")), overlapping = text.Find(TextWords("a b a")),
+                 none = text.Find(TextWords("b c")), empty = text.Find(TextWords("!")), whole = text.Find(text);
+  EXPECT_EQ(phrase.count, 2u);
+  EXPECT_EQ(phrase.first, 0u);
+  EXPECT_EQ(phrase.last, 2u);
+  EXPECT_EQ(overlapping.count, 2u);
+  EXPECT_EQ(none.count, 0u) << "no words in a row";
+  EXPECT_EQ(empty.count, 0u);
+  EXPECT_EQ(whole.count, 1u);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/target_probes.h"
+#include "experiments/tasks/probes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -135,7 +135,8 @@ TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
     PlanRun run(Plan::Parse(plan), carrying, ModelSitesOf(model));
     const SiteVisitors visitors = run.Begin(model);
     const auto measure = [&](ContextSharing sharing) {
-      return LogLikelihoods(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {}, {}));
+      return LogLikelihoods(
+          RecordsOf(items, ScoreEndings(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {}, {})));
     };
     const bool may_share = carrying == Carrying::kSimulated || !run.SpansRows();  // executed attention has no branches
     const auto shared = may_share ? measure(ContextSharing::kAllowed) : std::vector<std::vector<double>>(),

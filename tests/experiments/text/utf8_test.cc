@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/text/tokenizer/characters.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 
@@ -15,7 +16,7 @@ using ::testing::ThrowsMessage;
 
 std::string Encoded(char32_t value) {
   std::string text;
-  AppendCharacter(value, &text);
+  pipeline::Append(value, &text);
   return text;
 }
 

@@ -15,6 +15,12 @@ namespace {
 const std::string kBefore = Times(45, "1") + Times(12, "1") + Times(3, "0");
 const std::string kAfter = Times(45, "1") + Times(12, "0") + Times(3, "1");
 
+OutcomeChanges ChangesOf(std::string_view before, std::string_view after) {  // '1' marks a right item
+  OutcomeChanges changes;
+  for (size_t i = 0; i < before.size(); ++i) changes.Add(after[i] - before[i]);
+  return changes;
+}
+
 TEST(Comparison, ItemsByMcNemar) {
   const std::vector<SweepCell> cells = {Choice("f32", kBefore, kBefore),
                                         Choice("attn_logits=int4/row", kAfter, kBefore)};

@@ -5,19 +5,24 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "experiments/tasks/items/lines.h"
 #include "quant/base/error.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
+#include "tests/support/golden.h"
 
 namespace tare::choice_items_test {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+using Cases = std::vector<std::pair<std::string, std::string>>;
+using Requests = std::vector<std::vector<std::string>>;
+
+namespace fs = std::filesystem;
 
 const Tokenizer& PairTokenizer() {
   static const Tokenizer tokenizer = Tokenizer::Load(TARE_SOURCE_DIR "/experiments/pair/novels-standard");
@@ -147,6 +152,136 @@ TEST(EncodeChoice, NothingToScoreIsRefused) {
               ThrowsMessage<Error>(HasSubstr("line 7: got a context without a token")));
 }
 
-}  // namespace
+void RefusesContinuation(const char* json, const char* why) {
+  EXPECT_THAT(Call([&] { ParseContinuation(json, "f:1"); }), ThrowsMessage<Error>(HasSubstr(why))) << json;
+}
 
+TEST(ContinuationItems, AreScoredAsWritten) {
+  const ChoiceItem item = ParseContinuation(R"({"context": "c ", "continuation": "x", "text": "no", "id": 4})", "f:1");
+  EXPECT_THAT(item.contexts, ElementsAre("c "));
+  EXPECT_THAT(item.endings, ElementsAre("x"));
+  EXPECT_EQ(item.between, "");
+  EXPECT_EQ(item.keys, nlohmann::ordered_json::parse(R"({"id": 4, "text": "no"})"));
+}
+
+TEST(ContinuationItems, AListSharesItsContext) {
+  const ChoiceItem item = ParseContinuation(R"({"context": "c", "continuation": [" x", " y"]})", "f:1");
+  EXPECT_THAT(item.contexts, ElementsAre("c"));
+  EXPECT_THAT(item.endings, ElementsAre(" x", " y"));
+  EXPECT_THAT(ParseContinuation(R"({"context": "c", "continuation": ["x"]})", "f:1").endings, ElementsAre("x"));
+  RefusesContinuation(R"({"context": "c", "continuation": []})", "at least two");
+  RefusesContinuation(R"({"context": "c", "continuation": ["a", ""]})", "got an empty one");
+  RefusesContinuation(R"({"context": "c", "continuation": [1]})", "\"continuation\": got [1]");
+}
+
+TEST(ContinuationItems, LambadasLinesAndTheirLogAgree) {
+  const std::vector<ChoiceItem> lines = LoadContinuations(HarnessFile("lambada_openai.jsonl")),
+                                logs = LoadContinuations(HarnessFile("samples_lambada_openai.jsonl"));
+  ASSERT_EQ(lines.size(), 3u);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].contexts, logs[i].contexts);
+    EXPECT_EQ(lines[i].endings, logs[i].endings);
+    EXPECT_EQ(lines[i].line, i + 1);
+  }
+  EXPECT_EQ(lines[0].endings[0], " sea\"");
+  EXPECT_EQ(ParseContinuation(R"({"text": "one"})", "f:1").contexts[0], "");
+  EXPECT_EQ(ParseContinuation(R"({"text": "one"})", "f:1").endings[0], " one");
+}
+
+TEST(ContinuationItems, BadLinesHaveTheirOwnMessages) {
+  RefusesContinuation("[]", "expected an object with \"context\" and \"continuation\", or \"text\"");
+  RefusesContinuation(R"({"context": "c", "endings": ["a", "b"], "label": 0})",
+                      "got \"endings\", expected a context and its");
+  RefusesContinuation(R"({"context": "c"})", "got no \"continuation\"");
+  RefusesContinuation(R"({"continuation": "c"})", "got no \"context\"");
+  RefusesContinuation(R"({"context": "c", "continuation": ""})", "got an empty one");
+  RefusesContinuation(R"({"text": 5})", "\"text\": got 5");
+  RefusesContinuation(R"({"doc": {}, "target": "", "arguments": [["c", " a"], ["c", " b"]]})", "try choice=FILE");
+  RefusesContinuation(R"({"doc": {}, "target": "", "arguments": [["text"]]})", "try documents=FILE");
+}
+
+// Each task's lines, read by their fields, give the requests and answers that lm-evaluation-harness logged of them
+// (tests/data/harness).
+std::vector<nlohmann::json> Logged(const std::string& task) {
+  std::vector<nlohmann::json> lines;
+  ForEachLine(HarnessFile("samples_" + task + ".jsonl"), 0, TakeFrom::kStart,
+              [&](const JsonLine& line) { lines.push_back(nlohmann::json::parse(line.text)); });
+  return lines;
+}
+
+Requests RequestsOf(const ChoiceItem& item) {
+  Requests requests;
+  for (size_t e = 0; e < item.endings.size(); ++e)
+    requests.push_back({item.Context(e), item.between + item.endings[e]});
+  return requests;
+}
+
+class TaskTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(TaskTest, LinesAndLogsGiveTheHarnesssRequests) {
+  const std::string task = GetParam();
+  const std::vector<ChoiceItem> lines = LoadChoiceItems(HarnessFile(task + ".jsonl")),
+                                logs = LoadChoiceItems(HarnessFile("samples_" + task + ".jsonl"));
+  const std::vector<nlohmann::json> logged = Logged(task);
+  ASSERT_EQ(lines.size(), logged.size());
+  ASSERT_EQ(logs.size(), logged.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Requests expected = LoggedArguments(logged[i], "log");
+    EXPECT_EQ(RequestsOf(lines[i]), expected) << task << " " << i;
+    EXPECT_EQ(RequestsOf(logs[i]), expected) << task << " " << i;
+    EXPECT_EQ(lines[i].endings, logs[i].endings);
+    EXPECT_EQ(lines[i].label, logs[i].label) << task << " " << i;
+    const auto likelihood = [&](size_t e) { return std::stod(logged[i]["filtered_resps"][e][0].get<std::string>()); };
+    size_t best = 0;
+    for (size_t e = 1; e < expected.size(); ++e) best = likelihood(e) > likelihood(best) ? e : best;
+    EXPECT_EQ(static_cast<size_t>(lines[i].label) == best, logged[i]["acc"] == 1.0) << task << " " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Harness, TaskTest,
+                         testing::Values("hellaswag", "arc_easy", "openbookqa", "piqa", "winogrande", "boolq", "mmlu"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(ChoiceForms, FieldsOfNoForm) {
+  Refuses(R"({"prompt": "a", "targets": ["b"]})", "question); try generate=FILE");
+  Refuses(R"({"prompt": "a", "answer": 1})", "got the fields answer prompt, expected those of an item: ");
+  Refuses(R"({"prompt": "a"})", "piqa (goal sol1 sol2), winogrande (sentence option1 option2 answer)");
+}
+
+TEST(ChoiceForms, LinesWithoutTheirAnswer) {
+  Refuses(R"({"question": "q", "choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": ""})",
+          "\"answerKey\": got \"\", expected one of the labels [\"A\",\"B\"]");
+  Refuses(R"({"question": "q", "choices": {"text": ["a", "b"], "label": ["A", "B", "C"]}, "answerKey": "A"})",
+          "one per text");
+  Refuses(R"({"question": "q", "choices": ["a"], "answerKey": "A"})", "\"choices\": got [\"a\"], expected text and");
+  Refuses(R"({"goal": "g", "sol1": "a", "sol2": "b", "label": -1})", "\"label\": got -1, expected 0 to 1");
+  Refuses(R"({"sentence": "a _ b", "option1": "x", "option2": "y", "answer": ""})", "got '', expected 1 or 2");
+  Refuses(R"({"sentence": "a b", "option1": "x", "option2": "y", "answer": "1"})", "expected a _ for the option");
+  Refuses(R"({"passage": "p", "question": "q"})", "got no \"label\"");
+  Refuses(R"({"question": "q", "subject": "s", "choices": ["a", "b", "c"], "answer": 1})", "got 3, expected four");
+  Refuses(R"({"question": "q", "subject": "s", "choices": ["a", "b", "c", "d"], "answer": 4})", "expected 0 to 3");
+}
+
+TEST(ChoiceForms, BoolqsOwnAnswers) {
+  EXPECT_EQ(ParseChoiceItem(R"({"passage": "p", "question": "q", "answer": true})", "f:1").label, 1);
+  EXPECT_EQ(ParseChoiceItem(R"({"passage": "p", "question": "q", "answer": false})", "f:1").label, 0);
+}
+
+Cases Read(const char* key) { return ReadJson(TARE_SOURCE_DIR "/tests/data/text/hellaswag.json").at(key).get<Cases>(); }
+
+TEST(HellaswagText, PreparesAsTheHarness) {
+  for (const auto& [text, prepared] : Read("preprocess")) EXPECT_EQ(PrepareHellaswag(text), prepared) << text;
+}
+
+TEST(HellaswagText, CapitalizesAsPython) {
+  for (const auto& [text, capitalized] : Read("capitalize")) EXPECT_EQ(Capitalize(text), capitalized) << text;
+}
+
+TEST(HellaswagText, ContextIsActivityAndBothHalves) {
+  EXPECT_EQ(HellaswagContext("Baking", "She mixes. [step] Then", "THE dough RISES"),
+            "Baking: She mixes. Then The dough rises");
+  EXPECT_EQ(HellaswagContext("Baking", "She mixes.", ""), "Baking: She mixes.");
+}
+
+}  // namespace
 }  // namespace tare::choice_items_test

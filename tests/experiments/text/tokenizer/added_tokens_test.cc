@@ -11,12 +11,14 @@
 namespace tare::added_tokens_test {
 namespace {
 
+using Json = nlohmann::json;
+using namespace pipeline;
 using pipeline::AddedTokens;
 using pipeline::Normalizer;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::ThrowsMessage;
-using Json = nlohmann::json;
 
 Json Token(int id, const std::string& content, const std::string& flag = "") {
   Json token{{"id", id}, {"content", content}, {"normalized", false}};
@@ -68,6 +70,50 @@ TEST(AddedTokens, ManyWithOneFirstByte) {
   EXPECT_EQ(Split(tokens, text).size(), 20'000u);
   EXPECT_THAT(Call([] { Split(Json::array({Token(1, std::string(5000, 'a'))}), "a"); }),
               ThrowsMessage<Error>(HasSubstr("id 1: got a token of 5000 bytes, expected at most 4096")));
+}
+
+TEST(PostProcessor, TemplatesAndPairs) {
+  const auto json = nlohmann::json::parse(R"({"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+              {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+    "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [1, 7], "tokens": []},
+                                  "</s>": {"id": "</s>", "ids": [2], "tokens": []}}})");
+  EXPECT_THAT(ParsePostProcessor(json, "").before, ElementsAre(1, 7));
+  EXPECT_THAT(ParsePostProcessor(json, "").after, ElementsAre(2));
+  EXPECT_THAT(ParsePostProcessor({{"type", "BertProcessing"}, {"sep", {"[SEP]", 5}}, {"cls", {"[CLS]", 4}}}, "").before,
+              ElementsAre(4));
+  EXPECT_THAT(ParsePostProcessor({{"type", "ByteLevel"}}, "").before, IsEmpty());
+  auto without = json;
+  without["special_tokens"].erase("</s>");
+  EXPECT_THAT(Call([&] { ParsePostProcessor(without, "p"); }),
+              ThrowsMessage<Error>(HasSubstr("special_tokens: got no '</s>'")));
+}
+
+TEST(PostProcessor, IdsThatWrapAreRefused) {
+  const auto json = nlohmann::json::parse(R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}],
+    "special_tokens": {"<s>": {"ids": [4294967297]}}})");
+  EXPECT_THAT(Call([&] { ParsePostProcessor(json, "p"); }),
+              ThrowsMessage<Error>(HasSubstr("ids: got 4294967297, expected an integer")));
+  EXPECT_THAT(Call([] {
+                ParsePostProcessor({{"type", "BertProcessing"}, {"sep", {"[SEP]", 4294967296}}, {"cls", {"[CLS]", 4}}},
+                                   "p");
+              }),
+              ThrowsMessage<Error>(HasSubstr("got 4294967296, expected an integer")));
+}
+
+TEST(PostProcessor, IdsAroundATextAreFew) {
+  const auto of = [](size_t items) {
+    const nlohmann::json item{{"SpecialToken", {{"id", "<s>"}}}};
+    return nlohmann::json{{"type", "TemplateProcessing"},
+                          {"single", std::vector(items, item)},
+                          {"special_tokens", {{"<s>", {{"ids", {1, 2}}}}}}};
+  };
+  EXPECT_EQ(ParsePostProcessor(of(32), "p").before.size(), 64u);
+  EXPECT_THAT(Call([&] { ParsePostProcessor(of(33), "p"); }),
+              ThrowsMessage<Error>(HasSubstr("got more than 64 ids around")));
+  const nlohmann::json several{{"type", "Sequence"}, {"processors", std::vector(3, of(16))}};
+  EXPECT_THAT(Call([&] { ParsePostProcessor(several, "p"); }),
+              ThrowsMessage<Error>(HasSubstr("got more than 64 ids around")));
 }
 
 }  // namespace

@@ -4,11 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+
 namespace tare::characters_test {
 namespace {
 
 using namespace pipeline;
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
 
 TEST(Characters, Classes) {
   EXPECT_TRUE(IsWhitespace(0x85) && IsWhitespace(0x3000) && !IsWhitespace(0x180e) && !IsWhitespace(0x200b));
@@ -42,6 +48,16 @@ TEST(Characters, NextAndPrevious) {
                   "b"),
             "a\xef\xbf\xbd\xef\xbf\xbd"
             "b");
+}
+
+TEST(ByteLevel, EveryByteRoundTrips) {
+  std::string bytes;
+  for (int byte = 0; byte < 256; ++byte) bytes += static_cast<char>(byte);
+  EXPECT_EQ(FromAlphabet(ToAlphabet(bytes)), bytes);
+  EXPECT_EQ(ToAlphabet(" \n"), "\xc4\xa0\xc4\x8a");
+  EXPECT_EQ(ToAlphabet("\xad"), "\xc5\x83");  // the last of those moved
+  EXPECT_EQ(FromAlphabet("a b"), std::nullopt);
+  EXPECT_EQ(FromAlphabet("\xe6\x97\xa5"), std::nullopt);
 }
 
 }  // namespace

@@ -12,9 +12,11 @@ namespace tare::piece_table_test {
 namespace {
 
 using namespace pipeline;
+using pipeline::PrefixIndex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 using testing::ThrowsMessage;
 
 TEST(PieceTable, BothWaysAndBytes) {
@@ -43,6 +45,27 @@ TEST(PieceTable, ManyPieces) {
     for (int32_t id = 0; id < 3000; ++id) ASSERT_EQ(table.Find("piece" + std::to_string(id)), id);
     for (int32_t id = 3000; id < 6000; ++id) ASSERT_EQ(table.Find("piece" + std::to_string(id)), std::nullopt);
   }
+}
+
+std::vector<std::pair<size_t, int32_t>> Prefixes(const PrefixIndex& index, std::string_view text) {
+  std::vector<std::pair<size_t, int32_t>> found;
+  index.ForEachPrefix(text, [&](size_t length, int32_t number) { found.emplace_back(length, number); });
+  return found;
+}
+
+TEST(PrefixIndex, TheShortestFirst) {
+  const PrefixIndex index({{"abc", 3}, {"a", 1}, {"ab", 2}, {"b", 4}, {"abd", 5}, {"\xff\x01", 6}});
+  EXPECT_THAT(Prefixes(index, "abcd"), ElementsAre(Pair(1, 1), Pair(2, 2), Pair(3, 3)));
+  EXPECT_THAT(Prefixes(index, "ab"), ElementsAre(Pair(1, 1), Pair(2, 2)));
+  EXPECT_THAT(Prefixes(index, "\xff\x01\x02"), ElementsAre(Pair(2, 6)));
+  EXPECT_THAT(Prefixes(index, "\xff"), IsEmpty());
+  EXPECT_THAT(Prefixes(index, ""), IsEmpty());
+  EXPECT_THAT(Prefixes(PrefixIndex(), "a"), IsEmpty());
+}
+
+TEST(PrefixIndex, OfEqualTextsTheSmallestNumberAndNoEmptyOnes) {
+  EXPECT_THAT(Prefixes(PrefixIndex({{"a", 9}, {"", 1}, {"a", 3}, {"aa", 2}}), "aaa"),
+              ElementsAre(Pair(1, 3), Pair(2, 2)));
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 
+#include <random>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
-
-#include <random>
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -13,9 +14,10 @@
 namespace tare::sentencepiece_tokenizer_test {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+
+namespace fs = std::filesystem;
 
 const fs::path kPair = TARE_SOURCE_DIR "/experiments/pair/novels-standard";
 const fs::path kData = TARE_SOURCE_DIR "/tests/data/text";
@@ -77,16 +79,16 @@ std::string Utf8(int c) {  // below U+0800
 // A table that is taken keeps SentencePiece inside its bytes, whatever text comes.
 TEST(SentencePieceTokenizer, ADamagedTableOfCharactersIsRefusedBeforeItIsUsed) {
   const std::string model = GetFile(kData / "mapped.model");
-  const std::optional<std::string_view> map = CharacterMapOf(model);
-  ASSERT_TRUE(map.has_value());
-  const size_t begin = static_cast<size_t>(map->data() - model.data());
+  const std::string_view map = ReadPieceModel(model).character_map;
+  ASSERT_FALSE(map.empty());
+  const size_t begin = static_cast<size_t>(map.data() - model.data());
   std::string text;
   for (int c = 1; c < 0x800; ++c) text += Utf8(c);
   int refused = 0;
   std::mt19937 random(3);
   for (int round = 0; round < 400; ++round) {
     std::string damaged = model;
-    for (int byte = 0; byte < 8; ++byte) damaged[begin + random() % map->size()] = static_cast<char>(random());
+    for (int byte = 0; byte < 8; ++byte) damaged[begin + random() % map.size()] = static_cast<char>(random());
     try {
       (void)SentencePieceTokenizer(damaged, "M").Encode(text);
     } catch (const Error& error) {
@@ -105,6 +107,73 @@ TEST(SentencePieceTokenizer, APieceWithAZeroByteIsRefusedBeforeItIsUsed) {
       7);
   EXPECT_THAT([&] { SentencePieceTokenizer(GetFile(kPair / "tokenizer.model") + piece, "M"); },
               testing::ThrowsMessage<Error>(HasSubstr("M: got a piece with a zero byte")));
+}
+
+std::string File(const std::string& path) { return GetFile(TARE_SOURCE_DIR "/" + path); }
+
+TEST(PieceModel, EachRuleWhereItIsSafe) {
+  EXPECT_EQ(ReadPieceModel(File("experiments/pair/novels-standard/tokenizer.model")).Rule(), ChunkRule::kDropSpace);
+  EXPECT_EQ(ReadPieceModel(File("tests/data/text/llama.model")).Rule(), ChunkRule::kDropSpace);
+  EXPECT_EQ(ReadPieceModel(File("tests/data/text/bare.model")).Rule(), ChunkRule::kKeepSpace);
+  for (const char* name : {"stripped", "phrases", "suffix", "mapped", "unigram"}) {
+    EXPECT_EQ(ReadPieceModel(File(std::string("tests/data/text/") + name + ".model")).Rule(), ChunkRule::kWhole)
+        << name;
+  }
+}
+
+// Protobuf's wire format, of short things.
+std::string Bytes(int number, const std::string& value) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(value.size())} + value;
+}
+std::string Flag(int number, int value) {
+  std::string tag(1, static_cast<char>(number << 3 | (number < 16 ? 0 : 0x80)));
+  if (number >= 16) tag += static_cast<char>(number >> 4);
+  return tag + static_cast<char>(value);
+}
+std::string Model(const std::string& trainer, const std::string& normalizer, const std::string& pieces) {
+  return pieces + Bytes(2, trainer) + Bytes(3, normalizer);
+}
+
+TEST(PieceModel, EachConditionAlone) {
+  const std::string space = Bytes(1, Bytes(1, "\u2581")), bpe = Flag(3, 2);
+  EXPECT_EQ(ReadPieceModel(Model(bpe, "", space)).Rule(), ChunkRule::kDropSpace);
+  EXPECT_EQ(ReadPieceModel(Model(bpe, Flag(3, 0) + Flag(4, 0), space)).Rule(), ChunkRule::kKeepSpace);
+  EXPECT_EQ(ReadPieceModel(Model(bpe, Flag(4, 0), space)).Rule(), ChunkRule::kDropSpace);
+  EXPECT_EQ(ReadPieceModel(Model(bpe, "", space + Bytes(1, Bytes(1, "\u2581\u2581a")))).Rule(), ChunkRule::kDropSpace);
+  EXPECT_EQ(ReadPieceModel(Model(bpe, Flag(3, 0), space)).Rule(), ChunkRule::kWhole);  // its space would be stripped
+  EXPECT_EQ(ReadPieceModel(Model("", "", space)).Rule(), ChunkRule::kWhole);           // unigram
+  EXPECT_EQ(ReadPieceModel(Model(bpe + Flag(24, 1), "", space)).Rule(), ChunkRule::kWhole);  // spaces go after words
+  EXPECT_EQ(ReadPieceModel(Model(bpe, Bytes(2, "map"), space)).Rule(), ChunkRule::kWhole);   // maps characters
+  EXPECT_EQ(ReadPieceModel(Model(bpe, Flag(5, 0), space)).Rule(), ChunkRule::kWhole);        // spaces stay spaces
+  EXPECT_EQ(ReadPieceModel(Model(bpe, "", "")).Rule(), ChunkRule::kWhole);                   // a space is unknown
+  EXPECT_EQ(ReadPieceModel(Model(bpe, "", space + Bytes(1, Bytes(1, "a\u2581")))).Rule(), ChunkRule::kWhole);
+  EXPECT_EQ(ReadPieceModel(Model(bpe, "", space + Bytes(1, Bytes(1, "a b")))).Rule(), ChunkRule::kWhole);
+}
+
+TEST(PieceModel, BytesThatAreNoModelAllowNoCut) {
+  const std::string model = File("tests/data/text/llama.model");
+  EXPECT_EQ(ReadPieceModel("").Rule(), ChunkRule::kWhole);
+  EXPECT_EQ(ReadPieceModel("hello").Rule(), ChunkRule::kWhole);
+  EXPECT_EQ(ReadPieceModel(std::string(64, '\xff')).Rule(), ChunkRule::kWhole);
+  EXPECT_EQ(ReadPieceModel(std::string_view(model).substr(0, model.size() - 1)).Rule(), ChunkRule::kWhole);
+  std::mt19937 random(1);
+  for (int i = 0; i < 2000; ++i) {  // reads nothing it should not: for the sanitizers
+    std::string damaged = model.substr(0, random() % model.size());
+    if (!damaged.empty()) damaged[random() % damaged.size()] = static_cast<char>(random());
+    (void)ReadPieceModel(damaged).Rule();
+  }
+}
+
+TEST(PieceModel, CutsBehindWhatIsNoSpace) {
+  EXPECT_EQ(FindCut("ab cd ef", 0), 2u);
+  EXPECT_EQ(FindCut("ab cd ef", 2), 2u);
+  EXPECT_EQ(FindCut("ab cd ef", 3), 5u);
+  EXPECT_EQ(FindCut("ab  cd ef", 3), 6u);       // not between spaces
+  EXPECT_EQ(FindCut("ab\u2581 cd ef", 0), 8u);  // nor after what stands for one
+  EXPECT_EQ(FindCut(" ab", 0), 3u);             // nor at the beginning
+  EXPECT_EQ(FindCut("ab ", 0), 3u);             // nor before a space that is all there is
+  EXPECT_EQ(FindCut("ab", 7), 2u);
+  EXPECT_EQ(FindCut("", 0), 0u);
 }
 
 }  // namespace

@@ -38,5 +38,12 @@ TEST(Steps, FlattenGoesThroughSequences) {
               ThrowsMessage<Error>(HasSubstr("expected an object or null")));
 }
 
+TEST(Growth, SixteenTimesAndABeginning) {
+  EXPECT_NO_THROW(pipeline::RequireGrowth(0, 65536, "step"));
+  EXPECT_NO_THROW(pipeline::RequireGrowth(10, 65696, "step"));
+  EXPECT_THAT(Call([] { pipeline::RequireGrowth(10, 65697, "step"); }),
+              ThrowsMessage<Error>(HasSubstr("step: got 65697 bytes from a text of 10, expected at most 65696")));
+}
+
 }  // namespace
 }  // namespace tare::steps_test

@@ -11,10 +11,13 @@
 namespace tare::subwords_test {
 namespace {
 
+using Json = nlohmann::json;
 using namespace pipeline;
+using pipeline::Unigram;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 using testing::ThrowsMessage;
 
 TEST(Subwords, AModelWithoutATypeIsRecognised) {
@@ -29,6 +32,120 @@ TEST(Subwords, AModelWithoutATypeIsRecognised) {
               ThrowsMessage<Error>(HasSubstr("m: got type WordLevel")));
   EXPECT_THAT(Call([] { ParseSubwords("x", {}, WordsOf::kCharacters, "m"); }),
               ThrowsMessage<Error>(HasSubstr("expected an object")));
+}
+
+std::string Refused(const std::string& model) {
+  try {
+    BpeLists lists;
+    ParseWithLists(R"({"model": )" + model + "}", "t.json", &lists);
+    return "taken";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// Either list first; both ways to write a merge; lists of these names elsewhere stay where they are.
+TEST(BpeLists, AreTakenOutOfTheFile) {
+  for (const std::string model :
+       {R"({"vocab": {"a": 1, "\u00e9": 0}, "merges": ["a b", ["c ", "d"]], "type": "BPE"})",
+        R"({"merges": ["a b", ["c ", "d"]], "type": "BPE", "vocab": {"a": 1, "\u00e9": 0}})"}) {
+    BpeLists lists;
+    const nlohmann::json json =
+        ParseWithLists(R"({"vocab": {"x": 7}, "model": )" + model + R"(, "other": {"merges": ["x"]}})", "t", &lists);
+    EXPECT_EQ(json, nlohmann::json::parse(R"({"vocab": {"x": 7}, "other": {"merges": ["x"]},
+                                              "model": {"vocab": {}, "merges": [], "type": "BPE"}})"));
+    EXPECT_EQ(lists.names.size(), 2u);
+    EXPECT_EQ(lists.names.Piece(1), "a");
+    EXPECT_EQ(lists.names.Find("\xc3\xa9"), 0);
+    EXPECT_THAT(lists.merges, ElementsAre(Pair("a", "b"), Pair("c ", "d")));
+  }
+}
+
+TEST(BpeLists, OtherVocabulariesStay) {
+  BpeLists lists;
+  const nlohmann::json unigram =
+      ParseWithLists(R"({"model": {"vocab": [["a", -1.0]], "merges": {"a": 1}}})", "t", &lists);
+  EXPECT_EQ(unigram, nlohmann::json::parse(R"({"model": {"vocab": [["a", -1.0]], "merges": {"a": 1}}})"));
+  EXPECT_EQ(lists.names.size(), 0u);
+  EXPECT_THAT(lists.merges, IsEmpty());
+}
+
+TEST(BpeLists, DamagedMembersAreRefused) {
+  EXPECT_EQ(Refused(R"({"vocab": {"a": 0, "b": 1.5}})"), "t.json: model: vocab: 'b': got 1.5, expected an id");
+  EXPECT_EQ(Refused(R"({"vocab": {"a": {"b": [0]}}})"), R"(t.json: model: vocab: 'a': got {"b":[0]}, expected an id)");
+  EXPECT_EQ(Refused(R"({"vocab": {"a": 0, "b": 1, "a": 2}})"),
+            "t.json: model: vocab: got 'a' with ids 0 and 2, expected one");
+  for (const std::string merge :
+       {"7", R"("ab")", R"("a b c")", R"(" b")", R"(["a"])", R"(["a",""])", R"([["a"],"b"])"}) {
+    EXPECT_EQ(Refused(R"({"merges": ["a b", )" + merge + "]}"),
+              "t.json: model: merges: 1: got " + merge + ", expected two pieces");
+  }
+  EXPECT_THAT(Refused(R"({"vocab": {"a": 0, "b"}})"), HasSubstr("t.json: not valid JSON: "));
+}
+
+std::vector<int32_t> Encode(const Json& json, const std::string& word) {
+  std::vector<int32_t> ids;
+  Unigram(json, pipeline::WordsOf::kCharacters, "model").Encode(word, &ids);
+  return ids;
+}
+
+Json Pieces(std::vector<std::pair<std::string, double>> pieces) {
+  Json json{{"unk_id", 0}, {"vocab", Json::array()}};
+  for (const auto& [piece, score] : pieces) json["vocab"].push_back({piece, score});
+  return json;
+}
+
+// tokenizers/src/models/unigram/model.rs, test_encode and test_encode2.
+TEST(Unigram, TheLibrarysExamples) {
+  const Json first = Pieces({{"<unk>", 0.0},
+                             {"a", 0.0},
+                             {"b", 0.0},
+                             {"c", 0.0},
+                             {"d", 0.0},
+                             {"cd", 1.0},
+                             {"ab", 2.0},
+                             {"abc", 5.0},
+                             {"abcd", 10.0}});
+  EXPECT_THAT(Encode(first, "abcd"), ElementsAre(8));
+  const Json second = Pieces({{"<unk>", 0.0},
+                              {"ab", 0.0},
+                              {"cd", -0.1},
+                              {"abc", -0.2},
+                              {"a", -0.3},
+                              {"b", -0.4},
+                              {"c", -0.5},
+                              {"ABC", -0.5},
+                              {"abcdabcd", 20.0},
+                              {"q", 20.5},
+                              {"r", 20.5},
+                              {"qr", -0.5}});
+  EXPECT_THAT(Encode(second, "abc"), ElementsAre(3));
+  EXPECT_THAT(Encode(second, "AB"), ElementsAre(0));
+  EXPECT_THAT(Encode(second, "abcd"), ElementsAre(1, 2));
+  EXPECT_THAT(Encode(second, "abcc"), ElementsAre(3, 6));
+  EXPECT_THAT(Encode(second, "xabcabaabcdd"), ElementsAre(0, 3, 1, 4, 1, 2, 0));
+  EXPECT_THAT(Encode(second, "qr"), ElementsAre(9, 10));
+}
+
+TEST(Unigram, UnknownNeighboursAreOneAndMayBeBytes) {
+  Json json = Pieces({{"<unk>", -1.0}, {"a", -1.0}, {"<0x78>", -1.0}, {"<0x79>", -1.0}});
+  EXPECT_THAT(Encode(json, "axyxa"), ElementsAre(1, 0, 1));
+  json["byte_fallback"] = true;
+  EXPECT_THAT(Encode(json, "axya"), ElementsAre(1, 2, 3, 1));
+  EXPECT_THAT(Encode(json, "axza"), ElementsAre(1, 0, 1));  // z has no byte
+  json["unk_id"] = nullptr;
+  EXPECT_THROW(Encode(json, "z"), Error);
+}
+
+TEST(Unigram, InvalidIdsAndPiecesAreRefused) {
+  Json json = Pieces({{"<unk>", 0.0}, {"a", 0.0}});
+  for (const char* id : {"-1", "2", "4294967296", "18446744073709551615", "0.5"}) {
+    json["unk_id"] = Json::parse(id);
+    EXPECT_THAT(Call([&] { Encode(json, "a"); }), ThrowsMessage<Error>(HasSubstr(std::string("unk_id: got ") + id)))
+        << id;
+  }
+  EXPECT_THAT(Call([] { Encode(Pieces({{"<unk>", 0.0}, {std::string(5000, 'a'), 0.0}}), "a"); }),
+              ThrowsMessage<Error>(HasSubstr("vocab: 1: got a piece of 5000 bytes, expected at most 4096")));
 }
 
 }  // namespace

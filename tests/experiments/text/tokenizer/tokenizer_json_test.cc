@@ -3,12 +3,12 @@
 // files.
 #include "experiments/text/tokenizer/tokenizer_json.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
@@ -19,12 +19,14 @@
 namespace tare::tokenizer_json_test {
 namespace {
 
+using Json = nlohmann::json;
+using namespace pipeline;
 using pipeline::TokenizerJson;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::ThrowsMessage;
-using Json = nlohmann::json;
 
 const std::filesystem::path kStyles = TARE_SOURCE_DIR "/tests/data/text/tokenizers";
 
@@ -129,6 +131,32 @@ TEST(TokenizerJson, InconsistentFilesAreRefused) {
   EXPECT_THAT(Refused("llama2", [](Json& j) { j["model"]["fuse_unk"] = "yes"; }), HasSubstr("fuse_unk: got \"yes\""));
   const TokenizerJson tokenizer(FileOf("gpt2"), "");
   EXPECT_THAT(Call([&] { (void)tokenizer.Encode("\xff"); }), ThrowsMessage<Error>(HasSubstr("UTF-8")));
+}
+
+std::string Decode(const nlohmann::json& json, std::vector<std::string> pieces) {
+  return Decoder(json, "decoder").Apply(std::move(pieces));
+}
+
+TEST(Decoder, EachKind) {
+  EXPECT_EQ(Decode({{"type", "ByteLevel"}}, {"\xc4\xa0It", "\xc4\x8a"}), " It\n");
+  EXPECT_EQ(Decode({{"type", "ByteLevel"}}, {"\xc3\xa6"}), "\xef\xbf\xbd");  // a first byte alone
+  EXPECT_EQ(Decode({{"type", "ByteFallback"}}, {"<0xE6>", "<0x97>", "<0xA5>", "a", "<0xE6>", "<0xE6>"}),
+            "\xe6\x97\xa5"
+            "a\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(Decode({{"type", "Metaspace"}}, {"\xe2\x96\x81It", "\xe2\x96\x81was"}), "It was");
+  EXPECT_EQ(Decode({{"type", "Metaspace"}, {"prepend_scheme", "never"}}, {"\xe2\x96\x81It"}), " It");
+  EXPECT_EQ(Decode({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 2}}, {"  a   "}), " a ");
+  EXPECT_EQ(Decode({{"type", "Replace"}, {"pattern", {{"String", "_"}}}, {"content", " "}}, {"a_b", "_"}), "a b ");
+  EXPECT_EQ(Decode(nlohmann::json(), {"a", "b"}), "a b");
+}
+
+TEST(Decoder, EndlessAndGrowingStepsAreBounded) {
+  EXPECT_EQ(Decode({{"type", "Strip"}, {"content", ""}, {"start", 1'000'000'000'000}}, {"a"}), "a");
+  nlohmann::json steps = nlohmann::json::array();
+  for (int i = 0; i < 40; ++i)
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+  EXPECT_THAT(Call([&] { Decode({{"type", "Sequence"}, {"decoders", steps}}, {"a"}); }),
+              ThrowsMessage<Error>(HasSubstr("decoder: got 131072 bytes from a text of 1")));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pre-tokenizer of a tokenizer.json: cuts a normalized text into words, which the model encodes one by one
-// (tokenizers/src/pre_tokenizers).
+// How a tokenizer.json takes a text to its model: the normalizer changes it, the pre-tokenizer cuts it into words,
+// which the model encodes one by one.
 #pragma once
 
 #include <functional>
@@ -12,6 +12,22 @@
 
 namespace tare::pipeline {
 
+// The changes to a text before it is cut (tokenizers/src/normalizers).
+class Normalizer {
+ public:
+  using Step = std::function<std::string(std::string_view)>;
+
+  // null: none. Throws Error, naming the type, for a type that Tare does not support.
+  Normalizer(const nlohmann::json& json, const std::string& where);
+
+  bool empty() const { return steps_.empty(); }
+  // Valid UTF-8 in, valid UTF-8 out. Throws Error if the text grows too much (steps.h).
+  std::string Apply(std::string_view text) const;
+
+ private:
+  std::vector<Step> steps_;
+};
+
 struct Word {
   std::string_view text;
   bool begins_text = false;  // is at the start of the whole text
@@ -19,6 +35,7 @@ struct Word {
 
 using WordVisitor = std::function<void(const Word&)>;
 
+// tokenizers/src/pre_tokenizers
 class PreTokenizer {
  public:
   // Gives the words that it makes of one, in order. A word's text lives while it is visited.
@@ -28,7 +45,7 @@ class PreTokenizer {
   PreTokenizer(const nlohmann::json& json, const std::string& where);
 
   // Each word goes through all steps before the next is cut, so that memory does not grow with the text. Throws Error
-  // if the text grows too much (growth.h).
+  // if the text grows too much (steps.h).
   void ForEachWord(const Word& text, const WordVisitor& visit) const;
   // Whether the last step writes bytes in GPT-2's alphabet, which is left out, because the model takes the bytes.
   bool ends_in_bytes() const { return ends_in_bytes_; }

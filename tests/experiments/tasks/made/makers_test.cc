@@ -9,14 +9,11 @@
 #include <cmath>
 #include <map>
 
-#include "experiments/tasks/made/copies.h"
-#include "experiments/tasks/made/needles.h"
-#include "experiments/tasks/made/shots.h"
-#include "experiments/tasks/made/variables.h"
+#include "experiments/tasks/made/makers.h"
 #include "experiments/tasks/probes.h"
 #include "tests/experiments/tasks/made/prose.h"
 
-namespace tare::made_probes_test {
+namespace tare::makers_test {
 namespace {
 
 constexpr double kBound = 4;
@@ -88,4 +85,4 @@ INSTANTIATE_TEST_SUITE_P(Makers, MadeProbesTest, testing::ValuesIn(kCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
-}  // namespace tare::made_probes_test
+}  // namespace tare::makers_test

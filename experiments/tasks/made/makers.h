@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The makers of items, each in a source of its own name. Everything is drawn from a question's seed, item by item with
+// samples outermost: the file is the same on every machine, and with fewer samples, or a limit, it is the beginning of
+// the same file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/tasks/made/haystack.h"
+#include "quant/file/json_value.h"
+
+namespace tare {
+
+// Retrieval from a haystack, by length and depth: the protocol of the Differential Transformer's section 3.4, and the
+// kinds of needles of RULER (arXiv 2404.06654). Prose contains N names with V needles each, "The magic number of Paris
+// is 1234.", and ends with R questions, "What is the magic number of Paris? It is", or of A names at once, "What are
+// the magic numbers of Paris and Rome? They are", whose answer lists all their numbers: name by name, as they stand in
+// the text. Each question is an item, after the earlier questions with their true answers, so that all R answers count.
+//
+// Every needle takes each depth of the list once in a round of haystacks (DepthDealer), those that are asked for like
+// the others: a question asks for the first needle of its haystack as often as for the last. Of one depth alone that
+// is not so: at depth 0 no needle comes before the answer.
+//
+// The wrong endings are the numbers of other needles, so all stand in the context; those of earlier questions are not
+// among them, because their place in the text is given away. All questions have N/A - R + 1 endings. For copying
+// errors the needles' numbers resemble each other: four numbers that differ in one digit, or that swapping two pairs
+// of digits makes of each other. Seen alone, each of the four is as likely to be the answer.
+//
+// What differs from the paper: the answer is the likeliest of numbers that are there and not generated (write targets
+// for that), an earlier answer that was wrong does no harm to those after it, and other needles stand at depths of the
+// list, too. Items of one haystack are not independent: intervals are over samples (experiments/tasks/groups.h).
+struct NeedleTemplates {
+  std::string needle = "The magic number of {name} is {number}.";
+  std::string question;            // empty: "\n What is the magic number of {name}? It is", or of several numbers
+  std::vector<std::string> names;  // empty: names of cities
+};
+// Reads {"needle": "...", "question": "...", "names": ["...", ...]}, each optional.
+NeedleTemplates LoadNeedleTemplates(const std::filesystem::path& file);
+
+enum class WrongEndings {
+  kOthers,   // any numbers
+  kChanged,  // that differ from the answer and from each other in the same digit
+  kSwapped,  // the answer with two digits swapped, with the other two, and with both pairs
+};
+// Parses "others", "changed" or "swapped"; throws Error.
+WrongEndings ParseWrongEndings(const std::string& name);
+
+struct NeedleQuestion {
+  NeedleTemplates templates;
+  std::vector<int64_t> lengths{512};  // positions per item: <s>, context and ending. The last few may stay unused
+  std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};
+  WrongEndings wrong = WrongEndings::kOthers;
+  size_t needles = 4, questions = 1;  // N and R
+  size_t values = 1, names = 1;       // V and A
+  size_t samples = 50;                // haystacks per length and depth
+  uint64_t seed = 1;
+  AnswerForm answers = AnswerForm::kChoices;
+};
+
+// With the keys depth (of one needle that is asked for), length, needles, questions, query (from 1, in the order of
+// questions), values, names, wrong and sample.
+std::vector<Json> MakeNeedles(const NeedleQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer);
+
+// Copying names, as items: a passage of prose, and on a new line a part of it again up to a name; the wrong endings are
+// three other names of the passage. A model that copies finds it without knowing the text; another name is an answer
+// copied wrongly from the context. (For numbers see needles, with changed endings.)
+//
+// All four names are those nearest to a depth of their own, dealt as for needles, and the part that stands again would
+// show none of them whichever is asked for: the passage alone does not tell which one is. So short passages are few:
+// of 128 tokens, one in a hundred of the embedded pair's text has four such names. And a name for depth 0 stands in the
+// first part of its passage, not at the beginning.
+//
+// A name is a capitalised word of four letters or more that follows a word in the middle of a sentence. Draws are like
+// those of needles.
+struct CopyQuestion {
+  std::vector<int64_t> lengths{512};                  // positions, as for needles
+  std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};  // of the copied name, as near as a name is found
+  size_t samples = 50;                                // items per length and depth
+  uint64_t seed = 1;
+  AnswerForm answers = AnswerForm::kChoices;
+};
+
+// With the keys depth, length and sample.
+std::vector<Json> MakeCopies(const CopyQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer);
+
+// The name in a word, without surrounding characters; empty if it is none. before: the word before it.
+std::string_view NameIn(std::string_view before, std::string_view word);
+
+// Variable tracking, the task of RULER (arXiv 2404.06654): C chains of assignments hidden in prose, each from a number
+// to a variable and over H hops from variable to variable,
+//
+//   ... VAR QWERT = 12345. ... VAR ABCDE = VAR QWERT. ... VAR XYZZY = VAR ABCDE. ...
+//
+// As choices, the question names the last variable of a chain, "What is the value of VAR XYZZY? It is", and the endings
+// are the numbers of all chains. As targets it is RULER's: "Find all variables that have the value 12345. They are",
+// and the answer lists the variables of the chain in its order.
+//
+// The first assignment of each chain stands at a depth of the list, dealt as for needles; the others follow
+// anywhere after it. What differs from RULER: the words of the questions; every number is of one chain; its defaults
+// are one chain and four hops.
+struct VariableQuestion {
+  std::vector<int64_t> lengths{512};                  // positions, as for needles
+  std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};  // of the first assignment of a chain
+  size_t chains = 4, hops = 2;                        // C and H
+  size_t samples = 50;                                // haystacks per length and depth
+  uint64_t seed = 1;
+  AnswerForm answers = AnswerForm::kChoices;
+};
+
+// With the keys depth, length, chains, hops and sample.
+std::vector<Json> MakeVariables(const VariableQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer);
+
+// In-context learning, as items: lines "hour mother -> B", and a last one without its label; the endings are the labels
+// of all classes (constrained decoding, as in the Differential Transformer's section 3.5). Items vary the number of
+// examples and, for robustness, their order: a sample has the same examples in every order, and fewer examples are a
+// subset of more.
+//
+// Made-up examples have labels that only the context tells: a class is two words of the text, a line one of them and
+// any other word, the label a capital letter drawn for each sample. Or examples come from a data set: balanced over its
+// classes and the same for all samples, which are its other examples.
+//
+// Dealt (haystack.h) are the class that is asked for, over samples, and the place of its label, over items. Of made-up
+// labels every eight samples have each of the eight letters as the answer once, and offer each of them equally often.
+struct Example {
+  std::string text, label;
+};
+// Reads JSON lines {"text": "...", "label": "..."}; a label may be a whole number. Throws Error with file and line.
+std::vector<Example> LoadExamples(const std::filesystem::path& file);
+
+enum class ShotOrder {
+  kRandom,
+  kAlternating,  // one of each class in turn; classes and the examples of each in random order
+};
+// Parses "random" or "alternating"; throws Error.
+ShotOrder ParseShotOrder(const std::string& name);
+
+struct ShotQuestion {
+  std::vector<size_t> shots{8, 16, 32};  // examples in the context, all classes together
+  std::vector<ShotOrder> orders{ShotOrder::kRandom, ShotOrder::kAlternating};
+  size_t seeds = 5;    // per order
+  size_t classes = 4;  // of made-up examples, at most 8
+  size_t samples = 50;
+  uint64_t seed = 1;
+  std::string line = "{text} -> {label}";
+  AnswerForm answers = AnswerForm::kChoices;
+};
+
+// With the keys shots, order, seed (of the order, from 0), classes and sample. words: for made-up
+// examples.
+std::vector<Json> MakeShots(const ShotQuestion& question, Haystack::Words words);
+std::vector<Json> MakeShots(const ShotQuestion& question, const std::vector<Example>& data);
+
+}  // namespace tare
