@@ -7,7 +7,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/model/stored_size.h"
-#include "experiments/studies/sweep/cut_spread.h"
+#include "experiments/studies/sweep/spreads.h"
 #include "experiments/studies/sweep/table.h"
 #include "experiments/table/table.h"
 #include "quant/base/error.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "experiments/observe/marked_spans.h"
-#include "experiments/observe/measured_format.h"
+#include "experiments/observe/measured.h"
 #include "experiments/observe/skipped_output.h"
 #include "quant/observe/site_visitor.h"
 

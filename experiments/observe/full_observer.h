@@ -13,7 +13,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/observe/block_meter.h"
-#include "experiments/observe/site_selection.h"
+#include "experiments/observe/measured.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {

@@ -6,14 +6,24 @@
 //
 // queries: positions whose attention is measured; default: the last. noise: default: every position from 1 to the first
 // query that is not in the answer.
+//
+// Or multiple-choice items whose true ending occurs in the context (needles in a haystack), as an input of statistics. An
+// item is one sequence, `<s>`, context and true ending, tokenized as in the choice task, with marks:
+//
+//   queries  the positions that predict the ending's tokens
+//   answer   the ending's tokens wherever they occur in the context
+//   noise    every other position of the context but `<s>`
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "experiments/passes/sequences.h"
 
 namespace tare {
 
@@ -50,5 +60,16 @@ std::vector<TokenRange> Between(const std::vector<TokenRange>& ranges, int64_t b
 
 // Sum of |row| over the ranges, as far as the row reaches; first: the position of its first value.
 double MassOf(std::span<const float> row, std::span<const TokenRange> ranges, int64_t first = 0);
+
+struct MarkedItems {
+  TokenInput input;  // path, hash and `<s>`
+  std::vector<ScoredSequence> sequences;
+  MarkedSpans spans;
+};
+
+// `limit` items (tasks/items/lines.h); 0: all. Throws Error with file and line for an ending that does not occur in its
+// context as tokens of its own, and for an item longer than the model's positions.
+MarkedItems LoadMarkedItems(const std::filesystem::path& path, const std::filesystem::path& model_folder,
+                            const ModelConfig& config, size_t limit = 0, TakeFrom from = TakeFrom::kStart);
 
 }  // namespace tare

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "experiments/observe/captured/captured_input.h"
-#include "experiments/observe/statistics_units.h"
+#include "experiments/observe/statistics_job.h"
 
 namespace tare {
 

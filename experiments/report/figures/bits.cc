@@ -6,7 +6,6 @@
 #include <map>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/report/figures/sentences.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 
@@ -48,7 +47,7 @@ std::string VerdictText(const Comparison& c) {
 std::string BitsSentence(const SweepFigure& row) {
   const SweepCell& cell = *row.cell;
   return Formatted("{}, {}'s {} {}{}.", PlanWords(cell), cell.model, FigureOnText(cell.task, row.figure->keys.name),
-                   MoveText(MoveOf(row)), VerdictText(*row.change));
+                   MoveText(row), VerdictText(*row.change));
 }
 
 // Of each model, the largest change at the fewest bits.

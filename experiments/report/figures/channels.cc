@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/report/figures/sentences.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

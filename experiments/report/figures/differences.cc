@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/report/figures/sentences.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 

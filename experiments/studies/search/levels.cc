@@ -8,7 +8,7 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/key_value_bits.h"
 #include "experiments/studies/attribution/parts.h"
-#include "experiments/studies/search/operands.h"
+#include "experiments/studies/search/costs.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 

@@ -39,7 +39,7 @@ struct SearchPart {
   std::string name;  // "q[l0]"
   Site site{};
   std::optional<int> layer;
-  double operands = 0;            // per token (operands.h)
+  double operands = 0;            // per token (costs.h)
   std::vector<PartLevel> levels;  // the first is unquantized
 };
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/studies/search/budget.h"
+#include "experiments/studies/search/frontier.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 

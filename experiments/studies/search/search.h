@@ -3,7 +3,7 @@
 // (frontier.h), and a few of its points are measured. Losses of parts together are not the sum of their losses alone,
 // so the measurements decide, by bisection along the frontier from its cheap end.
 //
-// Or the least loss within a size, by the same model: the choice (budget.h) is measured beside the largest of the given
+// Or the least loss within a size, by the same model: the choice (frontier.h, too) is measured beside the largest of the given
 // plans that fits, which has one level for all parts.
 #pragma once
 
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/studies/search/costs.h"
 #include "experiments/studies/search/levels.h"
-#include "experiments/studies/search/stored_bits.h"
 #include "experiments/studies/sweep/comparison.h"
 
 namespace tare {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "experiments/studies/search/operands.h"
+#include "experiments/studies/search/costs.h"
 #include "experiments/studies/sweep/table.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"

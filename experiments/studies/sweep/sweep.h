@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracy against bits: models x tasks x plans, one cell at a time. A finished cell is one JSON line in
-// DIR/cells.jsonl (cell_log.h); a sweep that is started again with the same folder reads them, runs the missing cells,
+// DIR/cells.jsonl (cells.h); a sweep that is started again with the same folder reads them, runs the missing cells,
 // and gives the same table. A cell is identified by everything that its figures depend on: hashes of weights, config,
 // tokenizer and input, plan (and of the statistics file, where a rule is +static), windows, math.
 //

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "experiments/model/config/read_config.h"
-#include "experiments/studies/search/operands.h"
+#include "experiments/studies/search/costs.h"
 #include "quant/base/error.h"
 #include "quant/plan/plan.h"
 #include "tests/support/call.h"
@@ -135,5 +135,4 @@ TEST(SearchLevels, Refused) {
 }
 
 }  // namespace
-
 }  // namespace tare::levels_test

@@ -2,6 +2,10 @@
 // What another calibration text changes: versions of a model that were made by the same method and plan from several
 // cuts of one text (tare quantize --cut i/n), taken together. The cuts are samples (significance/sample_mean.h): the
 // interval says how far another calibration text moves the mean of a figure, and nothing of another scored text.
+//
+// And what another training changes: the spread of the differences of drops over several pairs, the same two recipes trained from other seeds, each pair
+// compared by itself (tare compare). One pair of models is only one sample of training (significance/sample_mean.h);
+// the deviation contains each pair's error from its items or windows.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +16,8 @@
 #include "experiments/significance/sample_mean.h"
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/table/table.h"
+#include "experiments/tasks/task.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
@@ -38,5 +44,29 @@ std::vector<CutSpread> SpreadOverCuts(const std::vector<SweepCell>& cells, const
 std::string CutSpreadTable(const std::vector<CutSpread>& spreads);
 // For programs: models, task, plan, figure, cuts, and of the value and the change mean, deviation, low, high and all.
 Table CutSpreads(const std::vector<CutSpread>& spreads);
+
+// A tare.sweep/3 of two models, as in compare.json, and where it is from.
+struct ComparedPair {
+  std::string where;
+  Json sweep;
+};
+// Reads the folder's compare.json. Throws Error if it is missing or does not compare two models.
+ComparedPair ReadComparedPair(const std::filesystem::path& folder);
+
+struct PairSpread {
+  std::string task, plan;  // "attn_logits=int4/row", "int8 executed"
+  FigureKeys figure;
+  std::vector<double> differences;  // in the order of the pairs
+  SampleMean of_pairs = {};
+};
+
+// Needs two pairs or more; takes every difference of the first that tables show. Throws Error, naming the pair, for
+// other tasks, windows or plans, for models in the other order, and for a pair given twice.
+std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs);
+
+// For people, within 80 columns.
+std::string PairSpreadTable(const std::vector<PairSpread>& spreads);
+// For programs: task, plan, figure, pairs, mean, deviation, low, high, and the differences as an array.
+Table PairSpreads(const std::vector<PairSpread>& spreads);
 
 }  // namespace tare

@@ -3,6 +3,8 @@
 // folder is of one study: cells of a search in the table of a sweep would enter its corrections for many comparisons.
 //
 //   {"schema":"tare.cell/2","study":"sweep","key":{...},"result":{...},"sha256":"..."}
+//
+// And what is told from their keys: names for people, and whether two cells may stand in one table.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +19,18 @@
 
 namespace tare {
 
+// "novels-standard q=int4/token perplexity:heldout".
+std::string CellText(const Json& key);
+
+// What identifies a cell: its key, with the name of the convention by which texts are cut in the place of the sentences
+// that describe it. Versions may describe it otherwise.
+Json IdentityOf(Json key);
+// IdentityOf as text, for maps and sets: equal for the same cell.
+std::string IdentityText(const Json& key);
+
+// The setting in which two cells differ, so that one table cannot hold both; "" if it can.
+std::string Clash(const Json& a, const Json& b);
+
 // What reads cells: its name, and its tasks, whose figures must be there.
 struct CellReader {
   std::string study;
@@ -27,8 +41,8 @@ struct CellReader {
 // is no cell, or of another study.
 std::vector<std::pair<Json, Json>> ReadCells(const std::filesystem::path& folder, const CellReader& reader);
 
-// Finished cells of an earlier run, by their identities (cell_key.h) as text. A last line that was being written when
-// the run ended is dropped, damaged lines are removed from the file, and their cells run again.
+// Finished cells of an earlier run, by their identities as text. A last line that was being written when the run ended
+// is dropped, damaged lines are removed from the file, and their cells run again.
 class CellLog {
  public:
   CellLog(const std::filesystem::path& folder, const CellReader& reader);

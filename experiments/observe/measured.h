@@ -1,24 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// A format whose error statistics measure. A scale belongs to the current row (row, token; group<N> and block<N>: N
-// neighbouring values of it) or spans rows of the sequence (tensor, head, channel); then an earlier pass finds the
-// magnitude of the largest code. Formats with their own blocks place them as plans do: along the tokens for v.
+// What statistics measure: sites, and at these what formats lose.
 #pragma once
-
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "experiments/observe/site_selection.h"
+#include "experiments/plan/model_sites.h"
 #include "experiments/plan/shared_scales.h"
 #include "quant/format/format.h"
 #include "quant/format/granularity.h"
 #include "quant/observe/site_visitor.h"
+#include "quant/plan/plan.h"
 #include "quant/plan/site.h"
 
 namespace tare {
 
-// A format with blocks of its own (mxfp4) has no granularity in its name.
+// Names of sites or groups with the selectors of plans, separated by commas (attn_logits[l0-3,m1],layer_out,weights);
+// empty text means all sites of the model.
+class SiteSelection {
+ public:
+  // Throws Error for a name or selector that matches nothing in this model.
+  static SiteSelection Parse(std::string_view text, const ModelSites& model);
+
+  // Whether any part of the site and layer is selected; and whether this head and map of it is.
+  bool Wants(Site site, std::optional<int> layer) const;
+  bool Admits(const SiteKey& key) const;
+  // The canonical form; "all" for everything.
+  const std::string& canonical() const { return canonical_; }
+
+ private:
+  std::vector<Rule> rules_;
+  std::string canonical_;
+};
+
+// A format whose error statistics measure. A scale belongs to the current row (row, token; group<N> and block<N>: N
+// neighbouring values of it) or spans rows of the sequence (tensor, head, channel); then an earlier pass finds the
+// magnitude of the largest code. Formats with their own blocks place them as plans do: along the tokens for v. One with
+// blocks of its own (mxfp4) has no granularity in its name.
 struct MeasuredFormat {
   Format format = Format::kInt8;
   Granularity granularity;
