@@ -90,7 +90,7 @@ Marks MarksOf(const ChoiceItem& item, const EncodedChoice::Ending& whole, const 
 
 MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const int64_t> lengths) {
   MarkedSpans spans;
-  spans.sha256_ = Sha256OfFile(path);
+  spans.sha256 = Sha256OfFile(path);
   int64_t number = 0;
   const MappedFile file(path);
   const std::string_view lines = file.text();
@@ -102,16 +102,16 @@ MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const
     const int64_t sequence = Whole(line["sequence"], where + ": sequence");
     if (sequence < 0 || sequence >= std::ssize(lengths))
       Fail("{}: sequence: got {}, expected 0 to {}", where, sequence, std::ssize(lengths) - 1);
-    if (!spans.marks_.emplace(sequence, MarksOf(line, lengths[static_cast<size_t>(sequence)], where)).second)
+    if (!spans.marks.emplace(sequence, MarksOf(line, lengths[static_cast<size_t>(sequence)], where)).second)
       Fail("{}: sequence: got {} twice, expected each once", where, sequence);
   }
-  if (spans.marks_.empty()) Fail("{}: got no line, expected one per marked sequence", path.string());
+  if (spans.marks.empty()) Fail("{}: got no line, expected one per marked sequence", path.string());
   return spans;
 }
 
 const Marks* MarkedSpans::Find(int64_t sequence) const {
-  const auto found = marks_.find(sequence);
-  return found == marks_.end() ? nullptr : &found->second;
+  const auto found = marks.find(sequence);
+  return found == marks.end() ? nullptr : &found->second;
 }
 
 std::vector<TokenRange> Between(const std::vector<TokenRange>& ranges, int64_t begin, int64_t end) {
@@ -155,7 +155,7 @@ MarkedItems LoadMarkedItems(const std::filesystem::path& path, const std::filesy
       Fail("{}: got {} tokens with the true ending, expected at most max_position_embeddings {}", item.where,
            tokens.size(), config.max_positions);
   }
-  items.spans = MarkedSpans(std::move(marks), items.input.sha256);
+  items.spans = {std::move(marks), items.input.sha256};
   return items;
 }
 

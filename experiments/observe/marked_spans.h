@@ -38,21 +38,14 @@ struct Marks {
   TokenRange queries;
 };
 
-class MarkedSpans {
- public:
-  MarkedSpans() = default;
-  // sha256: of the source of the marks.
-  MarkedSpans(std::map<int64_t, Marks> marks, std::string sha256)
-      : marks_(std::move(marks)), sha256_(std::move(sha256)) {}
+struct MarkedSpans {
+  std::map<int64_t, Marks> marks;  // by sequence
+  std::string sha256;              // of their file; empty without marks
+
   // lengths: of the sequences. Throws Error for a line not of this form, or a range outside its sequence.
   static MarkedSpans Load(const std::filesystem::path& path, std::span<const int64_t> lengths);
 
-  const Marks* Find(int64_t sequence) const;             // null if it has none
-  const std::string& sha256() const { return sha256_; }  // of the file; empty without marks
-
- private:
-  std::map<int64_t, Marks> marks_;
-  std::string sha256_;
+  const Marks* Find(int64_t sequence) const;  // null if it has none
 };
 
 // The parts of [begin, end) outside the ranges, which must be sorted.

@@ -55,6 +55,8 @@ void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& 
   }
 }
 
+int64_t SumOf(std::span<const int64_t> lengths) { return std::ranges::fold_left(lengths, int64_t{0}, std::plus{}); }
+
 std::vector<std::vector<OutputHead>> TablesOf(const Model& model) {
   std::vector<std::vector<OutputHead>> heads;
   for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
@@ -93,7 +95,7 @@ void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const Site
     ParseCalibratedFormats(options.calibrate);
     set.job[kCalibrateKey] = options.calibrate;
   }
-  if (!options.spans.sha256().empty()) set.job["spans_sha256"] = options.spans.sha256();
+  if (!options.spans.sha256.empty()) set.job["spans_sha256"] = options.spans.sha256;
   set.skip_first = options.skip_first;
   set.formats = NamesOf(ParseMeasuredFormats(options.formats));
   CheckFormats(set.formats, sites, model);
@@ -114,7 +116,7 @@ void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& wo
     WriteStatistics(set, path);
   };
   int64_t total = 0, since = 0;
-  for (size_t unit = index; unit < set.units.size(); unit += count) total += work.positions(unit);
+  for (size_t unit = index; unit < set.units.size(); unit += count) total += SumOf(work.lengths(unit));
   for (size_t unit = index; unit < set.units.size(); unit += count) {
     if (set.units[unit] == 1) continue;
     ThrowIfStopped();
@@ -124,7 +126,7 @@ void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& wo
     }
     const auto before = static_cast<int64_t>(set.positions);
     work.run(unit, [&](int64_t done, int64_t, const char* what) { Report(progress, before + done, total, what); });
-    const int64_t positions = work.positions(unit), sequences = work.sequences(unit);
+    const int64_t positions = SumOf(work.lengths(unit)), sequences = std::ssize(work.lengths(unit));
     set.units[unit] = 1;
     set.positions += static_cast<uint64_t>(positions);
     set.tokens += static_cast<uint64_t>(positions - (has_bos ? sequences : 0));
@@ -168,25 +170,16 @@ StatisticsSet CollectStatistics(Model& model, const TokenInput& input, const std
   FullObserver observer(SiteSelection::Parse(options.sites, ModelSitesOf(model)), ParseMeasuredFormats(options.formats),
                         options.spans, TablesOf(model), options.skip_first);
   const size_t step = SequencesPerBatch(sequences);
-  const auto sequences_of = [&](size_t unit) {
-    return std::span(sequences).subspan(unit * step, std::min(step, sequences.size() - unit * step));
+  std::vector<int64_t> lengths;
+  for (const ScoredSequence& s : sequences) lengths.push_back(std::ssize(s.tokens));
+  const auto lengths_of = [&](size_t unit) {
+    return std::span(lengths).subspan(unit * step, std::min(step, lengths.size() - unit * step));
   };
-  const UnitWork work{.positions =
-                          [&](size_t unit) {
-                            int64_t positions = 0;
-                            for (const ScoredSequence& s : sequences_of(unit)) positions += std::ssize(s.tokens);
-                            return positions;
-                          },
-                      .sequences = [&](size_t unit) { return std::ssize(sequences_of(unit)); },
-                      .run =
-                          [&](size_t unit, const Progress& within) {
-                            TokenBatch batch;
-                            auto index = static_cast<int64_t>(unit * step);
-                            for (const ScoredSequence& s : sequences_of(unit)) batch.Add(index++, s.tokens);
-                            if (unit == 0) observer.ObserveWeights(model);
-                            RunPasses(model, batch, observer, within);
-                          }};
-  CollectUnits(set, observer, work, input.bos.has_value(), options, out, progress);
+  const auto run = [&](size_t unit, const Progress& within) {
+    if (unit == 0) observer.ObserveWeights(model);
+    RunPasses(model, BatchOf(sequences, unit * step, step), observer, within);
+  };
+  CollectUnits(set, observer, {lengths_of, run}, input.bos.has_value(), options, out, progress);
   return set;
 }
 

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,9 +42,9 @@ std::string HashOf(const std::vector<ScoredSequence>& sequences);
 void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const SiteSelection& sites,
                 const ModelSites& model);
 
-// Each of the three is called with a unit's number.
+// Both are called with a unit's number.
 struct UnitWork {
-  std::function<int64_t(size_t)> positions, sequences;  // how many the unit has
+  std::function<std::span<const int64_t>(size_t)> lengths;  // in positions, of the unit's sequences
   // Shows the unit to the observer. A long one reports how many of its positions are done.
   std::function<void(size_t, const Progress& within)> run;
 };

@@ -219,19 +219,10 @@ StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& nam
     const size_t end = unit + 1 < input.paths.size() ? input.first_sequence[unit + 1] : input.lengths.size();
     return std::span(input.lengths).subspan(begin, end - begin);
   };
-  const UnitWork work{.positions =
-                          [&](size_t unit) {
-                            int64_t positions = 0;
-                            for (const int64_t length : lengths_of(unit)) positions += length;
-                            return positions;
-                          },
-                      .sequences = [&](size_t unit) { return std::ssize(lengths_of(unit)); },
-                      .run =
-                          [&](size_t unit, const Progress&) {
-                            ShowFile(OpenCaptured(ArrayFile::Open(input.paths[unit]), input.layout), input, unit,
-                                     observer);
-                          }};
-  CollectUnits(set, observer, work, false, options, out, progress);
+  const auto run = [&](size_t unit, const Progress&) {
+    ShowFile(OpenCaptured(ArrayFile::Open(input.paths[unit]), input.layout), input, unit, observer);
+  };
+  CollectUnits(set, observer, {lengths_of, run}, false, options, out, progress);
   return set;
 }
 

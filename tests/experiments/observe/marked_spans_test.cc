@@ -52,7 +52,7 @@ TEST_F(MarkedSpansTest, DefaultsAreFilledIn) {
   EXPECT_THAT(filled.noise, ElementsAre(TokenRange{1, 4}, TokenRange{6, 10}, TokenRange{12, 29}));
   EXPECT_THAT(spans.Find(0)->noise, ElementsAre(TokenRange{5, 9}));
   EXPECT_EQ(spans.Find(2), nullptr);
-  EXPECT_EQ(spans.sha256().size(), 64u);
+  EXPECT_EQ(spans.sha256.size(), 64u);
 }
 
 TEST_F(MarkedSpansTest, MassIsOfMagnitudesWithinTheRow) {
@@ -125,7 +125,7 @@ TEST_F(MarkedItemsTest, AnItemIsItsContextAndTrueEndingMarked) {
   EXPECT_EQ(marks.noise,
             (std::vector<TokenRange>{{1, marks.answer[0].begin}, {marks.answer[0].end, marks.queries.begin + 1}}));
   EXPECT_EQ(items.input.sha256, Sha256OfFile(folder_ / "items.jsonl"));
-  EXPECT_EQ(items.spans.sha256(), items.input.sha256);
+  EXPECT_EQ(items.spans.sha256, items.input.sha256);
 }
 
 TEST_F(MarkedItemsTest, EveryOccurrenceOfAnAnswerIsMarked) {
