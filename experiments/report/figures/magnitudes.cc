@@ -29,19 +29,18 @@ std::string NotFinite(uint64_t count, const std::string& site, const std::string
 }
 
 void AddStatistics(const ModelStatistics& of, std::vector<Largest>& all, std::vector<std::string>& missing) {
-  const OutlierFigures figures(of.set.sites), rest(of.set.rest);
   int layers = 0;
   for (const auto& [key, s] : of.set.sites) layers = std::max(layers, key.layer.value_or(-1) + 1);
   for (int layer = 0; layer < layers; ++layer) {
-    const auto add = [&](const char* site, const OutlierStatistics& s, const OutlierStatistics& later) {
+    for (const Site at : {Site::kAttnLogits, Site::kLayerOut}) {
+      const OutlierStatistics s = OutliersAt(of.set.sites, at, layer), later = OutliersAt(of.set.rest, at, layer);
+      const std::string site(Name(at));
       if (s.nonfinite > 0) missing.push_back(NotFinite(s.nonfinite, site, of.model, layer));
       const bool some = s.count() > 0;
       if (some || s.nonfinite > 0)
         all.push_back({site, of.model, layer, some ? s.absmax() : NAN, some ? s.magnitudes.Median() : NAN,
                        of.set.skip_first, later.count() > 0 ? later.absmax() : NAN, s.count()});
-    };
-    add("attn_logits", figures.AttentionLogits(layer), rest.AttentionLogits(layer));
-    add("layer_out", figures.HiddenStates(layer), rest.HiddenStates(layer));
+    }
   }
 }
 
@@ -198,10 +197,10 @@ std::vector<FigureData> Histograms(const Material& material) {
                             {"magnitude", "magnitude"},
                             {"share", "share"},
                             {"n", "values"}}}};
-  for (const ModelStatistics& of : material.statistics)
-    AddSite("attn_logits", of.model, OutlierFigures(of.set.sites).AttentionLogits({}, {}, {}), figure);
-  for (const ModelStatistics& of : material.statistics)
-    AddSite("layer_out", of.model, OutlierFigures(of.set.sites).HiddenStates({}), figure);
+  for (const Site site : {Site::kAttnLogits, Site::kLayerOut}) {
+    for (const ModelStatistics& of : material.statistics)
+      AddSite(std::string(Name(site)), of.model, OutliersAt(of.set.sites, site), figure);
+  }
   if (figure.table.rows.empty()) return {};
   figure.caption.back() = '.';
   return {figure};
