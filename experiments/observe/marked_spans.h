@@ -7,8 +7,8 @@
 // queries: positions whose attention is measured; default: the last. noise: default: every position from 1 to the first
 // query that is not in the answer.
 //
-// Or multiple-choice items whose true ending occurs in the context (needles in a haystack), as an input of statistics. An
-// item is one sequence, `<s>`, context and true ending, tokenized as in the choice task, with marks:
+// Or multiple-choice items whose true ending occurs in the context (needles in a haystack), as an input of statistics.
+// An item is one sequence, `<s>`, context and true ending, tokenized as in the choice task, with marks:
 //
 //   queries  the positions that predict the ending's tokens
 //   answer   the ending's tokens wherever they occur in the context

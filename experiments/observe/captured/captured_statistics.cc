@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "experiments/arrays/array_file.h"
-#include "experiments/observe/captured/captured_input.h"
 #include "experiments/observe/full_observer.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"

@@ -6,7 +6,6 @@
 #include <array>
 #include <string_view>
 
-#include "experiments/report/drawing/embedded.h"
 #include "quant/base/error.h"
 #include "quant/file/json_value.h"
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 namespace tare {
 
@@ -23,5 +24,10 @@ class Drawing {
   struct Engine;
   std::unique_ptr<Engine> engine_;
 };
+
+// Files that CMake embeds in the program (cmake/embed.cmake): Vega, the specifications of figures, the page's style.
+
+// "vega.js", "figures/bits.json". A NUL follows the last byte. Throws Error for an unknown name.
+std::string_view Embedded(std::string_view name);
 
 }  // namespace tare

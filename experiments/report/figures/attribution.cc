@@ -12,14 +12,8 @@ namespace tare {
 namespace {
 
 Table EffectTable(const char* site, const char* series) {
-  return {.columns = {{"panel", "task"},
-                      {"site", site},
-                      {"series", series},
-                      {"plan", "plan"},
-                      {"change", "change"},
-                      {"low", "from"},
-                      {"high", "to"},
-                      {"n", "n"}}};
+  return Titled({"panel: task", Formatted("site: {}", site), Formatted("series: {}", series), "plan", "change",
+                 "low: from", "high: to", "n"});
 }
 
 std::string AttributionPanelOf(const SweepFigure& row) { return row.cell->task + ", " + row.figure->keys.name; }

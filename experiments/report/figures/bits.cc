@@ -123,18 +123,11 @@ void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
     Know(row.cell->row.site, sites);
   }
   if (sites.size() != 1) return;  // several, or 16 bits alone
-  FigureData figure{.name = figures.empty() ? "bits" : Formatted("bits:{}", figures.size() + 1),
-                    .title = "Accuracy and perplexity against bits for " + sites[0],
-                    .table = {.columns = {{"panel", "task"},
-                                          {"model", "model"},
-                                          {"scale", "scale"},
-                                          {"bits", "bits"},
-                                          {"value", "value"},
-                                          {"low", "from"},
-                                          {"high", "to"},
-                                          {"n", "n"},
-                                          {"unit", "unit"}}},
-                    .drawn = {"value"}};
+  FigureData figure{
+      .name = figures.empty() ? "bits" : Formatted("bits:{}", figures.size() + 1),
+      .title = "Accuracy and perplexity against bits for " + sites[0],
+      .table = Titled({"panel: task", "model", "scale", "bits", "value", "low: from", "high: to", "n", "unit"}),
+      .drawn = {"value"}};
   std::map<std::string, Json> floors;
   for (const std::string& panel : panels) floors[panel] = FloorOf(rows, panel);
   for (const SweepFigure& row : rows) {

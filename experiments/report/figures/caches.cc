@@ -79,24 +79,17 @@ std::string FindingOf(const RowsOfModel& frontier) {
 }
 
 FigureData FigureOf(const Sweep& sweep) {
-  FigureData figure{.name = "caches",
-                    .title = "Keys and values: divergence against bits",
-                    .caption =
-                        "Kullback-Leibler divergence from the model without a plan, nats per token (log), against the "
-                        "bits per value that a cache of these keys and values takes, with its scales in 16 bits. Bars "
-                        "are 95 % intervals, by window. Lines join the plans that no plan of fewer or equally many "
-                        "bits beats; neighbours on them were not tested against each other. n: predicted tokens.",
-                    .table = {.columns = {{"panel", "task"},
-                                          {"model", "model"},
-                                          {"plan", "plan"},
-                                          {"key_bits", "bits per key value"},
-                                          {"value_bits", "bits per value"},
-                                          {"bits", "mean bits"},
-                                          {"kld", "divergence (nats)"},
-                                          {"low", "from"},
-                                          {"high", "to"},
-                                          {"n", "tokens"}}},
-                    .drawn = {"kld"}};
+  FigureData figure{
+      .name = "caches",
+      .title = "Keys and values: divergence against bits",
+      .caption =
+          "Kullback-Leibler divergence from the model without a plan, nats per token (log), against the "
+          "bits per value that a cache of these keys and values takes, with its scales in 16 bits. Bars "
+          "are 95 % intervals, by window. Lines join the plans that no plan of fewer or equally many "
+          "bits beats; neighbours on them were not tested against each other. n: predicted tokens.",
+      .table = Titled({"panel: task", "model", "plan", "key_bits: bits per key value", "value_bits: bits per value",
+                       "bits: mean bits", "kld: divergence (nats)", "low: from", "high: to", "n: tokens"}),
+      .drawn = {"kld"}};
   for (const SweepFigure& row : sweep.Figures()) AddRow(row, figure);
   return figure;
 }

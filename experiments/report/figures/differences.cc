@@ -64,21 +64,13 @@ void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
   const std::vector<SweepFigure> rows = DifferencesRows(sweep);
   if (rows.empty()) return;
   const std::string& first = rows.front().drop->against;
-  FigureData figure{.name = figures.empty() ? "differences" : Formatted("differences:{}", figures.size() + 1),
-                    .title = "Changes compared with those of " + first,
-                    .table = {.columns = {{"panel", "task, figure"},
-                                          {"plan", "plan"},
-                                          {"model", "model"},
-                                          {"change", "its change"},
-                                          {"first", "change of " + first},
-                                          {"difference", "difference"},
-                                          {"low", "from"},
-                                          {"high", "to"},
-                                          {"p_holm", "p after Holm"},
-                                          {"verdict", "verdict"},
-                                          {"n", "n"}}},
-                    .drawn = {"difference"},
-                    .findings = FindingsOf(rows)};
+  FigureData figure{
+      .name = figures.empty() ? "differences" : Formatted("differences:{}", figures.size() + 1),
+      .title = "Changes compared with those of " + first,
+      .table = Titled({"panel: task, figure", "plan", "model", "change: its change", "first: change of " + first,
+                       "difference", "low: from", "high: to", "p_holm: p after Holm", "verdict", "n"}),
+      .drawn = {"difference"},
+      .findings = FindingsOf(rows)};
   for (const SweepFigure& row : rows) {
     const Comparison& drop = *row.drop;
     const auto end = [&](double Interval::* of) { return drop.interval ? NumberOrNull((*drop.interval).*of) : Json(); };

@@ -57,12 +57,7 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
           "Signal-to-quantization-noise ratio, 10 log10(sum x^2 / sum (x - y)^2) in dB (higher is better), against "
           "bits per value, including the scales of groups and blocks; all layers, heads and positions of a site "
           "together.",
-      .table = {.columns = {{"site", "site"},
-                            {"model", "model"},
-                            {"format", "format"},
-                            {"bits", "bits per value"},
-                            {"sqnr", "SQNR (dB)"},
-                            {"n", "values"}}},
+      .table = Titled({"site", "model", "format", "bits: bits per value", "sqnr: SQNR (dB)", "n: values"}),
       .drawn = {"sqnr"}};
   for (const ModelStatistics& of : material.statistics) {
     const Json sites = OverviewSqnrJson(of.set, 0);

@@ -80,14 +80,8 @@ std::vector<FigureData> Losses(const Material& material) {
       .caption =
           "Negative log-likelihood, nats per token, by the number of context tokens (powers of two, log scale); bars "
           "are one standard error either way, over windows, where there are enough. n: tokens, in the table.",
-      .table = {.columns = {{"of", "model, plan"},
-                            {"first", "context from (tokens)"},
-                            {"last", "to"},
-                            {"loss", "loss (nats)"},
-                            {"error", "standard error"},
-                            {"low", "less one error"},
-                            {"high", "plus one error"},
-                            {"n", "tokens"}}},
+      .table = Titled({"of: model, plan", "first: context from (tokens)", "last: to", "loss: loss (nats)",
+                       "error: standard error", "low: less one error", "high: plus one error", "n: tokens"}),
       .drawn = {"loss"}};
   material.ForEach("tare.eval/1", [&](const Json& json) {
     for (const auto& [name, task] : json.at("tasks").items()) {
@@ -104,12 +98,8 @@ std::vector<FigureData> Positions(const Material& material) {
                     .caption =
                         "Kullback-Leibler divergence from the model without the plan, nats per token, by the number of "
                         "context tokens (powers of two, log scale). n: tokens, in the table.",
-                    .table = {.columns = {{"of", "model, plan"},
-                                          {"first", "context from (tokens)"},
-                                          {"last", "to"},
-                                          {"kld", "divergence (nats)"},
-                                          {"perplexity_ratio", "perplexity ratio"},
-                                          {"n", "tokens"}}},
+                    .table = Titled({"of: model, plan", "first: context from (tokens)", "last: to",
+                                     "kld: divergence (nats)", "perplexity_ratio: perplexity ratio", "n: tokens"}),
                     .drawn = {"kld"}};
   material.ForEach("tare.eval/1", [&](const Json& json) {
     for (const auto& [name, task] : json.at("tasks").items()) {
@@ -123,13 +113,8 @@ std::vector<FigureData> Positions(const Material& material) {
 std::vector<FigureData> Needles(const Material& material) {
   FigureData figure{.name = "needles",
                     .title = "Needles found by depth and length",
-                    .table = {.columns = {{"panel", "model, plan, items"},
-                                          {"depth", "depth"},
-                                          {"length", "length"},
-                                          {"acc", "share found"},
-                                          {"low", "from"},
-                                          {"high", "to"},
-                                          {"n", "items"}}},
+                    .table = Titled({"panel: model, plan, items", "depth", "length", "acc: share found", "low: from",
+                                     "high: to", "n: items"}),
                     .drawn = {"acc"}};
   material.ForEach("tare.eval/1", [&](const Json& json) {
     for (const auto& [name, task] : json.at("tasks").items()) {

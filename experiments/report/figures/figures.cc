@@ -2,15 +2,13 @@
 #include "experiments/report/figures/figures.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
-#include "experiments/report/drawing/embedded.h"
+#include "experiments/report/drawing/drawing.h"
 #include "experiments/significance/shown.h"
 #include "experiments/tasks/task.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
@@ -117,6 +115,16 @@ std::string BesideText(double value, const std::optional<Interval>& interval, co
 }
 
 }  // namespace
+
+Table Titled(const std::vector<std::string>& columns) {
+  Table table;
+  for (const std::string& column : columns) {
+    const size_t colon = column.find(": ");
+    const std::string name = column.substr(0, colon);
+    table.columns.push_back({.name = name, .title = colon == column.npos ? name : column.substr(colon + 2)});
+  }
+  return table;
+}
 
 std::string RangeName(int64_t first, int64_t last) {
   return first == last ? Formatted("{}", first) : Formatted("{} to {}", first, last);

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "experiments/report/input/material.h"
-#include "experiments/significance/accuracy.h"
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/table/table.h"
 #include "quant/file/json_value.h"
@@ -32,6 +31,9 @@ struct FigureData {
 
   std::string Kind() const { return name.substr(0, name.find(':')); }
 };
+
+// A table of these columns, each by its name and its title on the page: "low: from"; "model" is both.
+Table Titled(const std::vector<std::string>& columns);
 
 // `otherwise` for null.
 inline double NumberOr(const Json& json, const char* key, double otherwise) {

@@ -65,14 +65,8 @@ std::vector<FigureData> Frontiers(const Material& material) {
                         "bits of all searched operands. Predicted: the sum of what the parts lose alone; measured: the "
                         "loss of the whole plan, with 95 % intervals, paired by window; allowed: the limit of "
                         "--within. n: the measured steps, in the table with their plans.",
-                    .table = {.columns = {{"panel", "model"},
-                                          {"kind", "kind"},
-                                          {"step", "step"},
-                                          {"bits", "bits per operand"},
-                                          {"loss", "divergence (nats)"},
-                                          {"low", "from"},
-                                          {"high", "to"},
-                                          {"plan", "plan"}}},
+                    .table = Titled({"panel: model", "kind", "step", "bits: bits per operand",
+                                     "loss: divergence (nats)", "low: from", "high: to", "plan"}),
                     .drawn = {"bits", "loss"}};
   material.ForEach("tare.search/1", [&](const Json& json) { AddSearch(json, figure); });
   if (figure.table.rows.empty()) return {};

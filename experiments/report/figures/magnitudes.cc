@@ -156,12 +156,7 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
   std::map<std::string, uint64_t> counts;
   FigureData figure{.name = "largest",
                     .title = "Largest magnitudes by layer",
-                    .table = {.columns = {{"site", "site"},
-                                          {"model", "model"},
-                                          {"layer", "layer"},
-                                          {"figure", "figure"},
-                                          {"magnitude", "|x|"},
-                                          {"n", "values"}}},
+                    .table = Titled({"site", "model", "layer", "figure", "magnitude: |x|", "n: values"}),
                     .drawn = {"magnitude"}};
   for (const Largest& one : all) {
     counts[one.site + " of " + one.model] += one.count;
@@ -191,12 +186,7 @@ std::vector<FigureData> Histograms(const Material& material) {
           "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers, "
           "heads and positions together; values below 2^-16 of the largest are in the first step. Below: the values of "
           "8, 6 and 4-bit codes, with one scale for all. n, values:",
-      .table = {.columns = {{"site", "site"},
-                            {"model", "model"},
-                            {"kind", "kind"},
-                            {"magnitude", "magnitude"},
-                            {"share", "share"},
-                            {"n", "values"}}}};
+      .table = Titled({"site", "model", "kind", "magnitude", "share", "n: values"})};
   for (const Site site : {Site::kAttnLogits, Site::kLayerOut}) {
     for (const ModelStatistics& of : material.statistics)
       AddSite(std::string(Name(site)), of.model, OutliersAt(of.set.sites, site), figure);

@@ -50,13 +50,12 @@ FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& fig
   const std::string name = "maps:" + measure;
   const auto known = std::ranges::find(figures, name, &FigureData::name);
   if (known != figures.end()) return *known;
-  return figures.emplace_back(FigureData{
-      .name = name,
-      .title = Capitalized(WordsOf(measure)) + " by layer and head",
-      .table =
-          {.columns = {{"panel", "model"}, {"layer", "layer"}, {"head", "head"}, {"value", measure}, {"n", "values"}}},
-      .drawn = {"value"},
-      .on_page = std::ranges::contains(kOnPage, measure)});
+  return figures.emplace_back(
+      FigureData{.name = name,
+                 .title = Capitalized(WordsOf(measure)) + " by layer and head",
+                 .table = Titled({"panel: model", "layer", "head", "value: " + measure, "n: values"}),
+                 .drawn = {"value"},
+                 .on_page = std::ranges::contains(kOnPage, measure)});
 }
 
 // Where each panel has its largest.

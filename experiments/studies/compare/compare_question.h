@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `tare compare` runs on two models besides the sweep that it is asked for: the baseline of all changes, the
-// divergence of each text from each model's own f32, the outliers on the first text, and the cost of each site alone, an
-// attribution of each model in a folder below the comparison's.
+// divergence of each text from each model's own f32, the outliers on the first text, and the cost of each site alone,
+// an attribution of each model in a folder below the comparison's.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/search/costs.h"
+#include "experiments/studies/search/search.h"
 
 #include <algorithm>
 #include <map>

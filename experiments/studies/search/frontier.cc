@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/search/frontier.h"
+#include "experiments/studies/search/search.h"
 
 #include <algorithm>
 #include <cmath>

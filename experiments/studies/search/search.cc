@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/studies/search/frontier.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 

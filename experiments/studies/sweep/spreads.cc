@@ -8,7 +8,7 @@
 #include "experiments/model/model.h"
 #include "experiments/significance/shown.h"
 #include "experiments/studies/sweep/cells.h"
-#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/number.h"
@@ -323,10 +323,8 @@ Table PairSpreads(const std::vector<PairSpread>& spreads) {
   Columns<PairSpread> columns{{{"task"}, &PairSpread::task},
                               {{"plan"}, &PairSpread::plan},
                               {{"figure"}, [](const PairSpread& s) { return s.figure.name; }},
-                              {{"pairs"}, [](const PairSpread& s) { return s.differences.size(); }},
-                              {{"mean"}, [](const PairSpread& s) { return s.of_pairs.mean; }},
-                              {{"deviation"}, [](const PairSpread& s) { return s.of_pairs.deviation; }}};
-  AddPart(columns, "", IntervalColumns(), [](const PairSpread& s) { return &s.of_pairs.interval; });
+                              {{"pairs"}, [](const PairSpread& s) { return s.differences.size(); }}};
+  AddPart(columns, "", MeanColumns(), [](const PairSpread& s) { return &s.of_pairs; });
   columns.push_back({{"differences"}, &PairSpread::differences});
   return TableOf(columns, spreads);
 }

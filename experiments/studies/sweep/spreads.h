@@ -3,9 +3,9 @@
 // cuts of one text (tare quantize --cut i/n), taken together. The cuts are samples (significance/sample_mean.h): the
 // interval says how far another calibration text moves the mean of a figure, and nothing of another scored text.
 //
-// And what another training changes: the spread of the differences of drops over several pairs, the same two recipes trained from other seeds, each pair
-// compared by itself (tare compare). One pair of models is only one sample of training (significance/sample_mean.h);
-// the deviation contains each pair's error from its items or windows.
+// And what another training changes: the spread of the differences of drops over several pairs, the same two recipes
+// trained from other seeds, each pair compared by itself (tare compare). One pair of models is only one sample of
+// training; the deviation contains each pair's error from its items or windows.
 #pragma once
 
 #include <filesystem>

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 
-#include "experiments/observe/captured/captured_input.h"
+#include "experiments/observe/captured/captured_statistics.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/arrays.h"

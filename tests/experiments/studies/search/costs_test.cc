@@ -8,7 +8,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/quantize/quantize.h"
-#include "experiments/studies/search/costs.h"
+#include "experiments/studies/search/search.h"
 #include "quant/base/error.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "experiments/studies/search/frontier.h"
+#include "experiments/studies/search/search.h"
 
 namespace tare::search_frontier_test {
 namespace {
