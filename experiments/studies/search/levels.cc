@@ -7,7 +7,7 @@
 
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/key_value_bits.h"
-#include "experiments/studies/attribution/parts.h"
+#include "experiments/studies/attribution/attribution.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
