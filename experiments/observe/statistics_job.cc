@@ -18,15 +18,6 @@ namespace {
 
 static_assert(kMostSkipped < BlockMeter::kSinkTokens);
 
-std::filesystem::path PartOf(const std::filesystem::path& out) { return out.string() + ".part"; }
-
-// It is written over, and removed in the end.
-void RequirePart(const std::filesystem::path& part) {
-  if (std::filesystem::exists(part) && SchemaOf(part) != kStatisticsSchema)
-    Fail("{}: got a file that is no unfinished job of tare stats, expected none; try another --out, or move it",
-         part.string());
-}
-
 // Takes over what an earlier run of the same job finished.
 void TakeUp(StatisticsSet& set, const std::filesystem::path& file, const Shard& shard) {
   const StatisticsSet found = ReadStatistics(file);
@@ -104,8 +95,10 @@ void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const Site
 void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& work, bool has_bos,
                   const StatisticsOptions& options, const std::filesystem::path& out, const Progress& progress) {
   const auto& [index, count] = options.shard;
-  const std::filesystem::path part = PartOf(out);
-  RequirePart(part);
+  const std::filesystem::path part = out.string() + ".part";  // written over, and removed in the end
+  if (std::filesystem::exists(part) && SchemaOf(part) != kStatisticsSchema)
+    Fail("{}: got a file that is no unfinished job of tare stats, expected none; try another --out, or move it",
+         part.string());
   if (options.resume && std::filesystem::exists(out)) {
     TakeUp(set, out, options.shard);
   } else if (options.resume && std::filesystem::exists(part)) {

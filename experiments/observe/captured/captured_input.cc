@@ -62,13 +62,6 @@ void AddIds(const CapturedFile& captured, std::vector<ScoredSequence>& sequences
   }
 }
 
-// All arrays of a file must agree with the first.
-void CheckAlike(const CapturedArray& first, const CapturedArray& other, const std::string& where) {
-  if (other.sequences != first.sequences || other.rows != first.rows)
-    Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as in {}", where, other.array.name, other.sequences,
-         other.rows, first.sequences, first.rows, first.array.name);
-}
-
 // Two names may be of one layer ("layer_out.0", "layer_out.00"). The arrays are sorted.
 void CheckDistinct(const std::vector<CapturedArray>& arrays, const std::string& where) {
   const auto place = [](const CapturedArray& a) { return std::pair(a.site, a.layer); };
@@ -78,14 +71,12 @@ void CheckDistinct(const std::vector<CapturedArray>& arrays, const std::string& 
   Fail("{}: got {} and {}, expected one array of a site in a layer; try removing one", where, first, second);
 }
 
-std::string Signature(const CapturedArray& a) {
-  return Formatted("{} of {} heads and {} channels", a.array.name, a.heads, IsAttentionMap(a.site) ? 0 : a.columns);
-}
-
 std::vector<std::string> SignaturesOf(const CapturedFile& file) {
   std::vector<std::string> all;
   for (const CapturedArray& a : file.arrays) {
-    if (!IsWeight(a.site)) all.push_back(Signature(a));
+    if (IsWeight(a.site)) continue;
+    const int64_t channels = IsAttentionMap(a.site) ? 0 : a.columns;
+    all.push_back(Formatted("{} of {} heads and {} channels", a.array.name, a.heads, channels));
   }
   return all;
 }
@@ -157,7 +148,9 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
   const CapturedArray& any = captured.arrays.back();
   if (IsWeight(any.site)) return captured;
   for (const CapturedArray& a : captured.arrays) {
-    if (!IsWeight(a.site)) CheckAlike(any, a, path.string());
+    if (!IsWeight(a.site) && (a.sequences != any.sequences || a.rows != any.rows))
+      Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as in {}", path.string(), a.array.name,
+           a.sequences, a.rows, any.sequences, any.rows, any.array.name);
   }
   captured.tokens = TokensOf(captured, any.sequences, any.rows);
   return captured;

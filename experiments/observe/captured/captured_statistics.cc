@@ -65,8 +65,8 @@ class MatrixShow {
 
   // Rows [first, end) of the sequence without its padding, at most kBlockRows, one row at a time where what their
   // queries see does not grow by a key, or by none, from row to row. after(first, end) follows each block.
-  template <typename After>
-  void Rows(int64_t first, int64_t end, const After& after) {
+  template <typename After = decltype([](int64_t, int64_t) {})>
+  void Rows(int64_t first, int64_t end, const After& after = {}) {
     Load(first, end);
     for (int64_t begin = first; begin < end;) {
       int64_t last = begin + 1;
@@ -91,9 +91,6 @@ class MatrixShow {
       }
       begin = last;
     }
-  }
-  void Rows(int64_t first, int64_t end) {
-    Rows(first, end, [](int64_t, int64_t) {});
   }
 
  private:

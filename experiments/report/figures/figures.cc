@@ -210,11 +210,14 @@ std::string MoreText(const SweepFigure& row) {
                    row.drop->value > 0 ? "higher" : "lower", first);
 }
 
+std::string EndsText(const Json& row, const char* value, const std::string& format) {
+  const Interval ends{NumberAt(row, "low"), NumberAt(row, "high")};
+  return std::isnan(ends.high - ends.low) ? NumberText(NumberAt(row, value), format)
+                                          : WithInterval(NumberAt(row, value), ends, format);
+}
+
 std::string SignedText(const std::string& task, const std::string& figure, const Json& change) {
-  const std::string format = Formatted("+{}", TableFormat(task, figure));
-  const Interval ends{NumberAt(change, "low"), NumberAt(change, "high")};
-  return std::isnan(ends.high - ends.low) ? NumberText(NumberAt(change, "value"), format)
-                                          : WithInterval(NumberAt(change, "value"), ends, format);
+  return EndsText(change, "value", Formatted("+{}", TableFormat(task, figure)));
 }
 
 std::string EstimateText(double value, double error) {

@@ -123,6 +123,9 @@ std::string MoreText(const SweepFigure& row);
 // "+1.69 [+1.49, +1.90]" of {"value", "low", "high"}, whose ends may be null, in the figure's format.
 std::string SignedText(const std::string& task, const std::string& figure, const nlohmann::ordered_json& change);
 
+// The same of a row's value by its name and the row's "low" and "high".
+std::string EndsText(const Json& row, const char* value, const std::string& format);
+
 // "6.00 +/- 0.50", or "6" where the error is NaN.
 std::string EstimateText(double value, double error);
 

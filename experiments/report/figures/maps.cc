@@ -7,7 +7,6 @@
 #include <functional>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/significance/shown.h"
 #include "quant/base/formatted.h"
 #include "quant/observe/measures.h"
 
@@ -33,18 +32,15 @@ constexpr MeasureWords kWords[] = {
     {"difference.cancellation", "norm of the difference of maps, relative to the first map",
      "|P1 - lambda P2| / |P1| of a query, mean over queries"}};
 
-std::string WordsOf(const std::string& measure) {
+// A measure without words of its own is named as the reference page defines it. Points into `measure`.
+MeasureWords WordsOf(std::string_view measure) {
   const auto known = std::ranges::find(kWords, measure, &MeasureWords::measure);
-  return known == std::end(kWords) ? measure : std::string(known->words);
+  if (known != std::end(kWords)) return *known;
+  return {measure, measure, "defined in docs/reference/statistics-file.md of Tare's sources"};
 }
 
-std::string DefinitionOf(const std::string& measure) {
-  const auto known = std::ranges::find(kWords, measure, &MeasureWords::measure);
-  return known == std::end(kWords) ? "defined in docs/reference/statistics-file.md of Tare's sources"
-                                   : std::string(known->definition);
-}
-
-std::string Capitalized(std::string text) {
+std::string Capitalized(std::string_view words) {
+  std::string text(words);
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text;
 }
@@ -55,7 +51,7 @@ FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& fig
   if (known != figures.end()) return *known;
   return figures.emplace_back(
       FigureData{.name = name,
-                 .title = Capitalized(WordsOf(measure)) + " by layer and head",
+                 .title = Capitalized(WordsOf(measure).words) + " by layer and head",
                  .table = Titled({"panel: model", "layer", "head", "value: " + measure, "n: values"}),
                  .drawn = {"value"},
                  .on_page = std::ranges::contains(kOnPage, measure)});
@@ -76,9 +72,10 @@ void AddFindings(FigureData& figure, const std::string& measure) {
   }
   std::string text;
   for (const Json* row : largest)
-    text += Formatted("{} {:.4g} in {}, layer {}, head {}",
-                      text.empty() ? "The largest " + WordsOf(measure) + " is" : ";", NumberAt(*row, "value"),
-                      row->at("panel").get<std::string>(), row->at("layer").get<int>(), row->at("head").get<int>());
+    text +=
+        Formatted("{} {:.4g} in {}, layer {}, head {}",
+                  text.empty() ? Formatted("The largest {} is", WordsOf(measure).words) : ";", NumberAt(*row, "value"),
+                  row->at("panel").get<std::string>(), row->at("layer").get<int>(), row->at("head").get<int>());
   if (!text.empty()) figure.findings.push_back(text + ".");
 }
 
@@ -119,11 +116,6 @@ const Json* LargestRow(const Table& table, const Json& panel, const auto& counts
   return largest;
 }
 
-std::string CommonText(const Json& row) {
-  const double common = NumberAt(row, "common"), low = NumberAt(row, "low"), high = NumberAt(row, "high");
-  return std::isnan(high - low) ? NumberText(common, "+.3f") : WithInterval(common, {low, high}, "+.3f");
-}
-
 // `where`: "m under k=int4/token", the panel in words.
 void AddFinding(const Json& panel, const std::string& where, FigureData& figure) {
   const Json* const map = LargestRow(figure.table, panel, std::not_fn(IsDifference));
@@ -135,7 +127,8 @@ void AddFinding(const Json& panel, const std::string& where, FigureData& figure)
     text += Formatted(
         " The largest error of the difference of two maps is {:.3g} of its norm, in layer {}; taking the difference "
         "cancels a share of {} of both maps' errors there.",
-        NumberAt(*difference, "error"), difference->at("layer").get<int64_t>(), CommonText(*difference));
+        NumberAt(*difference, "error"), difference->at("layer").get<int64_t>(),
+        EndsText(*difference, "common", "+.3f"));
   figure.findings.push_back(text);
 }
 
@@ -175,7 +168,7 @@ std::vector<FigureData> Maps(const Material& material) {
     figure.caption = Formatted(
         "{} ({}) of each layer and head, over all positions: {}. n: {} values in the first row of the table, which "
         "gives n of every row.",
-        Capitalized(WordsOf(measure)), measure, DefinitionOf(measure), figure.table.rows[0].at("n").dump());
+        Capitalized(WordsOf(measure).words), measure, WordsOf(measure).definition, figure.table.rows[0].at("n").dump());
     AddFindings(figure, measure);
   }
   std::ranges::stable_sort(figures, std::less(), [](const FigureData& f) {

@@ -99,34 +99,33 @@ std::vector<uint16_t> AddPart(const std::vector<LevelCost>& levels, const Steps&
 
 }  // namespace
 
+FrontierPoint PointAt(const std::vector<std::vector<LevelCost>>& parts, const std::vector<size_t>& levels) {
+  FrontierPoint point{.levels = levels, .cost = 0, .loss = 0};
+  for (size_t part = 0; part < parts.size(); ++part) {
+    const LevelCost& level = parts[part][levels[part]];
+    point.cost += level.cost;
+    point.loss += std::max(level.loss, 0.0);
+  }
+  return point;
+}
+
 std::vector<FrontierPoint> Frontier(const std::vector<std::vector<LevelCost>>& parts) {
-  FrontierPoint point;
+  std::vector<size_t> at;
   std::vector<Edge> edges;
   for (size_t part = 0; part < parts.size(); ++part) {
     TARE_CHECK(!parts[part].empty());
     std::vector<LevelCost> levels = parts[part];
     for (LevelCost& level : levels) level.loss = std::max(level.loss, 0.0);
-    const size_t begin = Beginning(levels);
-    point.levels.push_back(begin);
-    for (auto edge = EdgeFrom(levels, part, begin); edge; edge = EdgeFrom(levels, part, edge->to))
+    at.push_back(Beginning(levels));
+    for (auto edge = EdgeFrom(levels, part, at.back()); edge; edge = EdgeFrom(levels, part, edge->to))
       edges.push_back(*edge);
   }
   std::ranges::stable_sort(edges, {}, &Edge::slope);
-  std::vector<FrontierPoint> frontier;
-  const auto add = [&] {
-    point.cost = point.loss = 0;
-    for (size_t part = 0; part < parts.size(); ++part) {
-      const LevelCost& level = parts[part][point.levels[part]];
-      point.cost += level.cost;
-      point.loss += std::max(level.loss, 0.0);
-    }
-    frontier.push_back(point);
-  };
-  add();
+  std::vector<FrontierPoint> frontier{PointAt(parts, at)};
   for (const Edge& edge : edges) {
-    point.levels[edge.part] = edge.to;
-    point.moved = edge.part;
-    add();
+    at[edge.part] = edge.to;
+    frontier.push_back(PointAt(parts, at));
+    frontier.back().moved = edge.part;
   }
   return frontier;
 }
