@@ -5,7 +5,7 @@
 
 #include "experiments/model/config/read_config.h"
 #include "experiments/observe/captured/captured_statistics.h"
-#include "experiments/observe/marked_spans.h"
+#include "experiments/observe/measured.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/passes/model_input.h"

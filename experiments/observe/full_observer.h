@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/observe/marked_spans.h"
 #include "experiments/observe/measured.h"
 #include "kernels/attention/heads.h"
 #include "quant/observe/map_measures.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/observe/marked_spans.h"
+#include "experiments/observe/measured.h"
 
 #include <algorithm>
 #include <cmath>

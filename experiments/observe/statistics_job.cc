@@ -48,12 +48,6 @@ void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& 
 
 int64_t SumOf(std::span<const int64_t> lengths) { return std::ranges::fold_left(lengths, int64_t{0}, std::plus{}); }
 
-std::vector<std::vector<OutputHead>> TablesOf(const Model& model) {
-  std::vector<std::vector<OutputHead>> heads;
-  for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
-  return heads;
-}
-
 // The pass in which the observer learns what it rounds by, if it has one, and the pass that it measures. If there are
 // both, each is half of the progress of the batch.
 void RunPasses(Model& model, const TokenBatch& batch, FullObserver& observer, const Progress& within) {
@@ -160,8 +154,10 @@ StatisticsSet CollectStatistics(Model& model, const TokenInput& input, const std
                                 const StatisticsOptions& options, const std::string& version,
                                 const std::filesystem::path& out, const Progress& progress) {
   StatisticsSet set = EmptyStatistics(model, input, sequences, options, version);
+  std::vector<std::vector<OutputHead>> heads;
+  for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
   FullObserver observer(SiteSelection::Parse(options.sites, ModelSitesOf(model)), ParseMeasuredFormats(options.formats),
-                        options.spans, TablesOf(model), options.skip_first);
+                        options.spans, std::move(heads), options.skip_first);
   const size_t step = SequencesPerBatch(sequences);
   std::vector<int64_t> lengths;
   for (const ScoredSequence& s : sequences) lengths.push_back(std::ssize(s.tokens));

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "experiments/observe/marked_spans.h"
 #include "experiments/observe/measured.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/passes/shard.h"

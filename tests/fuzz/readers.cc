@@ -12,7 +12,7 @@
 #include "experiments/arrays/npz.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/observe/captured/captured_statistics.h"
-#include "experiments/observe/marked_spans.h"
+#include "experiments/observe/measured.h"
 #include "experiments/tasks/items/choice_items.h"
 #include "experiments/tasks/items/continuation_items.h"
 #include "experiments/tasks/items/document_items.h"

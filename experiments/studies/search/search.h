@@ -56,11 +56,12 @@ struct FrontierPoint {
 // The sums of these levels, one of each part; losses below 0, which are noise, count as 0.
 FrontierPoint PointAt(const std::vector<std::vector<LevelCost>>& parts, const std::vector<size_t>& levels);
 
-// Each part needs at least one level. Runs from the least loss to the least cost; losses count as in PointAt. Ties
-// go to the earlier part.
+// Each part needs at least one level. Runs from the least loss to the least cost; losses count as in PointAt. Ties go to
+// the earlier part.
 std::vector<FrontierPoint> Frontier(const std::vector<std::vector<LevelCost>>& parts);
 
-// Each part needs at least one level. Losses count as in PointAt. Of equal losses the cheaper choice. Empty if the cheapest levels together cost more than the budget.
+// Each part needs at least one level. Losses count as in PointAt. Of equal losses the cheaper choice. Empty if
+// the cheapest levels together cost more than the budget.
 std::optional<FrontierPoint> LeastLossWithin(double budget, const std::vector<std::vector<LevelCost>>& parts);
 
 // The choices of a search. For each part, a site in one layer, they are its levels in the given plans, and no

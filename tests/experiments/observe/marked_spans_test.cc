@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/model/config/read_config.h"
-#include "experiments/observe/marked_spans.h"
+#include "experiments/observe/measured.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
