@@ -56,8 +56,8 @@ struct FrontierPoint {
 // The sums of these levels, one of each part; losses below 0, which are noise, count as 0.
 FrontierPoint PointAt(const std::vector<std::vector<LevelCost>>& parts, const std::vector<size_t>& levels);
 
-// Each part needs at least one level. Runs from the least loss to the least cost; losses count as in PointAt. Ties go to
-// the earlier part.
+// Each part needs at least one level. Runs from the least loss to the least cost; losses count as in PointAt. Ties go
+// to the earlier part.
 std::vector<FrontierPoint> Frontier(const std::vector<std::vector<LevelCost>>& parts);
 
 // Each part needs at least one level. Losses count as in PointAt. Of equal losses the cheaper choice. Empty if
