@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "experiments/arrays/array_file.h"
 #include "experiments/observe/full_observer.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"

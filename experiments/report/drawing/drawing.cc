@@ -4,7 +4,6 @@
 #include <quickjs/quickjs.h>
 
 #include <array>
-#include <string_view>
 
 #include "quant/base/error.h"
 #include "quant/file/json_value.h"

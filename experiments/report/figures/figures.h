@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cmath>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/kept_streams.h"
