@@ -55,21 +55,10 @@ std::pair<Json, Json> EndsOf(const SweepFigure& row);
 // One line per row that the drawing cannot show, with the row's description; then the figure's own gaps.
 std::vector<std::string> MissingOf(const FigureData& figure);
 
-std::vector<FigureData> LargestMagnitudes(const Material& material);
-std::vector<FigureData> Bits(const Material& material);
-std::vector<FigureData> Differences(const Material& material);
-std::vector<FigureData> Maps(const Material& material);
-std::vector<FigureData> Histograms(const Material& material);
-std::vector<FigureData> Positions(const Material& material);
-std::vector<FigureData> Losses(const Material& material);
-std::vector<FigureData> Needles(const Material& material);
-std::vector<FigureData> Channels(const Material& material);
-std::vector<FigureData> RooflineOfKernels(const Material& material);
-std::vector<FigureData> ErrorAgainstBits(const Material& material);
-std::vector<FigureData> CostsOfSites(const Material& material);
-std::vector<FigureData> ErrorsOfMaps(const Material& material);
-std::vector<FigureData> Frontiers(const Material& material);
-std::vector<FigureData> CachesAgainstBits(const Material& material);
+// The figures of each kind.
+using FiguresOfKind = std::vector<FigureData>(const Material& material);
+FiguresOfKind LargestMagnitudes, Bits, Differences, Maps, Histograms, Positions, Losses, Needles, Channels,
+    RooflineOfKernels, ErrorAgainstBits, CostsOfSites, ErrorsOfMaps, Frontiers, CachesAgainstBits;
 
 // The specification of the figure's kind, with its rows as data. If it has "concat": COLUMN, its "spec" is repeated for
 // each value of the column; in it "$NAME" becomes the value of column NAME in the first row with that value, and
@@ -78,7 +67,7 @@ Json SpecificationOf(const FigureData& figure);
 
 struct FigureKind {
   std::string_view name, what;
-  std::vector<FigureData> (*make)(const Material&);
+  FiguresOfKind* make;
 };
 
 // In the order of the page.
