@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 const ModelSites kDiff = ModelSitesOf({.family = "diffllama", .layers = 4, .heads = 8, .kv_heads = 4});
 const ModelSites kPlain = ModelSitesOf({.family = "llama", .layers = 4, .heads = 8, .kv_heads = 4});
 
-std::string Refused(std::string_view text, const ModelSites& model = kDiff) {
+std::string RefusedSites(std::string_view text, const ModelSites& model = kDiff) {
   try {
     SiteSelection::Parse(text, model);
   } catch (const Error& error) {
@@ -55,17 +55,17 @@ TEST(SiteSelection, SelectsAsPlansDo) {
 }
 
 TEST(SiteSelection, SelectionsThatMatchNothingAreRefused) {
-  EXPECT_THAT(Refused("logits"), HasSubstr("--sites 'logits'"));
-  EXPECT_THAT(Refused("attn_logits[l4]"), HasSubstr("got layer 4 of attn_logits, expected 0 to 3"));
-  EXPECT_THAT(Refused("k[h4]"), HasSubstr("got head 4 of k, expected 0 to 3"));
-  EXPECT_THAT(Refused("difference[h4]"), HasSubstr("got head 4 of difference, expected 0 to 3"));
-  EXPECT_THAT(Refused("attn_logits[m2]", kPlain), HasSubstr("got map 2 of attn_logits, expected 1 to 1"));
-  EXPECT_THAT(Refused("difference", kPlain), HasSubstr("got difference, expected a site of a llama model"));
-  EXPECT_THAT(Refused("cache_k"), HasSubstr("got cache_k, expected a site that forward passes show"));
-  EXPECT_THAT(Refused("embed[l0]"), HasSubstr("no layers"));
-  EXPECT_THAT(Refused("q=int8/row"), HasSubstr("got '='"));
-  EXPECT_THAT(Refused("q,,k"), HasSubstr("--sites"));
-  EXPECT_THAT(Refused("q,"), HasSubstr("--sites"));
+  EXPECT_THAT(RefusedSites("logits"), HasSubstr("--sites 'logits'"));
+  EXPECT_THAT(RefusedSites("attn_logits[l4]"), HasSubstr("got layer 4 of attn_logits, expected 0 to 3"));
+  EXPECT_THAT(RefusedSites("k[h4]"), HasSubstr("got head 4 of k, expected 0 to 3"));
+  EXPECT_THAT(RefusedSites("difference[h4]"), HasSubstr("got head 4 of difference, expected 0 to 3"));
+  EXPECT_THAT(RefusedSites("attn_logits[m2]", kPlain), HasSubstr("got map 2 of attn_logits, expected 1 to 1"));
+  EXPECT_THAT(RefusedSites("difference", kPlain), HasSubstr("got difference, expected a site of a llama model"));
+  EXPECT_THAT(RefusedSites("cache_k"), HasSubstr("got cache_k, expected a site that forward passes show"));
+  EXPECT_THAT(RefusedSites("embed[l0]"), HasSubstr("no layers"));
+  EXPECT_THAT(RefusedSites("q=int8/row"), HasSubstr("got '='"));
+  EXPECT_THAT(RefusedSites("q,,k"), HasSubstr("--sites"));
+  EXPECT_THAT(RefusedSites("q,"), HasSubstr("--sites"));
 }
 
 using ::testing::HasSubstr;
