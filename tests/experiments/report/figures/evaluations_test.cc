@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare::losses_test {
+namespace tare::evaluations_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -92,4 +92,4 @@ TEST(NeedlesTest, APanelsTitleHasALinePerPart) {
 TEST(NeedlesTest, OtherKeysMakeNoFigure) { EXPECT_TRUE(Needles(MaterialOf({FoundBy("shots")})).empty()); }
 
 }  // namespace
-}  // namespace tare::losses_test
+}  // namespace tare::evaluations_test

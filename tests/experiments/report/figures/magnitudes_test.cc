@@ -6,7 +6,7 @@
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
 
-namespace tare::largest_test {
+namespace tare::magnitudes_test {
 namespace {
 
 using ::testing::Contains;
@@ -98,4 +98,4 @@ TEST(HistogramsTest, FindsTheShareThatBecomesZero) {
 }
 
 }  // namespace
-}  // namespace tare::largest_test
+}  // namespace tare::magnitudes_test

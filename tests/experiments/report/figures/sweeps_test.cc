@@ -5,7 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/report_material.h"
 
-namespace tare::bits_test {
+namespace tare::sweeps_test {
 namespace {
 
 using ::testing::AllOf;
@@ -191,4 +191,4 @@ TEST(DifferencesTest, OneModelHasNone) {
 
 }  // namespace
 
-}  // namespace tare::bits_test
+}  // namespace tare::sweeps_test

@@ -6,7 +6,7 @@
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
 
-namespace tare::error_test {
+namespace tare::tradeoffs_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -103,4 +103,4 @@ TEST(FrontierTest, HasPredictedMeasuredAndAllowedLosses) {
 
 }  // namespace
 
-}  // namespace tare::error_test
+}  // namespace tare::tradeoffs_test

@@ -15,7 +15,7 @@
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
-namespace tare::operands_test {
+namespace tare::search_costs_test {
 namespace {
 
 // Of q and k (and of v and the maps), the mean over the window's queries.
@@ -95,4 +95,4 @@ TEST(StoredBitsTest, OnlyWeightsHaveThem) {
 }
 
 }  // namespace
-}  // namespace tare::operands_test
+}  // namespace tare::search_costs_test
