@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "experiments/studies/attribution/attribution_table.h"
+#include "experiments/studies/attribution/attribution.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"

@@ -7,10 +7,9 @@
 
 #include "experiments/model/config/read_config.h"
 #include "experiments/observe/outlier_report.h"
-#include "experiments/studies/attribution/attribution_table.h"
+#include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/compare/compare_question.h"
-#include "experiments/studies/compare/model_outliers.h"
-#include "experiments/studies/sweep/pair_spread.h"
+#include "experiments/studies/sweep/spreads.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/file/output_folder.h"

@@ -5,7 +5,6 @@
 
 #include "experiments/passes/model_input.h"
 #include "experiments/significance/mean_error.h"
-#include "experiments/studies/attribution/map_error_table.h"
 #include "experiments/studies/attribution/map_errors.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"

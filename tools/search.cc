@@ -13,7 +13,6 @@
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"
-#include "experiments/studies/search/search_table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"

@@ -5,7 +5,7 @@
 
 #include "experiments/model/config/read_config.h"
 #include "experiments/observe/captured/captured_statistics.h"
-#include "experiments/observe/marked_items.h"
+#include "experiments/observe/measured.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/passes/model_input.h"
@@ -207,7 +207,7 @@ void AddStats(CLI::App& app) {
       "SITE.LAYER (attn_logits.0 [B,H,T,T], layer_out.0 [B,T,C]); each file holds some of the sequences");
   command->add_option("--axes", options->axes,
                       "with --tensors: a JSON file that defines other names, axes and masks "
-                      "(experiments/observe/captured/captured_layout.h)");
+                      "(experiments/observe/captured/captured_statistics.h)");
   command->add_option("--name", options->name,
                       "with --tensors: name of the model in tables (default: the first file's name)");
   command->add_option("--json", options->json,

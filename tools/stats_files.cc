@@ -5,7 +5,6 @@
 
 #include <memory>
 
-#include "experiments/observe/statistics_diff.h"
 #include "experiments/observe/statistics_report.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

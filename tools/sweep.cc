@@ -7,8 +7,8 @@
 
 #include "experiments/model/model.h"
 #include "experiments/model/stored_size.h"
-#include "experiments/studies/sweep/cut_spread.h"
-#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/comparison.h"
+#include "experiments/studies/sweep/spreads.h"
 #include "experiments/table/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/observe/block_meter.h"
+#include "experiments/observe/full_observer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -59,13 +59,6 @@ Stored StoredIn(const Model& model) {
   return all;
 }
 
-std::vector<size_t> UnrotatedLayers(const ModelConfig& c) {
-  std::vector<size_t> layers;
-  for (size_t layer = 0; layer < c.unrotated.size(); ++layer)
-    if (c.unrotated[layer]) layers.push_back(layer);
-  return layers;
-}
-
 }  // namespace
 
 Json Describe(const Model& model) {
@@ -96,7 +89,9 @@ Json Describe(const Model& model) {
         {"channels", c.scan_channels}, {"states", c.scan_states}, {"rank", c.scan_rank}, {"taps", c.scan_taps}};
   if (const RotaryConfig& r = c.rotary; c.rotates && (r.type != RotaryConfig::Type::kDefault || r.share != 1))
     json["rotary"] = {{"type", Name(r.type)}, {"share", r.share}};
-  for (const size_t layer : UnrotatedLayers(c)) json["unrotated"].push_back(layer);
+  for (size_t layer = 0; layer < c.unrotated.size(); ++layer) {
+    if (c.unrotated[layer]) json["unrotated"].push_back(layer);
+  }
   if (c.sinks) json["sinks"] = true;
   if (c.experts > 0) json["experts"] = {{"count", c.experts}, {"chosen", c.chosen_experts}};
   if (c.qk_norm) json["qk_norm"] = true;

@@ -63,11 +63,10 @@ std::set<std::string> ParseDumpSites(const std::string& text) {
   std::set<std::string> sites;
   std::stringstream stream(text);
   for (std::string name; std::getline(stream, name, ',');) {
-    if (std::ranges::find(kDumpSites, name) == std::end(kDumpSites)) {
+    if (!std::ranges::contains(kDumpSites, name))
       FailUsage(
           "--sites: got '{}', expected some of logits, embed, layer_out, final_norm, attn_logits, separated by commas",
           name);
-    }
     sites.insert(name);
   }
   if (sites.empty())

@@ -2,7 +2,6 @@
 #include "experiments/observe/full_observer.h"
 
 #include <algorithm>
-#include <array>
 
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"

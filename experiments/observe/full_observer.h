@@ -6,17 +6,149 @@
 // once and counted among the first ones or the rest, and all are both together.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/observe/block_meter.h"
-#include "experiments/observe/site_selection.h"
+#include "experiments/observe/measured.h"
+#include "kernels/attention/heads.h"
+#include "quant/observe/row_measures.h"
+#include "quant/observe/site_visitor.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {
+
+// The error of attention's output when small entries, or blocks of keys with only small entries, are skipped, as by a
+// sparse kernel or by a cache that drops keys. A skipped entry counts as 0; nothing is renormalised.
+
+// V of one output head: one slice, or two side by side; rows are keys.
+struct ValueSlices {
+  std::array<const float*, 2> slices{};
+  int width = 0;  // of a slice; rows are stored one after another
+
+  int Count() const { return slices[1] == nullptr ? 1 : 2; }
+};
+
+// ||sum of skipped terms|| / ||sum of all||, Euclidean, for each of kSparsityShares; 0 if the output is 0.
+struct SkippedOutput {
+  std::array<double, kSparsityShares.size()> entries{}, blocks{};
+};
+
+// The row must be finite; sums over keys are in f32. Empty if the output is not finite: V has NaN or infinities, or the
+// sum overflows.
+std::optional<SkippedOutput> MeasureSkipped(std::span<const float> row, const ValueSlices& v);
+
+// Copies of V of the current layer, as the pass shows it before the layer's attention.
+class ValueStore {
+ public:
+  ValueStore() = default;
+  explicit ValueStore(std::vector<std::vector<OutputHead>> heads) : heads_(std::move(heads)) {}
+
+  // Whether the output of this site's maps follows from V: for the difference, and for maps without a difference.
+  bool Serves(Site site, std::optional<int> layer) const;
+  void Keep(const SiteBlock& v);
+  // For a block of such a site; nullopt if its V was not shown.
+  std::optional<ValueSlices> Find(const SiteBlock& map) const;
+
+ private:
+  struct Values {
+    int width = 0;
+    std::vector<float> rows;
+  };
+
+  std::vector<std::vector<OutputHead>> heads_;  // per layer
+  mutable std::mutex mutex_;
+  std::optional<int> layer_;
+  std::map<std::pair<int64_t, int>, Values> values_;  // by sequence and head
+};
+
+// Whether row r counts. The softmax of one key is 1 whatever its logit is, so that logit is no outlier.
+inline bool Counts(const SiteBlock& block, int64_t r) {
+  return block.site != Site::kAttnLogits || block.Columns(r) - block.First(r) > 1;
+}
+
+// Of the first rows of a block, or of those after them.
+struct RowMeasures {
+  bool any = false;     // whether a row counted
+  uint64_t rows = 0;    // rows with finite values only
+  uint64_t values = 0;  // finite values
+  float absmax = 0.0f, largest_row_norm = 0.0f;
+  std::optional<float> largest;
+  std::vector<float> channel_absmax;   // [columns]; empty where columns are keys, and without rows
+  std::vector<double> channel_energy;  // [64-row groups][columns]
+};
+
+struct BlockMeasures {
+  int64_t first_rows = 0;         // rows of positions before skip_first
+  RowMeasures first, rest;        // those, and the others
+  size_t sums = 0;                // per row
+  std::vector<double> row_sums;   // [rows of the block][sums]; zeros of rows that do not count
+  std::vector<float> row_absmax;  // [rows of the block]
+};
+
+// Measures one block of a site's values: one double per row and sum (quant/observe/site_statistics.h). Rounding is per
+// row, because no split of the stream cuts a row. Each thread has its own meter: it remembers the first map's rows for
+// the difference that follows them.
+class BlockMeter {
+ public:
+  // Positions of the published sink rate: the share that the first kSinkTokens queries give to the first key.
+  static constexpr int64_t kSinkTokens = 64;
+  static constexpr double kSinkShare = 0.3;
+
+  // The output is computed for every kOutputStride-th query only, because each costs a product with V.
+  static constexpr int64_t kOutputStride = 16;
+
+  // All arguments but the last must outlive it. skip_first: positions of every sequence that are measured apart; of
+  // weights there are none.
+  BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
+             const WideScales& scales, int64_t skip_first);
+
+  // Valid until the next call.
+  const BlockMeasures& Measure(const SiteBlock& block);
+
+ private:
+  void QuantizeColumns(const SiteBlock& block);
+  RowMeasures& PartOf(int64_t r) { return r < measures_.first_rows ? measures_.first : measures_.rest; }
+  void MeasureRow(const SiteBlock& block, int64_t r);
+  void MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureChannels(int64_t r, std::span<const float> row);
+
+  // Rows of the first map that this thread saw last: each row's sum of squares.
+  struct FirstMap {
+    std::optional<int> layer;
+    int64_t sequence = -1, first_row = -1;
+    std::vector<double> squares;
+  };
+
+  // Index of the first of a row's last sums: four per format; before them come those of attention's lost output, and
+  // before those the sums of marked spans.
+  size_t FirstOfFormats(const SiteBlock& block) const;
+  size_t FirstOfOutput(const SiteBlock& block) const;
+  size_t FirstOfMarks(const SiteBlock& block) const;
+
+  const MarkedSpans& spans_;
+  const ValueStore& values_;
+  const WideScales& scales_;
+  const int64_t skip_first_;
+  std::vector<std::vector<MeasuredFormat>> formats_;  // per site
+  std::vector<size_t> sums_of_site_;
+  WideClips clips_;  // of the current block
+  BlockMeasures measures_;
+  std::vector<float> finite_, quantized_;
+  // The current block under each format with scales per column, in the formats' order: [rows][columns] each.
+  std::vector<float> by_columns_;
+  FirstMap first_map_;
+};
 
 class FullObserver : public SiteVisitor {
  public:

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/calibrate/best_levels.h"
 
 namespace tare {

@@ -13,6 +13,8 @@
 namespace tare {
 namespace {
 
+using Observed = std::map<SiteKey, SiteStatistics>;
+
 constexpr const char* kOutlierSchema = "tare.outliers/1";
 constexpr int kTops[] = {1, 2, 3, 10, 100};
 
@@ -42,11 +44,11 @@ Json Places(const OutlierStatistics& s, const char* row, const char* column) {
   return list;
 }
 
-Json MapsJson(const OutlierFigures& outliers, std::optional<int> layer) {
+Json MapsJson(const Observed& sites, std::optional<int> layer) {
   Json maps = Json::array();
   for (const int map : {1, 2}) {
     Json figures{{"map", map}};
-    figures.update(Figures(outliers.AttentionLogits(layer, {}, map)));
+    figures.update(Figures(OutliersAt(sites, Site::kAttnLogits, layer, {}, map)));
     maps.push_back(figures);
   }
   return maps;
@@ -60,7 +62,7 @@ std::string AttentionKind(const ModelConfig& c, int layer) {
 }
 
 // The attention logits of the layers of each kind, where there are several, by the first layer of each.
-Json KindsJson(const OutlierFigures& outliers, const ModelConfig& c) {
+Json KindsJson(const Observed& sites, const ModelConfig& c) {
   std::vector<std::pair<std::string, std::vector<int>>> kinds;
   for (int layer = 0; layer < c.layers; ++layer) {
     if (c.KeysLayer(layer) < 0) continue;
@@ -73,48 +75,41 @@ Json KindsJson(const OutlierFigures& outliers, const ModelConfig& c) {
   if (kinds.size() < 2) return json;
   for (const auto& [kind, layers] : kinds) {
     OutlierStatistics all;
-    for (const int layer : layers) all.Merge(outliers.AttentionLogits(layer));
+    for (const int layer : layers) all.Merge(OutliersAt(sites, Site::kAttnLogits, layer));
     Json& figures = json.emplace_back(Json{{"kind", kind}, {"layers", layers}});
     figures.update(Figures(all));
   }
   return json;
 }
 
-Json LayerJson(const OutlierFigures& outliers, const ModelConfig& c, int layer) {
+Json LayerJson(const Observed& sites, const ModelConfig& c, int layer) {
   Json json{{"layer", layer},
-            {"attn_logits", Figures(outliers.AttentionLogits(layer))},
-            {"layer_out", Figures(outliers.HiddenStates(layer))}};
+            {"attn_logits", Figures(OutliersAt(sites, Site::kAttnLogits, layer))},
+            {"layer_out", Figures(OutliersAt(sites, Site::kLayerOut, layer))}};
   json["heads"] = Json::array();
   if (!c.kinds.empty()) json["kind"] = KindText(c, layer);
   if (c.KeysLayer(layer) < 0) return json;
   const std::vector<OutputHead> table = HeadTable(c);
   const bool differential = table.front().Differential();
-  if (differential) json["maps"] = MapsJson(outliers, layer);
+  if (differential) json["maps"] = MapsJson(sites, layer);
   for (int head = 0; head < c.heads; ++head) {
     Json figures{{"head", head}};
     if (differential) figures["map"] = MapOf(table, Site::kAttnLogits, head).value_or(0);
-    figures.update(Figures(outliers.AttentionLogits(layer, head)));
+    figures.update(Figures(OutliersAt(sites, Site::kAttnLogits, layer, head)));
     json["heads"].push_back(figures);
   }
   return json;
 }
 
-Json SitesJson(const OutlierFigures& outliers, const ModelConfig& c, int64_t from) {
-  const OutlierStatistics logits = outliers.AttentionLogits(), hidden = outliers.HiddenStates();
+Json SitesJson(const Observed& sites, const ModelConfig& c, int64_t from) {
+  const OutlierStatistics logits = OutliersAt(sites, Site::kAttnLogits), hidden = OutliersAt(sites, Site::kLayerOut);
   Json json{{"from", from}, {"attn_logits", Figures(logits)}, {"layer_out", Figures(hidden)}};
-  if (Maps(c) == 2) json["maps"] = MapsJson(outliers, {});
-  if (Json kinds = KindsJson(outliers, c); !kinds.empty()) json["kinds"] = std::move(kinds);
+  if (Maps(c) == 2) json["maps"] = MapsJson(sites, {});
+  if (Json kinds = KindsJson(sites, c); !kinds.empty()) json["kinds"] = std::move(kinds);
   json["layers"] = Json::array();
-  for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(outliers, c, layer));
+  for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(sites, c, layer));
   json["top"] = {{"attn_logits", Places(logits, "query", "key")}, {"layer_out", Places(hidden, "token", "channel")}};
   return json;
-}
-
-// Calls each(figures) with a model's figures of all positions, and of the rest if it has them.
-template <typename Each>
-void ForBoth(const Json& model, const Each& each) {
-  each(model);
-  if (model.contains("rest")) each(model["rest"]);
 }
 
 // The columns of figures, as text and CSV have them.
@@ -128,21 +123,12 @@ void AddFigureColumns(std::vector<Column>& columns) {
 
 }  // namespace
 
-OutlierStatistics OutlierFigures::AttentionLogits(std::optional<int> layer, std::optional<int> head,
-                                                  std::optional<int> map) const {
+OutlierStatistics OutliersAt(const Observed& sites, Site site, std::optional<int> layer, std::optional<int> head,
+                             std::optional<int> map) {
   OutlierStatistics all;
-  for (const auto& [key, s] : sites_) {
-    if (key.site == Site::kAttnLogits && (!layer || layer == key.layer) && (!head || head == key.head) &&
-        (!map || map == key.map))
+  for (const auto& [key, s] : sites) {
+    if (key.site == site && (!layer || layer == key.layer) && (!head || head == key.head) && (!map || map == key.map))
       all.Merge(s.outliers);
-  }
-  return all;
-}
-
-OutlierStatistics OutlierFigures::HiddenStates(std::optional<int> layer) const {
-  OutlierStatistics all;
-  for (const auto& [key, s] : sites_) {
-    if (key.site == Site::kLayerOut && (!layer || layer == key.layer)) all.Merge(s.outliers);
   }
   return all;
 }
@@ -150,7 +136,7 @@ OutlierStatistics OutlierFigures::HiddenStates(std::optional<int> layer) const {
 Json OutlierJson(const StatisticsSet& set, const ModelConfig& c, const std::string& model, int64_t tokens) {
   Json json{{"schema", "tare.stats/3"}, {"model", model}, {"tokens", tokens}};
   for (const auto& [from, sites] : set.Both()) {
-    const Json figures = SitesJson(OutlierFigures(sites), c, from);
+    const Json figures = SitesJson(sites, c, from);
     if (from == 0) {
       json.update(figures);
     } else {
@@ -232,21 +218,22 @@ std::string OutlierCsv(const std::vector<Json>& models) {
   Table table{.columns = {{"model"}, {"site"}, {"layer"}, {"head"}, {"map"}, {"from"}, {"count"}, {"absmax"}}};
   AddFigureColumns(table.columns);
   for (const Json& m : models) {
-    ForBoth(m, [&](const Json& of) {
+    for (const Json* const of : {&m, m.contains("rest") ? &m["rest"] : nullptr}) {
+      if (of == nullptr) continue;
       // `figures` have their head and map, if they are of one.
       const auto add = [&](const char* site, const Json& layer, const Json& figures) {
         table.rows.push_back(figures);
-        table.rows.back().update({{"model", m["model"]}, {"site", site}, {"layer", layer}, {"from", of["from"]}});
+        table.rows.back().update({{"model", m["model"]}, {"site", site}, {"layer", layer}, {"from", (*of)["from"]}});
       };
-      add("attn_logits", {}, of["attn_logits"]);
-      for (const Json& map : of.value("maps", Json::array())) add("attn_logits", {}, map);
-      add("layer_out", {}, of["layer_out"]);
-      for (const Json& layer : of["layers"]) {
+      add("attn_logits", {}, (*of)["attn_logits"]);
+      for (const Json& map : of->value("maps", Json::array())) add("attn_logits", {}, map);
+      add("layer_out", {}, (*of)["layer_out"]);
+      for (const Json& layer : (*of)["layers"]) {
         if (!layer["heads"].empty()) add("attn_logits", layer["layer"], layer["attn_logits"]);
         for (const Json& head : layer["heads"]) add("attn_logits", layer["layer"], head);
         add("layer_out", layer["layer"], layer["layer_out"]);
       }
-    });
+    }
   }
   return TableCsv(table);
 }

@@ -13,18 +13,9 @@
 
 namespace tare {
 
-// The outliers of attention logits and hidden states (layer_out), merged over layers, heads or maps left empty; of all
-// positions or of the rest.
-class OutlierFigures {
- public:
-  explicit OutlierFigures(const std::map<SiteKey, SiteStatistics>& sites) : sites_(sites) {}
-  OutlierStatistics AttentionLogits(std::optional<int> layer = {}, std::optional<int> head = {},
-                                    std::optional<int> map = {}) const;
-  OutlierStatistics HiddenStates(std::optional<int> layer = {}) const;
-
- private:
-  const std::map<SiteKey, SiteStatistics>& sites_;
-};
+// The outliers of a site, merged over layers, heads or maps left empty; of all positions or of the rest.
+OutlierStatistics OutliersAt(const std::map<SiteKey, SiteStatistics>& sites, Site site, std::optional<int> layer = {},
+                             std::optional<int> head = {}, std::optional<int> map = {});
 
 // {"schema": "tare.stats/3", "model", .., "tokens": N,
 //  "from": 0,

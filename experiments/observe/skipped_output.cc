@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/observe/skipped_output.h"
+#include "experiments/observe/full_observer.h"
 
 #include <algorithm>
 #include <cmath>

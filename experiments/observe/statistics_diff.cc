@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/observe/statistics_diff.h"
+#include "experiments/observe/statistics_report.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,6 @@
 #include <random>
 #include <string_view>
 
-#include "experiments/observe/statistics_report.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
 #include "quant/base/error.h"

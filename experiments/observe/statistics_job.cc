@@ -7,16 +7,45 @@
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/checkpoint/checkpoint.h"
+#include "quant/file/hdf5.h"
+#include "quant/file/open_folder.h"
 #include "quant/file/sha256.h"
+#include "quant/statistics/statistics_file.h"
 
 namespace tare {
 namespace {
 
-std::vector<std::vector<OutputHead>> TablesOf(const Model& model) {
-  std::vector<std::vector<OutputHead>> heads;
-  for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
-  return heads;
+static_assert(kMostSkipped < BlockMeter::kSinkTokens);
+
+// Takes over what an earlier run of the same job finished.
+void TakeUp(StatisticsSet& set, const std::filesystem::path& file, const Shard& shard) {
+  const StatisticsSet found = ReadStatistics(file);
+  for (size_t unit = 0; unit < found.units.size(); ++unit) {
+    if (found.units[unit] == 1 && unit % shard.count != shard.index)
+      Fail("{}: holds unit {}, which does not belong to shard {}/{}; try without --resume", file.string(), unit,
+           shard.index, shard.count);
+  }
+  set.Merge(found, "this job", file.string());
 }
+
+// A format that is measured at none of the selected sites is a mistake.
+void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& sites, const ModelSites& model) {
+  for (const std::string& format : formats) {
+    bool measured = false;
+    for (const SiteInfo& info : kSites) {
+      if (!IsMeasured(info.site, format)) continue;
+      for (const SiteKey& key : model.Keys(info.site)) measured = measured || sites.Wants(key.site, key.layer);
+    }
+    if (!measured && (format.starts_with("int3") || format.starts_with("int2")))
+      FailUsage(
+          "--formats: {}: got no weights at {}, expected some: other sites have no integers of 3 or 2 bits; try int4",
+          format, sites.canonical());
+    if (!measured)
+      FailUsage("--formats: {}: got none of its heads or channels at {}; try row", format, sites.canonical());
+  }
+}
+
+int64_t SumOf(std::span<const int64_t> lengths) { return std::ranges::fold_left(lengths, int64_t{0}, std::plus{}); }
 
 // The pass in which the observer learns what it rounds by, if it has one, and the pass that it measures. If there are
 // both, each is half of the progress of the batch.
@@ -32,6 +61,67 @@ void RunPasses(Model& model, const TokenBatch& batch, FullObserver& observer, co
 }
 
 }  // namespace
+
+std::string HashOf(const std::vector<ScoredSequence>& sequences) {
+  Sha256 sha;
+  for (const ScoredSequence& s : sequences) {
+    const int64_t length = std::ssize(s.tokens);
+    sha.Add(std::as_bytes(std::span(&length, 1)));
+    sha.Add(std::as_bytes(std::span(s.tokens)));
+  }
+  return sha.Hex();
+}
+
+void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const SiteSelection& sites,
+                const ModelSites& model) {
+  set.job["sites"] = sites.canonical();
+  if (!options.calibrate.empty()) {
+    ParseCalibratedFormats(options.calibrate);
+    set.job[kCalibrateKey] = options.calibrate;
+  }
+  if (!options.spans.sha256.empty()) set.job["spans_sha256"] = options.spans.sha256;
+  set.skip_first = options.skip_first;
+  set.formats = NamesOf(ParseMeasuredFormats(options.formats));
+  CheckFormats(set.formats, sites, model);
+}
+
+void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& work, bool has_bos,
+                  const StatisticsOptions& options, const std::filesystem::path& out, const Progress& progress) {
+  const auto& [index, count] = options.shard;
+  const std::filesystem::path part = out.string() + ".part";  // written over, and removed in the end
+  if (std::filesystem::exists(part) && SchemaOf(part) != kStatisticsSchema)
+    Fail("{}: got a file that is no unfinished job of tare stats, expected none; try another --out, or move it",
+         part.string());
+  if (options.resume && std::filesystem::exists(out)) {
+    TakeUp(set, out, options.shard);
+  } else if (options.resume && std::filesystem::exists(part)) {
+    TakeUp(set, part, options.shard);
+  }
+  const auto write = [&](const std::filesystem::path& path) {
+    set.MergeSites(observer.Take());
+    WriteStatistics(set, path);
+  };
+  int64_t total = 0, since = 0;
+  for (size_t unit = index; unit < set.units.size(); unit += count) total += SumOf(work.lengths(unit));
+  for (size_t unit = index; unit < set.units.size(); unit += count) {
+    if (set.units[unit] == 1) continue;
+    ThrowIfStopped();
+    if (since >= options.checkpoint) {
+      write(part);
+      since = 0;
+    }
+    const auto before = static_cast<int64_t>(set.positions);
+    work.run(unit, [&](int64_t done, int64_t, const char* what) { Report(progress, before + done, total, what); });
+    const int64_t positions = SumOf(work.lengths(unit)), sequences = std::ssize(work.lengths(unit));
+    set.units[unit] = 1;
+    set.positions += static_cast<uint64_t>(positions);
+    set.tokens += static_cast<uint64_t>(positions - (has_bos ? sequences : 0));
+    since += sequences;
+    Report(progress, static_cast<int64_t>(set.positions), total, "tokens");
+  }
+  write(out);
+  RemoveFile(part);
+}
 
 StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
                               const StatisticsOptions& options, const std::string& version) {
@@ -63,28 +153,21 @@ StatisticsSet CollectStatistics(Model& model, const TokenInput& input, const std
                                 const StatisticsOptions& options, const std::string& version,
                                 const std::filesystem::path& out, const Progress& progress) {
   StatisticsSet set = EmptyStatistics(model, input, sequences, options, version);
+  std::vector<std::vector<OutputHead>> heads;
+  for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
   FullObserver observer(SiteSelection::Parse(options.sites, ModelSitesOf(model)), ParseMeasuredFormats(options.formats),
-                        options.spans, TablesOf(model), options.skip_first);
+                        options.spans, std::move(heads), options.skip_first);
   const size_t step = SequencesPerBatch(sequences);
-  const auto sequences_of = [&](size_t unit) {
-    return std::span(sequences).subspan(unit * step, std::min(step, sequences.size() - unit * step));
+  std::vector<int64_t> lengths;
+  for (const ScoredSequence& s : sequences) lengths.push_back(std::ssize(s.tokens));
+  const auto lengths_of = [&](size_t unit) {
+    return std::span(lengths).subspan(unit * step, std::min(step, lengths.size() - unit * step));
   };
-  const UnitWork work{.positions =
-                          [&](size_t unit) {
-                            int64_t positions = 0;
-                            for (const ScoredSequence& s : sequences_of(unit)) positions += std::ssize(s.tokens);
-                            return positions;
-                          },
-                      .sequences = [&](size_t unit) { return std::ssize(sequences_of(unit)); },
-                      .run =
-                          [&](size_t unit, const Progress& within) {
-                            TokenBatch batch;
-                            auto index = static_cast<int64_t>(unit * step);
-                            for (const ScoredSequence& s : sequences_of(unit)) batch.Add(index++, s.tokens);
-                            if (unit == 0) observer.ObserveWeights(model);
-                            RunPasses(model, batch, observer, within);
-                          }};
-  CollectUnits(set, observer, work, input.bos.has_value(), options, out, progress);
+  const auto run = [&](size_t unit, const Progress& within) {
+    if (unit == 0) observer.ObserveWeights(model);
+    RunPasses(model, BatchOf(sequences, unit * step, step), observer, within);
+  };
+  CollectUnits(set, observer, {lengths_of, run}, input.bos.has_value(), options, out, progress);
   return set;
 }
 

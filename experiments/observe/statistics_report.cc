@@ -2,6 +2,7 @@
 #include "experiments/observe/statistics_report.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "experiments/table/table.h"
 #include "quant/base/error.h"
@@ -57,11 +58,6 @@ Json SqnrJson(const StatisticsSet& set, Site site, const Fold& total) {
   Json sqnr = Json::object();
   for (const auto& [format, value] : SignalToNoise(set, site, total)) sqnr[format + ".sqnr_db"] = NumberOrNull(value);
   return sqnr;
-}
-
-bool HasRows(const StatisticsSet& set, Site site, std::optional<int> layer) {
-  return std::ranges::any_of(
-      set.sites, [&](const auto& entry) { return entry.first.site == site && (!layer || layer == entry.first.layer); });
 }
 
 // A site with its layers, heads and maps together; of positions from `from` on.
@@ -134,7 +130,8 @@ Json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer)
 std::vector<Json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, SiteRows kind) {
   std::vector<Json> sites;
   for (const SiteInfo& info : kSites) {
-    if (!HasRows(set, info.site, layer)) continue;
+    const auto is_row = [&](const SiteKey& key) { return key.site == info.site && (!layer || layer == key.layer); };
+    if (std::ranges::none_of(set.sites | std::views::keys, is_row)) continue;
     sites.push_back(kind == SiteRows::kFigures ? SiteJson(set, info.site, layer) : MeasuresJson(set, info.site, layer));
   }
   if (sites.empty()) FailUsage("--layer {}: got no statistics of it at any site of the file", layer.value_or(-1));

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "experiments/studies/sweep/comparison.h"
 #include "experiments/studies/sweep/sweep.h"
-#include "experiments/studies/sweep/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"

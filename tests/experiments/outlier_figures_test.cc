@@ -64,17 +64,16 @@ TEST(OutlierFiguresTest, NeitherOrderNorThreadOfABlockMatters) {
   FullObserver first = OutlierObserver(MadeConfig());
   for (const SiteBlock& block : rows.blocks) first.Visit(block, 0);
   const StatisticsSet first_set = SetOf(first);
-  const OutlierFigures plain(first_set.sites);
   for (int trial = 0; trial < 10; ++trial) {
     std::ranges::shuffle(rows.blocks, random);
     FullObserver shuffled = OutlierObserver(MadeConfig());
     for (const SiteBlock& block : rows.blocks) shuffled.Visit(block, static_cast<int>(random() % 5));
     const StatisticsSet set = SetOf(shuffled);
-    const OutlierFigures observer(set.sites);
-    ASSERT_EQ(observer.AttentionLogits(), plain.AttentionLogits());
-    ASSERT_EQ(observer.AttentionLogits(1, 3), plain.AttentionLogits(1, 3));
-    ASSERT_EQ(observer.AttentionLogits({}, {}, 2), plain.AttentionLogits({}, {}, 2));
-    ASSERT_EQ(observer.HiddenStates(0), plain.HiddenStates(0));
+    ASSERT_EQ(OutliersAt(set.sites, Site::kAttnLogits), OutliersAt(first_set.sites, Site::kAttnLogits));
+    ASSERT_EQ(OutliersAt(set.sites, Site::kAttnLogits, 1, 3), OutliersAt(first_set.sites, Site::kAttnLogits, 1, 3));
+    ASSERT_EQ(OutliersAt(set.sites, Site::kAttnLogits, {}, {}, 2),
+              OutliersAt(first_set.sites, Site::kAttnLogits, {}, {}, 2));
+    ASSERT_EQ(OutliersAt(set.sites, Site::kLayerOut, 0), OutliersAt(first_set.sites, Site::kLayerOut, 0));
   }
   SetThreads(0);
 }
@@ -87,12 +86,11 @@ TEST(OutlierFiguresTest, NanAndInfinityAreCountedAndLocated) {
   FullObserver all = OutlierObserver(MadeConfig());
   for (const SiteBlock& block : rows.blocks) all.Visit(block, 0);
   const StatisticsSet set = SetOf(all);
-  const OutlierFigures observer(set.sites);
-  EXPECT_EQ(observer.AttentionLogits().nonfinite, 1u);
-  EXPECT_EQ(observer.AttentionLogits().first_nonfinite, (Place{2, 1, 3, 15, 4}));
-  EXPECT_EQ(observer.AttentionLogits().count(), 3u * 2 * 4 * (210 - 1) - 1);
-  EXPECT_EQ(observer.HiddenStates().first_nonfinite, (Place{1, 0, -1, 7, 19}));
-  EXPECT_EQ(observer.HiddenStates(1).nonfinite, 0u);
+  EXPECT_EQ(OutliersAt(set.sites, Site::kAttnLogits).nonfinite, 1u);
+  EXPECT_EQ(OutliersAt(set.sites, Site::kAttnLogits).first_nonfinite, (Place{2, 1, 3, 15, 4}));
+  EXPECT_EQ(OutliersAt(set.sites, Site::kAttnLogits).count(), 3u * 2 * 4 * (210 - 1) - 1);
+  EXPECT_EQ(OutliersAt(set.sites, Site::kLayerOut).first_nonfinite, (Place{1, 0, -1, 7, 19}));
+  EXPECT_EQ(OutliersAt(set.sites, Site::kLayerOut, 1).nonfinite, 0u);
 }
 
 // What is kept is 100 values and the bins that were touched, a target: no more after a hundred times the values.
@@ -108,7 +106,7 @@ TEST(OutlierFiguresTest, KeepsNoMoreOfALongerText) {
       observer.BeginBatch(1);
     }
     const StatisticsSet set = SetOf(observer);
-    return OutlierFigures(set.sites).AttentionLogits();
+    return OutliersAt(set.sites, Site::kAttnLogits);
   };
   const OutlierStatistics once = after(1), all = after(100);
   EXPECT_EQ(all.count(), 100 * once.count());

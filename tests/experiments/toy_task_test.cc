@@ -6,8 +6,8 @@
 
 #include <cmath>
 
+#include "experiments/studies/sweep/comparison.h"
 #include "experiments/studies/sweep/sweep.h"
-#include "experiments/studies/sweep/table.h"
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "experiments/quantize/quantize.h"
-#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

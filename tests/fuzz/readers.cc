@@ -11,8 +11,8 @@
 
 #include "experiments/arrays/array_file.h"
 #include "experiments/model/config/read_config.h"
-#include "experiments/observe/captured/captured_layout.h"
-#include "experiments/observe/marked_spans.h"
+#include "experiments/observe/captured/captured_statistics.h"
+#include "experiments/observe/measured.h"
 #include "experiments/tasks/documents.h"
 #include "experiments/tasks/items/choice_items.h"
 #include "experiments/tasks/items/prompt_items.h"

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/observe/captured/captured_input.h"
+#include "experiments/observe/captured/captured_statistics.h"
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <tuple>
 #include <utility>
 
 #include "experiments/arrays/array_file.h"
-#include "experiments/observe/statistics_units.h"
+#include "experiments/observe/statistics_job.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
@@ -61,13 +62,6 @@ void AddIds(const CapturedFile& captured, std::vector<ScoredSequence>& sequences
   }
 }
 
-// All arrays of a file must agree with the first.
-void CheckAlike(const CapturedArray& first, const CapturedArray& other, const std::string& where) {
-  if (other.sequences != first.sequences || other.rows != first.rows)
-    Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as in {}", where, other.array.name, other.sequences,
-         other.rows, first.sequences, first.rows, first.array.name);
-}
-
 // Two names may be of one layer ("layer_out.0", "layer_out.00"). The arrays are sorted.
 void CheckDistinct(const std::vector<CapturedArray>& arrays, const std::string& where) {
   const auto place = [](const CapturedArray& a) { return std::pair(a.site, a.layer); };
@@ -77,14 +71,12 @@ void CheckDistinct(const std::vector<CapturedArray>& arrays, const std::string& 
   Fail("{}: got {} and {}, expected one array of a site in a layer; try removing one", where, first, second);
 }
 
-std::string Signature(const CapturedArray& a) {
-  return Formatted("{} of {} heads and {} channels", a.array.name, a.heads, IsAttentionMap(a.site) ? 0 : a.columns);
-}
-
 std::vector<std::string> SignaturesOf(const CapturedFile& file) {
   std::vector<std::string> all;
   for (const CapturedArray& a : file.arrays) {
-    if (!IsWeight(a.site)) all.push_back(Signature(a));
+    if (IsWeight(a.site)) continue;
+    const int64_t channels = IsAttentionMap(a.site) ? 0 : a.columns;
+    all.push_back(Formatted("{} of {} heads and {} channels", a.array.name, a.heads, channels));
   }
   return all;
 }
@@ -108,6 +100,28 @@ ModelSites SitesOf(const CapturedFile& captured, const CapturedLayout& layout) {
   }
   std::erase_if(sites.heads, [](const auto& site) { return site.second.empty(); });
   return sites;
+}
+
+// Frameworks add minus infinity, or the lowest value of the type, to a masked logit. Rounding may leave the sum
+// slightly above it; no real logit comes near nine tenths of it.
+float LowestOf(DType dtype) {
+  constexpr float kLargestF16 = 65504.0f;
+  return -0.9f * (dtype == DType::kF16 ? kLargestF16 : std::numeric_limits<float>::max());
+}
+
+bool NothingAfterItself(const CapturedArray& map, const ArrayValues& values) {
+  std::vector<float> row(static_cast<size_t>(map.columns));
+  for (int64_t b = 0; b < map.sequences; ++b) {
+    for (int64_t h = 0; h < map.heads; ++h) {
+      for (int64_t q = 0; q < map.rows; ++q) {
+        const int64_t first = b * map.sequence_stride + h * map.head_stride + q * map.row_stride;
+        values.Read(first, map.column_stride, map.columns, row.data());
+        const int64_t seen = std::clamp<int64_t>(q + 1 + map.columns - map.rows, 0, map.columns);
+        if (std::any_of(row.begin() + seen, row.end(), [](float v) { return v != 0.0f; })) return false;
+      }
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -134,7 +148,9 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
   const CapturedArray& any = captured.arrays.back();
   if (IsWeight(any.site)) return captured;
   for (const CapturedArray& a : captured.arrays) {
-    if (!IsWeight(a.site)) CheckAlike(any, a, path.string());
+    if (!IsWeight(a.site) && (a.sequences != any.sequences || a.rows != any.rows))
+      Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as in {}", path.string(), a.array.name,
+           a.sequences, a.rows, any.sequences, any.rows, any.array.name);
   }
   captured.tokens = TokensOf(captured, any.sequences, any.rows);
   return captured;
@@ -167,6 +183,73 @@ CapturedInput LoadCaptured(const std::vector<std::filesystem::path>& paths, cons
   CapturedIntake intake(layout);
   for (const std::filesystem::path& path : paths) intake.Add(OpenCaptured(ArrayFile::Open(path), layout));
   return intake.Take();
+}
+
+CapturedMask::CapturedMask(const CapturedFile& file, const CapturedArray& map, const ArrayValues& values,
+                           const std::string& mask)
+    : where_(file.file->path().string() + ": " + map.array.name),
+      lowest_(LowestOf(map.array.dtype)),
+      later_(map.columns - map.rows),
+      columns_(map.columns) {
+  if (later_ != 0 && file.tokens.front().Size() != map.rows)
+    Fail("{}: got {} queries and {} keys with an attention_mask, expected equal numbers", where_, map.rows,
+         map.columns);
+  if (mask == "none") {
+    kind_ = Kind::kNone;
+  } else if (mask == "causal") {
+    kind_ = Kind::kCausal;
+  } else if (mask == "lowest" || (mask.empty() && map.site == Site::kAttnLogits)) {
+    kind_ = Kind::kLowest;
+  } else if (mask.empty()) {
+    kind_ = NothingAfterItself(map, values) ? Kind::kCausal : Kind::kNone;
+  } else {
+    kind_ = Kind::kArray;
+    const std::vector<ArrayInfo>& arrays = file.file->arrays();
+    const auto found = std::ranges::find(arrays, mask, &ArrayInfo::name);
+    if (found == arrays.end())
+      Fail("{}: got no array '{}' for its mask, expected one, or causal, none or lowest", where_, mask);
+    const int64_t B = map.sequences, T = map.rows, S = map.columns;
+    const std::vector<int64_t>& shape = found->shape;
+    const bool one = shape == std::vector{T, S};
+    if (!one && shape != std::vector{B, T, S} && shape != std::vector<int64_t>{B, 1, T, S})
+      Fail("{}: mask {}: got shape {}, expected [{}, {}] or [{}, {}, {}]", where_, mask, ShapeText(shape), T, S, B, T,
+           S);
+    array_.emplace(file.file->Values(*found));
+    array_sequence_ = one ? 0 : T * S;
+  }
+}
+
+bool CapturedMask::Sees(int64_t sequence, int64_t query, int64_t key, float value) const {
+  switch (kind_) {
+    case Kind::kNone:
+      return true;
+    case Kind::kCausal:
+      return key <= query + later_;
+    case Kind::kLowest:
+      return !(value <= lowest_);
+    case Kind::kArray: {
+      float seen = 0.0f;
+      array_->Read(sequence * array_sequence_ + query * columns_ + key, 1, 1, &seen);
+      return seen != 0.0f;
+    }
+  }
+  return true;
+}
+
+PositionRange CapturedMask::Visible(int64_t sequence, int64_t query, std::span<const float> row,
+                                    PositionRange tokens) const {
+  const auto sees = [&](int64_t key) { return Sees(sequence, query, key, row[static_cast<size_t>(key)]); };
+  if (later_ != 0) tokens = {0, columns_};
+  PositionRange seen = tokens;
+  while (seen.begin < seen.end && !sees(seen.begin)) ++seen.begin;
+  seen.end = seen.begin;
+  while (seen.end < tokens.end && sees(seen.end)) ++seen.end;
+  for (int64_t key = seen.end; key < tokens.end; ++key) {
+    if (sees(key))
+      Fail("{}: sequence {}: query {} sees keys {} and {} but not {}, expected contiguous keys", where_, sequence,
+           query, seen.end - 1, key, seen.end);
+  }
+  return seen;
 }
 
 }  // namespace tare

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/observe/captured/captured_layout.h"
+#include "experiments/observe/captured/captured_statistics.h"
 
 #include <algorithm>
 

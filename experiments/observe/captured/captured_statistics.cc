@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "experiments/arrays/array_file.h"
-#include "experiments/observe/captured/captured_mask.h"
 #include "experiments/observe/full_observer.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
@@ -66,8 +64,8 @@ class MatrixShow {
 
   // Rows [first, end) of the sequence without its padding, at most kBlockRows, one row at a time where what their
   // queries see does not grow by a key, or by none, from row to row. after(first, end) follows each block.
-  template <typename After>
-  void Rows(int64_t first, int64_t end, const After& after) {
+  template <typename After = decltype([](int64_t, int64_t) {})>
+  void Rows(int64_t first, int64_t end, const After& after = {}) {
     Load(first, end);
     for (int64_t begin = first; begin < end;) {
       int64_t last = begin + 1;
@@ -92,9 +90,6 @@ class MatrixShow {
       }
       begin = last;
     }
-  }
-  void Rows(int64_t first, int64_t end) {
-    Rows(first, end, [](int64_t, int64_t) {});
   }
 
  private:
@@ -219,19 +214,10 @@ StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& nam
     const size_t end = unit + 1 < input.paths.size() ? input.first_sequence[unit + 1] : input.lengths.size();
     return std::span(input.lengths).subspan(begin, end - begin);
   };
-  const UnitWork work{.positions =
-                          [&](size_t unit) {
-                            int64_t positions = 0;
-                            for (const int64_t length : lengths_of(unit)) positions += length;
-                            return positions;
-                          },
-                      .sequences = [&](size_t unit) { return std::ssize(lengths_of(unit)); },
-                      .run =
-                          [&](size_t unit, const Progress&) {
-                            ShowFile(OpenCaptured(ArrayFile::Open(input.paths[unit]), input.layout), input, unit,
-                                     observer);
-                          }};
-  CollectUnits(set, observer, work, false, options, out, progress);
+  const auto run = [&](size_t unit, const Progress&) {
+    ShowFile(OpenCaptured(ArrayFile::Open(input.paths[unit]), input.layout), input, unit, observer);
+  };
+  CollectUnits(set, observer, {lengths_of, run}, false, options, out, progress);
   return set;
 }
 

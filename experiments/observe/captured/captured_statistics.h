@@ -6,14 +6,152 @@
 // cancellation needs both the maps (probs, with "maps") and the difference.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
-#include "experiments/observe/captured/captured_input.h"
-#include "experiments/observe/statistics_units.h"
+#include "experiments/arrays/array_file.h"
+#include "experiments/observe/statistics_job.h"
+#include "experiments/passes/sequences.h"
+#include "experiments/plan/model_sites.h"
+#include "quant/file/sha256.h"
+#include "quant/plan/site.h"
 
 namespace tare {
+
+// The site of an array and the meaning of its axes. An array is found by its name, SITE.LAYER ("attn_logits.3"), or
+// SITE outside the layers ("embed"); a JSON file may define other names per site:
+//
+//   {"q": {"name": "model.layers.{layer}.self_attn.q", "axes": "BTHC", "maps": "interleaved"},
+//    "attn_logits": {"mask": "causal", "maps": "halves"}}
+//
+//   name   of the arrays, with {layer} in place of the layer's number, from 0
+//   axes   one letter per dimension: B sequences, T tokens (of attn_logits, probs and difference: queries), H heads,
+//          S keys, C channels; for weights O output and I input channels. Default: BTC, BHTC (q, k, v, head_out),
+//          BHTS or OI; arrays with one dimension less have no B
+//   mask   which keys a query sees in attn_logits, probs and difference: causal; none; lowest (all but those with
+//          minus infinity, or the lowest value of the type); or the name of an array of booleans [T,S], [B,T,S] or
+//          [B,1,T,S]. Default: lowest for attn_logits; for the others causal if all entries after a query's own
+//          position are 0, else none
+//   maps   for sites with heads: the map of differential attention that a head belongs to: interleaved (1, 2,
+//          1, 2, ...) or halves (1, 1, .., 2, 2, ..). Default: none
+
+enum class MapsOfHeads { kNone, kInterleaved, kHalves };
+
+struct SiteLayout {
+  std::string name;  // with {layer}, if the site has layers
+  std::string axes;  // empty: as above
+  std::string mask;  // empty: as above
+  MapsOfHeads maps = MapsOfHeads::kNone;
+
+  std::optional<int> MapOf(int head, int heads) const;
+};
+
+// One array of a site. strides: in values, 0 for a missing axis.
+struct CapturedArray {
+  ArrayInfo array;
+  Site site{};
+  std::optional<int> layer;
+  int64_t sequences = 1, heads = 0, rows = 0, columns = 0;  // heads 0: a site without heads
+  int64_t sequence_stride = 0, head_stride = 0, row_stride = 0, column_stride = 0;
+};
+
+bool IsAttentionMap(Site site);  // attn_logits, probs, difference: their columns are keys
+
+class CapturedLayout {
+ public:
+  CapturedLayout();  // names and axes as above
+  // Throws Error, starting with the file's name, if the file does not follow this form.
+  static CapturedLayout Load(const std::filesystem::path& path);
+
+  const SiteLayout& Of(Site site) const { return sites_.at(site); }
+  const std::string& canonical() const { return canonical_; }  // equal for equal files; empty without a file
+  // Empty if no site has the name. Throws Error, starting with `where`, if the dimensions do not fit the axes.
+  std::optional<CapturedArray> Find(const ArrayInfo& array, const std::string& where) const;
+
+ private:
+  std::map<Site, SiteLayout> sites_;
+  std::string canonical_;
+};
+
+// Files of captured arrays as the input of a statistics job: each file holds some sequences, files keep the given
+// order, and all have the same sites. Two optional arrays describe a file's sequences: "attention_mask" [B,T] of 0 and
+// 1, where 0 is padding (left or right), and "input_ids" [B,T], which identify runs on the same sequences.
+
+struct PositionRange {
+  int64_t begin = 0, end = 0;
+  int64_t Size() const { return end - begin; }
+};
+
+struct CapturedFile {
+  std::unique_ptr<ArrayFile> file;
+  std::vector<CapturedArray> arrays;   // of sites, sorted by layer and site
+  std::vector<PositionRange> tokens;   // of each sequence, without padding
+  std::vector<std::string> left_over;  // arrays that match no site
+};
+
+// Throws Error if the file's arrays differ in sequences or tokens, if two are of one site in one layer, or if none
+// matches a site.
+CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout& layout);
+
+struct CapturedInput {
+  std::vector<std::filesystem::path> paths;
+  CapturedLayout layout;
+  ModelSites sites;
+  std::vector<size_t> first_sequence;  // of each file
+  std::vector<int64_t> lengths;        // of all sequences, in tokens
+  std::vector<std::string> left_over;  // of the first file
+  std::string sha256;                  // of the arrays (array_file.h)
+  std::string sequences_sha256;        // of the ids; without ids, of the arrays
+};
+
+// Joins files, one after another, into one input.
+class CapturedIntake {
+ public:
+  explicit CapturedIntake(CapturedLayout layout) { input_.layout = std::move(layout); }
+  // Throws Error if the file has other sites, layers, heads or channels than the first.
+  void Add(const CapturedFile& file);
+  // The input from the files so far, without the hashes.
+  const CapturedInput& input() const { return input_; }
+  // The input with the hashes. Call it once, at the end.
+  CapturedInput Take();
+
+ private:
+  CapturedInput input_;
+  std::vector<std::string> sites_;  // of the first file
+  std::vector<ScoredSequence> ids_;
+  bool known_ = true;  // whether every file has ids
+  Sha256 sha_;
+};
+
+// Throws Error if a file has other sites, layers, heads or channels than the first.
+CapturedInput LoadCaptured(const std::vector<std::filesystem::path>& paths, const CapturedLayout& layout);
+
+// Which keys a query of a captured attention map sees ("mask" above). The visible keys must be contiguous:
+// a mask with holes is refused.
+class CapturedMask {
+ public:
+  // Throws Error for a mask that is not defined there.
+  CapturedMask(const CapturedFile& file, const CapturedArray& map, const ArrayValues& values, const std::string& mask);
+
+  // The visible keys among [tokens.begin, tokens.end); row: all keys of the query. Empty if the query sees none.
+  PositionRange Visible(int64_t sequence, int64_t query, std::span<const float> row, PositionRange tokens) const;
+
+ private:
+  enum class Kind { kNone, kCausal, kLowest, kArray };
+  bool Sees(int64_t sequence, int64_t query, int64_t key, float value) const;
+
+  std::string where_;
+  Kind kind_ = Kind::kNone;
+  float lowest_ = 0.0f;  // values up to it are masked
+  int64_t later_ = 0;    // number of keys before the first query
+  std::optional<ArrayValues> array_;
+  int64_t array_sequence_ = 0, columns_ = 0;  // strides
+};
 
 // name: the model's name in tables.
 StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& name, const StatisticsOptions& options,

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/report/figures/sentences.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 
@@ -13,14 +12,8 @@ namespace tare {
 namespace {
 
 Table EffectTable(const char* site, const char* series) {
-  return {.columns = {{"panel", "task"},
-                      {"site", site},
-                      {"series", series},
-                      {"plan", "plan"},
-                      {"change", "change"},
-                      {"low", "from"},
-                      {"high", "to"},
-                      {"n", "n"}}};
+  return Titled({"panel: task", Formatted("site: {}", site), Formatted("series: {}", series), "plan", "change",
+                 "low: from", "high: to", "n"});
 }
 
 std::string AttributionPanelOf(const SweepFigure& row) { return row.cell->task + ", " + row.figure->keys.name; }
@@ -64,7 +57,7 @@ void AddAttribution(const Sweep& sweep, std::vector<FigureData>& figures) {
         Formatted(" n: {} of {}.", Counted(row.cell->figures.count, row.cell->kind->unit), row.cell->task);
     figure.findings.push_back(Formatted("With {} bits for one site alone, {} changes {}'s {} most: it {}.", bits,
                                         row.cell->row.site, row.cell->model,
-                                        FigureOnText(row.cell->task, row.figure->keys.name), MoveText(MoveOf(row))));
+                                        FigureOnText(row.cell->task, row.figure->keys.name), MoveText(row)));
   }
   figures.push_back(std::move(figure));
 }

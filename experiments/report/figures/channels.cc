@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/report/figures/sentences.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -57,17 +56,13 @@ FigureData& FigureOfSite(const std::string& site, std::vector<FigureData>& figur
   const std::string name = "channels:" + site;
   const auto known = std::ranges::find(figures, name, &FigureData::name);
   if (known != figures.end()) return *known;
-  return figures.emplace_back(FigureData{.name = name,
-                                         .title = site + " by token and channel",
-                                         .table = {.columns = {{"panel", "model"},
-                                                               {"token", "tokens from"},
-                                                               {"token_end", "before"},
-                                                               {"channel", "channels from"},
-                                                               {"channel_end", "before"},
-                                                               {"magnitude", "largest |x|"},
-                                                               {"n", "values"}}},
-                                         .drawn = {"magnitude"},
-                                         .on_page = false});
+  return figures.emplace_back(
+      FigureData{.name = name,
+                 .title = site + " by token and channel",
+                 .table = Titled({"panel: model", "token: tokens from", "token_end: before", "channel: channels from",
+                                  "channel_end: before", "magnitude: largest |x|", "n: values"}),
+                 .drawn = {"magnitude"},
+                 .on_page = false});
 }
 
 // Returns the largest of all.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A figure as rows, for its drawing and for the table below it. Each kind of figure has a source in this folder, which
-// makes rows from the material, and beside it KIND.json, the Vega-Lite specification that draws them. A kind without
-// data in the material makes no figure.
+// A figure as rows, for its drawing and for the table below it. The sources of this folder make rows from the
+// material, and KIND.json beside them is the Vega-Lite specification that draws a kind. A kind without data in the
+// material makes no figure.
 //
 // In specifications, "sort": null keeps the order of the rows.
 #pragma once
@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "experiments/report/input/material.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "experiments/table/table.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
@@ -22,12 +24,15 @@ struct FigureData {
   std::string title, caption;         // the caption has units, n and what bars mean
   Table table;                        // columns are named as in the specification; titles are for the page
   std::vector<std::string> drawn;     // columns: a row with a null in one of them is not drawn
-  std::vector<std::string> findings;  // one sentence each (sentences.h), computed from the rows
+  std::vector<std::string> findings;  // one sentence each, computed from the rows
   std::vector<std::string> missing;   // what could not be drawn; MissingOf adds rows without their number
   bool on_page = true;                // otherwise only for `tare plot`
 
   std::string Kind() const { return name.substr(0, name.find(':')); }
 };
+
+// A table of these columns, each by its name and its title on the page: "low: from"; "model" is both.
+Table Titled(const std::vector<std::string>& columns);
 
 // `otherwise` for null.
 inline double NumberOr(const Json& json, const char* key, double otherwise) {
@@ -50,21 +55,10 @@ std::pair<Json, Json> EndsOf(const SweepFigure& row);
 // One line per row that the drawing cannot show, with the row's description; then the figure's own gaps.
 std::vector<std::string> MissingOf(const FigureData& figure);
 
-std::vector<FigureData> LargestMagnitudes(const Material& material);
-std::vector<FigureData> Bits(const Material& material);
-std::vector<FigureData> Differences(const Material& material);
-std::vector<FigureData> Maps(const Material& material);
-std::vector<FigureData> Histograms(const Material& material);
-std::vector<FigureData> Positions(const Material& material);
-std::vector<FigureData> Losses(const Material& material);
-std::vector<FigureData> Needles(const Material& material);
-std::vector<FigureData> Channels(const Material& material);
-std::vector<FigureData> RooflineOfKernels(const Material& material);
-std::vector<FigureData> ErrorAgainstBits(const Material& material);
-std::vector<FigureData> CostsOfSites(const Material& material);
-std::vector<FigureData> ErrorsOfMaps(const Material& material);
-std::vector<FigureData> Frontiers(const Material& material);
-std::vector<FigureData> CachesAgainstBits(const Material& material);
+// The figures of each kind.
+using FiguresOfKind = std::vector<FigureData>(const Material& material);
+FiguresOfKind LargestMagnitudes, Bits, Differences, Maps, Histograms, Positions, Losses, Needles, Channels,
+    RooflineOfKernels, ErrorAgainstBits, CostsOfSites, ErrorsOfMaps, Frontiers, CachesAgainstBits;
 
 // The specification of the figure's kind, with its rows as data. If it has "concat": COLUMN, its "spec" is repeated for
 // each value of the column; in it "$NAME" becomes the value of column NAME in the first row with that value, and
@@ -73,7 +67,7 @@ Json SpecificationOf(const FigureData& figure);
 
 struct FigureKind {
   std::string_view name, what;
-  std::vector<FigureData> (*make)(const Material&);
+  FiguresOfKind* make;
 };
 
 // In the order of the page.
@@ -94,5 +88,42 @@ inline constexpr FigureKind kFigureKinds[] = {
     {"frontier", "loss of the cheapest plans against their bits, from tare search", Frontiers},
     {"caches", "divergence of keys and values in few bits against what they take", CachesAgainstBits},
 };
+
+// Parts of findings. Each finding is one plain sentence, with subject, verb, figure and, where one is known, interval:
+//
+//   With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], from
+//   29.33 to 31.02.
+
+// "accuracy" of "acc"; a figure without words of its own keeps its name.
+std::string WordsFor(const std::string& figure);
+// "perplexity on heldout", "accuracy on needles-4": a figure of the task "perplexity:heldout", "choice:needles-4".
+std::string FigureOnText(const std::string& task, const std::string& figure);
+
+// "rises by 1.69 [1.49, 1.90], from 29.33 to 31.02" of a row with a change; "stays at 22.000" where nothing changed.
+std::string MoveText(const SweepFigure& row);
+
+// "With 4 bits for attn_logits and one scale per tensor", "Executed with ..."; a plan of several rules is itself named.
+std::string PlanWords(const SweepCell& cell);
+
+// "b loses 0.28 [0.15, 0.41] more perplexity on heldout than a" of a row with a difference of drops.
+std::string MoreText(const SweepFigure& row);
+
+// "+1.69 [+1.49, +1.90]" of {"value", "low", "high"}, whose ends may be null, in the figure's format.
+std::string SignedText(const std::string& task, const std::string& figure, const nlohmann::ordered_json& change);
+
+// The same of a row's value by its name and the row's "low" and "high".
+std::string EndsText(const Json& row, const char* value, const std::string& format);
+
+// "6.00 +/- 0.50", or "6" where the error is NaN.
+std::string EstimateText(double value, double error);
+
+// "1 token", "2 to 3 tokens" of {"first", "last"}.
+std::string ContextText(const nlohmann::ordered_json& range);
+
+// "token 2", "tokens 2 to 3".
+std::string RangeText(int64_t first, int64_t last, const std::string& noun);
+
+// "m under q=int4/token with cache keep=h2o/64 (executed)" of a tare.eval/1; "m" of the model without a plan.
+std::string EvaluatedText(const nlohmann::ordered_json& evaluation);
 
 }  // namespace tare

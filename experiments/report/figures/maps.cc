@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers x heads of a measure (docs/reference/statistics-file.md), one panel per model and map. The page shows some of
-// the measures; `tare plot` draws any.
+// the measures; `tare plot` draws any. And the error that a plan makes in each attention map and in the difference of
+// two, layer by layer, from `tare maps` (experiments/studies/attribution/map_errors.h).
 #include <algorithm>
 #include <cctype>
+#include <functional>
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
@@ -30,18 +32,15 @@ constexpr MeasureWords kWords[] = {
     {"difference.cancellation", "norm of the difference of maps, relative to the first map",
      "|P1 - lambda P2| / |P1| of a query, mean over queries"}};
 
-std::string WordsOf(const std::string& measure) {
+// A measure without words of its own is named as the reference page defines it. Points into `measure`.
+MeasureWords WordsOf(std::string_view measure) {
   const auto known = std::ranges::find(kWords, measure, &MeasureWords::measure);
-  return known == std::end(kWords) ? measure : std::string(known->words);
+  if (known != std::end(kWords)) return *known;
+  return {measure, measure, "defined in docs/reference/statistics-file.md of Tare's sources"};
 }
 
-std::string DefinitionOf(const std::string& measure) {
-  const auto known = std::ranges::find(kWords, measure, &MeasureWords::measure);
-  return known == std::end(kWords) ? "defined in docs/reference/statistics-file.md of Tare's sources"
-                                   : std::string(known->definition);
-}
-
-std::string Capitalized(std::string text) {
+std::string Capitalized(std::string_view words) {
+  std::string text(words);
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text;
 }
@@ -50,13 +49,12 @@ FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& fig
   const std::string name = "maps:" + measure;
   const auto known = std::ranges::find(figures, name, &FigureData::name);
   if (known != figures.end()) return *known;
-  return figures.emplace_back(FigureData{
-      .name = name,
-      .title = Capitalized(WordsOf(measure)) + " by layer and head",
-      .table =
-          {.columns = {{"panel", "model"}, {"layer", "layer"}, {"head", "head"}, {"value", measure}, {"n", "values"}}},
-      .drawn = {"value"},
-      .on_page = std::ranges::contains(kOnPage, measure)});
+  return figures.emplace_back(
+      FigureData{.name = name,
+                 .title = Capitalized(WordsOf(measure).words) + " by layer and head",
+                 .table = Titled({"panel: model", "layer", "head", "value: " + measure, "n: values"}),
+                 .drawn = {"value"},
+                 .on_page = std::ranges::contains(kOnPage, measure)});
 }
 
 // Where each panel has its largest.
@@ -74,10 +72,78 @@ void AddFindings(FigureData& figure, const std::string& measure) {
   }
   std::string text;
   for (const Json* row : largest)
-    text += Formatted("{} {:.4g} in {}, layer {}, head {}",
-                      text.empty() ? "The largest " + WordsOf(measure) + " is" : ";", NumberAt(*row, "value"),
-                      row->at("panel").get<std::string>(), row->at("layer").get<int>(), row->at("head").get<int>());
+    text +=
+        Formatted("{} {:.4g} in {}, layer {}, head {}",
+                  text.empty() ? Formatted("The largest {} is", WordsOf(measure).words) : ";", NumberAt(*row, "value"),
+                  row->at("panel").get<std::string>(), row->at("layer").get<int>(), row->at("head").get<int>());
   if (!text.empty()) figure.findings.push_back(text + ".");
+}
+
+constexpr const char *kDifference = "difference",
+                     *kOfMaps[] = {"logit_rms", "shiftless_rms", "exp_bias", "half_variance"},
+                     *kOfBoth[] = {"peak", "peak_formula"}, *kOfDifferences[] = {"common", "low", "high"};
+
+// A run and plan of its own: of runs on other texts the model and plan may be the same.
+std::string NewPanel(const std::string& panel, const Table& table) {
+  std::string name = panel;
+  for (int run = 2; std::ranges::any_of(table.rows, [&](const Json& row) { return row.at("panel") == name; }); ++run)
+    name = Formatted("{}, run {}", panel, run);
+  return name;
+}
+
+// Of a map, or of the difference: it has not what the others have.
+void AddMap(const Json& place, const Json& map, const Json& of, const Json& positions, Table& table) {
+  std::vector<Json> row{place.at("panel"), place.at("layer"), map, NumberOrNull(NumberAt(of, "error"))};
+  const auto add = [&](const auto& keys) {
+    for (const char* key : keys) row.push_back(of.contains(key) ? NumberOrNull(NumberAt(of, key)) : Json());
+  };
+  add(kOfMaps);
+  add(kOfBoth);
+  add(kOfDifferences);
+  row.push_back(positions);
+  table.Add(std::move(row));
+}
+
+bool IsDifference(const Json& row) { return row.at("map") == kDifference; }
+
+// Of a panel's rows that `counts` is true of; null where there is none.
+const Json* LargestRow(const Table& table, const Json& panel, const auto& counts) {
+  const Json* largest = nullptr;
+  for (const Json& row : table.rows) {
+    if (row.at("panel") != panel || !counts(row) || row.at("error").is_null()) continue;
+    if (largest == nullptr || NumberAt(row, "error") > NumberAt(*largest, "error")) largest = &row;
+  }
+  return largest;
+}
+
+// `where`: "m under k=int4/token", the panel in words.
+void AddFinding(const Json& panel, const std::string& where, FigureData& figure) {
+  const Json* const map = LargestRow(figure.table, panel, std::not_fn(IsDifference));
+  if (map == nullptr) return;
+  std::string text =
+      Formatted("In {}, the largest error of an attention map is {:.3g} of the map's norm, in {} of layer {}.", where,
+                NumberAt(*map, "error"), map->at("map").get<std::string>(), map->at("layer").get<int64_t>());
+  if (const Json* const difference = LargestRow(figure.table, panel, IsDifference))
+    text += Formatted(
+        " The largest error of the difference of two maps is {:.3g} of its norm, in layer {}; taking the difference "
+        "cancels a share of {} of both maps' errors there.",
+        NumberAt(*difference, "error"), difference->at("layer").get<int64_t>(),
+        EndsText(*difference, "common", "+.3f"));
+  figure.findings.push_back(text);
+}
+
+void AddPlan(const Json& run, const Json& plan, FigureData& figure) {
+  const std::string model = run.at("model");
+  const std::string panel = NewPanel(Formatted("{}, {}", model, plan.at("plan").get<std::string>()), figure.table);
+  const auto positions = run.at("positions").get<int64_t>();
+  for (const Json& layer : plan.at("layers")) {
+    const Json place{{"panel", panel}, {"layer", layer.at("layer").get<int64_t>()}};
+    int number = 0;
+    for (const Json& map : layer.at("maps")) AddMap(place, Formatted("map {}", ++number), map, positions, figure.table);
+    if (const Json& difference = layer.at("difference"); !difference.is_null())
+      AddMap(place, kDifference, difference, positions, figure.table);
+  }
+  AddFinding(panel, model + " under " + panel.substr(model.size() + 2), figure);
 }
 
 }  // namespace
@@ -102,13 +168,33 @@ std::vector<FigureData> Maps(const Material& material) {
     figure.caption = Formatted(
         "{} ({}) of each layer and head, over all positions: {}. n: {} values in the first row of the table, which "
         "gives n of every row.",
-        Capitalized(WordsOf(measure)), measure, DefinitionOf(measure), figure.table.rows[0].at("n").dump());
+        Capitalized(WordsOf(measure).words), measure, WordsOf(measure).definition, figure.table.rows[0].at("n").dump());
     AddFindings(figure, measure);
   }
   std::ranges::stable_sort(figures, std::less(), [](const FigureData& f) {
     return std::ranges::find(kOnPage, std::string_view(f.name).substr(5)) - std::ranges::begin(kOnPage);
   });
   return figures;
+}
+
+std::vector<FigureData> ErrorsOfMaps(const Material& material) {
+  FigureData figure{
+      .name = "map_errors",
+      .title = "Errors of maps",
+      .caption =
+          "|P^ - P| / |P| of each attention map P that a plan changes to P^, over all heads and rows of a layer, each "
+          "layer run on exact inputs; difference: the same of the maps' difference. Share in common: of both maps' "
+          "errors, what their difference cancels, with a 95 % interval over windows. n: positions, in the table.",
+      .table =
+          Titled({"panel: model, plan", "layer", "map", "error: error / norm", "logit_rms: logits (RMS)",
+                  "shiftless_rms: no shift (RMS)", "exp_bias: exp bias", "half_variance: variance / 2", "peak",
+                  "peak_formula: peak by formula", "common: share in common", "low: from", "high: to", "n: positions"}),
+      .drawn = {"error"}};
+  material.ForEach("tare.maps/1", [&](const Json& run) {
+    for (const Json& plan : run.at("plans")) AddPlan(run, plan, figure);
+  });
+  if (figure.table.rows.empty()) return {};
+  return {figure};
 }
 
 }  // namespace tare

@@ -7,7 +7,6 @@
 #include <array>
 #include <map>
 
-#include "experiments/report/drawing/embedded.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"

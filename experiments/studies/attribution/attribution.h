@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of each part of a plan, from a sweep of f32, the plan, and one or two plans for each part (parts.h): the
-// part alone, and all but the part. With F(.) a figure under a plan:
+// The cost of each part of a plan, from a sweep of f32, the plan, and one or two plans for each part: the part alone,
+// and all but the part. With F(.) a figure under a plan:
 //
 //   alone      F(part) - F(f32)            its cost with everything else exact
 //   taken out  F(plan) - F(all but part)   its cost with everything else quantized; half of all runs are for this
@@ -11,12 +11,44 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "experiments/studies/attribution/parts.h"
+#include "experiments/plan/model_sites.h"
 #include "experiments/studies/sweep/comparison.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
+
+// Cuts a plan into parts that are tested one at a time: by site, layer, head or group of heads, and map, or some of
+// these. A part is the set of quantized places that agree in these keys; a key that a site lacks (the layer of
+// lm_head.w) is ignored for it.
+//
+//   int8 by site          q_proj.w  k_proj.w  ..  q  k  v  probs
+//   q=int4/token,k=int4/token by layer, map   [l0,m1]  [l0,m2]  [l1,m1]  ..
+//   q=int4/token,k=int4/token by head-group   [g0]  [g1]  ..
+//
+// A group is what shares keys or values (ModelSites::groups): in grouped-query attention a key head, its value head and
+// the query and output heads that read them; in a differential model the key heads of both maps. Groups count from 0,
+// by their first output head. Selectors of plans have no groups: the part's plans name the heads of each site.
+//
+// A scale that spans several parts (one per tensor, cut by head) then covers only the part.
+
+struct Grain {
+  bool site = false, layer = false, head = false, head_group = false, map = false;
+};
+// Parses "site,layer": one or more of site, layer, head or head-group, and map, each once. Throws Error.
+Grain ParseGrain(std::string_view text);
+
+struct PlanPart {
+  std::string name;  // "q[l0]"; "[l0]" if not cut by site; "[g0]" of a group; "outside layers" for sites without one
+  Plan alone;        // only this part of the plan
+  Plan without;      // the plan without this part
+};
+
+// In the order of sites, layers, heads and maps. Throws Error for a plan with fewer than two parts, and for one whose
+// parts no selector can separate.
+std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model);
 
 // Which costs of a part are measured.
 enum class PartCosts { kAlone, kAloneAndTakenOut };
@@ -92,5 +124,56 @@ struct AttributionPair {
 // differences.
 std::vector<AttributionPair> PairAttributions(const AttributedModel& first, const AttributedModel& second,
                                               const Plan& plan);
+
+// Attributions as a table of at most 80 columns and for programs.
+//
+//   divergence:heldout, kld
+//     f32 0.00e+00, the whole plan 5.23e-02
+//     part              alone                               taken out
+//     o_proj.w          +8.74e-03 [+8.03e-03, +9.20e-03] *  +9.89e-03 +/- 9.6e-04 *
+//     ..
+//     sum of alone      +4.95e-02 [+4.76e-02, +5.14e-02]
+//     left over         +2.9e-03 [+1e-04, +5.1e-03]
+//     the whole plan    +5.23e-02 [+4.94e-02, +5.47e-02] *
+
+std::string AttributionTable(const std::vector<Attribution>& attributions);
+
+// "+8.0e-03 [+7.7e-03, +8.4e-03] *"; with its error if it has no interval.
+std::string ChangeWithEnds(const Comparison& change, const char* format);
+
+// The lines below the table that explain its marks.
+std::string AttributionLegend(const std::vector<Attribution>& attributions);
+
+// task, figure, part, effect (plan, alone, taken_out, sum, left_over), plan, and for the effect the columns of a
+// sweep's change.
+std::string AttributionCsv(const std::vector<Attribution>& attributions, const Plan& plan);
+
+// tare.attribution/1: {"schema", "model", "plan", "by", "level", "draws", "seed", "figures": [{"task", "figure", "n",
+// "baseline", "whole", "change", "parts": [{"part", "alone_plan", "without_plan", "alone", "taken_out"}], "sum",
+// "left_over"}]}; taken_out is null if it was not run.
+Json AttributionJson(const std::vector<Attribution>& attributions, const std::string& model, const Plan& plan,
+                     const std::string& by);
+
+// Attributions of two models side by side, as a table of at most 80 columns and for programs.
+//
+//   divergence:heldout, kld, of each part of int4 alone
+//     A: novels-standard, B: novels-differential
+//     part                        A           B  B minus A
+//     o_proj.w            +2.44e-03   +8.74e-03  +6.30e-03 [+5.90e-03, +6.70e-03] *
+//     ..
+//     the whole plan      +4.10e-02   +5.23e-02  +1.1e-02 [+7e-03, +1.5e-02] *
+//
+// `plan` as the user gave it, such as a preset's name. models: the two names.
+std::string AttributionPairTable(const std::vector<AttributionPair>& pairs, const std::string& plan,
+                                 const std::vector<std::string>& models);
+
+// The lines below the table that explain its marks.
+std::string AttributionPairLegend(const std::vector<AttributionPair>& pairs);
+
+// task, figure, part (empty: the whole plan), first, second, and for the difference the columns of a sweep's.
+std::string AttributionPairCsv(const std::vector<AttributionPair>& pairs);
+
+// [{"task", "figure", "part", "first", "second", "difference"}]; null where a model has no such part.
+Json AttributionPairJson(const std::vector<AttributionPair>& pairs);
 
 }  // namespace tare

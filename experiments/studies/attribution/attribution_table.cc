@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/attribution/attribution_table.h"
+#include "experiments/studies/attribution/attribution.h"
 
 #include <algorithm>
 #include <span>
 
-#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/attribution/map_error_table.h"
+#include "experiments/studies/attribution/map_errors.h"
 
 #include <cmath>
 
 #include "experiments/significance/accuracy.h"
-#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "experiments/table/table.h"
 #include "quant/base/formatted.h"
 

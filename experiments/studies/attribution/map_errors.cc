@@ -163,9 +163,8 @@ MapErrors& MapErrors::operator+=(const MapErrors& other) {
   return *this;
 }
 
-std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
-                                                     const std::vector<ScoredSequence>& sequences,
-                                                     const Progress& progress) {
+LayerMapErrors MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
+                                const std::vector<ScoredSequence>& sequences, const Progress& progress) {
   run.RefuseCache("maps");
   if (run.carrying() == Carrying::kExecuted)
     FailUsage("plan {}: got an executed plan, expected a simulated one: integer kernels show no maps",
@@ -176,7 +175,7 @@ std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planne
   SiteVisitor* const keep_exact[] = {&exact_maps};
   std::vector<SiteVisitor*> plan_and_keep(plans.begin(), plans.end());
   plan_and_keep.push_back(&noisy_maps);
-  std::vector<std::vector<MapErrors>> layers(static_cast<size_t>(exact.config().layers));
+  LayerMapErrors layers(static_cast<size_t>(exact.config().layers));
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     const TokenBatch batch = BatchOf(sequences, begin, step);

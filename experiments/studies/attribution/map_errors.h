@@ -18,11 +18,15 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/sequences.h"
+#include "experiments/significance/mean_error.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
@@ -52,15 +56,44 @@ struct MapErrors {
   MapErrors& operator+=(const MapErrors& other);
 };
 
+// [layers][sequences], each over all heads and rows.
+using LayerMapErrors = std::vector<std::vector<MapErrors>>;
+
 // Errors of every layer's maps under a plan, each layer by itself: it gets the exact model's input, so errors of
 // earlier layers do not add up. Two copies of the model run side by side, one under the plan. The maps of a batch and
 // layer are held twice: 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head and sequence of T tokens.
 //
 // Maps are subtracted with the exact lambda, so a plan's rules for lambda, difference and later sites have no effect
-// here.
-// [layers][sequences], each over all heads and rows. Throws Error for an executed plan, which shows no maps.
-std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
-                                                     const std::vector<ScoredSequence>& sequences,
-                                                     const Progress& progress);
+// here. Throws Error for an executed plan, which shows no maps.
+LayerMapErrors MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
+                                const std::vector<ScoredSequence>& sequences, const Progress& progress);
+
+// Errors of maps as a table of at most 80 columns and for programs. A layer with two maps has three rows:
+//
+//   k=int4/token
+//     layer          logits  no shift  exp bias  var / 2     map     peak  formula
+//     3  map 1       0.2322    0.2318    0.0268   0.0265  0.1439  -0.0078  -0.0062
+//        map 2       0.1548    0.1545    0.0125   0.0129  0.0604  -0.0057  -0.0016
+//        difference, in common +0.002 [+0.000, +0.003]    0.1269  -0.0073  -0.0050
+//
+// logits, no shift: RMS of the logits' error, and of the same minus its mean in each row; map: |P^ - P| / |P|; the
+// others are defined above.
+
+// The share of two maps' errors that is common to both, with the correlation over everything and an interval over
+// sequences.
+struct CommonShare {
+  double value = 0, correlation = 0;
+  std::optional<Interval> interval;
+};
+CommonShare CommonOf(const std::vector<MapErrors>& sequences);
+
+// {"plan", "layers": [{"layer", "maps": [{"logit_rms", "shiftless_rms", "exp_bias", "half_variance", "error", "peak",
+// "peak_formula"}], "difference": null or {"error", "common", "low", "high", "correlation", "peak", "peak_formula"}}]}
+Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers);
+
+// For one such object.
+std::string MapErrorTable(const Json& plan);
+// For an array of them: one row per layer and map, and one with map "difference"; missing figures are empty.
+std::string MapErrorCsv(const Json& plans);
 
 }  // namespace tare

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/attribution/parts.h"
+#include "experiments/studies/attribution/attribution.h"
 
 #include <algorithm>
 #include <optional>

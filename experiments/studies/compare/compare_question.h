@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `tare compare` runs on two models besides the sweep that it is asked for: the baseline of all changes, the
-// divergence of each text from each model's own f32, the outliers on the first text (model_outliers.h), and the cost of
-// each site alone, an attribution of each model in a folder below the comparison's.
+// divergence of each text from each model's own f32, the outliers on the first text, and the cost of each site alone,
+// an attribution of each model in a folder below the comparison's.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "experiments/studies/attribution/attribution.h"
+#include "experiments/studies/sweep/sweep.h"
+#include "quant/file/checked_lines.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
@@ -33,5 +36,14 @@ std::string AttributedPlan(const SweepOptions& options, const std::string& asked
 // Both models by site, by divergence on so many tokens of the first text; none without a plan. Throws Error, before
 // anything runs, for a plan that cannot be cut, and for windows that outliers or divergence cannot use.
 std::vector<ModelAttribution> AskBoth(const SweepOptions& compare, const std::string& plan, int64_t tokens);
+
+// The outliers of the models on the first text (experiments/observe/outlier_report.h). Each model is a line of
+// outliers.jsonl in the folder, with the key of what it was measured on, and is not measured again.
+
+// The lines of an earlier run; damaged ones are left out, with a notice. Throws Error for a file of something else.
+RecordLines EarlierOutliers(const SweepOptions& options);
+
+// Of each model; writes outliers.jsonl. `starting`: before each model that is measured.
+std::vector<Json> OutliersOf(const SweepOptions& options, const RecordLines& earlier, const CellStarting& starting);
 
 }  // namespace tare

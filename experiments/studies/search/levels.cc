@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/search/levels.h"
+#include "experiments/studies/search/search.h"
 
 #include <algorithm>
 #include <set>
@@ -7,8 +7,7 @@
 
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/key_value_bits.h"
-#include "experiments/studies/attribution/parts.h"
-#include "experiments/studies/search/operands.h"
+#include "experiments/studies/attribution/attribution.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 

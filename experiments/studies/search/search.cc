@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/studies/search/budget.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
@@ -18,16 +17,6 @@ std::vector<std::vector<LevelCost>> CostsOf(const std::vector<SearchPart>& parts
     for (const PartLevel& level : part.levels) costs.back().push_back(level.of);
   }
   return costs;
-}
-
-FrontierPoint PointAt(const std::vector<std::vector<LevelCost>>& costs, const std::vector<size_t>& levels) {
-  FrontierPoint point{.levels = levels, .cost = 0, .loss = 0};
-  for (size_t part = 0; part < costs.size(); ++part) {
-    const LevelCost& level = costs[part][levels[part]];
-    point.cost += level.cost;
-    point.loss += std::max(level.loss, 0.0);
-  }
-  return point;
 }
 
 }  // namespace

@@ -1,22 +1,144 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cheapest plan within a loss: the losses of the parts alone (levels.h) give the frontier of an additive model
-// (frontier.h), and a few of its points are measured. Losses of parts together are not the sum of their losses alone,
-// so the measurements decide, by bisection along the frontier from its cheap end.
+// The cheapest plan within a loss: the losses of the parts alone give the frontier of an additive model, and a few of
+// its points are measured. Losses of parts together are not the sum of their losses alone, so the measurements decide,
+// by bisection along the frontier from its cheap end.
 //
-// Or the least loss within a size, by the same model: the choice (budget.h) is measured beside the largest of the given
-// plans that fits, which has one level for all parts.
+// Or the least loss within a size, by the same model: the choice is measured beside the largest of the given plans that
+// fits, which has one level for all parts.
+//
+// frontier.cc: an additive model's choices; levels.cc: what is chosen from; costs.cc: what it costs; search.cc: what is
+// measured; search_table.cc: what is shown.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "experiments/studies/search/levels.h"
-#include "experiments/studies/search/stored_bits.h"
+#include "experiments/model/config/config.h"
 #include "experiments/studies/sweep/comparison.h"
+#include "experiments/studies/sweep/sweep.h"
+#include "quant/plan/plan.h"
+#include "quant/plan/site.h"
 
 namespace tare {
+
+// The cheapest choice of one level per part, by an additive model: costs and losses add up.
+//
+//   minimise  sum of loss + mu x sum of cost   for every mu >= 0
+//
+// Each part follows the lower convex hull of its levels; the edges of all parts, in order of loss per cost saved, form
+// the frontier. Its points are the corners of the convex hull of all choices: no choice lies below the lines between
+// them.
+//
+// Or the choice of least loss within a cost, by the same model: a knapsack with a choice per part, by dynamic
+// programming (Kellerer, Pferschy, Pisinger: Knapsack Problems, 2004, chapter 11).
+//
+// Costs are counted in steps: the greatest common divisor of what levels cost beyond their part's cheapest, if all are
+// whole and at most 65,536 such steps are left of the budget; then the choice is the best one. Else what is left is cut
+// into 65,536 steps, and costs are rounded up to whole ones: a choice never costs more than the budget, and loses no
+// more than the best choice for a budget that is smaller by a step per part.
+
+struct LevelCost {
+  double cost = 0, loss = 0;
+};
+
+struct FrontierPoint {
+  std::vector<size_t> levels;  // of each part
+  double cost = 0, loss = 0;   // sums
+  size_t moved = 0;            // the part whose level differs from the point before; undefined for the first point
+};
+
+// The sums of these levels, one of each part; losses below 0, which are noise, count as 0.
+FrontierPoint PointAt(const std::vector<std::vector<LevelCost>>& parts, const std::vector<size_t>& levels);
+
+// Each part needs at least one level. Runs from the least loss to the least cost; losses count as in PointAt. Ties go
+// to the earlier part.
+std::vector<FrontierPoint> Frontier(const std::vector<std::vector<LevelCost>>& parts);
+
+// Each part needs at least one level. Losses count as in PointAt. Of equal losses the cheaper choice. Empty if
+// the cheapest levels together cost more than the budget.
+std::optional<FrontierPoint> LeastLossWithin(double budget, const std::vector<std::vector<LevelCost>>& parts);
+
+// The choices of a search. For each part, a site in one layer, they are its levels in the given plans, and no
+// quantization. A plan gives every part one level: int8, int6 and int4 together give three levels to a weight, and one
+// to an input of a linear layer, which is int8 in all of them.
+
+// Writes a choice per site and layer as few rules:
+//
+//   weights int4/channel, except down_proj.w in layers 0, 3  ->  weights=int4/channel,down_proj.w[l0]=int8/channel,..
+//
+// A site, or a group of sites, gets one rule for the level that saves the most text; runs of neighbouring layers with
+// other levels get rules of their own.
+inline constexpr const char* kUnquantized = "f32";
+
+// For each site, the right sides of its rules by layer (one for a site outside the layers), "f32" for exact ones. Of a
+// group (weights, linear_in), either all sites of the model are present or none.
+std::string ShortRules(const std::map<Site, std::vector<std::string>>& sites);
+
+struct PartLevel {
+  std::string rule;  // the right side of its rule: "int4/token"
+  int bits = 0;
+  Plan plan;     // this level alone, everything else exact
+  LevelCost of;  // bits x operands; the loss is set after it has run
+};
+
+struct SearchPart {
+  std::string name;  // "q[l0]"
+  Site site{};
+  std::optional<int> layer;
+  double operands = 0;            // per token (OperandsPerToken)
+  std::vector<PartLevel> levels;  // the first is unquantized
+};
+
+// In the order of sites and layers. Throws Error for a plan that distinguishes heads or maps, or has fewer than two
+// parts.
+std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelConfig& config, int64_t window);
+
+// f32, and every level alone.
+std::vector<std::string> SensitivityPlans(const std::vector<SearchPart>& parts);
+// The level that a plan gives to each part; empty if it leaves a part unquantized.
+std::vector<size_t> LevelsOf(const Plan& plan, const std::vector<SearchPart>& parts, const ModelConfig& config,
+                             int64_t window);
+// Sets each level's loss, the mean divergence, from the cells of these plans.
+void SetLosses(const std::vector<SweepCell>& cells, std::vector<SearchPart>& parts);
+
+// One level for each part, as a plan.
+std::string PlanAt(const std::vector<SearchPart>& parts, const std::vector<size_t>& levels, const ModelConfig& config);
+
+// The cost of a plan: every multiply-add takes two operands, and each costs its bits, regardless of reuse.
+//
+//   site                      operands per token
+//   X.w, X.in                 in x out of the matrix
+//   probs, difference, v      maps (difference: 1) x values of attention's output x keys; v for as many maps as the
+//                             layer has
+//   cache_k, cache_v          key/value heads x d x keys: what decoding reads
+//   any other                 its values per token: no product uses them
+//
+// keys: the mean number of keys that a query sees in a window of W positions, (W + 1) / 2, or fewer with a sliding
+// window. Unquantized values count 16 bits; scales count nothing.
+//
+// Or what a choice of weights takes in a file: codes, scales, zero points and minima, as tare inspect counts them; of a
+// matrix that stays unquantized, its tensor as the checkpoint stores it.
+
+inline constexpr int kUnquantizedBits = 16;
+
+// For a site in a layer, or outside the layers.
+double OperandsPerToken(Site site, std::optional<int> layer, const ModelConfig& config, int64_t window);
+
+struct StoredBits {
+  double weights = 0;  // values in the parts' matrices
+  double others = 0;   // bits of every other tensor
+};
+
+// Makes stored bits the cost of every level, and a part's operands its weights. Throws Error unless every part is
+// weights of the checkpoint.
+StoredBits CountStoredBits(const std::filesystem::path& model, const ModelConfig& config,
+                           std::vector<SearchPart>& parts);
 
 // A measured point of the frontier. The first task's cell is that of divergence.
 struct VerifiedPoint {
@@ -64,5 +186,27 @@ void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run
 
 // A point from its cells and those of f32, task by task.
 VerifiedPoint PointOf(size_t step, const std::string& plan, const std::vector<SweepCell>& cells);
+
+// A search as a table of at most 80 columns (except for the plan, which is one word) and for programs.
+//
+//   kld               bits  predicted  measured
+//     step 41         8.02   9.93e-03  1.02e-02 [9.6e-03, 1.10e-02] beyond
+//     step 40         8.11   9.71e-03  9.98e-03 [9.4e-03, 1.07e-02] the answer
+//
+//   bits by layer
+//     o_proj.w          8  8  6  8
+// Within a size, a row for the largest plan with one level for all parts that fits, and one for the choice.
+std::string SearchTable(const Search& search);
+
+// One row per step of the frontier: step, part, rule, bits, predicted; if it was measured, also measured, stderr, low,
+// high, within, and the plan.
+std::string SearchCsv(const Search& search);
+
+// tare.search/1: {"schema", "model", "within", "level", "bits", "plan", "parts": [{"part", "operands",
+// "levels": [{"rule", "bits", "kld"}]}], "frontier": [{"step", "part", "rule", "bits", "predicted"}], "verified":
+// [{"step", "bits", "predicted", "plan", "tasks": [{"task", "figure", "value", "change"}]}]}. Within a size "within" is
+// null, "budget": {"bits_per_weight" at most, "bytes" of the answer with all other tensors} is there, and each level
+// has "bytes".
+Json SearchJson(const Search& search);
 
 }  // namespace tare

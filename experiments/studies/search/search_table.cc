@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/search/search_table.h"
+#include "experiments/studies/search/search.h"
 
 #include <algorithm>
 #include <map>
 
-#include "experiments/studies/search/operands.h"
-#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"

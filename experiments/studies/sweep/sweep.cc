@@ -5,13 +5,11 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/kept_streams.h"
 #include "experiments/model/sites_of_model.h"
-#include "experiments/studies/sweep/cell_key.h"
-#include "experiments/studies/sweep/cell_log.h"
+#include "experiments/studies/sweep/cells.h"
 #include "experiments/studies/sweep/shared_layers.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
@@ -238,12 +236,6 @@ bool IsAsked(const SweepOptions& options, size_t number) {
   return !options.only || (options.only->first <= number && number <= options.only->second);
 }
 
-void CheckOnly(const SweepOptions& options, size_t cells) {
-  if (options.only && options.only->second >= cells)
-    FailUsage("--cells: got {}-{}, expected numbers from 0 to {}; see --list", options.only->first,
-              options.only->second, cells - 1);
-}
-
 // Runs of the cells from number `first` of the list on. Their keys are not known yet (they need hashes of weights), so
 // what is finished is told by names.
 int64_t RunsFrom(size_t first, const std::vector<ListedCell>& cells, const SweepOptions& options, const CellLog& log) {
@@ -343,7 +335,9 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
   const std::vector<std::vector<Plan>> plans = PlansFor(options);
   const std::vector<Seen> seen = CheckOptions(options, plans);
   const std::vector<ListedCell> all = CellsOfAll(options, plans);
-  CheckOnly(options, all.size());
+  if (options.only && options.only->second >= all.size())
+    FailUsage("--cells: got {}-{}, expected numbers from 0 to {}; see --list", options.only->first,
+              options.only->second, all.size() - 1);
   CellLog log(options.folder, {options.study, options.tasks});
   std::vector<SweepCell> cells;
   size_t first = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/sweep/sweep_plans.h"
+#include "experiments/studies/sweep/sweep.h"
 
 #include <algorithm>
 #include <cstdlib>

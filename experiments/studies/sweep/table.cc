@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/comparison.h"
 
 #include <algorithm>
 #include <sstream>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One block by hand; whole models are in full_observer_test.cc.
-#include "experiments/observe/block_meter.h"
+#include "experiments/observe/full_observer.h"
 
 #include <gtest/gtest.h>
 

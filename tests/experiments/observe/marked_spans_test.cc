@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/observe/marked_spans.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "experiments/model/config/read_config.h"
+#include "experiments/observe/measured.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
+#include "quant/file/sha256.h"
+#include "tests/support/call.h"
+#include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
 namespace tare::marked_spans_test {
@@ -46,7 +52,7 @@ TEST_F(MarkedSpansTest, DefaultsAreFilledIn) {
   EXPECT_THAT(filled.noise, ElementsAre(TokenRange{1, 4}, TokenRange{6, 10}, TokenRange{12, 29}));
   EXPECT_THAT(spans.Find(0)->noise, ElementsAre(TokenRange{5, 9}));
   EXPECT_EQ(spans.Find(2), nullptr);
-  EXPECT_EQ(spans.sha256().size(), 64u);
+  EXPECT_EQ(spans.sha256.size(), 64u);
 }
 
 TEST_F(MarkedSpansTest, MassIsOfMagnitudesWithinTheRow) {
@@ -70,6 +76,87 @@ TEST_F(MarkedSpansTest, BadLinesAreRefusedByPlace) {
               HasSubstr("line 2: sequence: got 0 twice"));
   EXPECT_THAT(Refused("not JSON\n"), HasSubstr("line 1"));
   EXPECT_THAT(Refused(""), HasSubstr("got no line"));
+}
+
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+using Json = nlohmann::json;
+
+class MarkedItemsTest : public testing::Test {
+ protected:
+  std::string Item(const std::string& context, const std::vector<std::string>& endings, int label) {
+    return Json{{"ctx", context}, {"endings", endings}, {"label", label}}.dump() + "\n";
+  }
+  MarkedItems Load(const std::string& lines, size_t limit = 0) {
+    PutFile(folder_ / "items.jsonl", lines);
+    return LoadMarkedItems(folder_ / "items.jsonl", model_, LoadConfig(model_), limit);
+  }
+  void Refuses(const std::string& lines, const char* why) {
+    EXPECT_THAT(Call([&] { Load(lines); }), ThrowsMessage<Error>(HasSubstr(why)));
+  }
+  std::vector<int32_t> Part(const ScoredSequence& s, const TokenRange& range) {
+    return {s.tokens.begin() + range.begin, s.tokens.begin() + range.end};
+  }
+
+  TemporaryFolder folder_;
+  const std::filesystem::path model_ = PairFolder("novels-standard");
+  const Tokenizer tokenizer_ = Tokenizer::Load(model_);
+  const std::string context_ =
+      "So the evening mists. The magic number of Riga is 4733. I first left the forge.\n What is the magic number of "
+      "Riga? It is";
+};
+
+TEST_F(MarkedItemsTest, AnItemIsItsContextAndTrueEndingMarked) {
+  const MarkedItems items = Load(Item(context_, {"5248", "4733"}, 1));
+  ASSERT_EQ(items.sequences.size(), 1u);
+  const ScoredSequence& s = items.sequences[0];
+  EXPECT_EQ(s.tokens[0], tokenizer_.bos());
+  EXPECT_THAT(std::vector<int32_t>(s.tokens.begin() + 1, s.tokens.end()),
+              ElementsAreArray(tokenizer_.Encode(context_ + " 4733")));
+  const Marks& marks = *items.spans.Find(0);
+  // Each query's next token is one of the ending: the word's mark and four digits.
+  EXPECT_EQ(marks.queries.end, std::ssize(s.tokens) - 1);
+  EXPECT_EQ(marks.queries.end - marks.queries.begin, 5);
+  ASSERT_EQ(marks.answer.size(), 1u);
+  EXPECT_THAT(Part(s, marks.answer[0]), ElementsAreArray(Part(s, {marks.queries.begin + 1, marks.queries.end + 1})));
+  EXPECT_LT(marks.answer[0].end, marks.queries.begin);
+  // With the noise that is the whole context but <s>.
+  EXPECT_EQ(marks.noise,
+            (std::vector<TokenRange>{{1, marks.answer[0].begin}, {marks.answer[0].end, marks.queries.begin + 1}}));
+  EXPECT_EQ(items.input.sha256, Sha256OfFile(folder_ / "items.jsonl"));
+  EXPECT_EQ(items.spans.sha256, items.input.sha256);
+}
+
+TEST_F(MarkedItemsTest, EveryOccurrenceOfAnAnswerIsMarked) {
+  const MarkedItems items = Load(Item("4733 and " + context_, {"5248", "4733"}, 1) + Item(context_, {"4733", "1"}, 0));
+  EXPECT_EQ(items.spans.Find(0)->answer.size(), 2u);
+  EXPECT_EQ(items.spans.Find(0)->answer[0].begin, 1);
+  EXPECT_EQ(items.spans.Find(1)->answer.size(), 1u);
+  EXPECT_EQ(Load(Item(context_, {"4733", "1"}, 0) + Item("x", {"a", "b"}, 0), 1).sequences.size(), 1u);
+}
+
+TEST_F(MarkedItemsTest, NeedlesAreMarked) {
+  const MarkedItems items = LoadMarkedItems(PairFolder("needles-4.jsonl"), model_, LoadConfig(model_), 100);
+  ASSERT_EQ(items.sequences.size(), 100u);
+  for (int64_t i = 0; i < 100; ++i) {
+    const Marks& marks = *items.spans.Find(i);
+    EXPECT_EQ(marks.queries.end - marks.queries.begin, 5) << i;
+    EXPECT_THAT(Part(items.sequences[static_cast<size_t>(i)], marks.answer[0]),
+                ElementsAreArray(
+                    Part(items.sequences[static_cast<size_t>(i)], {marks.queries.begin + 1, marks.queries.end + 1})))
+        << i;
+  }
+}
+
+TEST_F(MarkedItemsTest, ItemsWithoutMarksAreRefusedByLine) {
+  const std::string good = Item(context_, {"4733", "1"}, 0);
+  Refuses(good + Item(context_, {"4733", "9999"}, 1), "line 2: the true ending '9999' does not occur in the context");
+  Refuses(Item("The oven is even. It is", {"ven", "x"}, 0), "line 1: the true ending 'ven' does not occur");
+  std::string longer;
+  for (int i = 0; i < 1500; ++i) longer += "evening mists ";
+  Refuses(good + Item(longer + context_, {"4733", "1"}, 0), "expected at most max_position_embeddings 2048");
+  Refuses("", "got no items");
 }
 
 }  // namespace

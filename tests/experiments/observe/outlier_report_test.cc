@@ -261,7 +261,6 @@ TEST_P(OutlierSortedTest, EqualsSortingEverything) {
   SiteVisitor* const visitors[] = {&all, &recorder};
   model.Forward(GoldenBatch(GetParam()), visitors);
   const StatisticsSet set = SetOf(all);
-  const OutlierFigures observer(set.sites);
 
   const auto logits = [&](std::optional<int> layer, std::optional<int> head, std::optional<int> map) {
     return recorder.Sorted([=](const Recorder::Value& v) {
@@ -276,23 +275,23 @@ TEST_P(OutlierSortedTest, EqualsSortingEverything) {
   };
   // Only what the mask lets through, without the first query, which sees one key.
   const auto pairs = static_cast<size_t>(2 * (kGoldenTokens * (kGoldenTokens + 1) / 2 - 1));
-  EXPECT_EQ(observer.AttentionLogits().count(), pairs * static_cast<size_t>(c.layers * c.heads));
-  EXPECT_EQ(observer.AttentionLogits(0, 1).count(), pairs);
-  EXPECT_EQ(observer.HiddenStates(0).count(), static_cast<size_t>(2 * kGoldenTokens * c.hidden));
+  EXPECT_EQ(OutliersAt(set.sites, Site::kAttnLogits).count(), pairs * static_cast<size_t>(c.layers * c.heads));
+  EXPECT_EQ(OutliersAt(set.sites, Site::kAttnLogits, 0, 1).count(), pairs);
+  EXPECT_EQ(OutliersAt(set.sites, Site::kLayerOut, 0).count(), static_cast<size_t>(2 * kGoldenTokens * c.hidden));
 
-  ExpectSame(observer.AttentionLogits(), logits({}, {}, {}), "all");
-  ExpectSame(observer.HiddenStates(), hidden({}), "hidden");
+  ExpectSame(OutliersAt(set.sites, Site::kAttnLogits), logits({}, {}, {}), "all");
+  ExpectSame(OutliersAt(set.sites, Site::kLayerOut), hidden({}), "hidden");
   for (int layer = 0; layer < c.layers; ++layer) {
-    ExpectSame(observer.AttentionLogits(layer), logits(layer, {}, {}), "layer");
-    ExpectSame(observer.HiddenStates(layer), hidden(layer), "hidden of a layer");
+    ExpectSame(OutliersAt(set.sites, Site::kAttnLogits, layer), logits(layer, {}, {}), "layer");
+    ExpectSame(OutliersAt(set.sites, Site::kLayerOut, layer), hidden(layer), "hidden of a layer");
     for (int head = 0; head < c.heads; ++head)
-      ExpectSame(observer.AttentionLogits(layer, head), logits(layer, head, {}), "head");
+      ExpectSame(OutliersAt(set.sites, Site::kAttnLogits, layer, head), logits(layer, head, {}), "head");
   }
   for (int map = 1; map <= Maps(c); ++map) {
-    ExpectSame(observer.AttentionLogits({}, {}, map), logits({}, {}, map), "map");
-    ExpectSame(observer.AttentionLogits(1, {}, map), logits(1, {}, map), "map of a layer");
+    ExpectSame(OutliersAt(set.sites, Site::kAttnLogits, {}, {}, map), logits({}, {}, map), "map");
+    ExpectSame(OutliersAt(set.sites, Site::kAttnLogits, 1, {}, map), logits(1, {}, map), "map of a layer");
   }
-  EXPECT_EQ(observer.AttentionLogits({}, {}, 2).count(),
+  EXPECT_EQ(OutliersAt(set.sites, Site::kAttnLogits, {}, {}, 2).count(),
             Maps(c) == 2 ? pairs * static_cast<size_t>(c.layers * c.heads / 2) : 0);
 }
 
@@ -313,10 +312,9 @@ TEST(OutlierFiguresTest, ThreadsDoNotMatter) {
     SiteVisitor* const visitors[] = {&all};
     for (int i = 0; i < 2; ++i) model.Forward(GoldenBatch("diffllama-gqa"), visitors);
     const StatisticsSet set = SetOf(all);
-    const OutlierFigures observer(set.sites);
-    if (!logits) logits = observer.AttentionLogits(), hidden = observer.HiddenStates();
-    EXPECT_EQ(observer.AttentionLogits(), *logits) << threads;
-    EXPECT_EQ(observer.HiddenStates(), *hidden) << threads;
+    if (!logits) logits = OutliersAt(set.sites, Site::kAttnLogits), hidden = OutliersAt(set.sites, Site::kLayerOut);
+    EXPECT_EQ(OutliersAt(set.sites, Site::kAttnLogits), *logits) << threads;
+    EXPECT_EQ(OutliersAt(set.sites, Site::kLayerOut), *hidden) << threads;
   }
   SetThreads(0);
 }

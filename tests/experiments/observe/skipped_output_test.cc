@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // By hand, and against plain double.
-#include "experiments/observe/skipped_output.h"
+#include "experiments/observe/full_observer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differences by hand; intervals with the promised coverage.
-#include "experiments/observe/statistics_diff.h"
+#include "experiments/observe/statistics_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// statistics_job_test.cc tests what a job's units give together.
+//
 // Jobs without the command: their identity, their units, and that results do not depend on how they are cut.
 // In the released build alone: it measures whole models again and again, ten times as long under sanitizers.
-#include "experiments/observe/statistics_job.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <set>
 
 #include "experiments/model/sites_of_model.h"
+#include "experiments/observe/statistics_job.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "tests/support/checkpoint.h"
@@ -17,6 +17,13 @@
 
 namespace tare::statistics_job_test {
 namespace {
+
+TEST(StatisticsUnits, SequencesAreIdentifiedByLengthsAndIds) {
+  const std::string hash = HashOf({{.tokens = {1, 2, 3}}, {.tokens = {4}}});
+  EXPECT_EQ(HashOf({{.tokens = {1, 2, 3}}, {.tokens = {4}}}), hash);
+  EXPECT_NE(HashOf({{.tokens = {1, 2}}, {.tokens = {3, 4}}}), hash);
+  EXPECT_NE(HashOf({{.tokens = {1, 2, 3}}, {.tokens = {5}}}), hash);
+}
 
 using ::testing::HasSubstr;
 

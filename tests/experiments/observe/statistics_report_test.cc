@@ -143,11 +143,10 @@ TEST(StatisticsReport, MissingSitesAreRefused) {
 
 TEST(StatisticsReport, ThePapersTableIsPooledFromIt) {
   const StatisticsSet set = Example();
-  const OutlierFigures figures(set.sites);
-  EXPECT_EQ(figures.AttentionLogits({}, {}, {}).absmax(), 16.0f);
-  EXPECT_EQ(figures.AttentionLogits({}, {}, 2).absmax(), 8.0f);
-  EXPECT_EQ(figures.AttentionLogits(0, 0, {}).count(), 2u);
-  EXPECT_EQ(figures.HiddenStates(0).absmax(), 3.0f);
+  EXPECT_EQ(OutliersAt(set.sites, Site::kAttnLogits, {}, {}, {}).absmax(), 16.0f);
+  EXPECT_EQ(OutliersAt(set.sites, Site::kAttnLogits, {}, {}, 2).absmax(), 8.0f);
+  EXPECT_EQ(OutliersAt(set.sites, Site::kAttnLogits, 0, 0, {}).count(), 2u);
+  EXPECT_EQ(OutliersAt(set.sites, Site::kLayerOut, 0).absmax(), 3.0f);
 }
 
 }  // namespace

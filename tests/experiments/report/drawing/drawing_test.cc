@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
 
 namespace tare::drawing_test {
 namespace {
@@ -58,6 +59,14 @@ TEST(DrawingTest, FaultySpecificationsAreRefused) {
   bars["encoding"]["x"]["type"] = "unheard";
   EXPECT_THAT(refusal(bars), HasSubstr("figure odd: "));  // Vega-Lite only warns
   EXPECT_THAT(refusal(Bars("one")), "drawn");             // and the next is none the worse
+}
+
+TEST(EmbeddedTest, IsTheFileAndANul) {
+  const std::string_view css = Embedded("report.css");
+  EXPECT_EQ(css, GetFile(TARE_SOURCE_DIR "/experiments/report/page/report.css"));
+  EXPECT_EQ(css.data()[css.size()], '\0');
+  EXPECT_GT(Embedded("vega.js").size(), 100'000u);
+  EXPECT_THROW(Embedded("gone.js"), Error);
 }
 
 }  // namespace

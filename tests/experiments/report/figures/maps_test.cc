@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/report/figures/figures.h"
+#include "quant/base/error.h"
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
 
@@ -38,5 +39,54 @@ TEST(MapsTest, EachMeasureIsAFigureAndSomeAreOnThePage) {
   EXPECT_EQ(figures[0].name, "maps:attn_logits.absmax");
 }
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(MapErrorsTest, HasARowPerMapAndPerDifference) {
+  const FigureData figure = ErrorsOfMaps(MaterialOf({MapsOf("m", 0.75, 0.2, 0.3)})).at(0);
+  const char* const panel = "m, k=int4/token";
+  ASSERT_EQ(figure.table.rows.size(), 5u);
+  EXPECT_THAT(figure.table.rows[1],
+              ElementsAre(panel, 0, "map 2", 0.25, 0.25, 0.125, 0.5, 0.75, -0.5, -0.25, nullptr, nullptr, nullptr, 40));
+  EXPECT_THAT(figure.table.rows[2], ElementsAre(panel, 0, "difference", 0.0625, nullptr, nullptr, nullptr, nullptr,
+                                                -0.125, 0.0, 0.25, 0.2, 0.3, 40));
+  EXPECT_THAT(
+      figure.findings,
+      ElementsAre("In m under k=int4/token, the largest error of an attention map is 0.75 of the map's norm, in "
+                  "map 2 of layer 1. The largest error of the difference of two maps is 0.0625 of its norm, in "
+                  "layer 0; taking the difference cancels a share of +0.250 [+0.200, +0.300] of both maps' "
+                  "errors there."));
+}
+
+TEST(MapErrorsTest, RunsOfOneModelAndPlanKeepApart) {
+  const FigureData figure =
+      ErrorsOfMaps(MaterialOf({MapsOf("m", 0.75, nullptr, nullptr), MapsOf("m", 0.5, 0.2, 0.3)})).at(0);
+  EXPECT_EQ(figure.table.rows[0]["panel"], "m, k=int4/token");
+  EXPECT_EQ(figure.table.rows[5]["panel"], "m, k=int4/token, run 2");
+  ASSERT_EQ(figure.findings.size(), 2u);
+  EXPECT_THAT(figure.findings[0], HasSubstr("cancels a share of +0.250 of both"));
+  EXPECT_THAT(figure.findings[1],
+              HasSubstr("In m under k=int4/token, run 2, the largest error of an attention map is 0.5 "));
+}
+
+TEST(MapErrorsTest, AModelWithOneMapHasNoDifference) {
+  Json json = MapsOf("m", 0.75, nullptr, nullptr);
+  for (Json& layer : json["plans"][0]["layers"]) layer["maps"].erase(1), layer["difference"] = nullptr;
+  const FigureData figure = ErrorsOfMaps(MaterialOf({json})).at(0);
+  EXPECT_EQ(figure.table.rows.size(), 2u);
+  EXPECT_THAT(figure.findings,
+              ElementsAre("In m under k=int4/token, the largest error of an attention map is 0.5 of the map's norm, in "
+                          "map 1 of layer 0."));
+}
+
+TEST(MapErrorsTest, TextInPlaceOfANumberIsRefused) {
+  for (const char* key : {"error", "logit_rms", "peak"}) {
+    Json json = MapsOf("m", 0.75, nullptr, nullptr);
+    json["plans"][0]["layers"][1]["maps"][0][key] = "<b>1</b>";
+    EXPECT_THROW(ErrorsOfMaps(MaterialOf({json})), Error) << key;
+  }
+}
+
 }  // namespace
+
 }  // namespace tare::maps_test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/attribution/attribution_table.h"
+#include "experiments/studies/attribution/attribution.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/attribution/map_error_table.h"
+#include "experiments/studies/attribution/map_errors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frontier against all choices, one by one.
-#include "experiments/studies/search/frontier.h"
-
+//
+// The choice within a budget against all choices, one by one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
+#include <limits>
 #include <random>
+
+#include "experiments/studies/search/search.h"
 
 namespace tare::search_frontier_test {
 namespace {
@@ -86,6 +88,92 @@ TEST(FrontierTest, LevelsWithoutLossAreTakenAtOnce) {
   ASSERT_EQ(frontier.size(), 1u);
   EXPECT_THAT(frontier[0].levels, ElementsAre(1, 0));
   EXPECT_EQ(frontier[0].loss, 0);
+}
+
+using ::testing::ElementsAre;
+using Parts = std::vector<std::vector<LevelCost>>;
+
+// The least loss of any choice within the budget; infinite without one.
+double LeastOfAll(const Parts& parts, double budget, size_t part = 0) {
+  if (part == parts.size()) return budget >= 0 ? 0 : std::numeric_limits<double>::infinity();
+  double least = std::numeric_limits<double>::infinity();
+  for (const LevelCost& level : parts[part])
+    least = std::min(least, std::max(level.loss, 0.0) + LeastOfAll(parts, budget - level.cost, part + 1));
+  return least;
+}
+
+double CheapestOf(const Parts& parts) {
+  double cost = 0;
+  for (const auto& levels : parts) cost += std::ranges::min(levels, {}, &LevelCost::cost).cost;
+  return cost;
+}
+
+// The bound of LeastLossWithin: as good as the best for a budget that is smaller by a step per part.
+TEST(BudgetTest, LosesNoMoreThanTheBestOfASlightlySmallerBudget) {
+  std::mt19937 random(1);
+  std::uniform_int_distribution<int> sizes(1, 5);
+  std::uniform_real_distribution<double> costs(1, 1e9), losses(-0.1, 1), shares(0, 1.2);
+  for (int trial = 0; trial < 200; ++trial) {
+    Parts parts(static_cast<size_t>(sizes(random)));
+    for (auto& levels : parts) {
+      for (int i = sizes(random); i > 0; --i) levels.push_back({costs(random), losses(random)});
+    }
+    const double least = CheapestOf(parts), budget = least * (0.9 + shares(random));
+    const std::optional<FrontierPoint> choice = LeastLossWithin(budget, parts);
+    ASSERT_EQ(choice.has_value(), budget >= least);
+    if (!choice) continue;
+    double cost = 0, loss = 0;
+    for (size_t part = 0; part < parts.size(); ++part) {
+      cost += parts[part][choice->levels[part]].cost;
+      loss += std::max(parts[part][choice->levels[part]].loss, 0.0);
+    }
+    EXPECT_LE(cost, budget);
+    EXPECT_DOUBLE_EQ(cost, choice->cost);
+    EXPECT_DOUBLE_EQ(loss, choice->loss);
+    const double steps = static_cast<double>(parts.size()) * (budget - least) / 65536;
+    EXPECT_LE(loss, LeastOfAll(parts, budget - steps) + 1e-12);
+    EXPECT_GE(loss, LeastOfAll(parts, budget) - 1e-12);
+  }
+}
+
+// Whole costs, as bits of matrices are, up to the budget itself.
+TEST(BudgetTest, OfWholeCostsTheBest) {
+  std::mt19937 random(2);
+  std::uniform_int_distribution<int> sizes(1, 5), units(1, 9);
+  std::uniform_real_distribution<double> losses(0, 1);
+  for (int trial = 0; trial < 200; ++trial) {
+    Parts parts(static_cast<size_t>(sizes(random)));
+    double budget = 0;
+    for (auto& levels : parts) {
+      for (int i = sizes(random); i > 0; --i) levels.push_back({448.0 * units(random) + 7, losses(random)});
+      budget += levels.back().cost;
+    }
+    const std::optional<FrontierPoint> choice = LeastLossWithin(budget, parts);
+    ASSERT_TRUE(choice);
+    EXPECT_LE(choice->cost, budget);
+    EXPECT_NEAR(choice->loss, LeastOfAll(parts, budget), 1e-12);
+  }
+}
+
+// The hull's corners lie on both sides of this budget: 6 is above the line from 8 to 4, and is what fits.
+TEST(BudgetTest, TakesLevelsAboveTheHull) {
+  const std::optional<FrontierPoint> choice = LeastLossWithin(6, {{{8, 0}, {6, 1.5}, {4, 2}}});
+  ASSERT_TRUE(choice);
+  EXPECT_THAT(choice->levels, ElementsAre(1));
+}
+
+TEST(BudgetTest, OfEqualLossesTheCheaper) {
+  const std::optional<FrontierPoint> choice = LeastLossWithin(20, {{{8, 0}, {4, -1e-9}}, {{8, 0}, {2, 0}}});
+  ASSERT_TRUE(choice);
+  EXPECT_THAT(choice->levels, ElementsAre(1, 1));
+  EXPECT_EQ(choice->loss, 0);
+}
+
+TEST(BudgetTest, NothingLeftIsTheCheapestLevels) {
+  const std::optional<FrontierPoint> choice = LeastLossWithin(5, {{{8, 0}, {4, 1}}, {{1, 1}, {1, 0.5}, {9, 0}}});
+  ASSERT_TRUE(choice);
+  EXPECT_THAT(choice->levels, ElementsAre(1, 1));
+  EXPECT_FALSE(LeastLossWithin(4.9, {{{8, 0}, {4, 1}}, {{1, 1}}}));
 }
 
 }  // namespace

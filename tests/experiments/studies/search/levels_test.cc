@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/search/levels.h"
+#include "experiments/studies/search/search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,6 @@
 #include <random>
 
 #include "experiments/model/config/read_config.h"
-#include "experiments/studies/search/operands.h"
 #include "quant/base/error.h"
 #include "quant/plan/plan.h"
 #include "tests/support/call.h"
@@ -135,5 +134,4 @@ TEST(SearchLevels, Refused) {
 }
 
 }  // namespace
-
 }  // namespace tare::levels_test

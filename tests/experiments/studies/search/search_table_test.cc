@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/studies/search/search_table.h"
+#include "experiments/studies/search/search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

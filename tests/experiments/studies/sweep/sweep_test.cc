@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "experiments/observe/statistics_job.h"
-#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables from cells made by hand.
-#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/comparison.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// From `tare eval`: loss and divergence by the number of context tokens (--tasks perplexity=TEXT, divergence=TEXT), and
+// needles found, by their depth and the length of the text (--by depth,length).
+#include <algorithm>
+
+#include "experiments/report/figures/figures.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+std::string LossText(const Json& range) { return EstimateText(NumberAt(range, "nll"), NumberAt(range, "nll_stderr")); }
+
+void AddLosses(const Json& evaluation, const std::string& name, const Json& task, FigureData& figure) {
+  const std::string of = EvaluatedName(evaluation) + " on " + name.substr(name.find(':') + 1);
+  const Json& ranges = task.at("by_position");
+  for (const Json& range : ranges) {
+    const double loss = NumberAt(range, "nll"), error = NumberAt(range, "nll_stderr");
+    figure.table.Add({of, range.at("first"), range.at("last"), NumberOrNull(loss), NumberOrNull(error),
+                      NumberOrNull(loss - error), NumberOrNull(loss + error), range.at("tokens")});
+  }
+  if (ranges.empty()) return;
+  const Json &first = ranges.front(), &last = ranges.back();
+  figure.findings.push_back(Formatted("The loss of {} on {} is {} nats per token with {} of context, and {} with {}.",
+                                      EvaluatedText(evaluation), name.substr(name.find(':') + 1), LossText(first),
+                                      ContextText(first), LossText(last), ContextText(last)));
+}
+
+void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
+  const std::string of = EvaluatedName(evaluation);
+  for (const Json& range : task.at("by_context")) {
+    const int64_t first = range.at("first"), last = range.at("last");
+    const double kld = NumberAt(range, "kld");
+    if (kld <= 0)
+      figure.missing.push_back(Formatted("{}, context {}: a log axis cannot show {}", of, RangeName(first, last), kld));
+    figure.table.Add({of, first, last, NumberOrNull(kld), range.at("perplexity_ratio"), range.at("tokens")});
+  }
+  if (task.at("by_context").empty()) return;
+  const Json& first = task["by_context"].front();
+  const Json& last = task["by_context"].back();
+  const double error = task.contains("kld_stderr") ? NumberAt(task, "kld_stderr") : NAN;
+  figure.findings.push_back(
+      Formatted("The predictions of {} diverge by {} nats per token: by {:.3g} with {} of context, and by {:.3g} with "
+                "{}.",
+                EvaluatedText(evaluation), EstimateText(NumberAt(task, "kld"), error), NumberAt(first, "kld"),
+                ContextText(first), NumberAt(last, "kld"), ContextText(last)));
+}
+
+// `panel` names the rows; `subject` and `items` are the finding's.
+void AddGroups(const std::string& subject, const std::string& items, const std::string& panel, const Json& task,
+               FigureData& figure) {
+  const Json* worst = nullptr;
+  double least = 1, found = 0, all = 0;
+  for (const Json& group : task.at("by")) {
+    if (!group.contains("depth") || !group.contains("length")) return;
+    const double acc = NumberAt(group, "acc"), n = NumberAt(group, "n");
+    figure.table.Add({panel, group["depth"], group["length"], NumberOrNull(acc),
+                      NumberOrNull(NumberAt(group, "acc_low")), NumberOrNull(NumberAt(group, "acc_high")), group["n"]});
+    if (std::isnan(acc)) continue;
+    if (acc < least) least = acc, worst = &group;
+    found += acc * n;
+    all += n;
+  }
+  if (all == 0) return;
+  const std::string fewest =
+      worst == nullptr ? ""
+                       : Formatted(", and the fewest at depth {:g} and length {}: a share of {:.2f} [{:.2f}, {:.2f}]",
+                                   NumberAt(*worst, "depth"), worst->at("length").dump(), least,
+                                   NumberAt(*worst, "acc_low"), NumberAt(*worst, "acc_high"));
+  figure.findings.push_back(
+      Formatted("{} finds {:.0f} of the {:.0f} needles of {}{}.", subject, found, all, items, fewest));
+}
+
+}  // namespace
+
+std::vector<FigureData> Losses(const Material& material) {
+  FigureData figure{
+      .name = "losses",
+      .title = "Loss by position",
+      .caption =
+          "Negative log-likelihood, nats per token, by the number of context tokens (powers of two, log scale); bars "
+          "are one standard error either way, over windows, where there are enough. n: tokens, in the table.",
+      .table = Titled({"of: model, plan", "first: context from (tokens)", "last: to", "loss: loss (nats)",
+                       "error: standard error", "low: less one error", "high: plus one error", "n: tokens"}),
+      .drawn = {"loss"}};
+  material.ForEach("tare.eval/1", [&](const Json& json) {
+    for (const auto& [name, task] : json.at("tasks").items()) {
+      if (task.contains("by_position")) AddLosses(json, name, task, figure);
+    }
+  });
+  if (figure.table.rows.empty()) return {};
+  return {figure};
+}
+
+std::vector<FigureData> Positions(const Material& material) {
+  FigureData figure{.name = "positions",
+                    .title = "Divergence by position",
+                    .caption =
+                        "Kullback-Leibler divergence from the model without the plan, nats per token, by the number of "
+                        "context tokens (powers of two, log scale). n: tokens, in the table.",
+                    .table = Titled({"of: model, plan", "first: context from (tokens)", "last: to",
+                                     "kld: divergence (nats)", "perplexity_ratio: perplexity ratio", "n: tokens"}),
+                    .drawn = {"kld"}};
+  material.ForEach("tare.eval/1", [&](const Json& json) {
+    for (const auto& [name, task] : json.at("tasks").items()) {
+      if (task.contains("by_context")) AddTask(json, task, figure);
+    }
+  });
+  if (figure.table.rows.empty()) return {};
+  return {figure};
+}
+
+std::vector<FigureData> Needles(const Material& material) {
+  FigureData figure{.name = "needles",
+                    .title = "Needles found by depth and length",
+                    .table = Titled({"panel: model, plan, items", "depth", "length", "acc: share found", "low: from",
+                                     "high: to", "n: items"}),
+                    .drawn = {"acc"}};
+  material.ForEach("tare.eval/1", [&](const Json& json) {
+    for (const auto& [name, task] : json.at("tasks").items()) {
+      const std::string items = name.substr(name.find(':') + 1);
+      if (task.contains("by")) AddGroups(EvaluatedText(json), items, EvaluatedName(json) + ", " + items, task, figure);
+    }
+  });
+  if (figure.table.rows.empty()) return {};
+  const auto [fewest, most] =
+      std::ranges::minmax(figure.table.rows, {}, [](const Json& row) { return row.at("n").get<int64_t>(); });
+  figure.caption = Formatted(
+      "Share of items whose needle was found, by its depth (0: at the start of the text, 1: at its end) and the text's "
+      "length in tokens; the table has 95 % intervals. n: {} items per cell.",
+      RangeName(fewest.at("n"), most.at("n")));
+  return {figure};
+}
+
+}  // namespace tare

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Largest magnitudes by layer, from statistics files and, for models without one, from `tare stats --json`; and from
+// statistics the distribution of magnitudes, on a log scale, with the codes of low-bit formats over it: values below
+// half of the first code become 0.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "experiments/observe/outlier_report.h"
+#include "experiments/report/figures/figures.h"
+#include "quant/base/formatted.h"
+#include "quant/format/format.h"
+
+namespace tare {
+namespace {
+
+struct Largest {
+  std::string site, model;
+  int layer = 0;
+  double largest = 0, median = 0;
+  int64_t from = 0;   // the rest is of positions from here on; 0: not measured
+  double rest = NAN;  // its largest
+  uint64_t count = 0;
+};
+
+std::string NotFinite(uint64_t count, const std::string& site, const std::string& model, int layer) {
+  return Formatted("site {}, model {}, layer {}: {} values are infinite or NaN and are left out", site, model, layer,
+                   count);
+}
+
+void AddStatistics(const ModelStatistics& of, std::vector<Largest>& all, std::vector<std::string>& missing) {
+  int layers = 0;
+  for (const auto& [key, s] : of.set.sites) layers = std::max(layers, key.layer.value_or(-1) + 1);
+  for (int layer = 0; layer < layers; ++layer) {
+    for (const Site at : {Site::kAttnLogits, Site::kLayerOut}) {
+      const OutlierStatistics s = OutliersAt(of.set.sites, at, layer), later = OutliersAt(of.set.rest, at, layer);
+      const std::string site(Name(at));
+      if (s.nonfinite > 0) missing.push_back(NotFinite(s.nonfinite, site, of.model, layer));
+      const bool some = s.count() > 0;
+      if (some || s.nonfinite > 0)
+        all.push_back({site, of.model, layer, some ? s.absmax() : NAN, some ? s.magnitudes.Median() : NAN,
+                       of.set.skip_first, later.count() > 0 ? later.absmax() : NAN, s.count()});
+    }
+  }
+}
+
+void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::string>& missing) {
+  const bool rest = json.contains("rest");
+  for (size_t i = 0; i < json.at("layers").size(); ++i) {
+    const Json& layer = json["layers"][i];
+    for (const char* site : {"attn_logits", "layer_out"}) {
+      if (!layer.contains(site)) continue;
+      const Json& s = layer[site];
+      const uint64_t count = s.at("count");
+      const uint64_t bad = s.value("nonfinite", uint64_t{0});
+      if (bad > 0) missing.push_back(NotFinite(bad, site, json.at("model"), layer.at("layer")));
+      if (count + bad > 0)
+        all.push_back({site, json.at("model"), layer.at("layer"), count > 0 ? NumberAt(s, "absmax") : NAN,
+                       count > 0 ? NumberAt(s, "median") : NAN, rest ? json["rest"].at("from").get<int64_t>() : 0,
+                       rest ? NumberAt(json["rest"].at("layers").at(i).at(site), "absmax") : NAN, count});
+    }
+  }
+}
+
+std::string KindOfSite(const std::string& site) { return site == "attn_logits" ? "attention logit" : "hidden state"; }
+
+// One sentence per site: the largest of each model, and its ratio to that of the first.
+std::vector<std::string> FindingsOf(const std::vector<Largest>& all, double Largest::* figure, const std::string& the) {
+  std::vector<std::string> findings;
+  for (const char* site : {"attn_logits", "layer_out"}) {
+    std::vector<Largest> tops;  // per model
+    for (const Largest& one : all) {
+      if (one.site != site || !std::isfinite(one.*figure)) continue;
+      const auto known = std::ranges::find(tops, one.model, &Largest::model);
+      if (known == tops.end()) {
+        tops.push_back(one);
+      } else if (one.*figure > (*known).*figure) {
+        *known = one;
+      }
+    }
+    if (tops.empty()) continue;
+    std::string text = Formatted("{} largest {} of {} is {:.4g}, in layer {}", the, KindOfSite(site), tops[0].model,
+                                 tops[0].*figure, tops[0].layer);
+    for (size_t i = 1; i < tops.size(); ++i) {
+      text += Formatted("; that of {} is {:.4g}, in layer {}", tops[i].model, tops[i].*figure, tops[i].layer);
+      if (tops[0].*figure > 0) text += Formatted(" ({:.2f} times as large)", tops[i].*figure / tops[0].*figure);
+    }
+    findings.push_back(text + ".");
+  }
+  return findings;
+}
+
+// The same of the rest, where it says something else: only models that leave out equally many positions compare.
+void AddFindingsOfRest(std::vector<Largest> all, std::vector<std::string>& findings) {
+  while (!all.empty()) {
+    const int64_t from = all.front().from;
+    const auto others = std::ranges::stable_partition(all, [&](const Largest& one) { return one.from == from; });
+    const std::vector<Largest> same(all.begin(), others.begin());
+    all.erase(all.begin(), others.begin());
+    if (from == 0) continue;
+    const std::string the = Formatted("From position {} on the", from);
+    const std::vector<std::string> of_all = FindingsOf(same, &Largest::largest, the);
+    for (const std::string& text : FindingsOf(same, &Largest::rest, the)) {
+      if (!std::ranges::contains(of_all, text)) findings.push_back(text);
+    }
+  }
+}
+
+constexpr int kBinsPerStep = 32;       // a quarter of an octave
+constexpr double kSmallest = 0x1p-16;  // of the largest; what is below is counted in the first step
+constexpr Format kGrids[] = {Format::kInt8, Format::kInt6, Format::kInt4};
+
+// The share of each quarter octave, by its lower end.
+std::map<int, uint64_t> Steps(const OutlierStatistics& s) {
+  std::map<int, uint64_t> steps;
+  const int least = MagnitudeHistogram::BinOf(static_cast<float>(kSmallest * s.absmax())) / kBinsPerStep;
+  for (const auto& [bin, count] : s.magnitudes.Counts()) steps[std::max(least, bin / kBinsPerStep)] += count;
+  return steps;
+}
+
+void AddSite(const std::string& site, const std::string& model, const OutlierStatistics& s, FigureData& figure) {
+  if (s.count() == 0 || s.absmax() == 0.0f) return;
+  for (const auto& [step, count] : Steps(s)) {
+    const double share = static_cast<double>(count) / static_cast<double>(s.count());
+    figure.table.Add({site, model, "values", MagnitudeHistogram::MagnitudeOf(step * kBinsPerStep), share, s.count()});
+  }
+  for (const Format& format : kGrids) {
+    const int largest = Info(format).max_code;
+    for (int code = 1; code <= largest; ++code)
+      figure.table.Add({site, model, Name(format), s.absmax() * static_cast<float>(code) / static_cast<float>(largest),
+                        nullptr, nullptr});
+  }
+  const Format fewest = kGrids[2];
+  const double half = 0.5 * s.absmax() / Info(fewest).max_code;
+  uint64_t zeros = 0;
+  for (const auto& [bin, count] : s.magnitudes.Counts())
+    zeros += MagnitudeHistogram::MagnitudeOf(bin) < half ? count : 0;
+  figure.caption += Formatted(" {} {} of {};", s.count(), site, model);
+  figure.findings.push_back(Formatted("With one scale for {} of {}, {} rounds {:.1f} % of the values to 0.", site,
+                                      model, Name(fewest),
+                                      100.0 * static_cast<double>(zeros) / static_cast<double>(s.count())));
+}
+
+}  // namespace
+
+std::vector<FigureData> LargestMagnitudes(const Material& material) {
+  std::vector<Largest> all;
+  std::vector<std::string> missing;
+  for (const ModelStatistics& one : material.statistics) AddStatistics(one, all, missing);
+  material.ForEach("tare.stats/3", [&](const Json& json) {
+    if (!std::ranges::contains(material.statistics, json.at("model").get<std::string>(), &ModelStatistics::model))
+      AddDocument(json, all, missing);
+  });
+  if (all.empty()) return {};
+  std::ranges::stable_sort(all, {}, &Largest::site);  // logits first
+  std::map<std::string, uint64_t> counts;
+  FigureData figure{.name = "largest",
+                    .title = "Largest magnitudes by layer",
+                    .table = Titled({"site", "model", "layer", "figure", "magnitude: |x|", "n: values"}),
+                    .drawn = {"magnitude"}};
+  for (const Largest& one : all) {
+    counts[one.site + " of " + one.model] += one.count;
+    figure.table.Add({one.site, one.model, one.layer, "largest", NumberOrNull(one.largest), one.count});
+    figure.table.Add({one.site, one.model, one.layer, "median", NumberOrNull(one.median), one.count});
+    if (!std::isnan(one.rest))
+      figure.table.Add({one.site, one.model, one.layer, Formatted("largest from {}", one.from), one.rest, nullptr});
+  }
+  figure.caption =
+      "Largest and median magnitude of attention logits (scaled, before the softmax) and of hidden states after each "
+      "layer; no unit; the median to within 0.4 %. All positions count; for `largest from N` those of every sequence "
+      "from "
+      "position N on. n, values:";
+  for (const auto& [what, count] : counts) figure.caption += Formatted(" {} {};", what, count);
+  figure.caption.back() = '.';
+  figure.findings = FindingsOf(all, &Largest::largest, "The");
+  AddFindingsOfRest(all, figure.findings);
+  figure.missing = std::move(missing);
+  return {figure};
+}
+
+std::vector<FigureData> Histograms(const Material& material) {
+  FigureData figure{
+      .name = "histograms",
+      .title = "Magnitudes and the codes' grid",
+      .caption =
+          "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers, "
+          "heads and positions together; values below 2^-16 of the largest are in the first step. Below: the values of "
+          "8, 6 and 4-bit codes, with one scale for all. n, values:",
+      .table = Titled({"site", "model", "kind", "magnitude", "share", "n: values"})};
+  for (const Site site : {Site::kAttnLogits, Site::kLayerOut}) {
+    for (const ModelStatistics& of : material.statistics)
+      AddSite(std::string(Name(site)), of.model, OutliersAt(of.set.sites, site), figure);
+  }
+  if (figure.table.rows.empty()) return {};
+  figure.caption.back() = '.';
+  return {figure};
+}
+
+}  // namespace tare

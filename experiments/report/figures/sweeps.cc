@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accuracy, perplexity and the other figures of tasks against bits, from sweeps of one site, or of several quantized
+// together. Sweeps of several sites one after another are drawn as attribution.
+//
+// And how much more a plan changes a figure of each model than the same figure of the first model, from sweeps of
+// several models: the sweep table's "difference" (experiments/studies/sweep/comparison.h), with its 95 % interval and
+// its verdict.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "experiments/report/figures/figures.h"
+#include "experiments/text/grammar.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+std::string BitsPanelOf(const SweepFigure& row) {
+  const std::string_view name = row.figure->keys.name;
+  const std::string words = name == "acc"          ? ", share right"
+                            : name == "acc_norm"   ? ", share right (acc_norm)"
+                            : name == "perplexity" ? ", per token"
+                            : name == "kld"        ? ", nats per token"
+                                                   : ", " + std::string(name);
+  return row.cell->task + words + (row.cell->Executed() ? " (executed)" : "");
+}
+
+bool IsShare(const SweepFigure& row) { return row.figure->keys.outcomes != nullptr; }
+
+std::string UnitOf(const SweepFigure& row) {
+  const std::string name = row.figure->keys.name;
+  return name.starts_with("acc") ? "share right" : name == "kld" ? "nats per token" : name;
+}
+
+bool IsInteger(const SweepCell& cell) { return cell.row.format.starts_with("int") || cell.row.format.starts_with("u"); }
+
+std::string ScaleOf(const SweepCell& cell) {
+  if (cell.row.granularity.empty()) return cell.row.format;
+  return "one scale per " + cell.row.granularity + (IsInteger(cell) ? "" : ", " + cell.row.format);
+}
+
+// A divergence is above 0 by itself, so that its interval is enough. Figures that are not their task's primary one have
+// no test.
+std::string VerdictText(const Comparison& c) {
+  if (c.p_holm) return c.Significant() ? "" : " (not significant)";
+  return c.primary && c.interval ? "" : " (not tested)";
+}
+
+// "With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], ..."
+std::string BitsSentence(const SweepFigure& row) {
+  const SweepCell& cell = *row.cell;
+  return Formatted("{}, {}'s {} {}{}.", PlanWords(cell), cell.model, FigureOnText(cell.task, row.figure->keys.name),
+                   MoveText(row), VerdictText(*row.change));
+}
+
+// Of each model, the largest change at the fewest bits.
+std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
+  int fewest = 16;
+  for (const SweepFigure& row : rows) {
+    if (BitsPanelOf(row) == panel) fewest = std::min(fewest, row.cell->row.bits);
+  }
+  std::vector<const SweepFigure*> largest;  // per model
+  for (const SweepFigure& row : rows) {
+    if (BitsPanelOf(row) != panel || row.cell->row.bits != fewest || row.change == nullptr) continue;
+    const auto known =
+        std::ranges::find(largest, row.cell->model, [](const SweepFigure* one) { return one->cell->model; });
+    if (known == largest.end()) {
+      largest.push_back(&row);
+    } else if (std::fabs(row.change->value) > std::fabs((*known)->change->value)) {
+      *known = &row;
+    }
+  }
+  std::vector<std::string> sentences;
+  for (const SweepFigure* row : largest) sentences.push_back(BitsSentence(*row));
+  return sentences;
+}
+
+// With one accuracy of a task, the one that it reports; table.csv has all.
+std::vector<SweepFigure> ReportedRows(const Sweep& sweep) {
+  std::vector<SweepFigure> rows = sweep.Figures();
+  std::erase_if(rows, [](const SweepFigure& row) { return !row.cell->figures.Reports(row.figure->keys.name); });
+  return rows;
+}
+
+// Where the axis of a panel begins: shares whose bars lie close together would fill it, so it spans at least half of 0
+// to 1. Null: at the lowest bar.
+Json FloorOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
+  double low = 1, high = 0;
+  for (const SweepFigure& row : rows) {
+    if (BitsPanelOf(row) != panel) continue;
+    const std::optional<Interval> interval = row.figure->OfItems();
+    if (!IsShare(row) || !interval) return {};
+    low = std::min(low, interval->low), high = std::max(high, interval->high);
+  }
+  return high - low < 0.5 ? Json(std::max(0.0, high - 0.5)) : Json();
+}
+
+void Know(const std::string& one, std::vector<std::string>& known) {
+  if (!std::ranges::contains(known, one)) known.push_back(one);
+}
+
+// "perplexity (no unit), share of items right": the figures that there are, with their units.
+std::string MeasuredText(const std::vector<SweepFigure>& rows) {
+  std::vector<std::string> known;
+  for (const SweepFigure& row : rows) {
+    const std::string name = row.figure->keys.name;
+    Know(name == "acc_norm"     ? "share of items right (acc_norm: by log-likelihood per character)"
+         : name == "acc"        ? "share of items right"
+         : name == "kld"        ? "divergence (nats per token)"
+         : name == "perplexity" ? "perplexity (no unit)"
+                                : WordsFor(name),
+         known);
+  }
+  std::string text;
+  for (const std::string& one : known) text += (text.empty() ? "" : ", ") + one;
+  return text;
+}
+
+void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
+  const std::vector<SweepFigure> rows = ReportedRows(sweep);
+  std::vector<std::string> scales, panels, sites;  // each once, in their order
+  for (const SweepFigure& row : rows) {
+    Know(BitsPanelOf(row), panels);
+    if (row.cell->row.bits == 16) continue;
+    Know(ScaleOf(*row.cell), scales);
+    Know(row.cell->row.site, sites);
+  }
+  if (sites.size() != 1) return;  // several, or 16 bits alone
+  FigureData figure{
+      .name = figures.empty() ? "bits" : Formatted("bits:{}", figures.size() + 1),
+      .title = "Accuracy and perplexity against bits for " + sites[0],
+      .table = Titled({"panel: task", "model", "scale", "bits", "value", "low: from", "high: to", "n", "unit"}),
+      .drawn = {"value"}};
+  std::map<std::string, Json> floors;
+  for (const std::string& panel : panels) floors[panel] = FloorOf(rows, panel);
+  for (const SweepFigure& row : rows) {
+    const auto [low, high] = EndsOf(row);
+    // 16 bits are where every line begins.
+    for (const std::string& scale : row.cell->row.bits == 16 ? scales : std::vector{ScaleOf(*row.cell)}) {
+      figure.table.Add({BitsPanelOf(row), row.cell->model, scale, row.cell->row.bits, NumberOrNull(row.figure->value),
+                        low, high, row.cell->figures.count, UnitOf(row)});
+      figure.table.rows.back()["floor"] = floors.at(BitsPanelOf(row));  // for the drawing alone
+    }
+  }
+  figure.caption = Formatted(
+      "What low-bit {} cost: {}. Bars are 95 % "
+      "intervals: a share's own (Wilson), for the others that of the change from 16 bits, paired by window. "
+      "Findings are significant (p < 0.05 after Holm over the primary figures of all tasks) unless marked. n:",
+      sites[0], MeasuredText(rows));
+  std::vector<std::string> counts;
+  for (const std::string& panel : panels) {
+    const auto row = std::ranges::find(rows, panel, BitsPanelOf);
+    Know(Formatted(" {} of {};", Counted(row->cell->figures.count, row->cell->kind->unit), row->cell->task), counts);
+    for (std::string& finding : FindingsOf(rows, panel)) figure.findings.push_back(std::move(finding));
+  }
+  for (const std::string& count : counts) figure.caption += count;
+  figure.caption.back() = '.';
+  figures.push_back(std::move(figure));
+}
+
+constexpr size_t kSaid = 5;  // significant differences with a sentence of their own; the table has all
+
+const char* VerdictOf(const Comparison& drop) {
+  return !drop.p_holm ? "not tested" : drop.Significant() ? "significant" : "not significant";
+}
+
+std::string PlanOf(const SweepCell& cell) { return cell.Plan() + (cell.Executed() ? " executed" : ""); }
+
+std::string DifferencesSentence(const SweepFigure& row) {
+  const double p = *row.drop->p_holm;
+  return Formatted("{}, {} ({} after Holm).", PlanWords(*row.cell), MoreText(row),
+                   p < 0.001 ? "p < 0.001" : Formatted("p = {:.2g}", p));
+}
+
+// A family without a significant difference says so, with how many were tested.
+std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
+  std::erase_if(rows, [](const SweepFigure& row) { return !row.drop->p_holm; });
+  const size_t tested = rows.size();
+  if (tested == 0) return {"No difference between the models' changes could be tested."};
+  std::erase_if(rows, [](const SweepFigure& row) { return !row.drop->Significant(); });
+  if (rows.empty())
+    return {Formatted("The models' changes do not differ significantly: of {} tested, none has p < 0.05 after Holm.",
+                      Counted(static_cast<int64_t>(tested), "difference"))};
+  std::ranges::stable_sort(rows, {}, [](const SweepFigure& row) { return *row.drop->p_holm; });
+  std::vector<std::string> sentences;
+  for (size_t i = 0; i < std::min(rows.size(), kSaid); ++i) sentences.push_back(DifferencesSentence(rows[i]));
+  if (rows.size() > kSaid)
+    sentences.push_back(
+        Formatted("Of the {} differences between the models' changes that were tested, {} more are "
+                  "significant; the figure's table has all.",
+                  tested, rows.size() - kSaid));
+  else if (tested > rows.size())
+    sentences.push_back(
+        Formatted("Of the {} differences between the models' changes that were tested, no other is "
+                  "significant.",
+                  tested));
+  return sentences;
+}
+
+void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
+  std::vector<SweepFigure> rows = ReportedRows(sweep);
+  std::erase_if(rows, [](const SweepFigure& row) { return row.drop == nullptr || row.change == nullptr; });
+  if (rows.empty()) return;
+  const std::string& first = rows.front().drop->against;
+  FigureData figure{
+      .name = figures.empty() ? "differences" : Formatted("differences:{}", figures.size() + 1),
+      .title = "Changes compared with those of " + first,
+      .table = Titled({"panel: task, figure", "plan", "model", "change: its change", "first: change of " + first,
+                       "difference", "low: from", "high: to", "p_holm: p after Holm", "verdict", "n"}),
+      .drawn = {"difference"},
+      .findings = FindingsOf(rows)};
+  for (const SweepFigure& row : rows) {
+    const Comparison& drop = *row.drop;
+    const auto end = [&](double Interval::* of) { return drop.interval ? NumberOrNull((*drop.interval).*of) : Json(); };
+    figure.table.Add({row.cell->task + ", " + row.figure->keys.name, PlanOf(*row.cell), row.cell->model,
+                      NumberOrNull(row.change->value), NumberOrNull(row.change->value - drop.value),
+                      NumberOrNull(drop.value), end(&Interval::low), end(&Interval::high),
+                      drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictOf(drop), row.cell->figures.count});
+  }
+  figure.caption = Formatted(
+      "A model's change from 16 bits minus that of {} under the same plan, in each figure's own unit. Bars are 95 % "
+      "intervals, paired by window, sample or item; filled marks are significant (p < 0.05 after Holm over the "
+      "primary figures of all tasks). These models are one sample of training: differences apply to them alone. "
+      "n: in the table.",
+      first);
+  figures.push_back(std::move(figure));
+}
+
+}  // namespace
+
+std::vector<FigureData> Bits(const Material& material) {
+  std::vector<FigureData> figures;
+  for (const Sweep& sweep : material.sweeps) AddBits(sweep, figures);
+  return figures;
+}
+
+std::vector<FigureData> Differences(const Material& material) {
+  std::vector<FigureData> figures;
+  for (const Sweep& sweep : material.sweeps) AddDifferences(sweep, figures);
+  return figures;
+}
+
+}  // namespace tare

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loss against bits: the error of each format at a site, from statistics with --formats; what keys and values in few
+// bits lose, from sweeps with divergences: every plan that names keys, values or caches
+// (experiments/plan/key_value_bits.h), a figure for each sweep, where the plans on a model's frontier are those that no
+// plan of fewer or equally many bits beats; and the frontier of `tare search`: the predicted loss of each step, the
+// measured losses, and the allowed loss, or of a search within a size its measured plans.
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <utility>
+
+#include "experiments/observe/statistics_report.h"
+#include "experiments/report/figures/figures.h"
+#include "quant/base/formatted.h"
+#include "quant/format/format.h"
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kShown[] = {"attn_logits", "probs", "layer_out",    "q",
+                                       "k",           "v",     "down_proj.in", "down_proj.w"};
+constexpr int kScaleBits = 32, kBlockScaleBits = 8;  // an f32 per group; a byte per block of formats with their own
+
+// Bits per value: "int4/group64" takes 4 + 32/64. Scales of a row or more count nothing. Empty for an unknown format.
+std::optional<double> BitsOf(const std::string& measured) {
+  const size_t slash = std::min(measured.find('/'), measured.size());
+  const std::optional<Format> format = ParseFormat(measured.substr(0, slash));
+  if (!format) return {};
+  const FormatInfo& info = Info(*format);
+  if (info.block > 0) return info.bits + static_cast<double>(kBlockScaleBits) / info.block;
+  const size_t digits = measured.find_first_of("0123456789", slash);
+  int group = 0;
+  if (digits != measured.npos) std::from_chars(measured.data() + digits, measured.data() + measured.size(), group);
+  return info.bits + (group > 0 ? static_cast<double>(kScaleBits) / group : 0.0);
+}
+
+uint64_t ValuesOf(const StatisticsSet& set, std::string_view site) {
+  uint64_t values = 0;
+  for (const auto& [key, s] : set.sites) values += Name(key.site) == site ? s.outliers.count() : 0;
+  return values;
+}
+
+// The mark of each model in the drawing, which takes them in the order of the rows.
+std::string MarksOf(const std::vector<Json>& rows) {
+  std::vector<std::string> models;
+  for (const Json& row : rows) {
+    if (!std::ranges::contains(models, row.at("model").get<std::string>())) models.push_back(row.at("model"));
+  }
+  constexpr const char* kFilled[] = {"filled", "hollow", "half filled"};
+  std::string text;
+  for (size_t i = 0; i < models.size(); ++i)
+    text += Formatted("{}{} {}", i == 0 ? " Marks: " : ", ", models[i], kFilled[i % std::size(kFilled)]);
+  return text + ".";
+}
+
+constexpr size_t kMostNamed = 6;  // plans of a finding
+
+// "k=int8/token,v=grid(...)/token executed": lists of values without their values.
+std::string PlanNameOf(const SweepCell& cell) {
+  std::string name = cell.Plan();
+  for (size_t at = name.find("grid("); at != name.npos; at = name.find("grid(", at + 1))
+    name.replace(at, name.find(')', at) - at, "grid(...");
+  const std::string cache = cell.key.value("cache", "");
+  return name + (cache.empty() ? "" : " over " + cache) + (cell.Executed() ? " executed" : "");
+}
+
+bool NamesKeysOrValues(const SweepCell& cell) {
+  const Plan plan = Plan::Parse(cell.Plan());
+  const auto touched = {Site::kK, Site::kV, Site::kCacheK, Site::kCacheV};
+  return std::ranges::any_of(touched, [&](Site site) { return plan.Touches(site); }) || cell.key.contains("cache");
+}
+
+void AddRow(const SweepFigure& row, FigureData& figure) {
+  const Json& result = row.cell->result;
+  if (std::string_view(row.figure->keys.name) != "kld") return;
+  const auto is_number = [&](const char* key) { return result.contains(key) && result[key].is_number(); };
+  if (!is_number("key_bits") || !is_number("value_bits")) {
+    if (NamesKeysOrValues(*row.cell))
+      figure.missing.push_back(Formatted("{}, {}: its bits were not counted; try the sweep again in another folder",
+                                         row.cell->model, PlanNameOf(*row.cell)));
+    return;
+  }
+  const double keys = result["key_bits"], values = result["value_bits"], kld = row.figure->value;
+  const auto [low, high] = EndsOf(row);
+  figure.table.Add({row.cell->task, row.cell->model, PlanNameOf(*row.cell), keys, values, (keys + values) / 2,
+                    kld > 0 ? NumberOrNull(kld) : Json(), low, high, row.cell->figures.count});
+}
+
+using RowsOfModel = std::vector<Json*>;
+
+// Each row of one task and model whose divergence is below that of all rows of fewer or equally many bits.
+RowsOfModel MarkFrontier(RowsOfModel rows) {
+  std::ranges::stable_sort(
+      rows, {}, [](const Json* row) { return std::pair(NumberAt(*row, "bits"), NumberOr(*row, "kld", INFINITY)); });
+  RowsOfModel frontier;
+  double least = INFINITY;
+  for (Json* row : rows) {
+    const double kld = NumberOr(*row, "kld", INFINITY);
+    const bool on_it = kld < least;
+    (*row)["frontier"] = on_it;  // for the drawing alone
+    if (on_it) least = kld, frontier.push_back(row);
+  }
+  return frontier;
+}
+
+std::string FindingOf(const RowsOfModel& frontier) {
+  const Json& first = *frontier.front();
+  std::string named;
+  const size_t count = std::min(frontier.size(), kMostNamed);
+  for (size_t i = 0; i < count; ++i)
+    named += Formatted("{}{:.3g} bits {:.2g} ({})",
+                       i == 0          ? ""
+                       : i + 1 < count ? ", "
+                                       : " and ",
+                       NumberAt(*frontier[i], "bits"), NumberAt(*frontier[i], "kld"),
+                       frontier[i]->at("plan").get<std::string>());
+  return Formatted("The least divergence of {} on {}, in nats per token: with {}{}.",
+                   first.at("model").get<std::string>(), first.at("panel").get<std::string>(), named,
+                   frontier.size() > count ? "; the table has those of more bits" : "");
+}
+
+FigureData FigureOf(const Sweep& sweep) {
+  FigureData figure{
+      .name = "caches",
+      .title = "Keys and values: divergence against bits",
+      .caption =
+          "Kullback-Leibler divergence from the model without a plan, nats per token (log), against the "
+          "bits per value that a cache of these keys and values takes, with its scales in 16 bits. Bars "
+          "are 95 % intervals, by window. Lines join the plans that no plan of fewer or equally many "
+          "bits beats; neighbours on them were not tested against each other. n: predicted tokens.",
+      .table = Titled({"panel: task", "model", "plan", "key_bits: bits per key value", "value_bits: bits per value",
+                       "bits: mean bits", "kld: divergence (nats)", "low: from", "high: to", "n: tokens"}),
+      .drawn = {"kld"}};
+  for (const SweepFigure& row : sweep.Figures()) AddRow(row, figure);
+  return figure;
+}
+
+void AddFrontiers(FigureData& figure) {
+  std::map<std::pair<std::string, std::string>, RowsOfModel> models;
+  for (Json& row : figure.table.rows) models[{row.at("panel"), row.at("model")}].push_back(&row);
+  for (const auto& [of, rows] : models) {
+    const RowsOfModel frontier = MarkFrontier(rows);
+    if (!frontier.empty()) figure.findings.push_back(FindingOf(frontier));
+  }
+}
+
+// A line across, from the most bits to the fewest.
+void AddLimit(const std::string& panel, const Json& json, FigureData& figure) {
+  const Json& frontier = json.at("frontier");
+  for (const Json* point : {&frontier.front(), &frontier.back()})
+    figure.table.Add({panel, "allowed", nullptr, NumberOrNull(NumberAt(*point, "bits")),
+                      NumberOrNull(NumberAt(json, "within")), nullptr, nullptr, nullptr});
+}
+
+std::string MeasuredLoss(const Json& point) {
+  const Json& change = point.at("tasks").at(0).at("change");
+  const double low = NumberAt(change, "low"), high = NumberAt(change, "high");
+  return Formatted("{:.3g}", NumberAt(change, "value")) +
+         (std::isnan(high - low) ? "" : Formatted(" [{:.3g}, {:.3g}]", low, high));
+}
+
+std::string FindingOf(const Json& json, const Json& answer) {
+  const std::string panel = json.at("model"), loses = MeasuredLoss(answer);
+  const double bits = NumberAt(answer, "bits"), predicted = NumberAt(answer, "predicted");
+  if (const auto budget = json.find("budget"); budget != json.end())
+    return Formatted(
+        "The plan chosen for {} within {:.3g} bits per weight has {:.2f} and loses {} nats per token; the "
+        "prediction was {:.3g}.",
+        panel, NumberAt(*budget, "bits_per_weight"), bits, loses, predicted);
+  return Formatted(
+      "The cheapest measured plan of {} that loses at most {:.3g} nats per token has {:.2f} bits per "
+      "operand and loses {}; the prediction was {:.3g}.",
+      panel, NumberAt(json, "within"), bits, loses, predicted);
+}
+
+void AddSearch(const Json& json, FigureData& figure) {
+  const std::string panel = json.at("model");
+  const Json& frontier = json.at("frontier");
+  if (frontier.empty()) return;
+  for (const Json& point : frontier)
+    figure.table.Add({panel, "predicted", point.at("step"), NumberOrNull(NumberAt(point, "bits")),
+                      NumberOrNull(NumberAt(point, "predicted")), nullptr, nullptr, nullptr});
+  const Json* answer = nullptr;
+  for (const Json& point : json.at("verified")) {
+    const Json& change = point.at("tasks").at(0).at("change");
+    figure.table.Add({panel, "measured", point.at("step"), NumberOrNull(NumberAt(point, "bits")),
+                      NumberOrNull(NumberAt(change, "value")), NumberOrNull(NumberAt(change, "low")),
+                      NumberOrNull(NumberAt(change, "high")), point.at("plan")});
+    if (point.at("plan") == json.at("plan")) answer = &point;
+  }
+  if (!json.contains("budget")) AddLimit(panel, json, figure);
+  if (answer != nullptr) figure.findings.push_back(FindingOf(json, *answer));
+}
+
+}  // namespace
+
+std::vector<FigureData> ErrorAgainstBits(const Material& material) {
+  FigureData figure{
+      .name = "error",
+      .title = "Error against bits",
+      .caption =
+          "Signal-to-quantization-noise ratio, 10 log10(sum x^2 / sum (x - y)^2) in dB (higher is better), against "
+          "bits per value, including the scales of groups and blocks; all layers, heads and positions of a site "
+          "together.",
+      .table = Titled({"site", "model", "format", "bits: bits per value", "sqnr: SQNR (dB)", "n: values"}),
+      .drawn = {"sqnr"}};
+  for (const ModelStatistics& of : material.statistics) {
+    const Json sites = OverviewSqnrJson(of.set, 0);
+    for (const std::string_view site : kShown) {
+      if (!sites.contains(site)) continue;
+      for (const std::string& format : of.set.formats) {
+        const auto sqnr = sites[std::string(site)].find(format + ".sqnr_db");
+        const std::optional<double> bits = BitsOf(format);
+        if (bits && sqnr != sites[std::string(site)].end())
+          figure.table.Add({site, of.model, format, *bits, *sqnr, ValuesOf(of.set, site)});
+      }
+    }
+  }
+  if (figure.table.rows.empty()) return {};
+  std::ranges::stable_sort(figure.table.rows, {}, [](const Json& row) {
+    return std::ranges::find(kShown, row.at("site").get<std::string>()) - std::ranges::begin(kShown);
+  });
+  std::vector<std::string> counted;
+  for (const Json& row : figure.table.rows) {
+    const std::string n = Formatted(" {} {} of {};", row.at("n").dump(), row.at("site").get<std::string>(),
+                                    row.at("model").get<std::string>());
+    if (!std::ranges::contains(counted, n)) figure.caption += (counted.empty() ? " n, values:" : "") + n;
+    counted.push_back(n);
+  }
+  figure.caption.back() = '.';
+  figure.caption += MarksOf(figure.table.rows);
+  const Json& worst =
+      std::ranges::min(figure.table.rows, {}, [](const Json& row) { return NumberOr(row, "sqnr", INFINITY); });
+  if (worst.at("sqnr").is_null()) return {figure};
+  const auto text = [&](const char* column) { return worst.at(column).get<std::string>(); };
+  figure.findings.push_back(
+      Formatted("Of these sites, {} in {} has the lowest signal-to-noise ratio, {:.1f} dB with {}.", text("site"),
+                text("model"), NumberAt(worst, "sqnr"), text("format")));
+  return {figure};
+}
+
+std::vector<FigureData> CachesAgainstBits(const Material& material) {
+  std::vector<FigureData> figures;
+  for (const Sweep& sweep : material.sweeps) {
+    FigureData figure = FigureOf(sweep);
+    if (std::ranges::all_of(figure.table.rows, [](const Json& row) { return row.at("kld").is_null(); })) continue;
+    AddFrontiers(figure);
+    if (!figures.empty()) figure.name += Formatted(":{}", figures.size() + 1);
+    figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
+std::vector<FigureData> Frontiers(const Material& material) {
+  FigureData figure{.name = "frontier",
+                    .title = "The cheapest plans within a loss",
+                    .caption =
+                        "Kullback-Leibler divergence from the model without a plan, nats per token, against the mean "
+                        "bits of all searched operands. Predicted: the sum of what the parts lose alone; measured: the "
+                        "loss of the whole plan, with 95 % intervals, paired by window; allowed: the limit of "
+                        "--within. n: the measured steps, in the table with their plans.",
+                    .table = Titled({"panel: model", "kind", "step", "bits: bits per operand",
+                                     "loss: divergence (nats)", "low: from", "high: to", "plan"}),
+                    .drawn = {"bits", "loss"}};
+  material.ForEach("tare.search/1", [&](const Json& json) { AddSearch(json, figure); });
+  if (figure.table.rows.empty()) return {};
+  return {figure};
+}
+
+}  // namespace tare

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/search/search.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "experiments/model/config/family.h"
+#include "experiments/model/linear/fused_tensors.h"
+#include "experiments/quantize/provenance.h"
+#include "experiments/quantize/rounded_weights.h"
+#include "quant/base/error.h"
+#include "quant/format/quantized_matrix.h"
+
+namespace tare {
+namespace {
+
+// The mean over a window's queries.
+double KeysSeen(std::optional<int> layer, const ModelConfig& config, int64_t window) {
+  const int64_t sliding = layer ? config.Window(*layer) : 0, most = sliding == 0 ? window : std::min(sliding, window);
+  return static_cast<double>(most * (most + 1) / 2 + (window - most) * most) / static_cast<double>(window);
+}
+
+double Product(Site weight, const ModelConfig& config) {
+  if (IsOfExperts(weight))  // of those that a token chooses
+    return double{1} * config.chosen_experts * config.hidden * config.ffn * (weight == Site::kExpertsGateUpW ? 2 : 1);
+  const MatrixShape shape = ShapeOf(weight, config);
+  return static_cast<double>(shape.in * shape.out);
+}
+
+// For sites that are in no product.
+int64_t Values(Site site, const ModelConfig& c) {
+  switch (site) {
+    case Site::kQNorm:
+    case Site::kKNorm:
+      return int64_t{HeadsOf(site, c)} * c.head_dim;
+    case Site::kHeadOut:
+      return AttendedWidth(c);
+    case Site::kLambda:
+      return HeadsOf(site, c);
+    case Site::kAttnGate:
+      return int64_t{HeadsOf(site, c)} * GateWidth(c);
+    case Site::kScanIn:
+    case Site::kScanDelta:
+    case Site::kScanOut:
+    case Site::kMambaGate:
+    case Site::kGmuGate:
+      return c.scan_channels;
+    case Site::kScanB:
+    case Site::kScanC:
+      return c.scan_states;
+    case Site::kScanState:
+      return int64_t{c.scan_channels} * c.scan_states;
+    default:
+      return c.hidden;
+  }
+}
+
+using PartPlace = std::pair<Site, std::optional<int>>;
+
+struct MatrixInFile {
+  int64_t out = 0, in = 0;
+  double bits = 0;
+};
+
+// Of each part: one matrix, or those of all experts.
+std::map<PartPlace, std::vector<MatrixInFile>> MatricesOf(const Checkpoint& files, const ModelConfig& config,
+                                                          const std::string& where) {
+  std::map<PartPlace, std::vector<MatrixInFile>> stored;
+  for (const auto& [name, key] : WeightSites(config)) {
+    std::vector<MatrixInFile>& matrices = stored[{key.site, key.layer}];
+    if (const TensorView* tensor = files.Find(name)) {
+      if (tensor->shape.size() != 2)
+        Fail("{}: tensor '{}': got {} dimensions, expected a matrix", where, name, tensor->shape.size());
+      matrices.push_back({tensor->shape[0], tensor->shape[1], 8.0 * static_cast<double>(tensor->bytes.size())});
+    } else if (const ForeignMatrix* matrix = files.FindForeign(name)) {
+      matrices.push_back({matrix->out(), matrix->in(), 8.0 * static_cast<double>(matrix->bytes())});
+    }
+  }
+  return stored;
+}
+
+double BitsOf(const MatrixInFile& matrix, const PartLevel& level) {
+  if (level.plan.empty()) return matrix.bits;
+  const Rule& rule = level.plan.rules().back();
+  const int block = Info(rule.format).block;
+  const QuantizedMatrix coded{.format = rule.format,
+                              .out = matrix.out,
+                              .in = matrix.in,
+                              .group = block > 0 ? block : GroupOf(rule.granularity, matrix.in)};
+  return 8.0 * static_cast<double>(coded.Bytes());
+}
+
+}  // namespace
+
+double OperandsPerToken(Site site, std::optional<int> layer, const ModelConfig& config, int64_t window) {
+  if (IsWeight(site)) return Product(site, config);
+  if (const std::optional<Site> weight = WeightOf(site)) return Product(*weight, config);
+  const double keys = KeysSeen(layer, config, window), maps = Maps(config);
+  const auto output = static_cast<double>(AttendedWidth(config));
+  switch (site) {
+    case Site::kQ:
+    case Site::kK:
+      return double{1} * config.heads * config.head_dim * keys;
+    case Site::kAttnLogits:
+      return config.heads * keys;
+    case Site::kProbs:
+    case Site::kV:
+      return maps * output * keys;
+    case Site::kDifference:
+      return output * keys;
+    case Site::kCacheK:
+    case Site::kCacheV:
+      return double{1} * config.kv_heads * config.head_dim * keys;
+    default:
+      return static_cast<double>(Values(site, config));
+  }
+}
+
+StoredBits CountStoredBits(const std::filesystem::path& model, const ModelConfig& config,
+                           std::vector<SearchPart>& parts) {
+  const Checkpoint files = OpenSplit(model, config);
+  RefuseCodes(files, model);
+  const auto stored = MatricesOf(files, config, model.string());
+  StoredBits bits{.weights = 0, .others = 8.0 * static_cast<double>(files.total_bytes())};
+  for (SearchPart& part : parts) {
+    if (!IsWeight(part.site))
+      FailUsage("part {}: got a site without stored bytes, expected weights within a size; try --within", part.name);
+    const auto found = stored.find({part.site, part.layer});
+    if (found == stored.end() || found->second.empty())
+      Fail("part {}: got no matrix of it in {}; try plans without this part", part.name, model.string());
+    part.operands = 0;
+    for (PartLevel& level : part.levels) level.of.cost = 0;
+    for (const MatrixInFile& matrix : found->second) {
+      part.operands += static_cast<double>(matrix.out) * static_cast<double>(matrix.in);
+      bits.others -= matrix.bits;
+      for (PartLevel& level : part.levels) level.of.cost += BitsOf(matrix, level);
+    }
+    bits.weights += part.operands;
+  }
+  return bits;
+}
+
+}  // namespace tare

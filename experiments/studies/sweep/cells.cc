@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/sweep/cells.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "experiments/passes/convention_windows.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/checkpoint/checkpoint.h"
+#include "quant/file/atomic_file.h"
+#include "quant/file/checked_lines.h"
+
+namespace tare {
+namespace {
+
+bool IsOfModel(const std::string& name) {
+  return name == "weights" || name == "stats" || std::ranges::contains(kModelFiles, name);
+}
+
+constexpr const char *kCellSchema = "tare.cell/2", *kOlderSchema = "tare.cell/1";
+
+bool HasTexts(const Json& object, std::initializer_list<const char*> keys) {
+  return std::ranges::all_of(keys, [&](const char* key) { return object.contains(key) && object[key].is_string(); });
+}
+
+// The file may have been edited, or be another program's. Of these tasks' cells the figures must be there, those of
+// other tasks are left in peace.
+bool IsCell(const Json& line, const std::vector<TaskSpec>& tasks) {
+  if (!line.contains("key") || !line.contains("result") || !HasTexts(line["key"], {"plan", "task"})) return false;
+  const auto task = std::ranges::find(tasks, line["key"]["task"].get<std::string>(), &TaskSpec::Name);
+  return task == tasks.end() || ReadFigures(line["result"], *task->kind);
+}
+
+// Those of an earlier version do not say their study.
+RecordLines ReadCellLines(const std::filesystem::path& file, const CellReader& reader) {
+  const RecordKind kind{
+      .schema = kCellSchema,
+      .what = "a finished cell",
+      .is_record = [&](const Json& line) { return HasTexts(line, {"study"}) && IsCell(line, reader.tasks); },
+      .is_older =
+          [&](const Json& line) {
+            return HasTexts(line, {"schema"}) && line["schema"] == kOlderSchema && !line.contains("study") &&
+                   IsCell(line, reader.tasks);
+          }};
+  RecordLines lines = ReadRecords(file, kind);
+  for (const Record& record : lines.records) {
+    const std::string study = record.object.value("study", reader.study);
+    if (study != reader.study)
+      Fail("{}: got the cells of `tare {}`, expected those of `tare {}`; try another folder", file.string(), study,
+           reader.study);
+  }
+  if (!lines.damaged.empty()) Notice(DamageText(lines) + "; what was there counts as not run");
+  return lines;
+}
+
+}  // namespace
+
+std::string CellText(const Json& key) {
+  return Formatted("{} {} {}", key.value("model", ""), key.value("plan", ""), key.value("task", ""));
+}
+
+Json IdentityOf(Json key) {
+  if (const auto convention = key.find("convention"); convention != key.end())
+    *convention = convention->is_object() ? (*convention)["name"] : Json(InfoOf(Convention::kTare).name);
+  return key;
+}
+
+std::string IdentityText(const Json& key) { return JsonText(IdentityOf(key)); }
+
+std::string Clash(const Json& key_a, const Json& key_b) {
+  const Json a = IdentityOf(key_a), b = IdentityOf(key_b);
+  const bool same_model = a["model"] == b["model"], same_task = a["task"] == b["task"];
+  for (const auto& [name, value] : a.items()) {
+    if (name == "model" || name == "task" || name == "plan" || name == "executed") continue;
+    if ((name == "input" && !same_task) || (IsOfModel(name) && !same_model)) continue;
+    if (b.contains(name) && b[name] != value) return name;
+  }
+  if (a.contains("from") != b.contains("from")) return "part of the input";  // older ones took its start
+  if (same_task && a.contains("windows_begin") != b.contains("windows_begin")) return "windows of a long text";
+  const bool same_row =
+      same_model && same_task && a["plan"] == b["plan"] && a.contains("executed") == b.contains("executed");
+  return same_row && a != b ? "set of files" : "";
+}
+
+std::vector<std::pair<Json, Json>> ReadCells(const std::filesystem::path& folder, const CellReader& reader) {
+  std::vector<std::pair<Json, Json>> cells;
+  for (const Record& record : ReadCellLines(folder / "cells.jsonl", reader).records)
+    cells.emplace_back(record.object["key"], record.object["result"]);
+  return cells;
+}
+
+CellLog::CellLog(const std::filesystem::path& folder, const CellReader& reader)
+    : folder_(folder), path_(folder / "cells.jsonl"), study_(reader.study) {
+  const RecordLines lines = ReadCellLines(path_, reader);
+  std::string whole;
+  for (const Record& record : lines.records) {
+    Keep(record.object["key"], record.object["result"]);
+    whole += record.line + "\n";
+  }
+  if (!lines.damaged.empty()) WriteFileAtomically(path_, whole);
+}
+
+const Json* CellLog::Find(const Json& key) const {
+  const auto found = results_.find(IdentityText(key));
+  return found == results_.end() ? nullptr : &found->second;
+}
+
+void CellLog::Append(const Json& key, const Json& result) {
+  AppendLine(path_, CheckedLine({{"schema", kCellSchema}, {"study", study_}, {"key", key}, {"result", result}}));
+  Keep(key, result);
+}
+
+void CellLog::Keep(const Json& key, const Json& result) {
+  if (results_.insert_or_assign(IdentityText(key), result).second) keys_.push_back(key);
+}
+
+}  // namespace tare

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/sweep/spreads.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "experiments/model/model.h"
+#include "experiments/significance/accuracy.h"
+#include "experiments/studies/sweep/comparison.h"
+#include "experiments/studies/sweep/cells.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/checkpoint/checkpoint.h"
+#include "quant/file/mapped_file.h"
+#include "quant/file/quantized_checkpoint.h"
+#include "quant/file/strict_json.h"
+
+namespace tare {
+namespace {
+
+// All that models of one group share, and the cut of this one.
+struct Origin {
+  std::tuple<std::string, std::string, std::string, std::string> shared;
+  size_t cut = 0;
+};
+
+// "a.txt, sha256 ..., cut 0/5 by 16384 tokens, ..., 16352 tokens in 32 windows, sha256 ..." (calibration_texts.h): what
+// stands before the cut's number and behind it, without the windows, which follow from the cut.
+struct TextOfCut {
+  std::string before, behind;
+  size_t cut = 0;
+};
+
+std::optional<TextOfCut> ParseTextOfCut(std::string_view text) {
+  constexpr std::string_view kCut = ", cut ", kWindows = " tokens in ";
+  const size_t cut = text.find(kCut), slash = text.find('/', std::min(cut, text.size())),
+               windows = text.rfind(kWindows);
+  if (cut == text.npos || slash == text.npos || windows == text.npos || windows < slash) return {};
+  const size_t first = cut + kCut.size();
+  const auto number = ParseNumber<size_t>(text.substr(first, slash - first));
+  if (!number) return {};
+  const std::string_view behind = text.substr(slash, windows - slash);
+  return TextOfCut{std::string(text.substr(0, first)), std::string(behind.substr(0, behind.rfind(", "))), *number};
+}
+
+// Empty for a model that is not of a cut, the same of all its texts.
+std::optional<Origin> OriginOf(const std::filesystem::path& model) {
+  const Checkpoint files(model);
+  if (files.quantized() == nullptr) return {};
+  const Provenance& p = files.quantized()->provenance();
+  Origin origin{.shared = {p.plan, p.method, p.source_sha256, ""}};
+  std::optional<size_t> cut;
+  for (size_t begin = 0; begin < p.calibration.size();) {
+    const size_t end = std::min(p.calibration.find("; ", begin), p.calibration.size());
+    const auto text = ParseTextOfCut(std::string_view(p.calibration).substr(begin, end - begin));
+    if (!text || (cut && *cut != text->cut)) return {};
+    cut = text->cut;
+    std::get<3>(origin.shared) += text->before + "*" + text->behind + "; ";
+    begin = end + 2;
+  }
+  if (!cut) return {};
+  origin.cut = *cut;
+  return origin;
+}
+
+// The figures of a group's models under one plan and task, in the order of the models; empty if some have none.
+std::vector<const SweepFigure*> Together(const std::vector<SweepFigure>& all, const CutModels& models,
+                                         const SweepFigure& like) {
+  std::vector<const SweepFigure*> of_models;
+  for (const std::string& model : models) {
+    const auto found = std::ranges::find_if(all, [&](const SweepFigure& f) {
+      return f.cell->model == model && f.cell->task == like.cell->task && f.cell->Plan() == like.cell->Plan() &&
+             f.cell->Executed() == like.cell->Executed() &&
+             std::string_view(f.figure->keys.name) == like.figure->keys.name;
+    });
+    if (found == all.end()) return {};
+    of_models.push_back(&*found);
+  }
+  return of_models;
+}
+
+CutSpread SpreadOf(const CutModels& models, const std::vector<const SweepFigure*>& of_models) {
+  const SweepFigure& first = *of_models.front();
+  CutSpread spread{.models = models,
+                   .task = first.cell->task,
+                   .plan = first.cell->Plan() + (first.cell->Executed() ? " executed" : ""),
+                   .figure = first.figure->keys};
+  for (const SweepFigure* f : of_models) spread.values.push_back(f->figure->value);
+  spread.value = MeanOfSamples(spread.values);
+  if (std::ranges::any_of(of_models, [](const SweepFigure* f) { return f->change == nullptr; })) return spread;
+  for (const SweepFigure* f : of_models) spread.changes.push_back(f->change->value);
+  spread.change = MeanOfSamples(spread.changes);
+  return spread;
+}
+
+std::string RowText(const CutSpread& spread) {
+  return spread.models.front() + " .. " + spread.models.back() + (spread.plan == "f32" ? "" : " " + spread.plan);
+}
+
+Columns<SampleMean> MeanColumns() {
+  return {{{"mean"}, &SampleMean::mean},
+          {{"deviation"}, &SampleMean::deviation},
+          {{"low"}, [](const SampleMean& m) { return m.interval.low; }},
+          {{"high"}, [](const SampleMean& m) { return m.interval.high; }}};
+}
+
+std::string PlanOf(const Json& cell) {
+  const Json& key = cell.at("key");
+  return key.at("plan").get<std::string>() + (key.contains("executed") ? " executed" : "");
+}
+
+// Seeds differ in weights, and configurations may differ in more than the model's shape. Tokenizers are the same.
+bool IsOfTheModel(const std::string& setting) {
+  return setting == "model" || setting == "weights" || setting == "stats" || setting == "config.json";
+}
+
+// The second model's cells, which have the differences, and the first's.
+struct Cells {
+  std::vector<const Json*> first, second;
+};
+Cells CellsOf(const ComparedPair& pair) {
+  Cells cells;
+  for (const Json& cell : pair.sweep.at("cells")) {
+    const bool is_first = cell.at("model") == pair.sweep["cells"][0].at("model");
+    (is_first ? cells.first : cells.second).push_back(&cell);
+  }
+  if (cells.first.empty() || cells.second.empty()) Fail("{}: got one model, expected two", pair.where);
+  return cells;
+}
+
+std::string HashOf(const Json& cell, const char* name) { return cell.at("key").value(name, std::string()); }
+
+void RequireOtherWeights(const Json& cell, const Json& own, const std::string& where, const std::string& own_where) {
+  if (HashOf(cell, "weights") == HashOf(own, "weights"))
+    Fail("{}: got the weights of {} as in {}, expected a model trained from another seed", where,
+         cell.at("model").get<std::string>(), own_where);
+}
+
+// Pairs may differ in weights, but in nothing else that a comparison depends on.
+void RequireAnotherSeed(const ComparedPair& pair, const Cells& cells, const ComparedPair& own, const Cells& own_cells) {
+  const Json &first = *cells.first.front(), &second = *cells.second.front(), &own_first = *own_cells.first.front(),
+             &own_second = *own_cells.second.front();
+  const auto config = [](const Json& cell) { return HashOf(cell, "config.json"); };
+  if (config(first) == config(own_second) && config(first) != config(own_first))
+    Fail("{}: got the two models in the other order than {}; try tare compare with the models swapped", pair.where,
+         own.where);
+  RequireOtherWeights(first, own_first, pair.where, own.where);
+  RequireOtherWeights(second, own_second, pair.where, own.where);
+}
+
+// The same task under the same plan.
+const Json& SameCell(const ComparedPair& pair, const Cells& cells, const Json& own, const std::string& where) {
+  const auto same = [&](const Json* cell) {
+    return cell->at("task") == own.at("task") && PlanOf(*cell) == PlanOf(own);
+  };
+  const auto found = std::ranges::find_if(cells.second, same);
+  if (found == cells.second.end())
+    Fail("{}: got no {} under {}, expected all that {} has; try tare compare with the same options", pair.where,
+         own.at("task").get<std::string>(), PlanOf(own), where);
+  const Json key = IdentityOf((*found)->at("key")), own_key = IdentityOf(own.at("key"));
+  for (const auto& [setting, value] : own_key.items()) {
+    if (!IsOfTheModel(setting) && (!key.contains(setting) || key[setting] != value))
+      Fail("{}: {}: got another {} than {}, expected the same; try tare compare with the same options", pair.where,
+           own.at("task").get<std::string>(), setting, where);
+  }
+  return **found;
+}
+
+const Json* DifferenceOf(const Json& cell, const std::string& figure) {
+  for (const Json& difference : cell.at("differences")) {
+    if (difference.at("figure").get<std::string>() == figure) return &difference;
+  }
+  return nullptr;
+}
+
+// The plans of one figure of a task after each other.
+std::vector<PairSpread> ByFigure(std::vector<PairSpread> spreads) {
+  const auto same = [](const PairSpread& a, const PairSpread& b) {
+    return a.task == b.task && std::string_view(a.figure.name) == b.figure.name;
+  };
+  for (auto next = spreads.begin(); next != spreads.end();)
+    next =
+        std::stable_partition(next, spreads.end(), [&, first = *next](const PairSpread& s) { return same(s, first); });
+  return spreads;
+}
+
+}  // namespace
+
+std::vector<CutModels> ModelsByCuts(const std::vector<std::filesystem::path>& models) {
+  std::map<decltype(Origin::shared), std::map<size_t, std::string>> by_origin;
+  for (const std::filesystem::path& model : models) {
+    if (const std::optional<Origin> origin = OriginOf(model))
+      by_origin[origin->shared].emplace(origin->cut, ModelName(model));  // of two of one cut the first
+  }
+  std::vector<CutModels> groups;
+  for (const auto& [shared, by_cut] : by_origin) {
+    if (by_cut.size() < 2) continue;
+    CutModels& group = groups.emplace_back();
+    for (const auto& [cut, model] : by_cut) group.push_back(model);
+  }
+  return groups;
+}
+
+std::vector<CutSpread> SpreadOverCuts(const std::vector<SweepCell>& cells, const Comparisons& comparisons,
+                                      const std::vector<CutModels>& groups) {
+  const std::vector<SweepFigure> all = FiguresOf(cells, comparisons);
+  std::vector<CutSpread> spreads;
+  for (const CutModels& models : groups) {
+    for (const SweepFigure& figure : all) {
+      if (figure.cell->model != models.front() || !figure.InTables()) continue;
+      if (const auto together = Together(all, models, figure); !together.empty())
+        spreads.push_back(SpreadOf(models, together));
+    }
+  }
+  // Groups side by side under each figure, in the order of the cells.
+  std::ranges::stable_sort(spreads, {}, [&](const CutSpread& s) {
+    return std::ranges::find_if(all,
+                                [&](const SweepFigure& f) {
+                                  return f.cell->task == s.task &&
+                                         std::string_view(f.figure->keys.name) == s.figure.name;
+                                }) -
+           all.begin();
+  });
+  return spreads;
+}
+
+std::string CutSpreadTable(const std::vector<CutSpread>& spreads) {
+  if (spreads.empty()) return "";
+  Table table{.columns = {{.name = "task", .side = Side::kAbove},
+                          {.name = "figure", .side = Side::kAbove},
+                          {.name = "versions", .title = "versions", .side = Side::kLeft, .width = 22},
+                          {.name = "deviation", .title = "deviation", .width = 9},
+                          {.name = "value", .title = "mean, 95 % of it", .side = Side::kLeft, .width = 21},
+                          {.name = "change", .title = "of the change", .side = Side::kLeft, .width = 24}}};
+  for (const CutSpread& s : spreads) {
+    const char* const format = s.figure.in_tables;
+    table.Add({s.task, s.figure.name, RowText(s), NumberText(s.value.deviation, format),
+               WithInterval(s.value.mean, s.value.interval, format),
+               s.change ? WithInterval(s.change->mean, s.change->interval, Formatted("+{}", format)) : ""});
+  }
+  return "\nover cuts of the calibration text\n" + TableText(table, 2) +
+         "\neach cut one sample of calibration: Student's interval of their mean, and the\n"
+         "deviation of one; how far another calibration text moves a figure\n";
+}
+
+Table CutSpreads(const std::vector<CutSpread>& spreads) {
+  Columns<CutSpread> columns{{{"models"}, &CutSpread::models},
+                             {{"task"}, &CutSpread::task},
+                             {{"plan"}, &CutSpread::plan},
+                             {{"figure"}, [](const CutSpread& s) { return s.figure.name; }},
+                             {{"cuts"}, [](const CutSpread& s) { return s.values.size(); }}};
+  AddPart(columns, "value", MeanColumns(), [](const CutSpread& s) { return &s.value; });
+  columns.push_back({{"values"}, &CutSpread::values});
+  AddPart(columns, "change", MeanColumns(), &CutSpread::change);
+  columns.push_back({{"changes"}, &CutSpread::changes});
+  return TableOf(columns, spreads);
+}
+
+ComparedPair ReadComparedPair(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "compare.json";
+  if (!std::filesystem::exists(path))
+    Fail("{}: got no compare.json, expected a folder that --out of tare compare made, finished", folder.string());
+  const MappedFile file(path);
+  Json json = ParseOrderedJson(file.text(), path.string());
+  try {
+    ComparedPair pair{folder.string(), std::move(json.at("sweep"))};
+    CellsOf(pair);
+    return pair;
+  } catch (const Json::exception& error) {
+    Fail("{}: {}; was it made by another version? Try making it again", path.string(), error.what());
+  }
+}
+
+std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs) try {
+  std::vector<Cells> cells;
+  for (const ComparedPair& pair : pairs) cells.push_back(CellsOf(pair));
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) RequireAnotherSeed(pairs[i], cells[i], pairs[j], cells[j]);
+  }
+  std::vector<PairSpread> spreads;
+  for (const Json* own : cells.at(0).second) {
+    for (const Json& difference : own->at("differences")) {
+      const std::string name = difference.at("figure"), task = own->at("task");
+      const FigureKeys* const figure = ShownFigure(task, name);
+      if (figure == nullptr) continue;
+      PairSpread spread{.task = task, .plan = PlanOf(*own), .figure = *figure, .differences = {}};
+      for (size_t i = 0; i < pairs.size(); ++i) {
+        const Json& cell = i == 0 ? *own : SameCell(pairs[i], cells[i], *own, pairs[0].where);
+        const Json* const of_pair = DifferenceOf(cell, name);
+        if (of_pair == nullptr) Fail("{}: {}: got no difference of {}", pairs[i].where, task, name);
+        spread.differences.push_back(of_pair->at("value"));
+      }
+      spread.of_pairs = MeanOfSamples(spread.differences);
+      spreads.push_back(std::move(spread));
+    }
+  }
+  return spreads;
+} catch (const Json::exception& error) {
+  Fail("a comparison of another pair: {}; was it made by another version? Try making it again", error.what());
+}
+
+std::string PairSpreadTable(const std::vector<PairSpread>& spreads) {
+  if (spreads.empty()) return "";
+  Table table{.columns = {{.name = "task", .side = Side::kAbove},
+                          {.name = "figure", .side = Side::kAbove},
+                          {.name = "plan", .title = "plan", .side = Side::kLeft, .width = 28},
+                          {.name = "deviation", .title = "deviation", .width = 12},
+                          {.name = "mean", .title = "mean, 95 % of it", .side = Side::kLeft, .width = 30}}};
+  for (const PairSpread& s : ByFigure(spreads))
+    table.Add({s.task, s.figure.name, s.plan, NumberText(s.of_pairs.deviation, s.figure.in_tables),
+               WithInterval(s.of_pairs.mean, s.of_pairs.interval, Formatted("+{}", s.figure.in_tables))});
+  const size_t pairs = spreads[0].differences.size();
+  return Formatted("\nover {} pairs: the difference of their changes\n", pairs) + TableText(table, 2) +
+         Formatted(
+             "\n{} pairs, each one sample of training: Student's interval of their mean, which\n"
+             "applies to these two recipes only\n",
+             pairs);
+}
+
+Table PairSpreads(const std::vector<PairSpread>& spreads) {
+  Columns<PairSpread> columns{{{"task"}, &PairSpread::task},
+                              {{"plan"}, &PairSpread::plan},
+                              {{"figure"}, [](const PairSpread& s) { return s.figure.name; }},
+                              {{"pairs"}, [](const PairSpread& s) { return s.differences.size(); }}};
+  AddPart(columns, "", MeanColumns(), [](const PairSpread& s) { return &s.of_pairs; });
+  columns.push_back({{"differences"}, &PairSpread::differences});
+  return TableOf(columns, spreads);
+}
+
+}  // namespace tare

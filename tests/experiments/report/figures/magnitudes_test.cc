@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/report/figures/figures.h"
+#include "tests/support/random_statistics.h"
+#include "tests/support/report_material.h"
+
+namespace tare::magnitudes_test {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(LargestTest, FindsEachModelsLargest) {
+  const std::vector<FigureData> figures =
+      LargestMagnitudes(MaterialOf({OutliersOf("a", 20, 60), OutliersOf("b", 5, 90)}));
+  ASSERT_EQ(figures.size(), 1u);
+  EXPECT_EQ(figures[0].table.rows.size(), 2u * 2 * 2 * 2);  // sites, models, layers, largest and median
+  EXPECT_THAT(figures[0].table.rows[0], ElementsAre("attn_logits", "a", 0, "largest", 10.0, 50));
+  EXPECT_THAT(
+      figures[0].findings,
+      ElementsAre(
+          "The largest attention logit of a is 20, in layer 1; that of b is 5, in layer 1 (0.25 times as large).",
+          "The largest hidden state of a is 60, in layer 1; that of b is 90, in layer 1 (1.50 times as large)."));
+  EXPECT_THAT(figures[0].caption, HasSubstr("attn_logits of a 100;"));
+}
+
+TEST(LargestTest, TheRestIsDrawnBesideAllPositions) {
+  const Material material = MaterialOf({OutliersOf("a", 20, 60, 1), OutliersOf("b", 5, 90, 1), OutliersOf("c", 5, 70)});
+  const FigureData figure = LargestMagnitudes(material).at(0);
+  EXPECT_EQ(figure.table.rows.size(), 2u * 2 * (2 * 3 + 2));
+  EXPECT_EQ(std::ranges::count(figure.table.rows, "largest from 1", [](const Json& row) { return row["figure"]; }), 8);
+  EXPECT_THAT(
+      figure.findings,
+      testing::IsSupersetOf(
+          {"The largest hidden state of a is 60, in layer 1; that of b is 90, in layer 1 (1.50 times as large); "
+           "that of c is 70, in layer 1 (1.17 times as large).",
+           "From position 1 on the largest hidden state of a is 6, in layer 1; that of b is 9, in layer 1 (1.50 "
+           "times as large)."}));
+  // Of logits the rest has the same figures: nothing to say twice.
+  EXPECT_THAT(figure.findings, Not(Contains(HasSubstr("on the largest attention logit"))));
+}
+
+TEST(LargestTest, AStatisticsFileTakesPrecedenceOverJson) {
+  Material material = MaterialOf({OutliersOf("m", 20, 60)});
+  StatisticsSet set = RandomStatistics();
+  material.statistics.emplace_back("m", set);
+  const FigureData figure = LargestMagnitudes(material).at(0);
+  ASSERT_EQ(figure.table.rows.size(), 2u * 2 + 1);  // hidden states of two layers, and of one the rest
+  EXPECT_EQ(figure.table.rows[0]["magnitude"], set.sites.at({Site::kLayerOut, 0}).outliers.absmax());
+}
+
+TEST(LargestTest, NonfiniteValuesAreNamedAndNotTheLargest) {
+  nlohmann::ordered_json json = OutliersOf("a", 20, 60);
+  json["layers"][1]["attn_logits"]["absmax"] = nullptr;
+  json["layers"][0]["layer_out"]["nonfinite"] = 7;
+  const FigureData figure = LargestMagnitudes(MaterialOf({json})).at(0);
+  EXPECT_THAT(figure.findings[0], HasSubstr("The largest attention logit of a is 10, in layer 0."));
+  EXPECT_THAT(MissingOf(figure),
+              ElementsAre("site layer_out, model a, layer 0: 7 values are infinite or NaN and are left out",
+                          "site attn_logits, model a, layer 1, figure largest: |x| is not a number"));
+}
+
+using ::testing::ElementsAre;
+
+TEST(HistogramsTest, SharesAreOfAllValuesAndCodesEndAtTheLargest) {
+  Material material;
+  material.statistics.emplace_back("m", RandomStatistics());
+  const FigureData figure = Histograms(material).at(0);
+  double shares = 0;
+  float last = 0;
+  for (const Json& row : figure.table.rows) {
+    if (row["kind"] == "values") shares += row["share"].get<double>();
+    if (row["kind"] == "int4") last = row["magnitude"];
+  }
+  EXPECT_NEAR(shares, 1.0, 1e-9);
+  EXPECT_EQ(std::ranges::count_if(figure.table.rows, [](const Json& row) { return row["kind"] == "int6"; }), 31);
+  const auto& sites = material.statistics[0].set.sites;
+  EXPECT_EQ(last, std::max(sites.at({Site::kLayerOut, 0}).outliers.absmax(),
+                           sites.at({Site::kLayerOut, 1}).outliers.absmax()));
+}
+
+TEST(HistogramsTest, FindsTheShareThatBecomesZero) {
+  StatisticsSet set;
+  SiteStatistics s;
+  for (const float value : {7.0f, 0.4f, 0.4f, 2.0f}) {
+    s.outliers.magnitudes.Add(value);
+    s.outliers.top.Offer(value, {});
+  }
+  set.sites.emplace(SiteKey{Site::kAttnLogits, 0, 0, 1}, s);
+  Material material;
+  material.statistics.emplace_back("m", set);
+  EXPECT_THAT(Histograms(material).at(0).findings,
+              ElementsAre("With one scale for attn_logits of m, int4 rounds 50.0 % of the values to 0."));
+}
+
+}  // namespace
+}  // namespace tare::magnitudes_test
