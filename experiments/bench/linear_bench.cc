@@ -11,7 +11,6 @@
 #include "experiments/bench/timing.h"
 #include "experiments/model/linear/rounded_weight.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/plan/rule_checks.h"
 #include "kernels/elementwise/rotate_rows.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/linear/linear_reference.h"

@@ -18,7 +18,7 @@
 #include "experiments/model/layer_part.h"
 #include "experiments/model/linear/linear_weights.h"
 #include "experiments/model/linear/weights.h"
-#include "experiments/plan/executed_sequence.h"
+#include "experiments/plan/executed_plan.h"
 #include "kernels/scan/selective_scan.h"
 #include "quant/base/aligned.h"
 

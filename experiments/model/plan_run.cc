@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiments/model/attention/rotary.h"
-#include "experiments/plan/rule_checks.h"
+#include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 

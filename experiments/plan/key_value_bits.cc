@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "experiments/plan/set_apart.h"
+#include "experiments/plan/shared_scales.h"
 #include "kernels/cache/page_layout.h"
 #include "quant/file/json_value.h"
 

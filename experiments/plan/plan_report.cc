@@ -9,7 +9,6 @@
 
 #include "experiments/plan/key_value_bits.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/plan/rule_checks.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -8,7 +8,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/model/linear/weights.h"
 #include "experiments/model/sites_of_model.h"
-#include "experiments/plan/rule_checks.h"
+#include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -14,7 +14,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/read_config.h"
 #include "experiments/model/linear/fused_tensors.h"
-#include "experiments/plan/rule_checks.h"
+#include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/rounded_weights.h"
 #include "quant/base/error.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "experiments/model/config/family.h"
-#include "experiments/plan/rule_checks.h"
+#include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/rounded_weights.h"
 
 namespace tare {

@@ -6,7 +6,7 @@
 // far.
 #pragma once
 
-#include "experiments/plan/executed_sequence.h"
+#include "experiments/plan/executed_plan.h"
 #include "kernels/cache/kv_cache.h"
 
 namespace tare {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/plan/set_apart.h"
+#include "experiments/plan/shared_scales.h"
 #include "kernels/attention/prefix_mean.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"

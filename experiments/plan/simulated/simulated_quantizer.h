@@ -19,7 +19,7 @@
 // (kernels/attention/quantized_reference.h), where a learned sink's share, not rounded, belongs to the sum; with
 // +unnormalized the row keeps the sum that rounding left. A difference in u8, u6 or u4 has a zero point
 // (quant/format/zero_point.h), and so have keys and values with +zero (round.h). +outliers (k, v) leaves some values
-// of a group unchanged (set_apart.h); +sketch (k) adds what a row's signs tell of its error
+// of a group unchanged (shared_scales.h); +sketch (k) adds what a row's signs tell of its error
 // (quant/format/sign_sketch.h), where +hadamard has rotated it. +smooth (q, k, v) subtracts the mean of each channel
 // over the sequence's first tokens (kSmoothingTokens) before quantizing and adds it back after. The scales for
 // attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say

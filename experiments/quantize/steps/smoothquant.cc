@@ -7,7 +7,6 @@
 #include "experiments/model/linear/rounded_weight.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/plan/rule_checks.h"
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/job.h"
