@@ -5,8 +5,8 @@
 
 #include <memory>
 
+#include "experiments/model/linear/weights.h"
 #include "experiments/model/model.h"
-#include "experiments/model/stored_size.h"
 #include "experiments/studies/sweep/cut_spread.h"
 #include "experiments/studies/sweep/table.h"
 #include "experiments/table/table.h"

@@ -9,7 +9,7 @@
 #include <omp.h>
 
 #include "experiments/bench/timing.h"
-#include "experiments/model/linear/rounded_weight.h"
+#include "experiments/model/linear/weight_matrix.h"
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/elementwise/rotate_rows.h"
 #include "kernels/elementwise/rows.h"

@@ -11,8 +11,7 @@
 #include <set>
 
 #include "experiments/export/joined_rows.h"
-#include "experiments/model/config/read_config.h"
-#include "experiments/model/linear/fused_tensors.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/linear/weights.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"

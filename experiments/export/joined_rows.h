@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of several tensors, or of several matrices of codes, below each other: the parts of a fused tensor
-// (experiments/model/linear/fused_tensors.h) as other programs store it.
+// (experiments/model/linear/weights.h) as other programs store it.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
-#include "quant/format/hadamard.h"
 
 namespace tare {
 namespace {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <vector>
 
 #include "experiments/text/grammar.h"
 #include "kernels/linear/packed_matrix.h"

@@ -30,8 +30,8 @@ bool SpansRows(const Plan& plan);
 class ResolvedPlan {
  public:
   // statics: for rules with +static; without it, inputs of another tool's weights take the file's own scales, where it
-  // has some. Throws Error for a rule that cannot be carried out on this model, with what it says, what was expected and
-  // what to try.
+  // has some. Throws Error for a rule that cannot be carried out on this model, with what it says, what was expected
+  // and what to try.
   ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying, const StaticSource& statics = {});
 
   const Plan& plan() const { return plan_; }

@@ -6,7 +6,7 @@
 //
 // Its derivative is that of straight-through estimators (LSQ, arXiv 1902.08153), to which rounding's codes move with
 // their weights. With codes held an error would follow its own weight, which is exact until a code changes and wrong
-// over any step that changes many: rotations.h says what that costs.
+// over any step that changes many: rotations.cc says what that costs.
 #pragma once
 
 #include <span>

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "experiments/arrays/npz.h"
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_layout.h"
 #include "experiments/observe/marked_spans.h"
 #include "experiments/tasks/items/choice_items.h"

@@ -5,7 +5,7 @@
 
 #include "experiments/model/config/family.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/rounded_weights.h"
+#include "experiments/quantize/round_layers.h"
 
 namespace tare {
 namespace {

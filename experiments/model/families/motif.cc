@@ -52,7 +52,7 @@ LayerWeights LoadMotifLayer(Weights& weights, const ModelConfig& config, int lay
 
 void MotifForward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
-  AddDifferentialAttention(call);
+  AddAttention(call);
   NormRows(call, vectors.at(kPostAttentionNorm));
   const PolyNormTerms terms{.w = vectors.at(kTerms).data(), .bias = vectors.at(kTermsBias).front()};
   FeedForward(call, [&](float* gate, const float* up, size_t n) { PolyNormGlu(gate, up, terms, n); });
@@ -61,10 +61,8 @@ void MotifForward(const LayerCall& call) {
 
 }  // namespace
 
-constinit const Family kMotif = Changed(kLlama, [](Family& f) {
-  f.name = "motif";
+constinit const Family kMotif = Changed(LikeLlama("motif", ReadMotifConfig), [](Family& f) {
   f.activation = "poly_norm";
-  f.read = ReadMotifConfig;
   f.vectors = kMotifVectors;
   f.heads = MotifHeads;
   f.load = LoadMotifLayer;

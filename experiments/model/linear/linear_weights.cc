@@ -6,7 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "experiments/model/linear/rounded_weight.h"
 #include "kernels/elementwise/rotate_rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What keys and values in few bits lose against the bits that a cache of them takes, from sweeps with divergences:
-// every plan that names keys, values or caches (experiments/plan/key_value_bits.h), a figure for each sweep. Of each
+// every plan that names keys, values or caches (experiments/plan/plan_report.h), a figure for each sweep. Of each
 // model, the plans on the frontier are those that no plan of fewer or equally many bits beats.
 #include <algorithm>
 #include <map>

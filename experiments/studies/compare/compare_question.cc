@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/tasks/divergence.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

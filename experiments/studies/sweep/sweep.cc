@@ -7,9 +7,9 @@
 #include <memory>
 #include <set>
 
-#include "experiments/model/config/read_config.h"
-#include "experiments/model/kept_streams.h"
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/batch.h"
+#include "experiments/model/config/config.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/studies/sweep/cell_key.h"
 #include "experiments/studies/sweep/cell_log.h"
 #include "experiments/studies/sweep/shared_layers.h"

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"

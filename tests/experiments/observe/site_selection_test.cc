@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 
 namespace tare::site_selection_test {

@@ -8,7 +8,7 @@
 
 #include <set>
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "tests/support/checkpoint.h"

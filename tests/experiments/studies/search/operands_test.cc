@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/model/config/config.h"
 #include "experiments/model/config/family.h"
-#include "experiments/model/config/read_config.h"
 #include "tests/support/golden.h"
 
 namespace tare::operands_test {
