@@ -5,7 +5,7 @@
 // attribute --out` writes it but for what is taken out, which that command adds, and the two side by side.
 #include <memory>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/compare/compare_question.h"

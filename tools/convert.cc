@@ -7,7 +7,7 @@
 #include "experiments/export/gguf/export.h"
 #include "experiments/export/hugging_face.h"
 #include "experiments/export/layout.h"
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"

@@ -50,7 +50,7 @@ llvm-cov report build/fuzz/readers_fuzz -instr-profile=build/fuzz/readers.profda
   quant/format/listed_grid.cc quant/interchange/folders/*.cc \
   quant/interchange/gguf/{architecture,blocks,container,gguf_checkpoint,metadata,parts}.cc \
   quant/statistics/statistics_reader.cc \
-  quant/plan/*.cc experiments/model/config/{read_config,config_keys}.cc experiments/tasks/{documents,items/*}.cc \
+  quant/plan/*.cc experiments/model/config/config.cc experiments/tasks/{documents,items/*}.cc \
   experiments/observe/marked_spans.cc \
   experiments/text/utf8.cc experiments/text/tokenizer/*.cc \
   experiments/arrays/{npz,array_file}.cc experiments/observe/captured/captured_layout.cc

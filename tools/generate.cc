@@ -7,7 +7,6 @@
 #include "experiments/bench/roofline.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/generate.h"
-#include "experiments/plan/prompt_plan.h"
 #include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -3,7 +3,7 @@
 // of kinds; each ends with what guesses score on its items.
 #include <memory>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/tasks/made/makers.h"
 #include "experiments/tasks/probes.h"
 #include "experiments/text/grammar.h"

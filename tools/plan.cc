@@ -2,7 +2,7 @@
 // tare plan: what a plan's rules match, and whether it can be simulated, executed and stored.
 #include <memory>
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/plan/plan_report.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"

@@ -9,7 +9,7 @@
 #include "experiments/export/compressed_tensors/export.h"
 #include "experiments/export/compressed_tensors/scheme.h"
 #include "experiments/export/hugging_face.h"
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/text/grammar.h"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <utility>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"

@@ -3,7 +3,7 @@
 // statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
 #include <memory>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/measured.h"
 #include "experiments/observe/outlier_report.h"

@@ -5,8 +5,9 @@
 
 #include <memory>
 
+#include "experiments/model/linear/weights.h"
 #include "experiments/model/model.h"
-#include "experiments/model/stored_size.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/studies/sweep/spreads.h"
 #include "experiments/table/table.h"

@@ -10,7 +10,7 @@
 
 #include "experiments/bench/onednn_attention.h"
 #include "experiments/bench/timing.h"
-#include "experiments/plan/executed_sequence.h"
+#include "experiments/plan/executed_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"

@@ -10,9 +10,8 @@
 #include <omp.h>
 
 #include "experiments/bench/timing.h"
-#include "experiments/model/linear/rounded_weight.h"
+#include "experiments/model/linear/weight_matrix.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/plan/rule_checks.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/linear/quantized_linear.h"
 #include "kernels/product/tile_product.h"

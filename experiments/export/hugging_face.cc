@@ -10,8 +10,7 @@
 #include <map>
 #include <set>
 
-#include "experiments/model/config/read_config.h"
-#include "experiments/model/linear/fused_tensors.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/linear/weights.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"

@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "experiments/export/hugging_face.h"
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/quantize/written_tensor.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/model/show_sites.h"
+#include "experiments/model/batch.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps between a layer's data (layer.h), shared by the families. The layers themselves read top-down in the
-// families' sources (llama.cc, diffllama.cc). Legend as in layer.h.
+// families' sources (llama.cc, differential.cc). Legend as in layer.h.
 #pragma once
 
 #include <functional>
@@ -48,5 +48,14 @@ using Activation = void (*)(float* row, size_t n);
 void FeedForwardUngated(const LayerCall& call, Activation f);
 void NormDelta(const LayerCall& call, const std::vector<float>& weight);  // delta = norm(delta) * weight
 void AddDelta(const LayerCall& call);                                     // x += residual_scale delta
+
+// delta of layers without attention: a Mamba, and a gated memory unit (scan_layers.cc).
+void MixMamba(const LayerCall& call);
+void MixMemory(const LayerCall& call);
+// The scan's parameters of one layer; names are those of the family's vectors, A as stored: A_log [C, N].
+struct ScanNames {
+  std::string_view conv, conv_bias, delta_bias, a_log, d;
+};
+ScanParameters ScanParametersOf(const LayerWeights& weights, const ScanNames& names, const ModelConfig& config);
 
 }  // namespace tare

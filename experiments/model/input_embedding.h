@@ -14,7 +14,6 @@
 
 #include "experiments/arrays/array_file.h"
 #include "experiments/model/batch.h"
-#include "experiments/model/config/config.h"
 #include "experiments/model/linear/weights.h"
 #include "kernels/linear/projector.h"
 #include "quant/base/aligned.h"
@@ -43,8 +42,6 @@ class Images {
   ArrayValues pixels_;
   int64_t count_ = 0, side_ = 0, patch_ = 0, patches_ = 0;
 };
-
-struct Family;
 
 class InputEmbedding {
  public:

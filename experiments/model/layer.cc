@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/layer.h"
 
-#include <algorithm>
 #include <string>
 
 namespace tare {
@@ -55,15 +54,6 @@ LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear) { ret
 
 const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear) {
   return WeightsIn(weights, linear);
-}
-
-void PlanLayer(LayerWeights& weights, const ModelConfig& config, int layer, const ResolvedPlan& plan, Math math,
-               const KeptOfLayers& kept) {
-  for (const LinearLayer& place : LinearLayersOf(config, layer)) {
-    LinearWeights& linear = WeightsOf(weights, place);
-    linear.Follow(LinearRules::Of(linear.stored(), place.WeightKey(), place.InputKey(), plan),
-                  place.expert ? kept.experts : kept.others, math);
-  }
 }
 
 void ScanActivations::Prepare(int64_t rows, const ModelConfig& config) {

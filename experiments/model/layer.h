@@ -2,27 +2,77 @@
 // The data of a model's layers: their weights, one batch's activations, and all of one layer's forward pass. Legend: R
 // rows of the batch (all its tokens), E hidden, I FFN, H query heads, G key/value heads, d head width, A width of
 // attention's output (H d, or as the head table gives it).
+//
+// A part of the steps (LayerPart) goes from the products of one input to where another is known. A caller that takes
+// many batches through a layer, and changes weights between two inputs of it, thereby runs no step twice.
+//
+//   first pass    until o_proj.in     norm, q, k, v, attention; keeps what o_proj reads
+//   second pass   from o_proj.in      o_proj, and so on: the steps before it are left out
+//
+// Steps leave out their work while Runs is false. What a part leaves behind is the residual stream and, of families
+// with shared keys, values or memories, those; what it needs besides is the input, which the caller keeps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "experiments/model/attention/cached_attention.h"
-#include "experiments/model/attention/rotary.h"
 #include "experiments/model/batch.h"
-#include "experiments/model/config/config.h"
 #include "experiments/model/config/family.h"
-#include "experiments/model/layer_part.h"
 #include "experiments/model/linear/linear_weights.h"
 #include "experiments/model/linear/weights.h"
-#include "experiments/plan/executed_sequence.h"
+#include "experiments/plan/executed_plan.h"
 #include "kernels/scan/selective_scan.h"
 #include "quant/base/aligned.h"
+#include "quant/base/error.h"
+#include "quant/plan/site.h"
 
 namespace tare {
+
+class LayerPart {
+ public:
+  // from: empty is the first step; given is then the input of that site, [rows, columns]. until: empty is the last
+  // step. kept: becomes the input that the part ends before, and may be `given`; null: it is not kept.
+  LayerPart(std::optional<Site> from, const AlignedBuffer<float>* given, std::optional<Site> until,
+            AlignedBuffer<float>* kept)
+      : from_(from), given_(given), until_(until), kept_(kept), runs_(!from) {
+    TARE_CHECK(!from || given != nullptr);
+  }
+
+  bool Runs() const { return runs_; }
+
+  // Products of x, `count` values, come now, whose inputs are these sites: where the part begins, x becomes what is
+  // given.
+  void Begin(std::span<const Site> sites, float* x, size_t count) {
+    if (runs_ || !from_ || !std::ranges::contains(sites, *from_)) return;
+    TARE_CHECK(given_->size() == count);
+    std::ranges::copy(given_->span(), x);
+    from_.reset();
+    runs_ = true;
+  }
+  bool EndsBefore(std::span<const Site> sites) const {
+    return runs_ && until_ && std::ranges::contains(sites, *until_);
+  }
+  // Visitors have seen x: no later step runs.
+  void End(const float* x, size_t count) {
+    runs_ = false;
+    if (kept_ == nullptr) return;
+    kept_->Reset(count);
+    std::copy_n(x, count, kept_->data());
+  }
+
+ private:
+  std::optional<Site> from_;
+  const AlignedBuffer<float>* given_;
+  std::optional<Site> until_;
+  AlignedBuffer<float>* kept_;
+  bool runs_;
+};
 
 struct LayerWeights {
   LinearWeights q, k, v, o;      // [H (d + gates), E] [G d, E] [G d, E] [E, A]
@@ -30,7 +80,7 @@ struct LayerWeights {
   // By expert: [2 I, E] or [I, E], with one more such matrix in experts_up; [E, I].
   std::vector<LinearWeights> experts_gate_up, experts_up, experts_down;
   LinearWeights lambda_projection;                     // [output heads, E], for a lambda per token
-  LinearWeights mixer_in, scan_x, scan_dt, mixer_out;  // of a Mamba or memory unit (experiments/model/scan_layers.h)
+  LinearWeights mixer_in, scan_x, scan_dt, mixer_out;  // of a Mamba or memory unit (experiments/model/scan_layers.cc)
   ScanParameters scan;                                 // of a Mamba
   std::map<std::string_view, std::vector<float>> vectors;  // the record's, by name: norms and the like
   std::vector<OutputHead> heads;                           // which query, key and value heads belong together
@@ -42,15 +92,6 @@ struct LayerWeights {
 
 LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear);
 const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear);
-
-// What stands ready of weights under a plan: of a model's experts, and of its other layers.
-struct KeptOfLayers {
-  Kept experts, others;
-};
-
-// The layer's weights follow the plan from now on.
-void PlanLayer(LayerWeights& weights, const ModelConfig& config, int layer, const ResolvedPlan& plan, Math math,
-               const KeptOfLayers& kept);
 
 // Loads what the family's record lists, with its head table and the layer's mask.
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);

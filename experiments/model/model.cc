@@ -5,10 +5,7 @@
 #include <cstring>
 
 #include "experiments/model/config/family.h"
-#include "experiments/model/config/read_config.h"
 #include "experiments/model/decoder.h"
-#include "experiments/model/kept_streams.h"
-#include "experiments/model/show_sites.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
@@ -93,10 +90,12 @@ void Model::Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, Lay
   if (batch.Rows() > 1) ReleaseWeights(layer, [&](const LinearWeights& w) { return w.MakesValues(math()); });
 }
 
-void Model::ReserveRotary() {
+void Model::Prepare(const TokenBatch& batch, SiteVisitors visitors) {
+  activations_.Prepare(batch, config_);
   const int64_t positions = *std::ranges::max_element(activations_.positions) + 1;
   rotary_.Reserve(positions);
   if (!config_.windows.empty()) window_rotary_.Reserve(positions);
+  for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
 }
 
 void Model::EmbedInto(const TokenBatch& batch, Stream& stream) {
@@ -116,16 +115,10 @@ void Model::SwapShared(Stream& stream) {
   std::swap(activations_.scan.memory, stream.memory);
 }
 
-void Model::RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors) {
-  RunLayer(batch, layer, stream, visitors, nullptr);
-}
-
 void Model::RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors, LayerPart* part) {
   ThrowIfStopped();
   SwapShared(stream);
-  activations_.Prepare(batch, config_);
-  ReserveRotary();
-  for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
+  Prepare(batch, visitors);
   TARE_CHECK(stream.x.size() == static_cast<size_t>(batch.Rows() * config_.hidden));
   std::copy_n(stream.x.data(), stream.x.size(), activations_.x.data());
   Layer(batch, layer, visitors, part);
@@ -140,9 +133,7 @@ KeptStreams* Model::SharedBy(const TokenBatch& batch) const {
 void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   embedding_.CheckIds(batch);
   CheckLengths(batch, config_);
-  activations_.Prepare(batch, config_);
-  ReserveRotary();
-  for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
+  Prepare(batch, visitors);
   const int64_t E = config_.hidden;
   float* x = activations_.x.data();
   const std::span<float> stream(x, static_cast<size_t>(batch.Rows() * E));
@@ -169,7 +160,7 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   ShowRows(visitors, Site::kLmHeadIn, {}, batch, activations_.normed.data(), E);
 }
 
-KeptOfLayers Model::KeptUnder(const ResolvedPlan& plan) const {
+Model::KeptOfLayers Model::KeptUnder(const ResolvedPlan& plan) const {
   const int64_t of_experts = int64_t{config_.layers} * config_.experts * config_.hidden * config_.ffn * 3;
   double rounded = 0;
   for (int layer = 0; layer < config_.layers; ++layer) {
@@ -204,11 +195,15 @@ void Model::FollowPlan(const ResolvedPlan& plan, const PlanProgress& progress) {
   if (head_.Holds()) files().Release(std::string(HeadTensor(config_)));
   const KeptOfLayers kept = KeptUnder(plan);
   for (int layer = 0; layer < config_.layers; ++layer) {
-    const LayerWeights& weights = layers_[static_cast<size_t>(layer)];
-    PlanLayer(layers_[static_cast<size_t>(layer)], config_, layer, plan, math(), kept);
+    bool packed = false;
+    for (const LinearLayer& place : LinearLayersOf(config_, layer)) {
+      LinearWeights& linear = WeightsOf(layers_[static_cast<size_t>(layer)], place);
+      linear.Follow(LinearRules::Of(linear.stored(), place.WeightKey(), place.InputKey(), plan),
+                    place.expert ? kept.experts : kept.others, math());
+      packed |= linear.HoldsCodes();
+    }
     ReleaseWeights(layer, &LinearWeights::Holds);
-    const auto packed = [&](const LinearLayer& place) { return WeightsOf(weights, place).HoldsCodes(); };
-    if (std::ranges::any_of(LinearLayersOf(config_, layer), packed)) ReturnFreedMemory();  // of the codes before
+    if (packed) ReturnFreedMemory();  // of the codes before
     if (progress && !plan.plan().empty()) progress(layer + 1, config_.layers, "layers of weights");
   }
 }

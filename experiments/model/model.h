@@ -82,9 +82,9 @@ class Model {
   // The pass in pieces, for a caller that keeps the streams of many batches and takes all of them through one layer
   // before the next.
   void EmbedInto(const TokenBatch& batch, Stream& stream);
-  void RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors = {});
   // part: the steps that run; null: all.
-  void RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors, LayerPart* part);
+  void RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors = {},
+                LayerPart* part = nullptr);
 
   // Of the last layer that ran, by row: the experts that the token chose, the largest router logit's first.
   std::span<const int32_t> ChosenExperts() const { return activations_.experts.chosen; }
@@ -114,11 +114,16 @@ class Model {
  private:
   // Gives back the file's memory under the layer's weights that are said to be released: it is read again where needed.
   void ReleaseWeights(int layer, const std::function<bool(const LinearWeights&)>& released) const;
+  // What stands ready of weights under a plan: of a model's experts, and of its other layers.
+  struct KeptOfLayers {
+    Kept experts, others;
+  };
   KeptOfLayers KeptUnder(const ResolvedPlan& plan) const;
   void FollowPlan(const ResolvedPlan& plan, const PlanProgress& progress);
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors, LayerPart* part = nullptr);
   void SwapShared(Stream& stream);
-  void ReserveRotary();
+  // For a pass of the batch.
+  void Prepare(const TokenBatch& batch, SiteVisitors visitors);
   KeptStreams* SharedBy(const TokenBatch& batch) const;
 
   std::filesystem::path folder_;

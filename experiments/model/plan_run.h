@@ -10,14 +10,31 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/model/sites_of_model.h"
 #include "experiments/plan/cache_plan.h"
-#include "experiments/plan/key_value_bits.h"
-#include "experiments/plan/prompt_plan.h"
+#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/model_sites.h"
+#include "experiments/plan/plan_report.h"
 #include "experiments/plan/simulated/simulated_quantizer.h"
-#include "experiments/plan/simulated/zero_sink.h"
 
 namespace tare {
+
+// The sites that plans and statistics select from, of a model or of its configuration alone.
+ModelSites ModelSitesOf(const ModelConfig& config);
+// Also fills in how the model's weights are stored.
+ModelSites ModelSitesOf(const Model& model);
+
+// A plan for a prompt and the text after it, over caches (experiments/passes/generate.h). Rules for attention (q, k,
+// v, attn_logits, probs, difference) are executed for the prompt's tokens but the last, which are known before any of
+// them passes; later tokens go through the decode kernel. All other rules hold for every token.
+struct PromptPlan {
+  Plan others;
+  std::vector<std::optional<ExecutedPlan>> attention;  // of the prompt, by layer; empty: the decode kernel's
+};
+
+// Throws Error, naming the rule, for rules of attention that the kernels cannot execute (executed_plan.h) or whose
+// scales and means are of the whole prompt, which comes in parts; and, beside such rules, for a policy that moves the
+// cache with every token.
+PromptPlan PromptPlanOf(const Plan& plan, const ModelSites& model, const CachePolicy& policy);
 
 class PlanRun {
  public:

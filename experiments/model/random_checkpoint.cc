@@ -7,7 +7,6 @@
 #include <deque>
 
 #include "experiments/model/config/family.h"
-#include "experiments/model/config/read_config.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/model/scan_layers.h"
+// Steps of layers without attention: a Mamba-1 (Gu and Dao 2023), and a gated memory unit (Ren et al. 2025, SambaY)
+// that reads what a Mamba before it computed. Legend as in decoder.h; C channels of the scan, N states, R_dt rank.
+//
+//   Mamba   [u | z] = in_proj normed;   u = silu(conv1d(u));   [r | B | C] = x_proj u;   d = softplus(dt_proj r + b)
+//           memory = scan(u, d, B, C) + D u;   delta = out_proj(memory * silu(z))
+//   unit    delta = out_proj(memory * silu(in_proj normed))
+//
+// A sequence's branches each continue from the state after its prefix. With caches, states are those of the caches.
+#include "experiments/model/decoder.h"
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
 
-#include "experiments/model/show_sites.h"
+#include "experiments/model/batch.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

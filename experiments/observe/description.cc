@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "experiments/model/linear/weight_matrix.h"
-#include "experiments/model/stored_size.h"
+#include "experiments/model/linear/weights.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
 #include "quant/format/hadamard.h"

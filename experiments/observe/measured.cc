@@ -5,7 +5,7 @@
 #include <cmath>
 #include <ranges>
 
-#include "experiments/plan/rule_checks.h"
+#include "experiments/plan/resolved_plan.h"
 #include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"

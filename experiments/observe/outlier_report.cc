@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/table/table.h"
 #include "quant/base/formatted.h"

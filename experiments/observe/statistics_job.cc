@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/checkpoint/checkpoint.h"

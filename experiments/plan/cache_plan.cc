@@ -34,12 +34,6 @@ int64_t TokensOf(std::string_view rule, std::string_view text) {
   return tokens;
 }
 
-void ReadFirst(std::string_view rule, std::string_view text, CachePolicy& policy) {
-  policy.first = TokensOf(rule, text);
-}
-
-void ReadLast(std::string_view rule, std::string_view text, CachePolicy& policy) { policy.last = TokensOf(rule, text); }
-
 void ReadSkip(std::string_view rule, std::string_view text, CachePolicy& policy) {
   const float skip = ParseNumber<float>(text).value_or(-1);
   if (!(skip >= 0 && skip < 1)) Fail("cache, '{}': got '{}', expected a number of 0 or more below 1", rule, text);
@@ -75,11 +69,8 @@ void ReadKeep(std::string_view rule, std::string_view text, CachePolicy& policy)
   ReadBudget(rule, slash == std::string_view::npos ? "" : text.substr(slash + 1), policy.keep);
 }
 
-std::string FirstText(const CachePolicy& policy) { return policy.first > 0 ? Formatted("{}", policy.first) : ""; }
-
-std::string LastText(const CachePolicy& policy) { return policy.last > 0 ? Formatted("{}", policy.last) : ""; }
-
-std::string SkipText(const CachePolicy& policy) { return policy.skip > 0 ? Formatted("{}", policy.skip) : ""; }
+// Of a number; "" for the default, 0.
+std::string NumberText(auto number) { return number > 0 ? Formatted("{}", number) : ""; }
 
 std::string KeepText(const CachePolicy& policy) {
   const KeepRule& keep = policy.keep;
@@ -98,10 +89,13 @@ struct PolicyRule {
   void (*read)(std::string_view rule, std::string_view text, CachePolicy& policy);
   std::string (*text)(const CachePolicy& policy);  // right of the =; "" for the default
 };
-constexpr PolicyRule kRules[] = {{"first", ReadFirst, FirstText},
-                                 {"last", ReadLast, LastText},
-                                 {"keep", ReadKeep, KeepText},
-                                 {"skip", ReadSkip, SkipText}};
+constexpr PolicyRule kRules[] = {
+    {"first", [](std::string_view rule, std::string_view text, CachePolicy& p) { p.first = TokensOf(rule, text); },
+     [](const CachePolicy& p) { return NumberText(p.first); }},
+    {"last", [](std::string_view rule, std::string_view text, CachePolicy& p) { p.last = TokensOf(rule, text); },
+     [](const CachePolicy& p) { return NumberText(p.last); }},
+    {"keep", ReadKeep, KeepText},
+    {"skip", ReadSkip, [](const CachePolicy& p) { return NumberText(p.skip); }}};
 
 std::string_view NameOf(std::string_view rule) {
   const size_t begin = std::min(rule.find_first_not_of(" \t\r\n"), rule.size());

@@ -27,7 +27,7 @@ namespace tare {
 //   first=N, last=N      this many tokens stay in f32
 //   keep=POLICY/BUDGET   which keys a layer keeps: at most this many, or as many as fit a cache of all layers with this
 //                        many bytes (64kB, 3MB): all, window, h2o, difference, snapkv, snapkv-difference
-//                        (experiments/model/attention/kept_tokens.h)
+//                        (experiments/model/attention/sequence_cache.h)
 //   skip=T               pages are not read if their weight, in every map of a group, is at most T of that of earlier
 //                        pages (kernels/decode/decode_heads.h)
 //

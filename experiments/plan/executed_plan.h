@@ -2,14 +2,22 @@
 // A plan's rules for attention, in the form that the integer kernels take. They support scales per token for q and k,
 // per block and channel or per channel for v, per block for probs or difference, and per row for attn_logits, with one
 // rule per site for all heads and maps of the layer.
+//
+// ExecutedSequence takes one sequence through attention on those kernels, with the means of Q, K and V that
+// +smooth subtracts, and with rows that +hadamard rotates. Products of Q and K do not change if both are rotated; of V,
+// the outputs are rotated back.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "experiments/plan/model_sites.h"
 #include "kernels/attention/attention_plan.h"
+#include "quant/base/aligned.h"
 #include "quant/format/hadamard.h"
 
 namespace tare {
@@ -38,5 +46,25 @@ std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const Model
 // For attention without a model: one layer with `heads` heads at every site. Throws Error, starting with `where`, for a
 // plan without rules for attention.
 ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& plan, int heads);
+
+// Grows with the largest sequence, and is kept.
+struct ExecutedMemory {
+  std::vector<float> q_mean, k_mean, v_mean;
+  AlignedBuffer<float> q, k, v;  // rotated rows
+};
+
+class ExecutedSequence {
+ public:
+  // The memory must outlive it. Uses all threads. Throws Error where no rotation of the heads' width is known.
+  ExecutedSequence(const ExecutedPlan& plan, const AttentionProblem& sequence, ExecutedMemory& memory);
+
+  size_t WorkspaceBytes() const;
+  void Run(std::span<std::byte> workspace) const;
+
+ private:
+  AttentionPlan plan_;
+  AttentionProblem problem_;
+  const Hadamard* of_outputs_;  // of each slice of V; null: not rotated
+};
 
 }  // namespace tare

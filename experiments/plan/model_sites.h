@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan needs to know about a model: the layers, heads and maps of its sites, and how its weights are stored.
-// ModelSitesOf (experiments/model/sites_of_model.h) fills it in.
+// ModelSitesOf (experiments/model/plan_run.h) fills it in.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
+// What this file refuses, in order: a rule's rotations and groups, a plan's weights, files and inputs; then the checks
+// that others call too, and the plan itself.
 #include "experiments/plan/resolved_plan.h"
 
 #include <algorithm>
+#include <iterator>
 
-#include "experiments/plan/rule_checks.h"
+#include "experiments/text/grammar.h"
+#include "kernels/linear/packed_matrix.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/format/hadamard.h"
+#include "quant/format/quantized_matrix.h"
 
 namespace tare {
 namespace {
 
 using Kind = Granularity::Kind;
+
+// All weights of linear layers, in the order in which they are checked.
+std::vector<Site> LinearWeights() {
+  std::vector<Site> all{Site::kLmHeadW, Site::kLambdaProjW};
+  std::ranges::copy(ExpandSites("weights"), std::back_inserter(all));
+  return all;
+}
+
+// What to suggest for a site that a model lacks.
+std::string_view WhatItHas(Site site) {
+  if (site == Site::kQNorm || site == Site::kKNorm) return "q or k";
+  return site == Site::kAttnGate ? "head_out" : "the plan without it";
+}
+
+// What to try: the largest group, up to the rule's, that divides the rows of all weights where the rule holds and that
+// the integer kernels accept; and how the weights at this place can have their own.
+std::string GroupThatFits(const Rule& rule, const ResolvedPlan& plan, const ModelSites& model, const SiteKey& here) {
+  std::vector<int64_t> rows;
+  for (const auto& [key, stored] : model.weights) {
+    if (plan.RuleAt(key) == &rule) rows.push_back(stored.in);
+  }
+  const auto largest = [&rule](const std::vector<int64_t>& of) {
+    int n = rule.granularity.n / static_cast<int>(PackedMatrix::kRecord) * static_cast<int>(PackedMatrix::kRecord);
+    while (n > 0 && !std::ranges::all_of(of, [n](int64_t in) { return in % n == 0; })) n -= PackedMatrix::kRecord;
+    return n == 0 ? Granularity{Kind::kChannel} : Granularity{Kind::kGroup, n};
+  };
+  return Formatted("{}, or a rule after it for these weights alone: {}={}", Name(largest(rows)), Name(here.site),
+                   TextOf(rule.format, largest({model.weights.at(here).in})));
+}
+
+// "+hadamard16", of a rule or of a checkpoint's codes.
+std::string RotationText(const Hadamard* rotation) {
+  if (rotation == nullptr) return "no rotation";
+  const auto run = static_cast<int>(rotation->run());
+  return TextOf(RuleOptions{.hadamard = RotatedRuns{rotation->run() == rotation->size() ? 0 : run}});
+}
+
+// Refuses a rotation that is not known of rows of so many weights, and of their inputs.
+void CheckRotation(const Rule* rule, const SiteKey& weight, int64_t in) {
+  if (rule == nullptr) return;
+  try {
+    rule->options.Rotation(in);
+  } catch (const Error& error) {
+    FailUsage("plan rule '{}': {}: {}", rule->text, TextOf(weight), error.what());
+  }
+}
+
+// Integers of rotated inputs times those of weights that are not are no products of the two.
+void CheckSameRotation(const Rule* rule, const SiteKey& key, const StoredWeight& stored, const Rule& input) {
+  const Hadamard* const of_weight = rule != nullptr ? rule->options.Rotation(stored.in) : stored.rotation;
+  if (input.options.Rotation(stored.in) == of_weight) return;
+  RefuseRule(input, RotationText(input.options.Rotation(stored.in)),
+             Formatted("that of {}, {}", TextOf(key), RotationText(of_weight)),
+             "the same +hadamard for weights and their inputs, or simulating it");
+}
+
+// The same where the weights' rows are not known.
+void CheckSameOption(const Rule* rule, const Rule& input) {
+  if (rule == nullptr || rule->options.hadamard.has_value() == input.options.hadamard.has_value()) return;
+  RefuseRule(input, input.options.hadamard ? "+hadamard" : "no rotation", "that of '" + rule->text + "'",
+             "the same +hadamard for weights and their inputs, or simulating it");
+}
+
+// Refuses codes in groups that the integer kernels cannot use.
+void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key,
+                         const StoredWeight& stored, const Rule& input) {
+  const Rule* rule = plan.RuleAt(key);
+  CheckSameRotation(rule, key, stored, input);
+  const Format format = rule != nullptr ? rule->format : *stored.format;
+  if (!AsStepCodes(format))
+    RefuseRule(rule != nullptr ? *rule : input, Formatted("{} in {}", TextOf(key), Name(format)),
+               "values that are integers times a step, as integer kernels need", "simulating it, or mxfp4 or mxint8");
+  const int64_t group = rule != nullptr ? GroupOf(rule->granularity, stored.in) : stored.group;
+  if (stored.in % group != 0) {
+    const int smaller = Info(Format::kNvFp4).block;
+    const bool fits = rule != nullptr && stored.in % smaller == 0;
+    RefuseRule(
+        rule != nullptr ? *rule : input,
+        Formatted("blocks of {} for rows of {} weights of {}", group, stored.in, TextOf(key)), "a divisor",
+        fits ? Formatted("{}=nvfp4 after it, of blocks of {}, or simulating it", Name(key.site), smaller) : kSimulate);
+  }
+  if (group == stored.in || group % PackedMatrix::kRecord == 0) return;
+  const std::string expected = Formatted("multiples of {} or one scale per channel", PackedMatrix::kRecord);
+  const std::string got = Formatted("groups of {} in {}", group, TextOf(key));
+  if (rule == nullptr || (stored.format && stored.scheme.empty())) RefuseRule(input, got, expected, kSimulate);
+  RefuseRule(*rule, got, expected, GroupThatFits(*rule, plan, model, key));
+}
+
+std::string StoredText(const StoredWeight& stored) {
+  return stored.scheme.empty() ? "floating point" : stored.scheme + ", whose codes are no integers in equal groups";
+}
+
+// "layers 1, 3, 5 and 7"
+std::string LayersText(const std::vector<int>& layers) {
+  std::string text = layers.size() > 1 ? "layers" : "layer";
+  for (size_t i = 0; i < layers.size(); ++i)
+    text += Formatted("{} {}", i == 0 ? "" : i + 1 < layers.size() ? "," : " and", layers[i]);
+  return text;
+}
 
 // Whether a scale belongs to one token, row or group, regardless of other rows.
 bool IsByRow(const Rule& rule) {
@@ -27,7 +134,114 @@ std::optional<float> StoredClip(const Rule& rule, const SiteKey& key, const Mode
   return *stored->second.input_scale * Info(rule.format).Largest();
 }
 
+// Refuses rules for weights that do not fit how the model stores them.
+void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
+  for (const auto& [key, stored] : model.weights) {
+    const Rule *rule = plan.RuleAt(key), *input = plan.RuleAt(InputKeyOf(key));
+    for (const Rule* const rotated : {rule, input}) CheckRotation(rotated, key, stored.in);
+    if (rule == nullptr) continue;
+    const int64_t group = GroupOf(rule->granularity, stored.in);
+    if (stored.in % group != 0 && Info(rule->format).block == 0)
+      RefuseRule(*rule, Formatted("{} for rows of {} weights of {}", Name(rule->granularity), stored.in, TextOf(key)),
+                 "a divisor", GroupThatFits(*rule, plan, model, key));
+    const Hadamard* const rotation = rule->options.Rotation(stored.in);
+    if (stored.format && stored.scheme.empty() &&
+        (stored.format != rule->format || stored.group != group || stored.rotation != rotation))
+      RefuseRule(*rule,
+                 Formatted("{} that is already {} in groups of {}{}", TextOf(key), Name(*stored.format), stored.group,
+                           stored.rotation == nullptr ? "" : " with " + RotationText(stored.rotation)),
+                 "the format of this checkpoint's codes, or a checkpoint without codes", "a plan without it");
+  }
+}
+
+// Refuses a plan whose rules for weights cannot become codes in a file.
+void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
+  bool quantizes = false;
+  for (const Site weight : LinearWeights()) {
+    for (const SiteKey& key : model.Keys(weight)) quantizes |= plan.RuleAt(key) != nullptr;
+  }
+  if (!quantizes)
+    FailUsage("plan '{}': got no rule for weights, expected one; try weights=int4/channel", plan.plan().canonical());
+  if (const Rule* const head = plan.RuleAt({Site::kLmHeadW})) CheckUse(*head, Use::kStored, model);
+}
+
+// Refuses rules for sites without an integer kernel, and for inputs of linear layers without one. Attention:
+// executed_plan.h.
+void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
+  for (const Rule& rule : plan.plan().rules()) CheckUse(rule, Use::kExecuted, model);
+  for (const Site weight : LinearWeights()) {
+    for (const SiteKey& key : model.Keys(weight)) {
+      const Rule* input = plan.RuleAt(InputKeyOf(key));
+      if (input == nullptr) continue;
+      CheckUse(*input, Use::kInput);
+      const auto stored = model.weights.find(key);
+      if (stored == model.weights.end()) CheckSameOption(plan.RuleAt(key), *input);
+      if (plan.RuleAt(key) == nullptr && stored != model.weights.end() && !stored->second.format)
+        RefuseRule(*input, TextOf(key) + " in " + StoredText(stored->second), "weights in integers with it",
+                   "it with weights=int8/channel, or simulating it");
+      if (stored != model.weights.end()) CheckExecutedWeight(plan, model, key, stored->second, *input);
+    }
+  }
+}
+
 }  // namespace
+
+SiteKey InputKeyOf(const SiteKey& weight) {
+  const Site input = InputOf(weight.site);
+  return {
+      .site = input, .layer = weight.layer, .head = input == Site::kExpertsDownIn ? std::optional(0) : std::nullopt};
+}
+
+void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where) {
+  const auto check = [&](const IndexRanges& ranges, int first, int count, const char* what) {
+    for (const IndexRange& range : ranges) {
+      if (range.first < first + count) continue;
+      FailUsage("{}: got {} {} of {}, expected {} to {}; try a selector that this {} model has", where, what,
+                range.first, Name(site), first, first + count - 1, model.family);
+    }
+  };
+  check(rule.selector.layers, 0, model.layers, "layer");
+  const auto some = model.layers_of.find(site);
+  if (some != model.layers_of.end() && rule.sites.size() == 1 &&
+      std::ranges::none_of(some->second, [&](int layer) { return Selects(rule.selector.layers, layer); }))
+    FailUsage("{}: got layers without {}, expected some of {}; try a selector that this {} model has", where,
+              Name(site), LayersText(some->second), model.family);
+  check(rule.selector.heads, 0, model.Heads(site), "head");
+  check(rule.selector.maps, 1, model.maps, "map");
+  check(rule.selector.experts, 0, model.experts, "expert");
+}
+
+void CheckRule(const Rule& rule, const ModelSites& model) {
+  if (rule.Exempts() && !IsCache(rule.sites.front())) return;
+  for (const Site site : rule.sites) {
+    if (!model.Has(site) && rule.sites.size() > 1) continue;  // `weights` and `linear_in` are of those there are
+    if (!model.Has(site) && site == Site::kDifference)
+      RefuseRule(rule, Name(site), Formatted("a site of {} model, whose heads have one map", WithArticle(model.family)),
+                 "probs");
+    if (!model.Has(site))
+      RefuseRule(rule, Name(site), Formatted("a site of this {} model, which has none", model.family), WhatItHas(site));
+    CheckSelector(rule, site, model, Formatted("plan rule '{}'", rule.text));
+  }
+  CheckUse(rule, Use::kAny, model);
+}
+
+void CheckDecodes(const ResolvedPlan& plan) {
+  for (const Site site : {Site::kAttnLogits, Site::kProbs, Site::kDifference}) {
+    if (plan.plan().Touches(site))
+      FailUsage(
+          "plan over a cache: got a rule for {}, expected none: decoding shows no maps; try the plan without it, or "
+          "`tare eval` without a cache",
+          Name(site));
+  }
+  if (plan.SpansRows())
+    FailUsage(
+        "plan over a cache: got scales that span tokens, expected scales of one token: later tokens are not known yet; "
+        "try token, row, or channel of weights");
+  if (plan.carrying() == Carrying::kExecuted && plan.plan().Touches(Site::kQ))
+    FailUsage(
+        "plan over a cache: got executed attention, expected the cache's own; try the plan without rules for q, k and "
+        "v");
+}
 
 bool NeedsSurvey(const Rule& rule) {
   const Kind kind = rule.granularity.kind;

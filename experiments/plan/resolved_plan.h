@@ -3,14 +3,18 @@
 // The constructor refuses all that cannot be run, so the code that runs the plan needs no checks:
 //
 //   plan rule 'probs=u8/row': got a scale per row, expected one per block<N>; try simulating it
+//
+// refusals.h has the refusals of what one rule combines.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "experiments/plan/executed_plan.h"
 #include "experiments/plan/model_sites.h"
+#include "experiments/plan/refusals.h"
 #include "experiments/plan/static_source.h"
 #include "quant/plan/plan.h"
 
@@ -26,8 +30,8 @@ bool SpansRows(const Plan& plan);
 class ResolvedPlan {
  public:
   // statics: for rules with +static; without it, inputs of another tool's weights take the file's own scales, where it
-  // has some. Throws Error for a rule that cannot be carried out on this model, with what it
-  // says, what was expected and what to try.
+  // has some. Throws Error for a rule that cannot be carried out on this model, with what it says, what was expected
+  // and what to try.
   ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying, const StaticSource& statics = {});
 
   const Plan& plan() const { return plan_; }
@@ -60,5 +64,16 @@ bool HasTensorScale(const Rule& rule);
 // Whether the rule gives a difference unsigned codes: it has both signs, so they need a zero point
 // (quant/format/zero_point.h).
 bool HasZeroPoint(const Rule& rule);
+
+// The place of what a linear layer multiplies by the weights of this place: of experts.down.in, whose rules are of all
+// of a token's experts where they are executed, its first.
+SiteKey InputKeyOf(const SiteKey& weight);
+
+// Refuses a selector that matches nothing in the model at this site; `where` starts the message.
+void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where);
+// Refuses rules that nothing can carry out on this model, or that simulation cannot.
+void CheckRule(const Rule& rule, const ModelSites& model);
+// Checks rules beside those for caches: decoding shows no maps, and later tokens are not known yet.
+void CheckDecodes(const ResolvedPlan& plan);
 
 }  // namespace tare

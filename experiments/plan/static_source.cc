@@ -7,6 +7,32 @@
 #include "quant/statistics/statistics_file.h"
 
 namespace tare {
+namespace {
+
+std::string KeptName(const SiteKey& key) {
+  return Formatted("{}.layer{}.head{}.map{}", Name(key.site), key.layer.value_or(-1), key.head.value_or(-1),
+                   key.map.value_or(0));
+}
+
+// The clips in a quantized checkpoint (tare quantize --stats), for exactly the rules that it was made with; empty if it
+// has none.
+StaticSource FromModel(const Checkpoint& files) {
+  if (files.quantized() == nullptr || files.quantized()->clips().empty()) return {};
+  return [clips = files.quantized()->clips(), plan = Plan::Parse(files.quantized()->provenance().plan)](
+             const Rule& rule, const SiteKey& key) {
+    const Rule* kept = plan.Match(key);
+    const auto found = clips.find(KeptName(key));
+    if (kept == nullptr || kept->text != rule.text || found == clips.end()) {
+      FailUsage(
+          "plan rule '{}': the model keeps no static scale of {} under this rule, only those of '{}'; try --stats "
+          "FILE.h5",
+          rule.text, TextOf(key), plan.canonical());
+    }
+    return found->second;
+  };
+}
+
+}  // namespace
 
 std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::path& path,
                                                       const std::string& weights_sha256,
@@ -26,33 +52,8 @@ std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::pat
   return set;
 }
 
-namespace {
-
-std::string KeptName(const SiteKey& key) {
-  return Formatted("{}.layer{}.head{}.map{}", Name(key.site), key.layer.value_or(-1), key.head.value_or(-1),
-                   key.map.value_or(0));
-}
-
-}  // namespace
-
 StaticSource FromStatistics(std::shared_ptr<const StatisticsSet> seen) {
   return [seen = std::move(seen)](const Rule& rule, const SiteKey& key) { return StaticClips(*seen, rule, key); };
-}
-
-StaticSource FromModel(const Checkpoint& files) {
-  if (files.quantized() == nullptr || files.quantized()->clips().empty()) return {};
-  return [clips = files.quantized()->clips(), plan = Plan::Parse(files.quantized()->provenance().plan)](
-             const Rule& rule, const SiteKey& key) {
-    const Rule* kept = plan.Match(key);
-    const auto found = clips.find(KeptName(key));
-    if (kept == nullptr || kept->text != rule.text || found == clips.end()) {
-      FailUsage(
-          "plan rule '{}': the model keeps no static scale of {} under this rule, only those of '{}'; try --stats "
-          "FILE.h5",
-          rule.text, TextOf(key), plan.canonical());
-    }
-    return found->second;
-  };
 }
 
 StaticSource StaticSourceOf(const std::filesystem::path& statistics, const Checkpoint& files) {

@@ -26,10 +26,8 @@ std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::pat
 using StaticSource = std::function<std::vector<float>(const Rule& rule, const SiteKey& key)>;
 
 StaticSource FromStatistics(std::shared_ptr<const StatisticsSet> seen);
-// The clips in a quantized checkpoint (tare quantize --stats), for exactly the rules that it was made with; empty if it
-// has none.
-StaticSource FromModel(const Checkpoint& files);
-// The user's statistics file, or else the model's own clips.
+// The user's statistics file, or else the model's own clips (tare quantize --stats), for exactly the rules that it was
+// made with; empty if it has none.
 StaticSource StaticSourceOf(const std::filesystem::path& statistics, const Checkpoint& files);
 
 // Static clips under their names in a quantized checkpoint.

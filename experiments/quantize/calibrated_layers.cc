@@ -2,15 +2,23 @@
 #include "experiments/quantize/calibrated_layers.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "experiments/model/model.h"
-#include "experiments/quantize/calibrated_rounding.h"
 #include "quant/base/error.h"
+#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
+
+void NearestCodes(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) {
+  ParallelFor(static_cast<size_t>(matrix.view().out), [&](size_t row, int) {
+    thread_local std::vector<float> values;
+    values.resize(static_cast<size_t>(matrix.view().in));
+    read(static_cast<int64_t>(row), values.data());
+    RoundRowToNearest(values.data(), ends, matrix, static_cast<int64_t>(row));
+  });
+}
 
 Model& Shown(Model& model, const CalibrationWindows& text) {
   model.Show(text.images);
@@ -19,13 +27,54 @@ Model& Shown(Model& model, const CalibrationWindows& text) {
 
 }  // namespace
 
-struct CalibratedLayers::Stored {
-  Stored(const std::filesystem::path& path, const CalibrationWindows& text)
-      : model(path, WeightReading::kKnown), pass(Shown(model, text), text.sequences) {}
+CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, SharedInput input) {
+  const auto take = [](auto& to, auto& from) {
+    if (from) to = std::move(from);
+  };
+  // Ranges last: they keep the moments, which the others need only while they factor them.
+  for (const std::optional<Step>* step : {&method.codes, &method.better, &method.weights}) {
+    if (!step->has_value() || !(*step)->on_input) continue;
+    InputRounding own = (*step)->on_input(input);
+    take(by_.aim, own.aim), take(by_.ends, own.ends), take(by_.round, own.round), take(by_.improve, own.improve);
+  }
+  if (!by_.round) by_.round = NearestCodes;
+}
 
-  Model model;
-  CalibrationPass pass;
-};
+QuantizedMatrixBuffer CalibratedRounding::Round(const WeightMatrix& stored, Site weight, const Rule& rule,
+                                                const std::string& where) const {
+  AlignedBuffer<float> aimed;  // [out, in] what the codes should be near, where it is not W
+  if (by_.aim) {
+    aimed.Reset(static_cast<size_t>(stored.out * stored.in));
+    ParallelFor(static_cast<size_t>(stored.out), [&](size_t row, int) {
+      RowAsFloat(stored, static_cast<int64_t>(row), aimed.data() + static_cast<int64_t>(row) * stored.in);
+    });
+    by_.aim(stored.out, aimed.data());
+  }
+  const ReadRow read = RowsToRound(rule, stored.in, [&](int64_t row, float* y) {
+    if (by_.aim) {
+      std::copy_n(aimed.data() + row * stored.in, stored.in, y);
+    } else {
+      RowAsFloat(stored, row, y);
+    }
+  });
+  try {
+    QuantizedMatrixBuffer matrix = MatrixFor(rule, stored.out, stored.in, read);
+    by_.round(read, EndsFor(weight, rule, read, matrix.view()), matrix);
+    if (by_.improve) by_.improve(read, matrix);
+    return matrix;
+  } catch (const Error& error) {
+    Fail("{}: {}", where, error.what());
+  }
+}
+
+// A step's, unless the rule chooses by itself.
+GroupEnds CalibratedRounding::EndsFor(Site weight, const Rule& rule, const ReadRow& read,
+                                      const QuantizedMatrix& matrix) const {
+  if (by_.ends && !rule.options.mse) {
+    if (GroupEnds ends = by_.ends(weight, read, matrix)) return ends;
+  }
+  return EndsBy(rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix.format);
+}
 
 CalibratedLayers::CalibratedLayers(const QuantizeMethod& method, const std::filesystem::path& model,
                                    WeightReading reading, const CalibrationWindows& text, const LayerMatrices& matrices,
@@ -37,9 +86,10 @@ CalibratedLayers::CalibratedLayers(const QuantizeMethod& method, const std::file
       model_(model, reading),
       calibration_(Shown(model_, text), text.sequences) {
   NoticeFewTokens(text, config_);
-  if (method_.ComparesWithStored()) stored_ = std::make_unique<Stored>(model, text);
+  if (!method_.ComparesWithStored()) return;
+  stored_model_.emplace(model, WeightReading::kKnown);
+  stored_.emplace(Shown(*stored_model_, text), text.sequences);
 }
-CalibratedLayers::~CalibratedLayers() = default;
 
 // A batch at a time: of a large model, one takes seconds.
 std::vector<ReachedExperts> CalibratedLayers::Run(const Provenance& provenance, const std::string& config_text,
@@ -50,27 +100,24 @@ std::vector<ReachedExperts> CalibratedLayers::Run(const Provenance& provenance, 
   for (int layer = 0; layer < config_.layers; ++layer) total += BatchesOf(layer);
   on_batch_ = [&] { Report(progress, ++done, total, "batches"); };
   calibration_.OnBatch(on_batch_);
-  if (stored_) stored_->pass.OnBatch(on_batch_);
+  if (stored_) stored_->OnBatch(on_batch_);
   for (int layer = 0; layer < config_.layers; ++layer) {
     ThrowIfStopped();
     PassLayer(layer);
   }
   calibration_.OnBatch({});
-  if (stored_) stored_->pass.OnBatch({});
+  if (stored_) stored_->OnBatch({});
   on_batch_ = {};
   return std::move(reached_);
 }
 
 // How many batches pass a layer, or a part of it.
 int64_t CalibratedLayers::BatchesOf(int layer) const {
-  const auto batches = static_cast<int64_t>(calibration_.batches());
-  return batches * PassesOf(layer) + (RoundsTogetherIn(layer) ? BatchesTogether() : 0);
-}
-
-int64_t CalibratedLayers::BatchesTogether() const {
+  const int64_t batches = static_cast<int64_t>(calibration_.batches()) * PassesOf(layer);
+  if (!RoundsTogetherIn(layer)) return batches;
   std::vector<int64_t> tokens;
   for (size_t i = 0; i < calibration_.batches(); ++i) tokens.push_back(calibration_.batch(i).Rows());
-  return Together()->batches(tokens);
+  return batches + Together()->batches(tokens);
 }
 
 // How often the whole calibration passes it, in the rounded model and in the stored one.
@@ -81,13 +128,12 @@ int64_t CalibratedLayers::PassesOf(int layer) const {
   for (const LinearLayer& linear : LinearLayersOf(config_, layer)) {
     if (matrices_.RuleFor(linear) != nullptr) inputs.insert(InputOf(*linear.place));
   }
-  for (const Site input : inputs) passes += IsOfExperts(input) ? PassesOfExperts(input) : 1;
+  for (const Site input : inputs) {
+    const int at_once = IsOfExperts(input) ? ExpertsAtOnce(config_, input, 0, stored_ ? 2 : 1) : 1,
+              all = IsOfExperts(input) ? config_.experts : 1;
+    passes += (all + at_once - 1) / at_once;
+  }
   return passes;
-}
-
-int64_t CalibratedLayers::PassesOfExperts(Site input) const {
-  const int at_once = ExpertsAtOnce(config_, input, 0, stored_ ? 2 : 1);
-  return (config_.experts + at_once - 1) / at_once;
 }
 
 // Nobody sees what the last layer makes; but how many tokens reach its experts is said.
@@ -95,13 +141,13 @@ bool CalibratedLayers::Advances(int layer) const { return layer + 1 < config_.la
 
 // The stored model's states after a layer are what the layer as a whole, or the next layer, is compared with.
 bool CalibratedLayers::StoredAdvances(int layer) const {
-  return stored_ != nullptr && (layer + 1 < config_.layers || RoundsTogetherIn(layer));
+  return stored_ && (layer + 1 < config_.layers || RoundsTogetherIn(layer));
 }
 
 // Rounds the layer, unless an earlier run has, and takes the calibration through its codes.
 void CalibratedLayers::PassLayer(int layer) {
   const bool stored_advances = StoredAdvances(layer);
-  if (Together() != nullptr && stored_advances) stored_->pass.Advance(layer);
+  if (Together() != nullptr && stored_advances) stored_->Advance(layer);
   if (!parts_.Has(layer)) RoundLayer(layer);
   const QuantizedCheckpoint part = Part(layer);
   if (!Advances(layer)) return;
@@ -110,7 +156,7 @@ void CalibratedLayers::PassLayer(int layer) {
   });
   const std::vector<int64_t> reached = calibration_.Advance(layer);
   if (!reached.empty()) reached_.push_back({layer, reached});
-  if (Together() == nullptr && stored_advances) stored_->pass.Advance(layer);
+  if (Together() == nullptr && stored_advances) stored_->Advance(layer);
   model_.DropCodes(layer);
 }
 
@@ -133,13 +179,7 @@ void CalibratedLayers::RoundLayer(int layer) {
   parts_.Keep(layer, provenance_, config_text_, [&](QuantizedCheckpointWriter& part) {
     if (Together() != nullptr) return RoundTogether(layer, part);
     std::list<QuantizedMatrixBuffer> experts;  // in use until the layer is done
-    for (const Site input : kCalibratedInputs) {
-      if (IsOfExperts(input)) {
-        RoundExperts(layer, input, part, experts);
-      } else {
-        RoundInput(layer, input, part);
-      }
-    }
+    for (const Site input : kCalibratedInputs) RoundInput(layer, input, part, experts);
     model_.DropCodes(layer);
   });
 }
@@ -155,26 +195,9 @@ void CalibratedLayers::RoundTogether(int layer, QuantizedCheckpointWriter& part)
                    .batches = {},
                    .on_batch = on_batch_};
   for (size_t i = 0; i < calibration_.batches(); ++i)
-    all.batches.push_back({&calibration_.batch(i), calibration_.StreamAt(i), stored_->pass.StreamAt(i)});
+    all.batches.push_back({&calibration_.batch(i), calibration_.StreamAt(i), stored_->StreamAt(i)});
   Together()->round(all, [&](const LinearLayer& linear, const Rule& rule, const QuantizedMatrix& codes) {
     part.AddMatrix(linear.Tensor(config_) + ".weight", codes, rule.granularity);
-  });
-}
-
-CalibrationPass* CalibratedLayers::StoredPass() { return stored_ ? &stored_->pass : nullptr; }
-
-void CalibratedLayers::RoundInput(int layer, Site input, QuantizedCheckpointWriter& part) {
-  std::optional<CalibratedRounding> rounding;  // where a weight with this input is rounded
-  matrices_.ForEach(layer, [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
-    if (InputOf(*linear.place) != input) return;
-    const WeightMatrix stored = matrices_.Stored(name);
-    const std::string where = matrices_.Where(name);
-    if (!rounding)
-      rounding.emplace(method_, SharedInput(calibration_.MomentsOf(layer, input, StoredPass()),
-                                            SharingCode(layer, input), rule.options.Rotation(stored.in), where));
-    const QuantizedMatrixBuffer matrix = rounding->Round(stored, linear.place->weight, rule, where);
-    part.AddMatrix(name, matrix.view(), rule.granularity);
-    model_.UseCodes(linear, matrix.view());
   });
 }
 
@@ -189,29 +212,30 @@ int64_t CalibratedLayers::SharingCode(int layer, Site input) const {
 }
 
 // Experts one after another, each with the tokens that reach it; to nearest where none does.
-void CalibratedLayers::RoundExperts(int layer, Site input, QuantizedCheckpointWriter& part,
-                                    std::list<QuantizedMatrixBuffer>& used) {
-  ExpertMoments moments(calibration_, layer, input, StoredPass());
-  std::optional<CalibratedRounding> rounding;  // for one of them
-  int rounding_for = -1;
+void CalibratedLayers::RoundInput(int layer, Site input, QuantizedCheckpointWriter& part,
+                                  std::list<QuantizedMatrixBuffer>& of_experts) {
+  InputMoments moments(calibration_, layer, input, stored_ ? &*stored_ : nullptr);
+  std::optional<CalibratedRounding> rounding;  // for all, or for one expert
+  bool begun = false;
+  std::optional<int> rounding_for;  // which expert
   const auto round = [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
-    const int expert = *linear.expert;
-    const SecondMoments& m = moments.Of(expert);
     const std::string where = matrices_.Where(name);
-    if (rounding_for != expert) {
+    if (!begun || rounding_for != linear.expert) {
       rounding.reset();
-      if (m.tokens > 0)
+      if (const SecondMoments& m = moments.Of(linear.expert); m.tokens > 0)
         rounding.emplace(method_, SharedInput(m, SharingCode(layer, input), rule.options.Rotation(m.in), where));
-      rounding_for = expert;
+      if (!linear.expert) moments.Drop();  // the rounding has what it needs of them
+      begun = true, rounding_for = linear.expert;
     }
     const WeightMatrix stored = matrices_.Stored(name);
-    const QuantizedMatrixBuffer& matrix = used.emplace_back(
+    const QuantizedMatrixBuffer& matrix = of_experts.emplace_back(
         rounding ? rounding->Round(stored, linear.place->weight, rule, where) : QuantizeByRule(stored, rule, where));
     part.AddMatrix(name, matrix.view(), rule.granularity);
     model_.UseCodes(linear, matrix.view());
+    if (!linear.expert) of_experts.pop_back();  // the model has its values
   };
   std::vector<LinearLayer> all = LinearLayersOf(config_, layer);
-  std::erase_if(all, [&](const LinearLayer& linear) { return linear.place->input != input; });
+  std::erase_if(all, [&](const LinearLayer& linear) { return InputOf(*linear.place) != input; });
   std::ranges::stable_sort(all, {}, &LinearLayer::expert);
   for (const LinearLayer& linear : all) matrices_.Visit(linear, round);
 }

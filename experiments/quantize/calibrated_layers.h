@@ -7,16 +7,34 @@
 #include <filesystem>
 #include <functional>
 #include <list>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "experiments/quantize/job.h"
+#include "experiments/model/linear/weight_matrix.h"
+#include "experiments/quantize/method.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/quantize/rounded_weights.h"
+#include "experiments/quantize/round_layers.h"
 #include "quant/file/quantized_checkpoint.h"
 
 namespace tare {
+
+// Rounds weights that share an input by the steps of a method, with the input's second moments.
+class CalibratedRounding {
+ public:
+  // The steps that round layers together take no part. Throws Error, starting with the input's `where`, for moments
+  // that a step cannot use.
+  CalibratedRounding(const QuantizeMethod& method, SharedInput input);
+
+  // weight: the matrix's site; rule: not with one scale per tensor. Uses all threads.
+  QuantizedMatrixBuffer Round(const WeightMatrix& stored, Site weight, const Rule& rule,
+                              const std::string& where) const;
+
+ private:
+  GroupEnds EndsFor(Site weight, const Rule& rule, const ReadRow& read, const QuantizedMatrix& matrix) const;
+
+  InputRounding by_;  // each function of the step that has it
+};
 
 class CalibratedLayers {
  public:
@@ -24,7 +42,6 @@ class CalibratedLayers {
   // parts must outlive this.
   CalibratedLayers(const QuantizeMethod& method, const std::filesystem::path& model, WeightReading reading,
                    const CalibrationWindows& text, const LayerMatrices& matrices, LayerParts& parts);
-  ~CalibratedLayers();
 
   // Rounds every layer that is no part of the job yet. `provenance` is the job's, config_text the model's config.json.
   // Returns how many tokens reached the experts of each layer that has some.
@@ -34,12 +51,8 @@ class CalibratedLayers {
   QuantizedCheckpoint Part(int layer) const;
 
  private:
-  struct Stored;
-
   int64_t BatchesOf(int layer) const;
-  int64_t BatchesTogether() const;
   int64_t PassesOf(int layer) const;
-  int64_t PassesOfExperts(Site input) const;
   // What rounds whole layers; null: matrices are rounded one after another.
   const LayerRounding* Together() const { return method_.codes->on_layer ? &*method_.codes->on_layer : nullptr; }
   bool RoundsTogetherIn(int layer) const {
@@ -47,14 +60,12 @@ class CalibratedLayers {
   }
   bool Advances(int layer) const;
   bool StoredAdvances(int layer) const;
-  CalibrationPass* StoredPass();
 
   void PassLayer(int layer);
   void RoundLayer(int layer);
   void RoundTogether(int layer, QuantizedCheckpointWriter& part);
-  void RoundInput(int layer, Site input, QuantizedCheckpointWriter& part);
   int64_t SharingCode(int layer, Site input) const;
-  void RoundExperts(int layer, Site input, QuantizedCheckpointWriter& part, std::list<QuantizedMatrixBuffer>& used);
+  void RoundInput(int layer, Site input, QuantizedCheckpointWriter& part, std::list<QuantizedMatrixBuffer>& of_experts);
 
   const QuantizeMethod method_;
   const LayerMatrices& matrices_;
@@ -62,7 +73,8 @@ class CalibratedLayers {
   LayerParts& parts_;
   Model model_;  // its layers become codes one by one
   CalibrationPass calibration_;
-  std::unique_ptr<Stored> stored_;  // the model as stored, where the method compares with it
+  std::optional<Model> stored_model_;  // the model as stored, where the method compares with it
+  std::optional<CalibrationPass> stored_;
   std::vector<ReachedExperts> reached_;
   Provenance provenance_;
   std::string config_text_;

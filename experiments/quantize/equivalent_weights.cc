@@ -5,10 +5,9 @@
 #include <array>
 #include <set>
 
-#include "experiments/model/config/family.h"
 #include "experiments/model/linear/weights.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
-#include "experiments/quantize/written_tensor.h"
+#include "experiments/quantize/provenance.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
@@ -311,7 +310,7 @@ EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& c, const 
   for (int layer = 0; layer < c.layers; ++layer) {
     LayerChanges of(w, files, c, layer);
     for (const auto& [site, s] : layers[layer]) {
-      const LinearPlace& first = *std::ranges::find(FamilyOf(c).linear, site, &LinearPlace::input);
+      const LinearPlace& first = *std::ranges::find(FamilyOf(c).linear, site, &LinearPlace::Input);
       if (!first.norm.empty()) {
         of.Of(first.norm).out_scale = Inverse(s);
         of.Of(first.norm).offset = FamilyOf(c).norm_offset;

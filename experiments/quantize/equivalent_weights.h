@@ -25,7 +25,6 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/model/config/config.h"
 #include "experiments/model/config/family.h"
 #include "experiments/passes/progress.h"
 #include "quant/algorithms/channel_rotation.h"

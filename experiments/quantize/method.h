@@ -2,6 +2,7 @@
 // A method of `tare quantize --method`: steps joined by +, in the order of their places and each at most once. A step
 // is fully described by its record, in the step's own source; steps/table.h lists the records, and no other code asks
 // for a step by its name.
+// And what one `tare quantize` is asked for and reports.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "experiments/passes/progress.h"
+#include "experiments/passes/sequences.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/calibration/calibration_texts.h"
@@ -160,5 +162,44 @@ QuantizeMethod ParseMethod(std::string_view text, StepKinds kinds);
 // For help: how steps are written and joined, and the names of those that may read a calibration text.
 std::string MethodHelp(StepKinds kinds);
 std::string StepsWithText(StepKinds kinds);
+
+// What one `tare quantize` is asked for.
+struct QuantizeJob {
+  std::filesystem::path model;  // a checkpoint folder, or a file without codes that an earlier job made
+  Plan plan;                    // for weights; rules for activations are stored for later runs of the model
+  std::filesystem::path out;
+  QuantizeMethod method = {};
+  CalibrationTexts calibration = {};      // for methods that need one
+  std::filesystem::path statistics = {};  // instead, for smoothquant with a given alpha
+  WindowOptions windows = {};             // for the calibration
+  std::filesystem::path parts = {};       // folder of finished parts meanwhile; empty: OUT.parts
+  std::string model_sha256 = {};          // the model's ContentHash, of who has read it whole; empty: it is read
+  bool resume = false;                    // resumes an interrupted job; the result is byte-identical
+};
+
+// How many calibration tokens reached each expert of a layer.
+struct ReachedExperts {
+  int layer = 0;
+  std::vector<int64_t> tokens;
+};
+
+struct QuantizeSummary {
+  int64_t matrices = 0;        // quantized ones
+  int64_t values = 0;          // in them
+  int64_t bytes_before = 0;    // of all tensors
+  int64_t bytes_after = 0;     // with codes and scales
+  double relative_error = 0;   // ||W - Q|| / ||W|| over all matrices together
+  double bits_per_weight = 0;  // of the quantized matrices, with scales
+  // Of calibrated methods, by layer. Weights of an expert that no token reached are rounded to nearest.
+  std::vector<ReachedExperts> experts = {};
+  std::vector<CalibratedOn> calibration = {};  // empty: without a text
+};
+
+// The job's model, or the checkpoint without codes that was made from it.
+struct ModelFiles {
+  std::filesystem::path path;
+  ModelConfig config;
+  Checkpoint files;
+};
 
 }  // namespace tare

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The origin of a quantized checkpoint: every step since the first checkpoint.
+// The origin of a quantized checkpoint: every step since the first checkpoint, finished parts of a job, and what a job
+// takes over from its checkpoint.
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <string>
 
+#include "experiments/model/linear/weights.h"
+#include "experiments/passes/progress.h"
+#include "quant/base/aligned.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/quantized_checkpoint.h"
 
@@ -25,12 +29,12 @@ void AddStep(Provenance& provenance, const std::string& method, const std::strin
 void RequireSameJob(const std::filesystem::path& path, const QuantizedCheckpoint& file, const Provenance& job,
                     const std::string& config);
 
-// Finished parts of a long `tare quantize` job, kept in the folder OUT.parts beside the result for --resume: the
-// equivalent checkpoint (prepared.h5) and the codes of each finished layer (layer-N.h5), each file complete or absent.
-// Somebody else's file of such a name is neither taken nor removed.
 // What becomes of the parts that an earlier job left: deleted when this job keeps its own first part, or this job's.
 enum class EarlierParts { kDeleted, kTakenUp };
 
+// Finished parts of a long `tare quantize` job, kept in the folder OUT.parts beside the result for --resume: the
+// equivalent checkpoint (prepared.h5) and the codes of each finished layer (layer-N.h5), each file complete or absent.
+// Somebody else's file of such a name is neither taken nor removed.
 class LayerParts {
  public:
   // Throws Error where the folder has a file of a part's name that is none.
@@ -59,6 +63,30 @@ class LayerParts {
 
   std::filesystem::path folder_;
   bool begun_;  // whether the parts in the folder are this job's
+};
+
+// One reading of a checkpoint before a long job: returns its ContentHash. Each part of a file is checked where it has
+// just been hashed, so that a checkpoint larger than memory comes from the disk once. Throws Error, starting with the
+// path, if a tensor in f32, bf16 or f16 has a value that is not finite; what other tools quantized is checked where it
+// is dequantized. Progress in bytes, of a folder.
+std::string ReadWhole(const std::filesystem::path& path, const Progress& progress);
+
+// config.json, as given, and the tokenizer's files of the checkpoint at `model`.
+void AddTextFiles(const std::filesystem::path& model, const std::string& config, QuantizedCheckpointWriter& out);
+
+// A tensor as it is stored, or, where another tool quantized it, its values in f32.
+class WrittenTensor {
+ public:
+  // A name that the checkpoint has and that is not in Tare's own codes. The view lives as long as both.
+  WrittenTensor(const Checkpoint& files, const std::string& name);
+
+  const TensorView& view() const { return view_; }
+  int64_t stored_bytes() const { return stored_bytes_; }  // in the checkpoint
+
+ private:
+  AlignedBuffer<char> values_;  // f32
+  TensorView view_;
+  int64_t stored_bytes_ = 0;
 };
 
 }  // namespace tare

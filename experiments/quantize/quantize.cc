@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/quantize.h"
 
-#include "experiments/model/config/read_config.h"
-#include "experiments/model/linear/fused_tensors.h"
+#include "experiments/model/config/config.h"
+#include "experiments/model/linear/weights.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/quantize/read_whole.h"
 #include "experiments/quantize/round_layers.h"
-#include "experiments/quantize/rounded_weights.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "experiments/passes/progress.h"
-#include "experiments/quantize/job.h"
+#include "experiments/quantize/method.h"
 
 namespace tare {
 

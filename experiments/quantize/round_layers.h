@@ -1,12 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 // The step of `tare quantize` that makes codes: rounds a checkpoint's weights, one layer at a time, into a quantized
-// checkpoint.
+// checkpoint; which weights a job rounds, as they are stored, and what it cannot do with them.
 #pragma once
 
-#include "experiments/quantize/job.h"
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "experiments/model/config/family.h"
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/quantize/method.h"
 #include "experiments/quantize/provenance.h"
+#include "kernels/linear/projector.h"
+#include "quant/checkpoint/checkpoint.h"
+#include "quant/plan/site.h"
 
 namespace tare {
+
+// Tensors that plans quantize, by name, and their sites.
+std::map<std::string, SiteKey> WeightSites(const ModelConfig& config);
+
+// The job's plan at the checkpoint's weights, with the static scales of the job's statistics.
+ResolvedPlan PlanOfWeights(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config);
+
+// Refuses whatever the plan and the method cannot do with these tensors, before the first is read; returns how many
+// matrices the plan rounds.
+int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config);
+
+// A checkpoint's matrices as they are stored, and those of a layer that a plan rounds, one after another.
+class LayerMatrices {
+ public:
+  // where: the checkpoint, before errors. The others must outlive this.
+  LayerMatrices(std::string where, const ModelConfig& config, const ResolvedPlan& plan, const Checkpoint& files)
+      : where_(std::move(where)), config_(config), plan_(plan), files_(files) {}
+
+  const std::string& where() const { return where_; }
+  const ModelConfig& config() const { return config_; }
+  const ResolvedPlan& plan() const { return plan_; }
+  std::string Where(const std::string& tensor) const;
+
+  // What the plan makes of a linear layer's weight; null: it stays as it is.
+  const Rule* RuleFor(const LinearLayer& linear) const { return plan_.RuleAt(linear.WeightKey()); }
+  // Whether the plan rounds any in the layer.
+  bool RoundsIn(int layer) const;
+
+  // Throws Error for a tensor that is no matrix.
+  WeightMatrix Stored(const std::string& name) const;
+  int64_t StoredBytes(const std::string& name) const;
+
+  using ForMatrix = std::function<void(const LinearLayer&, const std::string& name, const Rule&)>;
+  // Those that the plan rounds, in a layer's order; the file's memory of each is released after its call.
+  void ForEach(int layer, const ForMatrix& body) const;
+  // The same of one, if the plan rounds it.
+  void Visit(const LinearLayer& linear, const ForMatrix& body) const;
+
+ private:
+  std::string where_;
+  const ModelConfig& config_;
+  const ResolvedPlan& plan_;
+  const Checkpoint& files_;
+};
 
 // model: the job's, or what was made from it; text: what a calibrated method sees. Finished layers are kept in `parts`
 // and read from there; null: they are not kept.

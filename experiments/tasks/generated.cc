@@ -63,7 +63,7 @@ std::vector<Prompted> ReadPrompts(const std::filesystem::path& file, const Model
   return prompts;
 }
 
-// Whether tokens can be run one by one, over a cache: what CheckDecodes (plan/rule_checks.h) does not refuse.
+// Whether tokens can be run one by one, over a cache: what CheckDecodes (plan/resolved_plan.h) does not refuse.
 bool Decodes(const PlanRun& run) {
   const Plan& plan = run.plan();
   const bool maps = plan.Touches(Site::kAttnLogits) || plan.Touches(Site::kProbs) || plan.Touches(Site::kDifference);

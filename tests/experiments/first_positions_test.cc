@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/observe/statistics_set.h"

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "experiments/model/plan_run.h"
-#include "experiments/model/sites_of_model.h"
 #include "tests/support/call.h"
 #include "tests/support/compare.h"
 #include "tests/support/foreign_folder.h"

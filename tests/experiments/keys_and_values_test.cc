@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "experiments/model/attention/sequence_cache.h"
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 #include "quant/format/grid.h"

@@ -11,7 +11,6 @@
 #include "experiments/export/gguf/export.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
-#include "experiments/model/sites_of_model.h"
 #include "experiments/quantize/quantize.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/logits.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <mutex>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/formatted.h"

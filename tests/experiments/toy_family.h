@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "experiments/model/config/config_keys.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/decoder.h"
 #include "kernels/elementwise/rows.h"
 
@@ -65,13 +65,13 @@ inline void Forward(const LayerCall& call) {
 }
 
 inline constexpr LinearPlace kLinear[]{
-    {Site::kQProjW, Site::kQProjIn, "mix/asks", &LayerWeights::q, nullptr, {}},
-    {Site::kKProjW, Site::kKProjIn, "mix/offers", &LayerWeights::k, nullptr, {}},
-    {Site::kVProjW, Site::kVProjIn, "mix/gives", &LayerWeights::v, nullptr, {}},
-    {Site::kOProjW, Site::kOProjIn, "mix/returns", &LayerWeights::o, nullptr, {}},
-    {Site::kGateProjW, Site::kGateProjIn, "ffn/opens", &LayerWeights::gate, nullptr, {}},
-    {Site::kUpProjW, Site::kUpProjIn, "ffn/widens", &LayerWeights::up, nullptr, {}},
-    {Site::kDownProjW, Site::kDownProjIn, "ffn/narrows", &LayerWeights::down, nullptr, {}},
+    {Site::kQProjW, "mix/asks", &LayerWeights::q, nullptr, {}},
+    {Site::kKProjW, "mix/offers", &LayerWeights::k, nullptr, {}},
+    {Site::kVProjW, "mix/gives", &LayerWeights::v, nullptr, {}},
+    {Site::kOProjW, "mix/returns", &LayerWeights::o, nullptr, {}},
+    {Site::kGateProjW, "ffn/opens", &LayerWeights::gate, nullptr, {}},
+    {Site::kUpProjW, "ffn/widens", &LayerWeights::up, nullptr, {}},
+    {Site::kDownProjW, "ffn/narrows", &LayerWeights::down, nullptr, {}},
 };
 
 inline std::vector<int64_t> OfStream(const ModelConfig& c) { return {c.hidden}; }

@@ -2,7 +2,7 @@
 // A new family is one record and one source, here toy_family.h: nothing else in the tree knows it, and every command's
 // entry point accepts its checkpoints. The first test compares its forward pass with a plain one in double.
 #include "tests/experiments/toy_family.h"
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

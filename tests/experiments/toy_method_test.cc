@@ -13,7 +13,7 @@
 #include "experiments/export/compressed_tensors/export.h"
 #include "experiments/export/gguf/export.h"
 #include "experiments/export/hugging_face.h"
-#include "experiments/model/linear/rounded_weight.h"
+#include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "experiments/arrays/array_file.h"
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/measured.h"
 #include "experiments/tasks/documents.h"

@@ -2,7 +2,7 @@
 // Uses tare::experiments: reads a configuration, and expects the refusal of an invalid one.
 #include <cstdio>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "quant/base/error.h"
 
 int main() {

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "quant/base/error.h"
 
 namespace tare {

@@ -2,7 +2,7 @@
 // A quantizer together with its plan, for a configuration without a checkpoint.
 #pragma once
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/plan/simulated/simulated_quantizer.h"
 
 namespace tare {

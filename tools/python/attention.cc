@@ -6,7 +6,6 @@
 
 #include <nanobind/stl/optional.h>
 #include "experiments/plan/executed_plan.h"
-#include "experiments/plan/executed_sequence.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"

@@ -2,7 +2,7 @@
 // tare.quantize and its result: round to nearest by a rule of a plan, as tare quantize does with --method rtn.
 
 #include <nanobind/stl/vector.h>
-#include "experiments/model/linear/rounded_weight.h"
+#include "experiments/model/linear/weight_matrix.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "experiments/model/config/family.h"
-#include "experiments/plan/rule_checks.h"
-#include "experiments/quantize/rounded_weights.h"
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/quantize/round_layers.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"

@@ -6,11 +6,11 @@
 #include <cstring>
 
 #include "experiments/export/gguf/architecture.h"
-#include "experiments/model/attention/rotary.h"
+#include "experiments/model/config/rotary.h"
+#include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/model.h"
 #include "experiments/passes/generate.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/quantize/squared_error.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"

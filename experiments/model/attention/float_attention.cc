@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <span>
-#include <vector>
 
 #include "kernels/attention/float/fused_block.h"
 #include "quant/base/aligned.h"

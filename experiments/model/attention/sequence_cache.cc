@@ -1,15 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/attention/sequence_cache.h"
 
-#include <algorithm>
-#include <memory>
+#include <limits>
+#include <numeric>
 
-#include "experiments/model/attention/rotary.h"
+#include "experiments/model/config/rotary.h"
+#include "kernels/decode/decode_attention.h"
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
 
 namespace tare {
 namespace {
+
+constexpr int64_t kSinks = 4, kVotes = 32, kNeighbours = 7;
+
+// Each vote becomes the largest of its neighbours.
+std::vector<float> Pooled(const std::vector<float>& votes) {
+  std::vector<float> pooled(votes.size());
+  for (int64_t i = 0; i < std::ssize(votes); ++i) {
+    const auto begin = votes.begin() + std::max<int64_t>(0, i - kNeighbours / 2);
+    const auto end = votes.begin() + std::min(std::ssize(votes), i + kNeighbours / 2 + 1);
+    pooled[static_cast<size_t>(i)] = *std::max_element(begin, end);
+  }
+  return pooled;
+}
+
+// The newest kVotes rows.
+void KeepNewest(std::vector<float>& rows, int64_t width) {
+  const int64_t over = std::ssize(rows) - kVotes * width;
+  if (over > 0) rows.erase(rows.begin(), rows.begin() + over);
+}
+
+KeyMass Weighed(const KeepRule& rule) { return rule.WeighsDifference() ? KeyMass::kDifference : KeyMass::kMaps; }
 
 CacheShape ShapeOf(const ModelConfig& config) {
   return {
@@ -50,6 +72,83 @@ KeepRule InKeys(const ModelConfig& config, const CachePlan& plan) {
 }
 
 }  // namespace
+
+std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest) {
+  const int64_t tokens = std::ssize(mass), heaviest = kept - first - newest;
+  TARE_CHECK(heaviest >= 0 && kept <= tokens);
+  std::vector<int64_t> places(static_cast<size_t>(tokens));
+  std::iota(places.begin(), places.end(), 0);
+  const auto begin = places.begin() + first, end = places.end() - newest;
+  std::ranges::stable_sort(begin, end, std::ranges::greater(),
+                           [&](int64_t place) { return mass[static_cast<size_t>(place)]; });
+  std::sort(begin, begin + heaviest);
+  places.erase(begin + heaviest, end);
+  return places;
+}
+
+KeptTokens::KeptTokens(const KeepRule& rule, const CacheRules& cache) : rule_(rule) {
+  const int64_t least = 2 * (cache.first + cache.last) + 2 * kDropped;
+  if (rule.Drops() && rule.keys < least)
+    Fail("cache, keep: got a budget of {} keys, expected at least {} beside first={} and last={}", rule.keys, least,
+         cache.first, cache.last);
+}
+
+int64_t KeptTokens::Room(const KvCache& cache) const {
+  if (!rule_.Drops() || rule_.DropsOnce()) return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(1, rule_.keys - cache.tokens());
+}
+
+void KeptTokens::Remember(const DecodeHeads& table, const DecodeSequence& s) {
+  for (int64_t t = std::max<int64_t>(0, s.q.tokens - kVotes); t < s.q.tokens; ++t) {
+    for (int h = 0; h < s.q.heads; ++h) queries_.insert(queries_.end(), s.q.Row(t, h), s.q.Row(t, h) + s.q.width);
+    for (int h = 0; h < table.heads(); ++h) lambdas_.push_back(table.differential() ? s.lambda.At(t, h) : 0.0f);
+  }
+  KeepNewest(queries_, int64_t{s.q.heads} * s.q.width);
+  KeepNewest(lambdas_, table.heads());
+}
+
+void KeptTokens::Update(const DecodeHeads& table, const DecodeSequence& s, KvCache& cache) {
+  if (rule_.policy == KeepPolicy::kAll) return;
+  if (rule_.DropsOnce()) return Remember(table, s);
+  mass_.resize(table.groups().size());
+  for (std::vector<float>& mass : mass_) mass.resize(static_cast<size_t>(cache.tokens()));
+  if (rule_.policy != KeepPolicy::kWindow) AddKeyMass(Weighed(rule_), table, s, mass_);
+  if (cache.tokens() >= rule_.keys) Drop(table, cache, rule_.keys - kDropped);
+}
+
+void KeptTokens::EndPrompt(const DecodeHeads& table, KvCache& cache) {
+  if (!rule_.DropsOnce()) return;
+  const int64_t queries = std::ssize(queries_) / (int64_t{table.q_heads()} * table.shape().k_width);
+  mass_.assign(table.groups().size(), std::vector<float>(static_cast<size_t>(cache.tokens())));
+  const DecodeSequence votes{
+      .cache = &cache,
+      .q = DenseHeads<const float>(queries_.data(), queries, table.q_heads(), table.shape().k_width),
+      .lambda = {.data = lambdas_.data(), .token_stride = table.heads(), .head_stride = 1}};
+  AddKeyMass(Weighed(rule_), table, votes, mass_);
+  for (std::vector<float>& mass : mass_) mass = Pooled(mass);
+  if (cache.tokens() > rule_.keys) Drop(table, cache, rule_.keys);
+  queries_ = lambdas_ = {};
+}
+
+void KeptTokens::Drop(const DecodeHeads& table, KvCache& cache, int64_t kept) {
+  const int64_t first = cache.rules().first, last = cache.rules().last;
+  std::vector<std::vector<int64_t>> of_k(static_cast<size_t>(table.shape().k_heads)),
+      of_v(static_cast<size_t>(table.shape().v_heads));
+  for (size_t g = 0; g < table.groups().size(); ++g) {
+    const int64_t sinks = std::max(kSinks, first);
+    const int64_t newest = std::max(last, rule_.DropsOnce() ? std::min(kVotes, kept / 2) : kept / 2);
+    const std::vector<int64_t> places = rule_.policy == KeepPolicy::kWindow
+                                            ? HeaviestKeys(mass_[g], kept, sinks, kept - sinks)
+                                            : HeaviestKeys(mass_[g], kept, first, newest);
+    for (size_t i = 0; i < places.size(); ++i) mass_[g][i] = mass_[g][static_cast<size_t>(places[i])];
+    for (const DecodeHeads::Row& row : table.groups()[g].rows) of_k[static_cast<size_t>(row.k)] = places;
+    for (const DecodeHeads::Product& product : table.groups()[g].products)
+      of_v[static_cast<size_t>(product.v)] = places;
+  }
+  dropped_ += cache.tokens() - kept;
+  cache.Keep(of_k, of_v);
+  for (std::vector<float>& mass : mass_) mass.resize(static_cast<size_t>(kept));
+}
 
 SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
     : skip_(plan.policy.skip), rotary_(config.rotary) {

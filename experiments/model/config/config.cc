@@ -1,9 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/config/config.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "experiments/model/config/family.h"
 #include "quant/base/error.h"
+#include "quant/checkpoint/checkpoint.h"
+#include "quant/file/json.h"
+#include "quant/file/strict_json.h"
 
 namespace tare {
+namespace {
+
+constexpr int kMostLayers = 1 << 16;  // some things are kept by layer before the weights say whether there are so many
+
+void CheckHeads(const ModelConfig& c, const std::string& where) {
+  if (c.noise_heads == 0 && c.heads % c.kv_heads != 0) {
+    Fail("{}: num_attention_heads: got {}, expected a multiple of num_key_value_heads {}", where, c.heads, c.kv_heads);
+  }
+  for (const int64_t width : {int64_t{c.heads} * c.head_dim, int64_t{c.kv_heads} * c.head_dim}) {
+    if (width > std::numeric_limits<int32_t>::max()) Fail("{}: heads x head_dim: got {}, too large", where, width);
+  }
+}
+
+void CheckPositions(const ModelConfig& c, const std::string& where) {
+  if (!c.rotates) return;
+  for (const RotaryConfig* rotary : {&c.rotary, c.window_rotary ? &*c.window_rotary : nullptr}) {
+    if (rotary == nullptr) continue;
+    if (rotary->share != 1 && !FamilyOf(c).rotates_parts)
+      Fail("{}: partial_rotary_factor: got {}, expected 1 of a {} model (others are not supported)", where,
+           rotary->share, c.family);
+    CheckRotary(*rotary, c.head_dim, where);
+  }
+}
+
+// "; try DIR/a or DIR/b", of the folders in it that have a configuration; at most four.
+std::string CheckpointsIn(const std::filesystem::path& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (std::filesystem::is_regular_file(entry.path() / "config.json", error)) found.push_back(entry.path().string());
+  }
+  std::ranges::sort(found);
+  std::string text;
+  for (const std::string& one : std::span(found).first(std::min<size_t>(found.size(), 4)))
+    text += (text.empty() ? "; try " : " or ") + one;
+  return text;
+}
+
+}  // namespace
+
+bool ConfigKeys::Has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
+
+bool ConfigKeys::IsNull(const char* key) const { return object_.contains(key) && object_[key].is_null(); }
+
+int ConfigKeys::Integer(const char* key, int smallest) const {
+  const nlohmann::json& value = Get(key);
+  if (!value.is_number_integer()) Wrong(key, "an integer");
+  const auto number = value.get<int64_t>();
+  if (number < smallest || number > std::numeric_limits<int32_t>::max()) {
+    Fail("{}: {}: got {}, expected {} to {}", where_, key, value.dump(), smallest, std::numeric_limits<int32_t>::max());
+  }
+  return static_cast<int>(number);
+}
+
+double ConfigKeys::Positive(const char* key) const {
+  const nlohmann::json& value = Get(key);
+  if (!value.is_number() || !(value.get<double>() > 0) || !std::isfinite(value.get<double>()))
+    Wrong(key, "a positive number");
+  return value.get<double>();
+}
+
+std::vector<double> ConfigKeys::Positives(const char* key) const {
+  std::vector<double> numbers;
+  if (!Get(key).is_array()) Wrong(key, "a list of positive numbers");
+  for (const nlohmann::json& one : object_[key]) {
+    const nlohmann::json item{{key, one}};
+    numbers.push_back(ConfigKeys(item, where_).Positive(key));
+  }
+  return numbers;
+}
+
+bool ConfigKeys::Flag(const char* key, bool otherwise) const {
+  if (!Has(key)) return otherwise;
+  if (!object_[key].is_boolean()) Wrong(key, "true or false");
+  return object_[key].get<bool>();
+}
+
+std::string ConfigKeys::Text(const char* key) const {
+  if (!Get(key).is_string()) Wrong(key, "a string");
+  return object_[key].get<std::string>();
+}
+
+std::vector<std::string> ConfigKeys::Texts(const char* key) const {
+  std::vector<std::string> texts;
+  if (!Get(key).is_array()) Wrong(key, "a list of strings");
+  for (const nlohmann::json& text : object_[key]) {
+    if (!text.is_string()) Wrong(key, "a list of strings");
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+bool ConfigKeys::IsText(const char* key) const { return Get(key).is_string(); }
+bool ConfigKeys::IsList(const char* key) const { return Get(key).is_array(); }
+
+std::vector<std::optional<int>> ConfigKeys::Integers(const char* key, int smallest) const {
+  std::vector<std::optional<int>> integers;
+  if (!Get(key).is_array()) Wrong(key, "a list of integers");
+  for (const nlohmann::json& one : object_[key]) {
+    const nlohmann::json item{{key, one}};
+    integers.push_back(one.is_null() ? std::nullopt : std::optional(ConfigKeys(item, where_).Integer(key, smallest)));
+  }
+  return integers;
+}
+
+ConfigKeys ConfigKeys::Object(const char* key) const {
+  if (!Get(key).is_object()) Wrong(key, "an object");
+  return {object_[key], where_ + ": " + key};
+}
+
+void ConfigKeys::Refuse(const char* key, std::initializer_list<const char*> accepted) const {
+  if (!Has(key)) return;
+  const std::string value = object_[key].dump();
+  if (value == "false") return;
+  for (const char* text : accepted) {
+    if (value == text) return;
+  }
+  Fail("{}: {}: {} is not supported", where_, key, value);
+}
+
+const nlohmann::json& ConfigKeys::Get(const char* key) const {
+  if (!Has(key)) Fail("{}: key '{}' is missing, and the model cannot be built without it", where_, key);
+  return object_[key];
+}
+
+void ConfigKeys::Wrong(const char* key, const char* expected) const {
+  Fail("{}: {}: got {}, expected {}", where_, key, object_[key].dump(), expected);
+}
+
+int ReadWindow(const ConfigKeys& keys, int otherwise) {
+  return keys.IsNull("sliding_window") ? 0 : keys.Integer("sliding_window", 1, otherwise);
+}
+
+std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides) {
+  std::vector<int> windows(static_cast<size_t>(layers));
+  if (!keys.Has("layer_types")) {
+    for (int layer = 0; layer < layers; ++layer) windows[static_cast<size_t>(layer)] = slides(layer) ? window : 0;
+  } else {
+    const std::vector<std::string> types = keys.Texts("layer_types");
+    if (types.size() != windows.size())
+      Fail("{}: layer_types: got {} layers, expected num_hidden_layers {}", keys.where(), types.size(), layers);
+    for (size_t layer = 0; layer < types.size(); ++layer) {
+      if (types[layer] == "full_attention") continue;
+      if (types[layer] != "sliding_attention")
+        Fail(
+            "{}: layer_types: got '{}' in layer {}, expected full_attention or sliding_attention (others are not "
+            "supported)",
+            keys.where(), types[layer], layer);
+      if (window == 0)
+        Fail(
+            "{}: layer_types: got sliding_attention in layer {}, expected full_attention, as no sliding_window is in "
+            "use",
+            keys.where(), layer);
+      windows[layer] = window;
+    }
+  }
+  if (std::ranges::count(windows, 0) == layers) windows.clear();
+  return windows;
+}
+
+std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers) {
+  const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 4096) : 0;
+  const int first = keys.Integer("max_window_layers", 0, 28);
+  return ReadWindows(keys, layers, window, [first](int layer) { return layer >= first; });
+}
 
 int ModelConfig::KeysLayer(int layer) const {
   switch (Kind(layer)) {
@@ -31,6 +205,50 @@ std::string KindText(const ModelConfig& config, int layer) {
       return "memory unit";
   }
   TARE_CHECK(false);
+}
+
+ModelConfig ParseConfig(std::string_view text, const std::string& where) {
+  const nlohmann::json json = ParseJson(text, where);
+  if (!json.is_object()) Fail("{}: not a JSON object; try saving the checkpoint again", where);
+  const ConfigKeys keys(json, where);
+  ModelConfig c;
+  const std::string type = keys.Text("model_type"), key = where + ": model_type";
+  const Family& family = FamilyNamed(type, key);
+  c.family = family.name;
+  if (family.names.class_row.empty()) c.vocabulary = keys.Integer("vocab_size", 1);
+  c.hidden = keys.Integer("hidden_size", 1);
+  c.ffn = keys.Integer("intermediate_size", 1);
+  c.layers = keys.Integer("num_hidden_layers", 1);
+  if (c.layers > kMostLayers) Fail("{}: num_hidden_layers: got {}, expected 1 to {}", where, c.layers, kMostLayers);
+  c.heads = keys.Integer("num_attention_heads", 1);
+  c.kv_heads = keys.Integer("num_key_value_heads", 1, c.heads);
+  if (!keys.Has("head_dim") && c.hidden % c.heads != 0) {
+    Fail("{}: hidden_size: got {}, expected a multiple of num_attention_heads {} where head_dim is not given", where,
+         c.hidden, c.heads);
+  }
+  c.head_dim = keys.Integer("head_dim", 2, c.hidden / c.heads);
+  c.max_positions = keys.Integer("max_position_embeddings", 1, 2048);  // transformers' own default
+  c.tied_embeddings = keys.Flag("tie_word_embeddings", false);
+  if (keys.Has("bos_token_id")) c.bos = keys.Integer("bos_token_id", 0);
+  keys.Refuse("quantization_config");
+  family.read(keys, c);
+  CheckHeads(c, where);
+  CheckPositions(c, where);
+  if (keys.Has("rotary_layout")) c.rotary.layout = ReadRotaryLayout(keys);
+  if (c.bos && *c.bos >= c.vocabulary)
+    Fail("{}: bos_token_id: got {}, expected less than vocab_size {}", where, *c.bos, c.vocabulary);
+  return c;
+}
+
+ModelConfig LoadConfig(const std::filesystem::path& path) {
+  const std::optional<std::string> text = ModelConfigText(path);
+  const std::string where = (path / "config.json").string();
+  if (!text)
+    Fail("{}: no such file; expected a checkpoint in Hugging Face layout (config.json, *.safetensors){}", where,
+         CheckpointsIn(path));
+  ModelConfig config = ParseConfig(*text, where);
+  if (const Family& family = FamilyOf(config); family.fit != nullptr) family.fit(Checkpoint(path), config);
+  return config;
 }
 
 }  // namespace tare

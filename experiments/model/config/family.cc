@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/plan/rule_checks.h"
+#include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/site.h"

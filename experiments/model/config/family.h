@@ -29,18 +29,20 @@ class LinearWeights;
 
 // A linear layer inside each layer that has its sites (HasSite). Tensors are named without the layer's prefix.
 struct LinearPlace {
-  Site weight, input;
+  Site weight;
   std::string_view tensor;  // TENSOR.weight [MatrixShape], and TENSOR.bias; of experts with {} for the expert's number
   LinearWeights LayerWeights::* linear;  // null: one for each expert
   bool ModelConfig::* bias;              // whether it has a bias; null: never
   std::string_view norm;                 // the norm whose output it multiplies; empty: it multiplies something else
   // The stored tensor of which it is some rows, after those of the places before it; empty: it is a tensor of its own.
-  // Checkpoints show the rows as TENSOR (experiments/model/linear/fused_tensors.h).
+  // Checkpoints show the rows as TENSOR (experiments/model/linear/weights.h).
   std::string_view fused = {};
   std::vector<LinearWeights> LayerWeights::* experts = nullptr;  // in the place of linear
   // The stored tensor [experts, in, out] of all experts, with TENSOR_bias [experts, out], where the experts are not
-  // stored as tensors of their own. Checkpoints show each expert's (experiments/model/linear/fused_tensors.h).
+  // stored as tensors of their own. Checkpoints show each expert's (experiments/model/linear/weights.h).
   std::string_view stacked = {};
+
+  constexpr Site Input() const { return InputOf(weight); }
 };
 
 // A linear layer of a model: a place in a layer, of one expert where it is of experts.

@@ -6,9 +6,9 @@
 // DiffCLIP: V1's attention with biases, a head norm with a weight, and lambda_init 0.8 in every layer; head h has the
 // maps 2h and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and
 // diff_clip.py.
-#include "experiments/model/config/config_keys.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/families/differential.h"
-#include "experiments/model/families/records.h"
+#include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
@@ -35,17 +35,17 @@ constexpr TensorNames kVisionNames{.embedding = "vision_model.embeddings.patch_e
                                    .input_norm = "vision_model.pre_layrnorm"};
 
 constexpr auto kClipBias = &ModelConfig::attention_bias, kClipMlpBias = &ModelConfig::mlp_bias;
-constexpr LinearPlace kClipLinear[]{
-    {Site::kQProjW, Site::kQProjIn, "self_attn.q_proj", &LayerWeights::q, kClipBias, kNorm1},
-    {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj", &LayerWeights::k, kClipBias, kNorm1},
-    {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj", &LayerWeights::v, kClipBias, kNorm1},
-    {Site::kOProjW, Site::kOProjIn, "self_attn.out_proj", &LayerWeights::o, kClipBias, {}},
-    {Site::kUpProjW, Site::kUpProjIn, "mlp.fc1", &LayerWeights::up, kClipMlpBias, kNorm2},
-    {Site::kDownProjW, Site::kDownProjIn, "mlp.fc2", &LayerWeights::down, kClipMlpBias, {}}};
+constexpr LinearPlace kClipLinear[]{{Site::kQProjW, "self_attn.q_proj", &LayerWeights::q, kClipBias, kNorm1},
+                                    {Site::kKProjW, "self_attn.k_proj", &LayerWeights::k, kClipBias, kNorm1},
+                                    {Site::kVProjW, "self_attn.v_proj", &LayerWeights::v, kClipBias, kNorm1},
+                                    {Site::kOProjW, "self_attn.out_proj", &LayerWeights::o, kClipBias, {}},
+                                    {Site::kUpProjW, "mlp.fc1", &LayerWeights::up, kClipMlpBias, kNorm2},
+                                    {Site::kDownProjW, "mlp.fc2", &LayerWeights::down, kClipMlpBias, {}}};
 
-std::vector<int64_t> Hidden(const ModelConfig& c) { return {c.hidden}; }
-constexpr auto kClipVectors = std::to_array<VectorPlace>(
-    {{kNorm1, Hidden, 1, 0}, {kNorm1Bias, Hidden, 0, 0.1f}, {kNorm2, Hidden, 1, 0}, {kNorm2Bias, Hidden, 0, 0.1f}});
+constexpr auto kClipVectors = std::to_array<VectorPlace>({{kNorm1, HiddenShape, 1, 0},
+                                                          {kNorm1Bias, HiddenShape, 0, 0.1f},
+                                                          {kNorm2, HiddenShape, 1, 0},
+                                                          {kNorm2Bias, HiddenShape, 0, 0.1f}});
 constexpr auto kDifferentialVectors = Joined(kClipVectors, kLambdaVectors, kHeadNormVectors);
 
 void ReadClipConfig(const ConfigKeys& keys, ModelConfig& c) {
@@ -108,29 +108,13 @@ void NormStream(const LayerCall& call, std::string_view weight, std::string_view
   LayerNormRows(call, vectors.at(weight), vectors.at(bias));
 }
 
-void FeedForwardOfTower(const LayerCall& call) {
+void ClipForward(const LayerCall& call) {
+  NormStream(call, kNorm1, kNorm1Bias);
+  AttendNormed(call);
+  AddDelta(call);
   NormStream(call, kNorm2, kNorm2Bias);
   FeedForwardUngated(call, call.config.quick_gelu ? QuickGelu : Gelu);
   AddDelta(call);
-}
-
-void ClipForward(const LayerCall& call) {
-  NormStream(call, kNorm1, kNorm1Bias);
-  ProjectQkv(call);
-  Attend(call);
-  ProjectOutput(call);
-  AddDelta(call);
-  FeedForwardOfTower(call);
-}
-
-void DifferentialClipForward(const LayerCall& call) {
-  NormStream(call, kNorm1, kNorm1Bias);
-  ProjectQkv(call);
-  Attend(call, LambdaOf(call.weights));
-  NormHeads(call);
-  ProjectOutput(call);
-  AddDelta(call);
-  FeedForwardOfTower(call);
 }
 
 // Not rotated, as positions and patches write the stream too, nor scaled, as calibration reads texts.
@@ -152,7 +136,6 @@ constexpr Family Tower(std::string_view name, const TensorNames& names, void (*r
 constexpr Family Differential(Family tower) {
   tower.vectors = kDifferentialVectors;
   tower.heads = DifferentialHeads;
-  tower.forward = DifferentialClipForward;
   tower.examples = "hammoudhasan/DiffCLIP and its baselines; a MODEL for each tower";
   return tower;
 }

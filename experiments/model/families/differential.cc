@@ -1,20 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
+// DiffLlama: as llama, but head j < H/2 has the maps j and j + H/2 of q and k, and the values of both side by side,
+//   O_j = (1 - lambda_init) norm((softmax(Q_j K_j^T / sqrt(d)) - lambda softmax(Q_j' K_j'^T / sqrt(d))) [V_j, V_j'])
+// with a head norm over 2d that has no weight.
+//
+// V1: as diffllama, but head h has the maps 2h and 2h + 1 of q, those of its key/value group of k, and the group's two
+// values side by side; W_o is out_proj; the head norm has a weight. num_attention_heads counts maps, as in diffllama:
+// it is twice the num_heads of the authors' module, and num_key_value_heads is twice theirs. Its own keys, for other
+// checkpoints with this attention:
+//   rotary_layout      interleaved, or half-split
+//   head_pairing       adjacent, or halves: maps h and h + H/2, as in diffllama
+//   lambda_init        one number for all layers; default: 0.8 - 0.6 exp(-0.3 layer)
+//   attn_rms_norm_eps  of the head norm, 1e-5; head_norm_weight false: it has no weight (the code before October 2024)
+//
+// V2: as llama, but output head h has the maps 2h and 2h + 1 of q over one key/value head, and
+//   O_h = softmax(Q_2h K^T / sqrt(d)) V - lambda_h softmax(Q_2h+1 K^T / sqrt(d)) V,    lambda = sigmoid(W_lambda x)
+// with one lambda per token and head, no head norm, and interleaved rotary positions. num_attention_heads counts maps:
+// it is twice the num_heads of the authors' module; num_key_value_heads is theirs. Because they double the maps without
+// changing head_dim, config.json must give it.
 #include "experiments/model/families/differential.h"
 
 #include <cmath>
 #include <numeric>
 
 #include "experiments/model/families/llama.h"
+#include "experiments/model/families/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 
 namespace tare {
 namespace {
 
+using Pairing = ModelConfig::Pairing;
+
 float ExpOfDot(const LayerWeights& w, std::string_view q, std::string_view k) {
   const std::vector<float>&a = w.vectors.at(q), &b = w.vectors.at(k);
   return std::exp(std::inner_product(a.begin(), a.end(), b.begin(), 0.0f));
 }
+
+// lambda_init is from the configuration, or follows from the layer's depth.
+LayerWeights LoadDifferentialLayer(Weights& weights, const ModelConfig& config, int layer) {
+  LayerWeights w = LoadLlamaLayer(weights, config, layer);
+  SetLambda(w, config.lambda_init.value_or(LambdaInit(layer)));
+  return w;
+}
+
+constexpr auto kDiffV1Linear =
+    Changed(kLlamaLinear, [](auto& places) { At(places, Site::kOProjW).tensor = "self_attn.out_proj"; });
+constexpr auto kDiffV1Vectors = Joined(kLlamaVectors, kLambdaVectors, kHeadNormVectors);
+
+void ReadDiffV1Config(const ConfigKeys& keys, ModelConfig& c) {
+  ReadLlamaConfig(keys, c);
+  c.rotary.layout = RotaryConfig::Layout::kInterleaved;
+  c.pairing = Pairing::kAdjacent;
+  if (keys.Has("head_pairing")) {
+    const std::string pairing = keys.Text("head_pairing");
+    if (pairing != "adjacent" && pairing != "halves")
+      Fail("{}: head_pairing: got '{}', expected adjacent or halves", keys.where(), pairing);
+    if (pairing == "halves") c.pairing = Pairing::kHalves;
+  }
+  if (keys.Has("lambda_init")) c.lambda_init = static_cast<float>(keys.Positive("lambda_init"));
+  c.head_norm_eps = static_cast<float>(keys.Positive("attn_rms_norm_eps", 1e-5));
+  c.head_norm_weight = keys.Flag("head_norm_weight", true);
+  RequireEven(keys, "num_attention_heads", c.heads);
+  RequireEven(keys, "num_key_value_heads", c.kv_heads);
+}
+
+std::vector<OutputHead> DiffV1Heads(const ModelConfig& c) {
+  return c.pairing == Pairing::kAdjacent ? GroupedHeads(c.heads, c.heads / 2, c.kv_heads)
+                                         : DiffLlamaHeads(c.heads, c.kv_heads);
+}
+
+constexpr auto kLambdaProjection = std::to_array<LinearPlace>(
+    {{Site::kLambdaProjW, "self_attn.lambda_proj", &LayerWeights::lambda_projection, nullptr, kInputNorm}});
+constexpr auto kDiffV2Linear = Joined(kLlamaLinear, kLambdaProjection);
+
+void ReadDiffV2Config(const ConfigKeys& keys, ModelConfig& c) {
+  ReadLlamaConfig(keys, c);
+  c.rotary.layout = RotaryConfig::Layout::kInterleaved;
+  keys.Refuse("head_pairing", {"\"adjacent\""});
+  keys.Refuse("lambda_init");
+  if (c.heads % (2 * int64_t{c.kv_heads}) != 0) {
+    Fail(
+        "{}: num_attention_heads: got {}, expected a multiple of twice num_key_value_heads {}: the two maps of a head "
+        "share a key head",
+        keys.where(), c.heads, c.kv_heads);
+  }
+}
+
+std::vector<OutputHead> DiffV2Heads(const ModelConfig& c) { return V2Heads(c.heads / 2, c.kv_heads); }
+
+constexpr auto kDiffLlamaVectors = Joined(kLlamaVectors, kLambdaVectors);
+
+void ReadDiffLlamaConfig(const ConfigKeys& keys, ModelConfig& c) {
+  ReadLlamaConfig(keys, c);
+  keys.Refuse("head_pairing", {"\"halves\""});
+  keys.Refuse("lambda_init");
+  c.mlp_bias = false;  // transformers' DiffLlama has none, whatever the key says
+  RequireEven(keys, "num_attention_heads", c.heads);
+}
+
+std::vector<OutputHead> HeadsOfDiffLlama(const ModelConfig& c) { return DiffLlamaHeads(c.heads, c.kv_heads); }
 
 }  // namespace
 
@@ -46,27 +131,31 @@ void NormHeads(const LayerCall& call, std::string_view name) {
   });
 }
 
-void AddDifferentialAttention(const LayerCall& call) {
-  NormRows(call, call.weights.vectors.at(kInputNorm));
-  ProjectQkv(call);
-  RotateQk(call);
-  Attend(call, LambdaOf(call.weights));
-  NormHeads(call);
-  ProjectOutput(call);
-  AddDelta(call);
-}
+// The head norm's weight treats the channels of a head differently.
+constinit const Family kDiffV1 =
+    Changed(LikeLlama("diff_v1", "the authors' modules (microsoft/unilm)", ReadDiffV1Config), [](Family& f) {
+      f.linear = kDiffV1Linear;
+      f.vectors = kDiffV1Vectors;
+      f.heads = DiffV1Heads;
+      f.load = LoadDifferentialLayer;
+      f.rotation = Rotation::kStream;
+      f.smoothed = kDifferentialSmoothed;
+    });
 
-LayerWeights LoadDifferentialLayer(Weights& weights, const ModelConfig& config, int layer) {
-  LayerWeights w = LoadLlamaLayer(weights, config, layer);
-  SetLambda(w, config.lambda_init.value_or(LambdaInit(layer)));
-  return w;
-}
+// Between V and o_proj there are only sums over tokens.
+constinit const Family kDiffV2 =
+    Changed(LikeLlama("diff_v2", "the authors' modules (microsoft/unilm)", ReadDiffV2Config), [](Family& f) {
+      f.linear = kDiffV2Linear;
+      f.heads = DiffV2Heads;
+    });
 
-void DifferentialForward(const LayerCall& call) {
-  AddDifferentialAttention(call);
-  NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
-  FeedForward(call);
-  AddDelta(call);
-}
+// The head norm has no weight, so it is unaffected by a rotation of a head's values.
+constinit const Family kDiffLlama = Changed(
+    LikeLlama("diffllama", "kajuma/DiffLlama-0.3B-handcut, -1B, -1B-patch", ReadDiffLlamaConfig), [](Family& f) {
+      f.vectors = kDiffLlamaVectors;
+      f.heads = HeadsOfDiffLlama;
+      f.load = LoadDifferentialLayer;
+      f.smoothed = kDifferentialSmoothed;
+    });
 
 }  // namespace tare

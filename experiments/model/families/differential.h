@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "experiments/model/config/config_keys.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/decoder.h"
 
 namespace tare {
@@ -42,13 +42,6 @@ void RequireEven(const ConfigKeys& keys, const char* key, int heads);
 void NormHeads(const LayerCall& call, std::string_view weight = kHeadNorm);
 float HeadNormEps(const ModelConfig& config);
 
-// x += W_o NormHeads(attention(norm(x))).
-void AddDifferentialAttention(const LayerCall& call);
-
-// A layer like llama's with this attention; lambda_init is from the configuration, or follows from the layer's depth.
-LayerWeights LoadDifferentialLayer(Weights& weights, const ModelConfig& config, int layer);
-void DifferentialForward(const LayerCall& call);
-void DiffV2Forward(const LayerCall& call);  // like llama's, with a lambda per token
 inline constexpr Site kDifferentialSmoothed[]{Site::kQProjIn, Site::kGateProjIn,
                                               Site::kDownProjIn};  // the head norm is before o_proj
 

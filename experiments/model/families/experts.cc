@@ -1,9 +1,144 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/families/experts.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "experiments/model/batch.h"
 #include "quant/base/error.h"
+#include "quant/base/parallel.h"
 
 namespace tare {
+namespace {
+
+// Chooses experts of one token: of logits [experts] their numbers and shares, largest first.
+void Choose(std::vector<float>& logits, const ModelConfig& c, int32_t* chosen, float* shares) {
+  std::vector<int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto larger = [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };
+  const int count = c.chosen_experts;
+  std::partial_sort(order.begin(), order.begin() + count, order.end(), larger);
+  for (int i = 0; i < count; ++i) {
+    chosen[i] = order[i];
+    shares[i] = logits[order[i]];
+  }
+  if (c.shares_sum) return Softmax(shares, static_cast<size_t>(count));
+  Softmax(logits.data(), logits.size());
+  for (int i = 0; i < count; ++i) shares[i] = logits[order[i]];
+}
+
+void Route(const LayerCall& call, const RouterNames& names) {
+  const ModelConfig& c = call.config;
+  const std::vector<float>& weight = call.weights.vectors.at(names.weight);
+  const std::vector<float> none(static_cast<size_t>(c.experts));
+  const std::vector<float>& bias = names.bias.empty() ? none : call.weights.vectors.at(names.bias);
+  const int64_t E = c.hidden, k = c.chosen_experts, rows = call.batch.Rows();
+  ExpertActivations& x = call.a.experts;
+  x.chosen.resize(static_cast<size_t>(rows * k));
+  x.shares.resize(static_cast<size_t>(rows * k));
+  ForRows(call, [&](int64_t row) {
+    const float* const normed = call.a.normed.data() + row * E;
+    std::vector<float> logits(bias);
+    for (size_t e = 0; e < logits.size(); ++e)
+      logits[e] += std::inner_product(normed, normed + E, weight.data() + static_cast<int64_t>(e) * E, 0.0f);
+    Choose(logits, c, x.chosen.data() + row * k, x.shares.data() + row * k);
+  });
+}
+
+// An expert's products of the rows that reach it: read(i, x) gives row i of x [rows, columns], write(i) follows them.
+struct ExpertProduct {
+  const LinearWeights& linear;
+  AlignedBuffer<float>& y;  // grows to [rows, out]
+};
+
+template <typename Read, typename Write>
+void ProjectExpert(const LayerCall& call, std::span<const ExpertProduct> products, int64_t rows, int64_t columns,
+                   Read read, Write write) {
+  AlignedBuffer<float>& x = call.a.experts.gathered;
+  GrowRows(x, rows, columns);
+  ParallelFor(static_cast<size_t>(rows), [&](size_t i, int) { read(i, x.data() + static_cast<int64_t>(i) * columns); });
+  std::vector<LinearProduct> all;
+  for (const ExpertProduct& product : products) {
+    GrowRows(product.y, rows, product.linear.stored().out);
+    all.push_back({product.linear, product.y.data()});
+  }
+  call.products.Project(x.data(), rows, all);
+  ParallelFor(static_cast<size_t>(rows), [&](size_t i, int) { write(static_cast<int64_t>(i)); });
+}
+
+// Of each expert, where it was chosen: row k + the place among the row's choices.
+std::vector<std::vector<int64_t>> PlacesOf(const std::vector<int32_t>& chosen, int experts) {
+  std::vector<std::vector<int64_t>> places(static_cast<size_t>(experts));
+  for (size_t i = 0; i < chosen.size(); ++i) places[static_cast<size_t>(chosen[i])].push_back(static_cast<int64_t>(i));
+  return places;
+}
+
+// delta, of normed.
+void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit unit) {
+  if (!call.Runs()) return;
+  const ModelConfig& c = call.config;
+  const LayerWeights& w = call.weights;
+  const int64_t E = c.hidden, I = c.ffn, k = c.chosen_experts, rows = call.batch.Rows();
+  ExpertActivations& x = call.a.experts;
+  Route(call, router);
+  ShowRows(call.visitors, Site::kExpertsGateUpIn, call.layer, call.batch, call.a.normed.data(), E);
+  GrowRows(x.inner, rows, k * I);
+  const std::vector<std::vector<int64_t>> places = PlacesOf(x.chosen, c.experts);
+  for (size_t e = 0; e < places.size(); ++e) {
+    const std::vector<int64_t>& at = places[e];
+    if (at.empty()) continue;
+    std::vector<ExpertProduct> widen{{w.experts_gate_up[e], x.made}};
+    if (!c.gate_with_up) widen.push_back({w.experts_up[e], x.up});
+    ProjectExpert(
+        call, widen, std::ssize(at), E,
+        [&](size_t i, float* row) { std::copy_n(call.a.normed.data() + at[i] / k * E, E, row); },
+        [&](int64_t i) {
+          float* const inner = x.inner.data() + at[static_cast<size_t>(i)] * I;
+          if (c.gate_with_up) return unit(x.made.data() + i * 2 * I, nullptr, inner, static_cast<size_t>(I));
+          unit(x.made.data() + i * I, x.up.data() + i * I, inner, static_cast<size_t>(I));
+        });
+  }
+  ShowHeads(call.visitors, Site::kExpertsDownIn, call.layer, call.batch, w.heads,
+            DenseHeads(x.inner.data(), rows, static_cast<int>(k), static_cast<int>(I)));
+  std::fill_n(call.a.delta.data(), rows * E, 0.0f);
+  for (size_t e = 0; e < places.size(); ++e) {
+    const std::vector<int64_t>& at = places[e];
+    if (at.empty()) continue;
+    const ExpertProduct narrow{w.experts_down[e], x.made};
+    ProjectExpert(
+        call, {&narrow, 1}, std::ssize(at), I,
+        [&](size_t i, float* row) { std::copy_n(x.inner.data() + at[i] * I, I, row); },
+        [&](int64_t i) {  // a token chooses an expert once
+          const auto place = static_cast<size_t>(i);
+          float* const row = x.made.data() + i * E;
+          ScaleInto(row, x.shares[at[place]], static_cast<size_t>(E), row);
+          AddTo(call.a.delta.data() + at[place] / k * E, row, static_cast<size_t>(E));
+        });
+  }
+}
+
+}  // namespace
+
+void ClampedSwiGlu(const float* gate_up, const float*, float* inner, size_t width) {
+  constexpr float kLimit = 7.0f, kAlpha = 1.702f;
+  for (size_t i = 0; i < width; ++i) {
+    const float gate = std::min(gate_up[2 * i], kLimit), up = std::clamp(gate_up[2 * i + 1], -kLimit, kLimit);
+    inner[i] = (up + 1.0f) * gate / (1.0f + std::exp(-kAlpha * gate));
+  }
+}
+
+void ExpertSwiGlu(const float* gate, const float* up, float* inner, size_t width) {
+  std::copy_n(gate, width, inner);
+  SwiGlu(inner, up, width);
+}
+
+void ExpertsForward(const LayerCall& call, const RouterNames& router, ExpertUnit unit) {
+  AddAttention(call);
+  NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
+  FeedExperts(call, router, unit);
+  AddDelta(call);
+}
 
 void ReadExperts(const ConfigKeys& keys, ModelConfig& c, ExpertCounts otherwise) {
   constexpr int kMost = 1 << 14;  // so that all rows of a layer are counted by 64 bits

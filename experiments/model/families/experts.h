@@ -1,15 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// What families with experts (experiments/model/expert_layers.h) share: the keys of config.json that count them, and
-// their places in a record.
+// What families with experts share: the keys of config.json that count them, their places in a record, and the
+// feed-forward. A router of E experts chooses, for each token x, the k of the largest r = W_r x + b_r; with
+// T these k and I channels in each,
+//
+//   delta = sum over e in T of s_e (W_down,e unit(W_gate_up,e x + b) + b_down,e),   s = softmax of r over T
+//
+// or over all experts, where ModelConfig::shares_sum is false; gate and up are one matrix (gate_with_up) or two. Of
+// equal logits the smaller number is chosen. Experts run one after another, each with all rows that reach it, and only
+// where one does: weights that are kept as codes, or that a plan rounds, need the memory of one expert.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
-#include "experiments/model/config/config_keys.h"
+#include "experiments/model/decoder.h"
 #include "experiments/model/families/llama.h"
 
 namespace tare {
+
+// inner [width] of gate and up [width], or of both in turns in gate [2 width].
+using ExpertUnit = void (*)(const float* gate, const float* up, float* inner, size_t width);
+
+struct RouterNames {
+  std::string_view weight, bias;  // of LayerWeights::vectors: [experts, E] and [experts]; no bias if empty
+};
+
+// A layer's pass: x += W_o attention(norm(x)), as llama's;  x += experts(norm(x)).
+void ExpertsForward(const LayerCall& call, const RouterNames& router, ExpertUnit unit);
+
+// gpt-oss: gate and up are neighbours, g = min(gate, 7), u = up within 7 of 0:  (u + 1) g sigmoid(1.702 g).
+void ClampedSwiGlu(const float* gate_up, const float*, float* inner, size_t width);
+// silu(gate) up
+void ExpertSwiGlu(const float* gate, const float* up, float* inner, size_t width);
 
 struct ExpertCounts {
   int experts, chosen;  // where config.json does not say it
@@ -21,6 +43,9 @@ void ReadExperts(const ConfigKeys& keys, ModelConfig& config, ExpertCounts other
 inline std::vector<int64_t> RouterShape(const ModelConfig& c) { return {c.experts, c.hidden}; }
 inline std::vector<int64_t> RouterBiasShape(const ModelConfig& c) { return {c.experts}; }
 
+// Not the inner values of experts: a clamped unit is not linear in them.
+inline constexpr Site kExpertsSmoothed[]{Site::kQProjIn, Site::kExpertsGateUpIn, Site::kOProjIn};
+
 // A router's weight, which reads what the norm before the experts makes.
 constexpr VectorPlace RouterPlace(std::string_view tensor) {
   return {.tensor = tensor, .shape = RouterShape, .mean = 0, .deviation = 0.1f, .norm = kPostAttentionNorm};
@@ -29,7 +54,6 @@ constexpr VectorPlace RouterPlace(std::string_view tensor) {
 // Matrices of each expert; names have {} for its number.
 constexpr LinearPlace WideExperts(std::string_view tensor, std::vector<LinearWeights> LayerWeights::* experts) {
   return {.weight = Site::kExpertsGateUpW,
-          .input = Site::kExpertsGateUpIn,
           .tensor = tensor,
           .linear = nullptr,
           .bias = nullptr,
@@ -39,7 +63,6 @@ constexpr LinearPlace WideExperts(std::string_view tensor, std::vector<LinearWei
 }
 constexpr LinearPlace NarrowExperts(std::string_view tensor) {
   return {.weight = Site::kExpertsDownW,
-          .input = Site::kExpertsDownIn,
           .tensor = tensor,
           .linear = nullptr,
           .bias = nullptr,

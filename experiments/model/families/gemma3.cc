@@ -67,11 +67,7 @@ void ReadGemma3Config(const ConfigKeys& keys, ModelConfig& c) {
 void Gemma3Forward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
   NormRows(call, vectors.at(kInputNorm));
-  ProjectQkv(call);
-  NormQk(call, vectors.at(kQNorm), vectors.at(kKNorm));
-  RotateQk(call);
-  Attend(call);
-  ProjectOutput(call);
+  AttendNormed(call);
   NormDelta(call, vectors.at(kPostAttentionNorm));
   AddDelta(call);
   NormRows(call, vectors.at(kPreFeedForwardNorm));
@@ -92,16 +88,15 @@ constexpr VectorPlace kGemma3Vectors[]{{kInputNorm, HiddenShape, 0, 0},
 
 }  // namespace
 
-constinit const Family kGemma3 = Changed(kLlama, [](Family& f) {
-  f.name = "gemma3_text";
-  f.examples = "google/gemma-3-1b-pt; only the text part of larger models";
-  f.read = ReadGemma3Config;
-  f.linear = kGemma3Linear;
-  f.vectors = kGemma3Vectors;
-  f.load = LoadLayer;
-  f.forward = Gemma3Forward;
-  f.rotation = Rotation::kNone;
-  f.norm_offset = 1;
-});
+constinit const Family kGemma3 =
+    Changed(LikeLlama("gemma3_text", "google/gemma-3-1b-pt; only the text part of larger models", ReadGemma3Config),
+            [](Family& f) {
+              f.linear = kGemma3Linear;
+              f.vectors = kGemma3Vectors;
+              f.load = LoadLayer;
+              f.forward = Gemma3Forward;
+              f.rotation = Rotation::kNone;
+              f.norm_offset = 1;
+            });
 
 }  // namespace tare

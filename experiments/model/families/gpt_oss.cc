@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // gpt-oss (OpenAI 2025, modeling_gpt_oss.py): as llama, with biases, a learned sink for each query head
 // (kernels/attention/heads.h), a window of keys in even layers or where layer_types says so, YaRN positions, and
-// experts in the place of the feed-forward (expert_layers.h).
+// experts in the place of the feed-forward (experts.h).
 //
 // Stored experts are [experts, in, out] in f32, bf16 or f16, or in MXFP4 (quant/interchange/folders/mxfp4.cc). Router,
 // sinks and biases stay as they are under every plan. transformers fixes the unit's limit and slope; a configuration
 // with others is refused.
-#include "experiments/model/expert_layers.h"
 #include "experiments/model/families/experts.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/error.h"
@@ -51,25 +50,17 @@ void ReadGptOss(const ConfigKeys& keys, ModelConfig& c) {
 
 std::vector<int64_t> SinkShape(const ModelConfig& c) { return {c.heads}; }
 
-constexpr auto kAttentionBias = &ModelConfig::attention_bias, kExpertBias = &ModelConfig::mlp_bias;
 // Of all experts in one tensor, with biases.
 constexpr LinearPlace GptOssStacked(LinearPlace place, std::string_view stored) {
-  place.bias = kExpertBias;
+  place.bias = &ModelConfig::mlp_bias;
   place.stacked = stored;
   return place;
 }
-constexpr LinearPlace kGptOssLinear[]{
-    {Site::kQProjW, Site::kQProjIn, "self_attn.q_proj", &LayerWeights::q, kAttentionBias, kInputNorm},
-    {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj", &LayerWeights::k, kAttentionBias, kInputNorm},
-    {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj", &LayerWeights::v, kAttentionBias, kInputNorm},
-    {Site::kOProjW, Site::kOProjIn, "self_attn.o_proj", &LayerWeights::o, kAttentionBias, {}},
-    GptOssStacked(WideExperts("mlp.experts.{}.gate_up_proj", &LayerWeights::experts_gate_up),
-                  "mlp.experts.gate_up_proj"),
-    GptOssStacked(NarrowExperts("mlp.experts.{}.down_proj"), "mlp.experts.down_proj"),
-};
-
-// Not the inner values of experts: the clamped unit is not linear in them.
-constexpr Site kGptOssSmoothed[]{Site::kQProjIn, Site::kExpertsGateUpIn, Site::kOProjIn};
+constexpr auto kGptOssLinear =
+    Joined(kLlamaAttention,
+           std::array{GptOssStacked(WideExperts("mlp.experts.{}.gate_up_proj", &LayerWeights::experts_gate_up),
+                                    "mlp.experts.gate_up_proj"),
+                      GptOssStacked(NarrowExperts("mlp.experts.{}.down_proj"), "mlp.experts.down_proj")});
 
 constexpr VectorPlace kGptOssVectors[]{
     {kInputNorm, HiddenShape, 1, 0},   {kPostAttentionNorm, HiddenShape, 1, 0},        {kSinkTensor, SinkShape, 0, 1},
@@ -82,30 +73,16 @@ LayerWeights LoadGptOss(Weights& weights, const ModelConfig& config, int layer) 
   return w;
 }
 
-void GptOssForward(const LayerCall& call) {
-  NormRows(call, call.weights.vectors.at(kInputNorm));
-  ProjectQkv(call);
-  RotateQk(call);
-  Attend(call);
-  ProjectOutput(call);
-  AddDelta(call);
-  NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
-  FeedExperts(call, kGptOssRouter, ClampedSwiGlu);
-  AddDelta(call);
-}
+void GptOssForward(const LayerCall& call) { ExpertsForward(call, kGptOssRouter, ClampedSwiGlu); }
 
 }  // namespace
 
-constinit const Family kGptOss{.name = "gpt_oss",
-                               .read = ReadGptOss,
-                               .names = kLlamaNames,
-                               .linear = kGptOssLinear,
-                               .vectors = kGptOssVectors,
-                               .heads = LlamaHeads,
-                               .load = LoadGptOss,
-                               .forward = GptOssForward,
-                               .rotation = Rotation::kStreamAndValues,
-                               .smoothed = kGptOssSmoothed,
-                               .examples = "openai/gpt-oss-20b, -120b"};
+constinit const Family kGptOss = Changed(LikeLlama("gpt_oss", "openai/gpt-oss-20b, -120b", ReadGptOss), [](Family& f) {
+  f.linear = kGptOssLinear;
+  f.vectors = kGptOssVectors;
+  f.load = LoadGptOss;
+  f.forward = GptOssForward;
+  f.smoothed = kExpertsSmoothed;
+});
 
 }  // namespace tare

@@ -1,20 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 // Llama:  x += W_o softmax(Q K^T / sqrt(d)) V,  Q, K, V of norm(x);   x += FFN(norm(x)).
+//
+// Granite 3, dense: as llama, with four multipliers from the configuration, e, r, a and s.
+//   x = e embedding;   x += r W_o softmax(a Q K^T) V,  Q, K, V of norm(x);   x += r FFN(norm(x));   logits = head / s
+//
+// SmolLM3: as llama, with layers without rotary positions: those that no_rope_layers marks with 0, or every
+// no_rope_layer_interval-th. With use_sliding_window these are the layers that see a window of keys, unless layer_types
+// says it layer by layer.
+//
+// Phi-3, Phi-3.5 and Phi-4-mini: as llama, with q, k and v stored as one matrix, gate and up as another, no biases, and
+// rotary positions of a part of each head (rotary.h).
+//
+// longrope: a sequence turns by the long factors as soon as it has more tokens than original_max_position_embeddings,
+// all its keys alike, and when a generated text grows beyond it, its cache is made again. transformers 5.12 does so for
+// a whole sequence, and with a cache turns the keys before that token by one list and those after it by the other.
 #include "experiments/model/families/llama.h"
 
+#include "experiments/model/families/differential.h"
 #include "quant/base/error.h"
 
 namespace tare {
+namespace {
+
+void ReadGranite(const ConfigKeys& keys, ModelConfig& c) {
+  ReadLlamaConfig(keys, c);
+  const auto multiplier = [&](const char* key) { return static_cast<float>(keys.Positive(key, 1)); };
+  c.embedding_scale = multiplier("embedding_multiplier");
+  c.residual_scale = multiplier("residual_multiplier");
+  c.attention_scale = multiplier("attention_multiplier");
+  c.logit_divisor = multiplier("logits_scaling");
+}
+
+std::vector<bool> ReadUnrotated(const ConfigKeys& keys, int layers) {
+  std::vector<bool> unrotated(static_cast<size_t>(layers));
+  const int interval = keys.Integer("no_rope_layer_interval", 1, 4);
+  for (int layer = interval - 1; layer < layers; layer += interval) unrotated[static_cast<size_t>(layer)] = true;
+  if (!keys.Has("no_rope_layers")) return unrotated;
+  const std::vector<std::optional<int>> rotates = keys.Integers("no_rope_layers", 0);
+  if (rotates.size() < unrotated.size())
+    Fail("{}: no_rope_layers: got {} layers, expected num_hidden_layers {}", keys.where(), rotates.size(), layers);
+  for (size_t layer = 0; layer < unrotated.size(); ++layer) {
+    if (rotates[layer].value_or(2) > 1)
+      Fail("{}: no_rope_layers: got {} in layer {}, expected 1 with rotary positions or 0 without", keys.where(),
+           rotates[layer] ? std::to_string(*rotates[layer]) : "null", layer);
+    unrotated[layer] = rotates[layer] == 0;
+  }
+  return unrotated;
+}
+
+void ReadSmolLm3(const ConfigKeys& keys, ModelConfig& c) {
+  if (!keys.Has("max_position_embeddings")) c.max_positions = 32768;
+  c.rotary.theta = 2e6;
+  ReadDecoderConfig(keys, c);
+  c.tied_embeddings = keys.Flag("tie_word_embeddings", true);
+  c.unrotated = ReadUnrotated(keys, c.layers);
+  const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 0) : 0;
+  c.windows = ReadWindows(keys, c.layers, window, [&c](int layer) { return !c.Rotates(layer); });
+}
+
+void ReadPhi3(const ConfigKeys& keys, ModelConfig& c) {
+  for (const char* key : {"attention_bias", "mlp_bias", "lm_head_bias", "layer_types"}) keys.Refuse(key);
+  for (const char* key : {"full_attn_mod", "interpolate_factor"}) keys.Refuse(key, {"1", "1.0"});
+  if (!keys.Has("max_position_embeddings")) c.max_positions = 4096;
+  c.rotary.original_positions = 4096;
+  ReadDecoderConfig(keys, c);
+  if (const auto type = c.rotary.type; type != RotaryConfig::Type::kDefault && type != RotaryConfig::Type::kLongRope)
+    Fail("{}: rope_type: got '{}', expected default or longrope in a phi3 model", keys.where(), Name(type));
+  const int window = ReadWindow(keys, 0);
+  if (window > 0 && window < c.max_positions) c.windows.assign(static_cast<size_t>(c.layers), window);
+}
+
+constexpr auto kPhi3Linear = Changed(kLlamaLinear, [](auto& places) {
+  for (LinearPlace& place : places) place.bias = nullptr;
+  const auto part = [&](Site weight, std::string_view tensor, std::string_view whole) {
+    At(places, weight).tensor = tensor;
+    At(places, weight).fused = whole;
+  };
+  constexpr std::string_view kQkv = "self_attn.qkv_proj", kGateUp = "mlp.gate_up_proj";
+  part(Site::kQProjW, "self_attn.qkv_proj.q", kQkv);
+  part(Site::kKProjW, "self_attn.qkv_proj.k", kQkv);
+  part(Site::kVProjW, "self_attn.qkv_proj.v", kQkv);
+  part(Site::kGateProjW, "mlp.gate_up_proj.gate", kGateUp);
+  part(Site::kUpProjW, "mlp.gate_up_proj.up", kGateUp);
+});
+
+}  // namespace
 
 std::vector<OutputHead> LlamaHeads(const ModelConfig& c) { return StandardHeads(c.heads, c.kv_heads); }
 
-void LlamaForward(const LayerCall& call) {
-  NormRows(call, call.weights.vectors.at(kInputNorm));
+void AttendNormed(const LayerCall& call) {
+  const auto& vectors = call.weights.vectors;
   ProjectQkv(call);
+  if (call.config.qk_norm) NormQk(call, vectors.at(kQNorm), vectors.at(kKNorm));
   RotateQk(call);
-  Attend(call);
+  const bool projects_lambda = call.weights.lambda_projection.stored().out > 0;
+  Attend(call, projects_lambda ? ProjectLambda(call) : LambdaOf(call.weights));
+  if (call.weights.lambda_init) NormHeads(call);
+  if (call.config.gate != OutputGate::kNone) GateHeads(call);
   ProjectOutput(call);
+}
+
+void AddAttention(const LayerCall& call) {
+  NormRows(call, call.weights.vectors.at(kInputNorm));
+  AttendNormed(call);
   AddDelta(call);
+}
+
+void LlamaForward(const LayerCall& call) {
+  AddAttention(call);
   NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
   FeedForward(call);
   AddDelta(call);
@@ -48,5 +141,15 @@ LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int lay
   weights.Ignore(LayerTensor(config, layer, "self_attn.rotary_emb.inv_freq"));
   return LoadLayer(weights, config, layer);
 }
+
+constinit const Family kGranite = LikeLlama("granite", "ibm-granite/granite-3.3-2b-base, -8b-base; only dense models",
+                                            ReadGranite),
+                       kSmolLm3 = LikeLlama("smollm3", "HuggingFaceTB/SmolLM3-3B", ReadSmolLm3);
+
+constinit const Family kPhi3 =
+    Changed(LikeLlama("phi3", "Phi-4-mini, Phi-3-mini, Phi-3-medium, Phi-3.5-mini", ReadPhi3), [](Family& f) {
+      f.linear = kPhi3Linear;
+      f.rotates_parts = true;
+    });
 
 }  // namespace tare

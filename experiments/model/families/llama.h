@@ -2,9 +2,9 @@
 // Hugging Face transformers' llama (modeling_llama.py), and the parts of its record that derived families share.
 #pragma once
 
-#include "experiments/model/config/config_keys.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/decoder.h"
-#include "experiments/model/families/records.h"
+#include "experiments/model/families/table.h"
 
 namespace tare {
 
@@ -25,16 +25,18 @@ inline std::vector<int64_t> HeadDimShape(const ModelConfig& c) { return {c.head_
 inline constexpr auto kQkNormVectors =
     std::to_array<VectorPlace>({{kQNorm, HeadDimShape, 1, 0}, {kKNorm, HeadDimShape, 1, 0}});
 
-inline constexpr auto kLlamaLinear = std::to_array<LinearPlace>({
-    {Site::kQProjW, Site::kQProjIn, "self_attn.q_proj", &LayerWeights::q, &ModelConfig::attention_bias, kInputNorm},
-    {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj", &LayerWeights::k, &ModelConfig::attention_bias, kInputNorm},
-    {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj", &LayerWeights::v, &ModelConfig::attention_bias, kInputNorm},
-    {Site::kOProjW, Site::kOProjIn, "self_attn.o_proj", &LayerWeights::o, &ModelConfig::attention_bias, {}},
-    {Site::kGateProjW, Site::kGateProjIn, "mlp.gate_proj", &LayerWeights::gate, &ModelConfig::mlp_bias,
-     kPostAttentionNorm},
-    {Site::kUpProjW, Site::kUpProjIn, "mlp.up_proj", &LayerWeights::up, &ModelConfig::mlp_bias, kPostAttentionNorm},
-    {Site::kDownProjW, Site::kDownProjIn, "mlp.down_proj", &LayerWeights::down, &ModelConfig::mlp_bias, {}},
+inline constexpr auto kLlamaAttention = std::to_array<LinearPlace>({
+    {Site::kQProjW, "self_attn.q_proj", &LayerWeights::q, &ModelConfig::attention_bias, kInputNorm},
+    {Site::kKProjW, "self_attn.k_proj", &LayerWeights::k, &ModelConfig::attention_bias, kInputNorm},
+    {Site::kVProjW, "self_attn.v_proj", &LayerWeights::v, &ModelConfig::attention_bias, kInputNorm},
+    {Site::kOProjW, "self_attn.o_proj", &LayerWeights::o, &ModelConfig::attention_bias, {}},
 });
+inline constexpr auto kLlamaFeedForward = std::to_array<LinearPlace>({
+    {Site::kGateProjW, "mlp.gate_proj", &LayerWeights::gate, &ModelConfig::mlp_bias, kPostAttentionNorm},
+    {Site::kUpProjW, "mlp.up_proj", &LayerWeights::up, &ModelConfig::mlp_bias, kPostAttentionNorm},
+    {Site::kDownProjW, "mlp.down_proj", &LayerWeights::down, &ModelConfig::mlp_bias, {}},
+});
+inline constexpr auto kLlamaLinear = Joined(kLlamaAttention, kLlamaFeedForward);
 
 inline constexpr Site kLlamaSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn, Site::kOProjIn};
 
@@ -47,8 +49,11 @@ void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& config);
 void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& config);
 std::vector<OutputHead> LlamaHeads(const ModelConfig& config);
 LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer);
+// delta = W_o attention(normed) + b, with what the configuration and the weights have of norms of queries and keys,
+// rotary positions, a lambda, of the layer or of each token, norms of heads and a gate.
+void AttendNormed(const LayerCall& call);
+void AddAttention(const LayerCall& call);  // x += W_o attention(norm(x))
 void LlamaForward(const LayerCall& call);
-void Qwen3Forward(const LayerCall& call);  // with norms of queries and keys, and a gate
 
 inline constexpr Family kLlama{.name = "llama",
                                .read = ReadLlamaConfig,
@@ -61,5 +66,10 @@ inline constexpr Family kLlama{.name = "llama",
                                .rotation = Rotation::kStreamAndValues,
                                .smoothed = kLlamaSmoothed,
                                .examples = "meta-llama/Llama-3.2-1B, TinyLlama, SmolLM2, OSP of 1.4 B"};
+// As kLlama, except for its name, its checkpoints and its keys.
+constexpr Family LikeLlama(std::string_view name, std::string_view examples,
+                           void (*read)(const ConfigKeys& keys, ModelConfig&)) {
+  return Changed(kLlama, [&](Family& f) { f.name = name, f.examples = examples, f.read = read; });
+}
 
 }  // namespace tare

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mistral: as llama without biases, and each query sees the last sliding_window keys (4096 if the key is missing, all
 // if it is null). Ministral: the same in the layers that layer_types says, in all of them without it.
+//
+// Mixtral (modeling_mixtral.py): attention as llama's without biases, over all keys or a window, and experts in the
+// place of the feed-forward (experts.h), whose gate, up and down are stored as w1, w3 and w2.
+#include "experiments/model/families/experts.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 
@@ -18,18 +22,33 @@ void ReadMistral(const ConfigKeys& keys, ModelConfig& c) {
   ReadMinistral(keys, c);
 }
 
+constexpr RouterNames kMixtralRouter{.weight = "block_sparse_moe.gate.weight", .bias = {}};
+
+void ReadMixtral(const ConfigKeys& keys, ModelConfig& c) {
+  ReadDecoderConfig(keys, c);
+  c.attention_bias = c.mlp_bias = false;  // whatever a key says
+  if (const int window = ReadWindow(keys, 0); window > 0) c.windows.assign(static_cast<size_t>(c.layers), window);
+  keys.Refuse("layer_types");
+  ReadExperts(keys, c, {.experts = 8, .chosen = 2});
+}
+
+void MixtralForward(const LayerCall& call) { ExpertsForward(call, kMixtralRouter, ExpertSwiGlu); }
+
+constexpr auto kMixtralLinear =
+    WithExperts("block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3", "block_sparse_moe.experts.{}.w2");
+constexpr auto kMixtralVectors = Joined(kLlamaVectors, std::array{RouterPlace(kMixtralRouter.weight)});
+
 }  // namespace
 
-constinit const Family kMistral = Changed(kLlama, [](Family& f) {
-  f.name = "mistral";
-  f.examples = "mistralai/Mistral-7B-v0.1";
-  f.read = ReadMistral;
-});
+constinit const Family kMistral = LikeLlama("mistral", "mistralai/Mistral-7B-v0.1", ReadMistral),
+                       kMinistral = LikeLlama("ministral", "as mistral, with layer_types", ReadMinistral);
 
-constinit const Family kMinistral = Changed(kLlama, [](Family& f) {
-  f.name = "ministral";
-  f.examples = "as mistral, with layer_types";
-  f.read = ReadMinistral;
-});
+constinit const Family kMixtral =
+    Changed(LikeLlama("mixtral", "mistralai/Mixtral-8x7B-v0.1", ReadMixtral), [](Family& f) {
+      f.linear = kMixtralLinear;
+      f.vectors = kMixtralVectors;
+      f.forward = MixtralForward;
+      f.smoothed = kExpertsSmoothed;
+    });
 
 }  // namespace tare

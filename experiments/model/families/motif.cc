@@ -52,7 +52,7 @@ LayerWeights LoadMotifLayer(Weights& weights, const ModelConfig& config, int lay
 
 void MotifForward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
-  AddDifferentialAttention(call);
+  AddAttention(call);
   NormRows(call, vectors.at(kPostAttentionNorm));
   const PolyNormTerms terms{.w = vectors.at(kTerms).data(), .bias = vectors.at(kTermsBias).front()};
   FeedForward(call, [&](float* gate, const float* up, size_t n) { PolyNormGlu(gate, up, terms, n); });
@@ -61,17 +61,16 @@ void MotifForward(const LayerCall& call) {
 
 }  // namespace
 
-constinit const Family kMotif = Changed(kLlama, [](Family& f) {
-  f.name = "motif";
-  f.examples = "Motif-Technologies/Motif-2.6B, the grouped form of Motif-2-12.7B";
-  f.activation = "poly_norm";
-  f.read = ReadMotifConfig;
-  f.vectors = kMotifVectors;
-  f.heads = MotifHeads;
-  f.load = LoadMotifLayer;
-  f.forward = MotifForward;
-  f.rotation = Rotation::kStream;
-  f.smoothed = kDifferentialSmoothed;
-});
+constinit const Family kMotif =
+    Changed(LikeLlama("motif", "Motif-Technologies/Motif-2.6B, the grouped form of Motif-2-12.7B", ReadMotifConfig),
+            [](Family& f) {
+              f.activation = "poly_norm";
+              f.vectors = kMotifVectors;
+              f.heads = MotifHeads;
+              f.load = LoadMotifLayer;
+              f.forward = MotifForward;
+              f.rotation = Rotation::kStream;
+              f.smoothed = kDifferentialSmoothed;
+            });
 
 }  // namespace tare

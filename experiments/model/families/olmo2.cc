@@ -38,11 +38,7 @@ void ReadOlmo3(const ConfigKeys& keys, ModelConfig& c) {
 void Olmo2Forward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
   TakeRows(call);
-  ProjectQkv(call);
-  NormQk(call, vectors.at(kQNorm), vectors.at(kKNorm));
-  RotateQk(call);
-  Attend(call);
-  ProjectOutput(call);
+  AttendNormed(call);
   NormDelta(call, vectors.at(kPostAttentionNorm));
   AddDelta(call);
   TakeRows(call);
@@ -66,10 +62,7 @@ constexpr VectorPlace kOlmo2Vectors[]{{kQNorm, QueriesShape, 1, 0},
 constexpr Site kSmoothed[]{Site::kDownProjIn, Site::kOProjIn};
 
 constexpr Family Olmo(std::string_view name, std::string_view examples, void (*read)(const ConfigKeys&, ModelConfig&)) {
-  return Changed(kLlama, [&](Family& f) {
-    f.name = name;
-    f.examples = examples;
-    f.read = read;
+  return Changed(LikeLlama(name, examples, read), [](Family& f) {
     f.linear = kOlmo2Linear;
     f.vectors = kOlmo2Vectors;
     f.forward = Olmo2Forward;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phi-4-mini-flash-reasoning (SambaY, Ren et al. 2025). n layers, from 0; norm: LayerNorm; no positions anywhere.
 //   x += mixer(norm(x));   x += fc2(up * silu(gate)),  [gate | up] = fc1(norm(x))
-//   mixer of even layers: a Mamba up to n/2, above it a gated memory unit of layer n/2's scan (scan_layers.h);
+//   mixer of even layers: a Mamba up to n/2, above it a gated memory unit of layer n/2's scan (scan_layers.cc);
 //   of odd layers: differential attention, V1's with neighbouring maps (differential.h) and biases: below n/2 over a
 //   window of keys, in n/2 + 1 over all, above it over the keys and values of n/2 + 1.
 //
@@ -10,13 +10,12 @@
 // number, null or a list by layer. Embeddings are tied as the key says, if it is missing they are. All arithmetic is in
 // f32: residual stream, states, gates, lambda. No padding. A_log, D and lambda vectors may be of any stored type.
 // Source: the published model's code, TensorRT-LLM and vllm-project/vllm.
-#include <cmath>
 #include <limits>
 
+#include "experiments/model/decoder.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
-#include "experiments/model/scan_layers.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"
@@ -39,20 +38,19 @@ constexpr std::string_view kQkv = "attn.Wqkv", kWiden = "mlp.fc1";
 constexpr auto kPhi4FlashBias = &ModelConfig::attention_bias, kPhi4FlashMlpBias = &ModelConfig::mlp_bias,
                kMambaBias = &ModelConfig::mamba_bias;
 constexpr LinearPlace kPhi4FlashLinear[]{
-    {Site::kMambaInProjW, Site::kMambaInProjIn, "attn.in_proj", &LayerWeights::mixer_in, kMambaBias, kInputNorm},
-    {Site::kMambaXProjW, Site::kMambaXProjIn, "attn.x_proj", &LayerWeights::scan_x, nullptr, {}},
-    {Site::kMambaDtProjW, Site::kMambaDtProjIn, "attn.dt_proj", &LayerWeights::scan_dt, nullptr, {}},
-    {Site::kMambaOutProjW, Site::kMambaOutProjIn, "attn.out_proj", &LayerWeights::mixer_out, kMambaBias, {}},
-    {Site::kGmuInProjW, Site::kGmuInProjIn, "attn.in_proj", &LayerWeights::mixer_in, nullptr, kInputNorm},
-    {Site::kGmuOutProjW, Site::kGmuOutProjIn, "attn.out_proj", &LayerWeights::mixer_out, nullptr, {}},
-    {Site::kQProjW, Site::kQProjIn, "attn.Wqkv.q", &LayerWeights::q, kPhi4FlashBias, kInputNorm, kQkv},
-    {Site::kKProjW, Site::kKProjIn, "attn.Wqkv.k", &LayerWeights::k, kPhi4FlashBias, kInputNorm, kQkv},
-    {Site::kVProjW, Site::kVProjIn, "attn.Wqkv.v", &LayerWeights::v, kPhi4FlashBias, kInputNorm, kQkv},
-    {Site::kOProjW, Site::kOProjIn, "attn.out_proj", &LayerWeights::o, kPhi4FlashBias, {}},
-    {Site::kGateProjW, Site::kGateProjIn, "mlp.fc1.gate", &LayerWeights::gate, kPhi4FlashMlpBias, kPostAttentionNorm,
-     kWiden},
-    {Site::kUpProjW, Site::kUpProjIn, "mlp.fc1.up", &LayerWeights::up, kPhi4FlashMlpBias, kPostAttentionNorm, kWiden},
-    {Site::kDownProjW, Site::kDownProjIn, "mlp.fc2", &LayerWeights::down, kPhi4FlashMlpBias, {}},
+    {Site::kMambaInProjW, "attn.in_proj", &LayerWeights::mixer_in, kMambaBias, kInputNorm},
+    {Site::kMambaXProjW, "attn.x_proj", &LayerWeights::scan_x, nullptr, {}},
+    {Site::kMambaDtProjW, "attn.dt_proj", &LayerWeights::scan_dt, nullptr, {}},
+    {Site::kMambaOutProjW, "attn.out_proj", &LayerWeights::mixer_out, kMambaBias, {}},
+    {Site::kGmuInProjW, "attn.in_proj", &LayerWeights::mixer_in, nullptr, kInputNorm},
+    {Site::kGmuOutProjW, "attn.out_proj", &LayerWeights::mixer_out, nullptr, {}},
+    {Site::kQProjW, "attn.Wqkv.q", &LayerWeights::q, kPhi4FlashBias, kInputNorm, kQkv},
+    {Site::kKProjW, "attn.Wqkv.k", &LayerWeights::k, kPhi4FlashBias, kInputNorm, kQkv},
+    {Site::kVProjW, "attn.Wqkv.v", &LayerWeights::v, kPhi4FlashBias, kInputNorm, kQkv},
+    {Site::kOProjW, "attn.out_proj", &LayerWeights::o, kPhi4FlashBias, {}},
+    {Site::kGateProjW, "mlp.fc1.gate", &LayerWeights::gate, kPhi4FlashMlpBias, kPostAttentionNorm, kWiden},
+    {Site::kUpProjW, "mlp.fc1.up", &LayerWeights::up, kPhi4FlashMlpBias, kPostAttentionNorm, kWiden},
+    {Site::kDownProjW, "mlp.fc2", &LayerWeights::down, kPhi4FlashMlpBias, {}},
 };
 
 constexpr LayerKinds kAttentions = LayerKinds::Of({LayerKind::kAttention, LayerKind::kSharedAttention}),

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The families' records, each defined in the source with its name, and the sources of their formulas. table.cc lists
 // them for lookup by name (experiments/model/config/family.h).
+//
+// Helpers to define a record as a changed copy of another:
+//
+//   constinit const Family kQwen2 = Changed(LikeLlama("qwen2", Read), [](Family& f) { f.linear = kLinear; });
+//   constexpr auto kLinear = Changed(kLlamaLinear, [](auto& places) { At(places, Site::kOProjW).bias = nullptr; });
+//   constexpr auto kVectors = Joined(kLlamaVectors, kLambdaVectors);
 #pragma once
+
+#include <algorithm>
+#include <array>
 
 #include "experiments/model/config/family.h"
 
@@ -32,5 +41,27 @@ extern const Family kMixtral, kQwen3Moe;
 // same with differential attention (DiffCLIP, arXiv 2503.06626). A tower is a separate model: its head is the
 // projection into the width that both towers share, and its input is token ids or images.
 extern const Family kClipText, kClipVision, kDiffClipText, kDiffClipVision;
+
+// A changed copy of the record or table.
+template <typename Record, typename Change>
+constexpr Record Changed(Record record, Change change) {
+  change(record);
+  return record;
+}
+
+// The places of several tables, in order.
+template <typename Place, size_t... kCounts>
+constexpr std::array<Place, (0 + ... + kCounts)> Joined(const std::array<Place, kCounts>&... tables) {
+  std::array<Place, (0 + ... + kCounts)> all;
+  auto end = all.begin();
+  ((end = std::ranges::copy(tables, end).out), ...);
+  return all;
+}
+
+// The place of a linear layer in the table, which must have it.
+template <size_t kCount>
+constexpr LinearPlace& At(std::array<LinearPlace, kCount>& places, Site weight) {
+  return *std::ranges::find(places, weight, &LinearPlace::weight);
+}
 
 }  // namespace tare

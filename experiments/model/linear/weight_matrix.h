@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A weight matrix W [out, in] as a checkpoint has it: values in place, Tare's codes, another tool's, or values that
 // were made of codes. It gives rows of f32, says whether integers stand for it, and becomes what a product reads.
+// A plan's rule rounds it to nearest, in parts that other methods use too.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "kernels/linear/projector.h"
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/aligned.h"
 #include "quant/format/foreign_matrix.h"
 #include "quant/format/quantized_matrix.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 
@@ -53,5 +60,37 @@ DenseMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& 
 // A matrix that is stored by columns, in place, where products of several rows take it so; else nullopt. Throws Error
 // for values that are not finite.
 std::optional<DenseMatrix> StoredColumns(const WeightMatrix& matrix, const Projector& projector);
+
+// The rows of `in` weights that a rule rounds: those that `read` reads, rotated if the rule has +hadamard.
+ReadRow RowsToRound(const Rule& rule, int64_t in, ReadRow read);
+
+// An empty matrix for a rule's codes; reads the rows that are rounded if the format has an f32 per tensor.
+QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read);
+
+// Quantizes a matrix by a rule, rounding to nearest.
+QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where);
+
+// What rounding loses of values, by which quantized checkpoints and GGUF files say their relative error: sums of
+// squares of values less rounded, and of values.
+struct Squares {
+  double error = 0, size = 0;
+};
+
+// Both of one length. In lanes of which compilers make vectors; the order of additions is fixed.
+inline Squares SquaresOf(std::span<const float> values, std::span<const float> rounded) {
+  constexpr size_t kLanes = 8;
+  std::array<double, kLanes> error{}, size{};
+  const auto add = [&](size_t lane, size_t i) {
+    const double value = values[i], off = value - double{rounded[i]};
+    error[lane] += off * off;
+    size[lane] += value * value;
+  };
+  const size_t whole = values.size() / kLanes * kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, i + lane);
+  }
+  for (size_t i = whole; i < values.size(); ++i) add(0, i);
+  return {std::accumulate(error.begin(), error.end(), 0.0), std::accumulate(size.begin(), size.end(), 0.0)};
+}
 
 }  // namespace tare

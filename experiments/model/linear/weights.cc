@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
-#include "experiments/model/linear/fused_tensors.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/nearest.h"
 #include "quant/base/parallel.h"
+#include "quant/format/foreign_matrix.h"
 
 namespace tare {
 namespace {
@@ -70,6 +69,59 @@ bool IsAligned(const TensorView& tensor, WeightType type) {
 }
 
 }  // namespace
+
+std::vector<FusedTensor> FusedTensors(const ModelConfig& config) {
+  const Family& family = FamilyOf(config);
+  std::vector<FusedTensor> all;
+  if (std::ranges::all_of(family.linear, [](const LinearPlace& place) { return place.fused.empty(); })) return all;
+  for (int layer = 0; layer < config.layers; ++layer) {
+    const auto first = std::ssize(all);
+    for (const LinearPlace& place : LinearOf(family, config, layer)) {
+      if (place.fused.empty()) continue;
+      for (const char* part : {".weight", ".bias"}) {
+        const std::string name = LayerTensor(config, layer, place.fused) + part;
+        auto found = std::find_if(all.begin() + first, all.end(), [&](const FusedTensor& t) { return t.name == name; });
+        if (found == all.end()) found = all.insert(all.end(), {.name = name, .parts = {}});
+        found->parts.push_back({LayerTensor(config, layer, place.tensor) + part, ShapeOf(place.weight, config).out});
+      }
+    }
+  }
+  return all;
+}
+
+Checkpoint::Experts StackedTensor::Parts(std::string_view suffix) const {
+  Checkpoint::Experts parts{.names = experts, .out = shape.out, .in = shape.in};
+  for (std::string& part : parts.names) part += suffix;
+  return parts;
+}
+
+std::vector<StackedTensor> StackedTensors(const ModelConfig& config) {
+  std::vector<StackedTensor> all;
+  for (int layer = 0; config.experts > 0 && layer < config.layers; ++layer) {
+    for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
+      if (linear.place->stacked.empty()) continue;
+      if (linear.expert == 0)
+        all.push_back({LayerTensor(config, layer, linear.place->stacked), ShapeOf(linear.place->weight, config), {}});
+      all.back().experts.push_back(linear.Tensor(config));
+    }
+  }
+  return all;
+}
+
+void SplitFused(const ModelConfig& config, Checkpoint& files) {
+  for (const FusedTensor& fused : FusedTensors(config)) files.Split(fused.name, fused.parts);
+  for (const StackedTensor& stacked : StackedTensors(config)) {
+    files.SplitMatrices(stacked.name, stacked.Parts(".weight"));
+    files.SplitMatrices(stacked.name + ".weight", stacked.Parts(".weight"));  // as MXFP4 is read
+    files.SplitVectors(stacked.name + "_bias", stacked.Parts(".bias"));
+  }
+}
+
+Checkpoint OpenSplit(const std::filesystem::path& path, const ModelConfig& config) {
+  Checkpoint files(path);
+  SplitFused(config, files);
+  return files;
+}
 
 Weights::Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept,
                  WeightReading reading)
@@ -222,6 +274,20 @@ WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, cons
   const TensorView* const tensor = files.Find(name);
   TARE_CHECK(tensor != nullptr);
   return StoredMatrix(*tensor, where);
+}
+
+StoredSize StoredSizeOf(const Checkpoint& checkpoint) {
+  StoredSize size{.bytes = static_cast<uint64_t>(checkpoint.total_bytes())};
+  for (const std::string& name : checkpoint.names()) {
+    if (const QuantizedMatrix* m = checkpoint.FindQuantized(name)) {
+      size.values += static_cast<uint64_t>(m->out * m->in);
+    } else if (const ForeignMatrix* f = checkpoint.FindForeign(name)) {
+      size.values += static_cast<uint64_t>(f->out() * f->in());
+    } else {
+      size.values += checkpoint.Find(name)->elements();
+    }
+  }
+  return size;
 }
 
 }  // namespace tare

@@ -3,6 +3,10 @@
 // stay in the mapped file in their stored type; types that the machine cannot multiply need a converted copy (the
 // file's pages are then released). So do quantized matrices (Tare's own or other tools') and, under --math bf16, all
 // that is not bf16, if all such matrices together are small; else it is made for each call.
+//
+// Stored tensors that are several linear layers' weights, or biases, one below another, as a family's record says
+// (LinearPlace::fused). Everything else sees one tensor per linear layer: rows of the stored one, in place. A tensor of
+// all experts is seen as those of each expert (LinearPlace::stacked).
 #pragma once
 
 #include <cstdint>
@@ -12,13 +16,36 @@
 #include <string>
 #include <vector>
 
-#include "experiments/model/config/config.h"
+#include "experiments/model/config/family.h"
 #include "experiments/model/linear/weight_matrix.h"
 #include "kernels/linear/projector.h"
 #include "quant/base/aligned.h"
 #include "quant/checkpoint/checkpoint.h"
 
 namespace tare {
+
+// Splits them. A checkpoint that holds the parts, as quantized ones do, stays as it is.
+void SplitFused(const ModelConfig& config, Checkpoint& files);
+
+// Opens the checkpoint and splits them.
+Checkpoint OpenSplit(const std::filesystem::path& path, const ModelConfig& config);
+
+// The stored tensors and their rows, of all layers.
+struct FusedTensor {
+  std::string name;
+  std::vector<Checkpoint::Rows> parts;
+};
+std::vector<FusedTensor> FusedTensors(const ModelConfig& config);
+
+// Tensors of all experts of a layer, of all layers: NAME [experts, in, out], NAME_bias [experts, out].
+struct StackedTensor {
+  std::string name;
+  MatrixShape shape;                 // of an expert's matrix
+  std::vector<std::string> experts;  // what its parts are called, without ".weight" and ".bias"
+
+  Checkpoint::Experts Parts(std::string_view suffix) const;
+};
+std::vector<StackedTensor> StackedTensors(const ModelConfig& config);
 
 // kWhole: tensors are read once when they are taken, and checked. kKnown: matrices were checked before (ReadWhole), and
 // are read when they are used. kShapes: matrices are neither read nor converted, for whoever looks at a checkpoint and
@@ -44,7 +71,7 @@ class Weights {
   // A small tensor as f32.
   std::vector<float> Vector(const std::string& name, const std::vector<int64_t>& shape);
 
-  // Shows the rows of fused tensors as tensors (experiments/model/linear/fused_tensors.h).
+  // Shows the rows of fused tensors as tensors (experiments/model/linear/weights.h).
   Weights& Split(const ModelConfig& config);
 
   bool Has(const std::string& name) const { return files_.Has(name); }
@@ -84,5 +111,14 @@ void RequireFinite(const TensorView& tensor, size_t first, size_t count, const s
 WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where);
 // The same of a name that the checkpoint has and that is not in Tare's own codes; a matrix of another tool has no data.
 WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, const std::string& where);
+
+// How large a checkpoint is: its values, and the bytes that hold them with their scales, over all tensors.
+struct StoredSize {
+  uint64_t values = 0, bytes = 0;
+
+  double BitsPerWeight() const { return 8.0 * static_cast<double>(bytes) / static_cast<double>(values); }
+};
+
+StoredSize StoredSizeOf(const Checkpoint& checkpoint);
 
 }  // namespace tare

@@ -1,7 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/plan/simulated/row_change.h"
+// Applies a rule's options to each row of a block before rounding and undoes them after it: remedies that cost no bits.
+//
+//   maxshift   subtracts the row's largest logit: softmax is unaffected, and the most important values are near 0
+//   keep<n>    leaves the first n keys (columns of maps and logits, tokens of k and v) unchanged and out of the scales,
+//              because attention sinks are among them
+//   prerotary  of keys: takes rotary positions off (KVQuant, arXiv 2401.18079: channels are alike then)
+//   hadamard   rotates a row's channels, of q, k and v those of a head (quant/format/hadamard.h): q and k by the same
+//              matrix, like weights and their inputs, so that products do not change; v is rotated back where attention
+//              has summed it, which is the same as here
+#include "experiments/plan/simulated/simulated_quantizer.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
@@ -44,6 +58,40 @@ void RowChange::Undo(int64_t r, std::span<float> row) const {
   if (rotary_) rotary_->Turn(row.data(), block_.first_row + r);
   for (float& x : row) x += made.shift;
   std::ranges::copy(made.kept, row.begin());
+}
+
+ZeroSink::ZeroSink(const Plan& plan)
+    : plan_(plan), any_(std::ranges::any_of(plan.rules(), [](const Rule& rule) { return rule.options.sink; })) {}
+
+bool ZeroSink::Wants(Site site, std::optional<int>) const {
+  return any_ && (site == Site::kAttnLogits || site == Site::kProbs);
+}
+
+void ZeroSink::BeginBatch(int64_t) { shares_.resize(static_cast<size_t>(Threads())); }
+
+bool ZeroSink::HoldsFor(const SiteBlock& block) const {
+  SiteKey key = block.key();
+  key.site = Site::kAttnLogits;
+  const Rule* rule = plan_.Match(key);
+  return rule != nullptr && rule->options.sink;
+}
+
+void ZeroSink::Visit(const SiteBlock& block, int thread) {
+  if (!HoldsFor(block)) return;
+  std::vector<float>& shares = shares_[static_cast<size_t>(thread)];
+  if (block.site == Site::kAttnLogits) {
+    shares.clear();
+    for (int64_t r = 0; r < block.rows; ++r) {
+      const std::span<float> row = block.Row(r);
+      shares.push_back(row.empty() ? 0.0f : static_cast<float>(1 / (1 + std::exp(-LogSumExp(row.data(), row.size())))));
+    }
+    return;
+  }
+  TARE_CHECK(std::ssize(shares) == block.rows);
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const std::span<float> row = block.Row(r);
+    ScaleInto(row.data(), shares[static_cast<size_t>(r)], row.size(), row.data());
+  }
 }
 
 }  // namespace tare

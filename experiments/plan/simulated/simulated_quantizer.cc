@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/plan/set_apart.h"
 #include "kernels/attention/attention_plan.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
-#include "quant/format/round.h"
 #include "quant/format/sign_sketch.h"
 
 namespace tare {

@@ -19,26 +19,85 @@
 // (kernels/attention/quantized_reference.cc), where a learned sink's share, not rounded, belongs to the sum; with
 // +unnormalized the row keeps the sum that rounding left. A difference in u8, u6 or u4 has a zero point
 // (quant/format/zero_point.h), and so have keys and values with +zero (round.h). +outliers (k, v) leaves some values
-// of a group unchanged (set_apart.h); +sketch (k) adds what a row's signs tell of its error
+// of a group unchanged (shared_scales.h); +sketch (k) adds what a row's signs tell of its error
 // (quant/format/sign_sketch.h), where +hadamard has rotated it. +smooth (q, k, v) subtracts the mean of each channel
 // over the sequence's first tokens (kSmoothingTokens) before quantizing and adds it back after. The scales for
 // attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
 // which it used.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/shared_scales.h"
-#include "experiments/plan/simulated/row_change.h"
 #include "kernels/cache/key_rotary.h"
+#include "quant/format/hadamard.h"
 #include "quant/format/round.h"
 #include "quant/observe/site_visitor.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
+
+// What a rule's options change of a block's rows before rounding, undone after it (row_change.cc).
+class RowChange {
+ public:
+  // rotary: of the block's keys; null without +prerotary. Throws Error for +hadamard if no such matrix exists for the
+  // width.
+  RowChange(const RuleOptions& options, const SiteBlock& block, const KeyRotary* rotary = nullptr);
+
+  bool Any() const { return rotation_ != nullptr || rotary_ != nullptr || max_shift_ || keep_ > 0; }
+  // Row r of the block, or a changed copy of it, all finite.
+  void Make(int64_t r, std::span<float> row);
+  // Undoes the change of a row that Make made.
+  void Undo(int64_t r, std::span<float> row) const;
+
+ private:
+  struct Made {
+    float shift = 0;
+    std::vector<float> kept;
+  };
+  size_t Kept(int64_t r, size_t columns) const;
+
+  const SiteBlock& block_;
+  bool max_shift_;
+  int keep_;
+  const Hadamard* rotation_;  // null: none
+  const KeyRotary* rotary_;   // null: none
+  std::vector<Made> made_;    // per row
+};
+
+// +sink of attn_logits: one more key, with logit 0 and value 0, in every row of a map. With x the logits as a plan
+// leaves them:
+//
+//   p_i = exp(x_i) / (1 + sum_j exp(x_j)) = softmax(x)_i s,   s = 1 / (1 + exp(-log sum_j exp(x_j)))
+//
+// This is also softmax plus one (Miller, "Attention is off by one", 2023; Xiao et al., arXiv 2309.17453, "zero sink"):
+// a row may sum to less than 1. Each map has its own sink. The sink is not rounded: rules for probs round softmax(x),
+// and s multiplies the result, as a kernel does after its sums.
+//
+// Place it after the quantizer. One thread shows a block's logits and then its probabilities.
+class ZeroSink : public SiteVisitor {
+ public:
+  // The plan must outlive it.
+  explicit ZeroSink(const Plan& plan);
+
+  bool Wants(Site site, std::optional<int> layer) const override;
+  bool Changes() const override { return true; }
+  void BeginBatch(int64_t slots) override;
+  void Visit(const SiteBlock& block, int thread) override;
+
+ private:
+  bool HoldsFor(const SiteBlock& block) const;
+
+  const Plan& plan_;
+  bool any_;
+  std::vector<std::vector<float>> shares_;  // per thread: s of each row
+};
 
 class SimulatedQuantizer : public SiteVisitor {
  public:

@@ -102,19 +102,23 @@ int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices
   return static_cast<int>(std::min<int64_t>(together, config.experts - first));
 }
 
-SecondMoments& ExpertMoments::Of(int expert) {
-  TARE_CHECK(expert >= first_);
-  if (expert >= first_ + std::ssize(moments_)) {
-    first_ = expert;
+SecondMoments& InputMoments::Of(std::optional<int> expert) {
+  if (!expert) {
+    if (moments_.empty()) moments_.push_back(calibration_.MomentsOf(layer_, input_, exact_));
+    return moments_.front();
+  }
+  TARE_CHECK(*expert >= first_);
+  if (*expert >= first_ + std::ssize(moments_)) {
+    first_ = *expert;
     moments_.clear();  // before the next are made
     const int count = ExpertsAtOnce(calibration_.config(), input_, first_, exact_ != nullptr ? 2 : 1);
     moments_ = calibration_.MomentsOfExperts(layer_, input_, first_, count, exact_);
   }
-  return moments_[static_cast<size_t>(expert - first_)];
+  return moments_[static_cast<size_t>(*expert - first_)];
 }
 
 Site InputOf(const LinearPlace& place) {
-  switch (place.input) {
+  switch (place.Input()) {
     case Site::kKProjIn:
     case Site::kVProjIn:
     case Site::kLambdaProjIn:
@@ -122,7 +126,7 @@ Site InputOf(const LinearPlace& place) {
     case Site::kUpProjIn:
       return Site::kGateProjIn;
     default:
-      return place.input;
+      return place.Input();
   }
 }
 
@@ -161,11 +165,11 @@ std::map<Site, CaughtInputs> CalibrationPass::Catch(const Part& part, int layer,
   for (const Site site : kCalibratedInputs) {
     const auto place = std::ranges::find(linear, site, [](const LinearPlace& one) { return InputOf(one); });
     if (place == linear.end()) continue;
-    if (place->input == part.reached) TARE_CHECK(seen_as.empty());  // what is before it is gone
+    if (place->Input() == part.reached) TARE_CHECK(seen_as.empty());  // what is before it is gone
     if (!std::ranges::contains(sites, site)) continue;
-    catcher.Expect(place->input, ShapeOf(place->weight, model_.config()).in);
-    seen_as[site] = place->input;
-    last = IsOfExperts(site) ? std::nullopt : std::optional(place->input);  // those come in no single product
+    catcher.Expect(place->Input(), ShapeOf(place->weight, model_.config()).in);
+    seen_as[site] = place->Input();
+    last = IsOfExperts(site) ? std::nullopt : std::optional(place->Input());  // those come in no single product
   }
   LayerPart steps(part.reached, &part.input, last, kept);
   SiteVisitor* const visitors[] = {&catcher};

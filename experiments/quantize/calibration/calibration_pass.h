@@ -10,7 +10,6 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "experiments/model/model.h"
@@ -101,14 +100,15 @@ class CalibrationPass {
   AlignedBuffer<float> product_;
 };
 
-// The second moments of experts' inputs, of one expert after another; as many together as ExpertsAtOnce says.
-class ExpertMoments {
+// The second moments of an input; of experts, of one after another, as many together as ExpertsAtOnce says.
+class InputMoments {
  public:
-  ExpertMoments(CalibrationPass& calibration, int layer, Site input, CalibrationPass* exact = nullptr)
+  InputMoments(CalibrationPass& calibration, int layer, Site input, CalibrationPass* exact = nullptr)
       : calibration_(calibration), layer_(layer), input_(input), exact_(exact) {}
 
-  // Of this expert, or of none before the one that was asked for last. Valid until the next call.
-  SecondMoments& Of(int expert);
+  // expert: none before the one that was asked for last; empty for an input of no experts. Valid until the next call.
+  SecondMoments& Of(std::optional<int> expert);
+  void Drop() { moments_.clear(); }  // frees them
 
  private:
   CalibrationPass& calibration_;
@@ -116,7 +116,7 @@ class ExpertMoments {
   Site input_;
   CalibrationPass* exact_;
   int first_ = 0;
-  std::vector<SecondMoments> moments_;  // of experts from first_
+  std::vector<SecondMoments> moments_;  // the input's, or those of experts from first_
 };
 
 // How many experts from the first have their second moments at an input in memory together: those of 1 GiB, of

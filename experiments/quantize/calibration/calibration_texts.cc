@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "experiments/passes/model_input.h"
 #include "experiments/tasks/documents.h"

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/steps/attention_gradient.h"
+// The gradient of attention (kernels/attention/heads.h) by its queries, keys, values and lambdas. For an output head
+// with G = dO V^T and maps P1, P2 (recomputed, nothing of [T, T] is kept):
+//
+//   dV = (P1 - lambda P2)^T dO      dP1 = G, dP2 = -lambda G       dlambda = -sum over keys of P2 * G
+//   dS = P * (dP - sum over keys of P * dP)       dQ = s dS K,  dK = s dS^T Q
+//
+// A sink is one more key without a value: it is in P's sums alone. The same formulas as FlashAttention's backward pass
+// (arXiv 2205.14135, appendix B.2), for one map after another.
+#include "experiments/quantize/steps/layer_gradient.h"
 
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <vector>
 
 #include "kernels/elementwise/rows.h"
 #include "kernels/product/tile_product.h"
-#include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "experiments/model/linear/rounded_weight.h"
+#include "experiments/model/linear/weight_matrix.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/significance/draws.h"
 #include "quant/algorithms/round_to_nearest.h"

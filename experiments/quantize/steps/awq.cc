@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/steps/awq.h"
+// awq: equivalent weights by AWQ's factors for a whole model, then clipped ranges of groups (quant/algorithms/awq.h).
+// The factors are searched on a calibration text: for each input of linear layers that the family can scale, the ratio
+// with the least squared error of the outputs of all linear layers with that input, rounded to nearest as the plan
+// says. Inputs are those of the stored model. The ranges need codes: rtn, if no other step makes them.
+//
+// The error is exact on all tokens, through second moments. llm-awq compares the outputs of attention and of the whole
+// feed-forward block for their first layers, on sampled tokens; for o_proj and down_proj its error is this one. Where
+// heads share a V it leaves o_proj alone; here they share its factors.
+#include "experiments/quantize/steps/smoothquant.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "experiments/model/linear/rounded_weight.h"
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/linear/weight_matrix.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/equivalent_weights.h"
-#include "experiments/quantize/job.h"
+#include "experiments/quantize/method.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/text/grammar.h"
 #include "quant/algorithms/channel_factors.h"
@@ -98,37 +105,26 @@ class InputSearch {
       factors[ratio] = AwqFactors(magnitudes, ratio);
       for (const int64_t f : factor_of) by_channel[ratio].push_back(factors[ratio][f]);
     }
-    const Errors errors = IsOfExperts(site_) ? OfExperts(by_channel) : OfOneInput(by_channel);
+    const Errors errors = ErrorsWith(by_channel);
     const auto best = std::ranges::min_element(errors) - errors.begin();
     return best == 0 ? std::vector<float>() : factors[static_cast<size_t>(best)];
   }
 
  private:
-  Errors OfOneInput(const Candidates& candidates) {
+  // An expert's with the tokens that reach it.
+  Errors ErrorsWith(const Candidates& candidates) {
     Errors errors{};
-    const SecondMoments m = calibration_.MomentsOf(layer_, site_);
-    for (const LinearLayer& linear : rounded_) Add(linear, m, candidates, errors);
-    return errors;
-  }
-
-  // Each expert's with the tokens that reach it.
-  Errors OfExperts(const Candidates& candidates) {
-    Errors errors{};
-    ExpertMoments moments(calibration_, layer_, site_);
+    InputMoments moments(calibration_, layer_, site_);
     for (const LinearLayer& linear : rounded_) {
-      const SecondMoments& m = moments.Of(*linear.expert);
-      if (m.tokens > 0) Add(linear, m, candidates, errors);
+      const SecondMoments& m = moments.Of(linear.expert);
+      const WeightMatrix& stored = WeightsOf(model_.layers()[static_cast<size_t>(layer_)], linear).stored();
+      for (size_t ratio = 0; m.tokens > 0 && ratio < candidates.size(); ++ratio) {
+        ThrowIfStopped();
+        errors[ratio] +=
+            ErrorWith(candidates[ratio], stored, *plan_.RuleAt(linear.WeightKey()), m, linear.Tensor(model_.config()));
+      }
     }
     return errors;
-  }
-
-  void Add(const LinearLayer& linear, const SecondMoments& m, const Candidates& candidates, Errors& errors) {
-    const WeightMatrix& stored = WeightsOf(model_.layers()[static_cast<size_t>(layer_)], linear).stored();
-    for (size_t ratio = 0; ratio < candidates.size(); ++ratio) {
-      ThrowIfStopped();
-      errors[ratio] +=
-          ErrorWith(candidates[ratio], stored, *plan_.RuleAt(linear.WeightKey()), m, linear.Tensor(model_.config()));
-    }
   }
 
   Model& model_;

@@ -2,12 +2,10 @@
 #include "experiments/quantize/steps/layer_gradient.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
-#include "experiments/quantize/steps/attention_gradient.h"
 #include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/linear/product_gradient.h"
@@ -55,8 +53,7 @@ void SwiGluGradient(const float* gate, const float* up, const float* dy, size_t 
 
 std::string WithoutGradient(const ModelConfig& config) {
   const Family& family = FamilyOf(config);
-  constexpr std::array served{LlamaForward, DifferentialForward, DiffV2Forward, Qwen3Forward};
-  if (std::ranges::contains(served, family.forward)) return "";
+  if (family.forward == LlamaForward) return "";
   return Formatted("{} model, through whose layers no gradient goes back", WithArticle(family.name));
 }
 

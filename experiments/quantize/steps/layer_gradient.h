@@ -15,14 +15,37 @@
 #include <initializer_list>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "experiments/model/attention/rotary.h"
+#include "experiments/model/attention/float_attention.h"
+#include "experiments/model/config/rotary.h"
 #include "experiments/model/decoder.h"
+#include "kernels/attention/heads.h"
 #include "quant/base/aligned.h"
 
 namespace tare {
+
+// Of attention (attention_gradient.cc): gradients of the sum of `out` times problem.out, in the shapes of problem.q, k,
+// v and lambda. Views that share memory with others of the call are not allowed, but for out with problem.out, which is
+// not read.
+struct AttentionGradients {
+  HeadsView<const float> out;  // d loss / d problem.out
+  HeadsView<float> q, k, v;
+  float* lambda = nullptr;  // [T][output heads], of heads with two maps; null: not asked for
+};
+
+// Indices of output heads, so grouped that heads of two groups share no queries, keys or values: the gradients of each
+// group add up in places of its own.
+std::vector<std::vector<int>> GroupsThatShare(std::span<const OutputHead> heads);
+
+// Of whole sequences without branches; rows of no sequence stay as they are. Products and their sums are f32, sums of
+// P * dP double. Sequences, and heads that share no queries, keys or values, go on threads of their own; the result
+// does not depend on them. Memory per thread: three times a head's keys, of two maps, twice its values, and three
+// blocks of 64 queries by a sequence's keys.
+void AttentionGradient(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
+                       const AttentionGradients& gradients);
 
 // Gradients of elementwise steps (kernels/elementwise/rows.h), each on one contiguous row of n values; sums in double.
 //
@@ -36,7 +59,7 @@ void RmsNormGradient(const float* x, const float* weight, float eps, const float
 void SwiGluGradient(const float* gate, const float* up, const float* dy, size_t n, float* dgate, float* dup);
 
 // Why there is no gradient of a family's layers: "a motif model, through whose layers ..."; empty where there is one:
-// families whose layers are llama's, diffllama's, diff_v2's or qwen3's.
+// families whose layers are llama's, with what AddAttention (experiments/model/families/llama.h) may have.
 std::string WithoutGradient(const ModelConfig& config);
 
 class LayerGradient {

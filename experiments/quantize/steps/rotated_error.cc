@@ -2,12 +2,10 @@
 #include "experiments/quantize/steps/rotated_error.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
-#include "experiments/model/linear/rounded_weight.h"
-#include "experiments/model/sites_of_model.h"
-#include "experiments/quantize/equivalent_weights.h"
+#include "experiments/model/linear/weight_matrix.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/text/grammar.h"
 #include "quant/algorithms/channel_rotation.h"
 #include "quant/algorithms/second_moments.h"
@@ -189,16 +187,13 @@ void RotatedError::Collect(CalibrationPass& calibration, int layer, Site input) 
     return plan_.RuleAt(linear.WeightKey()) == nullptr || (!ReadsStream(linear) && !WritesStream(linear));
   });
   if (rounded.empty()) return;
-  if (!IsOfExperts(input)) {
-    moments_.push_back(calibration.MomentsOf(layer, input));
-    for (const LinearLayer& linear : rounded) Add(linear, moments_.size() - 1);
-    return;
-  }
   std::ranges::stable_sort(rounded, {}, &LinearLayer::expert);
   const size_t before = moments_.size();
-  ExpertMoments of_experts(calibration, layer, input);
-  for (int expert = 0; expert < model_.config().experts; ++expert) moments_.push_back(std::move(of_experts.Of(expert)));
-  for (const LinearLayer& linear : rounded) Add(linear, before + static_cast<size_t>(*linear.expert));
+  InputMoments moments(calibration, layer, input);
+  if (!IsOfExperts(input)) moments_.push_back(std::move(moments.Of({})));
+  for (int expert = 0; IsOfExperts(input) && expert < model_.config().experts; ++expert)
+    moments_.push_back(std::move(moments.Of(expert)));
+  for (const LinearLayer& linear : rounded) Add(linear, before + static_cast<size_t>(linear.expert.value_or(0)));
 }
 
 void RotatedError::Add(const LinearLayer& linear, size_t moments) {

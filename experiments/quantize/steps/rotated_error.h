@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/passes/progress.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
@@ -75,5 +74,14 @@ class RotatedError {
   std::vector<Rounded> matrices_;  // those with the same moments are neighbours
   Projector projector_{Math::kF32};
 };
+
+// What descent from the identity finds (rotations.cc).
+struct LearnedRotation {
+  std::vector<std::vector<double>> rotations;  // in the order of RotatedError::sizes()
+  double first = 0, least = 0;                 // error of the identity, and of these: not more
+};
+
+// The steps' angles fall to 0 in equal parts.
+LearnedRotation LearnRotation(RotatedError& error, int steps, const Progress& progress);
 
 }  // namespace tare

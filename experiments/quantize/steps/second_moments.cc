@@ -11,7 +11,7 @@
 //   quantease               better codes and scales (quantease.h)
 #include <memory>
 
-#include "experiments/plan/rule_checks.h"
+#include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"

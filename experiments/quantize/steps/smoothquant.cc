@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/model/linear/rounded_weight.h"
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/linear/weight_matrix.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/plan/rule_checks.h"
 #include "experiments/plan/static_source.h"
-#include "experiments/quantize/equivalent_weights.h"
-#include "experiments/quantize/job.h"
+#include "experiments/quantize/method.h"
 #include "experiments/quantize/steps/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/channel_factors.h"
@@ -205,7 +203,7 @@ SeenInputs See(CalibrationPass& calibration, int layer) {
 // The search rounds inputs like the kernels that execute linear layers.
 void CheckInputRules(const Plan& plan, std::span<const LinearPlace> linear) {
   for (const Rule& rule : plan.rules()) {
-    if (rule.format == Format::kF32 || !std::ranges::contains(linear, rule.sites.front(), &LinearPlace::input))
+    if (rule.format == Format::kF32 || !std::ranges::contains(linear, rule.sites.front(), &LinearPlace::Input))
       continue;
     const Granularity::Kind kind = rule.granularity.kind;
     if (!IsInteger(rule.format))
@@ -240,7 +238,7 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
   RequireScaledInputs(family, "smoothquant");
   if (!alpha) CheckInputRules(plan, family.linear);
   if (!alpha && std::ranges::none_of(family.linear, [&](const LinearPlace& place) {
-        return plan.Touches(place.weight) || plan.Touches(place.input);
+        return plan.Touches(place.weight) || plan.Touches(place.Input());
       })) {
     Fail("smoothquant: the plan '{}' rounds no linear layer, so there is no alpha to search for; try smoothquant:0.5",
          plan.canonical());

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/passes/progress.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "quant/observe/statistics_set.h"
@@ -27,5 +26,13 @@ std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet&
 // alpha: if empty, it is searched, which needs a plan that quantizes weights or linear_in.
 std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                                         std::optional<double> alpha, const Progress& progress);
+
+// Throws Error unless the family can scale inputs, and the plan rounds weights with such an input.
+void CheckAwq(const ModelConfig& config, const Plan& plan);
+
+// As CheckAwq. An input without an entry keeps its weights: no ratio is better than none, or the plan rounds nothing
+// there. Memory: an input's second moments, and one matrix four times in f32.
+std::vector<LayerSmoothing> AwqScalingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
+                                         const Progress& progress);
 
 }  // namespace tare

@@ -6,8 +6,8 @@
 #include <functional>
 #include <iterator>
 
-#include "experiments/model/config/read_config.h"
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/config/config.h"
+#include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 
 namespace tare {

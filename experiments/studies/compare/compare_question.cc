@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/tasks/divergence.h"

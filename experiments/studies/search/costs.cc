@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "experiments/model/config/family.h"
-#include "experiments/model/linear/fused_tensors.h"
+#include "experiments/model/linear/weights.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/quantize/rounded_weights.h"
+#include "experiments/quantize/round_layers.h"
 #include "quant/base/error.h"
 #include "quant/format/quantized_matrix.h"
 

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "experiments/model/sites_of_model.h"
-#include "experiments/plan/key_value_bits.h"
+#include "experiments/model/plan_run.h"
+#include "experiments/plan/plan_report.h"
 #include "experiments/studies/attribution/attribution.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

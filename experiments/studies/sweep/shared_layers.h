@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which layers the runs of a sweep need not repeat. Rules that select layers from l on leave the layers before l as
 // they are, so each run goes on where its plan first differs from that of an earlier run of the same task
-// (experiments/model/kept_streams.h). Of `tare attribute --by layer` each part alone goes on from f32, and the plan
+// (experiments/model/batch.h). Of `tare attribute --by layer` each part alone goes on from f32, and the plan
 // without it from the whole plan: of L layers (L - 1) / (2 L + 2) are not repeated, 30 % of 4 and 47 % of 32.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "experiments/model/kept_streams.h"
+#include "experiments/model/batch.h"
 #include "experiments/plan/simulated/simulated_quantizer.h"
 #include "experiments/tasks/task.h"
 

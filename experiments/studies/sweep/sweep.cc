@@ -6,9 +6,9 @@
 #include <map>
 #include <memory>
 
-#include "experiments/model/config/read_config.h"
-#include "experiments/model/kept_streams.h"
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/batch.h"
+#include "experiments/model/config/config.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/studies/sweep/cells.h"
 #include "experiments/studies/sweep/shared_layers.h"
 #include "experiments/text/grammar.h"

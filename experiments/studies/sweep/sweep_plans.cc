@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "experiments/plan/key_value_bits.h"
+#include "experiments/plan/plan_report.h"
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

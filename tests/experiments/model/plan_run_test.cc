@@ -3,18 +3,26 @@
 // codes, except where the exponential's fixed-point rounding changes one. In one layer that stays well below the effect
 // of quantization itself. Over several layers a changed code changes what the next layer rounds, until two roundings of
 // the same values are as good as independent: then sqrt(2) of the effect, and less than all of it before.
+// Compared with what the forward pass shows.
+// Which rules go to a prompt's attention, and what is refused beside a cache.
 #include "experiments/model/plan_run.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
+#include <set>
 #include <sstream>
+#include <string>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/text/tokenizer/tokenizer.h"
+#include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
+#include "tests/support/site_recorder.h"
 
 namespace tare::plan_run_test {
 namespace {
@@ -201,3 +209,125 @@ TEST(ExecutedPlan, FollowsEveryLayersMaskAndScale) {
 
 }  // namespace
 }  // namespace tare::plan_run_test
+
+namespace tare::sites_of_model_test {
+namespace {
+
+TEST(ModelSitesOf, MatchesTheForwardPass) {
+  for (const char* name : kGoldenCheckpoints) {
+    Model model(GoldenFolder(name));
+    Recorder recorder;
+    SiteVisitor* const visitors[] = {&recorder};
+    model.Forward(GoldenBatch(name), visitors);
+    std::set<SiteKey> shown, expected;
+    for (const auto& [key, seen] : recorder.sites) shown.insert(key);
+    const ModelSites sites = ModelSitesOf(model);
+    for (const SiteInfo& info : kSites) {
+      if (IsWeight(info.site) || IsCache(info.site)) continue;
+      for (const SiteKey& key : sites.Keys(info.site)) expected.insert(key);
+    }
+    EXPECT_EQ(shown, expected) << name;
+    std::set<SiteKey> weights{{Site::kLmHeadW}};
+    for (int layer = 0; layer < sites.layers; ++layer) {
+      for (const LinearLayer& linear : LinearLayersOf(model.config(), layer)) weights.insert(linear.WeightKey());
+    }
+    EXPECT_EQ(sites.weights.size(), weights.size());
+    const bool experts = model.config().experts > 0;
+    const SiteKey down{.site = experts ? Site::kExpertsDownW : Site::kDownProjW,
+                       .layer = 1,
+                       .expert = experts ? std::optional(1) : std::nullopt};
+    EXPECT_EQ(sites.weights.at(down).in, model.config().ffn);
+  }
+}
+
+// What an output head reads is of its group, at every site; and there are as many groups as key heads that no output
+// head joins.
+TEST(ModelSitesOf, GroupsAreWhatSharesKeysOrValues) {
+  for (const char* name : kGoldenCheckpoints) {
+    const ModelConfig config = LoadConfig(GoldenFolder(name));
+    const ModelSites sites = ModelSitesOf(config);
+    const std::vector<OutputHead> table = HeadTable(config);
+    for (size_t h = 0; h < table.size(); ++h) {
+      const auto at = [&](Site site, int head) { return sites.GroupAt({site, 1, head}); };
+      const std::optional<int> group = at(Site::kHeadOut, static_cast<int>(h));
+      ASSERT_TRUE(group) << name;
+      for (int map = 0; map < table[h].Maps(); ++map) {
+        for (const Site site : {Site::kQ, Site::kAttnLogits, Site::kProbs})
+          EXPECT_EQ(at(site, table[h].Q(map)), group) << name << ' ' << h;
+        EXPECT_EQ(at(Site::kK, table[h].K(map)), group) << name << ' ' << h;
+      }
+      for (int slice = 0; slice < table[h].VSlices(); ++slice)
+        EXPECT_EQ(at(Site::kV, table[h].v[slice]), group) << name;
+    }
+    EXPECT_EQ(sites.GroupAt({Site::kLayerOut, 0}), std::nullopt);
+  }
+  const auto groups = [](const char* name) {
+    const ModelSites sites = ModelSitesOf(LoadConfig(GoldenFolder(name)));
+    return sites.groups.at(Site::kQ);
+  };
+  EXPECT_EQ(groups("llama-gqa"), (std::vector<int>{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(groups("diffllama-gqa"), (std::vector<int>{0, 0, 1, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(groups("diff-v2-gqa"), (std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1}));
+  EXPECT_EQ(groups("llama-mha"), (std::vector<int>{0, 1, 2, 3}));
+}
+
+}  // namespace
+}  // namespace tare::sites_of_model_test
+
+namespace tare::prompt_plan_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// Of a differential model of two layers.
+PromptPlan Of(const std::string& text, const CachePolicy& policy = {}) {
+  ModelSites model{.family = "diffllama", .layers = 2, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
+  for (const Site site : {Site::kQ, Site::kK, Site::kAttnLogits, Site::kProbs}) model.heads[site] = {1, 1, 2, 2};
+  model.heads[Site::kV].resize(4);
+  model.heads[Site::kDifference].resize(2);
+  return PromptPlanOf(Plan::Parse(text), model, policy);
+}
+
+TEST(PromptPlan, RulesOfAttentionAreThePromptsAlone) {
+  const PromptPlan plan = Of("int8");
+  EXPECT_EQ(plan.others.canonical(), "weights=int8/channel,linear_in=int8/token");
+  ASSERT_EQ(plan.attention.size(), 2u);
+  EXPECT_EQ(plan.attention[1]->attention.q, Format::kInt8);
+  EXPECT_EQ(plan.attention[1]->attention.block, 64);
+}
+
+TEST(PromptPlan, LayersMayDiffer) {
+  const PromptPlan plan =
+      Of("cache_k=int4/token,q=int8/token,k=int8/token,difference=u8/block128,v=int4/block128.channel,q[l0]=f32,"
+         "k[l0]=f32,v[l0]=f32,difference[l0]=f32,weights=int4/group16");
+  EXPECT_EQ(plan.others.canonical(), "cache_k=int4/token,weights=int4/group16");
+  ASSERT_EQ(plan.attention.size(), 2u);
+  EXPECT_FALSE(plan.attention[0].has_value());
+  EXPECT_EQ(plan.attention[1]->attention.order, AttentionPlan::Order::kEarly);
+}
+
+TEST(PromptPlan, WithoutRulesOfAttentionThereIsNothing) {
+  for (const char* text : {"", "f32", "weights=int8/channel,linear_in=int8/token", "q=f32,cache_v=bf16"}) {
+    const PromptPlan plan = Of(text, {.last = 8});
+    EXPECT_TRUE(plan.attention.empty()) << text;
+  }
+}
+
+TEST(PromptPlan, RefusalsNameTheRule) {
+  const auto refused = [](const std::string& text, const char* why, const CachePolicy& policy = {}) {
+    EXPECT_THAT(Call([&] { Of(text, policy); }), ThrowsMessage<Error>(HasSubstr(why))) << text;
+  };
+  const std::string qk = "q=int8/token,k=int8/token,", v = "v=int8/block64.channel,probs=u8/block64";
+  refused("q=int8/token", "plan rule 'q=int8/token': got k in f32 in layer 0");
+  refused(qk + "probs=u8/row,v=int8/channel", "plan rule 'probs=u8/row': got a scale per row");
+  refused(qk + "probs=u8/block64,v=int8/channel", "plan rule 'v=int8/channel': got a scale per channel, expected one");
+  refused("q=int8/token+smooth,k=int8/token," + v, "plan rule 'q=int8/token+smooth': got +smooth, expected none over");
+  refused(qk + v, "got rules for attention beside last=8, which moves", {.last = 8});
+  refused(qk + v, "beside keep=h2o/64", {.keep = {.policy = KeepPolicy::kH2o, .keys = 64}});
+  refused(qk + v, "beside skip=0.5", {.first = 4, .skip = 0.5f});
+  EXPECT_EQ(Of(qk + v, {.first = 4}).attention.size(), 2u);
+}
+
+}  // namespace
+}  // namespace tare::prompt_plan_test

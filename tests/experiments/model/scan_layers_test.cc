@@ -2,7 +2,7 @@
 // What a Mamba's sites show is what it computes: its output follows in double from the states, steps and gates that
 // visitors see, and a change at a site changes what comes after it and nothing before. families/phi4flash_test.cc has
 // branches, caches and plans.
-#include "experiments/model/scan_layers.h"
+#include "experiments/model/decoder.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <format>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"

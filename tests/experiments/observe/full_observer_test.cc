@@ -11,7 +11,7 @@
 #include <limits>
 #include <numeric>
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "quant/base/parallel.h"
 #include "quant/observe/statistics_set.h"
 #include "tests/support/logits.h"

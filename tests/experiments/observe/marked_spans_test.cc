@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/observe/measured.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"

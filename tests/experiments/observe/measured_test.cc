@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/observe/full_observer.h"
 #include "experiments/observe/measured.h"
 #include "quant/base/error.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/observe/statistics_job.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"

@@ -12,7 +12,6 @@
 #include <string>
 
 #include "experiments/model/plan_run.h"
-#include "experiments/plan/prompt_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "tests/quant/file/temporary_folder.h"

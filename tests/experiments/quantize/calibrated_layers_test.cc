@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // In the released build alone: it quantizes whole models again and again, ten times as long under sanitizers.
+// Which steps act on which matrix; the algorithms have tests of their own.
 #include "experiments/quantize/calibrated_layers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "experiments/model/model.h"
 #include "experiments/quantize/steps/table.h"
+#include "quant/algorithms/second_moments.h"
+#include "quant/base/error.h"
+#include "quant/format/hadamard.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
+#include "tests/support/random_quantized.h"
 
 namespace tare::calibrated_layers_test {
 namespace {
@@ -79,3 +87,114 @@ TEST(CalibratedLayers, LayersLearnedTogetherLoseLessThanTheNearest) {
 
 }  // namespace
 }  // namespace tare::calibrated_layers_test
+
+namespace tare::calibrated_rounding_test {
+namespace {
+
+constexpr int64_t kIn = 32, kOut = 24;
+
+class CalibratedRoundingTest : public testing::Test {
+ protected:
+  CalibratedRoundingTest() {
+    const std::vector<float> x = RandomNormal(200 * kIn, 1);
+    moments_ = {.in = kIn, .tokens = 200, .values = std::vector<float>(kIn * kIn), .cross = {}};
+    for (int64_t t = 0; t < 200; ++t) {
+      for (int64_t i = 0; i < kIn; ++i) {
+        for (int64_t j = 0; j < kIn; ++j)
+          moments_.values[i * kIn + j] += (1 + i % 7) * (1 + j % 7) * x[t * kIn + i] * x[t * kIn + j];
+      }
+    }
+  }
+  std::vector<float> Rounded(const char* method, const char* plan, Site weight = Site::kVProjW) const {
+    const Plan parsed = Plan::Parse(plan);
+    const CalibratedRounding rounding(ParseMethod(method), SharedInput(moments_, 1, nullptr, "layer"));
+    const QuantizedMatrixBuffer matrix =
+        rounding.Round(DenseMatrix{w_.data(), WeightType::kF32, kOut, kIn}, weight, parsed.rules().front(), "layer");
+    std::vector<float> values(w_.size());
+    for (int64_t row = 0; row < kOut; ++row) DequantizeRow(matrix.view(), row, values.data() + row * kIn);
+    return values;
+  }
+
+  std::vector<float> w_ = RandomNormal(kOut * kIn, 2);
+  SecondMoments moments_;
+};
+
+TEST_F(CalibratedRoundingTest, AwqClipsAllButQueriesAndKeys) {
+  const char* plan = "weights=int4/group16";
+  EXPECT_NE(Rounded("awq", plan), Rounded("gptq", plan));
+  EXPECT_NE(Rounded("awq", plan), Rounded("awq", plan, Site::kQProjW));
+  EXPECT_EQ(Rounded("awq", plan, Site::kKProjW), Rounded("awq", plan, Site::kQProjW));
+  EXPECT_EQ(Rounded("awq+gptq", plan, Site::kQProjW), Rounded("gptq", plan));
+  EXPECT_NE(Rounded("awq+gptq", plan), Rounded("gptq", plan));
+}
+
+TEST_F(CalibratedRoundingTest, ARuleWithMseChoosesItsOwnClips) {
+  const char* plan = "weights=int4/group16+mse";
+  EXPECT_EQ(Rounded("awq", plan), Rounded("awq", plan, Site::kQProjW));
+  EXPECT_NE(Rounded("awq", plan), Rounded("awq", "weights=int4/group16"));
+}
+
+TEST_F(CalibratedRoundingTest, LearningTakesAsManyStepsAsAskedFor) {
+  const char* plan = "weights=int4/group16";
+  EXPECT_NE(Rounded("signround", plan), Rounded("rtn+quantease", plan));
+  EXPECT_EQ(Rounded("signround:200", plan), Rounded("signround", plan));
+  EXPECT_NE(Rounded("signround:3", plan), Rounded("signround", plan));
+  EXPECT_NE(Rounded("awq+signround", plan), Rounded("signround", plan)) << "its clips to begin with";
+}
+
+// What a method does to rotated weights is what it does to such weights whose inputs are rotated as they are: R^T H R.
+// Sums round in another order, so that a code near a tie may be its neighbour.
+TEST_F(CalibratedRoundingTest, RotatedWeightsHaveRotatedInputs) {
+  const Hadamard& rotation = PlanRotation(kIn, {8});
+  std::vector<float> r(kIn * kIn);
+  for (int64_t i = 0; i < kIn; ++i) {
+    r[i * kIn + i] = 1;
+    rotation.Rotate(&r[i * kIn], &r[i * kIn]);
+  }
+  SecondMoments turned = moments_;
+  for (int64_t i = 0; i < kIn; ++i) {
+    for (int64_t j = 0; j < kIn; ++j) {
+      double sum = 0;
+      for (int64_t a = 0; a < kIn; ++a) {
+        for (int64_t b = 0; b < kIn; ++b)
+          sum += double{r[a * kIn + i]} * double{moments_.values[a * kIn + b]} * double{r[b * kIn + j]};
+      }
+      turned.values[i * kIn + j] = static_cast<float>(sum);
+    }
+  }
+  std::vector<float> w = w_;
+  for (int64_t row = 0; row < kOut; ++row) rotation.Rotate(&w[row * kIn], &w[row * kIn]);
+  const Plan rotated = Plan::Parse("weights=int4/group8+hadamard8"), plain = Plan::Parse("weights=int4/group8");
+  const auto loss = [&](const QuantizedMatrixBuffer& matrix) {
+    std::vector<float> errors(w_.size());
+    for (int64_t row = 0; row < kOut; ++row) {
+      DequantizeRow(matrix.view(), row, &errors[row * kIn]);
+      const std::vector<float>& of = matrix.view().rotation != nullptr ? w_ : w;
+      for (int64_t i = 0; i < kIn; ++i) errors[row * kIn + i] -= of[row * kIn + i];
+    }
+    return OutputError(errors, kIn, matrix.view().rotation != nullptr ? moments_.values : turned.values);
+  };
+  for (const char* method : {"gptq", "signround:20", "rtn+quantease", "awq", "gptq+quantease"}) {
+    const auto round = [&](const SecondMoments& m, const Hadamard* by, const std::vector<float>& weights,
+                           const Plan& plan) {
+      return loss(CalibratedRounding(ParseMethod(method), SharedInput(m, 1, by, "layer"))
+                      .Round(DenseMatrix{weights.data(), WeightType::kF32, kOut, kIn}, Site::kVProjW, plan.rules()[0],
+                             "layer"));
+    };
+    const double expected = round(turned, nullptr, w, plain), got = round(moments_, &rotation, w_, rotated);
+    EXPECT_NEAR(got, expected, 0.02 * expected) << method;
+    EXPECT_GT(loss(QuantizeByRule(DenseMatrix{w_.data(), WeightType::kF32, kOut, kIn}, rotated.rules()[0], "w")),
+              1.05 * got)
+        << method << ": no better than to nearest";
+  }
+}
+
+TEST_F(CalibratedRoundingTest, ErrorsNameTheMatrix) {
+  w_[5] = std::numeric_limits<float>::infinity();
+  for (const char* method : {"awq", "gptq"})
+    EXPECT_THAT(Call([&] { Rounded(method, "weights=int4/group16"); }),
+                testing::ThrowsMessage<Error>(testing::HasSubstr("layer: weights, row 0")));
+}
+
+}  // namespace
+}  // namespace tare::calibrated_rounding_test

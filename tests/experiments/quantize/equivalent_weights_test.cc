@@ -12,9 +12,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/model/config/config.h"
 #include "experiments/model/config/family.h"
-#include "experiments/model/config/read_config.h"
-#include "experiments/model/linear/fused_tensors.h"
+#include "experiments/model/linear/weights.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

@@ -111,3 +111,16 @@ TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
 
 }  // namespace
 }  // namespace tare::method_test
+
+namespace tare::quantize_job_test {
+namespace {
+
+TEST(QuantizeJob, RoundsToNearestUnlessAskedOtherwise) {
+  const QuantizeJob job;
+  EXPECT_EQ(job.method.Text(), "rtn");
+  EXPECT_FALSE(job.method.TakesCalibration());
+  EXPECT_TRUE(job.calibration.empty());
+}
+
+}  // namespace
+}  // namespace tare::quantize_job_test

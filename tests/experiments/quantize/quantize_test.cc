@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/statistics_job.h"

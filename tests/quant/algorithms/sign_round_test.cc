@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against a reference in double that visits one weight after another and differentiates by dual numbers, and against
 // what learning promises: never worse than rounding to nearest, and better than it where inputs are correlated. Against
-// another implementation: tests/experiments/quantize/calibrated_rounding_test.cc.
+// another implementation: tests/experiments/quantize/calibrated_layers_test.cc.
 #include "quant/algorithms/sign_round.h"
 
 #include <cmath>

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "quant/base/error.h"
 #include "quant/format/pack.h"
 #include "tests/support/call.h"
@@ -17,9 +17,9 @@
 namespace tare::compressed_scheme_test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-using testing::ElementsAre;
 
 CompressedScheme Of(const std::string& plan) {
   const Plan parsed = Plan::Parse(plan);

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/export/gguf/export.h"
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

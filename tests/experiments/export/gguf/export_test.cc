@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/export/layout.h"
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"

@@ -1,7 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+// config.json: both spellings of the rotary parameters mean the same, defaults are those of transformers, and
+// unsupported features are refused by name.
+// Typed reading of a JSON object: null counts as missing, and a message names place, key, found and expected value.
 #include "experiments/model/config/config.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/model/config/family.h"
+#include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
+#include "tests/support/golden.h"
 
 namespace tare::config_test {
 namespace {
@@ -23,3 +35,304 @@ TEST(ModelConfig, KindsSayWhoseKeysALayerReads) {
 
 }  // namespace
 }  // namespace tare::config_test
+
+namespace tare::read_config_test {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+// Only what no model can be built without.
+Json Smallest(const char* family = "llama") {
+  return {{"model_type", family},   {"vocab_size", 50},         {"hidden_size", 48},      {"intermediate_size", 40},
+          {"num_hidden_layers", 2}, {"num_attention_heads", 6}, {"rms_norm_eps", 0.00001}};
+}
+
+ModelConfig Parse(const Json& json) { return ParseConfig(json.dump(), "c.json"); }
+
+// The message has the place, the key and `why`.
+void Refuses(const Json& json, const std::string& key, const std::string& why) {
+  EXPECT_THAT(Call([&] { Parse(json); }),
+              ThrowsMessage<Error>(AllOf(HasSubstr("c.json"), HasSubstr(key), HasSubstr(why))))
+      << json;
+}
+
+Json With(Json json, const char* key, const Json& value) {
+  json[key] = value;
+  return json;
+}
+
+void ExpectSameRotary(const RotaryConfig& a, const RotaryConfig& b) {
+  EXPECT_EQ(a.type, b.type);
+  EXPECT_EQ(a.theta, b.theta);
+  EXPECT_EQ(a.factor, b.factor);
+  EXPECT_EQ(a.low_frequency_factor, b.low_frequency_factor);
+  EXPECT_EQ(a.high_frequency_factor, b.high_frequency_factor);
+  EXPECT_EQ(a.original_positions, b.original_positions);
+}
+
+TEST(ReadConfig, SmallestConfigHasTransformersDefaults) {
+  const ModelConfig c = Parse(Smallest());
+  EXPECT_EQ(c.family, "llama");
+  EXPECT_EQ(c.vocabulary, 50);
+  EXPECT_EQ(c.hidden, 48);
+  EXPECT_EQ(c.ffn, 40);
+  EXPECT_EQ(c.layers, 2);
+  EXPECT_EQ(c.heads, 6);
+  EXPECT_EQ(c.kv_heads, 6);
+  EXPECT_EQ(c.head_dim, 8);
+  EXPECT_EQ(c.norm_eps, 1e-5f);
+  EXPECT_EQ(c.max_positions, 2048);
+  EXPECT_FALSE(c.tied_embeddings || c.attention_bias || c.mlp_bias || c.bos);
+  EXPECT_EQ(c.rotary.type, RotaryConfig::Type::kDefault);
+  EXPECT_EQ(c.rotary.theta, 10000.0);
+  EXPECT_EQ(Maps(c), 1);
+  EXPECT_EQ(Maps(Parse(Smallest("diffllama"))), 2);
+}
+
+TEST(ReadConfig, EveryKeyIsRead) {
+  const ModelConfig c = LoadConfig(GoldenFolder("llama-gqa"));
+  EXPECT_EQ(c.kv_heads, 2);
+  EXPECT_EQ(c.head_dim, 16);
+  EXPECT_EQ(c.hidden, 48);
+  EXPECT_EQ(c.max_positions, 512);
+  EXPECT_TRUE(c.tied_embeddings && c.attention_bias && c.mlp_bias);
+  EXPECT_EQ(c.bos, 1);
+  ExpectSameRotary(c.rotary, {.type = RotaryConfig::Type::kLlama3,
+                              .theta = 500000.0,
+                              .factor = 8.0,
+                              .low_frequency_factor = 1.0,
+                              .high_frequency_factor = 4.0,
+                              .original_positions = 32});
+}
+
+TEST(ReadConfig, DiffLlamaHasNoMlpBiasWhateverTheKeySays) {
+  EXPECT_FALSE(Parse(With(Smallest("diffllama"), "mlp_bias", true)).mlp_bias);
+}
+
+TEST(ReadConfig, OldAndNewSpellingOfRotaryParametersAreTheSame) {
+  const Json llama3 = {
+      {"factor", 8}, {"low_freq_factor", 1.5}, {"high_freq_factor", 4.5}, {"original_max_position_embeddings", 256}};
+  const std::pair<const char*, Json> scalings[] = {
+      {"default", Json::object()}, {"linear", {{"factor", 2.5}}}, {"llama3", llama3}};
+  for (const auto& [type, scaling] : scalings) {
+    SCOPED_TRACE(type);
+    const Json modern =
+        With(Smallest(), "rope_parameters", With(With(scaling, "rope_type", type), "rope_theta", 20000));
+    const Json old = With(Smallest(), "rope_theta", 20000.0);
+    const ModelConfig expected = Parse(modern);
+    EXPECT_EQ(expected.rotary.theta, 20000.0);
+    ExpectSameRotary(Parse(With(old, "rope_scaling", With(scaling, "rope_type", type))).rotary, expected.rotary);
+    ExpectSameRotary(Parse(With(old, "rope_scaling", With(scaling, "type", type))).rotary, expected.rotary);
+  }
+  ExpectSameRotary(Parse(With(With(Smallest(), "rope_theta", 20000), "rope_scaling", nullptr)).rotary,
+                   Parse(With(Smallest(), "rope_parameters", {{"rope_theta", 20000}})).rotary);
+}
+
+TEST(ReadConfig, TheInnerThetaCountsAndScalingByLayerIsRefused) {
+  const Json inner = {{"rope_type", "linear"}, {"factor", 2}, {"rope_theta", 500}};
+  EXPECT_EQ(Parse(With(Smallest(), "rope_scaling", inner)).rotary.theta, 500);
+  for (const char* key : {"rope_parameters", "rope_scaling"})
+    Refuses(With(Smallest(), key, {{"full_attention", {{"rope_type", "linear"}, {"factor", 2}}}}), key,
+            "full_attention");
+}
+
+TEST(ReadConfig, ScalingFallsBackToTheModelsPositions) {
+  const Json scaling = {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
+  EXPECT_EQ(
+      Parse(With(With(Smallest(), "max_position_embeddings", 640), "rope_scaling", scaling)).rotary.original_positions,
+      640);
+}
+
+TEST(ReadConfig, MissingKeysAreNamed) {
+  for (const char* key : {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+                          "num_attention_heads", "rms_norm_eps"}) {
+    Json without = Smallest();
+    ASSERT_EQ(without.erase(key), 1u);
+    Refuses(without, key, "missing");
+    Refuses(With(Smallest(), key, nullptr), key, "missing");
+  }
+  const Json llama3 = {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
+  for (const char* key : {"factor", "low_freq_factor", "high_freq_factor"}) {
+    Json scaling = llama3;
+    scaling.erase(key);
+    Refuses(With(Smallest(), "rope_parameters", scaling), key, "missing");
+    Refuses(With(Smallest(), "rope_scaling", scaling), key, "missing");
+  }
+  Refuses(With(Smallest(), "rope_scaling", {{"type", "linear"}}), "factor", "missing");
+}
+
+TEST(ReadConfig, UnsupportedFeaturesAreRefusedByName) {
+  Refuses(With(Smallest(), "hidden_act", "gelu"), "hidden_act", "gelu");
+  Refuses(With(Smallest(), "quantization_config", {{"bits", 4}}), "quantization_config", "not supported");
+  Refuses(With(Smallest(), "sliding_window", 4096), "sliding_window", "4096");
+  Refuses(With(Smallest(), "partial_rotary_factor", 0.5), "partial_rotary_factor", "0.5");
+  Refuses(With(Smallest(), "rope_parameters", {{"partial_rotary_factor", 0.25}}), "partial_rotary_factor", "0.25");
+  Refuses(With(Smallest(), "pretraining_tp", 2), "pretraining_tp", "2");
+  for (const char* type : {"dynamic", "proportional", ""}) {
+    Refuses(With(Smallest(), "rope_parameters", {{"rope_type", type}, {"factor", 2}}), "rope_type",
+            std::string("'") + type + "'");
+    Refuses(With(Smallest(), "rope_scaling", {{"type", type}, {"factor", 2}}), "rope_scaling: type",
+            std::string("'") + type + "'");
+  }
+}
+
+TEST(ReadConfig, FeaturesThatAreOffAreAccepted) {
+  const std::pair<const char*, Json> accepted[] = {
+      {"hidden_act", "silu"},       {"hidden_act", "swish"},        {"quantization_config", nullptr},
+      {"sliding_window", nullptr},  {"partial_rotary_factor", 1.0}, {"partial_rotary_factor", 1},
+      {"pretraining_tp", 1},        {"head_dim", nullptr},          {"num_key_value_heads", nullptr},
+      {"rope_parameters", nullptr}, {"attention_bias", nullptr},    {"a_key_of_no_meaning", 3}};
+  for (const auto& [key, value] : accepted) EXPECT_NO_THROW(Parse(With(Smallest(), key, value))) << key << " " << value;
+}
+
+TEST(ReadConfig, HeadsMustDivide) {
+  Refuses(With(Smallest(), "num_key_value_heads", 4), "num_attention_heads", "multiple of num_key_value_heads 4");
+  Refuses(With(Smallest(), "num_key_value_heads", 12), "num_attention_heads", "multiple of num_key_value_heads 12");
+  Refuses(With(Smallest(), "hidden_size", 50), "hidden_size", "multiple of num_attention_heads 6");
+  EXPECT_EQ(Parse(With(With(Smallest(), "hidden_size", 50), "head_dim", 10)).head_dim, 10);
+  Refuses(With(Smallest(), "head_dim", 7), "head_dim", "even");
+  Refuses(With(Smallest(), "hidden_size", 6), "head_dim", "even");  // 6 / 6 heads
+  Refuses(With(With(Smallest("diffllama"), "num_attention_heads", 3), "num_key_value_heads", 1), "num_attention_heads",
+          "even");
+  EXPECT_NO_THROW(Parse(With(With(Smallest(), "num_attention_heads", 3), "num_key_value_heads", 1)));
+  Refuses(With(With(Smallest(), "num_attention_heads", 1 << 20), "head_dim", 1 << 20), "heads x head_dim", "too large");
+}
+
+TEST(ReadConfig, UnknownFamiliesAreRefused) {
+  for (const char* family : {"gpt2", "Llama", ""}) {
+    Refuses(Smallest(family), "model_type", std::string("'") + family + "'");
+    Refuses(Smallest(family), "model_type", "expected llama, diffllama, qwen2");
+  }
+}
+
+TEST(ReadConfig, WrongTypesAreRefusedByKey) {
+  Refuses(With(Smallest(), "model_type", 3), "model_type", "expected a string");
+  for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                          "num_key_value_heads", "head_dim", "max_position_embeddings", "bos_token_id"}) {
+    for (const Json& wrong : {Json("8"), Json(8.5), Json(true), Json::array({8}), Json::object()}) {
+      Refuses(With(Smallest(), key, wrong), key, "expected an integer");
+    }
+    for (const Json& wrong : {Json(-1), Json(int64_t{1} << 40), Json(UINT64_MAX), Json(INT64_MIN)}) {
+      Refuses(With(Smallest(), key, wrong), key, "got " + wrong.dump());
+    }
+  }
+  Refuses(With(Smallest("mistral"), "num_hidden_layers", INT32_MAX), "num_hidden_layers", "expected 1 to 65536");
+  for (const char* key : {"vocab_size", "num_attention_heads", "num_hidden_layers", "head_dim"})
+    Refuses(With(Smallest(), key, 0), key, "got 0");
+  for (const char* key : {"tie_word_embeddings", "attention_bias", "mlp_bias"}) {
+    Refuses(With(Smallest(), key, 1), key, "expected true or false");
+    Refuses(With(Smallest(), key, "true"), key, "expected true or false");
+  }
+  for (const Json& wrong : {Json("0.1"), Json(0), Json(-1e-5), Json(false), Json::array()}) {
+    Refuses(With(Smallest(), "rms_norm_eps", wrong), "rms_norm_eps", "expected a positive number");
+    Refuses(With(Smallest(), "rope_theta", wrong), "rope_theta", "expected a positive number");
+  }
+  Refuses(With(Smallest(), "hidden_act", 1), "hidden_act", "expected a string");
+  Refuses(With(Smallest(), "rope_parameters", "llama3"), "rope_parameters", "expected an object");
+  Refuses(With(Smallest(), "rope_scaling", 2.0), "rope_scaling", "expected an object");
+  Refuses(With(Smallest(), "rope_scaling", {{"type", 2}}), "rope_scaling: type", "expected a string");
+  Refuses(With(Smallest(), "rope_scaling", {{"type", "linear"}, {"factor", "2"}}), "rope_scaling: factor",
+          "expected a positive number");
+}
+
+TEST(ReadConfig, Llama3FactorsMustAscend) {
+  Refuses(With(Smallest(), "rope_parameters",
+               {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}),
+          "high_freq_factor", "more than low_freq_factor 4");
+}
+
+TEST(ReadConfig, BosMustBeOfTheVocabulary) {
+  Refuses(With(Smallest(), "bos_token_id", 50), "bos_token_id", "less than vocab_size 50");
+  EXPECT_EQ(Parse(With(Smallest(), "bos_token_id", 49)).bos, 49);
+  EXPECT_EQ(Parse(With(Smallest(), "bos_token_id", nullptr)).bos, std::nullopt);
+}
+
+TEST(ReadConfig, InvalidConfigsAreRefused) {
+  for (const char* text : {"", "{", "[]", "3", "{\"model_type\": \"llama\"} x",
+                           "{\"model_type\": \"llama\", \"model_type\": \"diffllama\"}"}) {
+    EXPECT_THAT(Call([&] { ParseConfig(text, "c.json"); }), ThrowsMessage<Error>(HasSubstr("c.json"))) << text;
+  }
+}
+
+TEST(ReadConfig, FoldersWithoutOneAreRefused) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(Call([&] { LoadConfig(folder / "nowhere"); }),
+              ThrowsMessage<Error>(AllOf(HasSubstr("nowhere"), HasSubstr("no such folder"))));
+  EXPECT_THAT(Call([&] { LoadConfig(folder.path()); }), ThrowsMessage<Error>(HasSubstr("config.json")));
+  PutFile(folder / "config.json", Smallest().dump());
+  EXPECT_EQ(LoadConfig(folder.path()).hidden, 48);
+}
+
+}  // namespace
+}  // namespace tare::read_config_test
+
+namespace tare::config_keys_test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(ConfigKeys, ReadsValuesAndUsesDefaultsForNull) {
+  const nlohmann::json json = {{"n", 3}, {"x", 0.5}, {"f", true}, {"t", "text"}, {"none", nullptr}, {"o", {{"n", 4}}}};
+  const ConfigKeys keys(json, "here");
+  EXPECT_EQ(keys.Integer("n", 1), 3);
+  EXPECT_EQ(keys.Integer("none", 1, 7), 7);
+  EXPECT_EQ(keys.Positive("x"), 0.5);
+  EXPECT_EQ(keys.Positive("absent", 2.0), 2.0);
+  EXPECT_TRUE(keys.Flag("f", false));
+  EXPECT_EQ(keys.Text("t"), "text");
+  EXPECT_EQ(keys.Object("o").Integer("n", 1), 4);
+  EXPECT_EQ(keys.Object("o").where(), "here: o");
+}
+
+TEST(ConfigKeys, MessagesNamePlaceAndValue) {
+  const nlohmann::json json = {{"n", 0}, {"x", -1.0}, {"f", 1}, {"window", 4096}, {"off", false}, {"one", 1.0}};
+  const ConfigKeys keys(json, "here");
+  EXPECT_THAT(Call([&] { keys.Integer("absent", 1); }),
+              ThrowsMessage<Error>(HasSubstr("here: key 'absent' is missing")));
+  EXPECT_THAT(Call([&] { keys.Integer("n", 1); }), ThrowsMessage<Error>(HasSubstr("here: n: got 0, expected 1 to ")));
+  EXPECT_THAT(Call([&] { keys.Integer("x", 1); }),
+              ThrowsMessage<Error>(HasSubstr("here: x: got -1.0, expected an integer")));
+  EXPECT_THAT(Call([&] { keys.Positive("x"); }), ThrowsMessage<Error>(HasSubstr("expected a positive number")));
+  EXPECT_THAT(Call([&] { keys.Flag("f", true); }), ThrowsMessage<Error>(HasSubstr("expected true or false")));
+  EXPECT_THAT(Call([&] { keys.Refuse("window"); }),
+              ThrowsMessage<Error>(HasSubstr("here: window: 4096 is not supported")));
+  EXPECT_NO_THROW(keys.Refuse("off"));
+  EXPECT_NO_THROW(keys.Refuse("one", {"1", "1.0"}));
+  EXPECT_NO_THROW(keys.Refuse("absent"));
+}
+
+TEST(ConfigKeys, ListsOfStrings) {
+  const nlohmann::json json = {{"types", {"a", "b"}}, {"mixed", {"a", 1}}, {"none", nullptr}};
+  const ConfigKeys keys(json, "here");
+  EXPECT_THAT(keys.Texts("types"), testing::ElementsAre("a", "b"));
+  EXPECT_THAT(Call([&] { keys.Texts("mixed"); }),
+              ThrowsMessage<Error>(HasSubstr("here: mixed: got [\"a\",1], expected a list")));
+  EXPECT_TRUE(keys.IsNull("none"));
+  EXPECT_FALSE(keys.IsNull("absent") || keys.IsNull("types"));
+}
+
+TEST(ConfigKeys, ListsOfIntegersOrNulls) {
+  const nlohmann::json json = {{"list", {3, nullptr, 5}}, {"bad", {3, "x"}}, {"small", {1, 0}}, {"n", 3}, {"t", "x"}};
+  const ConfigKeys keys(json, "here");
+  EXPECT_THAT(keys.Integers("list", 1), testing::ElementsAre(std::optional(3), std::nullopt, std::optional(5)));
+  EXPECT_TRUE(keys.IsList("list") && !keys.IsList("n") && keys.IsText("t") && !keys.IsText("n"));
+  EXPECT_THAT(Call([&] { keys.Integers("bad", 1); }), ThrowsMessage<Error>(HasSubstr("here: bad: got \"x\"")));
+  EXPECT_THAT(Call([&] { keys.Integers("small", 1); }), ThrowsMessage<Error>(HasSubstr("here: small: got 0")));
+  EXPECT_THAT(Call([&] { keys.Integers("n", 1); }), ThrowsMessage<Error>(HasSubstr("expected a list of integers")));
+}
+
+TEST(ConfigKeys, ListsOfPositiveNumbers) {
+  const nlohmann::json json = {{"list", {1, 2.5}}, {"bad", {1, 0}}, {"n", 3}};
+  const ConfigKeys keys(json, "here");
+  EXPECT_THAT(keys.Positives("list"), testing::ElementsAre(1, 2.5));
+  EXPECT_THAT(Call([&] { keys.Positives("bad"); }),
+              ThrowsMessage<Error>(HasSubstr("here: bad: got 0, expected a positive number")));
+  EXPECT_THAT(Call([&] { keys.Positives("n"); }), ThrowsMessage<Error>(HasSubstr("expected a list of positive")));
+}
+
+}  // namespace
+}  // namespace tare::config_keys_test

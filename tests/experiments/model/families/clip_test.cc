@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both towers, differential and standard, against the authors' modules and transformers: embeddings and attention
 // logits within 2e-5 of the largest magnitude (parity_test.cc); plans for them; refused configurations.
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "experiments/model/model.h"
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/passes/model_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

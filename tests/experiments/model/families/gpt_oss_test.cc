@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "experiments/export/hugging_face.h"
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"

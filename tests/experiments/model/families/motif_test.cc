@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lambda_init, grouped heads (whose shared noise map is shown once), and refusals; parity_test.cc compares the forward
 // pass with golden data.
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,6 @@
 
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
-#include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

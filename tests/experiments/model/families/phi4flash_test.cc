@@ -9,8 +9,8 @@
 #include <mutex>
 
 #include "experiments/export/hugging_face.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/config/family.h"
-#include "experiments/model/config/read_config.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"

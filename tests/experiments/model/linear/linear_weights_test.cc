@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/model/linear/rounded_weight.h"
+#include "experiments/model/linear/weight_matrix.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare::linear_weights_test {

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
+#include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/matrix_parts.h"
@@ -273,3 +275,80 @@ TEST(WeightsTest, SameBytesComparesTypeShapeAndBytes) {
 
 }  // namespace
 }  // namespace tare::weights_test
+
+namespace tare::fused_tensors_test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+
+const std::string kLayer1 = "model.layers.1.";
+
+TEST(FusedTensorsTest, PartsAreRowsInOrder) {
+  const std::filesystem::path folder = GoldenFolder("phi4flash");
+  const Checkpoint whole(folder);
+  const Checkpoint split = OpenSplit(folder, LoadConfig(folder));
+  for (const std::string name : {"attn.Wqkv.weight", "attn.Wqkv.bias", "mlp.fc1.weight"}) {
+    const std::string base = name.substr(0, name.rfind('.')), kind = name.substr(name.rfind('.'));
+    const TensorView& fused = *whole.Find(kLayer1 + name);
+    EXPECT_EQ(split.Find(kLayer1 + name), nullptr);
+    const std::byte* next = fused.bytes.data();
+    for (const char* part : {".q", ".k", ".v", ".gate", ".up"}) {
+      const TensorView* rows = split.Find(kLayer1 + base + part + kind);
+      if (rows == nullptr) continue;
+      EXPECT_TRUE(std::ranges::equal(rows->bytes, std::span(next, rows->bytes.size()))) << base << part;
+      next += rows->bytes.size();
+    }
+    EXPECT_EQ(next, fused.bytes.data() + fused.bytes.size()) << name;
+  }
+}
+
+TEST(FusedTensorsTest, OthersStayAsTheyAre) {
+  EXPECT_THAT(FusedTensors(LoadConfig(GoldenFolder("llama-gqa"))), IsEmpty());
+  const std::filesystem::path folder = GoldenFolder("phi4flash");
+  const Checkpoint whole(folder), split = OpenSplit(folder, LoadConfig(folder));
+  EXPECT_EQ(split.total_bytes(), whole.total_bytes());
+  EXPECT_TRUE(split.Has("model.layers.0.attn.in_proj.weight"));
+  EXPECT_EQ(split.Find("model.layers.7.attn.Wqkv.q.weight")->shape[0], 64);  // shared keys: queries alone
+  EXPECT_FALSE(split.Has("model.layers.7.attn.Wqkv.k.weight"));
+}
+
+TEST(FusedTensorsTest, WrongRowsAreRefused) {
+  EditedCheckpoint checkpoint(GoldenFolder("phi4flash"));
+  EditedCheckpoint::Tensor& fused = checkpoint.tensors.at(kLayer1 + "attn.Wqkv.weight");
+  const TemporaryFolder folder;
+  fused.shape = {64, 128};
+  checkpoint.Write(folder / "m");
+  EXPECT_THAT(
+      Call([&] { OpenSplit(folder / "m", LoadConfig(folder / "m")); }),
+      ThrowsMessage<Error>(HasSubstr(
+          "tensor 'model.layers.1.attn.Wqkv.weight': got shape [64, 128], expected 128 rows from config.json")));
+  fused.shape = {128, 64};
+  checkpoint.tensors[kLayer1 + "attn.Wqkv.q.weight"] = fused;
+  checkpoint.Write(folder / "n");
+  EXPECT_THAT(Call([&] { OpenSplit(folder / "n", LoadConfig(folder / "n")); }),
+              ThrowsMessage<Error>(HasSubstr("expected one of them")));
+}
+
+}  // namespace
+}  // namespace tare::fused_tensors_test
+
+namespace tare::stored_size_test {
+namespace {
+
+TEST(StoredSize, CountsTensorsCodesAndScales) {
+  const TemporaryFolder folder;
+  const std::filesystem::path source = GoldenFolder("llama-mha");
+  Quantize({source, Plan::Parse("weights=int8/channel"), folder / "q.h5"}, {});
+  const Checkpoint whole(source), quantized(folder / "q.h5");
+  const StoredSize before = StoredSizeOf(whole), after = StoredSizeOf(quantized);
+  EXPECT_EQ(before.bytes, static_cast<uint64_t>(whole.total_bytes()));
+  EXPECT_EQ(after.bytes, static_cast<uint64_t>(quantized.total_bytes()));
+  EXPECT_EQ(after.values, before.values);
+  EXPECT_EQ(before.BitsPerWeight(), 8.0 * static_cast<double>(before.bytes) / static_cast<double>(before.values));
+  EXPECT_LT(after.BitsPerWeight(), before.BitsPerWeight());
+}
+
+}  // namespace
+}  // namespace tare::stored_size_test

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "tests/support/checkpoint.h"
@@ -252,7 +252,7 @@ TEST(CalibrationPass, SameBitsOnAnyNumberOfThreads) {
 TEST(CalibrationPass, WeightsOfOneInputShareItsMoments) {
   for (const LinearPlace& place : FamilyOf({.family = "llama"}).linear) {
     const Site input = InputOf(place);
-    EXPECT_EQ(InputOf(place) == place.input,
+    EXPECT_EQ(InputOf(place) == place.Input(),
               place.tensor != "self_attn.k_proj" && place.tensor != "self_attn.v_proj" && place.tensor != "mlp.up_proj")
         << Name(input);
   }

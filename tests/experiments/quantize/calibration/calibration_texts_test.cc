@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

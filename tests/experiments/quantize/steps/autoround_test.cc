@@ -10,9 +10,9 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"

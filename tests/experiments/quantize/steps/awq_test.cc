@@ -2,14 +2,14 @@
 // The search against the golden one: AWQ's published definition in Python, on inputs that transformers computes; and
 // what it does to whole models.
 // In the released build alone: it quantizes whole models again and again, ten times as long under sanitizers.
-#include "experiments/quantize/steps/awq.h"
+#include "experiments/quantize/steps/smoothquant.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/channel_factors.h"

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <optional>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "quant/algorithms/channel_rotation.h"
 #include "quant/base/error.h"

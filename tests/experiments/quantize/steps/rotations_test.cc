@@ -2,15 +2,15 @@
 // What learning promises, on whole models. Its parts against references: rotated_error_test.cc and
 // channel_rotation_test.cc.
 // In the released build alone: it quantizes whole models again and again, ten times as long under sanitizers.
-#include "experiments/quantize/steps/rotations.h"
+#include "experiments/quantize/steps/rotated_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "experiments/model/config/read_config.h"
-#include "experiments/model/linear/fused_tensors.h"
+#include "experiments/model/config/config.h"
+#include "experiments/model/linear/weights.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"

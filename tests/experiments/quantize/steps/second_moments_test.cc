@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "experiments/quantize/calibrated_rounding.h"
+#include "experiments/quantize/calibrated_layers.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/model/config/read_config.h"
-#include "experiments/model/sites_of_model.h"
+#include "experiments/model/config/config.h"
+#include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/model/config/config.h"
 #include "experiments/model/config/family.h"
-#include "experiments/model/config/read_config.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/studies/search/search.h"
 #include "quant/base/error.h"

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "experiments/model/config/read_config.h"
+#include "experiments/model/config/config.h"
 #include "quant/base/error.h"
 #include "quant/plan/plan.h"
 #include "tests/support/call.h"

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys of the configuration, the gate's rows, and rules for gates and norms in plans; parity_test.cc compares the
 // forward pass with transformers and with the gate's formulas.
-#include "experiments/model/config/read_config.h"
-#include "experiments/model/families/table.h"
+// Which layers have a window and which projections a bias; parity_test.cc compares the forward pass with transformers.
+// The keys of qwen3_moe and mixtral; parity_test.cc compares the forward pass, greedy_test.cc tokens.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "experiments/model/config/config.h"
+#include "experiments/model/decoder.h"
+#include "experiments/model/families/table.h"
 #include "experiments/model/model.h"
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/formatted.h"
+#include "quant/file/strict_json.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/family_config.h"
+#include "tests/support/golden.h"
 #include "tests/support/logits.h"
 #include "tests/support/simulated_plan.h"
 
@@ -82,3 +89,66 @@ TEST(Qwen3Test, NormsAndGatesAreSites) {
 
 }  // namespace
 }  // namespace tare::qwen3_test
+
+namespace tare::qwen2_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(Qwen2Test, WindowsApplyOnlyIfTheConfigSaysSo) {
+  const nlohmann::json unused = With(With(SmallConfig("qwen2"), "sliding_window", 5), "max_window_layers", 2);
+  EXPECT_THAT(Parsed(unused).windows, IsEmpty());
+  const nlohmann::json used = With(unused, "use_sliding_window", true);
+  EXPECT_THAT(Parsed(used).windows, ElementsAre(0, 0, 5, 5));
+  EXPECT_THAT(Parsed(With(used, "max_window_layers", 4)).windows, IsEmpty());
+  EXPECT_THAT(Parsed(With(With(SmallConfig("qwen2"), "use_sliding_window", true), "max_window_layers", 3)).windows,
+              ElementsAre(0, 0, 0, 4096));
+  const nlohmann::json types = {"sliding_attention", "full_attention", "full_attention", "sliding_attention"};
+  EXPECT_THAT(Parsed(With(used, "layer_types", types)).windows, ElementsAre(5, 0, 0, 5));
+  ExpectConfigRefused(With(unused, "layer_types", types), "layer_types", "no sliding_window is in use");
+  ExpectConfigRefused(With(used, "layer_types", {"full_attention"}), "layer_types", "num_hidden_layers 4");
+  ExpectConfigRefused(With(used, "layer_types", nlohmann::json(4, "chunked_attention")), "layer_types",
+                      "'chunked_attention' in layer 0");
+  ExpectConfigRefused(With(used, "use_mrope", true), "use_mrope", "not supported");
+}
+
+TEST(Qwen2Test, QueriesKeysAndValuesHaveBiases) {
+  const Projector projector(Math::kF32);
+  Weights weights(GoldenFolder("qwen2"), projector);
+  const LayerWeights layer = kQwen2.load(weights, LoadConfig(GoldenFolder("qwen2")), 1);
+  for (const LinearWeights* linear : {&layer.q, &layer.k, &layer.v}) EXPECT_FALSE(linear->bias().empty());
+  for (const LinearWeights* linear : {&layer.o, &layer.gate, &layer.up, &layer.down})
+    EXPECT_TRUE(linear->bias().empty());
+  EXPECT_EQ(layer.mask.kind, Mask::Kind::kWindow);
+  EXPECT_EQ(layer.mask.window, 7);
+}
+
+}  // namespace
+}  // namespace tare::qwen2_test
+
+namespace tare::qwen3_moe_test {
+namespace {
+
+TEST(Qwen3MoeTest, ReadsItsKeys) {
+  const ModelConfig mixtral = LoadConfig(GoldenFolder("mixtral")), qwen = LoadConfig(GoldenFolder("qwen3-moe"));
+  EXPECT_EQ(mixtral.experts, 4);
+  EXPECT_TRUE(mixtral.shares_sum);
+  EXPECT_FALSE(mixtral.gate_with_up);
+  EXPECT_EQ(qwen.experts, 6);
+  EXPECT_EQ(qwen.ffn, 32);
+  EXPECT_FALSE(qwen.shares_sum);
+  EXPECT_TRUE(qwen.qk_norm);
+  nlohmann::json json = ReadJson(GoldenFolder("qwen3-moe") / "config.json");
+  const auto refused = [&](const char* key, const nlohmann::json& value, const char* says) {
+    nlohmann::json other = json;
+    other[key] = value;
+    ExpectConfigRefused(other, key, says);
+  };
+  refused("mlp_only_layers", {1}, "is not supported");
+  refused("decoder_sparse_step", 2, "2 is not supported");
+  refused("moe_intermediate_size", 0, "got 0");
+}
+
+}  // namespace
+}  // namespace tare::qwen3_moe_test

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Qwen2 (Qwen 1.5, 2 and 2.5): as llama, with biases only for q, k and v; with use_sliding_window, layers from
+// max_window_layers on see a window of keys.
+//
+// Qwen3: as llama, with norms of each head's queries and keys before rotary positions, windows as in qwen2, and, if the
+// configuration has it, a sigmoid gate, one per head (headwise) or per value (elementwise):
+//   x += W_o (softmax(rope(norm(Q)) rope(norm(K))^T / sqrt(d)) V * sigmoid(Z)),   Q, Z, K, V of norm(x)
+// Q and Z are rows of q_proj: for each key/value head, the queries of its group, then their gates.
+//
+// Qwen3-MoE (modeling_qwen3_moe.py): attention as qwen3's, and experts in the place of the feed-forward
+// (experts.h). With norm_topk_prob the shares of a token's experts sum to 1, else they are
+// those of a softmax over all. A configuration where some layers have no experts is refused.
+#include "experiments/model/families/experts.h"
+#include "experiments/model/families/llama.h"
+#include "experiments/model/families/table.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+void ReadQwen2Config(const ConfigKeys& keys, ModelConfig& c) {
+  ReadDecoderConfig(keys, c);
+  keys.Refuse("use_mrope");
+  c.windows = ReadQwenWindows(keys, c.layers);
+  c.attention_bias = true;  // whatever a key says
+  c.mlp_bias = false;
+}
+
+constexpr auto kQwen2Linear = Changed(kLlamaLinear, [](auto& places) { At(places, Site::kOProjW).bias = nullptr; });
+
+void ReadQwen3Decoder(const ConfigKeys& keys, ModelConfig& c) {
+  ReadDecoderConfig(keys, c);
+  c.windows = ReadQwenWindows(keys, c.layers);
+  if (!keys.Has("head_dim")) c.head_dim = 128;
+  c.mlp_bias = false;
+  c.qk_norm = true;
+}
+
+void ReadQwen3Config(const ConfigKeys& keys, ModelConfig& c) {
+  ReadQwen3Decoder(keys, c);
+  c.attention_bias = keys.Flag("qkv_bias", c.attention_bias);  // of the gate's authors
+  if (!keys.Flag("use_qk_norm", true)) Fail("{}: use_qk_norm: false is not supported", keys.where());
+  if (keys.Flag("headwise_attn_output_gate", false)) {
+    keys.Refuse("elementwise_attn_output_gate");
+    c.gate = OutputGate::kPerHead;
+  } else if (keys.Flag("elementwise_attn_output_gate", false)) {
+    c.gate = OutputGate::kPerValue;
+  }
+}
+
+constexpr auto kQwen3Vectors = Joined(kLlamaVectors, kQkNormVectors);
+
+constexpr RouterNames kQwen3MoeRouter{.weight = "mlp.gate.weight", .bias = {}};
+
+void ReadQwen3Moe(const ConfigKeys& keys, ModelConfig& c) {
+  ReadQwen3Decoder(keys, c);
+  c.ffn = keys.Integer("moe_intermediate_size", 1, 768);
+  c.shares_sum = keys.Flag("norm_topk_prob", false);
+  keys.Refuse("decoder_sparse_step", {"1"});
+  keys.Refuse("mlp_only_layers", {"[]"});
+  ReadExperts(keys, c, {.experts = 128, .chosen = 8});
+}
+
+void Qwen3MoeForward(const LayerCall& call) { ExpertsForward(call, kQwen3MoeRouter, ExpertSwiGlu); }
+
+constexpr auto kQwen3MoeLinear =
+    WithExperts("mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj", "mlp.experts.{}.down_proj");
+constexpr auto kQwen3MoeVectors = Joined(kQwen3Vectors, std::array{RouterPlace(kQwen3MoeRouter.weight)});
+
+}  // namespace
+
+constinit const Family kQwen2 =
+    Changed(LikeLlama("qwen2", "Qwen/Qwen2.5-0.5B to 7B", ReadQwen2Config), [](Family& f) { f.linear = kQwen2Linear; });
+
+// A gate per value between V and o_proj forbids rotating the values of a head.
+constinit const Family kQwen3 =
+    Changed(LikeLlama("qwen3", "Qwen/Qwen3-0.6B to 8B; QwQZh/gated_attention (site attn_gate)", ReadQwen3Config),
+            [](Family& f) {
+              f.vectors = kQwen3Vectors;
+              f.rotation = Rotation::kStream;
+            });
+
+constinit const Family kQwen3Moe = Changed(LikeLlama("qwen3_moe", "Qwen/Qwen3-30B-A3B", ReadQwen3Moe), [](Family& f) {
+  f.linear = kQwen3MoeLinear;
+  f.vectors = kQwen3MoeVectors;
+  f.forward = Qwen3MoeForward;
+  f.smoothed = kExpertsSmoothed;
+});
+
+}  // namespace tare
