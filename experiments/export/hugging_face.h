@@ -50,7 +50,7 @@ ExportSummary ExportDequantized(const std::filesystem::path& quantized, const st
 std::string WrittenText(const ExportSummary& summary);
 
 // ---- Rows of several tensors, or of several matrices of codes, below each other: the parts of a fused tensor
-// (experiments/model/linear/fused_tensors.h) as other programs store it.
+// (experiments/model/linear/weights.h) as other programs store it.
 //
 // Of tensors of one type and width. The memory holds the result.
 TensorView JoinedTensor(const std::string& name, std::span<const TensorView> parts, AlignedBuffer<std::byte>& memory);

@@ -93,7 +93,7 @@ struct BlockMeasures {
   std::vector<float> row_absmax;  // [rows of the block]
 };
 
-// Measures one block of a site's values: one double per row and sum (quant/observe/site_statistics.h). Rounding is per
+// Measures one block of a site's values: one double per row and sum (quant/observe/statistics_set.h). Rounding is per
 // row, because no split of the stream cuts a row. Each thread has its own meter: it remembers the first map's rows for
 // the difference that follows them.
 class BlockMeter {

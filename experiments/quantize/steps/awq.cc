@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// awq: equivalent weights by AWQ's factors for a whole model, then clipped ranges of groups (quant/algorithms/awq.h).
+// awq: equivalent weights by AWQ's factors for a whole model, then clipped ranges of groups (quant/algorithms/channel_factors.h).
 // The factors are searched on a calibration text: for each input of linear layers that the family can scale, the ratio
 // with the least squared error of the outputs of all linear layers with that input, rounded to nearest as the plan
 // says. Inputs are those of the stored model. The ranges need codes: rtn, if no other step makes them.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loss against bits: the error of each format at a site, from statistics with --formats; what keys and values in few
 // bits lose, from sweeps with divergences: every plan that names keys, values or caches
-// (experiments/plan/key_value_bits.h), a figure for each sweep, where the plans on a model's frontier are those that no
+// (experiments/plan/plan_report.h), a figure for each sweep, where the plans on a model's frontier are those that no
 // plan of fewer or equally many bits beats; and the frontier of `tare search`: the predicted loss of each step, the
 // measured losses, and the allowed loss, or of a search within a size its measured plans.
 #include <algorithm>
