@@ -149,7 +149,7 @@ void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
   }
   figure.caption = Formatted(
       "What low-bit {} cost: {}. Bars are 95 % "
-      "intervals: a share's own (Wilson), for the others that of the change from 16 bits, paired by window. "
+      "intervals: a share's own (Wilson), for the others that of the change from unquantized, paired by window. "
       "Findings are significant (p < 0.05 after Holm over the primary figures of all tasks) unless marked. n:",
       sites[0], MeasuredText(rows));
   std::vector<std::string> counts;

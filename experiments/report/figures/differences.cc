@@ -89,7 +89,8 @@ void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
                       drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictOf(drop), row.cell->figures.count});
   }
   figure.caption = Formatted(
-      "A model's change from 16 bits minus that of {} under the same plan, in each figure's own unit. Bars are 95 % "
+      "A model's change from unquantized minus that of {} under the same plan, in each figure's own unit. Bars are 95 "
+      "% "
       "intervals, paired by window, sample or item; filled marks are significant (p < 0.05 after Holm over the "
       "primary figures of all tasks). These models are one sample of training: differences apply to them alone. "
       "n: in the table.",

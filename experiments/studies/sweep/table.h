@@ -4,7 +4,7 @@
 // with the change from f32 ("16 bits"); with several models, also how much more each one's figure changed than the
 // first one's.
 //
-//   plan                        acc                     change from 16 bits
+//   plan                        acc                     change from unquantized
 //   attn_logits=int4/tensor ^   0.480 +/- 0.050         -0.230 +/- 0.058 *
 //
 // A change of a task's primary figure has the standard error of the paired difference, or an interval if there are few
