@@ -117,6 +117,7 @@ std::vector<ItemKeys> ChoiceKeys(const std::filesystem::path& file, const Window
 
 constexpr TaskKind kChoiceTask{.name = "choice",
                                .file = "ITEMS.jsonl",
+                               .what = "accuracy on multiple-choice items",
                                .read = ReadChoice,
                                .figures = kChoiceFigures,
                                .count = "n",

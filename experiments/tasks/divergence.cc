@@ -288,6 +288,7 @@ constexpr FigureKeys kDivergenceFigures[] = {
 
 constexpr TaskKind kDivergenceTask{.name = "divergence",
                                    .file = "TEXT",
+                                   .what = "KL divergence from the unquantized model, or --reference",
                                    .read = ReadDivergence,
                                    .figures = kDivergenceFigures,
                                    .count = "tokens",

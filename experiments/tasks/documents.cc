@@ -129,6 +129,7 @@ constexpr FigureKeys kDocumentsFigures[] = {
 
 constexpr TaskKind kDocumentsTask{.name = "documents",
                                   .file = "DOCUMENTS.jsonl",
+                                  .what = "perplexity of words and bytes of documents",
                                   .read = ReadDocuments,
                                   .figures = kDocumentsFigures,
                                   .count = "tokens",

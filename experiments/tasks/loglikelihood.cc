@@ -65,6 +65,7 @@ TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const EndingScor
 
 constexpr TaskKind kLogLikelihoodTask{.name = "loglikelihood",
                                       .file = "CONTINUATIONS.jsonl",
+                                      .what = "accuracy and perplexity of continuations",
                                       .read = ReadLoglikelihood,
                                       .figures = kLoglikelihoodFigures,
                                       .count = "n",

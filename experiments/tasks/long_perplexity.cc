@@ -143,6 +143,7 @@ constexpr FigureKeys kLongFigures[] = {
 
 constexpr TaskKind kLongPerplexityTask{.name = "longppl",
                                        .file = "TEXT",
+                                       .what = "perplexity of tokens that need a long context",
                                        .read = ReadLongPerplexity,
                                        .figures = kLongFigures,
                                        .count = "tokens",

@@ -158,6 +158,7 @@ constexpr FigureKeys kPerplexityFigures[] = {
 
 constexpr TaskKind kPerplexityTask{.name = "perplexity",
                                    .file = "TEXT",
+                                   .what = "perplexity of a text, or of token IDs",
                                    .read = ReadPerplexity,
                                    .figures = kPerplexityFigures,
                                    .count = "tokens",

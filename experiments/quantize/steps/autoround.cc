@@ -208,6 +208,7 @@ static Step ReadAutoRound(std::string_view text) {
               "alone, or signround+quantease"};
 }
 
-const StepKind kAutoRoundStep{"autoround", StepPlace::kCodes, ReadAutoRound, "[:STEPS[:SEED]]"};
+const StepKind kAutoRoundStep{"autoround", StepPlace::kCodes, ReadAutoRound, "[:STEPS[:SEED]]",
+                              "learns the rounding of a whole layer (200 steps)"};
 
 }  // namespace tare

@@ -204,7 +204,9 @@ static Step ReadAwq(std::string_view) {
           .check = CheckAwq};
 }
 
-const StepKind kAwqStep{
-    .name = "awq", .place = StepPlace::kWeights, .read = ReadAwq, .help = "awq (equivalent weights, clipped ranges)"};
+const StepKind kAwqStep{.name = "awq",
+                        .place = StepPlace::kWeights,
+                        .read = ReadAwq,
+                        .help = "searches equivalent weights, and clips the ranges of groups"};
 
 }  // namespace tare

@@ -77,9 +77,10 @@ static Step ReadCayley(std::string_view step) {
           .check = CheckRotatedError};
 }
 
-const StepKind kHadamardStep{"hadamard", StepPlace::kWeights, ReadHadamard, "[:SEED]"};
+const StepKind kHadamardStep{"hadamard", StepPlace::kWeights, ReadHadamard, "[:SEED]",
+                             "rotates the residual stream and values, at no cost in a run"};
 
 const StepKind kCayleyStep{"cayley", StepPlace::kWeights, ReadCayley, "[:STEPS[:SEED]]",
-                           "cayley[:STEPS[:SEED]] (rotations learned after it)"};
+                           "learns these rotations for the plan (100 steps)"};
 
 }  // namespace tare

@@ -285,6 +285,6 @@ static Step ReadSmoothQuant(std::string_view step) {
 }
 
 const StepKind kSmoothQuantStep{"smoothquant", StepPlace::kWeights, ReadSmoothQuant, "[:ALPHA]",
-                                "smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, no codes)"};
+                                "moves scale from inputs to weights; ALPHA is searched if not given"};
 
 }  // namespace tare
