@@ -43,7 +43,7 @@ inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
   const auto from = [&windows](const std::string& name) {
     windows.from = name == "start" ? TakeFrom::kStart : TakeFrom::kSpread;
   };
-  Add(command, "--from spread|start", from, "where they lie: spread evenly, or at the start")
+  Add(command, "--from spread|start", from, "which ones: spread evenly, or the first")
       ->default_str(std::string(Name(windows.from)));
   command.parse_complete_callback([&command] {
     RequireEffect(command, command.count("--tokens") + command.count("--limit") > 0, {"--from"}, "--tokens or --limit");
