@@ -36,7 +36,7 @@ struct QuantizeArguments {
   MachineOptions machine;
 };
 
-// What is wrong with a method; empty if it is valid. Reported as wrong usage, not as a failure.
+// What is wrong with a method; empty if it is valid. Reported as a usage error, not as a failure.
 std::string IsMethod(const std::string& text) {
   try {
     ParseMethod(text);

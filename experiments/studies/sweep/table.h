@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A finished sweep, for programs as CSV with one row per cell and figure and as JSON with everything in the cells, and
 // for people as a table of at most 80 columns: one block per figure of a task, and in it the rows of each model
-// with the change from f32 ("16 bits"); with several models, also how much more each one's figure changed than the
+// with the change from unquantized; with several models, also how much more each one's figure changed than the
 // first one's.
 //
 //   plan                        acc                     change from unquantized
