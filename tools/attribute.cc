@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare attribute: the cost of each part of a plan. Runs the cells of a sweep over the plan's parts, each alone and each
 // taken out, and evaluates them (experiments/studies/attribution/attribution.h).
-#include "tools/attribute.h"
+#include "tools/cells.h"
 
 #include <memory>
 
@@ -54,11 +54,11 @@ void Run(AttributeArguments& options) {
   const AttributionQuestion question = AskAttribution(sweep, options.plan, options.by);
   Merge(options);
   std::vector<SweepCell> cells = RunCells(sweep);
-  if (sweep.only) return PrintLine("finished cells are in {}", sweep.folder.string());
+  if (sweep.only) return PrintLine("finished runs are in {}", sweep.folder.string());
   const AttributionResult result = WriteAttribution(sweep, question, std::move(cells));
   if (PrintsTables(options.json)) {
     PrintText("{}", result.table);
-    PrintLine("\n{}finished cells, attribution.csv, attribution.json and attribution.txt are in\n{}", result.legend,
+    PrintLine("\n{}finished runs, attribution.csv, attribution.json and attribution.txt are in\n{}", result.legend,
               sweep.folder.string());
   }
   WriteJson(options.json, result.json);
@@ -68,21 +68,15 @@ void Run(AttributeArguments& options) {
 
 void AddAttribute(CLI::App& app) {
   auto options = std::make_shared<AttributeArguments>();
-  CLI::App* command = app.add_subcommand(
-      "attribute", "measure what each part of a plan costs, alone and taken out; resumes where it stopped");
-  command
-      ->add_option("MODEL", options->model,
-                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
-      ->required();
-  command->add_option("--plan", options->plan, "the plan, simulated")->transform(WithGridFiles)->required();
-  command
-      ->add_option(
-          "--by", options->by,
-          "how to cut the plan into parts: site, layer, head, head-group (heads that share a key head), map, or "
-          "several separated by commas")
+  CLI::App* command = app.add_subcommand("attribute", "measure what each part of a plan costs, alone and taken out");
+  AddModel(*command, options->model);
+  Group(*command, "What to quantize");
+  AddPlanOption(*command, options->plan, "the plan, simulated")->required();
+  Add(*command, "--by NAME,...", options->by, "parts: site, layer, head, map, or head-group (of one KV head)")
       ->capture_default_str();
   AddCellsOptions(*command, *options);
   options->numbers.AddTo(*command);
+  AddSharedOptions(*command, *options);
   command->footer(
       Examples({"tare attribute experiments/pair/novels-differential --plan int4 --by site --tasks "
                 "divergence=experiments/pair/heldout.txt --tokens 20440 --out blame",

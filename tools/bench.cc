@@ -109,7 +109,7 @@ void TimeFamily(
   Model model(folder.path, math);
   if (model.config().SeesImages()) ShowRandomImages(model, folder.path, bench.batch);
   if (model.config().gate != config.gate)
-    Fail("tare bench forward: --gate: got family {}, expected one with a gate; try qwen3", family);
+    FailUsage("--gate: got family {}, expected one with a gate; try --family qwen3", family);
   add("forward", family, TimeForward(model, bench));
   FullObserver observer = OutlierObserver(model.config());
   SiteVisitor* const visitors[] = {&observer};
@@ -124,7 +124,8 @@ void TimeFamily(
 void RunForward(const ForwardOptions& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
   if (o.hidden % o.heads != 0)
-    Fail("tare bench forward: got --hidden {} and --heads {}, expected a multiple of the heads", o.hidden, o.heads);
+    FailUsage("--hidden: got {} for {} heads, expected a multiple; try --hidden {}", o.hidden, o.heads,
+              (o.hidden / o.heads + 1) * o.heads);
   const Math math = o.machine.Apply();
   Json json{{"schema", "tare.bench.forward/1"},
             {"threads", Threads()},
@@ -157,25 +158,23 @@ void RunForward(const ForwardOptions& o) {
 
 void AddForward(CLI::App& bench) {
   auto options = std::make_shared<ForwardOptions>();
-  CLI::App* command =
-      bench.add_subcommand("forward", "time whole forward passes of random models, with and without statistics");
-  command->add_option("--family", options->families, "families, separated by commas")->capture_default_str();
-  command->add_option("--hidden", options->hidden)->check(WholeNumber(2, 1 << 16))->capture_default_str();
-  command->add_option("--ffn", options->ffn)->check(WholeNumber(1, 1 << 18))->capture_default_str();
-  command->add_option("--layers", options->layers)->check(WholeNumber(1, 1000))->capture_default_str();
-  command->add_option("--heads", options->heads)->check(WholeNumber(1, 1024))->capture_default_str();
-  AddWhole(*command, "--kv-heads", options->kv_heads, "0: as many as heads; diff_v2 needs at most half as many", 0,
-           1024);
-  command->add_option("--vocabulary", options->vocabulary)->check(WholeNumber(2, 1 << 20))->capture_default_str();
-  AddWhole(*command, "--batch", options->bench.batch, "sequences", 1, 1 << 16);
-  AddWhole(*command, "--tokens", options->bench.tokens, "tokens per sequence; vision towers have 197", 1, 1 << 20);
-  command->add_option("--gate", options->gate, "gate of attention's output, for family qwen3: none, head or value")
-      ->check(CLI::IsMember({"none", "head", "value"}))
+  CLI::App* command = bench.add_subcommand("forward", "time whole forward passes of random models");
+  Add(*command, "--family NAME,...", options->families, "families (tare help model)")->capture_default_str();
+  Group(*command, "Shape");
+  AddWhole(*command, "--hidden N", options->hidden, "hidden size", 2, 1 << 16);
+  AddWhole(*command, "--ffn N", options->ffn, "width of the feed-forward layer", 1, 1 << 18);
+  AddWhole(*command, "--layers N", options->layers, "layers", 1, 1000);
+  AddWhole(*command, "--heads N", options->heads, "query heads", 1, 1024);
+  AddWhole(*command, "--kv-heads N", options->kv_heads, "KV heads; 0: like --heads (diff_v2: at most half)", 0, 1024);
+  AddWhole(*command, "--vocabulary N", options->vocabulary, "tokens of the vocabulary", 2, 1 << 20);
+  AddWhole(*command, "--batch N", options->bench.batch, "sequences", 1, 1 << 16);
+  AddWhole(*command, "--tokens N", options->bench.tokens, "tokens per sequence; vision towers: 197", 1, 1 << 20);
+  Add(*command, "--gate none|head|value", options->gate, "gate of attention's output, for family qwen3")
       ->capture_default_str();
-  command->add_option("--plan", options->plan, "also time this plan on the integer kernels: int8, int6, int4 or rules")
-      ->transform(WithGridFiles);
-  command->add_option("--repetitions", options->bench.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  Group(*command, "How it runs");
+  AddPlanOption(*command, options->plan, "also time this plan on integer kernels: int8, int6, int4 or rules");
+  AddWhole(*command, "--repetitions N", options->bench.repetitions, "runs of each", 1, 1000);
+  AddJson(*command, options->json);
   options->machine.AddTo(*command);
   AddQuiet(*command);
   command->footer(Examples({"tare bench forward --threads 2", "tare bench forward --math bf16 --json forward.json"}));
@@ -185,8 +184,7 @@ void AddForward(CLI::App& bench) {
 }  // namespace
 
 void AddBench(CLI::App& app) {
-  CLI::App* bench =
-      app.add_subcommand("bench", "measure speed, compared with the machine's limits and baselines in the same run");
+  CLI::App* bench = app.add_subcommand("bench", "measure speed, with limits and baselines of the same run");
   bench->require_subcommand(1);
   bench->footer(Examples({"tare bench attention --family v1 --n 4096 --json attention.json",
                           "tare report attention.json --out speed.html"}));

@@ -102,30 +102,23 @@ void Run(const CLI::App& command, const BenchAttentionArguments& o) {
 
 void AddBenchAttention(CLI::App& bench) {
   auto o = std::make_shared<BenchAttentionArguments>();
-  CLI::App* command = bench.add_subcommand("attention",
-                                           "time attention kernels, each verified first, beside baselines of the same "
-                                           "shape; without options, a default set");
-  AddList(*command, "--family", o->families, "standard, v1, v2, separated by commas")
-      ->check(CLI::IsMember({"standard", "v1", "v2"}));
-  command->add_option("--plan", o->plans,
-                      "rules for q, k, v, probs or difference, attn_logits; repeatable (none: only the baselines)");
-  AddList(*command, "--n", o->lengths, "queries (oneDNN's baselines: up to 8192)")->check(WholeNumber(1, 1 << 17));
-  command->add_option("--keys", o->keys, "keys and values (0: as many as queries; causal: at least as many)")
-      ->check(WholeNumber(0, 1 << 17));
-  AddList(*command, "--d", o->widths, "head width of q and k")->check(WholeNumber(1, 256));
-  AddList(*command, "--heads", o->heads, "output heads")->check(WholeNumber(1, 256));
-  command->add_option("--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: the same number)")
-      ->check(WholeNumber(0, 256));
-  AddList(*command, "--threads", o->threads, "threads")->check(WholeNumber(1, 4096));
-  AddList(*command, "--mask", o->masks, "causal, full")->check(CLI::IsMember({"causal", "full"}));
-  AddList(*command, "--data", o->data, "distribution of Q, K and V: gaussian, sink, vbias, diffuse")
-      ->check(CLI::IsMember({"gaussian", "sink", "vbias", "diffuse"}));
-  command->add_option("--lambda", o->lambda, "weight of the second map")->capture_default_str();
-  command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
-  command->add_option("--seed", o->seed)->capture_default_str();
-  command->add_option("--json", o->json, "write JSON to a file, or - for standard output");
+  CLI::App* command = bench.add_subcommand("attention", "time attention kernels, verified first, beside baselines");
+  AddList(*command, "--family standard|v1|v2,...", o->families, "kinds of attention");
+  Add(*command, "--plan RULES", o->plans, "rules for q, k, v, probs or difference, attn_logits; repeatable");
+  AddList(*command, "--n N,...", o->lengths, "queries (oneDNN: up to 8192)")->check(WholeNumber(1, 1 << 17));
+  AddWhole(*command, "--keys N", o->keys, "keys and values; 0: as many as queries", 0, 1 << 17);
+  AddList(*command, "--d N,...", o->widths, "head dimension of q and k")->check(WholeNumber(1, 256));
+  AddList(*command, "--heads N,...", o->heads, "output heads")->check(WholeNumber(1, 256));
+  AddWhole(*command, "--kv-heads N", o->kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
+  AddList(*command, "--threads N,...", o->threads, "threads")->check(WholeNumber(1, 4096));
+  AddList(*command, "--mask causal|full,...", o->masks, "which keys a query sees");
+  AddList(*command, "--data gaussian|sink|vbias|diffuse,...", o->data, "distributions of Q, K and V");
+  Add(*command, "--lambda X", o->lambda, "weight of the second map")->capture_default_str();
+  AddWhole(*command, "--repetitions N", o->repetitions, "timed calls", 1, 1000);
+  Add(*command, "--seed N", o->seed, "seed of the values")->capture_default_str();
+  AddJson(*command, o->json);
   AddQuiet(*command);
-  command->footer(std::string(kAttentionLegend) + "\n\n" +
+  command->footer("Without options: a default set of cases.\n\n" + std::string(kAttentionLegend) + "\n\n" +
                   Examples({"tare bench attention --family v1 --n 512,4096 --threads 1 --plan "
                             "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel",
                             "tare bench attention --family standard,v2 --n 2048 --mask full"}));

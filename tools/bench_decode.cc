@@ -86,25 +86,18 @@ void Run(const BenchDecodeArguments& o) {
 
 void AddBenchDecode(CLI::App& bench) {
   auto o = std::make_shared<BenchDecodeArguments>();
-  CLI::App* command = bench.add_subcommand(
-      "decode",
-      "time attention of one query over a low-bit KV cache, verified first, beside baselines of the same shape");
-  const auto list = [&](const char* name, auto& values, const char* what) {
-    return command->add_option(name, values, what)->delimiter(',')->allow_extra_args(false)->capture_default_str();
-  };
-  list("--family", o->families, "standard, v1, v2, separated by commas")
-      ->check(CLI::IsMember({"standard", "v1", "v2"}));
-  command->add_option("--cache", o->caches,
-                      "formats, with first=N or last=N tokens in f32; repeatable (none: int4, int6 and int8)");
-  list("--n", o->lengths, "keys per sequence")->check(WholeNumber(1, 1 << 20));
-  list("--d", o->widths, "head width of q and k")->check(WholeNumber(1, 512));
-  list("--heads", o->heads, "output heads")->check(WholeNumber(1, 256));
-  AddWhole(*command, "--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: the same number)", 0, 256);
-  AddWhole(*command, "--batch", o->batch, "sequences", 1, 4096);
-  list("--threads", o->threads, "threads")->check(WholeNumber(1, 4096));
-  command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
-  command->add_option("--seed", o->seed)->capture_default_str();
-  command->add_option("--json", o->json, "write JSON to a file, or - for standard output");
+  CLI::App* command = bench.add_subcommand("decode", "time attention of one query over a low-bit KV cache");
+  AddList(*command, "--family standard|v1|v2,...", o->families, "kinds of attention");
+  Add(*command, "--cache RULES", o->caches, "formats, first=N, last=N; repeatable (none: int4, int6 and int8)");
+  AddList(*command, "--n N,...", o->lengths, "keys per sequence")->check(WholeNumber(1, 1 << 20));
+  AddList(*command, "--d N,...", o->widths, "head dimension of q and k")->check(WholeNumber(1, 512));
+  AddList(*command, "--heads N,...", o->heads, "output heads")->check(WholeNumber(1, 256));
+  AddWhole(*command, "--kv-heads N", o->kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
+  AddWhole(*command, "--batch N", o->batch, "sequences", 1, 4096);
+  AddList(*command, "--threads N,...", o->threads, "threads")->check(WholeNumber(1, 4096));
+  AddWhole(*command, "--repetitions N", o->repetitions, "timed calls", 1, 1000);
+  Add(*command, "--seed N", o->seed, "seed of the values")->capture_default_str();
+  AddJson(*command, o->json);
   AddQuiet(*command);
   command->footer(std::string(kDecodeLegend) + "\n\n" +
                   Examples({"tare bench decode --family v1 --n 512,16384 --cache cache_k=int4/token,cache_v=int4/token",

@@ -53,20 +53,15 @@ void Run(const BenchLinearArguments& options) {
 
 void AddBenchLinear(CLI::App& bench) {
   auto options = std::make_shared<BenchLinearArguments>();
-  CLI::App* command =
-      bench.add_subcommand("linear", "time quantized linear layers and compare them with oneDNN's f32 matmul");
-  CLI::Option* plan =
-      command
-          ->add_option("--plan", options->plan,
-                       "one case instead of the default cases: weights=int4/group64,linear_in=int8/token, or weights "
-                       "alone for one-token steps")
-          ->transform(WithGridFiles);
-  AddWhole(*command, "--rows", options->one.rows, "tokens", 1, 1 << 20)->needs(plan);
-  AddWhole(*command, "--out", options->one.out, "outputs", 1, 1 << 18)->needs(plan);
-  AddWhole(*command, "--in", options->one.in, "inputs", 1, 1 << 18)->needs(plan);
-  command->add_option("--repetitions", options->one.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
-  command->add_option("--threads", options->threads)->check(WholeNumber(1, 4096))->capture_default_str();
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  CLI::App* command = bench.add_subcommand("linear", "time quantized linear layers, beside oneDNN's f32 matmul");
+  CLI::Option* const plan = AddPlanOption(*command, options->plan,
+                                          "one case, not the default ones: weights=int4/group64,linear_in=int8/token");
+  AddWhole(*command, "--rows N", options->one.rows, "tokens", 1, 1 << 20)->needs(plan);
+  AddWhole(*command, "--out N", options->one.out, "outputs", 1, 1 << 18)->needs(plan);
+  AddWhole(*command, "--in N", options->one.in, "inputs", 1, 1 << 18)->needs(plan);
+  AddWhole(*command, "--repetitions N", options->one.repetitions, "timed calls", 1, 1000);
+  AddWhole(*command, "--threads N", options->threads, "threads", 1, 4096);
+  AddJson(*command, options->json);
   AddQuiet(*command);
   command->footer(std::string(kLinearLegend) + "\n\n" +
                   Examples({"tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512",

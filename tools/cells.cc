@@ -20,21 +20,20 @@ std::pair<size_t, size_t> ParseCells(const std::string& text) {
 
 void AddCellsOptions(CLI::App& command, CellsCommand& options) {
   SweepOptions& sweep = options.sweep;
-  command
-      .add_option("--stats", sweep.statistics,
-                  "statistics file (tare stats --out) for rules with +static; one per MODEL, in the same order")
+  Add(command, "--stats FILE", sweep.statistics, "for rules with +static, one for each MODEL; repeatable")
       ->allow_extra_args(false);
-  command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", separated by commas")->required();
-  AddCacheOption(command, sweep.cache,
-                 "decode every cell with KV caches of these formats and this policy, for example "
-                 "first=4,keep=h2o/256; rules for cache_k and cache_v in a plan take precedence");
-  command.add_option("--out", sweep.folder, "folder for the results")->required();
-  command.add_option("--json", options.json, "write JSON to a file, or - for standard output");
+  AddCacheOption(command, sweep.cache);
+  Group(command, "What to measure");
+  AddTasksOption(command, options.tasks);
   AddWindowOptions(command, sweep.windows);
   AddStrideOption(command, sweep.windows);
-  AddShortContextOption(command, sweep.windows);
-  AddConventionOption(command, sweep.windows);
-  AddAnswerOptions(command, sweep.answers);
+  Group(command, "Output");
+  Add(command, "--out DIR", sweep.folder, "folder of the results; the same command resumes in it")->required();
+  AddJson(command, options.json);
+}
+
+void AddSharedOptions(CLI::App& command, CellsCommand& options) {
+  AddOptionsOfTasks(command, options.sweep.windows, options.sweep.answers);
   options.machine.AddTo(command);
   AddHashAgain(command);
   AddQuiet(command);
@@ -59,7 +58,7 @@ std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line,
     return line.Callback();
   });
 } catch (const Interrupted& error) {
-  Fail("{}; {} keeps the finished cells, and the same command continues", error.what(), options.folder.string());
+  Fail("{}; {} keeps the finished runs, and the same command continues", error.what(), options.folder.string());
 }
 
 std::vector<SweepCell> RunCells(const SweepOptions& options) {
@@ -68,13 +67,11 @@ std::vector<SweepCell> RunCells(const SweepOptions& options) {
 }
 
 void CellNumbers::AddTo(CLI::App& command) {
-  command.add_flag("--list", list, "list the cells with their numbers; run nothing");
+  Group(command, "Splitting over machines");
+  command.add_flag("--list", list, "list the runs with their numbers; run nothing");
   CLI::Option* const numbers =
-      command.add_option("--cells", only, "run only cell k, or cells a-b, of that list; each part needs its own --out");
-  command
-      .add_option(
-          "--merge", parts,
-          "take the finished cells from the --out folder of a part; repeatable. Missing cells are listed, not run")
+      Add(command, "--cells A-B", only, "only these runs of the list, or one; each part has its own --out");
+  Add(command, "--merge DIR", parts, "finished runs of a part, its --out; repeatable. Missing runs are listed, not run")
       ->allow_extra_args(false)
       ->excludes(numbers);
 }

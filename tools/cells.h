@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts shared by the commands that run the cells of a sweep in a folder (sweep, compare, attribute): options, files,
-// progress, and splitting the cells over many machines.
+// Parts shared by the commands that run the cells of a sweep in a folder (sweep, compare, attribute, search): options,
+// files, progress, splitting the cells over many machines; and what sweep.cc and attribute.cc also do for compare.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "experiments/significance/mean_error.h"
+#include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/sweep/sweep.h"
+#include "quant/file/json_value.h"
 #include "tools/files.h"
 #include "tools/run_options.h"
 
@@ -20,8 +22,10 @@ struct CellsCommand {
   MachineOptions machine;
 };
 
-// --stats, --tasks, --cache, --out, --json, --seed, windows, --threads and --math.
+// --stats and --cache, of the command's group, and what to measure, windows, --out and --json.
 void AddCellsOptions(CLI::App& command, CellsCommand& options);
+// The groups that come last.
+void AddSharedOptions(CLI::App& command, CellsCommand& options);
 
 // `outputs` are files of the folder besides its cells.
 std::vector<AtomicFile> ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs);
@@ -44,5 +48,33 @@ void PrintCells(const SweepOptions& options);
 // Call it before any cell runs: sets the options; and copies cells of other folders into this one.
 void ApplyTo(CellsCommand& options, const CellNumbers& numbers);
 void Merge(const CellsCommand& options);
+
+// `tare sweep` and `tare compare`: their options, except those that come last, and running a sweep and writing it to
+// its folder.
+void AddSweepOptions(CLI::App& command, CellsCommand& options);
+
+// Files of the folder: table.csv, table.txt, table.json and the `others`.
+std::vector<AtomicFile> ClaimSweep(const CellsCommand& options, const std::vector<std::string>& others);
+
+// A finished sweep, as it was written.
+struct SweepResult {
+  Json json;
+  std::string table, legend;
+};
+// `line`, `runs_later`: as RunCells.
+SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
+
+// What `tare attribute`, and `tare compare` for each of its models, write of an attribution into its folder.
+// Files of the folder besides its cells: attribution.csv, .txt and .json.
+std::vector<AtomicFile> ClaimAttribution(const CellsCommand& options);
+
+struct AttributionResult {
+  AttributedModel model;
+  Json json;  // tare.attribution/1
+  std::string table, legend;
+};
+// From the cells of RunCells; writes the files.
+AttributionResult WriteAttribution(const SweepOptions& options, const AttributionQuestion& question,
+                                   std::vector<SweepCell> cells);
 
 }  // namespace tare

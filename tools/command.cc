@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 
 #include "kernels/product/library_settings.h"
 #include "quant/base/error.h"
@@ -18,19 +17,32 @@
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
 #include "quant/file/remembered_hashes.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 
 CLI::Validator WholeNumber(int64_t least, int64_t most) {
   const bool open = most == std::numeric_limits<int64_t>::max();
-  const std::string range = open ? Formatted("{} or more", least) : Formatted("{} to {}", least, most);
-  const auto check = [least, most, range](const std::string& text) {
-    const std::optional<int64_t> number = ParseNumber<int64_t>(text);
-    return number && least <= *number && *number <= most ? std::string()
-                                                         : Formatted("got '{}', expected a whole number {} {}", text,
-                                                                     range.contains("more") ? "of" : "from", range);
-  };
-  return CLI::Validator(check, range);
+  const std::string range = open ? Formatted("of {} or more", least) : Formatted("from {} to {}", least, most);
+  return {[least, most, range](const std::string& text) {
+            const std::optional<int64_t> number = ParseNumber<int64_t>(text);
+            return number && least <= *number && *number <= most
+                       ? std::string()
+                       : Formatted("got '{}', expected a whole number {}", text, range);
+          },
+          ""};
+}
+
+CLI::Validator OneOf(std::string words) {
+  if (words.ends_with(",...")) words.erase(words.size() - 4);
+  return {[words = CLI::detail::split(words, '|')](const std::string& text) {
+            if (std::ranges::contains(words, text)) return std::string();
+            std::string known;
+            for (const std::string& word : words)
+              known += (known.empty() ? "" : word == words.back() ? " or " : ", ") + word;
+            return Formatted("got '{}', expected {}", text, known);
+          },
+          ""};
 }
 
 void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<const char*> options,
@@ -44,27 +56,43 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
 // Of the command that runs: shows no progress lines.
 static bool quiet = false;
 
+void Group(CLI::App& command, const char* name) { command.option_defaults()->group(name); }
+
+CLI::Option* AddPlanOption(CLI::App& command, std::string& plan, const std::string& what) {
+  return Add(command, "--plan RULES", plan, what)->transform(WithGridFiles);
+}
+
+CLI::Option* AddStatistics(CLI::App& command, std::string& file) {
+  return Add(command, "--stats FILE", file, "statistics of MODEL (tare stats --out), for rules with +static");
+}
+
+void AddJson(CLI::App& command, std::string& target) {
+  Add(command, "--json FILE", target, "write the results as JSON; -: to standard output");
+}
+
 void AddQuiet(CLI::App& command) {
   quiet = false;
-  command.add_flag("--quiet", quiet, "no progress lines; errors and warnings are still shown");
+  command.add_flag("--quiet", quiet, "no progress lines; errors and warnings are still printed")->group(kCommon);
 }
 
 void AddHashAgain(CLI::App& command) {
-  command.add_flag_callback(
-      "--hash-again", [] { RememberHashesIn({}); },
-      "hash large weight files again, even if they have not changed since they were last hashed");
+  const auto forget = [] { RememberHashesIn({}); };
+  command.add_flag_callback("--hash-again", forget, "hash weights again, also of files that have not changed")
+      ->group(kCommon);
 }
 
 void MachineOptions::AddThreadsTo(CLI::App& command) {
-  command.add_option("--threads", threads, "threads (0: all processors); results do not depend on their number")
-      ->check(WholeNumber(0, 4096));
+  Add(command, "--threads N", threads, "0: all processors; results do not depend on it")
+      ->check(WholeNumber(0, 4096))
+      ->capture_default_str()
+      ->group(kCommon);
 }
 
 void MachineOptions::AddTo(CLI::App& command) {
   AddThreadsTo(command);
-  command.add_option("--math", math, "type of the factors in matrix products")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
+  Add(command, "--math f32|bf16", math, "type of the factors in matrix products")
+      ->capture_default_str()
+      ->group(kCommon);
 }
 
 Math MachineOptions::Apply() const {
@@ -146,18 +174,9 @@ void WriteJson(const std::string& target, const Json& json) {
   }
 }
 
-std::vector<const CLI::Option*> OptionsOf(const CLI::App& command) {
-  std::vector<const CLI::Option*> options = command.get_options();
-  for (const CLI::App* sub : command.get_subcommands({})) {
-    if (sub->get_name().empty()) std::ranges::copy(sub->get_options(), std::back_inserter(options));
-  }
-  return options;
-}
-
 void ForCommands(const CLI::App& app,
                  const std::function<void(const std::string& words, const CLI::App& command)>& body) {
   for (const CLI::App* sub : app.get_subcommands({})) {
-    if (sub->get_name().empty()) continue;
     body(sub->get_name(), *sub);
     ForCommands(*sub,
                 [&](const std::string& words, const CLI::App& below) { body(sub->get_name() + " " + words, below); });

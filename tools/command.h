@@ -2,11 +2,13 @@
 // Parts shared by the subcommands: their table, common options, where results are written, and the progress line.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -17,37 +19,14 @@
 
 namespace tare {
 
-// One subcommand: adds itself, its options, its example and its callback to the program.
-void AddInspect(CLI::App& app);
-void AddDump(CLI::App& app);
-void AddStats(CLI::App& app);
-void AddEval(CLI::App& app);
-void AddGenerate(CLI::App& app);
-void AddQuantize(CLI::App& app);
-void AddPlan(CLI::App& app);
-void AddConvert(CLI::App& app);
-void AddVerify(CLI::App& app);
-void AddSweep(CLI::App& app);
-void AddCompare(CLI::App& app);
-void AddAttribute(CLI::App& app);
-void AddMaps(CLI::App& app);
-void AddLevels(CLI::App& app);
-void AddSearch(CLI::App& app);
-void AddTokenize(CLI::App& app);
-void AddMake(CLI::App& app);
-void AddProbe(CLI::App& app);
-void AddBench(CLI::App& app);
-void AddReport(CLI::App& app);
-void AddPlot(CLI::App& app);
-void AddCompletion(CLI::App& app);
-void AddManual(CLI::App& app);
+// One subcommand: adds itself, its options, its examples and its callback to the program.
+using AddCommand = void(CLI::App& app);
+AddCommand AddInspect, AddPlan, AddDump, AddStats, AddEval, AddGenerate, AddQuantize, AddConvert, AddVerify, AddSweep,
+    AddCompare, AddAttribute, AddMaps, AddLevels, AddSearch, AddTokenize, AddMake, AddProbe, AddBench, AddReport,
+    AddPlot, AddHelp, AddCompletion, AddManual;
 // Subcommands of bench.
-void AddBenchAttention(CLI::App& bench);
-void AddBenchDecode(CLI::App& bench);
-void AddBenchLinear(CLI::App& bench);
+AddCommand AddBenchAttention, AddBenchDecode, AddBenchLinear;
 
-// A command's options, with those of its option groups, which are nameless subcommands.
-std::vector<const CLI::Option*> OptionsOf(const CLI::App& command);
 // Calls body for each command below the program with its words, such as "bench decode", parents first.
 void ForCommands(const CLI::App& app,
                  const std::function<void(const std::string& words, const CLI::App& command)>& body);
@@ -58,31 +37,65 @@ void CheckValues(CLI::App& app);
 
 // Checks an option: "got '1,000', expected a whole number of 0 or more".
 CLI::Validator WholeNumber(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
+// "got 'f64', expected f32 or bf16"; `words` are "f32|bf16", or of a list "f32|bf16,...".
+CLI::Validator OneOf(std::string words);
 
-// An option of such a number, with its default in the help.
+// Options are declared as help writes them: "--out FILE", "--math f32|bf16" (which takes no other word), or "MODEL", a
+// word by its place. `value` is a variable, or a function of the text.
 template <typename T>
-CLI::Option* AddWhole(CLI::App& command, const std::string& name, T& value, const std::string& what, int64_t least,
+CLI::Option* Add(CLI::App& command, const std::string& usage, T&& value, const std::string& what) {
+  const size_t space = std::min(usage.find(' '), usage.size());
+  const std::string name = usage.substr(0, space), shown = usage.substr(std::min(space + 1, usage.size()));
+  CLI::Option* option = nullptr;
+  if constexpr (std::is_invocable_v<T, const std::string&>) {
+    option = command.add_option_function<std::string>(name, value, what);
+  } else {
+    option = command.add_option(name, value, what);
+  }
+  if (shown.contains('|')) option->check(OneOf(shown));
+  return option->option_text(shown);
+}
+
+// An option of a whole number, with its default in the help.
+template <typename T>
+CLI::Option* AddWhole(CLI::App& command, const std::string& usage, T& value, const std::string& what, int64_t least,
                       int64_t most = std::numeric_limits<int64_t>::max()) {
-  return command.add_option(name, value, what)->check(WholeNumber(least, most))->capture_default_str();
+  return Add(command, usage, value, what)->check(WholeNumber(least, most))->capture_default_str();
 }
 
-// An option of several values, separated by commas: words after it are not its own, or it would take what follows.
+// An option of several values, separated by commas, with its default in the help: words after it are not its own, or it
+// would take what follows.
 template <typename T>
-CLI::Option* AddList(CLI::App& command, const std::string& name, std::vector<T>& values, const std::string& what) {
-  return command.add_option(name, values, what)->delimiter(',')->allow_extra_args(false);
+CLI::Option* AddList(CLI::App& command, const std::string& usage, std::vector<T>& values, const std::string& what) {
+  return Add(command, usage, values, what)->delimiter(',')->allow_extra_args(false)->capture_default_str();
 }
+
+// Begins a group of options in the help: what is added next belongs to it. Groups of these names come last, each in a
+// few lines without texts, which `tare help tasks` and `tare --help` have.
+inline constexpr const char *kOfTasks = "Of single tasks", *kCommon = "Common";
+void Group(CLI::App& command, const char* name);
+
+// Options of many commands. A MODEL is required.
+template <typename T>
+CLI::Option* AddModel(CLI::App& command, T& model) {
+  return Add(command, "MODEL", model, "checkpoint folder, quantized checkpoint or GGUF file (tare help model)")
+      ->required();
+}
+CLI::Option* AddPlanOption(CLI::App& command, std::string& plan, const std::string& what);
+CLI::Option* AddStatistics(CLI::App& command, std::string& file);
+void AddJson(CLI::App& command, std::string& target);
 
 // Refuses options that would have no effect: throws if one is given and `counts` is false.
 //   --executed: has no effect without a --plan
 void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<const char*> options,
                    const std::string& without);
 
-// --hash-again, for every command that records the hash of weights.
-void AddHashAgain(CLI::App& command);
-// --quiet, for every command that shows progress.
+// Of the group kCommon: --quiet, for every command that shows progress; and --hash-again, for those that record the
+// hash of weights.
 void AddQuiet(CLI::App& command);
+void AddHashAgain(CLI::App& command);
 
-// --threads and --math, applied before the callback runs.
+// --threads and --math, of the group kCommon; Apply sets the threads.
 struct MachineOptions {
   int threads = 0;
   std::string math = "f32";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare compare: two checkpoints side by side at low bit widths, in one command and one folder: the outliers of both, a
-// sweep (tools/sweep.h) that also measures the divergence of texts from each model's own f32, and the cost of each
+// sweep (tools/cells.h) that also measures the divergence of texts from each model's own f32, and the cost of each
 // site alone: each model's attribution in a folder below the comparison's (attribution-A, attribution-B), as `tare
 // attribute --out` writes it but for what is taken out, which that command adds, and the two side by side.
 #include <memory>
@@ -14,9 +14,8 @@
 #include "quant/file/json_value.h"
 #include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
-#include "tools/attribute.h"
+#include "tools/cells.h"
 #include "tools/help.h"
-#include "tools/sweep.h"
 
 namespace tare {
 namespace {
@@ -135,27 +134,20 @@ void Run(CompareArguments& options) {
 
 void AddCompare(CLI::App& app) {
   auto options = std::make_shared<CompareArguments>();
-  CLI::App* command = app.add_subcommand(
-      "compare",
-      "compare two checkpoints: outliers, accuracy and divergence against bits; whether one loses more, and where");
-  command
-      ->add_option("MODELS", options->sweep.models,
-                   "two checkpoint folders, A and B; differences are B's change minus A's")
-      ->required()
-      ->expected(2);
+  CLI::App* command = app.add_subcommand("compare", "show which of two checkpoints fewer bits cost more, and where");
+  AddModel(*command, options->sweep.models)->expected(2);
   AddSweepOptions(*command, *options);
-  command
-      ->add_option("--also", options->folders,
-                   "folder of the same comparison for a pair trained from another seed, to report the spread over all "
-                   "pairs; repeatable")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--attribute", options->attribute,
-                   "plan whose cost per site is measured in both models, by divergence (default: the preset with the "
-                   "fewest bits; none: skip this)")
+  Group(*command, "Cost of each site");
+  Add(*command, "--attribute RULES", options->attribute,
+      "plan that is measured site by site (default: the preset of fewest bits; none: skip this)")
       ->transform(WithGridFiles);
-  AddWhole(*command, "--attribute-tokens", options->attribute_tokens, "tokens of the first text to measure this on", 1);
+  AddWhole(*command, "--attribute-tokens N", options->attribute_tokens, "tokens of the first text for it", 1);
+  Group(*command, "Output");
+  Add(*command, "--also DIR", options->folders, "--out of the same comparison of another pair (seed); repeatable")
+      ->allow_extra_args(false);
+  AddSharedOptions(*command, *options);
   command->footer(
+      "Differences are the second MODEL's change minus the first one's.\n\n" +
       Examples({"tare compare experiments/pair/novels-standard experiments/pair/novels-differential --granularity "
                 "tensor --tasks perplexity=experiments/pair/heldout.txt --tokens 20440 --out compared",
                 "tare compare experiments/pair/novels-standard experiments/pair/novels-differential --bits 8,4 "

@@ -108,26 +108,20 @@ void Run(const CLI::App& command, const ConvertArguments& options) {
 
 void AddConvert(CLI::App& app) {
   auto options = std::make_shared<ConvertArguments>();
-  CLI::App* command = app.add_subcommand(
-      "convert", "convert a checkpoint to another family's layout, which computes the same, or to a GGUF file");
-  command->add_option("MODEL", options->model, "checkpoint folder, or a file without codes")->required();
-  command
-      ->add_option("--to", options->to,
-                   "target family: diffllama (Hugging Face's V1), diff_v1 (its authors' V1), or MODEL's own, for its "
-                   "official names and layout; or gguf, llama.cpp's file")
+  CLI::App* command = app.add_subcommand("convert", "write the same model in another layout, or as a GGUF file");
+  AddModel(*command, options->model);
+  Add(*command, "--to FAMILY", options->to,
+      "diffllama (Hugging Face's V1), diff_v1 (its authors'), MODEL's own, or gguf")
       ->required();
-  command
-      ->add_option("--type", options->type,
-                   "of the matrices of a GGUF file: " + TypeNames() +
-                       "; rounded as llama.cpp rounds them (K-types by a search of our own)")
+  Add(*command, "--type TYPE", options->type, "of a GGUF file's matrices: " + TypeNames())
       ->check([](const std::string& type) {
         return std::ranges::contains(gguf::TypesWritten(), type)
                    ? std::string()
                    : Formatted("got '{}', expected {}", type, TypeNames());
       })
       ->capture_default_str();
-  command->add_option("--out", options->out, "folder to create; with --to gguf, file to write")->required();
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  Add(*command, "--out DIR", options->out, "folder to create; with --to gguf, file to write")->required();
+  AddJson(*command, options->json);
   options->machine.AddThreadsTo(*command);
   AddHashAgain(*command);
   AddQuiet(*command);

@@ -47,18 +47,13 @@ void Run(const CLI::App& command, const DumpArguments& options) {
 void AddDump(CLI::App& app) {
   auto options = std::make_shared<DumpArguments>();
   CLI::App* command = app.add_subcommand("dump", "write what a model computes at named sites to an HDF5 file");
-  command->add_option("MODEL", options->model, "checkpoint folder")->required();
-  command->add_option("--input", options->input, "UTF-8 text, or ids: a .safetensors or .h5 file with input_ids [B,T]")
+  AddModel(*command, options->model);
+  Add(*command, "--input FILE", options->input, "UTF-8 text, or token IDs: .safetensors or .h5 with input_ids [B,T]")
       ->required();
-  command
-      ->add_option("--sites", options->sites, "logits, embed, layer_out, final_norm, attn_logits, separated by commas")
+  Add(*command, "--sites NAME,...", options->sites, "also embed, layer_out, final_norm, attn_logits")
       ->capture_default_str();
-  command->add_option("--plan", options->plan, "quantize during the pass, for example attn_logits=int6/row")
-      ->transform(WithGridFiles);
-  AddExecutedFlag(*command, options->carrying);
-  command->add_option("--stats", options->stats,
-                      "statistics file of this model (tare stats --out), for rules with +static");
-  command->add_option("--out", options->out, "HDF5 file to write")->required();
+  Add(*command, "--out FILE", options->out, "HDF5 file to write")->required();
+  AddPlanAndHow(*command, options->plan, options->carrying, options->stats);
   AddWindowOptions(*command, options->windows);
   AddStrideOption(*command, options->windows);
   options->machine.AddTo(*command);

@@ -140,40 +140,29 @@ void Run(const CLI::App& command, EvalArguments options) {
 
 void AddEval(CLI::App& app) {
   auto options = std::make_shared<EvalArguments>();
-  CLI::App* command =
-      app.add_subcommand("eval", "measure accuracy under a plan: perplexity of a text, multiple choice");
-  command->add_option("MODEL", options->model, "checkpoint folder")->required();
-  command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row (default: nothing)")
-      ->transform(WithGridFiles);
-  AddExecutedFlag(*command, options->carrying);
-  command->add_option("--stats", options->stats,
-                      "statistics file of this model (tare stats --out), for rules with +static");
-  command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", separated by commas")->required();
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->add_option("--records", options->records, "write one JSON line per item or document to this file");
+  CLI::App* command = app.add_subcommand("eval", "measure a model under a plan: perplexity, accuracy, KL divergence");
+  AddModel(*command, options->model);
+  Group(*command, "How the model runs");
+  AddPlanAndHow(*command, options->plan, options->carrying, options->stats);
+  AddCacheOption(*command, options->cache);
+  Group(*command, "What to measure");
+  AddTasksOption(*command, options->tasks);
   CLI::Option* const by =
-      AddList(*command, "--by", options->breakdown.by,
-              "group accuracies by keys of the items, separated by commas, the last one across: "
-              "depth,length for tare make needles; for texts, position: by the number of context tokens");
-  command
-      ->add_option("--over", options->breakdown.over,
-                   "with --by: how far accuracies spread over the values of this key, for example seed")
+      AddList(*command, "--by KEY,...", options->breakdown.by,
+              "accuracies by keys of the items, the last one across: depth,length; texts: position");
+  Add(*command, "--over KEY", options->breakdown.over, "how accuracies of --by spread over this key, e.g. seed")
       ->needs(by);
-  command->add_option("--csv", options->csv, "with --by: write its figures to this file")->needs(by);
   AddWindowOptions(*command, options->task.windows);
-  AddCacheOption(*command, options->cache,
-                 "decode texts and items with a KV cache: rules for cache_k and cache_v, which --plan also takes "
-                 "(cache_k=int8/token,cache_v=int4/token), first=4 (tokens in f32), keep=h2o/256 (keys)");
-  command->add_option(
-      "--reference", options->task.reference,
-      "for divergence: the reference checkpoint; for longppl: the one that chooses the tokens (default: "
-      "MODEL without the plan)");
-  command->add_option("--other-tower", options->task.other_tower,
-                      "for zero_shot and retrieval: the other tower of CLIP, run as stored");
   AddStrideOption(*command, options->task.windows);
-  AddShortContextOption(*command, options->task.windows);
-  AddConventionOption(*command, options->task.windows);
-  AddAnswerOptions(*command, options->task.answers);
+  Group(*command, "Output");
+  AddJson(*command, options->json);
+  Add(*command, "--records FILE", options->records, "one JSON line per item or document");
+  Add(*command, "--csv FILE", options->csv, "the values of --by")->needs(by);
+  AddOptionsOfTasks(*command, options->task.windows, options->task.answers);
+  Add(*command, "--reference MODEL", options->task.reference,
+      "divergence: what to compare with; longppl: what chooses tokens (default: MODEL, unquantized)");
+  Add(*command, "--other-tower MODEL", options->task.other_tower,
+      "zero_shot, retrieval: the other tower of CLIP (default: the folder beside MODEL)");
   options->machine.AddTo(*command);
   AddHashAgain(*command);
   AddQuiet(*command);

@@ -139,7 +139,9 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
 
 void Run(GenerateArguments& options) {
   if (options.input.empty() == options.prompt.empty())
-    throw CLI::ValidationError("--prompt", "expected a text here or a file with --input, not both");
+    throw CLI::ValidationError(
+        "--prompt", options.input.empty() ? "got none, expected a text, or a file with --input; try --prompt 'It was'"
+                                          : "got --input too, expected one of the two; try leaving out --input");
   const Plan plan = Plan::Parse(options.plan);
   const CachePlan cache = ParseCachePlan(options.cache);
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
@@ -177,29 +179,23 @@ void Run(GenerateArguments& options) {
 void AddGenerate(CLI::App& app) {
   auto options = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate", "continue a text with a KV cache, which may be low-bit");
-  command
-      ->add_option("MODEL", options->model,
-                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
-      ->required();
-  command->add_option("--prompt", options->prompt, "the text to continue");
-  command->add_option("--input", options->input, "file with the prompt: UTF-8 text, or one row of input_ids");
-  AddWhole(*command, "--tokens", options->generate.tokens,
-           "tokens to generate at most; an end-of-text token stops earlier", 1);
-  command->add_option("--cache", options->cache,
-                      "formats of the cache, and the keys it keeps: cache_k=int8/token,cache_v=int4/token,keep=h2o/256 "
-                      "(default: f32, all keys)");
-  command->add_option("--plan", options->plan,
-                      "integer kernels for linear layers, for example weights=int4/group64, and for attention of the "
-                      "prompt: int8");
-  command->add_option("--temperature", options->generate.sampling.temperature, "0: always the most likely token")
+  AddModel(*command, options->model);
+  Group(*command, "The text");
+  Add(*command, "--prompt WORDS", options->prompt, "the text to continue");
+  Add(*command, "--input FILE", options->input, "instead: a text, or one row of input_ids");
+  AddWhole(*command, "--tokens N", options->generate.tokens, "tokens to generate at most", 1);
+  Group(*command, "How the model runs");
+  Add(*command, "--cache RULES", options->cache, "cache_k=int8/token,keep=h2o/256 (tare help cache); default: f32");
+  Add(*command, "--plan RULES", options->plan,
+      "integer kernels for linear layers (weights=int4/group64) and for attention of the prompt (int8)");
+  Group(*command, "Sampling");
+  Sampling& sampling = options->generate.sampling;
+  Add(*command, "--temperature X", sampling.temperature, "0: always the most likely token")->capture_default_str();
+  Add(*command, "--top-p X", sampling.top_p, "draw from the likeliest tokens of this total probability")
       ->capture_default_str();
-  command
-      ->add_option("--top-p", options->generate.sampling.top_p,
-                   "draw from the most likely tokens that together have this probability")
-      ->capture_default_str();
-  command->add_option("--seed", options->generate.sampling.seed, "seed of the draws")->capture_default_str();
-  command->add_option("--json", options->json,
-                      "write JSON to a file, or - for standard output (then the text is not printed)");
+  Add(*command, "--seed N", sampling.seed, "seed of the draws")->capture_default_str();
+  Group(*command, "Output");
+  Add(*command, "--json FILE", options->json, "write the results as JSON; -: to standard output, without the text");
   options->machine.AddTo(*command);
   AddHashAgain(*command);
   AddQuiet(*command);

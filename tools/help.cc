@@ -3,40 +3,40 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "tools/command.h"
 
 namespace tare {
 namespace {
 
-constexpr size_t kWidth = 80;
-constexpr size_t kTextColumn = 28,
-                 kLastTextColumn = 40;  // CLI11's, after the indent; the last where a text still stands beside its name
+constexpr size_t kWidth = 80, kCommandColumn = 14;
 constexpr std::string_view kHeading = "Examples:";
 
-// Where a line that does not fit continues: at the column of the text that follows a name and at least two spaces.
-size_t ColumnAfter(const std::string& line) {
-  const size_t begin = std::min(line.find_first_not_of(' '), line.size());
-  if (line[begin] == '-') return kTextColumn + begin;
-  const size_t gap = line.find("  ", begin);
-  const size_t text = gap == line.npos ? line.npos : line.find_first_not_of(' ', gap);
-  return begin > 0 && text <= kLastTextColumn ? text : begin;
-}
-
-std::string Wrapped(std::string line) {
-  const std::string column(ColumnAfter(line), ' ');
+// Breaks a line between words; what does not fit continues at the column.
+std::string Wrapped(std::string line, size_t column) {
   std::string lines;
   while (line.size() > kWidth) {
     const size_t begin = line.find_first_not_of(' ');
     size_t space = line.rfind(' ', kWidth);
     if (space == line.npos || space < begin) space = line.find(' ', begin);  // one long word
     if (space == line.npos) break;
-    lines += line.substr(0, space) + "\n";
+    lines += line.substr(0, line.find_last_not_of(' ', space) + 1) + "\n";
     const size_t next = line.find_first_not_of(' ', space);
     if (next == line.npos) return lines;
-    line = column + line.substr(next);
+    line = std::string(column, ' ') + line.substr(next);
   }
   return lines + line + "\n";
+}
+
+// At the text that follows a name and two spaces, else at the line's own indent.
+std::string Wrapped(const std::string& line) {
+  const size_t begin = std::min(line.find_first_not_of(' '), line.size()), gap = line.find("  ", begin);
+  const size_t text = gap == line.npos ? line.npos : line.find_first_not_of(' ', gap);
+  return Wrapped(line, begin > 0 && text < kWidth / 2 ? text : begin);
 }
 
 // The last place to break a command before `limit`: before an option rather than its value, in no quotes.
@@ -76,21 +76,104 @@ std::string Filled(const std::string& footer) {
   return filled;
 }
 
+// "Usage: tare dump MODEL --input FILE --out FILE [OPTIONS]": what is required.
+std::string UsageLine(const std::string& name, const CLI::App& command) {
+  std::string positionals, options;
+  for (const CLI::Option* option : command.get_options()) {
+    std::string usage = OptionUsage(*option);
+    if (option->nonpositional()) {
+      options += option->get_required() ? " " + usage : "";
+      continue;
+    }
+    if (option->get_expected_max() == CLI::detail::expected_max_vector_size) usage += "...";
+    positionals += option->get_required() ? " " + usage : " [" + usage + "]";
+    if (option->get_expected_min() == 2) positionals += " " + usage;
+  }
+  const char* const sub = command.get_require_subcommand_min() > 0 ? " COMMAND" : "";
+  return Wrapped(Formatted("Usage: {}{}{}{} [OPTIONS]", name, sub, positionals, options), name.size() + 8);
+}
+
+std::vector<const CLI::Option*> OptionsOf(const CLI::App& command, const std::string& group) {
+  return command.get_options([&](const CLI::Option* option) {
+    return option != command.get_help_ptr() && option->nonpositional() && option->get_group() == group;
+  });
+}
+
+// "  --threads N  --quiet", in lines.
+std::string UsagesOf(const std::vector<const CLI::Option*>& options) {
+  std::string lines, line;
+  for (const CLI::Option* option : options) {
+    const std::string usage = "  " + OptionUsage(*option);
+    if (line.size() + usage.size() > kWidth) lines += std::exchange(line, "") + "\n";
+    line += usage;
+  }
+  return lines + line + "\n";
+}
+
+std::string GroupsOf(const CLI::App& command) {
+  std::string own, shared;
+  for (const std::string& group : command.get_groups()) {
+    const std::vector<const CLI::Option*> options = OptionsOf(command, group);
+    if (options.empty()) continue;
+    if (group == kOfTasks || group == kCommon) {
+      shared += Formatted("{} (tare {}):\n{}", group, group == kCommon ? "--help" : "help tasks", UsagesOf(options));
+    } else {
+      own += group + ":\n" + GroupRows(command, group);
+    }
+  }
+  return own + shared;
+}
+
 }  // namespace
 
-std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
-  const std::string footer = app->get_footer();
-  std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
-  if (const size_t at = text.rfind(footer); !footer.empty() && at != text.npos)
-    text.replace(at, footer.size(), Filled(footer));
-  std::istringstream help(text);
-  std::string wrapped;
-  bool example = false;
-  for (std::string line; std::getline(help, line);) {
-    example = example ? !line.empty() : line == kHeading;
-    wrapped += example ? WrappedCommand(line) : Wrapped(line);
+std::string OptionUsage(const CLI::Option& option) {
+  const std::string value = option.get_option_text();
+  return option.get_name() + (value.empty() ? "" : " " + value);
+}
+
+std::string OptionText(const CLI::Option& option) {
+  std::string value = option.get_default_str();
+  if (value.starts_with('[')) value = value.substr(1, value.size() - 2);  // a list
+  return (value.empty() ? "" : "[" + value + "] ") + option.get_description();
+}
+
+std::string HelpRow(const std::string& name, const std::string& text, size_t column) {
+  std::string row = "  " + name + "  ";
+  row.resize(std::max(row.size(), column), ' ');
+  return Wrapped(row + text, column);
+}
+
+std::string GroupRows(const CLI::App& command, const std::string& group) {
+  std::string rows;
+  for (const CLI::Option* option : OptionsOf(command, group))
+    rows += HelpRow(OptionUsage(*option), OptionText(*option));
+  return rows;
+}
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode) const {
+  std::string help = Formatted("{} - {}\n\n", name, app->get_description()) + UsageLine(name, *app);
+  for (const CLI::Option* option : app->get_options()) {
+    if (!option->nonpositional()) help += HelpRow(OptionUsage(*option), OptionText(*option));
   }
-  return wrapped;
+  const std::vector<const CLI::App*> commands = app->get_subcommands({});
+  if (!commands.empty()) help += "Commands:\n";
+  for (const CLI::App* command : commands)
+    help += HelpRow(command->get_name(), command->get_description(), kCommandColumn);
+  if (app->get_parent() == nullptr)
+    help += "Options of most commands:\n" + GroupRows(*app->get_subcommand("eval"), kCommon);
+  return help + GroupsOf(*app) + "\n" + HelpText(app->get_footer()) +
+         "\nExit status: 0 done, 1 failed, 2 usage error.\n";
+}
+
+std::string HelpText(const std::string& text) {
+  std::istringstream lines(Filled(text));
+  std::string shown;
+  bool example = false;
+  for (std::string line; std::getline(lines, line);) {
+    example = example ? !line.empty() : line == kHeading;
+    shown += example ? WrappedCommand(line) : Wrapped(line);
+  }
+  return shown;
 }
 
 std::string Paragraph(const std::string& text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare inspect: describes a checkpoint.
+// tare inspect describes a checkpoint; tare verify checks whether a file is intact.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -10,6 +10,7 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
+#include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -140,20 +141,31 @@ void Print(const Model& model, const Json& j) {
   }
 }
 
+void CheckFile(const std::string& path, const Hdf5Reader& file, const std::string& schema) {
+  ProgressLine line("verify");
+  const Progress progress = line.Callback();
+  if (IsQuantizedSchema(schema)) return QuantizedCheckpoint(path).Verify(progress);
+  file.Verify([&](int64_t done, int64_t total) { progress(done, total, "bytes"); });
+}
+
+void VerifyFile(const std::string& path, const std::string& json) {
+  const std::vector<AtomicFile> claims = ClaimFiles({path}, {json});
+  const Hdf5Reader file(path);
+  const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
+  CheckFile(path, file, schema);
+  const int64_t datasets = std::ssize(file.datasets());
+  if (PrintsTables(json)) PrintLine("{}: whole; {}, schema {}", path, Counted(datasets, "dataset"), schema);
+  WriteJson(json, {{"schema", "tare.verify/1"}, {"file", path}, {"whole", true}, {"datasets", datasets}});
+}
+
 }  // namespace
 
 void AddInspect(CLI::App& app) {
   auto options = std::make_shared<InspectArguments>();
-  CLI::App* command =
-      app.add_subcommand("inspect", "show a checkpoint: family, shapes, parameters, bytes; lambda of every layer");
-  command
-      ->add_option("MODEL", options->model,
-                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
-      ->required();
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->add_flag("--check", options->check,
-                    "read every weight and refuse what is not finite; without it, only names, types and shapes are "
-                    "checked and weights are not read");
+  CLI::App* command = app.add_subcommand("inspect", "show a checkpoint: family, shapes, bits per weight, lambda");
+  AddModel(*command, options->model);
+  command->add_flag("--check", options->check, "read every weight, and fail where one is not finite");
+  AddJson(*command, options->json);
   options->machine.AddThreadsTo(*command);
   command->footer(Examples({"tare inspect experiments/pair/novels-differential", "tare inspect Q.h5 --json -",
                             "tare inspect experiments/pair/novels-differential --check"}));
@@ -169,6 +181,17 @@ void AddInspect(CLI::App& app) {
     }
     WriteJson(options->json, json);
   });
+}
+
+void AddVerify(CLI::App& app) {
+  auto file = std::make_shared<std::string>(), json = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("verify", "check that an HDF5 file written by Tare is intact");
+  Add(*command, "FILE", *file, "dump, statistics or quantized checkpoint")->required();
+  AddJson(*command, *json);
+  AddQuiet(*command);
+  command->footer("A damaged file is an error, which names the place.\n\n" +
+                  Examples({"tare verify Q.h5", "tare verify S.h5 --json -"}));
+  command->callback([file, json] { VerifyFile(*file, *json); });
 }
 
 }  // namespace tare

@@ -40,7 +40,7 @@ Table TableOfLevels(const LearnedLevels& learned) {
 
 void Run(const LevelsArguments& options) {
   const CalibrationTexts texts = CalibrationTexts::Parse(options.calibrate);
-  if (texts.empty()) FailUsage("--calibrate: got no text, expected one");
+  if (texts.empty()) FailUsage("--calibrate: got no text, expected one; try --calibrate FILE");
   std::vector<std::string> inputs{options.model};
   for (const CalibrationTexts::Part& part : texts.parts) inputs.push_back(part.file.string());
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.out, options.json});
@@ -67,25 +67,14 @@ void Run(const LevelsArguments& options) {
 
 void AddLevels(CLI::App& app) {
   auto options = std::make_shared<LevelsArguments>();
-  CLI::App* command =
-      app.add_subcommand("levels", "learn levels of keys and values on a calibration text, as KVQuant does");
-  command
-      ->add_option("MODEL", options->model,
-                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
+  CLI::App* command = app.add_subcommand("levels", "learn codebooks of keys and values on a text, as KVQuant does");
+  AddModel(*command, options->model);
+  AddPlanOption(*command, options->plan, "k and v with +mean, e.g. k=normal3/channel+mean+outliers1")->required();
+  Add(*command, "--calibrate FILE[:WEIGHT],...", options->calibrate, "text or token IDs, not the evaluated text")
       ->required();
-  command
-      ->add_option("--plan", options->plan,
-                   "plan with +mean in rules of k and v, whose levels are learned: k=normal3/channel+mean+outliers1")
-      ->transform(WithGridFiles)
-      ->required();
-  command
-      ->add_option("--calibrate", options->calibrate,
-                   "calibration text or ids, or several with weights, as tare quantize takes them; not the text that "
-                   "is evaluated")
-      ->required();
+  Add(*command, "--out FILE", options->out, "the plan with the learned codebooks");
+  AddJson(*command, options->json);
   AddWindowOptions(*command, options->windows);
-  command->add_option("--out", options->out, "write the plan with the learned levels to this file");
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);
   AddQuiet(*command);
   command->footer(std::string(kLevelsLegend) + "\n\n" +

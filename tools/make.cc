@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare make: items made from a text or made up, for the choice task or with answers to generate. kMakers is the table
-// of kinds; each ends with what guesses score on its items.
+// of kinds; each ends with what guesses score on its items, which tare probe shows of any items.
 #include <memory>
 
 #include "experiments/model/config/config.h"
@@ -112,6 +112,10 @@ std::vector<Json> Shots(const MakeArguments& options) {
   ShotQuestion question = Common(options.shots, options);
   question.orders.clear();
   for (const std::string& order : options.orders) question.orders.push_back(ParseShotOrder(order));
+  if (options.text.empty() == options.data.empty())
+    throw CLI::ValidationError("--text", options.text.empty()
+                                             ? "got none, expected prose, or examples with --data; try --text FILE"
+                                             : "got --data too, expected one of the two; try leaving out --data");
   if (!options.data.empty()) return MakeShots(question, LoadExamples(options.data));
   const MappedFile file(options.text);
   return MakeShots(question, Haystack::WordsOf(file.text(), options.text));
@@ -131,58 +135,46 @@ Volume OfShots(const MakeArguments& options) {
 }
 
 void AddDepths(CLI::App& command, MakeArguments& options) {
-  command
-      .add_option("MODEL", options.model,
-                  "checkpoint folder, quantized checkpoint or tokenizer file whose tokenizer counts the lengths")
-      ->required();
-  AddList(command, "--lengths", options.lengths, "positions per item, including <s> and the longest ending")
-      ->check(WholeNumber(1, 1 << 24))
-      ->capture_default_str();
-  command.add_option("--text", options.text, "prose to make the items from, UTF-8")->required();
-  AddList(command, "--depths", options.depths, "where the answer is, from 0 (start) to 1 (end)")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+  AddModel(command, options.model);
+  AddList(command, "--lengths N,...", options.lengths, "positions per item, with <s> and the longest choice")
+      ->check(WholeNumber(1, 1 << 24));
+  Add(command, "--text FILE", options.text, "prose to make the items from, UTF-8")->required();
+  AddList(command, "--depths X,...", options.depths, "where the answer is, 0 (start) to 1 (end)")
+      ->check([](const std::string& text) {
+        const double depth = ParseNumber<double>(text).value_or(-1);
+        return depth >= 0 && depth <= 1 ? std::string() : Formatted("got '{}', expected 0 to 1", text);
+      });
 }
 
 void AddNeedles(CLI::App& command, MakeArguments& options) {
   NeedleQuestion& needles = options.needles;
   AddDepths(command, options);
-  AddWhole(command, "--needles", needles.needles, "names with numbers in each haystack", 1, 1000);
-  AddWhole(command, "--questions", needles.questions,
-           "questions per haystack, one item each; earlier questions come with their answers", 1, 1000);
-  AddWhole(command, "--values", needles.values, "numbers of each name, all of them asked for", 1, 1000);
-  AddWhole(command, "--names", needles.names, "names that a question asks for at once", 1, 1000);
-  command
-      .add_option("--wrong", options.wrong,
-                  "wrong endings, which are other needles' numbers: others (any), changed (that differ in one digit), "
-                  "swapped (with digits swapped)")
-      ->check(CLI::IsMember({"others", "changed", "swapped"}))
+  AddWhole(command, "--needles N", needles.needles, "names with numbers in each haystack", 1, 1000);
+  AddWhole(command, "--questions N", needles.questions, "questions per haystack, one item each", 1, 1000);
+  AddWhole(command, "--values N", needles.values, "numbers of each name, all of them asked for", 1, 1000);
+  AddWhole(command, "--names N", needles.names, "names that a question asks for at once", 1, 1000);
+  Add(command, "--wrong others|changed|swapped", options.wrong,
+      "wrong choices: any other needle's number, with a digit changed, or with digits swapped")
       ->capture_default_str();
-  command.add_option("--templates", options.templates,
-                     "JSON with \"needle\" ({name}, {number}), \"question\" ({name}) and \"names\"");
+  Add(command, "--templates FILE", options.templates, "JSON with \"needle\", \"question\" and \"names\"");
 }
 
 void AddVariables(CLI::App& command, MakeArguments& options) {
   AddDepths(command, options);
-  AddWhole(command, "--chains", options.variables.chains, "chains of assignments", 1, 1000);
-  AddWhole(command, "--hops", options.variables.hops, "assignments of a variable to the next", 0, 1000);
+  AddWhole(command, "--chains N", options.variables.chains, "chains of assignments", 1, 1000);
+  AddWhole(command, "--hops N", options.variables.hops, "assignments of a variable to the next", 0, 1000);
 }
 
 void AddShots(CLI::App& command, MakeArguments& options) {
-  CLI::Option_group* const source = command.add_option_group("source");
-  source->add_option("--text", options.text, "prose whose words make up the examples; labels are arbitrary");
-  source->add_option("--data", options.data, "or ready examples: JSON lines {\"text\", \"label\"}");
-  source->require_option(1);
+  Add(command, "--text FILE", options.text, "prose whose words make up the examples; labels are arbitrary");
+  Add(command, "--data FILE", options.data, "instead: ready examples, JSON lines {\"text\", \"label\"}");
   ShotQuestion& shots = options.shots;
-  AddList(command, "--shots", shots.shots, "examples in the context, over all classes")
-      ->check(WholeNumber(1, 1'000'000))
-      ->capture_default_str();
-  command.add_option("--classes", shots.classes, "classes of made-up examples, 2 to 8")->capture_default_str();
-  AddList(command, "--orders", options.orders, "order of the examples: random, or alternating by class")
-      ->check(CLI::IsMember({"random", "alternating"}))
-      ->capture_default_str();
-  AddWhole(command, "--seeds", shots.seeds, "draws of each order", 1, 1000);
-  command.add_option("--line", shots.line, "template of an example; the model completes the label of the last one")
+  AddList(command, "--shots N,...", shots.shots, "examples in the context, over all classes")
+      ->check(WholeNumber(1, 1'000'000));
+  Add(command, "--classes N", shots.classes, "classes of made-up examples, 2 to 8")->capture_default_str();
+  AddList(command, "--orders random|alternating,...", options.orders, "orders of the examples");
+  AddWhole(command, "--seeds N", shots.seeds, "draws of each order", 1, 1000);
+  Add(command, "--line TEMPLATE", shots.line, "an example; the model completes the last one's label")
       ->capture_default_str();
 }
 
@@ -221,31 +213,46 @@ void AddMaker(CLI::App& make, const Maker& maker) {
   auto options = std::make_shared<MakeArguments>();
   CLI::App* command = make.add_subcommand(maker.name, maker.what);
   maker.add(*command, *options);
-  command
-      ->add_option("--answers", options->answers,
-                   "choices (for --tasks choice=FILE of eval, sweep and compare), or targets (for answers that the "
-                   "model writes)")
-      ->check(CLI::IsMember({"choices", "targets"}))
+  Add(*command, "--answers choices|targets", options->answers, "for --tasks choice=FILE, or generate=FILE")
       ->capture_default_str();
-  AddWhole(*command, "--samples", options->samples, "items (for needles: haystacks) per combination", 1, 1'000'000);
-  command->add_option("--seed", options->seed, "seed of all random draws")->capture_default_str();
-  command->add_option("--out", options->out, "JSON lines file to write")->required();
-  command->add_option("--json", options->json, "write what guesses score as JSON to a file, or - for standard output");
+  AddWhole(*command, "--samples N", options->samples, "items (for needles: haystacks) per combination", 1, 1'000'000);
+  Add(*command, "--seed N", options->seed, "seed of all random draws")->capture_default_str();
+  Group(*command, "Output");
+  Add(*command, "--out FILE", options->out, "the items, JSON lines")->required();
+  AddJson(*command, options->json);
   const std::string example = Formatted("tare make {} {} --out {}.jsonl", maker.name, maker.example, maker.name);
   command->footer(Examples({example, maker.more}));
   command->callback([options, &maker] { RunMaker(maker, *options); });
 }
 
+void RunProbe(const std::string& items, const std::string& json) {
+  const std::vector<AtomicFile> claims = ClaimFiles({items}, {json});
+  const ProbeReport report = ProbeItems(items);
+  if (PrintsTables(json)) PrintText("{}", ProbeText(report));
+  WriteJson(json, ProbeJson(report));
+}
+
 }  // namespace
 
 void AddMake(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("make", "make items: retrieval, examples in context, copying");
+  CLI::App* command = app.add_subcommand("make", "make items: retrieval, tracking, examples in context, copying");
   command->require_subcommand(1);
   command->footer(
       Examples({"tare make needles experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256 "
                 "--out needles.jsonl",
                 "tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth"}));
   for (const Maker& maker : kMakers) AddMaker(*command, maker);
+}
+
+void AddProbe(CLI::App& app) {
+  auto items = std::make_shared<std::string>(), json = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("probe", "show what baselines without a model score on items");
+  Add(*command, "ITEMS", *items, "JSON lines: choices, as --tasks choice=FILE reads them, or answers to generate")
+      ->required();
+  AddJson(*command, *json);
+  command->footer(Examples({"tare probe experiments/pair/needles-4.jsonl",
+                            "tare probe experiments/pair/continuations.jsonl --json probes.json"}));
+  command->callback([items, json] { RunProbe(*items, *json); });
 }
 
 }  // namespace tare

@@ -78,21 +78,15 @@ void Run(const MapsArguments& options) {
 
 void AddMaps(CLI::App& app) {
   auto options = std::make_shared<MapsArguments>();
-  CLI::App* command = app.add_subcommand(
-      "maps",
-      "measure what low-bit quantization does to each attention map and to the difference of two, layer by layer");
-  command
-      ->add_option("MODEL", options->model,
-                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
-      ->required();
-  command->add_option("--plan", options->plans, "plan, simulated in each layer by itself; repeatable")
+  CLI::App* command = app.add_subcommand("maps", "measure what a plan does to attention maps and their difference");
+  AddModel(*command, options->model);
+  Add(*command, "--plan RULES", options->plans, "plan, simulated in each layer by itself; repeatable")
       ->transform(WithGridFiles)
       ->allow_extra_args(false)
       ->required();
-  command->add_option("--input", options->input, "text, or ids in .safetensors or .h5")->required();
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->add_option("--csv", options->csv,
-                      "write one row per plan, layer and map, and one per difference, to this file");
+  Add(*command, "--input FILE", options->input, "text, or token IDs in .safetensors or .h5")->required();
+  AddJson(*command, options->json);
+  Add(*command, "--csv FILE", options->csv, "one row per plan, layer and map, and one per difference");
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);
   AddQuiet(*command);

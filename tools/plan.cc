@@ -37,19 +37,15 @@ void Run(const CLI::App& command, const PlanArguments& options) {
 
 void AddPlan(CLI::App& app) {
   auto options = std::make_shared<PlanArguments>();
-  CLI::App* command = app.add_subcommand(
-      "plan", "show what the rules of a plan match, site by site, and whether it can be simulated and executed");
-  command->add_option("RULES", options->rules, "rules separated by commas, or a preset: int8 int6 int4")
+  CLI::App* command = app.add_subcommand("plan", "show what the rules of a plan match, and whether it can run");
+  Add(*command, "RULES", options->rules, "a plan, or a preset: int8 int6 int4 (tare help plan)")
       ->transform(WithGridFiles)
       ->required();
-  CLI::Option* model = command->add_option(
-      "MODEL", options->model, "checkpoint folder, quantized checkpoint or GGUF file (none: any model with two maps)");
-  command
-      ->add_option("--stats", options->stats,
-                   "statistics file of this model (tare stats --out), for rules with +static")
-      ->needs(model);
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  CLI::Option* const model = AddModel(*command, options->model)->required(false);
+  AddStatistics(*command, options->stats)->needs(model);
+  AddJson(*command, options->json);
   command->footer(
+      "Without MODEL: any model with two attention maps.\n\n" +
       Examples({"tare plan int8",
                 "tare plan 'attn_logits=int4/head,attn_logits[l0]=f32' experiments/pair/novels-differential"}));
   command->callback([options, command] { Run(*command, *options); });

@@ -94,10 +94,10 @@ std::string Names() {
 
 void AddPlot(CLI::App& app) {
   auto options = std::make_shared<PlotArguments>();
-  CLI::App* command = app.add_subcommand("plot", "draw one figure of the report, for a paper");
-  command->add_option("FILE", options->files, "the same files as tare report")->required();
-  command->add_option("--figure", options->figure, "name of the figure, from the list below")->required();
-  command->add_option("--out", options->out, "F.svg or F.pdf")->required()->check([](const std::string& out) {
+  CLI::App* command = app.add_subcommand("plot", "draw one figure of the report as SVG or PDF");
+  Add(*command, "FILE", options->files, "the same files as tare report")->required();
+  Add(*command, "--figure NAME", options->figure, "name of the figure, from the list below")->required();
+  Add(*command, "--out FILE", options->out, "F.svg or F.pdf")->required()->check([](const std::string& out) {
     return out.ends_with(".svg") || out.ends_with(".pdf")
                ? std::string()
                : Formatted("got '{}', expected a name that ends in .svg or .pdf", out);

@@ -21,7 +21,15 @@
 #include "tools/help.h"
 
 namespace tare {
+
+extern const char kCommit[];  // "abc1234", or "" where there is no git; made by cmake/commit.cmake
+
 namespace {
+
+std::string VersionText() {
+  const std::string commit = kCommit;
+  return TARE_VERSION + (commit.empty() ? "" : " (" + commit + ")");
+}
 
 std::vector<std::string> OptionNamesOf(const CLI::App& app) {
   std::vector<std::string> names;
@@ -44,27 +52,48 @@ std::string Joined(const std::vector<std::string>& words, const std::string& das
   return text;
 }
 
-// CLI11's "MODELS: At least 2 required but received 1" and "Could not convert: --within = x" in the words of all other
-// messages.
-std::string InOurWords(const CLI::App& command, const std::string& message) {
-  constexpr std::string_view kConvert = "Could not convert: ";
-  const size_t equals = message.find(" = ");
-  if (message.starts_with(kConvert) && equals != message.npos) {
-    const std::string name = message.substr(kConvert.size(), equals - kConvert.size());
-    const CLI::Option* const option = command.get_option_no_throw(name);
-    const std::string type = option == nullptr ? "" : option->get_type_name();
-    return Formatted("{}: got '{}', expected {}", name, message.substr(equals + 3),
-                     type.starts_with("UINT")    ? "a whole number of 0 or more"
-                     : type.starts_with("INT")   ? "a whole number"
-                     : type.starts_with("FLOAT") ? "a number"
-                                                 : "another value");
+// "; try --tasks choice=items.jsonl", or for a word by its place "; try tare verify Q.h5": as the command's examples
+// have it; "" if none does. path: "tare verify".
+std::string TryText(const CLI::App& command, const std::string& path, const std::string& name) {
+  const std::string examples = command.get_footer(), before = (name.starts_with("-") ? name : path) + " ";
+  for (size_t at = examples.find(before); at != examples.npos; at = examples.find(before, at + 1)) {
+    const size_t value = at + before.size();
+    const size_t end =
+        examples[value] == '\'' ? examples.find('\'', value + 1) + 1 : examples.find_first_of(" \n", value);
+    if (examples[value] != '-') return "; try " + before + examples.substr(value, end - value);
   }
+  return "";
+}
+
+// CLI11's errors, such as "--tasks is required" and "Could not convert: --within = x", in the words of all others.
+std::string InOurWords(const CLI::App& command, const std::string& path, const CLI::ParseError& error) {
+  constexpr std::string_view kConvert = "Could not convert: ";
+  const std::string message = error.what(), kind = error.get_name(), last = message.substr(message.rfind(' ') + 1);
+  const bool converts = message.starts_with(kConvert);
+  const std::string of_name = converts ? message.substr(kConvert.size()) : message;
+  const std::string name = of_name.substr(0, of_name.find_first_of(" :"));
+  const CLI::Option* const option = command.get_option_no_throw(name);
+  if (option == nullptr) return message;
+  const std::string& shown = option->get_option_text();
+  const std::string value = shown.empty() ? "one" : shown, type = option->get_type_name();
+  if (kind == "RequiredError")
+    return Formatted("{}: got none, expected {}{}", name, value, TryText(command, path, name));
+  if (kind == "RequiresError")
+    return Formatted("{}: got no {} with it, expected both{}", name, last,
+                     last.starts_with("-") ? TryText(command, path, last) : "");
+  if (kind == "ExcludesError")
+    return Formatted("{}: got {} too, expected one of the two; try leaving out {}", name, last, last);
   int least = 0, got = 0;
-  const size_t at = message.find(": At least ");
-  if (at == message.npos ||
-      std::sscanf(message.c_str() + at, ": At least %d required but received %d", &least, &got) != 2)
-    return message;
-  return Formatted("{}: got {}, expected {}", message.substr(0, at), got, least);
+  if (std::sscanf(message.c_str() + name.size(), ": At least %d required but received %d", &least, &got) == 2)
+    return Formatted("{}: got {}, expected {}", name, got, least);
+  if (kind == "ArgumentMismatch" && message.ends_with(" missing"))
+    return Formatted("{}: got no value, expected {}{}", name, value, TryText(command, path, name));
+  if (!converts) return message;
+  return Formatted("{}: got '{}', expected {}", name, of_name.substr(of_name.find(" = ") + 3),
+                   type.starts_with("UINT")    ? "a whole number of 0 or more"
+                   : type.starts_with("INT")   ? "a whole number"
+                   : type.starts_with("FLOAT") ? "a number"
+                                               : "another value");
 }
 
 // Describes a usage error in one line that begins with the command. An unknown word is reported before a missing one,
@@ -82,7 +111,7 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
   if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
     return Formatted("{}: got no command, expected one of {}", path, Joined(commands, ""));
-  if (unknown.empty()) return Formatted("{}: {}", path, InOurWords(*innermost, error.what()));
+  if (unknown.empty()) return Formatted("{}: {}", path, InOurWords(*innermost, path, error));
   const std::string& word = unknown.front();
   const std::string dashes = word.starts_with("-") ? "--" : "";
   const std::vector<std::string> known = word.starts_with("-") ? OptionNamesOf(*innermost) : commands;
@@ -111,36 +140,20 @@ void RefuseDashes(int argc, char** argv) {
   }
 }
 
+constexpr AddCommand* kCommands[] = {AddInspect,  AddPlan,    AddDump,   AddStats,    AddEval,       AddGenerate,
+                                     AddQuantize, AddConvert, AddVerify, AddSweep,    AddCompare,    AddAttribute,
+                                     AddMaps,     AddLevels,  AddSearch, AddTokenize, AddMake,       AddProbe,
+                                     AddBench,    AddReport,  AddPlot,   AddHelp,     AddCompletion, AddManual};
+
 int Run(int argc, char** argv) {
-  CLI::App app{"Tare measures what low-bit quantization costs Differential Transformers and standard Transformers.",
-               "tare"};
+  CLI::App app{"measure what low-bit quantization costs Differential Transformers", "tare"};
+  app.set_help_flag("-h,--help", "print this help");
   app.formatter(std::make_shared<HelpFormatter>());
-  app.set_version_flag("--version", "tare " TARE_VERSION);
+  app.set_version_flag("--version", "tare " + VersionText(), "print the version and its commit");
   app.require_subcommand(1);
-  app.footer(Examples({"tare inspect experiments/pair/novels-differential", "tare eval --help"}));
-  AddInspect(app);
-  AddPlan(app);
-  AddDump(app);
-  AddStats(app);
-  AddEval(app);
-  AddGenerate(app);
-  AddQuantize(app);
-  AddConvert(app);
-  AddVerify(app);
-  AddSweep(app);
-  AddCompare(app);
-  AddAttribute(app);
-  AddMaps(app);
-  AddLevels(app);
-  AddSearch(app);
-  AddTokenize(app);
-  AddMake(app);
-  AddProbe(app);
-  AddBench(app);
-  AddReport(app);
-  AddPlot(app);
-  AddCompletion(app);
-  AddManual(app);
+  app.footer("tare COMMAND --help prints the options of a command, tare help TOPIC more about " + TopicNames(", ") +
+             ".\n\n" + Examples({"tare inspect experiments/pair/novels-differential", "tare help plan"}));
+  for (AddCommand* const add : kCommands) add(app);
   CheckValues(app);
   try {
     app.parse(argc, argv);

@@ -37,7 +37,7 @@ struct QuantizeArguments {
   MachineOptions machine;
 };
 
-// What is wrong with a method; empty if it is valid. Reported as wrong usage, not as a failure.
+// What is wrong with a method; empty if it is valid. Reported as a usage error, not as a failure.
 std::string IsMethod(const std::string& text) {
   try {
     ParseMethod(text);
@@ -212,46 +212,33 @@ void Run(const CLI::App& command, const QuantizeArguments& options) {
 
 void AddQuantize(CLI::App& app) {
   auto options = std::make_shared<QuantizeArguments>();
-  CLI::App* command =
-      app.add_subcommand("quantize", "quantize a checkpoint into one HDF5 file, which every command takes as MODEL");
-  command->add_option("MODEL", options->model, "checkpoint folder, or a file without codes")->required();
-  command
-      ->add_option("--plan", options->plan,
-                   "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., or a preset: int8 int6 int4; rules "
-                   "for activations are stored for later runs of the model")
-      ->transform(WithGridFiles);
-  command->add_option("--method", options->method, MethodHelp(AllSteps()))->check(IsMethod)->capture_default_str();
-  command->add_option("--calibrate", options->calibrate,
-                      "calibration text or ids for " + StepsWithText(AllSteps()) +
-                          "; not the text that is evaluated. DOCUMENTS.jsonl: no window reaches over a document's end. "
-                          "a.txt:2,b.jsonl:1: of the tokens, two of the first for each one of the second");
-  command
-      ->add_option("--cut", options->cut,
-                   "i/n, for example 0/5: calibrate on this one of n equal cuts of each text; tare sweep of the "
-                   "results of all cuts says what another calibration text changes")
-      ->type_name("I/N");
-  command->add_option("--stats", options->stats,
-                      "statistics file of this model: for rules with +static, whose scales the result stores, and "
-                      "instead of --calibrate for smoothquant:ALPHA");
-  AddWindowOptions(*command, options->windows);
-  command->add_option("--out", options->out, "file to write, or with other formats than h5, folder to create")
-      ->required();
-  command
-      ->add_option(
-          "--format", options->format,
-          "h5: codes; safetensors: a Hugging Face folder, weights dequantized, in BF16 or F16 where the checkpoint is; "
-          "compressed-tensors: a folder with codes, for other programs")
-      ->check(CLI::IsMember({"h5", kDequantized, kCompressed}))
+  CLI::App* command = app.add_subcommand("quantize", "write a quantized copy of a checkpoint");
+  AddModel(*command, options->model);
+  Group(*command, "What to quantize");
+  AddPlanOption(*command, options->plan,
+                "weights=int4/group64, or int8, int6, int4 for a whole model; rules for "
+                "activations are stored in the file");
+  Add(*command, "--method STEPS", options->method, "steps joined by +, e.g. gptaq+quantease (tare help methods)")
+      ->check(IsMethod)
       ->capture_default_str();
-  command->add_flag("--resume", options->resume, "resume an interrupted job (from OUT.parts)");
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  Add(*command, "--stats FILE", options->stats, "statistics of MODEL (tare stats --out), for +static and smoothquant");
+  Group(*command, "Calibration");
+  Add(*command, "--calibrate FILE[:WEIGHT],...", options->calibrate, "texts, documents (.jsonl) or token IDs");
+  Add(*command, "--cut I/N", options->cut, "calibrate on fold I of N of each text only, e.g. 0/5");
+  AddWindowOptions(*command, options->windows);
+  Group(*command, "Output");
+  Add(*command, "--out FILE", options->out, "file, or folder for the other formats")->required();
+  Add(*command, "--format h5|safetensors|compressed-tensors", options->format, "safetensors: a dequantized copy")
+      ->capture_default_str();
+  command->add_flag("--resume", options->resume, "continue an interrupted run (from OUT.parts)");
+  AddJson(*command, options->json);
   options->machine.AddTo(*command);
   AddHashAgain(*command);
   AddQuiet(*command);
   command->footer(Examples({"tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5",
                             "tare quantize experiments/pair/novels-differential --plan weights=int4/channel --method "
-                            "hadamard+gptq+quantease --calibrate calibration.txt --out Q.h5",
-                            "tare eval Q.h5 --tasks perplexity=experiments/pair/heldout.txt"}));
+                            "hadamard+gptq+quantease --calibrate experiments/pair/heldout.txt --out Q.h5",
+                            "tare eval Q.h5 --tasks perplexity=experiments/pair/nowhere.txt"}));
   command->callback([options, command] { Run(*command, *options); });
 }
 

@@ -44,14 +44,12 @@ void Run(const ReportArguments& options) {
 
 void AddReport(CLI::App& app) {
   auto options = std::make_shared<ReportArguments>();
-  CLI::App* command = app.add_subcommand("report", "draw figures and tables of results on one page for a browser");
-  command
-      ->add_option("FILE", options->files,
-                   "statistics and dumps (.h5), folders of sweep, compare, attribute and search, and JSON of these and "
-                   "of stats, eval, maps, bench and inspect")
+  CLI::App* command = app.add_subcommand("report", "draw figures and tables of results on a page for a browser");
+  Add(*command, "FILE", options->files,
+      "statistics and dumps (.h5), --out folders, and --json of stats, eval, maps, bench and inspect")
       ->required();
-  command->add_option("--out", options->out, "page to write (.html)")->required();
-  command->add_option("--title", options->title, "title of the page")->default_val("Low-bit quantization, measured");
+  Add(*command, "--out FILE", options->out, "page to write (.html)")->required();
+  Add(*command, "--title WORDS", options->title, "title of the page")->default_val("Low-bit quantization, measured");
   command->footer(Examples(
       {"tare report standard.h5 differential.h5 sweep --out report.html", "tare report compared --out compared.html"}));
   command->callback([options] { Run(*options); });

@@ -14,72 +14,62 @@
 
 namespace tare {
 
+inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
+  command.add_flag_callback(
+      "--executed", [&carrying] { carrying = Carrying::kExecuted; }, "run on integer kernels, not simulated");
+}
+
+inline void AddPlanAndHow(CLI::App& command, std::string& plan, Carrying& carrying, std::string& statistics) {
+  AddPlanOption(command, plan, "what to quantize, e.g. attn_logits=int6/row (tare help plan); default: nothing");
+  AddExecutedFlag(command, carrying);
+  AddStatistics(command, statistics);
+}
+
+inline void AddTasksOption(CLI::App& command, std::string& tasks) {
+  Add(command, "--tasks NAME=FILE,...", tasks, "e.g. perplexity=text.txt (tare help tasks)")->required();
+}
+
+inline void AddCacheOption(CLI::App& command, std::optional<CachePlan>& cache) {
+  const auto parse = [&cache](const std::string& text) { cache = ParseCachePlan(text); };
+  Add(command, "--cache RULES", parse, "decode with KV caches (tare help cache)");
+}
+
+// A group of its own.
 inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
-  AddWhole(command, "--window", windows.window,
-           "positions per window, including <s> (0: 512 for a text, whole rows for ids)", 0);
-  command
-      .add_option("--tokens", windows.tokens, "use only as many windows as this many tokens of the text fill (0: all)")
-      ->check(WholeNumber(0))
-      ->default_str(windows.tokens > 0 ? std::to_string(windows.tokens) : "");
-  command.add_option("--limit", windows.limit, "use at most this many windows of a text or items of a set (0: all)")
-      ->check(WholeNumber(0));
-  command
-      .add_option_function<std::string>(
-          "--from",
-          [&windows](const std::string& from) {
-            windows.from = from == "start" ? TakeFrom::kStart : TakeFrom::kSpread;
-          },
-          "of --tokens and --limit: spread (windows at even distances over the text, items drawn from equal parts of "
-          "the file) or start (the first)")
-      ->check(CLI::IsMember({"spread", "start"}))
+  Group(command, "Which part of the texts");
+  AddWhole(command, "--window N", windows.window, "positions per window, with <s>; IDs: whole rows", 0)
+      ->default_str(std::to_string(kTextWindow));
+  AddWhole(command, "--tokens N", windows.tokens, "tokens to use, in whole windows; 0: all", 0);
+  AddWhole(command, "--limit N", windows.limit, "windows or items to use at most; 0: all", 0);
+  const auto from = [&windows](const std::string& name) {
+    windows.from = name == "start" ? TakeFrom::kStart : TakeFrom::kSpread;
+  };
+  Add(command, "--from spread|start", from, "which ones: spread evenly, or the first")
       ->default_str(std::string(Name(windows.from)));
   command.parse_complete_callback([&command] {
     RequireEffect(command, command.count("--tokens") + command.count("--limit") > 0, {"--from"}, "--tokens or --limit");
   });
 }
 
-inline void AddShortContextOption(CLI::App& command, WindowOptions& windows) {
-  AddWhole(command, "--short-context", windows.short_context,
-           "tokens that longppl compares a whole window with (0: 4096, as its paper has it)", 0);
-}
-
-inline void AddConventionOption(CLI::App& command, WindowOptions& windows) {
-  command
-      .add_option_function<std::string>(
-          "--convention", [&windows](const std::string& name) { windows.convention = ConventionNamed(name); },
-          "whose rules cut a text and score it: tare; llama.cpp (the second half of each window); lm-eval (each "
-          "token once, a document's first one too)")
-      ->type_name("NAME");
-}
-
-inline void AddCacheOption(CLI::App& command, std::optional<CachePlan>& cache, const std::string& what) {
-  command.add_option_function<std::string>(
-      "--cache", [&cache](const std::string& text) { cache = ParseCachePlan(text); }, what);
-}
-
-inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
-  command.add_flag_callback(
-      "--executed", [&carrying] { carrying = Carrying::kExecuted; },
-      "run the plan on integer kernels (linear layers: weights, linear_in; attention: q, k, v, probs or difference, "
-      "attn_logits) instead of simulating it");
-}
-
-inline void AddAnswerOptions(CLI::App& command, AnswerOptions& answers) {
-  AddWhole(command, "--max-tokens", answers.tokens,
-           "for generate: tokens of an answer at most (0: what its item says, else 128)", 0);
-  command.add_option("--temperature", answers.temperature,
-                     "for generate: 0 takes the most likely token (default: the item's own, else 0)");
-  command.add_option("--top-p", answers.top_p,
-                     "for generate: draw from the most likely tokens that together have this probability");
-  command.add_option("--sampling-seed", answers.seed, "for generate: seed of the draws, one of its own for each item")
-      ->capture_default_str();
-}
-
 inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {
-  AddWhole(command, "--stride", windows.stride,
-           "tokens between the starts of windows (0: no overlap). Each token is scored once, by the first "
-           "window that contains it; the last window is moved back to be full",
-           0);
+  AddWhole(command, "--stride N", windows.stride, "tokens from one window's start to the next; 0: no overlap", 0);
+}
+
+// The group kOfTasks.
+inline void AddOptionsOfTasks(CLI::App& command, WindowOptions& windows, AnswerOptions& answers) {
+  Group(command, kOfTasks);
+  const auto convention = [&windows](const std::string& name) { windows.convention = ConventionNamed(name); };
+  Add(command, "--convention NAME", convention, "texts: whose windows and scores: tare, llama.cpp or lm-eval")
+      ->default_str("tare");
+  AddWhole(command, "--short-context N", windows.short_context, "longppl: tokens that whole windows are compared with",
+           0)
+      ->default_str("4096");
+  AddWhole(command, "--max-tokens N", answers.tokens, "generate: tokens per answer; 0: the item's own, else 128", 0);
+  Add(command, "--temperature X", answers.temperature,
+      "generate: 0 takes the most likely token (default: the item's own, else 0)");
+  Add(command, "--top-p X", answers.top_p, "generate: draw from the likeliest tokens of this total probability");
+  Add(command, "--sampling-seed N", answers.seed, "generate: seed of the draws, which differ by item")
+      ->capture_default_str();
 }
 
 }  // namespace tare

@@ -89,7 +89,7 @@ void CheckLimit(const CLI::App& command, const SearchArguments& options) {
   const auto given = [&](const char* option) { return command.count(option) > 0 ? 1 : 0; };
   const int limits = given("--within") + given("--bits-per-weight") + given("--bytes");
   if (limits != 1)
-    FailUsage("got {} of --within, --bits-per-weight and --bytes, expected one; try --within 0.01", limits);
+    FailUsage("--within: got {} of it, --bits-per-weight and --bytes, expected one; try --within 0.01", limits);
   if (given("--within") && !(options.within > 0))
     FailUsage("--within: got {}, expected nats per token above 0; try 0.01", options.within);
   if (given("--bits-per-weight") && !(options.bits_per_weight > 0 && options.bits_per_weight <= 64))
@@ -114,7 +114,7 @@ void Write(const SearchArguments& options, const Search& search) {
   WriteFileAtomically(folder / "search.json", JsonText(json, 2) + "\n");
   if (PrintsTables(options.json)) {
     PrintText("{}", table);
-    PrintLine("\nfinished cells, search.csv, search.json and search.txt are in {}", folder.string());
+    PrintLine("\nfinished runs, search.csv, search.json and search.txt are in {}", folder.string());
   }
   WriteJson(options.json, json);
 }
@@ -160,7 +160,7 @@ void Run(const CLI::App& command, SearchArguments& options) {
   options.sweep.math = options.machine.Apply();
   Merge(options);
   const std::vector<SweepCell> alone = Cells(options);
-  if (options.sweep.only) return PrintLine("finished cells are in {}", options.sweep.folder.string());
+  if (options.sweep.only) return PrintLine("finished runs are in {}", options.sweep.folder.string());
   SetLosses(alone, search.parts);
   search.frontier =
       search.budget ? ChoicesWithin(*search.budget, search.parts, choices.uniform) : FrontierOf(search.parts);
@@ -178,45 +178,29 @@ void Run(const CLI::App& command, SearchArguments& options) {
 
 void AddSearch(CLI::App& app) {
   auto options = std::make_shared<SearchArguments>();
-  CLI::App* command =
-      app.add_subcommand("search",
-                         "find the cheapest plan within a loss, or the one of least loss within a size: bits for each "
-                         "site and layer, predicted from what each loses alone, then measured; resumes where it "
-                         "stopped");
-  command
-      ->add_option("MODEL", options->model,
-                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
-      ->required();
-  command->add_option("--input", options->input, "text, or ids in .safetensors or .h5, for the divergence from MODEL")
-      ->required();
-  command->add_option("--within", options->within,
-                      "largest loss allowed: mean Kullback-Leibler divergence, nats per token");
-  command->add_option("--bits-per-weight", options->bits_per_weight,
-                      "instead: most bits per weight, scales included, of the matrices searched");
-  command->add_option("--bytes", options->bytes, "instead: most bytes of all tensors, as 800M or 2.0G");
-  command->add_option("--out-model", options->out_model,
-                      "also write the answer as a quantized checkpoint, rounded to nearest");
+  CLI::App* command = app.add_subcommand("search", "find the cheapest plan within a loss, or the best within a size");
+  AddModel(*command, options->model);
+  Group(*command, "What to search for");
+  Add(*command, "--input FILE", options->input, "text or token IDs, for the KL divergence from MODEL")->required();
+  Add(*command, "--within X", options->within, "largest KL divergence, nats per token");
+  Add(*command, "--bits-per-weight X", options->bits_per_weight, "instead: most bits per weight, with scales");
+  Add(*command, "--bytes SIZE", options->bytes, "instead: most bytes of all tensors, 800M or 2.0G");
+  Add(*command, "--out-model FILE", options->out_model, "also write the answer as a quantized checkpoint");
+  Group(*command, "What to choose from (default within a size: weights, 8,6,4,3,2, channel)");
   SweepQuestion& question = options->sweep.question;
-  command->add_option("--site", question.site, "sites to search, separated by commas; within a size: weights")
-      ->default_str(kWithinLoss.sites);
-  AddList(*command, "--bits", question.bits,
-          "bits to choose from, unquantized too: 8, 6, 4, of weights, k and v 3, 2, separated by commas (default: "
-          "8,6,4; within "
-          "a size 8,6,4,3,2)");
-  AddList(
-      *command, "--granularity", question.granularities,
-      "what shares a scale: row, head, tensor, of weights channel, group<N>; the search also chooses among several, "
-      "separated by commas (default: row; within a size channel)");
-  command
-      ->add_option("--plan", question.plans,
-                   "instead of sites, bits and granularities: a plan whose rules give each part one level; repeatable")
+  Add(*command, "--site NAME,...", question.site, "sites")->default_str(kWithinLoss.sites);
+  AddList(*command, "--bits N,...", question.bits, "besides unquantized; also 3, 2 for weights, k, v")
+      ->default_str("8,6,4");
+  AddList(*command, "--granularity NAME,...", question.granularities, "row, head, tensor; weights: channel, groupN")
+      ->default_str("row");
+  Add(*command, "--plan RULES", question.plans, "instead: a plan that gives each part one level; repeatable")
       ->transform(WithGridFiles)
       ->allow_extra_args(false)
       ->excludes("--site", "--bits", "--granularity");
   AddCellsOptions(*command, *options);
-  command->get_option("--tasks")->required(false)->description("tasks also run at the measured points: " +
-                                                               TaskUsage(", "));
+  command->get_option("--tasks")->required(false)->description("also run at the measured points (tare help tasks)");
   options->numbers.AddTo(*command);
+  AddSharedOptions(*command, *options);
   command->footer(
       "Cost: every multiply-add takes two operands, and each costs its bits, 16 if it is\n"
       "not quantized. attn_logits count once each, caches what decoding reads.\n"
@@ -225,8 +209,6 @@ void AddSearch(CLI::App& app) {
           {"tare search experiments/pair/novels-differential --within 0.02 --bits 8,4 --window 128 --tokens 2540 "
            "--input "
            "experiments/pair/heldout.txt --out search",
-           "tare search experiments/pair/novels-standard --within 0.05 --plan int8 --plan int4 --tokens 10220 --input "
-           "experiments/pair/heldout.txt --tasks choice=experiments/pair/needles-4.jsonl --limit 100 --out presets",
            "tare search experiments/pair/novels-differential --bits-per-weight 4.25 --granularity group16 --tokens "
            "2540 --input experiments/pair/heldout.txt --out budget --out-model budget.h5"}));
   command->callback([command, options] { Run(*command, *options); });

@@ -139,90 +139,74 @@ void Run(StatsArguments& options) {
   }
 }
 
-// Checks that CLI11 cannot express, because show, merge and diff are in the place of a MODEL.
+// Checks that CLI11 cannot express, because show, merge and diff are in the place of a MODEL. Thrown in CLI11's words,
+// which the program makes those of all others.
 void CheckUsage(const CLI::App& command, const StatsArguments& options) {
+  const auto need = [&](std::initializer_list<const char*> given, const char* needed) {
+    for (const char* option : given) {
+      if (command.count(option) > 0) throw CLI::RequiresError(option, needed);
+    }
+  };
   if (!options.tensors.empty()) {
     for (const char* option : {"MODEL", "--input", "--csv", "--window", "--limit", "--tokens", "--from", "--math"}) {
-      if (command.count(option) > 0)
-        throw CLI::ValidationError(option, "has no effect with --tensors, which brings its own values");
+      if (command.count(option) > 0) throw CLI::ExcludesError("--tensors", option);
     }
     if (options.out.empty()) throw CLI::RequiredError("--out");
     return;
   }
-  for (const char* option : {"--axes", "--name"}) {
-    if (command.count(option) > 0) throw CLI::RequiredError(Formatted("--tensors ({} applies to them)", option));
-  }
+  need({"--axes", "--name"}, "--tensors");
   if (options.models.empty()) throw CLI::RequiredError("MODEL");
   if (options.input.empty()) throw CLI::RequiredError("--input");
   if (IsItems(options) && (!options.spans.empty() || options.windows.window != 0 || options.windows.tokens != 0))
     throw CLI::ValidationError("--input",
-                               "items have their own marks and lengths; of these options only --limit applies");
-  const StatisticsOptions& s = options.statistics;
-  if (!options.out.empty()) {
-    if (options.models.size() > 1) throw CLI::ValidationError("--out", "takes one MODEL: a file describes one");
-  } else if (!s.sites.empty() || !s.formats.empty() || !s.calibrate.empty() || !options.spans.empty() ||
-             options.shard != "0/1" || s.resume || command.count("--checkpoint") > 0) {
-    throw CLI::RequiredError(
-        "--out (--sites, --formats, --calibrate, --spans, --shard, --resume and --checkpoint apply to that file)");
-  }
+                               "got items with --spans, --window or --tokens, expected only --limit: they "
+                               "have their own marks and lengths");
+  if (options.out.empty())
+    return need({"--sites", "--formats", "--calibrate", "--spans", "--shard", "--resume", "--checkpoint"}, "--out");
+  if (options.models.size() > 1)
+    throw CLI::ValidationError("--out",
+                               Formatted("got {} MODELs, expected one, which a file describes", options.models.size()));
 }
 
 void AddFileOptions(CLI::App& command, StatsArguments& options) {
   StatisticsOptions& s = options.statistics;
-  command.add_option("--out", options.out, "write statistics of every site to this HDF5 file (one MODEL)");
-  command.add_option("--sites", s.sites,
-                     "in the file of --out, only these sites, named as in plans: "
-                     "attn_logits[l0-3],layer_out,weights,linear_in (default: all)");
-  command
-      .add_option("--formats", s.formats,
-                  "for --out, measure what these formats lose at each site: int8/row,int4/group64,mxfp4; tensor, head, "
-                  "channel and nvfp4 take a second pass")
+  Group(command, "Statistics of every site");
+  Add(command, "--out FILE", options.out, "HDF5 file to write, of one MODEL; the others here need it");
+  Add(command, "--sites NAME,...", s.sites, "only these, as plans name them: attn_logits[l0-3],weights");
+  Add(command, "--formats LIST", s.formats, "also the error of formats at each site: int8/row,int4/group64,mxfp4")
       ->transform(WithGridFiles);
-  command.add_option("--calibrate", s.calibrate,
-                     "for --out, also store static scales of these formats, by every calibrator: int8,int6,int4");
-  command.add_option("--spans", options.spans,
-                     "JSON lines that mark answers and noise, to measure the attention that each gets");
-  command
-      .add_option("--shard", options.shard, "i/n: only part i of n, counting from 0; tare stats merge joins the parts")
+  Add(command, "--calibrate LIST", s.calibrate, "also static scales of formats, by every calibrator: int8,int4");
+  Add(command, "--spans FILE", options.spans, "JSON lines that mark answers and noise, whose attention is measured");
+  Add(command, "--shard I/N", options.shard, "part I of N, from 0; tare stats merge joins the parts")
       ->capture_default_str();
-  command.add_flag("--resume", s.resume, "resume an interrupted run of the same job (from FILE.part)");
-  AddWhole(command, "--checkpoint", s.checkpoint, "sequences between two writes of FILE.part", 1);
+  command.add_flag("--resume", s.resume, "continue an interrupted run of the same job (from OUT.part)");
+  AddWhole(command, "--checkpoint N", s.checkpoint, "sequences between two writes of OUT.part", 1);
 }
 
 }  // namespace
 
 void AddStats(CLI::App& app) {
   auto options = std::make_shared<StatsArguments>();
-  CLI::App* command = app.add_subcommand(
-      "stats",
-      "measure outliers of attention logits and hidden states (the table of the Differential Transformer's paper)");
-  command->add_option("MODEL", options->models, "checkpoint folders, side by side");
-  command->add_option(
-      "--input", options->input,
-      "UTF-8 text; ids: a .safetensors or .h5 file with input_ids [B,T]; for a vision tower, a file with images "
-      "[N,3,S,S]; or multiple-choice items (.jsonl), whose answer is marked where it occurs in the context");
-  command->add_option(
-      "--tensors", options->tensors,
-      "instead of a model, arrays that another program captured: .safetensors, .h5 or .npz files with arrays named "
-      "SITE.LAYER (attn_logits.0 [B,H,T,T], layer_out.0 [B,T,C]); each file holds some of the sequences");
-  command->add_option("--axes", options->axes,
-                      "with --tensors: a JSON file that defines other names, axes and masks "
-                      "(experiments/observe/captured/captured_statistics.h)");
-  command->add_option("--name", options->name,
-                      "with --tensors: name of the model in tables (default: the first file's name)");
-  command->add_option("--json", options->json,
-                      "write JSON to a file, or - for standard output; an array if there are several models");
-  command->add_option("--csv", options->csv, "write one row per model, site, layer, head and map to this file");
-  AddWhole(*command, "--skip-first", options->statistics.skip_first,
-           "measure also without the first N positions of every sequence: `<s>` is one constant state; 0: all "
-           "positions only",
-           0, kMostSkipped);
+  CLI::App* command = app.add_subcommand("stats", "measure outliers of attention logits and hidden states");
+  AddStatsFiles(*command);
+  AddModel(*command, options->models)->required(false);
+  Group(*command, "What to measure");
+  Add(*command, "--input FILE", options->input,
+      "text; token IDs; for a vision tower images [N,3,S,S]; or items (.jsonl), whose answers are marked");
+  AddWhole(*command, "--skip-first N", options->statistics.skip_first,
+           "measure also without the first N positions, such as <s>; 0: only all", 0, kMostSkipped);
+  AddJson(*command, options->json);
+  Add(*command, "--csv FILE", options->csv, "one row per model, site, layer, head and map");
   AddFileOptions(*command, *options);
   AddWindowOptions(*command, options->windows);
+  Group(*command, "Arrays that another program captured");
+  Add(*command, "--tensors FILE", options->tensors,
+      "instead of MODEL: .safetensors, .h5 or .npz with arrays SITE.LAYER, as layer_out.0 [B,T,C]");
+  Add(*command, "--axes FILE", options->axes, "JSON with other names, axes and masks of the arrays");
+  Add(*command, "--name NAME", options->name, "the model's, in tables (default: the first file's)");
   options->machine.AddTo(*command);
   AddHashAgain(*command);
   AddQuiet(*command);
-  AddStatsFiles(*command);
   command->footer(Examples(
       {"tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input "
        "experiments/pair/heldout.txt --tokens 20440",

@@ -80,17 +80,18 @@ void Show(const ShowOptions& options) {
 void AddShow(CLI::App& stats) {
   auto options = std::make_shared<ShowOptions>();
   CLI::App* command = stats.add_subcommand("show", "show what a statistics file holds");
-  command->add_option("FILE", options->file, "made by tare stats --out")->required();
-  command->add_option("--site", options->site, "rows of this site, one per layer, head and map");
-  command->add_option("--layer", options->layer, "only this layer")->check(WholeNumber(0));
+  Add(*command, "FILE", options->file, "made by tare stats --out")->required();
+  Add(*command, "--site NAME", options->site, "rows of this site, one per layer, head and map");
+  Add(*command, "--layer N", options->layer, "only this layer")->check(WholeNumber(0));
   command->add_flag("--measures", options->measures, "every measure of each row");
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->add_option("--csv", options->csv, "write the rows to this file (without --site: those of all sites)");
+  AddJson(*command, options->json);
+  Add(*command, "--csv FILE", options->csv, "the rows; without --site those of all sites");
   command->footer(
       Examples({"tare stats show S.h5 --csv all.csv", "tare stats show S.h5 --site attn_logits --layer 0 --measures"}));
   command->callback([options] {
     if (options->site.empty() && options->csv.empty() && (options->layer >= 0 || options->measures))
-      throw CLI::RequiredError("--site or --csv (--layer and --measures apply to rows)");
+      throw CLI::ValidationError("--site",
+                                 "got none, nor --csv, for the rows of --layer or --measures; try --site attn_logits");
     Show(*options);
   });
 }
@@ -115,8 +116,8 @@ void Merge(const MergeOptions& options) {
 void AddMerge(CLI::App& stats) {
   auto options = std::make_shared<MergeOptions>();
   CLI::App* command = stats.add_subcommand("merge", "join the shards of one job");
-  command->add_option("FILES", options->files, "made by tare stats --shard i/n --out")->required();
-  command->add_option("--out", options->out, "merged file to write")->required();
+  Add(*command, "FILE", options->files, "made by tare stats --shard I/N --out")->required();
+  Add(*command, "--out FILE", options->out, "merged file to write")->required();
   command->footer(Examples({"tare stats merge S0.h5 S1.h5 --out S.h5", "tare stats merge shards/*.h5 --out S.h5"}));
   command->callback([options] { Merge(*options); });
 }
@@ -156,17 +157,16 @@ void Diff(const DiffFiles& options) {
 
 void AddDiff(CLI::App& stats) {
   auto options = std::make_shared<DiffFiles>();
-  CLI::App* command =
-      stats.add_subcommand("diff", "show the differences between two models or texts (B minus A), with intervals");
-  command->add_option("A", options->a, "a statistics file")->required();
-  command->add_option("B", options->b, "another")->required();
-  command->add_option("--site", options->site, "only this site");
-  command->add_option("--layer", options->layer, "only this layer")->check(WholeNumber(0));
+  CLI::App* command = stats.add_subcommand("diff", "show the differences of two files (B minus A), with intervals");
+  Add(*command, "A", options->a, "a statistics file")->required();
+  Add(*command, "B", options->b, "another")->required();
+  Add(*command, "--site NAME", options->site, "only this site");
+  Add(*command, "--layer N", options->layer, "only this layer")->check(WholeNumber(0));
   command->add_flag("--all", options->all,
                     Formatted("every row (without --site or --layer: the {} largest)", kMostRows));
-  AddWhole(*command, "--draws", options->diff.draws, "of the bootstrap", 2, 1000000);
-  command->add_option("--seed", options->diff.seed, "of the bootstrap")->capture_default_str();
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  AddWhole(*command, "--draws N", options->diff.draws, "draws of the bootstrap", 2, 1000000);
+  Add(*command, "--seed N", options->diff.seed, "seed of the bootstrap")->capture_default_str();
+  AddJson(*command, options->json);
   command->footer(Examples({"tare stats diff standard.h5 differential.h5 --site attn_logits",
                             "tare stats diff A.h5 B.h5 --site layer_out --layer 0"}));
   command->callback([options] { Diff(*options); });

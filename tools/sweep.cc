@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare sweep: accuracy against bits, models side by side; resumes where it stopped.
-#include "tools/sweep.h"
+#include "tools/cells.h"
 #include "tools/help.h"
 
 #include <memory>
@@ -95,7 +95,7 @@ void Run(const CLI::App& command, SweepArguments& options) {
   }();
   if (PrintsTables(options.json)) {
     PrintText("{}", result.table);
-    PrintLine("\n{}finished cells, table.csv, table.json and table.txt are in {}", result.legend,
+    PrintLine("\n{}finished runs, table.csv, table.json and table.txt are in {}", result.legend,
               options.sweep.folder.string());
   }
   WriteJson(options.json, result.json);
@@ -106,52 +106,37 @@ void Run(const CLI::App& command, SweepArguments& options) {
 void AddSweepOptions(CLI::App& command, CellsCommand& options) {
   SweepOptions& sweep = options.sweep;
   SweepQuestion& question = sweep.question;
-  command
-      .add_option("--site", question.site,
-                  "sites to quantize; several, separated by commas, are quantized together in one plan")
-      ->capture_default_str();
+  Group(command, "What to quantize");
+  Add(command, "--site NAME,...", question.site, "sites, quantized together in one plan")->capture_default_str();
   command.add_flag_callback(
-      "--each-site", [&question] { question.sites = SweepSites::kEach; },
-      "quantize each site alone, one after another; a group (weights, linear_in) stands for each of its sites");
-  command.add_option("--base", question.base, "rules added to every quantized cell")->transform(WithGridFiles);
-  AddExecutedFlag(command, sweep.carrying);
-  command
-      .add_option("--bits", question.bits, "16 (not quantized), 8, 6, 4, of weights, k and v 3, 2, separated by commas")
-      ->delimiter(',')
-      ->allow_extra_args(false)  // or it takes the folders after it
-      ->capture_default_str();
-  AddList(command, "--formats", question.formats,
-          "instead of --bits, formats by name, separated by commas: f32,int4,mxfp4,nvfp4")
+      "--each-site", [&question] { question.sites = SweepSites::kEach; }, "each site alone instead, one after another");
+  AddList(command, "--bits N,...", question.bits, "16: unquantized; also 3, 2 for weights, k, v");
+  AddList(command, "--formats NAME,...", question.formats, "instead of --bits: f32,int4,mxfp4,nvfp4")
       ->transform(WithGridFiles);
-  AddList(command, "--granularity", question.granularities,
-          "what shares a scale: row, head, tensor, separated by commas; with options: tensor+static. With "
-          "several sites, a site without this granularity uses its nearest, and a notice says so")
-      ->capture_default_str();
-  command
-      .add_option("--plan", question.plans,
-                  "instead of sites, bits and granularities: a whole plan (f32: no quantization); repeatable")
+  AddList(command, "--granularity NAME,...", question.granularities,
+          "row, head, tensor; tensor+static. Sites without it use their nearest, with a notice");
+  Add(command, "--base RULES", question.base, "rules added to every quantized run")->transform(WithGridFiles);
+  Add(command, "--plan RULES", question.plans, "instead of these: a whole plan (f32: unquantized); repeatable")
       ->transform(WithGridFiles)
       ->allow_extra_args(false)
       ->excludes("--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
+  AddExecutedFlag(command, sweep.carrying);
   AddCellsOptions(command, options);
 }
 
 void AddSweep(CLI::App& app) {
   auto options = std::make_shared<SweepArguments>();
-  CLI::App* command = app.add_subcommand(
-      "sweep", "measure accuracy against bits: models x granularity x bits x tasks; resumes where it stopped");
-  command->add_option("MODEL", options->sweep.models, "checkpoint folders, quantized checkpoints or GGUF files")
-      ->required();
-  command->add_option("--source", options->sweep.source,
-                      "checkpoint of which the MODELs are versions, quantized by any tool: changes and divergences are "
-                      "from it, differences from the first MODEL; it runs as stored, and so do they without plans");
+  CLI::App* command = app.add_subcommand("sweep", "measure accuracy against bits, models side by side");
+  AddModel(*command, options->sweep.models);
   AddSweepOptions(*command, *options);
+  Group(*command, "What to quantize");
+  Add(*command, "--source MODEL", options->sweep.source,
+      "what the MODELs were quantized from, by any tool: changes are from it");
   options->numbers.AddTo(*command);
+  AddSharedOptions(*command, *options);
   command->footer(
       Examples({"tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row "
                 "--tasks perplexity=experiments/pair/heldout.txt --tokens 10220 --out sweep",
-                "tare sweep experiments/pair/novels-differential --site k --bits 16,8,4 --granularity token --tasks "
-                "choice=experiments/pair/needles-4.jsonl --limit 40 --out keys",
                 "tare sweep ours.h5 theirs.gguf --source experiments/pair/novels-standard --tasks "
                 "perplexity=experiments/pair/heldout.txt,divergence=experiments/pair/heldout.txt --out versions"}));
   command->callback([options, command] { Run(*command, *options); });

@@ -19,7 +19,7 @@ namespace tare {
 namespace {
 
 struct TokenizeArguments {
-  std::string model, input, out;
+  std::string model, input, out = "-";
   bool no_special = false;
 };
 
@@ -106,19 +106,12 @@ void Run(const TokenizeArguments& options) {
 
 void AddTokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeArguments>();
-  CLI::App* command =
-      app.add_subcommand("tokenize", "show the ids and pieces that a checkpoint's tokenizer makes of a text");
-  command
-      ->add_option("MODEL", options->model,
-                   "checkpoint folder, quantized checkpoint, tokenizer.json or tokenizer.model")
-      ->required();
-  command->add_option("--input", options->input, "a text, or .jsonl with {\"text\": ...} per line")->required();
+  CLI::App* command = app.add_subcommand("tokenize", "show the IDs and tokens that a tokenizer makes of a text");
+  AddModel(*command, options->model);
+  Add(*command, "--input FILE", options->input, "a text, or .jsonl with {\"text\": ...} per line")->required();
   command->add_flag("--no-special", options->no_special, "without the special tokens around a text");
-  command
-      ->add_option("--out", options->out,
-                   "JSON lines {\"ids\": [...], \"pieces\": [...]}, one per text; - for standard output")
+  Add(*command, "--out FILE", options->out, "JSON lines with \"ids\" and \"pieces\"; -: to standard output")
       ->capture_default_str();
-  options->out = "-";
   command->footer(Examples(
       {"tare tokenize experiments/pair/novels-standard --input experiments/pair/heldout.txt --out ids.jsonl",
        "tare tokenize experiments/pair/novels-standard --input experiments/pair/needles-4.jsonl --out items.jsonl"}));

@@ -131,6 +131,12 @@ void CheckRules(const CachePlan& plan) {
 
 }  // namespace
 
+std::vector<std::string_view> KeepPolicies() {
+  std::vector<std::string_view> names;
+  for (const auto& [policy, name] : kPolicies) names.push_back(name);
+  return names;
+}
+
 bool ReadPolicy(std::string_view rule, CachePolicy& policy) {
   const size_t equals = rule.find('=');
   const auto* const found = std::ranges::find(kRules, Trimmed(rule.substr(0, equals)), &PolicyRule::name);

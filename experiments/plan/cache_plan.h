@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/cache/kv_cache.h"
 #include "quant/plan/plan.h"
@@ -51,6 +52,9 @@ struct CachePolicy {
   KeepRule keep;
   float skip = 0;
 };
+
+// "window", "h2o", ...
+std::vector<std::string_view> KeepPolicies();
 
 // Applies one rule, "first=4"; false for a rule with another name. Throws Error, naming the rule, if it is malformed.
 bool ReadPolicy(std::string_view rule, CachePolicy& policy);

@@ -186,8 +186,8 @@ std::string Wrapped(const std::string& heading, const Json& words) {
 std::string PlacesText(const Json& rule) {
   const int places = rule["places"].get<int>(), overridden = rule["overridden"].get<int>();
   if (places == 0 && overridden == 0) return "matches nothing of this model";
-  if (places == 0) return "holds nowhere: later rules match all of its places";
-  const std::string text = Counted(places, "place");
+  if (places == 0) return "holds nowhere: later rules match all of its tensors";
+  const std::string text = Counted(places, "tensor");
   return overridden == 0 ? text : Formatted("{}, and {} where a later rule holds", text, overridden);
 }
 

@@ -29,7 +29,6 @@ std::vector<float> RotatedMoments(const std::vector<float>& moments, const Hadam
 
 std::string NameOf(const StepKind& kind) { return std::string(kind.name); }
 std::string UsageOf(const StepKind& kind) { return NameOf(kind) + std::string(kind.options); }
-std::string HelpOf(const StepKind& kind) { return kind.help.empty() ? UsageOf(kind) : std::string(kind.help); }
 
 // "a, b and c" of what is said of the kinds.
 std::string ListOf(StepKinds kinds, std::string (*what)(const StepKind&), const char* last) {
@@ -100,12 +99,6 @@ bool QuantizeMethod::RoundsByCalibration() const {
 }
 
 bool QuantizeMethod::ComparesWithStored() const { return std::ranges::any_of(Steps(), &Step::compares_with_stored); }
-
-std::string MethodHelp(StepKinds kinds) {
-  const auto list = [&](StepPlace place) { return ListOf(At(place, kinds), HelpOf, " or "); };
-  return "steps joined by +: " + list(StepPlace::kWeights) + ", then " + list(StepPlace::kCodes) + ", then " +
-         list(StepPlace::kBetterCodes);
-}
 
 std::string StepsWithText(StepKinds kinds) {
   const auto reads_text = [](const StepKind* kind) {

@@ -39,8 +39,7 @@ struct StepKind {
   // Reads the name with its options. Throws Error through FailUsage, naming the step.
   Step (*read)(std::string_view step);
   std::string_view options = {};  // as messages write them, "[:DAMPING][:stored|:moved]"; empty: it takes none
-  std::string_view help = {};     // how it is written and what it means, for the help of --method; empty: the former
-  std::string_view what = {};     // what it does, for docs/guides/weights.md
+  std::string_view help = {};     // what it does
 };
 
 // What a step that changes weights is given.
@@ -159,8 +158,7 @@ using StepKinds = std::span<const StepKind* const>;
 
 // Throws Error, naming the step.
 QuantizeMethod ParseMethod(std::string_view text, StepKinds kinds);
-// For help: how steps are written and joined, and the names of those that may read a calibration text.
-std::string MethodHelp(StepKinds kinds);
+// For help: the names of those that may read a calibration text.
 std::string StepsWithText(StepKinds kinds);
 
 // What one `tare quantize` is asked for.

@@ -23,36 +23,37 @@ void CheckText(const QuantizeJob& job) {
   const Step* const change = m.weights ? &*m.weights : nullptr;
   const bool has_another_source = change != nullptr && !change->without_text.empty();
   if (m.RoundsByCalibration() || (change != nullptr && change->reads_text && !has_another_source))
-    Fail("quantize, {}: got no calibration text; try --calibrate TEXT", m.Text());
+    FailUsage("--calibrate: got no text for {}, expected one; try --calibrate TEXT", m.Text());
   if (has_another_source && job.statistics.empty())
-    Fail("quantize, {}: got no calibration text; try --calibrate TEXT, or {}",
-         change->text.substr(0, change->text.find(':')), change->without_text);
+    FailUsage("--calibrate: got no text for {}, expected one; try --calibrate TEXT, or {}",
+              change->text.substr(0, change->text.find(':')), change->without_text);
 }
 
 // Checks that do not need the model.
 void CheckJob(const QuantizeJob& job) {
   const QuantizeMethod& m = job.method;
   if (!m.codes && !job.plan.empty() && !m.weights->reads_plan)
-    Fail("quantize, plan '{}': {} alone makes no codes; try {}+rtn, or without a plan", job.plan.canonical(), m.Text(),
-         m.Text());
+    FailUsage("--method: got {} alone, which makes no codes, with a plan; try {}+rtn, or without a plan", m.Text(),
+              m.Text());
   if (job.calibration.empty()) CheckText(job);
   const bool keeps_clips = job.plan.HasStaticScales();
   if (keeps_clips && m.weights) {
-    Fail(
-        "quantize, {}: static scales must be those of the weights that are rounded; try it in two steps, {} --out "
+    FailUsage(
+        "--method {}: static scales must be those of the weights that are rounded; try it in two steps, {} --out "
         "R.h5, tare stats R.h5, and then R.h5 with --stats",
         m.EquivalentText(), m.EquivalentText());
   }
   if (keeps_clips && job.statistics.empty())
-    Fail("quantize, plan '{}': +static needs statistics; try --stats FILE.h5", job.plan.canonical());
+    FailUsage("--stats: got none for the plan '{}', expected one for +static; try --stats FILE.h5",
+              job.plan.canonical());
   if (m.weights && !m.weights->without_text.empty() && !job.statistics.empty() && !job.calibration.empty() &&
       !m.RoundsByCalibration())
-    Fail("quantize, {}: got statistics and a calibration text, expected one; try without --calibrate", m.Text());
+    FailUsage("--stats: got --calibrate too for {}, expected one of the two; try without --calibrate", m.Text());
   for (const CalibrationTexts::Part& part : job.calibration.parts) {
     if (!fs::exists(part.file)) Fail("{}: no such file; expected a calibration text or ids", part.file.string());
   }
   if (!job.statistics.empty() && !keeps_clips && !(m.weights && m.weights->takes_statistics))
-    Fail("quantize: --stats is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
+    FailUsage("--stats: is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
 }
 
 // What the steps see of the calibration texts; empty if they see none.

@@ -146,6 +146,7 @@ TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const EndingScor
 
 constexpr TaskKind kChoiceTask{.name = "choice",
                                .file = "ITEMS.jsonl",
+                               .what = "accuracy on multiple-choice items",
                                .read = ReadChoice,
                                .figures = kChoiceFigures,
                                .count = "n",
@@ -155,6 +156,7 @@ constexpr TaskKind kChoiceTask{.name = "choice",
 
 constexpr TaskKind kLogLikelihoodTask{.name = "loglikelihood",
                                       .file = "CONTINUATIONS.jsonl",
+                                      .what = "accuracy and perplexity of continuations",
                                       .read = ReadLoglikelihood,
                                       .figures = kLoglikelihoodFigures,
                                       .count = "n",

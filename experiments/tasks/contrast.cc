@@ -227,7 +227,7 @@ RunTask ReadZeroShot(const std::filesystem::path& file, const Model& of, const T
 }
 RunTask ReadRetrieval(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   if (options.windows.limit != 0)
-    Fail("{}: got --limit, expected none: a subset of the images is another task", file.string());
+    FailUsage("--limit: got one for {}, expected none: a subset of the images is another task", file.string());
   return Contrast(file, of, options, Retrieve);
 }
 
@@ -246,9 +246,11 @@ constexpr FigureKeys kRetrieval[] = {
     {.name = "text_r1", .error = "text_r1_stderr", .outcomes = "text_r1_outcomes"},
     {.name = "text_r5", .error = "text_r5_stderr", .outcomes = "text_r5_outcomes"}};
 
-constexpr TaskKind OfTowers(std::string_view name, decltype(TaskKind::read) read, std::span<const FigureKeys> figures) {
+constexpr TaskKind OfTowers(std::string_view name, std::string_view what, decltype(TaskKind::read) read,
+                            std::span<const FigureKeys> figures) {
   return {.name = name,
           .file = "IMAGES.safetensors",
+          .what = what,
           .read = read,
           .figures = figures,
           .count = "images",
@@ -269,8 +271,8 @@ std::filesystem::path OtherTower(const Model& tower, const TaskOptions& options)
     const std::filesystem::path beside = tower.folder().parent_path() / name.replace(at, own.size(), other);
     if (std::filesystem::exists(beside)) return beside;
   }
-  Fail("{}: got no {} tower beside it, expected {}; try eval with --other-tower", tower.folder().string(), other,
-       own == name ? other : "the same name with " + other + " for " + own);
+  FailUsage("--other-tower: got no {} tower beside {}, expected {}; try --other-tower MODEL", other,
+            tower.folder().string(), own == name ? other : "the same name with " + other + " for " + own);
 }
 
 Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::path& file,
@@ -310,7 +312,9 @@ int64_t RankOf(std::span<const float> cosines, int64_t own) {
   return rank;
 }
 
-constexpr TaskKind kZeroShotTask = OfTowers("zero_shot", ReadZeroShot, kZeroShot);
-constexpr TaskKind kRetrievalTask = OfTowers("retrieval", ReadRetrieval, kRetrieval);
+constexpr TaskKind kZeroShotTask =
+    OfTowers("zero_shot", "accuracy of CLIP's zero-shot classes", ReadZeroShot, kZeroShot);
+constexpr TaskKind kRetrievalTask =
+    OfTowers("retrieval", "recall of CLIP's images and texts", ReadRetrieval, kRetrieval);
 
 }  // namespace tare

@@ -283,6 +283,7 @@ std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) 
 
 constexpr TaskKind kDivergenceTask{.name = "divergence",
                                    .file = "TEXT",
+                                   .what = "KL divergence from the unquantized model, or --reference",
                                    .read = ReadDivergence,
                                    .figures = kDivergenceFigures,
                                    .count = "tokens",

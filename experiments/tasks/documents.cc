@@ -201,6 +201,7 @@ std::vector<TextDocument> LoadDocuments(const std::filesystem::path& path, size_
 
 constexpr TaskKind kDocumentsTask{.name = "documents",
                                   .file = "DOCUMENTS.jsonl",
+                                  .what = "perplexity of words and bytes of documents",
                                   .read = ReadDocuments,
                                   .figures = kDocumentsFigures,
                                   .count = "tokens",

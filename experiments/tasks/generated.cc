@@ -239,6 +239,7 @@ TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<
 
 constexpr TaskKind kGenerateTask{.name = "generate",
                                  .file = "ITEMS.jsonl",
+                                 .what = "accuracy of generated answers",
                                  .read = ReadGenerate,
                                  .figures = kGeneratedFigures,
                                  .count = "n",

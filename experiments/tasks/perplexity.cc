@@ -252,6 +252,7 @@ Json PerplexityConvention(const WindowOptions& w) {
 
 constexpr TaskKind kPerplexityTask{.name = "perplexity",
                                    .file = "TEXT",
+                                   .what = "perplexity of a text, or of token IDs",
                                    .read = ReadPerplexity,
                                    .figures = kPerplexityFigures,
                                    .count = "tokens",
@@ -287,6 +288,7 @@ std::vector<bool> KeyTokens(Model& evaluator, const std::vector<ScoredSequence>&
 
 constexpr TaskKind kLongPerplexityTask{.name = "longppl",
                                        .file = "TEXT",
+                                       .what = "perplexity of tokens that need a long context",
                                        .read = ReadLongPerplexity,
                                        .figures = kLongFigures,
                                        .count = "tokens",

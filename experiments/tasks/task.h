@@ -111,8 +111,9 @@ std::vector<ItemKeys> KeysOfItems(const std::filesystem::path& file, const Windo
 }
 
 struct TaskKind {
-  std::string_view name;  // in NAME=FILE and NAME:FILE
-  std::string_view file;  // what FILE is, for help and messages
+  std::string_view name;       // in NAME=FILE and NAME:FILE
+  std::string_view file;       // what FILE is, for help and messages
+  std::string_view what = {};  // what is measured, for help
   // Its limit counts windows or items. Throws Error.
   RunTask (*read)(const std::filesystem::path& file, const Model& model, const TaskOptions& options);
   // One is the task's primary one, on which it is judged (Figures::Primary): of all figures only primary ones are

@@ -23,7 +23,7 @@ std::string CheckedLine(const Json& object);
 
 struct RecordKind {
   const char* schema;                                 // "tare.cell/2"; its name, before the slash, says whose a line is
-  const char* what;                                   // "a finished cell"
+  const char* what;                                   // "a finished run"
   std::function<bool(const Json& object)> is_record;  // of this schema
   std::function<bool(const Json& object)> is_older;   // a record of a version before the hash
 };

@@ -121,7 +121,7 @@ TEST_F(DamagedCellsTest, AFolderIsOfOneStudy) {
   const std::string cells = GetFile(folder_ / "out" / "cells.jsonl");
   options_.study = "sweep";
   const auto refused =
-      ThrowsMessage<Error>(HasSubstr("cells.jsonl: got the cells of `tare search`, expected those of `tare sweep`"));
+      ThrowsMessage<Error>(HasSubstr("cells.jsonl: got the runs of `tare search`, expected those of `tare sweep`"));
   EXPECT_THAT([&] { Run(options_); }, refused);
   EXPECT_EQ(GetFile(folder_ / "out" / "cells.jsonl"), cells);
   options_.folder = folder_ / "merged";

@@ -43,7 +43,7 @@ TEST_F(MergedSweepTest, PartsMergeIntoTheWhole) {
   const fs::path late = part(4, 9, "late"), early = part(0, 2, "early");
   options_.folder = folder_ / "merged";
   EXPECT_THAT(Call([&] { MergeSweep(options_, {late, early}); }),
-              ThrowsMessage<Error>("got 9 of 10 cells, expected all; missing: 3; try tare sweep --cells with these"));
+              ThrowsMessage<Error>("got 9 of 10 runs, expected all; missing: 3; try tare sweep --cells with these"));
   EXPECT_THAT(Call([&] { MergeSweep(options_, {late}); }), ThrowsMessage<Error>(HasSubstr("missing: 0-3;")));
   MergeSweep(options_, {late, part(2, 3, "middle"), early});
   EXPECT_EQ(GetFile(folder_ / "merged" / "cells.jsonl"), whole);
@@ -65,11 +65,10 @@ TEST_F(MergedSweepTest, CellsOfOtherSweepsDoNotMerge) {
   };
   options_.folder = folder_ / "merged";
   options_.windows.limit = 1;
-  refuses(
-      "cells.jsonl: llama-old-config f32 perplexity:ids: got a cell of another limit, expected cells of this sweep");
+  refuses("cells.jsonl: llama-old-config f32 perplexity:ids: got a run of another limit, expected runs of this sweep");
   options_.windows.limit = 0;
   options_.question.bits = {8};
-  refuses("got a cell of another model, plan or task");
+  refuses("got a run of another model, plan or task");
   options_.question.bits = {16};
   const fs::path twin = folder_ / "twin";
   fs::create_directory(twin);
@@ -85,7 +84,7 @@ TEST_F(MergedSweepTest, CellsOfOtherSweepsDoNotMerge) {
   EXPECT_THAT(Call([&] { MergeSweep(options_, {out, twin}); }),
               ThrowsMessage<Error>(HasSubstr("got other figures than in ")));
   EXPECT_THAT(Call([&] { MergeSweep(options_, {folder_ / "none"}); }),
-              ThrowsMessage<Error>(HasSubstr("none/cells.jsonl: no such file; expected finished cells of this sweep")));
+              ThrowsMessage<Error>(HasSubstr("none/cells.jsonl: no such file; expected finished runs of this sweep")));
 }
 
 }  // namespace

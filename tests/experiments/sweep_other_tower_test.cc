@@ -51,7 +51,7 @@ TEST(SweepOtherTowerTest, CellsAreOfTheOtherTowerToo) {
     EXPECT_EQ(ran, 2);
     EXPECT_EQ(again.size(), 2u);  // those of the earlier tower are not in the tables
     EXPECT_NE(again[0].key, first[0].key);
-    EXPECT_THAT(noticed, HasSubstr("finished cells that differ in other_tower are not in the tables"));
+    EXPECT_THAT(noticed, HasSubstr("finished runs that differ in other_tower are not in the tables"));
   };
   EditedCheckpoint text(folder / "b16-text");
   text.config["layer_norm_eps"] = 0.5;

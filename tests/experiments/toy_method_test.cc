@@ -83,14 +83,13 @@ class ToyMethodTest : public testing::Test {
 
 TEST_F(ToyMethodTest, IsParsedByItsName) {
   EXPECT_EQ(ParseMethod("hadamard:3+prune:0.25+quantease", kKinds).Text(), "hadamard:3+prune+quantease");
-  EXPECT_EQ(MethodHelp(kKinds), "steps joined by +: hadamard[:SEED], then prune[:SHARE], then quantease");
   EXPECT_EQ(StepsWithText(kKinds), "prune and quantease");
   EXPECT_THAT(Call([] { ParseMethod("gptq", kKinds); }),
               ThrowsMessage<Error>(HasSubstr("expected hadamard[:SEED], prune[:SHARE] or quantease, joined by +")));
   QuantizeJob job = Job("prune");
   job.calibration = {};
   EXPECT_THAT([&] { Quantize(job, {}); },
-              ThrowsMessage<Error>("quantize, prune: got no calibration text; try --calibrate TEXT"));
+              ThrowsMessage<Error>("--calibrate: got no text for prune, expected one; try --calibrate TEXT"));
 }
 
 // The first layer's inputs are those of the stored model.

@@ -24,7 +24,7 @@ TEST(BenchLinearCommand, OneCaseAsJson) {
 TEST(BenchLinearCommand, ShapesWithoutAPlanAreWrongUsage) {
   const Outcome outcome = CallTare({"bench", "linear", "--rows", "7"});
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, testing::HasSubstr("--rows requires --plan"));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("--rows: got no --plan with it, expected both; try --plan weights="));
 }
 
 TEST(BenchLinearCommand, PlansWithoutAKernelAreRefused) {

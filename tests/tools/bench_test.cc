@@ -40,18 +40,18 @@ TEST(BenchTest, AGateNeedsAFamilyThatHasOne) {
     const Outcome outcome = Bench({"--hidden", "32", "--heads", "2", "--family", "qwen3", "--gate", gate});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     const Outcome other = Bench({"--hidden", "32", "--heads", "2", "--family", "llama", "--gate", gate});
-    EXPECT_EQ(other.exit_code, 1);
-    EXPECT_THAT(other.err, HasSubstr("--gate: got family llama, expected one with a gate; try qwen3"));
+    EXPECT_EQ(other.exit_code, 2);
+    EXPECT_THAT(other.err, HasSubstr("--gate: got family llama, expected one with a gate; try --family qwen3"));
   }
 }
 
 TEST(BenchTest, InvalidShapesAreRefused) {
   for (const auto& [options, why] : std::vector<std::pair<std::vector<std::string>, const char*>>{
            {{"--hidden", "33", "--heads", "3"}, "head_dim: got 11"},
-           {{"--hidden", "8", "--heads", "16"}, "got --hidden 8 and --heads 16, expected a multiple of the heads"},
+           {{"--hidden", "8", "--heads", "16"}, "--hidden: got 8 for 16 heads, expected a multiple; try --hidden 16"},
            {{"--family", "gpt2", "--hidden", "32", "--heads", "2"}, "got 'gpt2', expected llama, diffllama"}}) {
     const Outcome outcome = Bench(options);
-    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.exit_code, RefusalCode(outcome.err));
     EXPECT_THAT(outcome.err, HasSubstr(why));
   }
 }

@@ -26,9 +26,9 @@ TEST(CellsTest, PartsMergeFromSeveralMachines) {
   EXPECT_FALSE(std::filesystem::exists(folder / "no"));
   const Outcome first = attribute("a", {"--cells", "0-3"});
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  EXPECT_THAT(first.out, HasSubstr("finished cells are in"));
+  EXPECT_THAT(first.out, HasSubstr("finished runs are in"));
   EXPECT_FALSE(std::filesystem::exists(folder / "a" / "attribution.csv"));
-  EXPECT_THAT(attribute("m", {"--merge", folder / "a"}).err, HasSubstr("got 4 of 6 cells, expected all; missing: 4-5"));
+  EXPECT_THAT(attribute("m", {"--merge", folder / "a"}).err, HasSubstr("got 4 of 6 runs, expected all; missing: 4-5"));
   ASSERT_EQ(attribute("b", {"--cells", "4-5"}).exit_code, 0);
   ASSERT_EQ(attribute("m", {"--merge", folder / "b", "--merge", folder / "a"}).exit_code, 0);
   ASSERT_EQ(attribute("one", {}).exit_code, 0);

@@ -81,4 +81,4 @@ script=$PWD/tools/cluster/slurm.sh
 "$tare" sweep "${sweep[@]}" --limit 1 --cells 3 --out "$work/out/other" >/dev/null
 said=$("$tare" sweep "${sweep[@]}" --out "$work/x" --merge "$work/out/other" 2>&1 >/dev/null) &&
   die 'merged cells of two sweeps'
-case $said in *'a cell of another limit'*) ;; *) die "got '$said', expected the setting that differs" ;; esac
+case $said in *'a run of another limit'*) ;; *) die "got '$said', expected the setting that differs" ;; esac

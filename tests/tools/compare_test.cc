@@ -41,7 +41,7 @@ TEST_F(CompareCommandTest, ShowsOutliersCurvesAndTheDifferenceOfDrops) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, StartsWith(Get("compare.txt")));
   for (const char* part :
-       {"attn_logits", "layer_out", "perplexity:ids, perplexity\n", "divergence:ids, kld\n", "  f32 ",
+       {"attn_logits", "layer_out", "perplexity:ids, perplexity\n", "divergence:ids, kld\n", "  unquantized ",
         "change of diffllama-mha minus that of llama-mha\n", "one pair of models is one sample"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   std::vector<std::string> names;
@@ -121,7 +121,7 @@ TEST_F(CompareCommandTest, OutliersUnderAnotherConfigurationAreMeasuredAgain) {
 TEST_F(CompareCommandTest, WholePlansAreCompared) {
   const Outcome outcome = Compare({"--plan", "q=int4/token,k=int8/token", "--plan", "v=int4/token"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const char* part : {"  f32 ", "  q=int4/token,k=int8/token ", "  v=int4/token "})
+  for (const char* part : {"  unquantized ", "  q=int4/token,k=int8/token ", "  v=int4/token "})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   EXPECT_THAT(Compare({"--plan", "v=int4/token", "--plan", " v=int4/token"}).err,
               HasSubstr("--plan: got v=int4/token twice"));

@@ -27,6 +27,7 @@ TEST(CompletionTest, CommandsAndTheirOptions) {
   EXPECT_EQ(Offered("tare ins"), "inspect\n");
   EXPECT_EQ(Offered("tare bench dec"), "decode\n");
   EXPECT_EQ(Offered("tare eval MODEL --pla"), "--plan\n");
+  EXPECT_EQ(Offered("tare help meth"), "methods\n");
   EXPECT_EQ(Offered("tare eval --tasks choice=a.jsonl MODEL --cac"), "--cache\n");
   EXPECT_EQ(Offered("tare inspect M"), "\n");  // files, by the shell
 }

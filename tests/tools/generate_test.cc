@@ -110,7 +110,7 @@ TEST(GenerateCommand, RefusalsSayWhatToTry) {
           "and 9223372036854775807 to generate, expected");
   for (const char* option : {"--temperature", "--top-p", "--seed"})
     refused(Generate({"--prompt", "a", option, ""}), 2, "got '', expected a number");
-  refused(Generate({}), 2, "--prompt: expected a text here or a file with --input");
+  refused(Generate({}), 2, "--prompt: got none, expected a text, or a file with --input");
   refused(Generate({"--prompt", "a", "--tokens", "4000"}), 1, "expected at most max_position_embeddings 2048 together");
   refused(Generate({"--prompt", "a", "--plan", "attn_logits=int6/row"}), 2, "attn_logits");
   refused(Generate({"--prompt", "a", "--cache", "cache_k=int5/token"}), 2, "got 'int5'");

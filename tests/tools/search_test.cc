@@ -72,7 +72,7 @@ TEST_F(SearchCommandTest, TheAnswerIsAMeasuredPlanWithinTheLoss) {
   ASSERT_NE(after, nullptr);
   EXPECT_GT((*after)["tasks"][0]["value"], json["within"]);
   EXPECT_THAT(Get("out/search.txt"),
-              HasSubstr("\nperplexity          bits  measured                change from 16 bits\n"));
+              HasSubstr("\nperplexity          bits  measured                change from unquantized\n"));
 }
 
 // Killed anywhere it ends with the same bytes, on any number of threads.
@@ -176,7 +176,7 @@ TEST_F(SearchCommandTest, SizesAreRefusedBeforeAnythingRuns) {
 TEST_F(SearchCommandTest, Refused) {
   EXPECT_THAT(Search("0").err, HasSubstr("--within: got 0, expected nats per token above 0"));
   EXPECT_THAT(Search("1e-12").err, HasSubstr("--within: got 1e-12, expected a loss that some plan meets"));
-  EXPECT_THAT(Search("1", {"--plan", "f32"}, "f32").err, HasSubstr("got no plan that quantizes"));
+  EXPECT_THAT(Search("1", {"--plan", "f32"}, "f32").err, HasSubstr("--plan: got none that quantizes"));
   EXPECT_THAT(Search("1", {"--plan", "q[m1]=int8/token,k=int4/token"}, "m1").err,
               HasSubstr("got heads, maps or experts"));
   EXPECT_THAT(Search("1", {"--plan", "int8", "--bits", "8"}).err, HasSubstr("--bits"));

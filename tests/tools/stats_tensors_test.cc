@@ -37,10 +37,12 @@ TEST(StatsTensors, OfADumpAreThoseOfTheModel) {
 TEST(StatsTensors, TakesItsOwnOptionsOnly) {
   const std::string ids = GoldenFolder("llama-gqa") / "expected.safetensors";
   const std::pair<std::vector<std::string>, const char*> lines[] = {
-      {{"stats", "--tensors", ids}, "--out is required"},
-      {{"stats", "--tensors", ids, "--out", "s.h5", "--window", "5"}, "--window: has no effect with --tensors"},
-      {{"stats", "--tensors", ids, "--out", "s.h5", "--input", ids}, "--input: has no effect with --tensors"},
-      {{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--axes", ids}, "--tensors (--axes applies to them)"}};
+      {{"stats", "--tensors", ids}, "--out: got none, expected FILE; try --out S.h5"},
+      {{"stats", "--tensors", ids, "--out", "s.h5", "--window", "5"},
+       "--tensors: got --window too, expected one of the two; try leaving out --window"},
+      {{"stats", "--tensors", ids, "--out", "s.h5", "--input", ids}, "--tensors: got --input too"},
+      {{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--axes", ids},
+       "--axes: got no --tensors with it, expected both"}};
   for (const auto& [line, message] : lines) {
     const Outcome outcome = CallTare(line);
     EXPECT_EQ(outcome.exit_code, 2);

@@ -172,7 +172,7 @@ TEST(StatsTest, ItemsMeasureTheAttentionOfTheirAnswer) {
     refused.insert(refused.end(), more.begin(), more.end());
     const Outcome wrong = CallTare(refused);
     EXPECT_EQ(wrong.exit_code, 2);
-    EXPECT_THAT(wrong.err, HasSubstr("items have their own marks and lengths; of these options only --limit applies"));
+    EXPECT_THAT(wrong.err, HasSubstr("--input: got items with --spans, --window or --tokens, expected only --limit"));
   }
 }
 

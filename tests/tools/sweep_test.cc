@@ -56,9 +56,9 @@ TEST_F(SweepCommandTest, EveryCellStandsInTheTables) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(Names("s"), UnorderedElementsAre("cells.jsonl", "table.csv", "table.json", "table.txt"));
   EXPECT_THAT(outcome.out, StartsWith(Get("s", "table.txt")));
-  for (const char* part :
-       {"perplexity:ids, perplexity\n", "\nllama-mha\n", "\ndiffllama-mha\n", "  f32 ", "  attn_logits=int4/tensor ",
-        "change from 16 bits\n", "  2 windows of 20, stride 19, without <s>: 38 tokens scored\n"})
+  for (const char* part : {"perplexity:ids, perplexity\n", "\nllama-mha\n", "\ndiffllama-mha\n", "  unquantized ",
+                           "  attn_logits=int4/tensor ", "change from unquantized\n",
+                           "  2 windows of 20, stride 19, without <s>: 38 tokens scored\n"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
 
   const Json json = Json::parse(Get("s", "table.json"));
@@ -143,7 +143,7 @@ TEST_P(SweepEndsBySignal, AndContinuesToTheSameTable) {
   EXPECT_EQ(first.err, signal == SIGKILL
                            ? ""
                            : "tare: interrupted: no half-written file was left behind; " + (folder_ / "s").string() +
-                                 " keeps the finished cells, and the same command continues\n");
+                                 " keeps the finished runs, and the same command continues\n");
   // A kill leaves the empty claims of what was to be written; the next run removes them.
   std::vector<std::string> left = Names("s");
   if (signal == SIGKILL) std::erase_if(left, [](const std::string& name) { return name.ends_with(".tmp"); });
@@ -186,7 +186,7 @@ TEST_F(SweepCommandTest, EachSiteAlone) {
   const Outcome outcome = CallTare(Sweep("s", {"--site", "q,attn_logits,o_proj.in", "--each-site"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("granularity row: token, the nearest available, is used for q, o_proj.in\n"));
-  for (const char* row : {"  f32 ", "  q=int4/token ", "  attn_logits=int4/row ", "  o_proj.in=int8/token "})
+  for (const char* row : {"  unquantized ", "  q=int4/token ", "  attn_logits=int4/row ", "  o_proj.in=int8/token "})
     EXPECT_THAT(outcome.out, HasSubstr(row));
   EXPECT_EQ(std::ranges::count(Get("s", "cells.jsonl"), '\n'), 2 * (1 + 3 * 2));
   const std::string table = Get("s", "table.txt");

@@ -29,9 +29,10 @@ TEST(Usage, MissingAndInvalidValuesNameTheCommand) {
   EXPECT_THAT(CallTare({}).err, StartsWith("tare: got no command, expected one of inspect plan dump stats eval"));
   EXPECT_THAT(CallTare({"bench"}).err,
               StartsWith("tare bench: got no command, expected one of forward linear attention"));
-  EXPECT_THAT(CallTare({"stats", "show"}).err, StartsWith("tare stats show: FILE is required"));
+  EXPECT_THAT(CallTare({"stats", "show"}).err,
+              StartsWith("tare stats show: FILE: got none, expected one; try tare stats show S.h5\n"));
   EXPECT_THAT(CallTare({"compare", "M", "--tasks", "x", "--out", "C"}).err,
-              StartsWith("tare compare: MODELS: got 1, expected 2\n"));
+              StartsWith("tare compare: MODEL: got 1, expected 2\n"));
   EXPECT_THAT(CallTare({"eval", "M", "--tasks", "x", "--tokens", "1,000"}).err,
               StartsWith("tare eval: --tokens: got '1,000', expected a whole number of 0 or more\n"));
   EXPECT_THAT(CallTare({"bench", "forward", "--layers", "0"}).err,
@@ -45,6 +46,48 @@ TEST(Usage, MissingAndInvalidValuesNameTheCommand) {
               StartsWith("tare search: --within: got 'x', expected a number\n"));
   EXPECT_THAT(CallTare({"generate", "M", "--prompt", "x", "--seed=-1"}).err,
               StartsWith("tare generate: --seed: got '-1', expected a whole number of 0 or more\n"));
+}
+
+// What is missing, or goes with nothing else that was given, is a usage error that says what to try.
+TEST(Usage, MissingOptionsSayWhatToTry) {
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
+  const std::pair<std::vector<std::string>, const char*> lines[] = {
+      {{"eval", model}, "tare eval: --tasks: got none, expected NAME=FILE,...; try --tasks perplexity="},
+      {{"eval", model, "--tasks"}, "tare eval: --tasks: got no value, expected NAME=FILE,...; try --tasks "},
+      {{"eval", model, "--tasks", "perplexity=" + ids, "--over", "seed"}, "tare eval: --over: got no --by with it"},
+      {{"eval", model, "--tasks", "perplexity=" + ids, "--math", "f64"},
+       "tare eval: --math: got 'f64', expected f32 or bf16"},
+      {{"inspect"}, "tare inspect: MODEL: got none, expected one; try tare inspect experiments/"},
+      {{"plan"}, "tare plan: RULES: got none, expected one; try tare plan int8\n"},
+      {{"dump", model, "--out", "D.h5"}, "tare dump: --input: got none, expected FILE; try --input experiments/"},
+      {{"stats", model}, "tare stats: --input: got none, expected FILE; try --input experiments/"},
+      {{"stats", "--input", ids}, "tare stats: MODEL: got none, expected one; try tare stats experiments/"},
+      {{"stats", "show", "S.h5", "--layer", "0"}, "tare stats show: --site: got none, nor --csv"},
+      {{"stats", "merge", "S.h5"}, "tare stats merge: --out: got none, expected FILE; try --out S.h5\n"},
+      {{"generate", model}, "tare generate: --prompt: got none, expected a text"},
+      {{"generate", model, "--prompt", "a", "--input", ids}, "tare generate: --prompt: got --input too"},
+      {{"quantize", model, "--plan", "int8"}, "tare quantize: --out: got none, expected FILE; try --out Q.h5"},
+      {{"quantize", model, "--plan", "weights=int8/channel", "--method", "gptq", "--out", "Q.h5"},
+       "tare: --calibrate: got no text for gptq, expected one; try --calibrate TEXT\n"},
+      {{"quantize", model, "--plan", "linear_in=int8/tensor+static", "--out", "Q.h5"}, "tare: --stats: got none for"},
+      {{"convert", model, "--out", "m"}, "tare convert: --to: got none, expected FAMILY; try --to diff_v1"},
+      {{"sweep", model, "--tasks", "perplexity=" + ids}, "tare sweep: --out: got none, expected DIR; try --out sweep"},
+      {{"sweep", model, "--plan", "int8", "--bits", "8", "--tasks", "x", "--out", "s"},
+       "tare sweep: --bits: got --plan too, expected one of the two; try leaving out --plan"},
+      {{"attribute", model, "--tasks", "x", "--out", "a"}, "tare attribute: --plan: got none, expected RULES; try "},
+      {{"maps", model, "--input", ids}, "tare maps: --plan: got none, expected RULES; try --plan attn_logits"},
+      {{"levels", model, "--plan", "k=int4/token"}, "tare levels: --calibrate: got none, expected FILE"},
+      {{"search", model, "--input", ids, "--out", "s"}, "tare: --within: got 0 of it, --bits-per-weight and --bytes"},
+      {{"make", "shots", "--out", "i.jsonl"}, "tare make shots: --text: got none, expected prose, or examples"},
+      {{"bench", "forward", "--hidden", "8", "--heads", "16"}, "tare: --hidden: got 8 for 16 heads, expected"},
+      {{"plot", "sweep", "--out", "f.svg"}, "tare plot: --figure: got none, expected NAME; try --figure bits"},
+      {{"help", "plans"}, "tare help: TOPIC: got 'plans', expected model, plan, tasks, methods, cache or a command"}};
+  for (const auto& [line, message] : lines) {
+    const Outcome outcome = CallTare(line);
+    EXPECT_EQ(outcome.exit_code, 2) << message;
+    EXPECT_EQ(outcome.out, "") << message;
+    EXPECT_THAT(outcome.err, StartsWith(message));
+  }
 }
 
 // An option that would change nothing is refused.
@@ -72,9 +115,10 @@ TEST(Usage, OptionsWithoutEffectAreRefused) {
           "--limit: has no effect without --cal");
   refused({"quantize", model, "--plan", "int8", "--out", "Q.h5", "--calibrate", ids},
           "--calibrate: has no effect without");
-  refused({"stats", model, "--input", ids, "--checkpoint", "3"}, "--checkpoint apply to that file");
+  refused({"stats", model, "--input", ids, "--checkpoint", "3"},
+          "--checkpoint: got no --out with it, expected both; try --out S.h5");
   refused({"inspect", model, "--math", "bf16"}, "unknown option '--math'");
-  refused({"bench", "linear", "--rows", "7"}, "--rows requires --plan");
+  refused({"bench", "linear", "--rows", "7"}, "--rows: got no --plan with it, expected both");
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ void NoticeFewTokens(const CalibrationWindows& windows, const ModelConfig& confi
 CalibrationWindows CutCalibration(const CalibrationTexts& texts, const std::filesystem::path& model_folder,
                                   const ModelConfig& config, const WindowOptions& options) {
   if (texts.parts.size() > 1 && config.SeesImages())
-    Fail("--calibrate: got {} files of images, expected one", texts.parts.size());
+    FailUsage("--calibrate: got {} files of images, expected one", texts.parts.size());
   if (texts.parts.size() > 1 && options.limit != 0)
     FailUsage("--limit: got {} with several texts, expected --tokens, which the weights share", options.limit);
   if (config.SeesImages()) {

@@ -208,10 +208,7 @@ static Step ReadAutoRound(std::string_view text) {
               "alone, or signround+quantease"};
 }
 
-const StepKind kAutoRoundStep{.name = "autoround",
-                              .place = StepPlace::kCodes,
-                              .read = ReadAutoRound,
-                              .options = "[:STEPS[:SEED]]",
-                              .what = "learns the rounding of a whole layer (200 steps)"};
+const StepKind kAutoRoundStep{"autoround", StepPlace::kCodes, ReadAutoRound, "[:STEPS[:SEED]]",
+                              "learns the rounding of a whole layer (200 steps)"};
 
 }  // namespace tare

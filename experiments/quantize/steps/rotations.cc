@@ -84,17 +84,10 @@ static Step ReadCayley(std::string_view step) {
           .check = CheckRotatedError};
 }
 
-const StepKind kHadamardStep{.name = "hadamard",
-                             .place = StepPlace::kWeights,
-                             .read = ReadHadamard,
-                             .options = "[:SEED]",
-                             .what = "rotates the residual stream and values, at no cost when run"};
+const StepKind kHadamardStep{"hadamard", StepPlace::kWeights, ReadHadamard, "[:SEED]",
+                             "rotates the residual stream and values, at no cost in a run"};
 
-const StepKind kCayleyStep{"cayley",
-                           StepPlace::kWeights,
-                           ReadCayley,
-                           "[:STEPS[:SEED]]",
-                           "cayley[:STEPS[:SEED]] (rotations learned after it)",
+const StepKind kCayleyStep{"cayley", StepPlace::kWeights, ReadCayley, "[:STEPS[:SEED]]",
                            "learns these rotations for the plan (100 steps)"};
 
 }  // namespace tare

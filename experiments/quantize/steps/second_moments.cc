@@ -125,32 +125,21 @@ Step ReadQuantEase(std::string_view) {
 const StepKind kNearestStep{.name = "rtn",
                             .place = StepPlace::kCodes,
                             .read = [](std::string_view) { return *QuantizeMethod().codes; },
-                            .help = "rtn (round to nearest; after awq if no other)",
-                            .what = "rounds to nearest"};
+                            .help = "rounds to nearest; after awq if no other step rounds"};
 
-const StepKind kGptqStep{"gptq",   StepPlace::kCodes,
-                         ReadGptq, "[:DAMPING][:stored|:moved]",
-                         "gptq",   "rounds input by input, and corrects those that follow"};
+const StepKind kGptqStep{"gptq", StepPlace::kCodes, ReadGptq, "[:DAMPING][:stored|:moved]",
+                         "rounds input by input, and corrects those that follow"};
 
 const StepKind kGptaqStep{.name = "gptaq",
                           .place = StepPlace::kCodes,
                           .read = ReadGptaq,
                           .options = " likewise",
-                          .help =
-                              "gptaq (gptq:0.05: another damping than 0.01; gptq:stored: inputs as stored instead "
-                              "of by falling mean square; gptq:moved: as stored, and each group's scale from its "
-                              "weights as rounding has moved them)",
-                          .what = "gptq that also corrects for earlier layers"};
+                          .help = "gptq that also corrects for the errors of earlier layers"};
 
-const StepKind kSignRoundStep{.name = "signround",
-                              .place = StepPlace::kCodes,
-                              .read = ReadSignRound,
-                              .options = "[:STEPS]",
-                              .what = "learns the rounding of each matrix (200 steps)"};
+const StepKind kSignRoundStep{"signround", StepPlace::kCodes, ReadSignRound, "[:STEPS]",
+                              "learns the rounding of each matrix (200 steps)"};
 
-const StepKind kQuantEaseStep{.name = "quantease",
-                              .place = StepPlace::kBetterCodes,
-                              .read = ReadQuantEase,
-                              .what = "improves codes and scales after a step above"};
+const StepKind kQuantEaseStep{"quantease", StepPlace::kBetterCodes, ReadQuantEase, "",
+                              "improves codes and scales after a step above"};
 
 }  // namespace tare

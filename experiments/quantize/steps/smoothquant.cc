@@ -282,11 +282,7 @@ static Step ReadSmoothQuant(std::string_view step) {
           .without_text = "--stats S.h5 and smoothquant:0.5"};
 }
 
-const StepKind kSmoothQuantStep{"smoothquant",
-                                StepPlace::kWeights,
-                                ReadSmoothQuant,
-                                "[:ALPHA]",
-                                "smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, no codes)",
-                                "moves scale from inputs to weights; searches ALPHA if not given"};
+const StepKind kSmoothQuantStep{"smoothquant", StepPlace::kWeights, ReadSmoothQuant, "[:ALPHA]",
+                                "moves scale from inputs to weights; ALPHA is searched if not given"};
 
 }  // namespace tare

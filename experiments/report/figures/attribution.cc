@@ -39,7 +39,7 @@ void AddAttribution(const Sweep& sweep, std::vector<FigureData>& figures) {
   const int bits = rows.front().cell->row.bits;
   FigureData figure{.name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
                     .title = "Which site costs what",
-                    .caption = Formatted("Change from 16 bits with {} bits for one site alone, in each task's own "
+                    .caption = Formatted("Change from unquantized with {} bits for one site alone, in each task's own "
                                          "figure; thin bars are 95 % intervals, paired.",
                                          bits),
                     .table = EffectTable("site", "model"),
@@ -115,11 +115,11 @@ void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
   FigureData figure{
       .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
       .title = Formatted("Which {} of a plan costs what in {}", GrainWords(json), json.at("model").get<std::string>()),
-      .caption =
-          Formatted("Alone: change from f32 with only that part quantized; {}left over: the whole plan's change minus "
-                    "the sum of the parts alone. Units are each figure's own (divergence in nats per token); thin bars "
-                    "are 95 % intervals, paired.",
-                    HasTakenOut(json) ? "taken out: the whole plan's change minus the change without that part; " : ""),
+      .caption = Formatted(
+          "Alone: change from unquantized with only that part quantized; {}left over: the whole plan's change minus "
+          "the sum of the parts alone. Units are each figure's own (divergence in nats per token); thin bars "
+          "are 95 % intervals, paired.",
+          HasTakenOut(json) ? "taken out: the whole plan's change minus the change without that part; " : ""),
       .table = EffectTable("part", "effect"),
       .drawn = {"change"}};
   std::vector<std::string> tasks;  // only the first figure of each is drawn

@@ -48,7 +48,7 @@ std::string EvaluatedName(const Json& evaluation);
 // "1", "2 to 3".
 std::string RangeName(int64_t first, int64_t last);
 
-// The ends of a bar: the 95 % interval of an accuracy itself, for other figures that of the change from 16 bits, moved
+// The ends of a bar: the 95 % interval of an accuracy itself, for other figures that of the change from unquantized, moved
 // to the value; nulls where there is none.
 std::pair<Json, Json> EndsOf(const SweepFigure& row);
 

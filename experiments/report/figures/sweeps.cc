@@ -145,7 +145,7 @@ void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
   }
   figure.caption = Formatted(
       "What low-bit {} cost: {}. Bars are 95 % "
-      "intervals: a share's own (Wilson), for the others that of the change from 16 bits, paired by window. "
+      "intervals: a share's own (Wilson), for the others that of the change from unquantized, paired by window. "
       "Findings are significant (p < 0.05 after Holm over the primary figures of all tasks) unless marked. n:",
       sites[0], MeasuredText(rows));
   std::vector<std::string> counts;
@@ -219,7 +219,8 @@ void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
                       drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictOf(drop), row.cell->figures.count});
   }
   figure.caption = Formatted(
-      "A model's change from 16 bits minus that of {} under the same plan, in each figure's own unit. Bars are 95 % "
+      "A model's change from unquantized minus that of {} under the same plan, in each figure's own unit. Bars are 95 "
+      "% "
       "intervals, paired by window, sample or item; filled marks are significant (p < 0.05 after Holm over the "
       "primary figures of all tasks). These models are one sample of training: differences apply to them alone. "
       "n: in the table.",

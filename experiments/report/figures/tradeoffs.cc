@@ -124,7 +124,7 @@ FigureData FigureOf(const Sweep& sweep) {
       .name = "caches",
       .title = "Keys and values: divergence against bits",
       .caption =
-          "Kullback-Leibler divergence from the model without a plan, nats per token (log), against the "
+          "KL divergence from the unquantized model, nats per token (log), against the "
           "bits per value that a cache of these keys and values takes, with its scales in 16 bits. Bars "
           "are 95 % intervals, by window. Lines join the plans that no plan of fewer or equally many "
           "bits beats; neighbours on them were not tested against each other. n: predicted tokens.",
@@ -255,7 +255,7 @@ std::vector<FigureData> Frontiers(const Material& material) {
   FigureData figure{.name = "frontier",
                     .title = "The cheapest plans within a loss",
                     .caption =
-                        "Kullback-Leibler divergence from the model without a plan, nats per token, against the mean "
+                        "KL divergence from the unquantized model, nats per token, against the mean "
                         "bits of all searched operands. Predicted: the sum of what the parts lose alone; measured: the "
                         "loss of the whole plan, with 95 % intervals, paired by window; allowed: the limit of "
                         "--within. n: the measured steps, in the table with their plans.",

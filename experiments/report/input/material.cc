@@ -110,7 +110,7 @@ class Reader {
     }
     if (fs::exists(folder / "cells.jsonl"))
       Fail(
-          "{}: got cells of a run that is not finished; try its command (`tare sweep`, `compare`, `attribute` or "
+          "{}: got runs of a command that is not finished; try its command (`tare sweep`, `compare`, `attribute` or "
           "`search`) with the same --out again; it resumes where it stopped",
           folder.string());
     Fail(
@@ -191,7 +191,7 @@ class Reader {
 
   void AddSweep(const Json& json, const std::string& path, SourceFile& file) {
     const Json& cells = json.at("cells");
-    if (cells.empty()) Fail("{}: got a sweep without a finished cell; try `tare sweep` again", path);
+    if (cells.empty()) Fail("{}: got a sweep without a finished run; try `tare sweep` again", path);
     Sweep sweep{.path = path, .cells = {}, .comparisons = {}};
     std::map<std::string, std::string> models;
     for (const Json& cell : cells) {
@@ -215,7 +215,7 @@ class Reader {
     const TaskKind* const kind = KindNamed(task);
     if (kind == nullptr) Fail("{}: got the task {}, which this version does not know", path, task);
     std::optional<Figures> figures = ReadFigures(cell.at("result"), *kind);
-    if (!figures) Fail("{}: got a cell of {} without its figures; try `tare sweep` again", path, task);
+    if (!figures) Fail("{}: got a run of {} without its figures; try `tare sweep` again", path, task);
     const Plan plan = Plan::Parse(cell.at("key").at("plan").get<std::string>());
     return SweepCell{cell.at("model"), task, kind, RowOf(plan), cell.at("key"), cell.at("result"), *figures};
   }

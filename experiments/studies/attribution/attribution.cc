@@ -22,7 +22,7 @@ struct Runs {
     for (const SweepCell& cell : cells) {
       if (cell.task == task && cell.Plan() == plan) return cell;
     }
-    Fail("{} under {}: got no finished cell, expected one; try tare attribute without --cells", task, plan);
+    Fail("{} under {}: got no finished run, expected one; try tare attribute without --cells", task, plan);
   }
   const Figure* Of(const std::string& plan, size_t figure) const { return &Of(plan).figures.list[figure]; }
 };
@@ -72,7 +72,7 @@ struct FigureRuns {
           cell.figures.list, [&](const Figure& f) { return std::string_view(f.keys.name) == of.figure.name; });
       if (figure != cell.figures.list.end()) return &*figure;
     }
-    Fail("{} under {}: got no finished cell, expected one of each part", of.task, plan);
+    Fail("{} under {}: got no finished run, expected one of each part", of.task, plan);
   }
   const PartEffect* Part(const std::string& name) const {
     const auto found = std::ranges::find(of.parts, name, [](const PartEffect& p) { return p.part.name; });

@@ -30,8 +30,8 @@ std::string FigureTable(const Attribution& a) {
   add("sum of alone", a.sum, {});
   add("left over", a.left_over, {});
   add("the whole plan", a.change, {});
-  return Formatted("\n{}, {}\n  f32 {}, the whole plan {}\n", a.task, a.figure.name, NumberText(a.baseline, format),
-                   NumberText(a.whole, format)) +
+  return Formatted("\n{}, {}\n  unquantized {}, the whole plan {}\n", a.task, a.figure.name,
+                   NumberText(a.baseline, format), NumberText(a.whole, format)) +
          TableText(table, 2);
 }
 
@@ -183,7 +183,7 @@ std::string AttributionPairTable(const std::vector<AttributionPair>& pairs, cons
 
 std::string AttributionPairLegend(const std::vector<AttributionPair>& pairs) {
   std::string text =
-      "\nA, B: change from f32 with only that part quantized; B minus A:\n"
+      "\nA, B: change from unquantized with only that part quantized; B minus A:\n"
       "[low, high] 95 %, paired by window\n";
   size_t tested = 0;
   std::vector<const Comparison*> differences;

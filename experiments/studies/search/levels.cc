@@ -128,7 +128,7 @@ std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelC
         part.levels.push_back(LevelOf(rule, part.operands));
     }
   }
-  if (parts.empty()) Fail("got no plan that quantizes, expected one or more; try --plan int8 --plan int4");
+  if (parts.empty()) FailUsage("--plan: got none that quantizes, expected one or more; try --plan int8 --plan int4");
   std::vector<SearchPart> list;
   for (auto& [place, part] : parts) list.push_back(std::move(part));
   return list;

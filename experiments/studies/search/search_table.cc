@@ -56,7 +56,7 @@ std::string TasksText(const Search& search) {
     Table table{.columns = {{.name = "step", .title = keys.name, .side = Side::kLeft, .width = 16},
                             {.name = "bits", .title = "bits", .format = "{:.2f}", .width = 6},
                             {.name = "measured", .title = "measured", .side = Side::kLeft, .width = 22},
-                            {.name = "change", .title = "change from 16 bits", .side = Side::kLeft, .width = 26}}};
+                            {.name = "change", .title = "change from unquantized", .side = Side::kLeft, .width = 26}}};
     for (const VerifiedPoint& point : search.verified)
       table.Add({NameOf(search, point.step), search.BitsAt(point.step),
                  FigureText(point.cells[task].figures.list.front(), keys.in_tables),

@@ -36,7 +36,7 @@ bool IsCell(const Json& line, const std::vector<TaskSpec>& tasks) {
 RecordLines ReadCellLines(const std::filesystem::path& file, const CellReader& reader) {
   const RecordKind kind{
       .schema = kCellSchema,
-      .what = "a finished cell",
+      .what = "a finished run",
       .is_record = [&](const Json& line) { return HasTexts(line, {"study"}) && IsCell(line, reader.tasks); },
       .is_older =
           [&](const Json& line) {
@@ -47,7 +47,7 @@ RecordLines ReadCellLines(const std::filesystem::path& file, const CellReader& r
   for (const Record& record : lines.records) {
     const std::string study = record.object.value("study", reader.study);
     if (study != reader.study)
-      Fail("{}: got the cells of `tare {}`, expected those of `tare {}`; try another folder", file.string(), study,
+      Fail("{}: got the runs of `tare {}`, expected those of `tare {}`; try another folder", file.string(), study,
            reader.study);
   }
   if (!lines.damaged.empty()) Notice(DamageText(lines) + "; what was there counts as not run");

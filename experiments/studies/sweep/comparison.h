@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the cells of a sweep, figure by figure: how much a plan changes the figure from 16 bits of the same model,
+// Compares the cells of a sweep, figure by figure: how much a plan changes the figure from the unquantized model,
 // and how much more it changes than the first model's (the difference of their drops). Of versions of one model
 // (SweepOptions::source) a change is from that model, and a difference is from the first version. Both are paired by
 // the items or windows that the runs share, and both come with their significance:
@@ -62,7 +62,7 @@ struct Comparisons {
 };
 Comparisons CompareCells(const std::vector<SweepCell>& cells);
 
-// A figure of a cell, its change from 16 bits, and how much more it changed than the first model's; null if there is
+// A figure of a cell, its change from unquantized, and how much more it changed than the first model's; null if there is
 // none.
 struct SweepFigure {
   const SweepCell* cell = nullptr;
@@ -76,10 +76,10 @@ std::vector<SweepFigure> FiguresOf(const std::vector<SweepCell>& cells, const Co
 
 // A finished sweep, for programs as CSV with one row per cell and figure and as JSON with everything in the cells, and
 // for people as a table of at most 80 columns: one block per figure of a task, and in it the rows of each model
-// with the change from f32 ("16 bits"); with several models, also how much more each one's figure changed than the
+// with the change from unquantized; with several models, also how much more each one's figure changed than the
 // first one's.
 //
-//   plan                        acc                     change from 16 bits
+//   plan                        acc                     change from unquantized
 //   attn_logits=int4/tensor ^   0.480 +/- 0.050         -0.230 +/- 0.058 *
 //
 // A change of a task's primary figure has the standard error of the paired difference, or an interval if there are few

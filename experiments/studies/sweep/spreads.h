@@ -31,7 +31,7 @@ struct CutSpread {
   CutModels models;
   std::string task, plan;  // "f32": as stored
   FigureKeys figure;
-  std::vector<double> values, changes;  // by cut; changes from 16 bits: empty where a cut has none
+  std::vector<double> values, changes;  // by cut; changes from unquantized: empty where a cut has none
   SampleMean value;
   std::optional<SampleMean> change;
 };

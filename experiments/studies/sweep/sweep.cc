@@ -152,7 +152,7 @@ void AddOthers(const CellLog& log, const std::vector<TaskSpec>& tasks, std::vect
   }
   for (const auto& [setting, count] : left_out)
     Notice(Formatted(
-        "{}: {} finished cells that differ in {} are not in the tables; use another --out to keep sweeps separate",
+        "{}: {} finished runs that differ in {} are not in the tables; use another --out to keep sweeps separate",
         log.path().string(), count, setting));
 }
 
@@ -167,7 +167,7 @@ Parts ReadParts(const std::vector<std::filesystem::path>& folders, const CellRea
   Parts parts;
   for (const std::filesystem::path& folder : folders) {
     const std::filesystem::path file = folder / "cells.jsonl";
-    if (!std::filesystem::exists(file)) Fail("{}: no such file; expected finished cells of this sweep", file.string());
+    if (!std::filesystem::exists(file)) Fail("{}: no such file; expected finished runs of this sweep", file.string());
     for (const auto& [key, result] : ReadCells(folder, reader)) {
       const auto [twin, added] = parts.try_emplace(IdentityText(key), Part{file, key, result});
       if (!added && twin->second.result != result)
@@ -186,7 +186,7 @@ void RequireAsked(const Parts& parts, const std::vector<Json>& asked) {
     if (identities.contains(identity)) continue;
     std::string clash;
     for (const Json& key : asked) clash = clash.empty() ? Clash(part.key, key) : clash;
-    Fail("{}: {}: got a cell of another {}, expected cells of this sweep; try the options that it was made with",
+    Fail("{}: {}: got a run of another {}, expected runs of this sweep; try the options that it was made with",
          part.file.string(), CellText(part.key), clash.empty() ? "model, plan or task" : clash);
   }
 }
@@ -371,7 +371,7 @@ void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::
     if (log.Find(asked[n]) == nullptr && !finished.contains(IdentityText(asked[n]))) missing.push_back(n);
   }
   if (!missing.empty())
-    Fail("got {} of {} cells, expected all; missing: {}; try tare sweep --cells with these",
+    Fail("got {} of {} runs, expected all; missing: {}; try tare sweep --cells with these",
          asked.size() - missing.size(), asked.size(), RangesText(missing));
   for (const Json& key : in_run_order) {
     if (log.Find(key) == nullptr) log.Append(key, finished.at(IdentityText(key)).result);

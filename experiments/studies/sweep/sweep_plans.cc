@@ -97,7 +97,7 @@ std::string FormatOfBits(const std::string& site, int bits) {
   const std::span<const Site> named = SitesNamed(site);
   const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
   if (!format || !IsInteger(*format))
-    FailUsage("--bits: got {}, expected 16 (not quantized), 8, 6 or 4, of weights, k and v 3 or 2 too", bits);
+    FailUsage("--bits: got {}, expected 16 (unquantized), 8, 6 or 4, of weights, k and v 3 or 2 too", bits);
   return Name(*format);
 }
 

@@ -63,7 +63,8 @@ Table PlanRows(const char* rows, const char* value, const char* change) {
 }
 
 std::string PlanText(const SweepCell& cell) {
-  return cell.Plan() + (cell.Executed() ? " executed" : "") + (cell.row.looks_ahead ? " ^" : "");
+  return (cell.Plan() == "f32" ? "unquantized" : cell.Plan()) + (cell.Executed() ? " executed" : "") +
+         (cell.row.looks_ahead ? " ^" : "");
 }
 
 // A row's name: its plan, or for a version of a source its own, and the plan if there is one.
@@ -120,7 +121,7 @@ std::string ModelRows(const std::vector<SweepFigure>& rows) {
   const SweepFigure& first = rows.front();
   const char* const format = first.figure->keys.in_tables;
   const std::string source = first.cell->Source();
-  Table table = source.empty() ? PlanRows("plan", first.figure->keys.name, "change from 16 bits")
+  Table table = source.empty() ? PlanRows("plan", first.figure->keys.name, "change from unquantized")
                                : PlanRows("version", first.figure->keys.name, "change");
   std::vector<const Comparison*> changes;
   for (const SweepFigure& row : rows) {

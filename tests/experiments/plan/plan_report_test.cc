@@ -49,7 +49,8 @@ TEST(PlanReport, ShowsTheRuleOfEverySite) {
   }
   EXPECT_EQ(rows, Json::array({row("0,2", "1-3", 1, "int4"), row("1", "1", 1, "int4"), row("1", "2-3", 2, "f32"),
                                row("all", "0", 3, "int6")}));
-  EXPECT_THAT(PlanText(json), HasSubstr("  rule 1: attn_logits=int4/head: 7 places, and 5 where a later rule holds\n"));
+  EXPECT_THAT(PlanText(json),
+              HasSubstr("  rule 1: attn_logits=int4/head: 7 tensors, and 5 where a later rule holds\n"));
   EXPECT_THAT(PlanText(json), HasSubstr("  rule 4: attn_logits[l7]=f32: matches nothing of this model\n"));
   EXPECT_THAT(PlanText(Of("q=int8/token,q=int6/token")), HasSubstr("rule 1: q=int8/token: holds nowhere: later rules"));
   EXPECT_THAT(PlanText(Of("v=int8/token")), HasSubstr("\nv                 all      all           1  int8/token\n"));

@@ -159,7 +159,8 @@ TEST_F(ContrastTest, TheOtherTowerIsTheOneBesideIt) {
   EXPECT_EQ(OtherTower(Model(clip / "clip-text"), {.other_tower = "elsewhere"}), "elsewhere");
   std::filesystem::copy(clip / "clip-vision", folder_.path() / "b16-vision");
   const Model alone(folder_.path() / "b16-vision");
-  EXPECT_THAT(Call([&] { OtherTower(alone, {}); }), ThrowsMessage<Error>(HasSubstr("got no text tower beside it")));
+  EXPECT_THAT(Call([&] { OtherTower(alone, {}); }),
+              ThrowsMessage<Error>(HasSubstr("--other-tower: got no text tower beside ")));
   std::filesystem::copy(clip / "clip-text", folder_.path() / "b16-text");
   EXPECT_EQ(OtherTower(alone, {}), folder_.path() / "b16-text");
 }

@@ -45,6 +45,7 @@ TEST(TaskTest, RecordsHaveTheirFields) {
   EXPECT_EQ(TasksThat([](const TaskKind&) { return false; }), "");
   EXPECT_EQ(kPerplexityTask.compared->name, "divergence");
   EXPECT_EQ(kChoiceTask.compared, nullptr);
+  for (const TaskKind* kind : AllTasks()) EXPECT_GT(kind->what.size(), 10u) << kind->name;
 }
 
 TEST(TaskTest, ResultsNameTheirKindAndItsFiguresInTables) {

@@ -138,7 +138,7 @@ class Sweep:
         schema = found.get("schema") if isinstance(found, dict) else None
         if schema != SWEEP:
             raise ValueError(f"{table}: got schema {schema!r}, expected {SWEEP!r}; try the same tare sweep "
-                             "again, which keeps the finished cells")
+                             "again, which keeps the finished runs")
         self.cells = found.get("cells")
         if not isinstance(self.cells, list):
             raise ValueError(f"{table}: got no list of cells, expected what tare sweep writes; try the same tare sweep "

@@ -89,7 +89,7 @@ TEST_F(MaterialTest, UnusableFilesAreNamedWithAdvice) {
   EXPECT_THAT(Refusal({Put("a.json", "{}")}), HasSubstr("got the schema none"));
   EXPECT_THAT(Refusal({Put("a.json", "[]")}), HasSubstr("got an empty list"));
   EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.sweep/2","cells":[]})")}),
-              HasSubstr("got a sweep without a finished cell"));
+              HasSubstr("got a sweep without a finished run"));
   EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.sweep/2","cells":[{"key":1}]})")}),
               HasSubstr("was it made by another version"));
   EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.sweep/2"})")}), HasSubstr("was it made by another version"));

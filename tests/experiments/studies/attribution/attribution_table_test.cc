@@ -44,7 +44,7 @@ TEST(AttributionTable, FitsEightyColumns) {
   for (const std::string& line : Lines(text)) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_THAT(
       Lines(text),
-      ElementsAre("", "divergence:t, kld", "  f32 0.00e+00, the whole plan 5.00e-03",
+      ElementsAre("", "divergence:t, kld", "  unquantized 0.00e+00, the whole plan 5.00e-03",
                   "  part              alone                               taken out", "  attn_logits[l0,h7,m2]",
                   "                    +8.74e-03 [+8.03e-03, +9.20e-03] *  +9.89e-03 +/- 9.6e-04 *",
                   "  q                 -2e-05 [-7.0e-04, +6.0e-04]         +0.00e+00 +/- 3.0e-04",
@@ -61,14 +61,14 @@ TEST(AttributionTable, FitsEightyColumns) {
 TEST(AttributionTable, OfPartsAlone) {
   std::vector<Attribution> alone = OneFigure();
   for (PartEffect& part : alone[0].parts) part.taken_out.reset();
-  EXPECT_THAT(
-      Lines(AttributionTable(alone)),
-      ElementsAre("", "divergence:t, kld", "  f32 0.00e+00, the whole plan 5.00e-03", "  part              alone",
-                  "  attn_logits[l0,h7,m2]", "                    +8.74e-03 [+8.03e-03, +9.20e-03] *",
-                  "  q                 -2e-05 [-7.0e-04, +6.0e-04]",
-                  "  sum of alone      +8.70e-03 [+8.00e-03, +9.20e-03] *",
-                  "  left over         -3.70e-03 [-4.00e-03, -3.00e-03] *",
-                  "  the whole plan    +5.00e-03 [+4.80e-03, +5.20e-03] *"));
+  EXPECT_THAT(Lines(AttributionTable(alone)),
+              ElementsAre("", "divergence:t, kld", "  unquantized 0.00e+00, the whole plan 5.00e-03",
+                          "  part              alone", "  attn_logits[l0,h7,m2]",
+                          "                    +8.74e-03 [+8.03e-03, +9.20e-03] *",
+                          "  q                 -2e-05 [-7.0e-04, +6.0e-04]",
+                          "  sum of alone      +8.70e-03 [+8.00e-03, +9.20e-03] *",
+                          "  left over         -3.70e-03 [-4.00e-03, -3.00e-03] *",
+                          "  the whole plan    +5.00e-03 [+4.80e-03, +5.20e-03] *"));
   EXPECT_EQ(Lines(AttributionCsv(alone, kPlan)).size(), 1u + 3 + 2);
   EXPECT_TRUE(AttributionJson(alone, "m", kPlan, "site")["figures"][0]["parts"][0].at("taken_out").is_null());
 }

@@ -124,7 +124,7 @@ TEST(Attribution, AMissingCellIsNamed) {
   cells.pop_back();
   EXPECT_THAT(Call([&] { Attribute(cells, kPlan, Parts(), PartCosts::kAloneAndTakenOut); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr(
-                  "perplexity:t under q=int4/token,k=int4/token,k=f32: got no finished cell, expected one")));
+                  "perplexity:t under q=int4/token,k=int4/token,k=f32: got no finished run, expected one")));
 }
 
 // 40 items, of which those in [from, to) are lost.
@@ -196,7 +196,7 @@ TEST(AttributionPair, AMissingCellIsNamed) {
   AttributedModel b = a;
   b.cells.erase(b.cells.begin() + 2);
   EXPECT_THAT(Call([&] { PairAttributions(a, b, kBoth); }),
-              testing::ThrowsMessage<Error>(testing::HasSubstr("choice:c under q=int4/token: got no finished cell")));
+              testing::ThrowsMessage<Error>(testing::HasSubstr("choice:c under q=int4/token: got no finished run")));
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ TEST(SearchLevels, AsAPlan) {
 TEST(SearchLevels, Refused) {
   EXPECT_THAT(Call([] { PartsFor({"q[h0]=int8/token,k=int8/token"}); }),
               ThrowsMessage<Error>(HasSubstr("got heads, maps or experts")));
-  EXPECT_THAT(Call([] { PartsFor({"f32"}); }), ThrowsMessage<Error>(HasSubstr("got no plan that quantizes")));
+  EXPECT_THAT(Call([] { PartsFor({"f32"}); }), ThrowsMessage<Error>(HasSubstr("--plan: got none that quantizes")));
 }
 
 }  // namespace

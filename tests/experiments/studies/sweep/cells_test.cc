@@ -80,7 +80,7 @@ TEST(CellLog, KeepsCellsInTheirOrderAndSaysTheirStudy) {
   EXPECT_EQ(again.keys(), (std::vector<Json>{key(2), key(1)}));
   EXPECT_EQ(again.Find(key(3)), nullptr);
   EXPECT_THAT(Call([&] { ReadCells(folder / "out", {"search", none}); }),
-              ThrowsMessage<Error>(HasSubstr("got the cells of `tare sweep`, expected those of `tare search`")));
+              ThrowsMessage<Error>(HasSubstr("got the runs of `tare sweep`, expected those of `tare search`")));
 }
 
 }  // namespace

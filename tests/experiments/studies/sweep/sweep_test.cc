@@ -156,12 +156,12 @@ TEST_F(SweepTest, CellsOfOtherSettingsAreNotInTheTables) {
   OnNotice([](const std::string& text) { noticed += text; });
   options_.windows.limit = 1;
   EXPECT_EQ(Run(options_).size(), 5u);
-  EXPECT_THAT(noticed, HasSubstr("cells.jsonl: 5 finished cells that differ in limit are not in the tables"));
+  EXPECT_THAT(noticed, HasSubstr("cells.jsonl: 5 finished runs that differ in limit are not in the tables"));
   noticed.clear();
   options_.windows.limit = 0;
   PutIds(folder_ / "ids.safetensors", 6);
   EXPECT_EQ(Run(options_).size(), 5u);
-  EXPECT_THAT(noticed, HasSubstr(": 10 finished cells that differ in input"));
+  EXPECT_THAT(noticed, HasSubstr(": 10 finished runs that differ in input"));
   OnNotice(nullptr);
 }
 

@@ -93,11 +93,11 @@ TEST(TableTest, RowsAreThePlansOfAModel) {
                                         Perplexity("b", "f32", 1000.125),
                                         Perplexity("b", "attn_logits=int4/row", 1000.125)};
   EXPECT_THAT(Lines(Table(cells)),
-              ElementsAre("", "perplexity:t, perplexity",                             //
-                          "", "a", Row("plan", "perplexity", "change from 16 bits"),  //
-                          Row("f32", "20.500"), Row("attn_logits=int4/row", "21.750", "+1.250"), "", "b",
-                          Row("plan", "perplexity", "change from 16 bits"),  //
-                          Row("f32", "1000.125"), Row("attn_logits=int4/row", "1000.125", "+0.000"), "",
+              ElementsAre("", "perplexity:t, perplexity",                                 //
+                          "", "a", Row("plan", "perplexity", "change from unquantized"),  //
+                          Row("unquantized", "20.500"), Row("attn_logits=int4/row", "21.750", "+1.250"), "", "b",
+                          Row("plan", "perplexity", "change from unquantized"),  //
+                          Row("unquantized", "1000.125"), Row("attn_logits=int4/row", "1000.125", "+0.000"), "",
                           "change of b minus that of a", Row("plan", "the changes", "difference"),
                           Row("attn_logits=int4/row", "+0.000, +1.250", "-1.250")));
 }
@@ -123,7 +123,7 @@ TEST(TableTest, AccuraciesChangeByPairedDifferences) {
   const std::vector<std::string> lines = Lines(Table(cells));
   ASSERT_EQ(lines.size(), 16u);
   EXPECT_EQ(lines[1], "choice:c, acc");
-  EXPECT_EQ(lines[5], Row("f32", "0.60 +/- 0.25"));
+  EXPECT_EQ(lines[5], Row("unquantized", "0.60 +/- 0.25"));
   EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "0.40 +/- 0.25", "-0.20 +/- 0.15"));
 }
 
@@ -132,7 +132,7 @@ TEST(TableTest, FewItemsHaveIntervals) {
   const std::vector<SweepCell> cells = {Choice("f32", "11111", "11111"),
                                         Choice("attn_logits=int4/row", "11111", "11111")};
   const std::vector<std::string> lines = Lines(Table(cells));
-  EXPECT_EQ(lines[5], Row("f32", "1.00 [0.57, 1.00]"));
+  EXPECT_EQ(lines[5], Row("unquantized", "1.00 [0.57, 1.00]"));
   EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "1.00 [0.57, 1.00]", "+0.00 [-0.40, +0.40] ?"));
 }
 
