@@ -62,8 +62,8 @@ struct Comparisons {
 };
 Comparisons CompareCells(const std::vector<SweepCell>& cells);
 
-// A figure of a cell, its change from unquantized, and how much more it changed than the first model's; null if there is
-// none.
+// A figure of a cell, its change from unquantized, and how much more it changed than the first model's; null if
+// there is none.
 struct SweepFigure {
   const SweepCell* cell = nullptr;
   const Figure* figure = nullptr;
