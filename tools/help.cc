@@ -13,15 +13,15 @@
 namespace tare {
 namespace {
 
-constexpr size_t kWidth = 80, kCommandColumn = 14;
+constexpr size_t kColumns = 80, kCommandColumn = 14;
 constexpr std::string_view kHeading = "Examples:";
 
 // Breaks a line between words; what does not fit continues at the column.
 std::string Wrapped(std::string line, size_t column) {
   std::string lines;
-  while (line.size() > kWidth) {
+  while (line.size() > kColumns) {
     const size_t begin = line.find_first_not_of(' ');
-    size_t space = line.rfind(' ', kWidth);
+    size_t space = line.rfind(' ', kColumns);
     if (space == line.npos || space < begin) space = line.find(' ', begin);  // one long word
     if (space == line.npos) break;
     lines += line.substr(0, line.find_last_not_of(' ', space) + 1) + "\n";
@@ -36,7 +36,7 @@ std::string Wrapped(std::string line, size_t column) {
 std::string Wrapped(const std::string& line) {
   const size_t begin = std::min(line.find_first_not_of(' '), line.size()), gap = line.find("  ", begin);
   const size_t text = gap == line.npos ? line.npos : line.find_first_not_of(' ', gap);
-  return Wrapped(line, begin > 0 && text < kWidth / 2 ? text : begin);
+  return Wrapped(line, begin > 0 && text < kColumns / 2 ? text : begin);
 }
 
 // The last place to break a command before `limit`: before an option rather than its value, in no quotes.
@@ -55,8 +55,8 @@ size_t BreakOf(const std::string& command, size_t begin, size_t limit) {
 
 std::string WrappedCommand(std::string command) {
   std::string lines;
-  while (command.size() > kWidth) {
-    const size_t space = BreakOf(command, command.find_first_not_of(' '), kWidth - 2);
+  while (command.size() > kColumns) {
+    const size_t space = BreakOf(command, command.find_first_not_of(' '), kColumns - 2);
     if (space == command.npos) break;
     lines += command.substr(0, space) + " \\\n";
     command = "    " + command.substr(space + 1);
@@ -104,7 +104,7 @@ std::string UsagesOf(const std::vector<const CLI::Option*>& options) {
   std::string lines, line;
   for (const CLI::Option* option : options) {
     const std::string usage = "  " + OptionUsage(*option);
-    if (line.size() + usage.size() > kWidth) lines += std::exchange(line, "") + "\n";
+    if (line.size() + usage.size() > kColumns) lines += std::exchange(line, "") + "\n";
     line += usage;
   }
   return lines + line + "\n";

@@ -43,9 +43,9 @@ void PrintQuantized(const Json& j) {
 
 // Lines of at most 80 columns, broken at blanks.
 void PrintNote(std::string_view note) {
-  constexpr size_t kWidth = 76;
+  constexpr size_t kNoteWidth = 76;
   for (const char* indent = "  "; !note.empty(); indent = "    ") {
-    const size_t blank = note.size() <= kWidth ? note.npos : note.rfind(' ', kWidth);
+    const size_t blank = note.size() <= kNoteWidth ? note.npos : note.rfind(' ', kNoteWidth);
     PrintLine("{}{}", indent, note.substr(0, blank));
     note.remove_prefix(blank == note.npos ? note.size() : blank + 1);
   }

@@ -120,57 +120,57 @@ TEST(Cayley, TurnsThePlaneByTheAngle) {
 }
 
 TEST(Cayley, SolvesItsEquation) {
-  constexpr int64_t kN = 7;
-  const Values m = Random(kN, 1);
-  Values c = Identity(kN), k(m.size());
-  CayleyStep(kN, m, 0.8, c);
+  constexpr int64_t kSize = 7;
+  const Values m = Random(kSize, 1);
+  Values c = Identity(kSize), k(m.size());
+  CayleyStep(kSize, m, 0.8, c);
   double squares = 0;
-  for (int64_t i = 0; i < kN; ++i) {
-    for (int64_t j = 0; j < kN; ++j) {
-      k[i * kN + j] = m[i * kN + j] - m[j * kN + i];
-      squares += k[i * kN + j] * k[i * kN + j];
+  for (int64_t i = 0; i < kSize; ++i) {
+    for (int64_t j = 0; j < kSize; ++j) {
+      k[i * kSize + j] = m[i * kSize + j] - m[j * kSize + i];
+      squares += k[i * kSize + j] * k[i * kSize + j];
     }
   }
-  Values sum = Identity(kN), difference = sum;  // I + K and I - K
+  Values sum = Identity(kSize), difference = sum;  // I + K and I - K
   for (size_t i = 0; i < k.size(); ++i) {
-    k[i] *= 0.4 * std::sqrt(kN / squares);
+    k[i] *= 0.4 * std::sqrt(kSize / squares);
     sum[i] += k[i];
     difference[i] -= k[i];
   }
-  EXPECT_LT(LargestDifference(Product(kN, sum, c), difference), 1e-14);
-  Values q = Random(kN, 2), from = q;
-  CayleyStep(kN, m, 0.8, q);
-  EXPECT_LT(LargestDifference(q, Product(kN, from, c)), 1e-14) << "on the right of what was there";
+  EXPECT_LT(LargestDifference(Product(kSize, sum, c), difference), 1e-14);
+  Values q = Random(kSize, 2), from = q;
+  CayleyStep(kSize, m, 0.8, q);
+  EXPECT_LT(LargestDifference(q, Product(kSize, from, c)), 1e-14) << "on the right of what was there";
 }
 
 // A step's factor is off by the solver's rounding: at most n 2^-53 times a few for I + K, whose condition is at most
 // sqrt(1 + |K|^2). Steps add up.
 TEST(Cayley, StaysOrthogonalInManySteps) {
-  constexpr int64_t kN = 24, kSteps = 1000;
-  Values q = Identity(kN);
-  for (int64_t step = 0; step < kSteps; ++step) CayleyStep(kN, Random(kN, static_cast<uint64_t>(step)), 0.5, q);
-  EXPECT_LT(LargestDifference(Product(kN, Turned(kN, q), q), Identity(kN)), kSteps * kN * 0x1p-53);
-  EXPECT_GT(LargestDifference(q, Identity(kN)), 0.5) << "turned at all";
+  constexpr int64_t kSize = 24, kSteps = 1000;
+  Values q = Identity(kSize);
+  for (int64_t step = 0; step < kSteps; ++step) CayleyStep(kSize, Random(kSize, static_cast<uint64_t>(step)), 0.5, q);
+  EXPECT_LT(LargestDifference(Product(kSize, Turned(kSize, q), q), Identity(kSize)), kSteps * kSize * 0x1p-53);
+  EXPECT_GT(LargestDifference(q, Identity(kSize)), 0.5) << "turned at all";
 }
 
 TEST(Cayley, ASymmetricGradientIsNoDirection) {
-  constexpr int64_t kN = 5;
-  Values m = Random(kN, 1), q = Random(kN, 2);
-  const Values before = q, turned = Turned(kN, m);
+  constexpr int64_t kSize = 5;
+  Values m = Random(kSize, 1), q = Random(kSize, 2);
+  const Values before = q, turned = Turned(kSize, m);
   for (size_t i = 0; i < m.size(); ++i) m[i] += turned[i];
-  CayleyStep(kN, m, 0.5, q);
+  CayleyStep(kSize, m, 0.5, q);
   EXPECT_EQ(q, before);
 }
 
 // f(Q) = -tr(T^T Q) with an orthogonal T has its least value at T, and <-Q^T T, Q^T dQ> = df.
 TEST(Cayley, DescendsToAnOrthogonalTarget) {
-  constexpr int64_t kN = 8, kSteps = 400;
-  Values target = Identity(kN), q = Identity(kN);
-  CayleyStep(kN, Random(kN, 3), 1.0, target);
+  constexpr int64_t kSize = 8, kSteps = 400;
+  Values target = Identity(kSize), q = Identity(kSize);
+  CayleyStep(kSize, Random(kSize, 3), 1.0, target);
   for (int64_t step = 0; step < kSteps; ++step) {
-    Values m = Product(kN, Turned(kN, q), target);
+    Values m = Product(kSize, Turned(kSize, q), target);
     for (double& x : m) x = -x;
-    CayleyStep(kN, m, 0.05 * (1 - static_cast<double>(step) / kSteps), q);
+    CayleyStep(kSize, m, 0.05 * (1 - static_cast<double>(step) / kSteps), q);
   }
   EXPECT_LT(LargestDifference(q, target), 1e-3);
 }
