@@ -26,7 +26,7 @@ struct GptqFactor::RowsInWork {
     for (AlignedBuffer<float>* buffer : {&errors, &sums, &codes}) *buffer = Panels::Zeros(to.view().in);
   }
 
-  // Of a row's group, from the values that its scale is to hold.
+  // Sets the scale of a row's group from the values that it is to hold.
   void SetScale(int64_t r, int64_t g, const float* values) {
     const int64_t n = matrix.view().GroupEnd(g) - g * matrix.view().group;
     scales[g * kRowsTogether + r] = matrix.SetScale(first + r, g, ends(first + r, g, values, n));
@@ -36,15 +36,15 @@ struct GptqFactor::RowsInWork {
   QuantizedMatrixBuffer& matrix;
   int64_t first, count;
   AlignedBuffer<float> errors;     // [in][kRowsTogether] the weights, and w - q once they are rounded
-  AlignedBuffer<float> sums;       // [in][kRowsTogether] of errors before the column, times R
-  AlignedBuffer<float> codes;      // [in][kRowsTogether] in storage order; what they stand for before the scale
-  AlignedBuffer<float> moved;      // [in][kRowsTogether] by how much, of a group that begins; sized on first use
+  AlignedBuffer<float> sums;       // [in][kRowsTogether] errors of the columns before, times R
+  AlignedBuffer<float> codes;      // [in][kRowsTogether] their values before the scale, in storage order
+  AlignedBuffer<float> moved;      // [in][kRowsTogether] how far a beginning group's weights move; sized on first use
   std::vector<GroupScale> scales;  // [groups][kRowsTogether]
 };
 
 namespace {
 
-// By falling mean of H's diagonal over `together` neighbours, which stay together; or as stored.
+// The inputs by falling mean of H's diagonal over `together` neighbours, which stay together; or as stored.
 std::vector<int64_t> OrderOf(const std::vector<float>& hessian, int64_t in, int64_t together, GptqOrder by) {
   std::vector<double> means(static_cast<size_t>(in / together));
   for (int64_t i = 0; i < in; ++i) means[i / together] += double{hessian[i * in + i]};
@@ -146,8 +146,8 @@ void GptqFactor::RoundRows(RowsInWork& rows) const {
   }
 }
 
-// What moves columns to where the error would be least, from their sums [columns][kRowsTogether], in their place:
-// moved R_columns,columns is the sums.
+// Turns the sums [columns][kRowsTogether] of columns into the moves to where the error would be least:
+// moves R_columns,columns = sums.
 void GptqFactor::Move(Range columns, float* sums) const {
   for (int64_t j = columns.begin; j < columns.end; ++j) {
     float* const moved = sums + (j - columns.begin) * kRowsTogether;
@@ -159,7 +159,7 @@ void GptqFactor::Move(Range columns, float* sums) const {
   }
 }
 
-// The scales of the group that begins at a column, of its moved weights. Errors of the columns from `later` on have
+// Scales the group that begins at a column by its moved weights. Errors of the columns from `later` on have
 // reached the sums of this column's panel alone.
 void GptqFactor::ScaleMoved(int64_t later, int64_t column, RowsInWork& rows) const {
   const QuantizedMatrix& m = rows.matrix.view();
@@ -178,7 +178,7 @@ void GptqFactor::ScaleMoved(int64_t later, int64_t column, RowsInWork& rows) con
   }
 }
 
-// One column of all rows; its errors reach those behind it in its panel.
+// Rounds one column of all rows; its errors reach the columns behind it in its panel.
 void GptqFactor::RoundColumn(int64_t column, RowsInWork& rows) const {
   const QuantizedMatrix& m = rows.matrix.view();
   const int64_t i = order_[column];
@@ -197,7 +197,7 @@ void GptqFactor::RoundColumn(int64_t column, RowsInWork& rows) const {
   }
 }
 
-// The columns of a panel, which share a code. Nothing in the panel is behind them.
+// Rounds the columns of a panel, which share a code. Nothing in the panel is behind them.
 void GptqFactor::RoundPanel(int64_t panel, RowsInWork& rows) const {
   static_assert(kPanel == kLatticeWidth);
   const int64_t i = order_[panel];

@@ -20,13 +20,13 @@ using ReadRow = std::function<void(int64_t row, float* values)>;
 
 enum class ClipChoice { kAbsmax, kLeastSquares };
 
-// What determines the scale of n finite values.
+// The ends that determine the scale of n finite values.
 Ends ChooseEnds(const float* values, int64_t n, Format format, ClipChoice choice);
 
-// Chooses what determines the scale of group g, n values of a row.
+// Chooses the ends that determine the scale of group g, n values of a row.
 using GroupEnds = std::function<Ends(int64_t row, int64_t g, const float* values, int64_t n)>;
 
-// As ChooseEnds.
+// Chooses ends as ChooseEnds does.
 GroupEnds EndsBy(ClipChoice choice, Format format);
 
 // The values that n values of a group are rounded to.
@@ -36,7 +36,7 @@ void RoundedValues(const float* values, int64_t n, const GroupScale& group, Form
 // finite.
 void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffer& matrix, int64_t index);
 void RoundRowToNearest(const float* row, const GroupEnds& ends, QuantizedMatrixBuffer& matrix, int64_t index);
-// The same with ends that all groups share: one scale per tensor.
+// Rounds a row with ends that all groups share: one scale per tensor.
 void RoundRowWithEnds(const float* row, Ends ends, QuantizedMatrixBuffer& matrix, int64_t index);
 
 }  // namespace tare

@@ -20,7 +20,7 @@ namespace tare {
 // writes over the heap.
 class SignalStack {
  public:
-  // For this thread, unless it has one, or there is no memory for it.
+  // Gives this thread a stack, unless it has one, or there is no memory for it.
   SignalStack();
   ~SignalStack();
   SignalStack(const SignalStack&) = delete;
@@ -58,7 +58,7 @@ class ThreadPool {
   const ThreadPool* const of_parent_;  // kept for leak checkers
   std::atomic<bool> in_use_{false};
   int made_ = 1;  // with the caller
-  // Of the call: written while nobody can enter.
+  // The call's work, threads and number, written while nobody can enter.
   const std::function<void(int)>* work_ = nullptr;
   int threads_ = 0;
   uint32_t number_ = 0;

@@ -91,7 +91,7 @@ Calibration CalibrationOf(const RuleOptions& options) {
   Fail("static scales: the statistics hold nothing of {}; try tare stats --out with this site", TextOf(key));
 }
 
-// Of all heads and maps of a layer.
+// The outliers of all heads and maps of a layer.
 OutlierStatistics PooledOutliers(const StatisticsSet& set, const SiteKey& place) {
   OutlierStatistics pooled;
   bool seen = false;

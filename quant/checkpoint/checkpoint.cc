@@ -41,14 +41,14 @@ bool BeginsWith(const fs::path& path, std::string_view expected) {
   return Beginning(path, expected.size()) == expected;
 }
 
-// By its first bytes: printable, beyond ASCII, or white space.
+// Whether the first bytes are text: printable, beyond ASCII, or white space.
 bool IsText(const fs::path& path) {
   const std::string first = Beginning(path, 256);
   const auto in_text = [](unsigned char c) { return c >= 0x20 ? c != 0x7f : c == '\t' || c == '\n' || c == '\r'; };
   return !first.empty() && std::ranges::all_of(first, in_text);
 }
 
-// Of a path that is neither a folder nor a file that could be quantized.
+// Refuses a path that is neither a folder nor a file that could be quantized.
 [[noreturn]] void RefuseModel(const fs::path& path) {
   const std::string extension = path.extension();
   if (extension == ".gguf") Fail("{}: no such file; expected a GGUF file", path.string());
@@ -69,7 +69,7 @@ bool IsText(const fs::path& path) {
           : "");
 }
 
-// By its first bytes no HDF5 file, and by name or by these bytes another. Damaged HDF5 files are left to their reader.
+// Whether the first bytes are not HDF5's, and they or the name show another kind. HDF5's own reader reports damage.
 bool IsForeign(const fs::path& path) {
   if (BeginsWith(path, "\x89HDF\r\n\x1a\n")) return false;
   return path.extension() == ".safetensors" || HasPickleName(path) || IsText(path);
@@ -79,7 +79,7 @@ bool IsGgufFile(const fs::path& path) {
   return IsFile(path) && (path.extension() == ".gguf" || BeginsWith(path, "GGUF"));
 }
 
-// Whether it is a file that may be quantized. Throws Error where it can be no checkpoint at all.
+// Whether the path is a file that may be quantized. Throws Error where it can be no checkpoint at all.
 bool IsQuantizedFile(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return false;
@@ -93,7 +93,7 @@ const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
   return found == values.end() ? nullptr : &found->second;
 }
 
-// Of experts.
+// Throws Error unless a tensor of experts has this shape.
 void RequireShape(const fs::path& path, const TensorView& tensor, const std::vector<int64_t>& shape) {
   if (tensor.shape != shape)
     Fail("{}: tensor '{}': got shape {}, expected {} from config.json, of {} experts", path.string(), tensor.name,

@@ -26,13 +26,13 @@ class Checkpoint {
 
   const TensorView* Find(std::string_view name) const;  // null if missing or quantized
   const QuantizedMatrix* FindQuantized(std::string_view name) const { return source_->FindQuantized(name); }
-  // Of another tool's scheme.
+  // A matrix as another tool stores it, or null.
   const ForeignMatrix* FindForeign(std::string_view name) const;
   bool Has(std::string_view name) const;
   std::vector<std::string> names() const;  // sorted
   int64_t total_bytes() const;             // of tensors, codes and scales
   SchemesInUse schemes() const;            // of other tools' matrices
-  // What was decided about them, and what the user may want to do, a sentence each.
+  // Decisions about these matrices, and advice to the user, a sentence each.
   std::vector<std::string> notes() const { return source_->notes(); }
 
   // Shows rows of a tensor, or of another tool's matrix, one after another, as tensors of their own instead of it.
@@ -56,9 +56,9 @@ class Checkpoint {
   // Gives back the memory under a tensor or matrix; touching it reads it again.
   void Release(const std::string& name) const;
 
-  // For a folder that of CheckpointFiles, for a file that of `sha256sum FILE`.
+  // The hash of a folder as CheckpointFiles gives it, of a file as `sha256sum FILE` prints it.
   std::string ContentHash() const { return source_->ContentHash(); }
-  // Of config.json as CheckpointText has it.
+  // The hash of config.json as CheckpointText gives it.
   std::string ConfigHash() const;
   // Tare's own quantized file, or null.
   const QuantizedCheckpoint* quantized() const { return source_->quantized(); }
@@ -73,7 +73,7 @@ class Checkpoint {
   void RefuseBoth(const std::string& stored, const std::string& name) const;
   static Part PartOf(const TensorView& whole, int64_t first, const Rows& rows);
   std::map<std::string, Part> parts_;  // of tensors that were split
-  std::set<std::string> split_;        // those tensors' names, and those of the matrices
+  std::set<std::string> split_;        // the names of these tensors, and of the matrices
   std::map<std::string, std::unique_ptr<const ForeignMatrix>> matrices_;  // rows and experts of those that were split
 };
 

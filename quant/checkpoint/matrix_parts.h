@@ -30,9 +30,9 @@ class ForeignRows : public ForeignMatrix {
   std::span<const int32_t> order() const override { return whole_.order(); }
   void Integers(int64_t row, const IntegerRow& to) const override { whole_.Integers(first_ + row, to); }
   std::optional<float> input_scale() const override { return whole_.input_scale(); }
-  // A share by rows, such that those of all parts are the whole's.
+  // A share of the whole's bytes by rows: the shares of all parts add up to the whole.
   int64_t bytes() const override { return BytesUpTo(first_ + out()) - BytesUpTo(first_); }
-  // All of the matrix.
+  // Releases all of the matrix.
   void Release() const override { whole_.Release(); }
 
  private:
@@ -49,13 +49,13 @@ class ForeignRows : public ForeignMatrix {
 // Matrix `index` of a tensor [count, in, out], as gpt-oss stores its experts', seen as [out, in].
 class TransposedMatrix : public ForeignMatrix {
  public:
-  // Of f32, bf16 or f16; throws Error for others. release gives back the memory under the tensor, which outlives this.
+  // Throws Error unless the tensor, which outlives this, is f32, bf16 or f16. release gives back the memory under it.
   TransposedMatrix(const TensorView& tensor, int64_t index, std::function<void()> release);
 
   void Row(int64_t row, float* y) const override { Rows(row, 1, y); }
   // Neighbours stand side by side in the tensor: many cost little more to read than one.
   void Rows(int64_t first, int64_t count, float* y) const override;
-  // Looked through once for what is not finite.
+  // The values, searched once for any that is not finite.
   std::optional<Columns> columns() const override;
   std::string scheme() const override { return std::string(Name(tensor_.dtype)); }
   bool HasCodes() const override { return false; }

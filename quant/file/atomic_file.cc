@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a path in a folder that is held: what it leads to, if to anything.
+// The target of a link at a path in a folder that is held; empty where there is no link.
 std::string LinkIn(const OpenFolder& folder, const fs::path& path) {
   std::string text(PATH_MAX, '\0');
   const ssize_t length = readlinkat(folder.fd(), path.filename().c_str(), text.data(), text.size());
@@ -90,7 +90,7 @@ off_t WholeLines(int fd, off_t size) {
 }  // namespace
 
 AtomicFile::AtomicFile(const fs::path& path) {
-  // What this process claimed has become a link since where it is one now: that leads to somebody else's file.
+  // A path that this process claimed and that is a link now became one since: it leads to somebody else's file.
   const bool held = HeldFiles().Has(fs::absolute(path));
   Target target = held ? Target{path, OpenFolderOf(path)} : Through(path);
   final_ = std::move(target.path);
@@ -175,7 +175,7 @@ void AtomicFile::Commit() {
   SyncFolder(*folder_, final_);
 }
 
-// By way of the folder that is held; by its name where /proc is not there.
+// The path by way of the folder that is held, or by its name where /proc is not there.
 fs::path AtomicFile::path() const {
   const fs::path held = Formatted("/proc/self/fd/{}", folder_->fd());
   std::error_code error;

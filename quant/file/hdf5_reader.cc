@@ -19,9 +19,9 @@ constexpr size_t kMaxCompression = 1032;
 // A larger attribute is a damaged one; configurations and plans take kilobytes.
 constexpr size_t kMaxAttributeBytes = size_t{64} << 20;
 
-// With the library's own way of locking first: a file that is open in this process, by h5py or by us, must be opened
-// again in the same way. Then without a lock: the file is only read, some network file systems refuse locks, and others
-// may have opened it so.
+// Opens with the library's own locking first: a file that is open in this process, by h5py or by us, must be opened
+// again in the same way. Then opens without a lock: the file is only read, some network file systems refuse locks, and
+// others may have opened it so.
 hid_t OpenForReading(const std::filesystem::path& path, const std::string& where) {
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   if (id >= 0) return id;
@@ -37,7 +37,7 @@ hid_t OpenForReading(const std::filesystem::path& path, const std::string& where
 // External links are not followed: a file must not choose which other files are read.
 herr_t RefuseExternalLink(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
 
-// Of the class that opening a dataset requires and other objects accept.
+// Properties of the class that opening a dataset requires and other objects accept.
 Hdf5Handle LinkProperties(const std::string& where) {
   Hdf5Handle links = CheckedHandle(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, where, "link access properties");
   CheckHdf5(H5Pset_elink_cb(links, RefuseExternalLink, nullptr), where, "external links");

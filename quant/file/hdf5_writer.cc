@@ -39,7 +39,7 @@ Hdf5Handle TimelessProperties(hid_t property_class, const std::string& where) {
   return properties;
 }
 
-// The same for a group, also for the root.
+// TimelessProperties for a group, also for the root.
 Hdf5Handle GroupProperties(hid_t property_class, const std::string& where) {
   Hdf5Handle properties = TimelessProperties(property_class, where);
   CheckHdf5(H5Pset_link_phase_change(properties, kMostCompact, 0), where, "place of links");
@@ -56,7 +56,7 @@ Hdf5Handle Space(const std::vector<int64_t>& shape, const std::string& where) {
 // The number HDF5 stores for a value, and its type.
 Hdf5Handle AttributeType(const Hdf5Writer::Value& value, const std::string& where) {
   if (std::holds_alternative<int64_t>(value)) return CheckedHandle(H5Tcopy(H5T_STD_I64LE), H5Tclose, where, "type");
-  // Of fixed length: strings of variable length are kept apart, where no checksum guards them. None has length 0.
+  // The length is fixed: HDF5 keeps strings of variable length apart, where no checksum guards them. None has length 0.
   Hdf5Handle type = CheckedHandle(H5Tcopy(H5T_C_S1), H5Tclose, where, "type");
   CheckHdf5(H5Tset_size(type, std::max<size_t>(1, std::get<std::string>(value).size())), where, "string length");
   CheckHdf5(H5Tset_strpad(type, H5T_STR_NULLPAD), where, "string padding");

@@ -13,17 +13,17 @@ namespace tare {
 
 class OpenFolder {
  public:
-  // Null, with errno, where it cannot be opened.
+  // The folder; null, with errno, where it cannot be opened.
   static std::shared_ptr<const OpenFolder> Of(const std::filesystem::path& path);
-  // The same, of a folder that is made where there is none; `made` says whether.
+  // As Of, after making the folder where there is none; `made` says whether it was made.
   static std::shared_ptr<const OpenFolder> Make(const std::filesystem::path& path, bool* made = nullptr);
   static std::shared_ptr<const OpenFolder> Adopt(int fd);  // which it closes
   ~OpenFolder();
   OpenFolder(const OpenFolder&) = delete;
 
-  // For openat and the like; its name in messages is the caller's.
+  // The descriptor, for openat and the like; in messages, callers name the folder.
   int fd() const { return fd_; }
-  // Another descriptor of it, for reading, or -1: one that can be locked, synced and listed.
+  // Another descriptor of the folder, for reading, or -1: this one can be locked, synced and listed.
   int Reading() const;
   void ForEachName(const std::function<void(const std::string& name)>& use) const;
 

@@ -25,7 +25,7 @@ std::string In(std::string_view group, const std::string& name) { return std::st
 
 bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 
-// Of scales that are stored in a byte.
+// The name of the grid of scales that are stored in a byte.
 std::string_view NameOf(ScaleType type) { return IsTwoLevel(type) ? "scale.e4m3" : "scale.e8m0"; }
 
 // A table of what codes stand for, as /grids has it: the codes that the format's bits make.
@@ -44,7 +44,7 @@ std::vector<NamedGrid> GridsOf(const Format& format) {
   return grids;
 }
 
-// What a rotation consists of, for those who do not make it themselves.
+// The parts of a rotation, for readers that do not make it themselves.
 std::string SignsPath(int64_t n) { return Formatted("{}signs.{}", kHadamard, n); }
 std::string MatrixPath(int64_t base) { return Formatted("{}matrix.{}", kHadamard, base); }
 std::vector<int8_t> Int8(std::span<const float> signs) { return {signs.begin(), signs.end()}; }
@@ -114,7 +114,7 @@ void QuantizedCheckpointWriter::AddClips(const std::string& name, std::span<cons
   file_.WriteDataset<float>(In(kClips, name), {static_cast<int64_t>(values.size())}, values);
 }
 
-// One of ours, and whole.
+// Opens a file, and checks that it is one of ours and whole.
 static Hdf5Reader Open(const std::filesystem::path& path) {
   Hdf5Reader file(path);
   const std::string where = path.string();

@@ -54,7 +54,7 @@ class QuantizedCheckpointWriter {
   void AddTensor(const TensorView& tensor);
   void AddMatrix(const std::string& name, const QuantizedMatrix& matrix, Granularity granularity);
   void AddClips(const std::string& name, std::span<const float> values);
-  // Without it, no file stays under the path.
+  // Without this call, no file stays under the path.
   void Commit() { file_.Commit(); }
 
  private:
@@ -73,7 +73,7 @@ class QuantizedCheckpoint {
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, QuantizedMatrix>& matrices() const { return matrices_; }
   std::optional<std::string_view> File(const std::string& name) const;  // of /files, mapped
-  // The same for a file that is not open: it reads (and checks the hashes of) no more than needed.
+  // As File, for a file that is not open: it reads (and checks the hashes of) no more than needed.
   static std::optional<std::string> FileOf(const std::filesystem::path& path, const std::string& name);
   const std::map<std::string, std::vector<float>>& clips() const { return clips_; }
   const Provenance& provenance() const { return provenance_; }

@@ -32,7 +32,7 @@ std::string WithNumber(std::string pattern, const std::string& number) {
   return pattern;
 }
 
-// Of a pattern that is not empty.
+// The number of {} in a pattern that is not empty.
 ptrdiff_t Layers(std::string_view pattern) { return std::ranges::distance(std::views::split(pattern, kLayer)) - 1; }
 
 std::string NameIn(const nlohmann::json& value, const std::string& where) {

@@ -35,7 +35,7 @@ struct IntegerRow {
 
 // The narrowest format whose codes are these and all between; empty: more than 8 bits.
 std::optional<Format> SignedFormat(float least, float most);
-// The same of codes from 0, with a zero point or a minimum.
+// As SignedFormat, for codes from 0, with a zero point or a minimum.
 std::optional<Format> RangedFormat(float most, CodeRange range);
 
 class ForeignMatrix {
@@ -51,17 +51,17 @@ class ForeignMatrix {
   // Row `row`: y holds `in` values, all finite. Throws Error with file and tensor where the file's bytes make no finite
   // value. May be called from several threads.
   virtual void Row(int64_t row, float* y) const = 0;
-  // The same for `count` rows from `first` on; y [count, in].
+  // As Row, for `count` rows from `first` on; y [count, in].
   virtual void Rows(int64_t first, int64_t count, float* y) const {
     for (int64_t r = 0; r < count; ++r) Row(first + r, y + r * in());
   }
-  // Its values where they are stored as they are, but by columns.
+  // The matrix's values where they are stored as they are, but by columns.
   struct Columns {
     enum class Type { kF32, kBf16, kF16 };
     const std::byte* values;  // [in, out], not aligned
     Type type;
   };
-  // Throws Error as Row does; nullopt if they are not stored so.
+  // Throws Error as Row does; nullopt if the values are not stored so.
   virtual std::optional<Columns> columns() const { return std::nullopt; }
   // "GGUF Q4_K", "GPTQ int4/group128": what messages and tables call it.
   virtual std::string scheme() const = 0;
@@ -71,11 +71,11 @@ class ForeignMatrix {
   virtual std::optional<IntegerForm> integers() const { return std::nullopt; }
   // Which column of W each column of these codes is, where their groups are not its neighbours; empty: the same.
   virtual std::span<const int32_t> order() const { return {}; }
-  // One row of them. Only where integers() is not empty; else as Row.
+  // Writes one row of these codes. Only where integers() is not empty; in all else as Row.
   virtual void Integers(int64_t row, const IntegerRow& to) const;
   // The scale by which the tool rounds what W multiplies, where the file has one for all of it.
   virtual std::optional<float> input_scale() const { return std::nullopt; }
-  // As stored: codes, scales, zero points.
+  // The bytes stored: codes, scales, zero points.
   virtual int64_t bytes() const = 0;
   // Gives back the memory under it; touching it reads it again.
   virtual void Release() const = 0;

@@ -203,7 +203,7 @@ inline constexpr auto kInfos = [] {
 }();
 
 constexpr const FormatInfo& Info(Format::Base base) { return RowOf(base).info; }
-// Of a list, as long as a format has it.
+// The reference to the info of a list is valid as long as a format has the list.
 constexpr const FormatInfo& Info(const Format& format) {
   if (!format.levels.empty()) return format.levels.Info(format.range);
   return kInfos[static_cast<size_t>(format.range)][static_cast<size_t>(format.ties)][static_cast<size_t>(format.base)];
@@ -242,11 +242,11 @@ std::optional<StepCodes> AsStepCodes(const Format& format);
 // "mxfp4:rceil", "int4+zero", "grid(-1 0 1)+mean".
 std::string Name(const Format& format);
 
-// Of a name without a range, which plans write after the granularity. Throws Error for an invalid list of values.
+// The format of a name without a range, which plans write after the granularity. Throws Error for an invalid list.
 std::optional<Format> ParseFormat(std::string_view name);
-// Of a matrix of codes, as files name it: also integers with another range, as int4+zero.
+// The format of a matrix of codes, as files name it: also integers with another range, as int4+zero.
 std::optional<Format> ParseMatrixFormat(std::string_view name);
-// "zero": what a plan has after its plus.
+// "zero": the word after a plan's plus.
 std::optional<CodeRange> ParseCodeRange(std::string_view word);
 
 // Every name that the table gives: its bases, then each with every suffix but ranges.

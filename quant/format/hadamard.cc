@@ -28,7 +28,7 @@ int64_t CubeRootOf(int64_t n) {
   return root * root * root == n ? root : 0;
 }
 
-constexpr int64_t kLargestBase = 2048;  // rows of Paley's matrix: its product costs as much as that of a layer
+constexpr int64_t kLargestBase = 2048;  // rows of Paley's matrix: its product costs as much as a layer's
 
 // The field of q elements, q a prime or the cube of a prime p: then polynomials of degree 2 over p's field, whose
 // coefficients are an element's digits in base p, and x^3 = a x + b.
@@ -54,7 +54,7 @@ class Field {
   using Digits = std::array<int64_t, 3>;
   Digits Split(int64_t x) const { return {x % p_, x / p_ % p_, x / p_ / p_}; }
   int64_t Join(const Digits& x) const { return p_ == q_ ? x[0] % p_ : x[0] % p_ + p_ * (x[1] % p_ + p_ * (x[2] % p_)); }
-  // Of x^3 - a x - b, which without one has no factor.
+  // Whether x^3 - a x - b has a root; without one it has no factor.
   bool HasRoot() const {
     for (int64_t x = 0; x < p_; ++x) {
       if ((x * x * x - a_ * x - b_) % p_ == 0) return true;
@@ -78,7 +78,7 @@ std::vector<float> Paley(int64_t base) {
   return h;
 }
 
-// Of so many rows, made once.
+// Paley's matrix of `base` rows, made once.
 std::shared_ptr<const std::vector<float>> SharedPaley(int64_t base) {
   static std::mutex mutex;
   static std::map<int64_t, std::shared_ptr<const std::vector<float>>> made;
@@ -89,7 +89,7 @@ std::shared_ptr<const std::vector<float>> SharedPaley(int64_t base) {
   return paley;
 }
 
-// Each run of `base` values by Paley's matrix.
+// Multiplies each run of `base` values by Paley's matrix.
 void MultiplyRuns(std::vector<double>& values, int64_t base, std::span<const float> paley) {
   thread_local std::vector<double> sums;
   sums.resize(static_cast<size_t>(base));
@@ -102,7 +102,7 @@ void MultiplyRuns(std::vector<double>& values, int64_t base, std::span<const flo
   }
 }
 
-// By its transpose, 2 I less it.
+// Multiplies by its transpose, 2 I less the matrix.
 void MultiplyRunsBack(std::vector<double>& values, int64_t base, std::span<const float> paley) {
   thread_local std::vector<double> before;
   before = values;

@@ -32,7 +32,7 @@ class Hadamard {
   int64_t size() const { return static_cast<int64_t>(signs_.size()); }
   int64_t run() const { return run_; }
   int64_t base() const { return base_; }  // rows of Paley's matrix
-  // Of a run. Throws Error as the constructor does.
+  // The rows of Paley's matrix for a run. Throws Error as the constructor does.
   static int64_t BaseOf(int64_t run);
   // D, and Paley's matrix [base, base], of one entry for powers of two: +1 and -1. It is I + S with S^T = -S.
   std::span<const float> signs() const { return signs_; }

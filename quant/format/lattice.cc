@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kEntries = 256, kWidth = kLatticeWidth;
 constexpr int kPatterns = 6561;  // 3^8: magnitudes 1/2, 3/2, 5/2 as digits
 
-// Of the entries whose squares sum to 12: where the three magnitudes of 1/2 are; the other five are 3/2.
+// The entries whose squares sum to 12, by the places of their three magnitudes of 1/2; the other five are 3/2.
 constexpr uint8_t kHalves[29][3] = {
     {1, 2, 3}, {0, 2, 3}, {0, 1, 3}, {0, 1, 2}, {3, 6, 7}, {3, 5, 7}, {3, 4, 7}, {3, 5, 6}, {3, 4, 6}, {3, 4, 5},
     {2, 6, 7}, {2, 5, 7}, {2, 4, 7}, {2, 5, 6}, {2, 4, 6}, {2, 4, 5}, {1, 6, 7}, {1, 5, 7}, {1, 4, 7}, {1, 5, 6},
@@ -25,7 +25,7 @@ int PatternOf(const float* magnitudes) {
 
 struct Entries {
   std::array<float, kEntries * kWidth> rows;
-  std::array<std::array<float, kEntries>, kWidth> columns;  // the same, for loops over all entries
+  std::array<std::array<float, kEntries>, kWidth> columns;  // the rows turned, for loops over all entries
   std::array<float, kEntries> half_square;                  // half the sum of squares
   std::array<uint8_t, kEntries> odd;                        // whether the sum of magnitudes is
   std::array<int16_t, kPatterns> of_pattern;                // -1: none

@@ -51,11 +51,11 @@ class Levels {
 
   constexpr bool empty() const { return list_ == nullptr; }
   std::span<const float> values() const;
-  // Of a list that is not empty: the value of each index, NaN after the last value; and what a format is that has it.
+  // The value of each index, NaN after the last one, and the info of a format with this list, which must not be empty.
   const std::array<float, 256>& table() const;
   const FormatInfo& Info(CodeRange range) const;
 
-  // By their values.
+  // Lists compare by their values.
   friend constexpr std::partial_ordering operator<=>(const Levels& a, const Levels& b) {
     return a.list_ == b.list_ ? std::partial_ordering::equivalent : a.CompareValues(b);
   }

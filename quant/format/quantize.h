@@ -24,7 +24,7 @@ float MagnitudeOf(std::span<const float> values, Statistic statistic);
 
 // The ends that GroupScaleFor needs of a group, at least one finite value.
 Ends EndsOf(std::span<const float> values, Format format);
-// Of all groups together, as a tensor's one scale takes them; at least one group, all with as many values.
+// The ends of all groups together, as a tensor's one scale takes them; one group or more, all with as many values.
 Ends EndsOfAll(std::span<const Ends> groups, Format format);
 
 // Writes codes and returns the group's scale (value = code * scale). Throws Error for a value that is not finite,

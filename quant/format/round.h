@@ -66,7 +66,7 @@ inline Scale ScaleFor(float absmax, const Format& format, float tensor_absmax) {
   return {PowerOfTwo(-exponent), PowerOfTwo(exponent)};
 }
 
-// For values that are the whole tensor, or a format without an f32 per tensor.
+// The scale for values that are the whole tensor, or for a format without an f32 per tensor.
 inline Scale ScaleFor(float absmax, const Format& format) { return ScaleFor(absmax, format, absmax); }
 
 // The code of an integer format, the grid's value of another; times the scale it is the quantized value. std::nearbyint
@@ -78,18 +78,18 @@ inline float Rounded(float value, float inv, const Format& format) {
   return std::clamp(code, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
 }
 
-// Only for integer formats.
+// The code of a value, only for integer formats.
 inline int CodeOf(float value, float inv, const Format& format) {
   return static_cast<int>(Rounded(value, inv, format));
 }
 
-// What determines the scale of a group's codes. Without an offset, `high` is the magnitude that ScaleFor takes, and
-// `low` its negative.
+// The ends that determine the scale of a group's codes. Without an offset, `high` is the magnitude that ScaleFor takes,
+// and `low` its negative.
 struct Ends {
   float low, high;
 };
 
-// Of one group, in any format: value = (code - zero) * scale + origin.
+// The scale of one group, in any format: value = (code - zero) * scale + origin.
 struct GroupScale {
   Scale scale;
   float zero = 0;    // a whole code; of +zero
@@ -111,7 +111,7 @@ inline GroupScale GroupScaleFor(Ends ends, const Format& format, float tensor_ab
   return group;
 }
 
-// As Rounded does, with the group's zero point or minimum.
+// Rounds as Rounded does, with the group's zero point or minimum.
 inline float RoundedIn(float value, const GroupScale& group, const Format& format) {
   const FormatInfo& info = Info(format);
   if (!HasOffset(format) || !IsInteger(format)) return Rounded(value - group.origin, group.scale.inv, format);

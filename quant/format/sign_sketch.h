@@ -17,7 +17,7 @@ namespace tare {
 
 class SignSketch {
  public:
-  // Of rows of n >= 1 channels.
+  // The sketch of rows of n >= 1 channels.
   SignSketch(int64_t n, uint64_t seed);
 
   int64_t size() const { return n_; }

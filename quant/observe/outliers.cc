@@ -21,7 +21,7 @@ bool RanksBefore(const TopValue& a, const TopValue& b) {
 // Values searched again if one of them may enter the top: few, because most cannot; enough for vectors.
 constexpr size_t kChunk = 256;
 
-// Between flushes, far below MagnitudeCounter's bound.
+// Values between flushes, far below MagnitudeCounter's bound.
 constexpr uint64_t kFlushAfter = uint64_t{1} << 24;
 
 }  // namespace
@@ -103,7 +103,7 @@ void OutlierAccumulator::Add(std::span<const float> run, Place first) {
   while (!run.empty()) {
     const std::span<const float> chunk = run.first(std::min(run.size(), kChunk));
     const float largest = counter_.Count(chunk);
-    // Of values equal to the threshold the first place ranks highest: if that cannot enter, none of the chunk can.
+    // Among values equal to the threshold, the first place ranks highest: if it cannot enter, none of the chunk can.
     const bool may_enter = largest >= floor_ && local_.top.Admits(largest, first);
     if (may_enter || !std::isfinite(largest)) Locate(chunk, first);
     first.column += static_cast<int64_t>(chunk.size());

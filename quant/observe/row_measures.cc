@@ -115,7 +115,7 @@ float Largest(std::span<const float> values) {
 // ln x of normal x > 0 to within 2 ulp: Moshier's polynomial (cephes, logf.c) of the mantissa in [sqrt(1/2), sqrt(2)).
 Floats Logarithm(const Floats& x) {
   constexpr int32_t kHalfRoot = 0x3f3504f3;  // bits of sqrt(1/2)
-  // Of a negative x, which captured maps may have, any value.
+  // A negative x, which captured maps may have, gives any value.
   const Ints shifted = std::bit_cast<Ints>(std::bit_cast<Words>(x) - uint32_t{kHalfRoot});
   const Ints exponent = shifted >> 23;
   const Floats m = std::bit_cast<Floats>((shifted & 0x7fffff) + kHalfRoot) - 1.0f;
@@ -135,7 +135,7 @@ struct Under {
   double mass = 0.0;
 };
 
-// At most kSparsityBlock values: sixteen of a lane add in f32, to within 16 * 2^-24.
+// The block holds at most kSparsityBlock values: sixteen of a lane add in f32, to within 16 * 2^-24.
 Under CountUnder(std::span<const float> block, float threshold) {
   Ints entries{};
   Floats mass{};
@@ -151,7 +151,7 @@ Under CountUnder(std::span<const float> block, float threshold) {
 
 }  // namespace
 
-// The same bits on every machine: the number of lanes is fixed, and no product is fused with a sum.
+// The bits are equal on every machine: the number of lanes is fixed, and no product is fused with a sum.
 PowerSums SumPowers(std::span<const float> row) {
   static const SumOfRow sum = FastestSum();
   return sum(row);

@@ -30,14 +30,14 @@ struct SiteBlock {
   std::optional<int> head;
   std::optional<int> map;
   int64_t first_row = 0;  // position in the sequence
-  int64_t batch_row = 0;  // of the first row, among the batch's tokens; of sites outside attention's products
+  int64_t batch_row = 0;  // the first row's place among the batch's tokens; for sites outside attention's products
   int64_t rows = 0;
   int64_t first_columns = 0;  // Columns(0)
   int64_t column_step = 0;    // 1 under a causal mask, else 0
   int64_t window = 0;         // sliding window: only the last `window` of these columns; 0: all
   float* values = nullptr;
   int64_t stride = 0;
-  // Of probs of a head with a learned sink: [rows] its share, what the row's sum lacks of 1; null: none.
+  // In probs of a head with a learned sink, the sink's shares [rows]: 1 less the row's sum; null: no sink.
   const float* sink_shares = nullptr;
 
   SiteKey key() const { return {site, layer, head, map}; }

@@ -95,7 +95,7 @@ struct ObservedSites {
   std::map<SiteKey, SiteStatistics> sites, rest;
 };
 
-// One of the two, with its first position.
+// One of the two maps, with its first position.
 struct SitesFrom {
   int64_t from;
   const std::map<SiteKey, SiteStatistics>& sites;
@@ -108,7 +108,7 @@ struct StatisticsSet {
   std::vector<std::string> formats;               // whose error was measured, as in SumNames
   std::vector<uint8_t> units;                     // 1: seen
   uint64_t positions = 0;                         // rows of the sequences in the units seen, with `<s>`
-  uint64_t tokens = 0;                            // the same without `<s>`
+  uint64_t tokens = 0;                            // these rows without `<s>`
   std::map<int, float> lambda;                    // of the differential layers
   int64_t skip_first = 0;                         // positions that `rest` leaves out; 0: it is empty
   std::map<SiteKey, SiteStatistics> sites, rest;  // as in ObservedSites
@@ -143,13 +143,13 @@ struct PlainSums {
   void Add(const PlainSums& other);
 };
 
-// Figures that follow from sums: means, moments, kurtosis in three variants, and those of the site's own sums.
+// Figures that follow from sums: means, moments, kurtosis in three variants, and figures of the site's own sums.
 Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& sums);
 
 // SumMeasures over all sequences, and figures that follow from counts and maxima: quantiles, energy of channels,
 // massive activations, the largest value and norm. `statistics` are the key's, of all positions or of the rest.
 Measures AllMeasures(const StatisticsSet& set, const SiteKey& key, const SiteStatistics& statistics);
-// Of all positions.
+// AllMeasures of all positions.
 inline Measures AllMeasures(const StatisticsSet& set, const SiteKey& key) {
   return AllMeasures(set, key, set.sites.at(key));
 }

@@ -25,7 +25,7 @@ bool HasWord(std::string_view list, std::string_view word) {
   return Formatted(" {} ", list).find(Formatted(" {} ", word)) != std::string::npos;
 }
 
-// Of words separated by blanks, for messages.
+// A choice of words separated by blanks, for messages.
 std::string OneOf(std::string_view list) { return (list.contains(' ') ? "one of " : "") + std::string(list); }
 
 std::string Printable(std::string_view bytes) {
@@ -222,7 +222,7 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   if (options.mse && options.percentile) Refuse(at, "mse or a percentile, not both: each chooses where to clip");
 }
 
-// What "+zero" makes of a rule's format; false where the word is no range that the site may have.
+// Applies "+zero" and the like to a rule's format; false where the word is no range that the site may have.
 bool Parser::TakeRange(const SiteClass& site_class, Format& format) {
   const size_t at = Place();
   const std::string_view word = Word();
@@ -291,7 +291,7 @@ bool Overlap(const IndexRanges& a, const IndexRanges& b) {
          });
 }
 
-// Of the last rule and those before it.
+// Refuses the last rule where it and one before it name the same heads in both orders.
 void Parser::RefuseBothOrders(std::span<const Rule> rules, size_t at) const {
   const Rule& rule = rules.back();
   const Site site = rule.sites.front();

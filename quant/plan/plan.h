@@ -81,7 +81,7 @@ struct RuleOptions {
   bool prerotary = false;               // keys are rounded as they are before rotary positions
   bool unnormalized = false;            // probabilities are not divided by the sum that rounding left
 
-  // Of rows of so many channels; null without +hadamard. Throws Error as PlanRotation does.
+  // The rotation of rows of so many channels; null without +hadamard. Throws Error as PlanRotation does.
   const Hadamard* Rotation(int64_t channels) const;
   // Whether the scale may come from another magnitude than the group's largest.
   bool HasClip() const { return static_scale || percentile || mse; }
@@ -156,7 +156,7 @@ class Plan {
   // caret.
   static Plan Parse(std::string_view text);
 
-  // Adds rules that win over those before, in canonical form. Those of both orders must not name the same heads.
+  // Adds rules that win over those before, in canonical form. Rules of both orders must not name the same heads.
   Plan& Append(Rule rule);
   Plan& Append(const Plan& later);
   // The rules of which this holds, in their order.
@@ -190,7 +190,7 @@ class Plan {
   std::vector<Rule> rules_;
 };
 
-// The same text with a grid's numbers where it names a file of them: grid(levels.txt) becomes grid(-1 -0.25 0 0.5 1),
+// The text, with a grid's numbers where it names a file of them: grid(levels.txt) becomes grid(-1 -0.25 0 0.5 1),
 // and later code sees only that. The text between the parentheses is a file unless its first word is a number; the
 // file holds ParseGrid's text. Throws Error, naming the file, if it is missing or not a grid. Plans and lists of
 // formats from the user alone pass through here: a plan stored in a file cannot name another file.

@@ -36,7 +36,7 @@ const Words& HostileNames() {
   return names;
 }
 
-// Of each text, a line with as many pieces as ids, none below 0. Empty: so it is.
+// The first line that has another number of pieces than of ids, or an id below 0; empty if there is none.
 std::string WrongLine(const std::string& lines) {
   for (size_t at = 0; at < lines.size();) {
     const size_t end = std::min(lines.find('\n', at), lines.size());

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Of these, texts, pieces and patterns are made.
+// Texts, pieces and patterns are made of these.
 const std::vector<std::string>& Pieces() {
   static const std::vector<std::string> pieces{"",
                                                "a",

@@ -118,8 +118,8 @@ struct Fuzz {
     Bf16(c);
   }
 
-  // The same with factors of 8 bits: against f32 on factors that were rounded before, where logits are alike. V and the
-  // difference are rounded inside.
+  // As Float, with factors of 8 bits: against f32 on factors that were rounded before, where logits are alike. V and
+  // the difference are rounded inside.
   void Bf16(RandomAttention& c) const {
     for (std::vector<float>* x : {&c.q, &c.k})
       for (float& value : *x) value = FloatFromBf16(Bf16FromFloat(value));

@@ -29,7 +29,7 @@ inline void WriteCalibrationIds(const std::filesystem::path& path) {
   file.Commit();
 }
 
-// Of a golden model, calibrated on ids.h5, into g.h5.
+// A job that quantizes a golden model, calibrated on ids.h5, into g.h5.
 inline QuantizeJob Calibrated(const std::string& method, const std::string& golden, const char* plan,
                               const TemporaryFolder& folder) {
   WriteCalibrationIds(folder / "ids.h5");

@@ -48,7 +48,7 @@ struct EditedCheckpoint {
     }
   }
 
-  // One file, tensors aligned to their type.
+  // Writes one file, its tensors aligned to their type.
   void Write(const std::filesystem::path& folder) const {
     WriteConfig(folder);
     std::vector<TensorView> views;
@@ -56,7 +56,7 @@ struct EditedCheckpoint {
     WriteSafetensors(folder / "model.safetensors", views);
   }
 
-  // The same file with its header a byte longer: no tensor wider than a byte is aligned any more.
+  // Writes the file of Write with its header a byte longer: no tensor wider than a byte is aligned any more.
   void WriteMisaligned(const std::filesystem::path& folder) const {
     Write(folder);
     std::string file = GetFile(folder / "model.safetensors");

@@ -12,7 +12,7 @@
 
 namespace tare {
 
-// Of both towers in one file, with these labels; the images so many times.
+// Writes the items of both towers into one file, with these labels and the images `times` times.
 inline void PutClipItems(const std::filesystem::path& path, const std::vector<int64_t>& labels, int64_t times = 1) {
   const Safetensors vision(GoldenFolder("clip-vision") / "expected.safetensors"),
       text(GoldenFolder("clip-text") / "expected.safetensors");

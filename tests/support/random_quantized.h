@@ -33,7 +33,7 @@ inline QuantizedMatrixBuffer RandomQuantized(Format format, int64_t out, int64_t
 
 inline std::vector<float> RandomNormal(size_t count, unsigned seed);
 
-// Of any format: normal values, each group with its largest as the format's largest.
+// A matrix of any format: normal values, each group with its largest as the format's largest.
 inline QuantizedMatrixBuffer RoundedNormal(Format format, int64_t out, int64_t in, int64_t group, unsigned seed) {
   QuantizedMatrixBuffer matrix(format, out, in, group, 5.0f);
   for (int64_t n = 0; n < out; ++n)

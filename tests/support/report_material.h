@@ -24,12 +24,12 @@ inline nlohmann::ordered_json OutliersOf(const std::string& model, double logit,
   return json;
 }
 
-// One task's cells of a sweep: of `bits` the perplexity.
+// A sweep's cell of one task: the perplexity at so many bits.
 struct Point {
   int bits;
   double perplexity;
 };
-// Of 24 windows of ten tokens.
+// The losses of 24 windows of ten tokens.
 inline std::vector<double> LossesOf(int bits) {
   std::vector<double> losses;
   for (int i = 0; i < 4; ++i) {

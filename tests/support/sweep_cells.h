@@ -33,7 +33,7 @@ inline SweepCell Cell(const char* model, const char* task, const std::string& pl
           .figures = ReadFigures(result, kind).value()};
 }
 
-// Of the mean of the losses of windows of ten tokens; without windows, of a mean of 3.
+// A cell whose mean loss is taken over windows of ten tokens; without windows it is 3.
 inline SweepCell Perplexity(const char* model, const std::string& plan, double perplexity,
                             std::vector<double> losses = {}) {
   nlohmann::ordered_json result{{"nll", 3.0}, {"perplexity", perplexity}, {"tokens", 99}, {"nll_stderr", 0.5}};

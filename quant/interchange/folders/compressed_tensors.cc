@@ -268,7 +268,7 @@ class ModuleReader {
     parts_.group_of = std::move(group_of);
   }
 
-  // Of rounding that a plan says, not the file. They are no part of the weights.
+  // These scales serve rounding that a plan decides, not the file. They are no part of the weights.
   void TakeScalesOfInputs() {
     if (const TensorView* scale = tensors_.Find(module_, "input_scale"); scale != nullptr && scale->elements() == 1) {
       parts_.input_scale = StoredScales{.tensor = &tensors_.Take(module_, "input_scale", kFloats)}.At(0, 0);
@@ -290,7 +290,7 @@ class ModuleReader {
   GroupedParts parts_;
 };
 
-// Of a plan, for such codes of a cache: the fewest bits that hold them, 8 if none do.
+// A plan's nearest rule for such codes of a cache: the fewest bits that hold them, 8 if none do.
 std::string NearestRule(const CompressedArguments& caches) {
   constexpr int kBits[] = {2, 3, 4, 6};
   const auto* bits = std::ranges::lower_bound(kBits, caches.bits);

@@ -21,7 +21,7 @@
 namespace tare {
 namespace {
 
-// Of what a matrix's codes stand for, or its zero points.
+// The ends of the values of a matrix's codes, or of its zero points.
 struct Extent {
   float least = std::numeric_limits<float>::infinity(), most = -std::numeric_limits<float>::infinity();
 
@@ -41,7 +41,7 @@ int64_t GroupColumns(const GroupedParts& parts) {
   return parts.group_of.empty() || equal ? parts.columns : 0;
 }
 
-// Columns by their groups, of a group in their own order; empty where that is their order already.
+// Columns by their groups, within a group in their own order; empty where they stand so already.
 std::vector<int32_t> OrderOf(const GroupedParts& parts) {
   if (parts.groups == 1 || std::ranges::is_sorted(parts.group_of)) return {};
   std::vector<int32_t> order(parts.group_of.size());

@@ -115,7 +115,7 @@ GroupedMatrix::GroupedMatrix(GroupedParts parts, const CheckpointFiles& files)
   integers_ = IntegersIn(parts_);
 }
 
-// Of columns that share a scale. Differences of integers are exact, so those of consecutive values need no table.
+// Decodes columns that share a scale. Differences of integers are exact, so consecutive values need no table.
 void GroupedMatrix::Multiply(const uint8_t* codes, int64_t count, float zero, float scale, float* y) const {
   if (consecutive_) {
     const float first = parts_.values[0] - zero;
@@ -125,8 +125,8 @@ void GroupedMatrix::Multiply(const uint8_t* codes, int64_t count, float zero, fl
   }
 }
 
-// The codes of a row [in], until the thread asks for another. Of rows that share words it keeps those beside it, for
-// which it is asked next as a rule.
+// The codes of a row [in], until the thread asks for another. Where rows share words, it keeps
+// the rows beside it, which are usually asked for next.
 const uint8_t* GroupedMatrix::CodesOf(int64_t row) const {
   struct Kept {
     uint64_t matrix = 0;  // none

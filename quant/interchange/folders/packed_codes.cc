@@ -57,8 +57,8 @@ uint32_t PackedCodes::At(int64_t row, int64_t column) const {
   return along_rows ? InStream(row, column) : InStream(column, row);
 }
 
-// Of a row whose codes follow each other from the lowest bits: whole words of eight codes, or bytes of one or two, and
-// no sums. Returns how many codes it took.
+// Unpacks a row whose codes follow each other from the lowest bits, with nothing added: whole words of eight codes, or
+// bytes of one or two. Returns how many codes it took, none of other rows.
 int64_t PackedCodes::PlainRow(int64_t row, int64_t count, uint8_t* codes) const {
   if (!along_rows || per_word != 0 || word_add != 0 || code_add != 0) return 0;
   const std::byte* const first = words + row * stream_step * word_bytes;

@@ -28,7 +28,7 @@ namespace tare {
 // alike. Both are somebody else's, so their sizes and the steps of a match are bounded.
 class NamePattern {
  public:
-  // Throws Error, starting with `where`, for what is no such pattern.
+  // Throws Error, starting with `where`, for a text that is no such pattern.
   NamePattern(std::string_view pattern, std::string where);
 
   // Throw Error for a pattern that takes too long.
@@ -42,7 +42,7 @@ class NamePattern {
   std::shared_ptr<const pcre2_real_code_8> code_;
 };
 
-// Of tensors that hold scales.
+// The types of tensors that hold scales.
 constexpr std::initializer_list<DType> kFloatTypes = {DType::kF16, DType::kBF16, DType::kF32};
 
 // One object of a quantization_config, read strictly: whatever is asked for has its type and range, and RefuseOthers
@@ -52,7 +52,7 @@ class SchemeKeys {
   // The object outlives this. Throws Error if it is none.
   SchemeKeys(const Json& object, std::string where);
 
-  // Those with `otherwise` return it for a key that is missing or null, and throw Error without.
+  // Functions with `otherwise` return it for a key that is missing or null, and throw Error without it.
   const Json* Find(std::string_view key);  // null if it is missing or null
   bool Has(std::string_view key) { return Find(key) != nullptr; }
   int64_t Integer(std::string_view key, int64_t least, int64_t most, std::optional<int64_t> otherwise = {});
@@ -84,14 +84,14 @@ class SchemeKeys {
 // that the scheme gives to parts of codes: a part that nothing took is refused.
 class ModuleTensors {
  public:
-  // Both outlive this.
+  // `files` outlives this.
   ModuleTensors(const CheckpointFiles& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
 
   std::vector<std::string> ModulesWith(std::string_view part) const;  // sorted
   const TensorView* Find(const std::string& module, std::string_view part) const;
-  // Marks it as taken. Throws Error if it is missing, or of another type, or has no elements.
+  // Marks the tensor as taken. Throws Error if it is missing, or of another type, or has no elements.
   const TensorView& Take(const std::string& module, std::string_view part, std::initializer_list<DType> types);
-  // The same of a matrix.
+  // As Take, for a matrix. Throws Error for another shape.
   const TensorView& TakeMatrix(const std::string& module, std::string_view part, std::initializer_list<DType> types);
   // Throws Error, saying what follows from what, for another shape.
   void Require(const TensorView& tensor, const std::vector<int64_t>& shape, std::string_view because) const;
@@ -109,10 +109,10 @@ class ModuleTensors {
   std::set<std::string> taken_;
 };
 
-// What a reader makes of a folder.
+// The model that a reader makes of a folder.
 struct ForeignModel {
   std::map<std::string, std::unique_ptr<const ForeignMatrix>, std::less<>> matrices;
-  std::vector<std::string> notes;  // what was decided, and what the user may want to do about it, a sentence each
+  std::vector<std::string> notes;  // decisions, and advice to the user, a sentence each
 };
 
 // Bytes of all of these.

@@ -30,11 +30,11 @@ struct Architecture {
   bool gate_up_in_turns = false;  // of an expert: one matrix in the checkpoint, two in the file
 };
 
-// Of this name, families with a key of their own first.
+// All architectures; of the families of one name, those with a key of their own come first.
 std::span<const Architecture> Architectures();
-// By model_type of config.json; null if there is none.
+// The architecture of a model_type of config.json; null if there is none.
 const Architecture* ArchitectureOfFamily(std::string_view family);
-// "llama, qwen2 or qwen3", for messages; and of families.
+// "llama, qwen2 or qwen3", for messages: the names of architectures, and of families.
 std::string ArchitecturesText();
 std::string FamiliesText();
 

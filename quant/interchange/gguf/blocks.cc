@@ -15,7 +15,7 @@ using Bytes = const uint8_t*;
 constexpr int kHalf = 16, kBlock = 32, kSuper = 256;
 constexpr std::array<int8_t, 16> kIq4Nl{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-// Values i and i + 16 of the low and the high halves of 16 bytes; code: of a nibble.
+// Codes i and i + 16, from the low and the high half of byte i of 16 bytes; code(half) gives each.
 template <typename Code>
 void Halves(Bytes __restrict q, int8_t* __restrict codes, Code code) {
   for (int i = 0; i < kHalf; ++i) codes[i] = static_cast<int8_t>(code(q[i] & 15));
@@ -30,7 +30,7 @@ uint64_t SixteenWhereSet(uint8_t bits) {
   return ((alone + 0x7f * kEachByte) & 0x80 * kEachByte) >> 3;
 }
 
-// The same with a fifth bit, of value i bit i of `fifth`.
+// The codes of Halves with a fifth bit: bit i of `fifth` for value i.
 void FiveBits(Bytes __restrict fifth, int8_t* __restrict codes) {
   Halves(fifth + 4, codes, [](int q) { return q; });
   for (int byte = 0; byte < kBlock / 8; ++byte) {
@@ -118,7 +118,7 @@ constexpr int kGroup16 = 16;  // values; a block of 256 has 16 such groups
 struct Sixteen {
   std::array<uint64_t, 2> words;
 
-  // The same bits of each of sixteen bytes; what a shift brings from the next byte is masked out.
+  // Takes the same bits of each of sixteen bytes; the mask drops bits that a shift brings from the next byte.
   Sixteen(Bytes bytes, int shift, uint64_t mask) {
     std::memcpy(words.data(), bytes, sizeof words);
     for (uint64_t& word : words) word = word >> shift & mask * kEachByte;
@@ -146,13 +146,13 @@ struct Q2_K : Layout<kSuper, kGroup16, Format::kInt4, CodeRange::kMin> {
   }
 };
 
-// Group g: four low bits in a half of byte g % 8, two high bits in byte 8 + g % 4.
+// The scale of group g: four low bits in a half of byte g % 8, two high bits in byte 8 + g % 4.
 int ScaleOfQ3(Bytes s, int g) {
   const int low = s[g % 8] >> (g / 8 * 4) & 15, high = s[8 + g % 4] >> (g / 4 * 2) & 3;
   return (low | high << 4) - 32;
 }
 
-// The third bit is stored inverted: where it is 0, 4 is subtracted. Values i, i + 32, ... have those of byte i.
+// The third bit is stored inverted: where it is 0, 4 is subtracted. Values i, i + 32, ... have theirs in byte i.
 struct Q3_K : Layout<kSuper, kGroup16, Format::kInt4> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
     const Bytes codes = b + 32, scales = b + 96;
@@ -175,7 +175,7 @@ ScaleAndLeast ScalesOfQ4(Bytes s, int g) {
   return {(s[g + 4] & 15) | s[g - 4] >> 6 << 4, s[g + 4] >> 4 | s[g] >> 6 << 4};
 }
 
-// Of Q4_K and Q5_K, whose blocks begin alike.
+// Reads the scales of Q4_K and Q5_K, whose blocks begin alike.
 void ReadScales(Bytes __restrict b, BlockIntegers& __restrict to) {
   const float d = HalfAt(b), dmin = HalfAt(b + 2);
   for (int g = 0; g < kSuper / kBlock; ++g) {

@@ -53,7 +53,7 @@ inline bool PutHalf(float value, uint8_t* b) {
   return std::isfinite(FloatFromF16(bits));
 }
 
-// Of MXFP4: the doubled values of E2M1's codes, and 2^(e - 128), half of E8M0's value, subnormal for e < 2.
+// MXFP4's numbers: the doubled values of E2M1's codes, and 2^(e - 128), half of E8M0's value, subnormal for e < 2.
 inline constexpr std::array<int8_t, 16> kTwiceE2M1{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 constexpr float HalfOfE8M0(uint8_t e) {
   return std::bit_cast<float>(e < 2 ? uint32_t{0x00200000} << e : static_cast<uint32_t>(e - 1) << 23);
@@ -64,7 +64,7 @@ struct BlockIntegers {
   std::array<int8_t, 256> codes;
   std::array<float, 16> scales, minima;
 };
-// Of a quantized type.
+// The form of a quantized type's codes.
 IntegerForm IntegersOfType(TensorType type);
 void ReadIntegers(TensorType type, const std::byte* block, BlockIntegers& to);
 

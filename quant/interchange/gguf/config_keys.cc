@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kLlama3 = "rope_freqs.weight", kShort = "rope_factors_short.weight",
                            kLong = "rope_factors_long.weight";
 
-// One for each pair of channels that turn.
+// The divisors, one for each pair of channels that turn.
 std::vector<float> DivisorsOf(const Tensor& tensor, int64_t pairs, const std::string& where) {
   if (tensor.type->type != TensorType::kF32 || tensor.shape != std::vector{pairs})
     Fail("{}: tensor '{}': got {} of shape {}, expected F32 of shape [{}], the pairs of channels that turn", where,
@@ -55,13 +55,13 @@ Json YarnOf(const Architecture& a, double factor, ArchitectureKeys& keys) {
                                      std::pair("yarn_attn_factor", "attention_factor")}) {
     if (const auto value = keys.Real(std::string("rope.scaling.") + theirs)) yarn[ours] = *value;
   }
-  // Of gemma3 llama.cpp multiplies the layers with a window by it, too, which no configuration says: it is refused.
+  // In gemma3 llama.cpp applies this to layers with a window, too; no configuration says so, and the key is refused.
   if (const auto more = a.norms_add_one ? std::nullopt : keys.Real("rope.scaling.attn_factor"))
     yarn["attention_factor"] = *more * yarn.value("attention_factor", 0.1 * std::log(factor) + 1);
   return yarn;
 }
 
-// An f32's shortest number, so that it is read as the same.
+// Each f32's shortest number that is read as the same f32.
 Json NumbersOf(const std::vector<float>& values) {
   Json numbers = Json::array();
   for (const float value : values) numbers.push_back(*ParseNumber<double>(Formatted("{}", value)));
@@ -75,7 +75,7 @@ Json LongRopeOf(const Tensor& by_short, const Tensor& by_long, int64_t pairs, Ar
           {"attention_factor", keys.Real("rope.scaling.attn_factor").value_or(1)}};
 }
 
-// By keys alone; null if not scaled.
+// The scaling by keys alone; null if not scaled.
 Json ScalingByKeys(const Architecture& a, ArchitectureKeys& keys) {
   const std::string type(keys.Text("rope.scaling.type").value_or("linear"));
   const double older = keys.Real("rope.scale_linear").value_or(1);
@@ -115,7 +115,7 @@ bool Makes(const RotaryFactors& r, std::span<const float> divisors, const std::v
   return true;
 }
 
-// From two divisors between 1 and the factor: s is a line over waves per token.
+// The factors from two divisors between 1 and the factor: s is a line over waves per token.
 std::optional<RotaryFactors> Solved(double factor, std::span<const float> divisors, const std::vector<double>& waves) {
   std::vector<std::pair<double, double>> between;  // waves per token, s
   for (size_t i = 0; i < divisors.size(); ++i) {

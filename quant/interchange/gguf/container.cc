@@ -139,7 +139,7 @@ Split SplitOf(const Metadata& metadata) {
   return split;
 }
 
-// Of part `number` of the parts that the path is one of.
+// The path of part `number`, where `path` is one of the parts.
 fs::path PartAt(const fs::path& path, const Split& split, uint64_t number) {
   const std::string name = path.filename(), end = Formatted("-{:05}-of-{:05}.gguf", split.number + 1, split.count);
   if (!name.ends_with(end))

@@ -25,7 +25,7 @@
 
 namespace tare::gguf {
 
-// In the order of their numbers in files.
+// Types of values, in the order of their numbers in files.
 enum class ValueType : uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kText, kArray, kU64, kI64, kF64 };
 
 // Reads the bytes of a file in order. Throws Error, starting with `where`, if they end too early.
@@ -59,7 +59,7 @@ class Cursor {
 // The beginning of a text for messages, with ? for what is not printable ASCII.
 std::string Shown(std::string_view text);
 
-// Elements of one type, not aligned; those of an array of arrays are kept as bytes.
+// Elements of one type, not aligned; an array of arrays is kept as bytes.
 struct Array {
   ValueType type = ValueType::kU8;
   uint64_t count = 0;
@@ -81,7 +81,7 @@ class Metadata {
   std::optional<bool> Flag(std::string_view key) const;
   std::optional<std::string_view> Text(std::string_view key) const;
   std::optional<std::vector<std::string_view>> Texts(std::string_view key) const;
-  // Of an array of numbers or flags.
+  // The values of an array of numbers or flags.
   std::optional<std::vector<double>> Reals(std::string_view key) const;
 
   const std::map<std::string_view, Value>& values() const { return values_; }
@@ -97,8 +97,8 @@ class Metadata {
   std::map<std::string_view, Value> values_;
 };
 
-// Of tensors (ggml.h, enum ggml_type): a row is whole blocks of so many values, each of so many bytes. blocks.h says
-// what is in a block.
+// Types of tensors (ggml.h, enum ggml_type): a row is whole blocks of so many values, each of so many bytes. blocks.h
+// describes the blocks.
 enum class TensorType : uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -125,7 +125,7 @@ struct TypeInfo {
   bool IsFloat() const { return values == 1; }
 };
 
-// Null if Tare does not read the type.
+// The type, or null if Tare does not read it.
 const TypeInfo* FindType(uint32_t id);
 const TypeInfo* FindType(std::string_view name);
 // "IQ4_XS (type 23)", also of types that Tare does not read.
@@ -145,7 +145,7 @@ struct Content {
   std::vector<Tensor> tensors;  // in the file's order
 };
 
-// Null if there is none.
+// The tensor of this name, or null.
 const Tensor* FindTensor(std::span<const Tensor> tensors, std::string_view name);
 
 // Parses the bytes of a whole file; the result points into them. `where` starts messages.
@@ -164,7 +164,7 @@ class Parts {
 
   // Gives back the memory under bytes of a tensor.
   void Release(std::span<const std::byte> bytes) const;
-  // As `sha256sum FILE` prints it; of parts, that of what `sha256sum FILES` prints in the folder, in order.
+  // The hash that `sha256sum FILE` prints; for parts, of the lines of `sha256sum FILES` in the folder, in order.
   std::string ContentHash() const;
 
  private:

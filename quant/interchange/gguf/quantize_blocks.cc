@@ -34,7 +34,7 @@ bool PutBF16Of(const float* x, uint8_t* b) {
 struct Range {
   float least, most;
 };
-// In eight lanes, of which compilers make vectors. Of zeros of both signs, the first.
+// The ends, found in eight lanes, of which compilers make vectors. Of zeros of both signs, the first counts.
 Range RangeOf(const float* __restrict x) {
   constexpr int kLanes = 8;
   std::array<float, kLanes> least, most;
@@ -49,7 +49,7 @@ Range RangeOf(const float* __restrict x) {
   return {first(*std::ranges::min_element(least)), first(*std::ranges::max_element(most))};
 }
 
-// Of the largest magnitude, the first of several; of zeros 0.
+// The value of the largest magnitude, the first of several; 0 if all are zeros.
 float Extreme(const float* x) {
   const auto [least, most] = RangeOf(x);
   if (least == 0 && most == 0) return 0;
@@ -63,7 +63,7 @@ void PutHalves(uint8_t* __restrict q, Code code) {
   for (int i = 0; i < kHalfBlock; ++i) q[i] = static_cast<uint8_t>((code(i) & 15) | (code(i + kHalfBlock) & 15) << 4);
 }
 
-// The same with a fifth bit: bit i of `fifth`.
+// PutHalves with a fifth bit, which is bit i of `fifth`.
 template <typename Code>
 void PutFiveBits(uint8_t* fifth, Code code) {
   uint32_t high = 0;
@@ -72,10 +72,10 @@ void PutFiveBits(uint8_t* fifth, Code code) {
   PutHalves(fifth + 4, code);
 }
 
-// Of positive x, by truncation. The smaller one in f32, for which the oldest vectors have an instruction.
+// The code of a positive x, by truncation. The minimum is in f32, for which the oldest vectors have an instruction.
 int Code(float x, float most) { return static_cast<int>(x < most ? x : most); }
 
-// As std::round, halves away from zero, of magnitudes below 2^23, where the difference is exact; without its call.
+// Rounds as std::round, halves away from zero, without its call, for |x| < 2^23, where the difference is exact.
 int Rounded(float x) {
   const float magnitude = std::fabs(x);
   const int whole = static_cast<int>(magnitude);

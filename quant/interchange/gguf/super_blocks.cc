@@ -26,7 +26,7 @@ struct Rounding {
   float CodeOf(float x) const { return Code(x * inverse + shift, least, most); }
 };
 
-// Of the values x of a group and their codes q.
+// Sums over the values x of a group and their codes q.
 struct Sums {
   float q = 0, qq = 0, xq = 0;
 };
@@ -117,7 +117,7 @@ Line SearchLine(const float* x, float sum_x, float most_code) {
   return best.line;
 }
 
-// What a block holds beside the codes of values.
+// The numbers that a block holds beside the codes of values.
 struct Levels {
   float d = 0, dmin = 0;
   std::array<float, kGroups> scales{}, minima{};  // whole numbers to 63
@@ -265,7 +265,7 @@ bool PutQ6_K(const float* x, uint8_t* b) {
       codes[i] = static_cast<uint8_t>(static_cast<int>(rounding.CodeOf(x[i])) + 32);
     b[192 + g] = static_cast<uint8_t>(static_cast<int>(scales[g]));
   }
-  // Of each half of the values the first 64 in the low halves of 64 bytes; two high bits of i, i + 32, i + 64, i + 96.
+  // Each half of the values: 64 bytes with its first 64 in their low halves, then 32 with two high bits of every value.
   for (int half = 0; half < 2; ++half) {
     const uint8_t* const c = codes.data() + 128 * half;
     for (int i = 0; i < 64; ++i) b[64 * half + i] = static_cast<uint8_t>((c[i] & 15) | (c[i + 64] & 15) << 4);

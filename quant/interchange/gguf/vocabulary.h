@@ -35,12 +35,12 @@ struct Cutting {
   bool takes_whole_words = false;  // that are tokens, without merges
   bool begins_texts = false;       // with the first special token, unless a key says otherwise
 };
-// Numbers in groups of three digits or one by one.
+// Patterns that cut numbers into groups of three digits, or into single digits.
 inline constexpr std::string_view kThreeDigits = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)"
                                                  R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
                                   kOneDigit = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)"
                                               R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// The same, words also before a capital letter that follows a small one.
+// Patterns that cut words also before a capital letter that follows a small one.
 inline constexpr std::string_view kCasedThreeDigits =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
@@ -49,7 +49,7 @@ inline constexpr std::string_view kCasedOneDigit =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// The first of those that are alike is what is written.
+// Tare writes the first of several cuttings that are alike.
 inline constexpr auto kCuttings = std::to_array<Cutting>(
     {{.name = "llama-bpe", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
      {.name = "llama3", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
@@ -85,7 +85,7 @@ std::optional<std::string> TokenizerText(const Metadata& metadata, std::string_v
 //
 // Ids without a token, up to the rows of the embedding, become unused tokens [PAD<id>].
 
-// What the files alone do not say.
+// Facts that the files alone do not tell.
 struct VocabularyUse {
   int64_t tokens = 0;           // rows of the embedding
   std::vector<int32_t> before;  // ids that the model expects around a text

@@ -50,7 +50,7 @@ struct NewTensor {
   // Fills the tensor's bytes.
   std::function<void(std::span<std::byte> bytes)> fill;
 
-  // Of whole blocks.
+  // The size of the tensor, which is whole blocks.
   int64_t Bytes() const;
 };
 

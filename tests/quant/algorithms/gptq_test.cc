@@ -163,8 +163,8 @@ TEST(Gptq, CodesAreTheDefinitions) {
   }
 }
 
-// Of more columns than one product takes, with a last panel that is not full: by the formula in plain loops, in f32 and
-// in its order, code for code.
+// The codes of more columns than one product takes, with a last panel that is not full, are the formula's in plain
+// loops, in f32 and in its order.
 TEST(Gptq, CodesAreThePlainLoops) {
   constexpr int64_t kIn = 300, kOut = 35, kGroup = 60;
   const std::vector<float> hessian = Hessian(kIn, 900, 8), w = RandomNormal(kOut * kIn, 9);
@@ -185,8 +185,8 @@ TEST(Gptq, CodesAreThePlainLoops) {
   }
 }
 
-// As the paper has it, in double: U of H^-1 = U^T U, and weights that move; kMoved: at each group's first input its
-// scale is that of its weights as they have moved. Groups begin within a panel, and behind the columns of one product.
+// The codes are the paper's, in double: U of H^-1 = U^T U, and weights that move; kMoved: each group's scale is taken
+// at its first input, from its moved weights. Groups begin within a panel, and behind the columns of one product.
 // Only a value within f32's rounding of a tie may fall otherwise, one in some thousands, and then takes its row along.
 TEST(Gptq, CodesAreThePapers) {
   for (const auto& [in, group, by] : {std::tuple{int64_t{140}, int64_t{70}, GptqOrder::kFalling},
@@ -293,7 +293,7 @@ TEST(Gptq, PointsOfALatticeAreTheDefinitions) {
   EXPECT_LT(ours, 0.6 * theirs);
 }
 
-// Of points: each group's scale is that of what its weights move to, with those before at their points, in double.
+// Each group's scale is the one of its moved weights, with the weights before at their lattice points, in double.
 TEST(Gptq, ScalesOfMovedWeightsOfALattice) {
   constexpr int64_t kIn = 96, kGroup = 32;
   const std::vector<float> hessian = Hessian(kIn, 400, 12), w = RandomNormal(kIn, 13);

@@ -61,7 +61,7 @@ TEST(Memory, LargePagesKeepWhatIsThere) {
 }
 
 #ifdef __GLIBC__
-// Of this process, less what belongs to files.
+// The resident bytes of this process, less the pages of files.
 int64_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
   int64_t size = 0, resident = 0, of_files = 0;

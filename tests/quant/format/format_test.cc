@@ -89,7 +89,7 @@ TEST(Format, GridsThatAreIntegersTimesAStep) {
     EXPECT_FALSE(AsStepCodes(*ParseFormat(none))) << none;
 }
 
-// Of the others: the grid's values and zero fit into the bits, and a name with a colon is another rule for the same.
+// Other formats with codes have a grid and codes from 0; a name with a colon is another rule for the same grid.
 TEST(Format, OthersHaveAGridAndNoCodes) {
   for (const Format& format : SpelledFormats()) {
     if (!HasCodes(format) || IsInteger(format)) continue;

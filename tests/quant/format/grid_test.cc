@@ -37,7 +37,7 @@ double ValueOf(const Encoding& e, int code) {
   return std::ldexp(mantissa + (1 << e.mantissa_bits), exponent - e.bias - e.mantissa_bits);
 }
 
-// Of two equally near the even code.
+// The nearest value; where two are equally near, the one of the even code.
 double Reference(const Encoding& e, double x) {
   int best = 0;
   for (int code = 1; code < e.codes; ++code) {

@@ -68,7 +68,7 @@ TEST(Hadamard, SeedsDiffer) {
   EXPECT_NE(MatrixOf(Hadamard(64, 1)), MatrixOf(Hadamard(64, 2)));
 }
 
-// Of runs of channels R has blocks, and is nought beside them.
+// R has a block for each run of channels, and zeros beside the blocks.
 TEST(Hadamard, RunsAreRotatedByThemselves) {
   for (const auto& [n, run] : {std::pair<int64_t, int64_t>{32, 8}, {48, 16}, {72, 24}, {56, 28}, {16, 16}, {6, 2}}) {
     const std::vector<float> r = MatrixOf(Hadamard(n, 1, run));

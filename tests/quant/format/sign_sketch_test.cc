@@ -39,7 +39,7 @@ TEST(SignSketch, ScoresHaveNoBias) {
   }
 }
 
-// Of the residual alone: twice as long it gives twice as much, and turned about the opposite.
+// The sketch depends on the residual alone: twice as long it gives twice as much, and turned about the opposite.
 TEST(SignSketch, FollowsLengthAndSign) {
   constexpr int64_t n = 5;
   const SignSketch sketch(n, 3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value is that of integers; the bits do not depend on order or split; contents of files are checked.
+// Values equal sums of integers; the bits do not depend on order or split; contents of files are checked.
 #include "quant/observe/exact_sums.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ struct Term {
   double value;
 };
 
-// Of every magnitude that doubles have, or few; both signs.
+// Terms of every magnitude that doubles have, or of few, with both signs.
 std::vector<Term> Drawn(size_t n, int exponents, std::mt19937_64& random) {
   std::vector<Term> terms;
   for (size_t i = 0; i < n; ++i) {
