@@ -50,7 +50,7 @@ class TemporaryFolder {
   const std::filesystem::path path;
 
  private:
-  // Of a name that nobody has.
+  // Makes a folder with a name that was free.
   static std::filesystem::path Make() {
     std::string name = std::filesystem::temp_directory_path() / "tare-bench-XXXXXX";
     if (mkdtemp(name.data()) == nullptr) Fail("{}: cannot be made: {}; try TMPDIR=FOLDER", name, std::strerror(errno));

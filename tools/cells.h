@@ -32,7 +32,7 @@ std::vector<AtomicFile> ClaimCells(const CellsCommand& options, const std::vecto
 
 // Runs the cells and shows progress in the line; `runs_later`: runs of the command after them.
 std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
-// The same, with a line of their own.
+// As above, with a progress line of its own.
 std::vector<SweepCell> RunCells(const SweepOptions& options);
 
 // --list, --cells and --merge.

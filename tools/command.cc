@@ -53,7 +53,7 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
   }
 }
 
-// Of the command that runs: shows no progress lines.
+// Whether the command that runs shows no progress lines.
 static bool quiet = false;
 
 void Group(CLI::App& command, const char* name) { command.option_defaults()->group(name); }

@@ -31,7 +31,7 @@ AddCommand AddBenchAttention, AddBenchDecode, AddBenchLinear;
 void ForCommands(const CLI::App& app,
                  const std::function<void(const std::string& words, const CLI::App& command)>& body);
 
-// Of every option of the program: one that takes numbers takes no empty text (which CLI11 reads as 0), nor does --out;
+// Checks every option of app: one that takes numbers takes no empty text (which CLI11 reads as 0), nor does --out;
 // and --json knows standard output by its device's name too, and has it to itself: oneDNN writes nothing there.
 void CheckValues(CLI::App& app);
 
@@ -90,8 +90,8 @@ void AddJson(CLI::App& command, std::string& target);
 void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<const char*> options,
                    const std::string& without);
 
-// Of the group kCommon: --quiet, for every command that shows progress; and --hash-again, for those that record the
-// hash of weights.
+// Options of the group kCommon: --quiet, for every command that shows progress; and --hash-again, for commands that
+// record the hash of weights.
 void AddQuiet(CLI::App& command);
 void AddHashAgain(CLI::App& command);
 

@@ -44,7 +44,7 @@ Outputs& Planned() {
   return outputs;
 }
 
-// Of a link, of what it leads to, if to anything; in a folder that is held, of what is there.
+// Whether the path, or the target of a link, is a folder; looked up from a folder above it that is held, if any.
 bool IsFolder(const fs::path& path) { return OpenFolder::Of(path) != nullptr; }
 
 }  // namespace

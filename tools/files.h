@@ -21,7 +21,7 @@ namespace tare {
 // yet: the command creates it, but not its parent. Throws Error if it could not be created.
 std::vector<std::string> OutputsIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
 
-// The same for a folder that must not contain any of the files yet.
+// As OutputsIn, for a folder that must not contain any of the files yet.
 std::vector<std::string> NewFilesIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
 
 // Begins a new command: what an earlier one was going to make is forgotten.

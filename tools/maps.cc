@@ -32,7 +32,7 @@ constexpr const char* kMapsLegend =
     "and formula what independent noise predicts; in common: the share of both maps' errors that the difference\n"
     "cancels (1: all; 0: they are unlike; below 0: it adds), with a 95 % interval over windows.";
 
-// The same of a table without intervals, and why it has none.
+// The legend of the table; without intervals, it tells why there are none.
 std::string LegendOf(size_t windows) {
   std::string legend = kMapsLegend;
   if (windows >= kFewestUnits) return legend;

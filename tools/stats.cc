@@ -92,7 +92,7 @@ void SayWhatIsLeftOut(const std::vector<std::string>& names) {
   Notice("skipped, no matching site: " + text);
 }
 
-// Of arrays that another program captured.
+// Collects statistics of arrays that another program captured.
 void CollectTensors(StatsArguments& options) {
   std::vector<std::string> inputs = options.tensors;
   inputs.insert(inputs.end(), {options.axes, options.spans});

@@ -131,7 +131,7 @@ struct DiffFiles {
   DiffOptions diff;
 };
 
-// Of differences between whole files, which have thousands: about a screen and a half, with their sites.
+// Rows of a diff of whole files, which has thousands: about a screen and a half, with their sites.
 constexpr size_t kMostRows = 20;
 
 void Diff(const DiffFiles& options) {

@@ -17,7 +17,7 @@ namespace tare {
 // Writes problem.out. Throws Error for a problem that CheckProblem refuses.
 void ReferenceAttention(const AttentionProblem& problem);
 
-// The same results before rounding to f32: [T][heads][width of out].
+// ReferenceAttention's results before they are rounded to f32: [T][heads][width of out].
 std::vector<double> ReferenceAttentionDouble(const AttentionProblem& problem);
 
 // ||P1 V|| + lambda ||P2 V|| of every (token, head): the size that a difference is small against. [T][heads]

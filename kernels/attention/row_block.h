@@ -49,14 +49,14 @@ void WriteZeros(const AttentionProblem& problem, const RowBlock& block);
 //   exponentials          place 32 (w / 2) + 8 b + 4 (w mod 2) + i
 //   codes, V              place 16 b + 4 w + i      the key itself
 
-// Its own inverse: groups of four keys transposed. Four keys from a multiple of 4 on stay neighbours.
+// The order is its own inverse: groups of four keys transposed. Four keys from a multiple of 4 on stay neighbours.
 constexpr int ColumnOfKey(int key) { return key / 4 % 4 * 16 + key / 16 * 4 + key % 4; }
 constexpr int KeyOfColumn(int column) { return ColumnOfKey(column); }
 
 constexpr int KeyOfExp(int place) { return place / 8 % 4 * 16 + (place / 32 * 2 + place / 4 % 2) * 4 + place % 4; }
 constexpr int ExpOfKey(int key) { return key / 8 % 2 * 32 + key / 16 * 8 + key / 4 % 2 * 4 + key % 4; }
 
-// The same as tables, for vectors.
+// KeyOfColumn and KeyOfExp as tables, which vectors load.
 template <typename T>
 constexpr std::array<T, kTile> InOrder(int (*key_of)(int)) {
   std::array<T, kTile> keys{};

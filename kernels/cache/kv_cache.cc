@@ -113,26 +113,26 @@ KvCache::KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_p
     Fail("cache, keys before rotary: got a rotary embedding of width {}, expected {}", rotary_->width(), shape.k_width);
 }
 
-// Where the tokens begin that have their f32 as the last ones.
+// The first token that keeps its f32 as one of the last ones.
 int64_t KvCache::LastFrom() const {
   const int64_t last = tokens_ - rules_.last;
   return coded_.ByPages() ? std::min(last, rounded_ * kPageTokens) : last;
 }
 
-// Whether the page has one of the first or the last.
+// Whether the page has one of the first or the last tokens, which stay in f32.
 bool KvCache::StaysPlain(int64_t page) const {
   return page * kPageTokens < rules_.first || (page + 1) * kPageTokens > LastFrom();
 }
 
-// Of zeros, in a piece of their own.
+// A page of zeros, in its own piece of memory.
 std::shared_ptr<const KvCache::Memory> KvCache::NewPage(const PageLayout& layout) {
   auto owner = std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(layout.Bytes()));
   std::memset(owner->data(), 0, owner->size());
   return std::make_shared<const Memory>(Memory{owner, owner->data(), owner->data() + layout.KeyBytes()});
 }
 
-// Of zeros. Pieces double with the cache, up to two large pages of the processor's: so much more than it needs a cache
-// may take, and what is left of a piece's last large page.
+// Pages of zeros. A new piece doubles the cache, up to two of the processor's large pages. So a cache may take this
+// much more memory than it needs, and the rest of a piece's last large page.
 std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewCodedPages(int64_t count) {
   constexpr int64_t kLargestAhead = int64_t{4} << 20;
   std::vector<std::shared_ptr<const Memory>> pages;
@@ -162,7 +162,7 @@ void KvCache::CheckKept(const std::vector<int64_t>& places, int64_t tokens) cons
   }
 }
 
-// No longer shared, and with f32 where the rules have it.
+// The page, no longer shared, and with f32 where the rules ask for it.
 KvCache::Page& KvCache::WritablePage(int64_t number) {
   Page& page = pages_[number];
   if (HasPlain() && page.plain == nullptr) page.plain = NewPage(plain_);
@@ -176,7 +176,7 @@ KvCache::Page& KvCache::WritablePage(int64_t number) {
   return page;
 }
 
-// By pages: the last page's f32 again, where it was rounded and then cut.
+// By pages: restores the last page's f32, where it was rounded and then cut.
 void KvCache::ReadBackCutPage() {
   const int64_t number = tokens_ / kPageTokens;
   if (!coded_.ByPages() || number >= rounded_) return;
@@ -228,7 +228,7 @@ void KvCache::WriteToken(const Page& page, int token, const HeadsView<const floa
   }
 }
 
-// By pages: those that another token came after.
+// By pages: rounds the full pages after which another token came.
 void KvCache::RoundFullPages() {
   for (; coded_.ByPages() && (rounded_ + 1) * kPageTokens < tokens_; ++rounded_) {
     const Page& page = pages_[rounded_];

@@ -47,7 +47,7 @@ struct CacheRules {
 
 class KvCache {
  public:
-  // rotary: of keys kept before it, which have been through it when they come. Throws Error for sizes below 1, heads
+  // rotary: for keys kept before it, which have been through it when they come. Throws Error for sizes below 1, heads
   // wider than kLargestWidth, first or last below 0, widths of which no Hadamard rotation is known, and keys before
   // rotary without one of their width.
   KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary = nullptr);
@@ -67,11 +67,11 @@ class KvCache {
   int64_t tokens() const { return tokens_; }
   const CacheShape& shape() const { return coded_.shape(); }
   const CacheRules& rules() const { return rules_; }
-  // Of all pages, those shared with forks whole. What Truncate takes from a prompt's pages is free when all of them
-  // are.
+  // The size of all pages; a page that forks share counts in full. Memory of pages that Truncate drops becomes free
+  // with the last page of their piece.
   size_t Bytes() const;
 
-  // The token's row as it counts: dequantized, and rotated back.
+  // The token's row as attention sees it: dequantized, and rotated back.
   void ReadKey(int64_t token, int head, float* key) const;
   void ReadValue(int64_t token, int head, float* value) const;
 
@@ -80,7 +80,7 @@ class KvCache {
   bool KeysBeforeRotary() const { return rotary_ != nullptr; }
   const Hadamard* ValueRotation() const { return v_rotation_; }
 
-  // Some of a page's tokens in one layout. keys: from the page's first.
+  // Some of a page's tokens in one layout. keys counts from the page's first token.
   struct Part {
     const std::byte *k = nullptr, *v = nullptr;  // where the page's keys and values begin
     const PageLayout* layout = nullptr;
@@ -99,7 +99,7 @@ class KvCache {
     std::shared_ptr<AlignedBuffer<std::byte>> owner;
     std::byte *k, *v;
   };
-  // What is left of the last piece. A fork takes none of it: pages are one cache's to hand out.
+  // The unused rest of the last piece. A fork takes none of it: only one cache hands out its pages.
   struct Rest {
     Rest() = default;
     Rest(const Rest&) {}

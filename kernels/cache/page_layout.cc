@@ -12,14 +12,14 @@ namespace {
 
 using Kind = Granularity::Kind;
 
-// groups: of a token's channels.
+// groups: the number of groups of a token's channels.
 PageScales ScalesOf(const CacheRule& rule, int64_t channels, int64_t groups) {
   if (!rule.InRuns()) return {rule.format, rule.ByChannel() ? channels : kPageTokens};
   const int64_t count = rule.ByChannel() ? kPageTokens / rule.granularity.n * channels : groups * kPageTokens;
   return {rule.format, count, HeldScales::kF16};
 }
 
-// Of runs of n lanes.
+// The lanes of a run, where each run has n.
 LaneRun RunOf(int run, int n) {
   const int first = run * n;
   return {.panel = first / kPanelLanes, .begin = first % kPanelLanes, .end = first % kPanelLanes + n};

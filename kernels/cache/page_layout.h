@@ -59,7 +59,7 @@ bool MayShareValueScale(Granularity granularity);
 inline constexpr const char* kKeyGranularities = "token, channel, block32.channel or block64.channel";
 inline constexpr const char* kValueGranularities = "token, channel, group32 or group64";
 
-// Of one layer. V of a head that is 2d wide is one head of width 2d.
+// The shape of one layer's cache. V of a head that is 2d wide is one head of width 2d.
 struct CacheShape {
   int k_heads = 0, k_width = 0, v_heads = 0, v_width = 0;
 
@@ -74,7 +74,7 @@ struct LaneRun {
   int begin = 0, end = kPanelLanes;
 };
 
-// Offsets in bytes, from where a page's keys begin or its values; all are multiples of 64. Below, k and v are these
+// Offsets in bytes from the first of a page's keys or of its values; all are multiples of 64. Below, k and v are these
 // places.
 class PageLayout {
  public:
@@ -131,14 +131,14 @@ class PageLayout {
   void ReadValue(const std::byte* v, int token, int head, float* value) const;
 
  private:
-  // Of the panel that a channel of a value head lies in.
+  // The offset of the panel that holds a channel of a value head.
   int64_t ValuePanel(int head, int channel) const {
     return Value(head) + channel / kPanelLanes * PanelBytes(v_.format, kPageTokens);
   }
   // A row of codes, or of numbers, as they are.
   void WriteValueRow(std::byte* v, int token, int head, const float* kept) const;
   void ReadValueRow(const std::byte* v, int token, int head, float* kept) const;
-  // Calls body(first channel, how many, number of the scale) for what shares a scale in a token's value.
+  // Calls body(first channel, count, number of the scale) for channels that share a scale in a token's value.
   template <typename Body>
   void ForGroups(int token, const Body& body) const;
   void WriteKeyChannel(std::byte* k, int channel, int head, const float* column) const;

@@ -32,12 +32,12 @@ float PageScales::Get(const std::byte* from, int64_t index) const {
   return held_ == HeldScales::kF16 ? FloatFromF16(NumberAt<uint16_t>(from, index)) : NumberAt<float>(from, index);
 }
 
-// Of f16: a number that it has.
+// Where scales are held in f16, f16 has `value` exactly.
 void PageScales::Put(std::byte* to, int64_t index, float value) const {
   held_ == HeldScales::kF16 ? PutNumber(to, index, F16FromFloat(value)) : PutNumber(to, index, value);
 }
 
-// With what is held.
+// The scale of a group, rounded as it is held.
 GroupScale PageScales::GroupOf(Ends ends) const {
   if (held_ == HeldScales::kF32) return GroupScaleFor(ends, format_, ends.high);
   const float least = ends.low;

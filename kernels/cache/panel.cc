@@ -23,16 +23,16 @@ struct Place {
   int64_t byte;
   int shift;
 };
-// The low four of int4, of which a record has 8 inputs, and of int6, 16 in two.
+// The low four bits: of int4, whose record has 8 inputs, and of int6, whose two records have 16.
 Place NibbleOf(int input, int lane) {
   return {int64_t{input / 8} * kRecord + 4 * lane + input % 4, input % 8 < 4 ? 0 : 4};
 }
-// Two, of 16 inputs.
+// Two bits of a code, one of 16 inputs.
 Place PairOf(int r, int lane) { return {int64_t{4} * lane + r % 4, r / 4 * 2}; }
-// One, of 16 inputs.
+// One bit of a code, one of 16 inputs.
 Place BitOf(int r, int lane) { return {int64_t{2} * lane + r % 4 / 2, r % 2 * 4 + r / 4}; }
 
-// Of 16 inputs.
+// Bytes of the codes of 16 inputs.
 constexpr int64_t RecordBytes(int bits) { return int64_t{16} * kPanelLanes * bits / 8; }
 
 template <int kBits>

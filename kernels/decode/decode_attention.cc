@@ -40,11 +40,11 @@ struct Unit {
   float* P(int64_t page, const Group& group, int64_t i) const {
     return work.p + ((page - first_page) * table.rows() * Queries() + FirstRow(group) + i) * kPageTokens;
   }
-  // Of the first of a page's parts, in the work's maxima and sums.
+  // The first map of a page's first part, in the work's maxima and sums.
   int64_t FirstMap(int64_t page) const { return (page - first_page) * KvCache::kMostParts * maps; }
 };
 
-// Queries stay in memory from page to page: each group's its own.
+// Queries stay in memory from page to page; each group has its own memory.
 GroupQueries QueriesOf(const Unit& u, const Group& group) {
   const int64_t row = u.FirstRow(group);
   GroupQueries::Memory memory = u.x.queries;
@@ -68,7 +68,7 @@ void KeysOfGroup(const Unit& u, const Group& group, int64_t page, const Part& pa
   }
 }
 
-// A part without keys.
+// Sets the maxima and sums of a part without keys.
 void NoKeys(const Unit& u, int64_t at) {
   const int64_t begin = u.FirstRow(u.groups.front()), end = u.FirstRow(u.groups.back()) + u.RowsOf(u.groups.back());
   std::fill(u.work.max + at + begin, u.work.max + at + end, -std::numeric_limits<float>::infinity());
@@ -187,7 +187,7 @@ ValuePages PassOverValues(const Unit& u) {
   return values;
 }
 
-// The chunks' outputs in order.
+// Adds the chunks' outputs in order.
 void AddChunks(const DecodeHeads& table, const DecodeWork& work, const Group& group) {
   const DecodeSequence& s = work.s;
   const int width = table.shape().v_width;

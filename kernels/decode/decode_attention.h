@@ -68,7 +68,7 @@ void AddKeyMass(KeyMass of, const DecodeHeads& table, const DecodeSequence& s, s
 // logit of standard normal queries and keys by 5e-5 and a row by 1e-4; a difference is off by as much.
 inline constexpr double kDecodeBound = 5e-4;
 
-// Of one output head.
+// The exact results of one output head.
 struct DecodeTruth {
   std::vector<double> out;         // [T][slices * width of v]
   std::vector<double> magnitudes;  // [T]: ||P1 V|| + lambda ||P2 V||

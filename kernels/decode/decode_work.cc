@@ -31,7 +31,7 @@ DecodeLayout::DecodeLayout(const DecodeHeads& table, std::span<const DecodeSeque
   }
 }
 
-// Of all pages, which the last round sees.
+// The queries of a round. It counts the exponentials of all pages, because the last round sees all.
 int64_t DecodeLayout::QueriesAtOnce(const DecodeSequence& s) const {
   const int64_t bytes = Cuts(table_, s).end * table_.rows() * kPageTokens * static_cast<int64_t>(sizeof(float));
   return std::max<int64_t>(1, kMostKeptBytes / std::max<int64_t>(1, bytes));
@@ -50,7 +50,7 @@ DecodeSequence DecodeLayout::OfRound(const DecodeSequence& s, int64_t round) con
   return part;
 }
 
-// Of a sequence's largest round: its pages are all that any round sees.
+// Memory for each sequence's largest round, with all pages that any round sees.
 std::span<DecodeWork> DecodeLayout::TakePacked(Arena& arena) const {
   const auto count = std::ssize(sequences_);
   auto* list = arena.Take<DecodeWork>(count);

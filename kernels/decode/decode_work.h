@@ -71,7 +71,7 @@ class DecodeLayout {
   bool before_rotary_ = false;      // any cache's keys
 };
 
-// Of one thread.
+// The buffers of one thread.
 struct DecodeScratch {
   Arena arena;
   const DecodeLayout& l;

@@ -23,7 +23,7 @@ struct PartLogits {
   KeyRange keys, seen;  // of the part, and those that the query sees, in 0 .. 64
 };
 
-// Of a part, or of several: the largest logit, -inf where no key is seen, and the sum.
+// The largest logit of one part or several, -inf where no key is seen, and the sum of the exponentials.
 struct SoftmaxSum {
   float max, sum;
 };
@@ -39,7 +39,7 @@ void TotalsOfMaps(const float* max, const float* sum, int64_t parts, int64_t str
 // share[j] = 2^(max[j] - total_max[j]) inverse[j], of count maps, a multiple of 16.
 void SharesOfPart(const float* max, const float* total_max, const float* inverse, int64_t count, float* share);
 
-// A map's p in a page, with what it is multiplied by.
+// A map's p in a page, with its weight.
 struct PageMap {
   const float* p = nullptr;  // [64], aligned to 64 bytes; null: no map
   float weight = 0;

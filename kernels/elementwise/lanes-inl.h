@@ -94,7 +94,7 @@ HWY_INLINE void TransposeFour(D d, V a, V b, V c, V e, Store store) {
 }
 
 // The sum of 16 floats in one order, whatever the vectors' width: x[j] and x[j + 8], of these sums j and j + 4, then
-// j + 2, then j + 1. So a sum that is kept in 16 parts has the same bits on every instruction set. Of a vector's lanes:
+// j + 2, then j + 1. So a sum that is kept in 16 parts has the same bits on every instruction set. It adds one vector:
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE float SumByHalves(D, V x) {
   if constexpr (HWY_MAX_LANES_D(D) == 1) {
@@ -105,7 +105,7 @@ HWY_INLINE float SumByHalves(D, V x) {
   }
 }
 
-// The same of x [16 / lanes] vectors, which it overwrites.
+// As SumByHalves, for 16 values in x [16 / lanes] vectors, which it overwrites.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE float SumOfSixteen(D d, V* x) {
   for (int n = 16 / HWY_MAX_LANES_D(D) / 2; n > 0; n /= 2) {

@@ -29,7 +29,7 @@ HWY_INLINE void AddFar(float* y, size_t n, size_t step) {
   }
 }
 
-// The same for any step.
+// As AddFar, for any step.
 HWY_INLINE void AddNear(float* y, size_t n, size_t step) {
   for (size_t begin = 0; begin < n; begin += 2 * step) {
     for (size_t i = begin; i < begin + step; ++i) {
@@ -74,7 +74,7 @@ void SylvesterRow(float* y, size_t n, size_t base, size_t run) {
   }
 }
 
-// y = x M for kRuns runs of `base` values, one behind another, with x apart from y.
+// y = x M for kRuns runs of `base` values, one after another, with x apart from y.
 template <size_t kRuns>
 void TimesMatrix(const float* x, const float* matrix, size_t base, float* y) {
   const D d;

@@ -62,7 +62,7 @@ void RotateHalfRow(float* row, const float* cosine, const float* sine, size_t di
   });
 }
 
-// Of -|x|: Highway's Exp is wrong, not infinite, above 104.
+// Takes Exp of -|x| only: Highway's Exp is wrong, not infinite, above 104.
 HWY_INLINE V SigmoidOf(V x) {
   const D d;
   const V one = hn::Set(d, 1.0f), e = hn::Exp(d, hn::Neg(hn::Abs(x)));
@@ -246,7 +246,7 @@ float AbsMaxRow(const float* x, size_t n) {
   return found <= std::numeric_limits<float>::max() ? found : std::numeric_limits<float>::infinity();
 }
 
-// In the low halves of 32-bit lanes.
+// The values as bfloat16, in the low halves of 32-bit lanes.
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> Bf16Bits(const float* x, size_t count) {
   const hn::RebindToUnsigned<D> du;
   const auto half = hn::Set(du, 0x7fffu), one = hn::Set(du, 1u), quiet = hn::Set(du, 0x40u),

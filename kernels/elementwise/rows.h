@@ -23,7 +23,7 @@ void LayerNorm(const float* x, const float* weight, const float* bias, float eps
 // Rotary position embedding of one head, split-half pairs (i, i + d/2) as in transformers' rotate_half: cosine and sine
 // hold d/2.
 void RotateHalf(float* row, const float* cosine, const float* sine, size_t d);
-// The same for interleaved pairs (2i, 2i + 1), as the authors of the Differential Transformer rotate them.
+// As RotateHalf, for interleaved pairs (2i, 2i + 1), as the authors of the Differential Transformer rotate them.
 void RotateInterleaved(float* row, const float* cosine, const float* sine, size_t d);
 
 // gate = gate * sigmoid(gate) * up. Source: Shazeer 2020, SwiGLU.
@@ -51,7 +51,7 @@ void SoftCap(float* row, float cap, size_t n);  // row = cap tanh(row / cap)
 
 // row = exp(row - max(row)) / sum, n >= 1. At least one value must be above -inf (a causal query sees itself).
 void Softmax(float* row, size_t n);
-// The same with a sink, one more value in the maximum and the sum alone: returns its share. -inf is none.
+// As Softmax, with a sink: one more value in the maximum and the sum only. Returns its share. -inf: no sink.
 float SoftmaxWithSink(float* row, float sink, size_t n);
 
 // log(sum(exp(row))).
@@ -72,7 +72,7 @@ void FakeQuantize(float* row, size_t n, const ZeroPointScale& scale, Format form
 
 // Rounds to the nearest bfloat16, ties to even.
 void ToBf16(const float* x, size_t n, uint16_t* y);
-// The same for two rows, interleaved: y[2i] from a[i], y[2i+1] from b[i].
+// As ToBf16, for two rows, interleaved: y[2i] from a[i], y[2i+1] from b[i].
 void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y);
 // Finite f16 as f32, exactly.
 void FromF16(const uint16_t* x, size_t n, float* y);

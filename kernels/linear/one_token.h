@@ -40,7 +40,7 @@ class OneToken {
   void Project(const PackedMatrix& weight, const float* bias, float* y) const {
     ProjectTokens({this, 1}, weight, bias, y);
   }
-  // The same of several tokens of one size: y [tokens, out].
+  // As Project, for several tokens of one size: y [tokens, out].
   static void ProjectTokens(std::span<const OneToken> tokens, const PackedMatrix& weight, const float* bias, float* y);
 
   struct Block {
@@ -57,15 +57,15 @@ class OneToken {
   std::vector<Block> blocks_;
 };
 
-// Of so many tokens, one after the other, this costs less than dequantizing W for one product of all does (a matrix of
+// Up to this number of tokens, one after the other, cost less than dequantizing W for one product of all (a matrix of
 // 4096 x 4096 on an Intel Xeon, see docs/develop/notebook.md).
 inline constexpr int64_t kFewTokens = 16;
 
 // Several matrices with the same input. Memory is kept from call to call.
 class OneTokenProjector {
  public:
-  // x [tokens, in] is the input of all; throws Error as OneToken does. Each token's outputs have the bits that it has
-  // alone.
+  // x [tokens, in] is the input of all; throws Error as OneToken does. Each token's outputs are bit-equal to its
+  // outputs without the others.
   void Project(const float* x, int64_t tokens, std::span<const QuantizedProjection> projections);
 
  private:

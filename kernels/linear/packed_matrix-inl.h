@@ -39,7 +39,7 @@ HWY_INLINE void UnpackRecords(const uint8_t* in, int64_t groups, int8_t* out) {
 void UnpackFour(const uint8_t* in, int64_t groups, int8_t* out) { UnpackRecords<FourBits>(in, groups, out); }
 void UnpackSix(const uint8_t* in, int64_t groups, int8_t* out) { UnpackRecords<SixBits>(in, groups, out); }
 
-// Of a group's codes [inputs / 4][64][4]. Four sums at once hide the latency of an addition.
+// Sums of a group's codes [inputs / 4][64][4]. Four sums at once hide the latency of an addition.
 void SumGroup(const int8_t* codes, int64_t inputs, int32_t* sums) {
   const hn::CappedTag<int32_t, 16> d;
   const hn::Repartition<int8_t, decltype(d)> d8;
@@ -102,7 +102,7 @@ class SignedRow {
     }
   }
 
-  // To [m.in].
+  // Reads a row into codes [m.in].
   void Read(int64_t row, std::span<int8_t> codes) {
     const std::span<const uint8_t> packed(m_.codes + static_cast<size_t>(row) * m_.RowBytes(), m_.RowBytes());
     if (!values_.empty()) {

@@ -19,7 +19,7 @@ namespace {
 // every thread (256 x 256: 128 x 256 59, whole 60 to 73).
 constexpr int64_t kBlockIn = 1024, kBlockOut = 512, kBlockOutOfFew = 128;
 
-// Of dx, with all its columns (256 to 1,024 rows: the same within 10 %).
+// The largest rows of a block of dx, with all its columns (256 to 1,024 rows: the same time within 10 %).
 constexpr int64_t kBlockRows = 512;
 
 // c = a b + beta c, or a^T b + beta c: c [m, n] with b's stride, a sum over k.
@@ -42,7 +42,7 @@ void Run(const Block& x) {
     Fail("oneDNN sgemm {} x {} x {}: got status {}, expected success", x.m, x.n, x.k, static_cast<int>(status));
 }
 
-// body(begin, count) for parts of n of nearly one size, at most so large.
+// Calls body(begin, count) for parts of n of nearly equal size, at most `most` each.
 void ForParts(int64_t n, int64_t most, const auto& body) {
   const int64_t parts = CeilDiv(n, most);
   for (int64_t part = 0; part < parts; ++part) body(n * part / parts, n * (part + 1) / parts - n * part / parts);

@@ -23,7 +23,7 @@ struct GroupWeights {
   const float *scales, *offsets;
 };
 
-// Of the group's input codes, whole numbers; row r's is at r * stride. Read only with offsets.
+// Sums of the group's input codes, whole numbers; row r's sum is at r * stride. Read only with offsets.
 struct InputSums {
   const float* sums = nullptr;
   int64_t stride = 0;

@@ -56,7 +56,7 @@ dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int6
   return {Engine(), x, w, bias, y, attributes};
 }
 
-// Of a product with so many outputs.
+// Whether a product with this number of outputs has an implementation other than oneDNN's reference.
 bool HasFastProduct(Math math, WeightType type, int64_t out, WeightOrder order) {
   try {
     return !std::string_view(Describe(math, 64, out, 64, out, type, order, false).impl_info_str()).starts_with("ref");

@@ -95,7 +95,7 @@ class Projector {
 //
 //   y[n] = sum over i of x[i] W[n, i] + bias[n]        f32 sums of f32 products, W as stored
 //
-// Of bf16 factors, values of other types are rounded as they are read, to the nearest, ties to even; x is bf16 already.
+// With bf16 factors, values of other types are rounded when read, to the nearest, ties to even; x is bf16 already.
 // Reading W takes the time. One thread sums each output in a fixed order: bit-equal on any number of threads.
 //
 // x [in], bias [out] or null, y [out].

@@ -31,11 +31,11 @@ constexpr uintptr_t LineAhead(uintptr_t at, uintptr_t line) {
   return block + kReadAhead + of_block % kPages * kSmallPage + of_block / kPages * 64;
 }
 
-// The same in every call.
+// Returns the same hint in every call.
 ReadHint BestReadHint();
 
-// Asks for what is read behind `bytes` of a weight matrix at w: under kKept as above, else 4 KB on into all caches,
-// from which AMD's processors gain here.
+// Asks for the bytes that are read after `bytes` of a weight matrix at w: under kKept as above, else 4 KB ahead into
+// all caches, which speeds up AMD's processors here.
 inline void AskForWeights(const void* w, int64_t bytes, ReadHint hint) {
   constexpr uintptr_t kNear = 4096, kTogether = 256;  // a line of each of four pages
   const auto at = reinterpret_cast<uintptr_t>(w), count = static_cast<uintptr_t>(bytes);

@@ -36,7 +36,7 @@ bool LacksVnni(dnnl::cpu_isa isa) {
          isa == dnnl::cpu_isa::avx512_core;
 }
 
-// Of A, B and C, by ProductTypes.
+// The types of A, B and C, by ProductTypes.
 constexpr std::array<std::array<Type, 3>, 4> kTypes = {{{Type::f32, Type::f32, Type::f32},
                                                         {Type::u8, Type::s8, Type::s32},
                                                         {Type::s8, Type::s8, Type::s32},
@@ -71,7 +71,7 @@ brgemm Generate(const ProductShape& s) {
 // in 3.7).
 thread_local AlignedBuffer<std::byte> scratch;
 
-// For whom the thread's AMX tiles are configured.
+// The kernels for which the thread's AMX tiles are configured.
 enum class Tiles { kNone, kUkernel, kAmxProduct };
 thread_local Tiles tiles = Tiles::kNone;
 

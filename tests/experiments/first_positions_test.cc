@@ -35,7 +35,7 @@ FullObserver ObserverOf(int64_t skip_first) {
   return FullObserver(SiteSelection::Parse("", ModelSitesOf(config)), {}, {}, {}, skip_first);
 }
 
-// In blocks of at most four tokens.
+// Shows the sequence in blocks of at most four tokens.
 void Show(FullObserver& observer, int64_t index, Sequence sequence) {
   const int64_t tokens = std::ssize(sequence) / kChannels;
   for (int64_t row = 0; row < tokens; row += 4)
@@ -80,7 +80,7 @@ double Named(const Measures& measures, const std::string& name) {
   return found == measures.end() ? 0 : found->second;
 }
 
-// The same in plain double.
+// The measures in plain double, over the tokens from `from` on.
 struct Plain {
   std::vector<double> values;                  // of all sequences
   std::vector<std::vector<double>> sequences;  // those with a token from here on

@@ -46,7 +46,7 @@ std::vector<float> Rounded(const std::string& plan, Site site, std::vector<float
   return x;
 }
 
-// What `levels` codes make of values that share a scale, with 0 among them or not.
+// Rounds values that share a scale to `levels` codes, with 0 among them or not.
 void RoundByHand(std::vector<float*>& group, int levels, bool has_zero) {
   double low = *group[0], high = low;
   for (const float* x : group) low = std::min<double>(low, *x), high = std::max<double>(high, *x);
@@ -175,7 +175,7 @@ TEST(KeysAndValues, NormalLevelsAreOfTheMeanSquare) {
             std::vector<float>(kTokens * kWidth, 0.0f));
 }
 
-// Of each channel its mean and the root of the mean square about it.
+// A channel's levels are its mean plus multiples of the root mean square about it.
 TEST(KeysAndValues, NormalLevelsAboutTheMean) {
   std::vector<float> x = RandomNormal(kTokens * kWidth, 6);
   for (int64_t i = 0; i < std::ssize(x); ++i) x[i] += static_cast<float>(i % kWidth);
@@ -256,7 +256,7 @@ TEST(KeysAndValues, ASketchIsOfTheRotatedResidual) {
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << i;
 }
 
-// Of a rule in a cache and at the sites: squares of what each moves logits by, and of their difference.
+// Squares of the changes of logits by a rule in a cache and by a rule at the sites, and of their difference.
 struct CacheAndSites {
   double cached = 0, simulated = 0, apart = 0;
 };
@@ -281,7 +281,7 @@ CacheAndSites Compare(const char* model_name, const char* of_cache, const char* 
   return squares;
 }
 
-// As a cache that keeps them so computes it: the two differ by the 15 bits of queries and probabilities beside codes.
+// Sites and a cache with the same rule differ only by the cache's 15 bits of queries and probabilities beside codes.
 // Not so with +full, whose largest magnitude is midway between two codes, so that the last bit of an f32 decides.
 TEST(KeysAndValues, AsInACache) {
   for (const char* name : {"diffllama-mha", "diff-v2-gqa", "smollm3"}) {

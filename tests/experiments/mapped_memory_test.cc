@@ -52,7 +52,7 @@ class MappedMemory : public testing::Test {
                              .max_positions = 64};
     WriteRandomCheckpoint(folder_ / "m", config, WeightType::kF16, 1);
   }
-  // Of the file, after a batch under the plan; in layers of so many bytes.
+  // How much of the file is in memory after a batch under the plan, in layers of layer_bytes.
   double LayersInMemory(const std::filesystem::path& model, const std::filesystem::path& file, const char* plan,
                         double layer_bytes, Math math = Math::kF32) {
     Model loaded(model, math, {.converted = 0});
@@ -65,7 +65,7 @@ class MappedMemory : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// A page at each end of a matrix stays, and the system maps pages around the one that is read; a layer of room for it.
+// A page at each end of a matrix stays, and the system maps pages around the one that is read; one layer is enough.
 constexpr double kMostLayers = 1;
 
 TEST_F(MappedMemory, FloatsThatArePackedAreGivenBack) {

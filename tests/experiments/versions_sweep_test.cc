@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Of 20 windows of ten tokens, each with this loss; a version of "s".
+// A version of "s" over 20 windows of ten tokens, each with this loss.
 SweepCell Version(const char* model, double loss, const std::string& plan = "f32") {
   SweepCell cell = Perplexity(model, plan, std::exp(loss / 10), std::vector<double>(20, loss));
   cell.key["source"] = "s";

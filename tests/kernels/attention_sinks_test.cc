@@ -87,7 +87,7 @@ TEST(Sinks, MinusInfinityIsNoneToTheBit) {
   }
 }
 
-// The same bounds as in the kernels' own tests.
+// The bounds are the ones of the kernels' own tests.
 TEST(Sinks, ExecutedIsThePlanInPlainLoops) {
   for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder}) {
     for (const AttentionPlan::Order order : {AttentionPlan::Order::kLate, AttentionPlan::Order::kEarly}) {

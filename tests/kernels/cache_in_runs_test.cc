@@ -59,12 +59,12 @@ std::vector<float> Rows(const KvCache& cache) {
   return rows;
 }
 
-// What shares a scale: values as they came and as they are read.
+// Values that share a scale, as they came and as they are read.
 struct Shared {
   std::vector<float> came, read;
 };
 
-// Of a step that reaches over the range, as page_scales.h has it.
+// Values are half a step off; `steps` steps reach over the range, as in page_scales.h.
 void ExpectHalfAStepOff(const Shared& group, bool has_zero, int steps) {
   double low = std::ranges::min(group.came), high = std::ranges::max(group.came);
   if (has_zero) low = std::min(low, 0.0), high = std::max(high, 0.0);
@@ -72,7 +72,7 @@ void ExpectHalfAStepOff(const Shared& group, bool has_zero, int steps) {
   for (size_t i = 0; i < group.came.size(); ++i) EXPECT_NEAR(group.read[i], group.came[i], 0.501 * step);
 }
 
-// A scale of more than the block or the group would be off by more: blocks lie ten apart, groups differ by ten times.
+// A scale of more than the block or the group would err by more: blocks lie ten apart, groups differ by ten times.
 TEST(CacheInRuns, ValuesAreHalfAStepOfTheirRunOff) {
   Tokens tokens;
   for (int64_t t = 0; t < kTokens; ++t) {

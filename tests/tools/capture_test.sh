@@ -37,8 +37,8 @@ python3 "$work/run.py" "$work"
   --formats int8/row \
   --out "$work/model.h5" >/dev/null
 
-# The same model in two programs: figures to three digits (those of output_error_*, which need V, are the model's
-# alone).
+# Both programs run one model, so figures agree to three digits (output_error_* needs V: only the model's file has
+# it).
 for site in layer_out o_proj.in down_proj.in probs; do
   for file in captured model; do
     "$tare" stats show "$work/$file.h5" --site $site --json - | python3 -c '

@@ -77,7 +77,7 @@ script=$PWD/tools/cluster/slurm.sh
 ! SLURM_ARRAY_TASK_ID="1e touch $work/broken #" bash "$script" "$work/cells.txt" 2>/dev/null || die 'took any number'
 [ ! -e "$work/broken" ] || die 'ran a number as a program'
 
-# Of another limit.
+# Cells of another limit are not merged.
 "$tare" sweep "${sweep[@]}" --limit 1 --cells 3 --out "$work/out/other" >/dev/null
 said=$("$tare" sweep "${sweep[@]}" --out "$work/x" --merge "$work/out/other" 2>&1 >/dev/null) &&
   die 'merged cells of two sweeps'

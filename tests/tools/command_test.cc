@@ -48,7 +48,7 @@ TEST(CommandTest, FilesAreWrittenWhereStandardOutputIsFull) {
   }
 }
 
-// The program through a shell, with what comes after it.
+// Runs the program through a shell, with `rest` after its words.
 Outcome InShell(const std::vector<std::string>& arguments, const std::string& rest) {
   std::vector<std::string> words{"/bin/sh", "-c", "\"$@\" " + rest, "sh"};
   for (const std::string& word : TareCommand(arguments)) words.push_back(word);
@@ -72,7 +72,7 @@ TEST(CommandTest, StandardOutputHasTheNameOfItsDeviceToo) {
   EXPECT_THAT(outcome.out, StartsWith("{\n  \"schema\": \"tare.inspect/1\""));
 }
 
-// Who asks oneDNN for its lines gets them among tables, never inside JSON.
+// A user who asks oneDNN for its lines gets them among tables, never inside JSON.
 TEST(CommandTest, JsonOnStandardOutputIsAlone) {
   const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
   const CommandSetting verbose{.environment = {"ONEDNN_VERBOSE=1"}};
@@ -92,7 +92,7 @@ TEST(CommandTest, JsonHasTheCommandInShellSyntax) {
   EXPECT_THAT(outcome.out, HasSubstr("\"command\": \"tare inspect '" + (folder / "a model").string() + "'\\\\''s'\","));
 }
 
-// Of a sweep on one machine and on many the bytes are the same: what figures do not follow from is not in them.
+// A sweep on one machine and on many has the same bytes: options that do not affect figures are not in them.
 TEST(CommandTest, JsonHasOnlyOptionsThatFiguresDependOn) {
   const TemporaryFolder folder;
   const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
@@ -110,7 +110,7 @@ TEST(CommandTest, JsonHasOnlyOptionsThatFiguresDependOn) {
   EXPECT_NE(run({"--limit", "40"}), plain);
 }
 
-// What a terminal gets: at most 4,096 bytes, which wait in it to be read.
+// The output on a terminal: at most 4,096 bytes, which wait in it to be read.
 std::string OnTerminal(const std::vector<std::string>& arguments, int terminal) {
   const std::string name = ptsname(terminal);
   EXPECT_EQ(StartTare(arguments, {.standard_output = name, .standard_error = name}).exit_code, 0);
@@ -131,8 +131,8 @@ TEST(CommandTest, FiguresReplaceProgressOnATerminal) {
   close(terminal);
 }
 
-// Of commands that read or write a whole checkpoint, or time one kernel after another (the others of bench as this
-// one).
+// Commands are long if they read or write a whole checkpoint, or time one kernel after another (all of bench do as
+// bench linear does).
 TEST(CommandTest, LongCommandsShowProgressUnlessQuiet) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudoterminals here";

@@ -112,7 +112,7 @@ TEST(EvalTest, InvalidCachesAreRefused) {
       2, "plan over a cache: got a rule for probs");
 }
 
-// Nobody said how ids are cut: the line does. Each row is a window where the model has the positions.
+// No option tells how ids are cut, so the line does. Each row is a window where the model has the positions.
 TEST(EvalTest, TheLineShowsWhatWasScored) {
   const TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 2, 600);
@@ -134,7 +134,7 @@ TEST(EvalTest, TheLineShowsWhatWasScored) {
                         "  stride 100, without <s>: 355 tokens scored\n"));
 }
 
-// The rest of a text is not encoded, so nobody knows how many tokens it has.
+// The rest of a text is not encoded, so its number of tokens is unknown.
 TEST(EvalTest, OfATextsStartNothingElseIsRead) {
   const TemporaryFolder folder;
   const std::string pair = TARE_SOURCE_DIR "/experiments/pair";
@@ -152,7 +152,7 @@ TEST(EvalTest, OfATextsStartNothingElseIsRead) {
   EXPECT_FALSE(two.contains("of_tokens"));
 }
 
-// Of a long text windows at even distances are encoded, and nothing else.
+// Only windows at even distances are encoded from a long text.
 TEST(EvalTest, OfALongTextTheWindowsAloneAreRead) {
   const TemporaryFolder folder;
   const std::string pair = TARE_SOURCE_DIR "/experiments/pair", novel = GetFile(pair + "/heldout.txt");
@@ -216,7 +216,7 @@ TEST(EvalTest, LossesByPosition) {
   EXPECT_EQ(CallTare({"eval", GoldenFolder("llama-mha"), "--tasks", task, "--by", "depth"}).exit_code, 2);
 }
 
-// The same prompt, cache and seed of the draws: the record has the item's.
+// Prompt, cache and seed of the draws are the same: the record has the item's seed.
 TEST(EvalCommand, AnswersAreThoseOfGenerate) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-standard"), cache = "cache_k=int8/token,cache_v=int4/token";

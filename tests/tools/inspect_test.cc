@@ -79,7 +79,7 @@ TEST(InspectTest, ReadsWeightsToCheckThem) {
   EXPECT_EQ(json["checked"], true);
 }
 
-// Of a model whose matrices have no data as they are stored, and one whose head is there twice.
+// The models include one whose matrices have no data as they are stored, and one whose head is stored twice.
 TEST(InspectTest, ShowsTheSameWithoutReading) {
   for (const char* golden : {"gpt-oss-mxfp4", "gemma3", "phi4flash", "phi3", "motif", "mixtral"}) {
     Json looked = Json::parse(CallTare({"inspect", GoldenFolder(golden), "--json", "-"}).out),

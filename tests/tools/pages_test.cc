@@ -226,7 +226,7 @@ std::string Methods() {
   return Table({"step", "what it does", "calibration", "CPU s"}, rows);
 }
 
-// Of the manual page, which has every command as it describes itself, up to the first details; subcommands by name.
+// Commands by the manual page, each as it describes itself up to the first details; subcommands by name.
 std::string Commands() {
   const auto plain = [](std::string text) {
     for (size_t at = text.find('\\'); at != text.npos; at = text.find('\\'))
@@ -250,7 +250,7 @@ std::string Commands() {
   return Table({"command", "purpose"}, rows);
 }
 
-// What a family has besides llama's layers.
+// The parts that a family has besides llama's layers.
 std::string PartsOf(const Family& family) {
   std::string parts;
   const auto add = [&parts](bool has, std::string_view part) {

@@ -41,7 +41,7 @@ def values(file, name):
     grid = file["grids/" + format][:]
     return grid[~np.isnan(grid)]
 PYTHON
-# Of the first layer every value of the format, the largest first in each group, so that all have one scale.
+# The first layer gets every value of the format, the largest first in each group, so that all groups have one scale.
 cat >"$work/fill.py" <<'PYTHON'
 import itertools, sys
 

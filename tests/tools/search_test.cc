@@ -60,7 +60,7 @@ TEST_F(SearchCommandTest, TheAnswerIsAMeasuredPlanWithinTheLoss) {
   };
   EXPECT_GT(json.at("bits"), 4.0);
   EXPECT_LT(json.at("bits"), 16.0);
-  // Of two points that were run the cheaper loses what it says; the answer is the last within.
+  // The answer loses what eval measures, and the cheaper point that was run loses more than the limit.
   const Json* after = nullptr;
   for (const Json& point : json.at("verified")) {
     ASSERT_EQ(point.at("tasks").size(), 2u);
@@ -75,7 +75,7 @@ TEST_F(SearchCommandTest, TheAnswerIsAMeasuredPlanWithinTheLoss) {
               HasSubstr("\nperplexity          bits  measured                change from unquantized\n"));
 }
 
-// Killed anywhere it ends with the same bytes, on any number of threads.
+// A search killed anywhere continues and ends with the same bytes, on any number of threads.
 TEST_F(SearchCommandTest, ContinuesAfterAnInterruption) {
   const std::string within = "0.0005";
   ASSERT_EQ(Search(within).exit_code, 0);
@@ -136,7 +136,7 @@ TEST_F(SearchCommandTest, TheLeastLossWithinASize) {
   EXPECT_EQ(GetFile(folder_ / "same.h5"), GetFile(folder_ / "q.h5"));
   EXPECT_EQ(file.at("bytes_after"), json.at("budget").at("bytes"));
 
-  // The same size in bytes is the same search.
+  // A budget of the same size in bytes gives the same search.
   const std::string bytes = std::to_string(json["budget"]["bytes"].get<int64_t>());
   ASSERT_EQ(search("bytes", "--bytes", bytes).exit_code, 0);
   EXPECT_EQ(Json::parse(Get("bytes/search.json")).at("plan"), json["plan"]);

@@ -38,7 +38,7 @@ class StatsFilesTest : public testing::Test {
     const Outcome outcome = CallTare(command);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   }
-  // exit_code: that of the message, where it is not given.
+  // exit_code: where none is given, the code that fits the message.
   void Refused(const Words& command, const Words& words, std::optional<int> exit_code = {}) {
     const Outcome outcome = CallTare(command);
     EXPECT_EQ(outcome.exit_code, exit_code.value_or(RefusalCode(outcome.err))) << outcome.out;
@@ -118,7 +118,7 @@ TEST_F(StatsFilesTest, OtherJobsAreNeitherResumedNorMerged) {
   Refused(Collect("b.h5", {"--resume"}), {"b.h5: got sequences 2, expected 3"});
 }
 
-// The same file of weights under other names of its tensors is another model.
+// A file of weights under other names of its tensors is another model.
 TEST_F(StatsFilesTest, UnderOtherTensorNamesAJobIsNotContinued) {
   PutManyIds(ids_, 3, 40);
   const fs::path model = folder_ / "m";

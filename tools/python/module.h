@@ -24,7 +24,7 @@ using AnyArray = nanobind::ndarray<nanobind::ro>;
 
 // Throws Error, starting with `where`, for anything but an array in CPU memory.
 AnyArray ArrayOf(nanobind::handle object, const std::string& where);
-// The same as f32, with this many dimensions, the last one dense.
+// As ArrayOf, for f32, with this many dimensions, the last one dense.
 AnyArray FloatsOf(nanobind::handle object, const std::string& where, size_t dimensions);
 
 std::string TypeName(nanobind::dlpack::dtype type);        // "float32", "bfloat16"

@@ -26,7 +26,7 @@ struct FloatScoreTile {
 };
 void FloatScores(const FloatScoreTile& tile);
 
-// Of one map's tiles of the whole row. max, exp_sums: [tiles][rows]; weights: [tiles][rows] out, may lie on max.
+// The weights w of one map's tiles in a row. max, exp_sums: [tiles][rows]; weights: [tiles][rows] out, may lie on max.
 void FloatWeights(int rows, int tiles, const float* max, const float* exp_sums, float* weights);
 
 struct FloatDifferences {

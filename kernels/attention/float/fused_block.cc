@@ -150,10 +150,10 @@ struct FusedBlock : FusedRows {
     for (int64_t tile = block.begin_tile; tile < block.end_tile; ++tile) visit(tile);
   }
 
-  // [rows][64], stride apart.
+  // A tile's values [rows][64], kernel.stride apart.
   float* Tile(int map, int64_t tile) const { return scratch.values + map * kernel.map_values + tile * kernel.step; }
 
-  // Of max and exp_sums.
+  // Where a tile's entries of max and exp_sums begin.
   int64_t At(int map, int64_t tile) const { return (map * kernel.tiles + tile) * rows; }
 
   ShownRows Shown(int map) const { return {map, Tile(map, 0), kernel.stride, nullptr}; }
@@ -202,7 +202,7 @@ struct FusedBlock : FusedRows {
                  scratch.exp_sums + first, scratch.max + first);
   }
 
-  // Probabilities in place of their exponentials, worth 1 each.
+  // Writes probabilities in place of their exponentials; their weights become 1.
   void ShowProbs(int map) const {
     ForTiles([&](int64_t tile) {
       float *const values = Tile(map, tile), *const weights = scratch.max + At(map, tile);
@@ -215,7 +215,7 @@ struct FusedBlock : FusedRows {
     looks.probs(shown);
   }
 
-  // In place of map 1's exponentials.
+  // Writes the difference in place of map 1's exponentials.
   void Subtract(int64_t tile) const {
     FloatDifference({.rows = rows,
                      .stride = kernel.stride,

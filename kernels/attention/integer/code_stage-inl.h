@@ -70,7 +70,7 @@ HWY_INLINE void StoreFactor(VF w, VF per_weight, int16_t* a) {
   hn::Store(hn::DemoteTo(d16, hn::NearestInt(hn::Mul(w, per_weight))), d16, a);
 }
 
-// [block tiles][rows] of a map, and [rows].
+// a1 and a2 of the block's tiles [tiles][rows], and worth [rows].
 struct EarlyFactors {
   HWY_ALIGN int16_t a1[kLargestBlock / kTile * kLargestRows];
   HWY_ALIGN int16_t a2[kLargestBlock / kTile * kLargestRows];
@@ -100,8 +100,8 @@ HWY_INLINE VI Nearest(VF x, VF factor) {
   return hn::Sub(hn::BitCast(DI(), hn::MulAdd(x, factor, magic)), hn::BitCast(DI(), magic));
 }
 
-// The same for 2 * kLanes 16-bit integers, whose results 16 bits hold. 2^16 times the even ones and 2^16 times the odd
-// ones take an instruction each to cut out, and f32 holds both; per_65536: factor / 2^16.
+// As Nearest, for 2 * kLanes 16-bit integers, whose results fit 16 bits. One instruction cuts out 2^16 times the even
+// ones, another 2^16 times the odd ones, and f32 holds both; per_65536: factor / 2^16.
 HWY_INLINE VI16 NearestOf(VI16 x, VF per_65536) {
   const DF df;
   const DI di;
@@ -123,7 +123,7 @@ HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, int i, VF per_65536, VI16 zero) 
   return hn::ReorderDemote2To(DU8(), words(i / 2), words(32 + i / 2));
 }
 
-// Writes a row's codes, returns lanes that sum to them.
+// Writes a row's codes and returns lanes that add up to their sum.
 HWY_INLINE VI LateRow(const LateCodes& b, const float* factors, int r) {
   const DU8 d8;
   const DI di;
@@ -212,14 +212,14 @@ HWY_INLINE Ends Differences(const EarlyCodes& b, const EarlyFactors& f, int r, i
           hn::Neg(hn::Min(hn::PromoteLowerTo(di, smallest), hn::PromoteUpperTo(di, smallest)))};
 }
 
-// Of 16 rows.
+// The ends of D in 16 rows, and their inv.
 struct Steps {
   HWY_ALIGN float above[kRowStep];  // largest D, or 0
   HWY_ALIGN float below[kRowStep];  // smallest D, or 0, as a magnitude
   HWY_ALIGN float inv[kRowStep];
 };
 
-// inv, scales and zeros of rows first .. from their ends; worth: theirs, of 1 of D.
+// inv, scales and zeros of 16 rows from `first` on, by the ends of their D; worth: what 1 of D is worth in each row.
 HWY_INLINE void ToSteps(const EarlyCodes& b, int first, const float* worth, Steps& s) {
   const DF d;
   const DI di;

@@ -45,11 +45,11 @@ struct LateCodes {
   uint8_t* codes = nullptr;  // [rows][stride] out
   int64_t stride = 0;
   float* block_max = nullptr;  // [rows] out: M_b
-  int32_t* sums = nullptr;     // [rows] out: of the codes
+  int32_t* sums = nullptr;     // [rows] out: sums of the codes
 };
 void LateStage(const LateCodes& block);
 
-// Of one map, some blocks at once.
+// Some blocks of one map, merged at once.
 struct LateMerge {
   int rows = 0;
   int blocks = 0;
@@ -58,13 +58,13 @@ struct LateMerge {
   float* reference = nullptr;          // [rows], of the blocks before
   float* norm = nullptr;               // [rows], of the blocks before
   float* row_scales = nullptr;         // [blocks][rows] out
-  float* shrinks = nullptr;            // [rows] out: of what was summed of the blocks before
+  float* shrinks = nullptr;            // [rows] out: factors for the sums of the blocks before
 };
 // Returns whether any of shrinks is not 1.
 bool MergeBlocks(const LateMerge& blocks);
 
-// Of one map's tiles of the whole row. lambda: [rows], null for 1; max, exp_sums: [tiles][rows]; weights: [tiles][rows]
-// out, may lie on max.
+// The weights w of one map's tiles in a row. lambda: [rows], null for 1; max, exp_sums: [tiles][rows]; weights:
+// [tiles][rows] out, may lie on max.
 void EarlyWeights(int rows, int tiles, const float* lambda, const float* max, const int32_t* exp_sums, float* weights);
 
 struct EarlyCodes {

@@ -47,7 +47,7 @@ struct Block {
   uint16_t* LogitTable(int map) const { return scratch.logit_table + map * rows * kLogitEntries; }
   int64_t Scored(int map, int64_t tile) const { return (map * layout.scored + tile % layout.scored) * rows; }
   float* TileMax(int map, int64_t tile) const { return scratch.tile_max + Scored(map, tile); }
-  // 1/2048 octaves; -inf without a sink.
+  // The sink's logit in 1/2048 octaves; -inf without a sink.
   float SinkUnits(int map) const { return problem.Sink(head.Q(map)) * (kLog2E * kExpUnitsPerOctave); }
   float* Weights(int map, int64_t tile) const { return scratch.weights + Scored(map, tile); }
   int32_t* ExpSums(int map, int64_t tile) const { return scratch.exp_sums + Scored(map, tile); }
@@ -146,7 +146,7 @@ struct Block {
                    [&](int64_t t, int map, bool masked) { Score(t, map, masked, TileMax(map, t), ExpSums(map, t)); });
   }
 
-  // For the exponentials alone: the first time's maxima have become weights.
+  // Computes only the exponentials again: weights have replaced the maxima of the first pass.
   void ScoreAgain(int64_t tile, int64_t end) const {
     ForEachProduct(tile, end, [&](int64_t t, int map, bool masked) {
       Score(t, map, masked, scratch.spare_max, /*exp_sums=*/nullptr);
@@ -205,7 +205,7 @@ struct Block {
       AddOutput(output);
   }
 
-  // Of 64 columns of V's codes of tiles [first, last), all in one block.
+  // Sums of V's codes in 64 columns, over tiles [first, last), all in one block.
   const int32_t* ValueSums(int64_t v, int64_t column, int64_t first, int64_t last) const {
     const int64_t columns = layout.columns;
     const int64_t before = v * (layout.tiles + layout.blocks) + BlockOf(first) + first;

@@ -39,7 +39,7 @@ struct Packer {
     return means == nullptr ? nullptr : means + head * width;
   }
 
-  // A tile of all heads, four tokens at a time, as memory has them.
+  // Packs a tile of K for all heads, four tokens at a time, in the order of memory.
   void Keys(int64_t tile) const {
     const HeadsView<const float>& k = problem.k;
     for (int64_t token = tile * kTile; token < (tile + 1) * kTile; token += kRowsAtOnce) {
@@ -51,7 +51,7 @@ struct Packer {
     }
   }
 
-  // Of one tile, for every head and map.
+  // The biases of one tile's keys, for every head and map.
   void KeyBiases(int64_t tile) const {
     for (int64_t row = 0; row < std::ssize(problem.heads); ++row) {
       const OutputHead& head = problem.heads[static_cast<size_t>(row)];
@@ -63,14 +63,14 @@ struct Packer {
     }
   }
 
-  // Of block `index` of all heads, [v heads][blocks].
+  // The largest magnitudes in block `index` of V, [v heads][blocks].
   void ValueMagnitudes(int64_t index) const {
     const int64_t head = index / layout.blocks, first = index % layout.blocks * plan.block;
     ValueAbsMax(problem.v, static_cast<int>(head), first, std::min<int64_t>(plan.block, problem.v.tokens - first),
                 Mean(plan.v_mean, head, problem.v.width), packed.v_absmax + index * layout.columns);
   }
 
-  // One magnitude for all blocks.
+  // Gives a column of all blocks the largest of its magnitudes.
   void ShareMagnitudes() const {
     const int64_t columns = layout.columns, all = layout.blocks * columns;
     for (int head = 0; head < problem.v.heads; ++head) {

@@ -30,9 +30,9 @@ inline constexpr int kRowsAtOnce = 4;
 struct RowCodes {
   // code + offset, offset itself after the last up to a multiple of 64
   alignas(64) uint8_t codes[kRowsAtOnce][kLargestWidth];
-  // Of the codes, without offset.
+  // Sums of the codes, without offset.
   alignas(16) int32_t sums[kRowsAtOnce];
-  // NaN or infinite where a value is not finite; the row's codes mean nothing then.
+  // Scales; NaN or infinite where a value is not finite, and the row's codes mean nothing then.
   alignas(16) float scales[kRowsAtOnce];
 };
 

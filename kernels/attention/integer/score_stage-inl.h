@@ -73,7 +73,7 @@ struct SomeVisible {
   }
 };
 
-// Of 16 rows, so that none waits for its own maximum; in the first cache.
+// Logits of 16 rows at a time, so that no row waits for its own maximum. They stay in the first cache.
 struct SomeLogits {
   HWY_ALIGN float z[kRowStep * kTile];  // [16][64]
   HWY_ALIGN float max[kRowStep];
@@ -107,7 +107,7 @@ HWY_INLINE VI Units(VF max, VF z, VF factor) {
   return hn::Sub(hn::BitCast(DI(), hn::MulAdd(hn::Sub(max, z), factor, magic)), hn::BitCast(DI(), magic));
 }
 
-// Writes a row's exponentials, returns lanes that sum to theirs. Packing saturates, which is the 32767 of the formula.
+// Writes a row's exponentials, returns lanes that add up to their sum. Packing saturates: the formula's 32767.
 template <bool kSums>
 HWY_INLINE VI FinishRow(const float* z, VF max, VF factor, int16_t* exps) {
   const DF df;
@@ -155,7 +155,7 @@ HWY_INLINE void Rows(const ScoreTile& tile, const Logits& logits, Mask mask) {
   }
 }
 
-// Rows that see nothing here: their maximum is -inf already, and NaN of -inf - -inf made exps what it likes.
+// Clears rows that see nothing here: their maximum is -inf already, and NaN of -inf - -inf left exps undefined.
 void ClearEmptyRows(const ScoreTile& tile) {
   const DI16 d16;
   for (int row = 0; row < tile.logits.rows; ++row) {

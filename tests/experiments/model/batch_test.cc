@@ -230,7 +230,7 @@ TEST(KeptStreams, ARunGoesOnFromTheLastOfItsNames) {
   EXPECT_EQ(Resumed(kept, ab, 0), std::vector<float>(2));
 }
 
-// The same tokens as one sequence and as two, or as a prefix and a branch, are not the same.
+// Equal tokens as one sequence, as two sequences, and as a prefix with a branch are three different inputs.
 TEST(KeptStreams, SequencesOfOtherLengthsAreOthers) {
   TokenBatch two, branched;
   two.Add(0, std::vector{1});

@@ -143,8 +143,8 @@ TEST(PlanRunTest, WeightsAloneAreDequantized) {
   EXPECT_NE(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, "", Carrying::kSimulated));
 }
 
-// Of a model whose rounded weights would take too much memory, they are made for each product, and nothing else
-// changes: of many rows, and of one, which runs on packed codes.
+// Rounded weights that would take too much memory are made for each product, and nothing else changes: for a product of
+// many rows, and for a product of one, which runs on packed codes.
 TEST(PlanRunTest, RoundedWeightsThatAreNotKept) {
   Model kept(PairFolder("novels-differential")), made(PairFolder("novels-differential"), Math::kF32, {.rounded = 0});
   const TokenBatch many = HeldoutBatch("novels-differential", 40);
@@ -280,7 +280,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// Of a differential model of two layers.
+// The plan of a prompt in a differential model of two layers.
 PromptPlan Of(const std::string& text, const CachePolicy& policy = {}) {
   ModelSites model{.family = "diffllama", .layers = 2, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
   for (const Site site : {Site::kQ, Site::kK, Site::kAttnLogits, Site::kProbs}) model.heads[site] = {1, 1, 2, 2};

@@ -120,7 +120,7 @@ TEST(StatisticsDiff, MaximaHaveNoInterval) {
   EXPECT_TRUE(row["low"].is_null() && row["high"].is_null() && row["p"].is_null() && row["p_holm"].is_null());
 }
 
-// Of groups that are all the same, sums in another order differ by their rounding: no error, so no p.
+// Where all groups are equal, sums in another order differ by their rounding: there is no error, so no p.
 TEST(StatisticsDiff, ConstantFiguresHaveNoP) {
   StatisticsSet a{.job = {{"sequences_sha256", "t"}}};
   SiteStatistics s(SumNames(Site::kLayerOut).size());

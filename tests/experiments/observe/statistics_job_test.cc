@@ -109,7 +109,7 @@ TEST(StatisticsJob, ProgressOfALongWindowIsByLayers) {
   }
 }
 
-// Of each family: one row of each layer and head of each site that it has, masked pairs left out.
+// Each family has one row for each layer and head of each of its sites, with masked pairs left out.
 TEST(StatisticsJob, EverySiteRespectsItsMask) {
   for (const char* golden : kGoldenCheckpoints) {
     const TemporaryFolder folder;

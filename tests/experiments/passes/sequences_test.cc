@@ -23,7 +23,7 @@ using ::testing::ThrowsMessage;
 
 // Batches through caches, with branches, give the logits of ordinary passes, each row once.
 
-// The golden row again and again: more than a page.
+// The golden row, repeated until it is longer than a page.
 std::vector<int32_t> Long(const std::string& name) {
   const std::vector<int32_t> row = GoldenRows(name)[0];
   std::vector<int32_t> tokens;
@@ -159,7 +159,7 @@ TokenInput Ids(std::vector<std::vector<int32_t>> rows) {
 
 ModelConfig Positions(int positions) { return {.max_positions = positions}; }
 
-// 0, 1, .. n - 1: a token says where it stands.
+// Tokens 0, 1, .. n - 1, counted on from `from`: each shows its own position.
 std::vector<int32_t> Counting(int32_t n, int32_t from = 0) {
   std::vector<int32_t> tokens(static_cast<size_t>(n));
   for (int32_t i = 0; i < n; ++i) tokens[static_cast<size_t>(i)] = from + i;
@@ -241,8 +241,8 @@ TEST(SequencesTest, WindowsDefaultToWhatTheModelAllows) {
   EXPECT_EQ(CutSequences(ids, Positions(500), {})[0].tokens.size(), 500u);
 }
 
-// Of 100 tokens in ten windows of ten, as many as asked for: the middle of each of three, or of four parts. Whole ones,
-// but for fewer tokens than one has.
+// 100 tokens make ten windows of ten. As many as asked for are taken: the middle one of each of three or four parts.
+// Windows are whole, unless fewer tokens than one window are asked for.
 TEST(SequencesTest, TokensAndLimitSpreadOverTheInput) {
   const TokenInput text{.sequences = {Counting(100)}, .bos = 7};
   const auto begins = [&](const WindowOptions& options) {

@@ -23,7 +23,7 @@ using testing::ThrowsMessage;
 
 const std::string kQk = "q=int8/token,k=int6/token+smooth,";
 
-// Of a differential model of one layer.
+// The plan of attention in a differential model of one layer.
 ExecutedPlan Of(const std::string& text) {
   ModelSites model{.family = "diffllama", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
   for (const Site site : {Site::kQ, Site::kK, Site::kAttnLogits, Site::kProbs}) model.heads[site] = {1, 1, 2, 2};

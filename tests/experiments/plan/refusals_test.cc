@@ -17,7 +17,7 @@
 namespace tare::refusals_test {
 namespace {
 
-// Empty where the grammar refuses it.
+// The rule; empty where the grammar refuses it.
 std::optional<Rule> RuleIn(const std::string& text) {
   try {
     return Plan::Parse(text).rules().front();
@@ -80,8 +80,8 @@ TEST(Refusals, EveryRowRefusesSomeRuleFirst) {
     EXPECT_TRUE(reached.contains(&row)) << row.got << ", expected " << row.expected << ": nothing reaches this row";
 }
 
-// Of options that some site, scale and format takes one at a time, those that exclude each other by the grammar or the
-// table: a pair that is not listed here is accepted wherever both of its options are.
+// Pairs of options that some site, scale and format takes only one at a time, by the grammar or by the table. A pair
+// that is not listed here is accepted wherever both of its options are.
 TEST(Refusals, PairsOfOptions) {
   std::set<std::string> pairs;
   for (const SiteInfo& info : kSites) {

@@ -25,7 +25,7 @@
 namespace tare::calibrated_layers_test {
 namespace {
 
-// Of the reading, and then of each batch of each pass.
+// Progress counts the bytes read, then the batches of every pass, then the layers written.
 TEST(CalibratedLayers, ProgressCountsBatches) {
   const TemporaryFolder folder;
   WriteCalibrationIds(folder / "ids.h5");

@@ -80,8 +80,8 @@ TEST(Provenance, DifferencesOfAnotherJobAreNamed) {
   }
 }
 
-// The same file of weights under other names of its tensors is another model: neither its rotated weights nor its
-// layers are taken up.
+// A file of weights under other names of its tensors is another model: neither its rotated weights nor its layers are
+// taken up.
 TEST(Provenance, UnderOtherTensorNamesAJobIsNotContinued) {
   const TemporaryFolder folder;
   const std::filesystem::path model = folder / "m";
@@ -179,7 +179,7 @@ TEST_F(LayerPartsTest, RemovesOnlyItsOwnFiles) {
   EXPECT_FALSE(parts.Has(0));
 }
 
-// Not ours, though it has a part's name.
+// Files of other programs may have a part's name.
 TEST_F(LayerPartsTest, SomebodyElsesFilesAreRefusedAndKept) {
   const std::filesystem::path parts = folder_ / "q.h5.parts";
   std::filesystem::create_directory(parts);

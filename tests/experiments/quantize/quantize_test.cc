@@ -53,7 +53,7 @@ std::vector<float> Logits(const std::filesystem::path& path) {
   return Logits(model);
 }
 
-// The folder again, in f32, its quantized matrices dequantized.
+// Writes the golden folder with its quantized matrices dequantized to f32.
 void WriteDequantized(const std::filesystem::path& folder, const std::string& golden,
                       const std::filesystem::path& quantized) {
   EditedCheckpoint checkpoint(GoldenFolder(golden));
@@ -315,7 +315,7 @@ TEST(Quantize, StaticScalesGoWithTheFile) {
     const char* plan = "weights=int8/channel,linear_in=int8/tensor+static";
     const std::vector<float> simulated = logits(job.model, plan, Carrying::kSimulated, job.statistics),
                              executed = logits(job.out, plan, Carrying::kExecuted, ""), exact = Logits(job.model);
-    // The same codes but where f32's rounding of sums moves one across a tie.
+    // Both have the same codes, except where f32's rounding of sums moves one across a tie.
     EXPECT_LT(DistanceOf(executed, simulated), 0.2 * DistanceOf(executed, exact)) << golden;
     EXPECT_EQ(executed, logits(job.model, plan, Carrying::kExecuted, job.statistics));
     EXPECT_THAT([&] { logits(job.out, "linear_in=int6/tensor+static", Carrying::kExecuted, ""); },
@@ -327,7 +327,7 @@ TEST(Quantize, StaticScalesGoWithTheFile) {
   }
 }
 
-// Killed after any layer, or after the rotation: resumed, it ends in the same bytes.
+// A job killed after any layer, or after the rotation, ends in the same bytes when it is resumed.
 TEST(Quantize, AnInterruptedJobEndsInTheSameBytes) {
   const TemporaryFolder folder;
   for (const char* method : {"hadamard+gptq", "hadamard+autoround:3"}) {

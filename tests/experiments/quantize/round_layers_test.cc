@@ -49,7 +49,7 @@ TEST(RoundLayers, TheSummaryIsOfTheMatricesThatWereRounded) {
   EXPECT_LT(many.bytes_after, many.bytes_before);
 }
 
-// Of every format that weights have: the file and the simulated plan are one model. Rows of 112 end in half a block.
+// In every format that weights have, the file and the simulated plan are one model. Rows of 112 end in half a block.
 TEST(RoundLayers, AFileIsTheSimulatedPlanBitForBit) {
   const TemporaryFolder folder;
   const TokenBatch batch = GoldenBatch("diffllama-mha");

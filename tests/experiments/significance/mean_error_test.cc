@@ -126,8 +126,8 @@ TEST(PairedRuns, WindowsOfATextMayBeAlike) {
   EXPECT_EQ(PairedError(runs)->degrees, 2);
 }
 
-// Of exp(mean), against the spread of what is drawn again from the windows with replacement: its own error is below 2
-// %.
+// The error of exp(mean) is near the spread over windows that are drawn again with replacement. The spread's own error
+// is below 2 %.
 TEST(PairedRuns, PerplexityByTheDeltaMethod) {
   WindowLosses before, after;
   std::mt19937_64 random(7);

@@ -42,7 +42,7 @@ TEST(PValues, HolmsSteps) {
 TEST(Power, SmallestDifference) {
   EXPECT_NEAR(SmallestDetectable(0.2, 100), 0.1238193314844138, 1e-12);
   EXPECT_NEAR(SmallestDetectable(0.02, 100), 0.07665613424628355, 1e-12);  // more than 2 of 100 must change
-  // Of four degrees, t is 2.776445105198 and 0.940964577237.
+  // With four degrees of freedom, t is 2.776445105198 and 0.940964577237.
   EXPECT_NEAR(SmallestDetectable({.error = 0.5, .degrees = 4}), (2.776445105198 + 0.940964577237) / 2, 1e-11);
 }
 

@@ -53,7 +53,7 @@ TEST(Table, TextHasTheColumnsWithATitle) {
             "  onednn-f32\n");
 }
 
-// Of each pair one value is like none other in CSV.
+// Each row has a value that needs its own form in CSV.
 TEST(Table, CsvWritesEveryKindOfValue) {
   const Table table = TableOf(
       {{{"a", "x,y"}, {"b", {1.5, 2}}}, {{"a", "say \"x\""}, {"c", 1.0}, {"d", true}}, {{"a", "1\n2"}, {"c", 1e-5}}});

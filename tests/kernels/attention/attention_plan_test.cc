@@ -102,7 +102,7 @@ TEST(PrefixMean, FourBitsSurviveAnOffsetOfTheKeys) {
   EXPECT_GT(CosineInInt4(c, nullptr, MeanOf(c.problem.k).data()), plain - 0.005);
 }
 
-// The same of Q, whose offset does change the logits: what it adds to each key's is computed beside the product.
+// Q's mean is subtracted, too. It does change the logits: its product with each key is computed separately.
 TEST(PrefixMean, FourBitsSurviveAnOffsetOfTheQueries) {
   RandomAttention c(
       {.family = HeadKind::kV1, .heads = 2, .kv = 2, .queries = 300, .keys = 300, .d = 128, .v_width = 256});

@@ -25,7 +25,7 @@ constexpr int64_t kTokens = 200;
 constexpr CacheRules kInt4{.k = {Format::kInt4}, .v = {Format::kInt4}};
 constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin),
                  kThreeBits = WithRange(Format::kInt3, CodeRange::kZero);
-// As KIVI has keys and values.
+// Keys and values as KIVI keeps them.
 constexpr CacheRules kKivi{.k = {kTwoBits, {Granularity::Kind::kChannel}}, .v = {kTwoBits}};
 constexpr CacheRule kByChannel{.format = Format::kInt4, .granularity = {Granularity::Kind::kChannel}};
 
@@ -153,7 +153,7 @@ TEST(KvCache, ByChannelACutPageIsReadBack) {
   }
 }
 
-// Each head its own tokens; codes are what they were, and what stays in f32 stays.
+// Each head keeps its own tokens; codes do not change, and tokens in f32 stay in f32.
 TEST(KvCache, KeepingMovesTokensAsTheyAre) {
   const Tokens tokens;
   for (const CacheRules& rules :
@@ -288,7 +288,7 @@ TEST(KvCache, ForksShareAndDoNotSeeEachOther) {
   EXPECT_TRUE(std::equal(before.begin(), before.end(), Rows(fork).begin()));
 }
 
-// Of one append, keys of all pages follow each other, and values do: decoding reads straight on.
+// The keys of all pages of one append follow each other, and so do the values: decoding reads straight on.
 TEST(KvCache, PagesOfAnAppendLieStraightOn) {
   const Tokens tokens;
   KvCache cache(kShape, kInt4);

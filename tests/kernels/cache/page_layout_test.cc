@@ -43,7 +43,7 @@ struct Page {
   int64_t values;
 };
 
-// What a row is after it was quantized, from the scalar truth.
+// A row after it is quantized, by the scalar definition.
 std::vector<float> Expected(Format format, std::span<const float> row) {
   std::vector<float> values(row.begin(), row.end());
   if (format == Format::kBf16) {
@@ -210,7 +210,7 @@ TEST(PageLayout, RunsOfLanesAndTheirScales) {
   const LaneRun second = kivi.KeyRun(1), last = kivi.ValueRun(4);
   EXPECT_TRUE(second.panel == 0 && second.panels == 1 && second.begin == 32 && second.end == 64);
   EXPECT_TRUE(last.panel == 2 && last.panels == 1 && last.begin == 0 && last.end == 32);
-  // Of 64: one run of keys, whose 48 f16 end off a cache line, and a panel for each of values.
+  // Runs of 64 lanes: one of keys, whose 48 f16 end off a cache line, and one of values for each panel.
   const PageLayout wide(shape, {Format::kInt4, {kBlockChannel, 64}}, {Format::kInt4, {kGroup, 64}});
   EXPECT_EQ(wide.Key(0), 128);
   EXPECT_EQ(wide.KeyRuns(), 1);
@@ -305,7 +305,7 @@ TEST(PageLayout, CopiedRowsAreTheSame) {
   }
 }
 
-// In the order in which decoding reads them.
+// Scales lie in the order in which decoding reads them.
 TEST(PageLayout, ScalesLieWhereTheyAreRead) {
   constexpr CacheRule kToken{Format::kInt8}, kChannel{Format::kInt8, {Granularity::Kind::kChannel}};
   constexpr CacheShape kShape{.k_heads = 2, .k_width = 40, .v_heads = 2, .v_width = 65};

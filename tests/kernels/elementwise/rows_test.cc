@@ -63,7 +63,7 @@ TEST(RowsTest, RmsNorm) {
   });
 }
 
-// Of every product and sum: |x - mean| is off by (n + 1) half units of the largest value.
+// Every product and sum is rounded: |x - mean| is off by (n + 1) half units of the largest value.
 TEST(RowsTest, LayerNorm) {
   ForRows([](size_t n, size_t shift) {
     Row x(n, shift, 1), w(n, shift, 2), b(n, shift, 4), y(n, shift, 3);
@@ -328,7 +328,7 @@ TEST(RowsTest, ToBf16IsTheScalarConversion) {
   EXPECT_EQ(y.back(), 0xabcd);
 }
 
-// All finite ones, subnormals among them, on every instruction set; and a tail.
+// All finite f16 values, subnormals among them, on every instruction set; and a tail.
 TEST(RowsTest, FromF16IsTheScalarConversion) {
   std::vector<uint16_t> x;
   for (uint32_t bits = 0; bits < 0x7c00u; ++bits) {

@@ -48,7 +48,7 @@ TEST(PanelCodes, UnpackIsTheInverseOfPacking) {
   ExpectCodesOf<simd::FourBits>(Format::kInt4);
 }
 
-// Of caches, whose panels are as wide: every lane of a record.
+// The codes of a cache's panel, which is as wide as a panel of weights: every lane of a record.
 template <class Bits>
 void ExpectCachedCodesOf(Format format) {
   using D8 = hn::CappedTag<uint8_t, 64>;

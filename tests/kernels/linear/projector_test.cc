@@ -82,7 +82,7 @@ TEST(ProjectorTest, EveryWeightTypeAgainstDouble) {
   }
 }
 
-// The same values, and the same double sums: only where they lie in memory differs.
+// A problem of the same values and double sums as by rows: only the places of the weights in memory differ.
 Problem ByColumns(const Case& c, WeightType type) {
   Problem p(c, type, 1);
   const size_t bytes = type == WeightType::kF32 ? 4 : 2;

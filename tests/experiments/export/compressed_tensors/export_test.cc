@@ -42,7 +42,7 @@ class CompressedExport : public testing::Test {
     Quantize(job, {});
     return ExportCompressed(folder_ / "q.h5", folder_ / "out", "1.2.3");
   }
-  // Largest difference of any weight, as a part of it.
+  // The largest relative difference of any weight.
   double Difference() const {
     const QuantizedCheckpoint codes(folder_ / "q.h5");
     const Checkpoint written(folder_ / "out");
@@ -95,7 +95,7 @@ TEST_F(CompressedExport, TheModelIsTheSame) {
   EXPECT_THAT(GetFile(folder_ / "out" / "README.md"), HasSubstr("Written by Tare 1.2.3"));
 }
 
-// Of q, k and v, and of gate and up: one module each, whose rows are theirs.
+// q, k and v become one module, and gate and up another; its rows are the rows of its parts.
 TEST_F(CompressedExport, FusedMatricesAreWritten) {
   const std::filesystem::path phi3 = GoldenFolder("phi3");
   const TokenBatch batch = GoldenBatch("phi3");

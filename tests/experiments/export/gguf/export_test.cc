@@ -63,7 +63,7 @@ class GgufExport : public testing::Test {
 
 float AsF16(float value) { return FloatFromF16(F16FromFloat(value)); }
 
-// The codes of ours are those of the blocks, and the blocks' scales and minima ours in F16.
+// Our codes are equal to the blocks' codes, and the blocks' scales and minima are ours in F16.
 void ExpectSameCodes(const QuantizedMatrix& ours, const ForeignMatrix& theirs) {
   const auto in = static_cast<size_t>(ours.in), blocks = in / 32;
   std::vector<float> a(in), b(in), scales(blocks), minima(blocks);
@@ -217,7 +217,7 @@ TEST_F(GgufExport, RowsThatAreNoWholeBlocksAreF16) {
   EXPECT_TRUE(pair.has_tokenizer);
 }
 
-// Of the type where rows are multiples of 256, else of the one that takes its place.
+// Matrices have the K type where rows are multiples of 256, else the type that takes its place.
 TEST_F(GgufExport, KTypesHaveOthersInTheirPlace) {
   const std::filesystem::path model = Theirs("llama-q4_k_m");
   for (const auto& [type, instead, file_type] :

@@ -93,7 +93,7 @@ TEST(Phi4FlashTest, RefusesWhatItDoesNotCompute) {
   ExpectConfigRefused(With(Small(), "head_dim", 16), "head_dim", "expected hidden_size 48 / num_attention_heads 4");
 }
 
-// Of layers without a convolution's bias; keys that say otherwise.
+// Layers lack a convolution's bias, and keys that claim otherwise are ignored.
 TEST(Phi4FlashTest, TensorsDecideOverKeys) {
   EditedCheckpoint checkpoint(GoldenFolder(kName));
   const TemporaryFolder folder;

@@ -91,14 +91,14 @@ class RoundedWeightTest : public testing::Test {
   QuantizedMatrixBuffer Quantized(const char* text) const {
     return QuantizeByRule(weight_, Plan::Parse(text).rules()[0], "w");
   }
-  // The weights as f32 after the codes.
+  // The weights as f32, dequantized from their codes.
   std::vector<float> Rounded(const char* text) const {
     const QuantizedMatrixBuffer codes = Quantized(text);
     std::vector<float> values(values_.size());
     for (int64_t row = 0; row < kOut; ++row) DequantizeRow(codes.view(), row, values.data() + row * kIn);
     return values;
   }
-  // The same by hand: one scale for each `group` values in storage order.
+  // As Rounded, computed by hand: one scale for each `group` values in storage order.
   std::vector<float> ByHand(int64_t group, Format format) const {
     std::vector<float> values = values_;
     for (size_t begin = 0; begin < values.size(); begin += static_cast<size_t>(group)) {
@@ -122,7 +122,7 @@ TEST_F(RoundedWeightTest, ARuleSaysWhichWeightsShareAScale) {
   EXPECT_NE(Rounded("weights=int4/channel+mse"), Rounded("weights=int4/channel"));
 }
 
-// 32 weights to a row: a block of MX, two of NVFP4 beside the f32 of the matrix.
+// A row of 32 weights is one block of MX, or two of NVFP4, whose matrix has an f32 scale as well.
 TEST_F(RoundedWeightTest, FormatsThatAreNotIntegersRoundByTheirScales) {
   for (const auto& [text, format, group] : {std::tuple{"weights=mxfp4", Format::kMxFp4, size_t{32}},
                                             {"weights=nvfp4", Format::kNvFp4, size_t{16}},
@@ -205,7 +205,7 @@ TEST_F(RoundedWeightTest, TernaryWeightsUseTheMeanMagnitude) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6f * mean) << values_[i];
 }
 
-// In every format.
+// Zeros stay zero in every format.
 TEST_F(RoundedWeightTest, WeightsOfZerosStayZero) {
   const std::vector<float> zeros(kOut * 48);
   for (const Format& format : SpelledFormats()) {

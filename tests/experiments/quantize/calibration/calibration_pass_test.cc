@@ -168,7 +168,7 @@ TEST(CalibrationPass, GoesOnFromTheInputsThatWereAskedFor) {
   }
 }
 
-// Of a batch that was counted once for each pass.
+// OnBatch reports each batch once in every pass.
 TEST(CalibrationPass, TellsOfEachBatch) {
   Model model(GoldenFolder("llama-gqa"));
   CalibrationPass calibration(model, Sequences());
@@ -205,7 +205,7 @@ void ExpectMoments(const std::vector<float>& got, const CaughtInputs& x, const C
   }
 }
 
-// Of each expert, over the tokens that chose it; with layer 0 rounded, some choose others than in the stored model.
+// An expert's moments are over the tokens that chose it; with layer 0 rounded, some choose others than when stored.
 TEST(CalibrationPass, MomentsOfExpertsAreOfTheTokensThatReachThem) {
   Model rounded(GoldenFolder("gpt-oss")), stored(GoldenFolder("gpt-oss"));
   CalibrationPass calibration(rounded, OfNinety()), exact(stored, OfNinety());

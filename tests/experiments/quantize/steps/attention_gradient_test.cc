@@ -39,7 +39,7 @@ struct Sum {
   void Add(double x, double of) { value += x, size += of; }
 };
 
-// Of one sequence of T tokens.
+// The gradients of one sequence of T tokens.
 struct Reference {
   std::vector<Sum> q, k, v, lambda;
 };

@@ -82,7 +82,7 @@ class Differences {
     Loss();
     layer_->Backward(dy_.data());
   }
-  // Of the loss along a direction of a weight: two central differences, of which the error of h^2 cancels.
+  // The derivative of the loss along a direction of a weight: two central differences, whose errors of h^2 cancel.
   double Along(Site weight, const std::vector<float>& direction, float h) {
     return (4 * Central(weight, direction, h / 2) - Central(weight, direction, h)) / 3;
   }

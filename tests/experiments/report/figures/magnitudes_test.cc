@@ -40,7 +40,7 @@ TEST(LargestTest, TheRestIsDrawnBesideAllPositions) {
            "that of c is 70, in layer 1 (1.17 times as large).",
            "From position 1 on the largest hidden state of a is 6, in layer 1; that of b is 9, in layer 1 (1.50 "
            "times as large)."}));
-  // Of logits the rest has the same figures: nothing to say twice.
+  // Logits have the same figures from position 1 on, which are not repeated.
   EXPECT_THAT(figure.findings, Not(Contains(HasSubstr("on the largest attention logit"))));
 }
 

@@ -64,7 +64,7 @@ Json ItemCells(const char* reported, const std::string& at_four = "11111110") {
   return cells;
 }
 
-// The same in rows, panel, findings; the axis then begins below the bars: Wilson's of 8 of 8 and 7 of 8, 0.529 to 1.
+// Rows, panel and findings show one accuracy; the axis begins below Wilson's bars of 8 of 8 and 7 of 8, 0.529 to 1.
 TEST(BitsTest, OneAccuracyIsReported) {
   const FigureData norm = Bits(MaterialOf({SweepOf({ItemCells("acc_norm")})})).at(0);
   ASSERT_EQ(norm.table.rows.size(), 2u);
@@ -99,7 +99,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-// Of a model whose windows of 16 and of 4 bits lose as LossesOf says, moved by `more` at 4 bits.
+// The cells of a model at 16 and at 4 bits, with the window losses of LossesOf, raised by `more` at 4 bits.
 Json Cells(const std::string& model, double at_four, double more) {
   Json cells = CellsOf(model, {{16, 20}, {4, at_four}});
   int i = 0;

@@ -194,7 +194,7 @@ TEST(MapErrorPass, FirstLayerAsInAWholePass) {
   }
 }
 
-// Of what only the first layer does the second sees nothing.
+// The second layer sees nothing of a rule that only the first layer has.
 TEST(MapErrorPass, EveryLayerHasExactInputs) {
   const auto layers = Measure("diffllama-mha", "q[l0]=int4/token,v=int4/token");
   ASSERT_EQ(layers.size(), 3u);

@@ -18,7 +18,7 @@
 namespace tare::search_costs_test {
 namespace {
 
-// Of q and k (and of v and the maps), the mean over the window's queries.
+// Operands of q and k (with `values`, of v and the maps), the mean over the window's queries.
 double ByHand(const ModelConfig& c, int64_t window, int64_t sliding, bool values) {
   int64_t products = 0;
   for (int64_t t = 0; t < window; ++t) {

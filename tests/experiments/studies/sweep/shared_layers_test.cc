@@ -60,7 +60,7 @@ TEST_F(SharedLayersTest, RulesOfHeadsReachAllTheirLayers) {
   EXPECT_EQ(shared.Before(4), 2);  // its text differs, though it says nothing
 }
 
-// Of three that are wanted the middle one; of none, none.
+// Where only one of three wanted streams may be kept, it is the middle one.
 TEST_F(SharedLayersTest, FewerStreamsAreSpread) {
   const SharedLayers shared = Of({"f32", "q[l1]=int4/token", "q[l2]=int4/token", "q[l3]=int4/token"});
   EXPECT_THAT(shared.Of(0, 3).kept, ElementsAre(1, 2, 3));

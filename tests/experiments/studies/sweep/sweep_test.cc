@@ -149,7 +149,7 @@ TEST_F(SweepTest, SweepsShareAFolder) {
 
 std::string noticed;
 
-// Of another limit, window or input nothing can be compared.
+// Cells of another limit, window or input cannot be compared.
 TEST_F(SweepTest, CellsOfOtherSettingsAreNotInTheTables) {
   options_.models = {GoldenFolder("llama-old-config")};
   Run(options_);

@@ -170,7 +170,7 @@ TEST(TableTest, PowerOverPlansSaysSo) {
   EXPECT_THAT(lines[9], testing::ContainsRegex("^  and changes half as large with [0-9 to]+ items$"));
 }
 
-// Of 20 windows two degrees are left, of 130 ten.
+// 20 windows leave two degrees of freedom, 130 windows ten.
 TEST(TableTest, TheLegendSaysWhereDegreesAreFew) {
   const auto legend = [](size_t windows) {
     std::vector<double> before(windows, 20.0), after;

@@ -93,7 +93,7 @@ TEST(MakeNeedles, EarlierQuestionsAreAnswered) {
   }
 }
 
-// Of five depths and three questions each depth has three items of every sample, each where it says.
+// With five depths and three questions, each depth has three items of every sample, each with its answer at its depth.
 TEST(MakeNeedles, QueriedNeedlesTakeTheDepthsInTurn) {
   std::map<double, int> count;
   for (const Json& item : Make({.lengths = {512}, .needles = 4, .questions = 3, .samples = 2})) {
@@ -167,7 +167,7 @@ TEST(MakeNeedles, AnswersListAllNumbersOfAllNames) {
   }
 }
 
-// The same haystacks, with the answer to be written.
+// Targets have the haystacks of the choices, with the answer to be written.
 TEST(MakeNeedles, TargetsAreOfTheSameContexts) {
   NeedleQuestion question{.lengths = {200}, .depths = {0.5}, .questions = 2, .samples = 2};
   const std::vector<Json> choices = Make(question);
@@ -184,7 +184,7 @@ TEST(MakeNeedles, TargetsAreOfTheSameContexts) {
   EXPECT_EQ(Make(question).size(), 2u) << "with nothing to choose from one needle is enough";
 }
 
-// A change of it would be another task of the same name.
+// Other items would be another task of the same name.
 TEST(MakeNeedles, EqualSeedsMakeEqualItems) {
   const auto text = [](uint64_t seed, size_t samples) {
     std::string lines;

@@ -55,7 +55,7 @@ TEST(MakeShots, TheExamplesTellTheLabel) {
   }
 }
 
-// Of a sample and a number of shots only the order differs; alternating has each class once in every four lines.
+// For a sample and a number of shots, only the order differs; alternating has each class once in every four lines.
 TEST(MakeShots, OrdersAreOfTheSameExamples) {
   const std::vector<Json> items = MakeShots({.shots = {8}, .seeds = 3, .classes = 4, .samples = 1}, Prose().words());
   ASSERT_EQ(items.size(), 6u);

@@ -44,7 +44,7 @@ TEST(Tokenizer, EncodesTheHeldOutTextAsSentencePieceInPython) {
             "20cd31015619ec205b15c42dac6653a530841ee509fd79d4a183eb204eefcd28");
 }
 
-// Of a text of many chunks.
+// The text has many chunks.
 TEST(Tokenizer, TheFirstIdsAreThoseOfTheWholeText) {
   const Tokenizer tokenizer = Tokenizer::Load(kPair);
   const std::string text = GetFile(TARE_SOURCE_DIR "/experiments/pair/heldout.txt").substr(0, 40'000);
