@@ -86,7 +86,7 @@ class Model {
   void RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors = {},
                 LayerPart* part = nullptr);
 
-  // Of the last layer that ran, by row: the experts that the token chose, the largest router logit's first.
+  // The experts that each row chose in the last layer that ran, the one with the largest router logit first.
   std::span<const int32_t> ChosenExperts() const { return activations_.experts.chosen; }
 
   // Runs the batch up to the final norm. Visitors see every activation site of quant/plan/site.h except caches and, in
@@ -97,7 +97,7 @@ class Model {
   // for rows[i], from several threads.
   void VocabularyLogits(std::span<const int64_t> rows,
                         const std::function<void(size_t i, const float* logits, int thread)>& body);
-  // What logits are made of: the hidden state [E] after the final norm, of a row of the last batch and until the next.
+  // The input of the logits: the hidden state [E] after the final norm, of a row of the last batch, until the next.
   const float* FinalState(int64_t row) const { return activations_.normed.data() + row * config_.hidden; }
   // The logits of such states of this model, the same bits as those of as many rows.
   void LogitsOf(std::span<const float* const> states,

@@ -78,7 +78,7 @@ struct RowWindow {
 // Cuts a row of n tokens.
 using CutRow = std::function<std::vector<Window>(size_t n)>;
 
-// Of every row, of its first tokens: `tokens` of all rows, 0 for all.
+// The windows of the first `tokens` tokens of all rows together; 0: of all tokens.
 std::vector<RowWindow> WindowsOf(const TokenInput& input, int64_t tokens, const CutRow& cut) {
   std::vector<RowWindow> windows;
   size_t left = tokens == 0 ? SIZE_MAX : static_cast<size_t>(tokens);

@@ -101,7 +101,7 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
 // leaves no token.
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options);
-// The same windows without overlap, the last one short: each token is in exactly one, as statistics need it.
+// As CutSequences, without overlap, the last window short: each token is in exactly one, as statistics need it.
 std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConfig& config,
                                         const WindowOptions& options);
 
@@ -123,8 +123,8 @@ void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSeq
 // Throws Error if keys are to be chosen when a prompt ends, because a text has none.
 void CheckCacheOfTexts(const CachePlan& plan);
 
-// The same tokens, through key/value caches where there is a plan of them. body sees the batch of each pass. Throws
-// Error as CheckCacheOfTexts.
+// As ForwardAll, but through key/value caches if there is a plan for them. body sees the batch of each pass. Throws
+// Error as CheckCacheOfTexts does.
 void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                           const std::optional<CachePlan>& plan, const Progress& progress,
                           const std::function<void(const TokenBatch&)>& body);

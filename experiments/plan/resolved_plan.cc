@@ -73,7 +73,7 @@ void CheckSameRotation(const Rule* rule, const SiteKey& key, const StoredWeight&
              "the same +hadamard for weights and their inputs, or simulating it");
 }
 
-// The same where the weights' rows are not known.
+// As CheckSameRotation, where it is not known how the weights are stored.
 void CheckSameOption(const Rule* rule, const Rule& input) {
   if (rule == nullptr || rule->options.hadamard.has_value() == input.options.hadamard.has_value()) return;
   RefuseRule(input, input.options.hadamard ? "+hadamard" : "no rotation", "that of '" + rule->text + "'",

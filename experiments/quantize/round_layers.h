@@ -50,9 +50,9 @@ class LayerMatrices {
   int64_t StoredBytes(const std::string& name) const;
 
   using ForMatrix = std::function<void(const LinearLayer&, const std::string& name, const Rule&)>;
-  // Those that the plan rounds, in a layer's order; the file's memory of each is released after its call.
+  // Calls body for each matrix of the layer that the plan rounds, in order, and then releases the file's memory of it.
   void ForEach(int layer, const ForMatrix& body) const;
-  // The same of one, if the plan rounds it.
+  // As ForEach, for one matrix, if the plan rounds it.
   void Visit(const LinearLayer& linear, const ForMatrix& body) const;
 
  private:

@@ -28,7 +28,7 @@ namespace tare {
 struct TaskResult {
   Json figures;
   std::vector<Json> records;
-  // Of a kind that another names as `compared`: that one's figures, from the same passes. Null: none.
+  // For a task that another names as `compared`: the other task's figures, from the same passes. Null: none.
   Json of_text = {};
 };
 
@@ -44,8 +44,8 @@ struct FigureKeys {
   const char* name;                // also the value's key: "acc"
   const char* error = nullptr;     // standard error, or none: of items as recorded, of windows from these
   const char* outcomes = nullptr;  // of the items in order, '1' where right: what paired comparisons need; or none
-  // Of a figure with outcomes: of samples, where items share them (tasks/groups.h); comparisons are paired by these
-  // then.
+  // The keys of windows; for a figure with outcomes, of samples, if items share some (tasks/groups.h): then comparisons
+  // are paired by samples.
   std::optional<WindowKeys> windows = std::nullopt;
   OfMean of_mean = OfMean::kItself;  // how the figure follows from the windows' mean
   const char* format = ".4f";        // of value and error in eval's line
@@ -101,7 +101,7 @@ struct ItemKeys {
   std::string where;
   Json keys;
 };
-// Of the items of a file that the options take, as `kLoad` reads them.
+// The keys of a file's items that the options take, as `kLoad` reads them.
 template <auto kLoad>
 std::vector<ItemKeys> KeysOfItems(const std::filesystem::path& file, const WindowOptions& windows) {
   std::vector<ItemKeys> keys;
@@ -156,9 +156,9 @@ struct Figures {
   int64_t count = 0;
   std::string reported = {};  // of several accuracies the one that figures and findings report ("acc_norm"), or none
 
-  // Of the figure on which the task is judged: the accuracy that is reported, else the first.
+  // The index of the figure that judges the task: the accuracy that is reported, else the first figure.
   size_t Primary() const;
-  // Whether they report it; tables have all.
+  // Whether figures and findings report this figure; tables have all.
   bool Reports(std::string_view name) const;
 };
 // Empty if the result lacks one of the kind's figures. Windows may be missing, because older results have none.

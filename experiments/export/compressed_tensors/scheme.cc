@@ -44,7 +44,7 @@ Json Grouped(const Format format, std::string_view strategy, int group, bool dyn
   return numbers;
 }
 
-// Of blocks that the format defines.
+// The numbers of a format that defines its own blocks.
 Json Blocks(const Format format, bool dynamic) {
   const FormatInfo& info = Info(format);
   const bool two_levels = IsTwoLevel(format.scale);
@@ -145,7 +145,7 @@ void AddBytes(NewModule& module, const QuantizedMatrix& m, DType dtype, ModuleMe
       m, [&](int64_t row, const uint8_t* codes) { std::memcpy(bytes + row * m.in, codes, static_cast<size_t>(m.in)); });
 }
 
-// Neighbours in a byte, the first low.
+// Two neighbours share a byte, the first in its low half.
 void AddFloat4(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
   std::byte* const bytes = memory.Add(module, "weight_packed", DType::kU8, {m.out, m.in / 2});
   ForRows(m, [&](int64_t row, const uint8_t* codes) {
@@ -165,7 +165,7 @@ void AddScales(NewModule& module, const QuantizedMatrix& m, const CompressedSche
   std::memcpy(scales, is_f32 ? static_cast<const void*>(m.scales) : m.scale_codes, bytes);
 }
 
-// Of packed integers, as their codes but along the rows.
+// The zero points of packed integers, packed as their codes but along the rows.
 void AddPackedZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
   const int bits = Info(m.format).bits, per_word = 32 / bits;
   const int64_t words = (m.out + per_word - 1) / per_word, groups = m.Groups();

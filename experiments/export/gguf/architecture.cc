@@ -43,7 +43,7 @@ void CheckRotary(const RotaryConfig& rotary, std::string_view family, const std:
     CannotHold(where, "rotary positions of type longrope", "default, linear, llama3 or yarn");
 }
 
-// Of a layer that sees all keys and of the others, by what llama.cpp fixes.
+// Every `period`-th layer must see all keys and the others must have a window, because llama.cpp fixes that.
 void CheckPeriod(const ModelConfig& c, int period, const std::string& text, const std::string& where) {
   for (int layer = 0; layer < c.layers; ++layer) {
     if ((c.Window(layer) == 0) != ((layer + 1) % period == 0))

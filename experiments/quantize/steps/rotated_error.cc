@@ -47,7 +47,7 @@ Table Stored(const WeightMatrix& weight) {
   return Filled(weight.out, weight.in, [&](int64_t row, float* y) { RowAsFloat(weight, row, y); });
 }
 
-// The same values, in rows of so many.
+// The table's values in rows of `columns`.
 Table InRowsOf(int64_t columns, const Table& a) {
   return Filled(a.rows * a.columns / columns, columns,
                 [&](int64_t row, float* y) { std::copy_n(a.values.data() + row * columns, columns, y); });

@@ -17,8 +17,8 @@
 namespace tare {
 namespace {
 
-// Of 0.03, 0.1, 0.3 and 1 the one after which the embedded standard model loses least, in int4 in groups: tried for the
-// stream alone.
+// The angle of 0.03, 0.1, 0.3 and 1 after which the embedded standard model loses least, in int4 in groups: tried for
+// the stream only.
 constexpr double kFirstAngle = 0.3;
 
 std::vector<double> Identity(int64_t n) {

@@ -111,7 +111,7 @@ std::string MoreText(const SweepFigure& row);
 // "+1.69 [+1.49, +1.90]" of {"value", "low", "high"}, whose ends may be null, in the figure's format.
 std::string SignedText(const std::string& task, const std::string& figure, const nlohmann::ordered_json& change);
 
-// The same of a row's value by its name and the row's "low" and "high".
+// As SignedText, for any value of a row by its name, in this format, with the row's "low" and "high".
 std::string EndsText(const Json& row, const char* value, const std::string& format);
 
 // "6.00 +/- 0.50", or "6" where the error is NaN.

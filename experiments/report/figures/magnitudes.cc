@@ -90,7 +90,7 @@ std::vector<std::string> FindingsOf(const std::vector<Largest>& all, double Larg
   return findings;
 }
 
-// The same of the rest, where it says something else: only models that leave out equally many positions compare.
+// Adds the findings of `rest` that differ from the findings of `largest`. Only models with an equal `from` compare.
 void AddFindingsOfRest(std::vector<Largest> all, std::vector<std::string>& findings) {
   while (!all.empty()) {
     const int64_t from = all.front().from;

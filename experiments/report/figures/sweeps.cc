@@ -54,7 +54,7 @@ std::string BitsSentence(const SweepFigure& row) {
                    MoveText(row), VerdictText(*row.change));
 }
 
-// Of each model, the largest change at the fewest bits.
+// A sentence per model on its largest change at the fewest bits.
 std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   int fewest = 16;
   for (const SweepFigure& row : rows) {

@@ -36,7 +36,7 @@ std::vector<Column> FigureColumns() {
           {"correlation"}};
 }
 
-// Of a map, or of the difference.
+// Adds the peaks of a map, or of the difference.
 void AddPeaks(Json& row, const auto& sums) {
   row["peak"] = Ratio(sums.peak, sums.map_squares);
   row["peak_formula"] = Ratio(sums.peak_formula, sums.map_squares);

@@ -149,7 +149,7 @@ struct VerifiedPoint {
   double Loss() const { return changes.front().value; }
 };
 
-// For the parts' matrices together, beside all other tensors.
+// The budget of the parts' matrices together, without all other tensors.
 struct SearchBudget {
   double bits = 0;
   StoredBits stored;
@@ -175,7 +175,7 @@ std::vector<FrontierPoint> FrontierOf(const std::vector<SearchPart>& parts);
 // Throws Error unless the smallest levels fit into the budget. Call it before anything runs.
 void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& parts);
 
-// The same as FrontierOf with a budget that has room. uniform: the given plans' levels (LevelsOf).
+// Points within a budget that has room: the largest of `uniform` (LevelsOf the given plans) that fits, and the choice.
 std::vector<FrontierPoint> ChoicesWithin(const SearchBudget& budget, const std::vector<SearchPart>& parts,
                                          const std::vector<std::vector<size_t>>& uniform);
 

@@ -118,7 +118,7 @@ Columns<SearchStep> StepColumns() {
           {{"predicted"}, [](const SearchStep& s) { return s.point->loss; }}};
 }
 
-// Of all tensors.
+// The bytes of all tensors at a step of the frontier.
 double BytesAt(const Search& search, size_t step) {
   return (search.frontier[step].cost + search.budget->stored.others) / 8;
 }

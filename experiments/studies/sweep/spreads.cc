@@ -149,7 +149,7 @@ void RequireAnotherSeed(const ComparedPair& pair, const Cells& cells, const Comp
   RequireOtherWeights(second, own_second, pair.where, own.where);
 }
 
-// The same task under the same plan.
+// The second model's cell of the same task under the same plan.
 const Json& SameCell(const ComparedPair& pair, const Cells& cells, const Json& own, const std::string& where) {
   const auto same = [&](const Json* cell) {
     return cell->at("task") == own.at("task") && PlanOf(*cell) == PlanOf(own);

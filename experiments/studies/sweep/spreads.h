@@ -36,7 +36,7 @@ struct CutSpread {
   std::optional<SampleMean> change;
 };
 
-// Of every figure that tables show, where all models of a group have it.
+// The spread of every figure that tables show, if all models of a group have it.
 std::vector<CutSpread> SpreadOverCuts(const std::vector<SweepCell>& cells, const Comparisons& comparisons,
                                       const std::vector<CutModels>& groups);
 

@@ -49,7 +49,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
   return key;
 }
 
-// Of every model, in their order. The source of versions runs as stored, so it has no statistics.
+// The static scales of every model, in order. The source of versions runs as stored, so it has no statistics.
 std::vector<Seen> ReadSeen(const SweepOptions& options) {
   std::vector<Seen> seen(options.models.size());
   if (options.statistics.empty()) return seen;
@@ -64,7 +64,7 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
   return seen;
 }
 
-// Of each model. Where each site is a plan, a group stands for those of its sites that all models have. The source of
+// The plans for each model. Where each site is a plan, a group stands for its sites that all models have. The source of
 // versions runs as stored.
 std::vector<std::vector<Plan>> PlansFor(const SweepOptions& options) {
   SweepQuestion question = options.question;

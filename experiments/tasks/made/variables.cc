@@ -58,7 +58,7 @@ std::vector<HiddenText> Statements(const std::vector<Chain>& chains, const std::
   return statements;
 }
 
-// Of the first chain.
+// The item that asks about the first chain.
 MadeItem Asked(const VariableQuestion& question, const std::vector<Chain>& chains) {
   const Chain& chain = chains[0];
   if (question.answers == AnswerForm::kTargets)

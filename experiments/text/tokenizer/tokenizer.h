@@ -36,7 +36,7 @@ class Tokenizer {
   // Reads the tokenizer of a checkpoint folder or a quantized checkpoint, with tokenizer_config.json if there is one.
   // Throws Error if it is damaged or missing (the message shows how to make ids with any other tokenizer).
   static Tokenizer Load(const std::filesystem::path& checkpoint);
-  // The same, or the tokenizer of a file by itself: NAME.json or NAME.model.
+  // As Load, but also takes a tokenizer file by itself: NAME.json or NAME.model.
   static Tokenizer LoadFile(const std::filesystem::path& path);
 
   // Without special tokens. Empty for an empty text, and for one of spaces that the model strips.
