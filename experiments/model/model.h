@@ -19,10 +19,10 @@
 
 namespace tare {
 
-// A checkpoint's name in results: that of its folder. Throws Error if it is not UTF-8, as JSON must be.
+// A checkpoint's name in results: the name of its folder. Throws Error if it is not UTF-8, as JSON must be.
 std::string ModelName(const std::filesystem::path& folder);
 
-// What a layer hands to the next ones for one batch of R rows.
+// The state that a layer hands to the next ones for one batch of R rows.
 struct Stream {
   Stream() = default;
   Stream(const Stream& other);
@@ -47,7 +47,7 @@ struct Execution {
   // Resolved for the model. Linear layers have weights and (executed) inputs as it says, executed layers attend on the
   // integer kernels, everything else is in floating point; its visitor does what it simulates.
   const ResolvedPlan& plan;
-  // By layer, what is executed for prompts of sequences with caches; empty: nothing.
+  // By layer, the executed attention for prompts of sequences with caches; empty: nothing.
   std::vector<std::optional<ExecutedPlan>> prompts = {};
   // Forward goes on from these streams and keeps its own there, unless a batch has caches or images, or layers hand on
   // more than the residual stream; null: never. Visitors then see only the layers that run: they must be those of the
@@ -114,7 +114,7 @@ class Model {
  private:
   // Gives back the file's memory under the layer's weights that are said to be released: it is read again where needed.
   void ReleaseWeights(int layer, const std::function<bool(const LinearWeights&)>& released) const;
-  // What stands ready of weights under a plan: of a model's experts, and of its other layers.
+  // The weights that stay ready under a plan: of a model's experts, and of its other layers.
   struct KeptOfLayers {
     Kept experts, others;
   };
@@ -138,7 +138,7 @@ class Model {
   std::vector<float> final_norm_, final_norm_bias_;  // the bias is empty if there is none
   std::vector<LayerWeights> layers_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // one per layer, or empty
-  std::vector<std::optional<ExecutedPlan>> prompts_;    // the same, of batches with caches
+  std::vector<std::optional<ExecutedPlan>> prompts_;    // as above, for batches with caches
   KeptStreams* streams_ = nullptr;
   struct Followed {
     Carrying carrying;

@@ -162,7 +162,7 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
     } else {
       QuantizeRow(format, block.site, clips_, row, quantized_);
     }
-    // What f32 cannot hold of a code's value counts as the largest that it can.
+    // A code's value that f32 cannot hold counts as the largest that it can.
     for (float& v : quantized_) v = std::clamp(v, -kLargest, kLargest);
     const ErrorSums errors = SumErrors(row, quantized_);
     for (const double sum : {errors.error2, errors.error1, errors.product, errors.square}) *next++ = sum;

@@ -181,7 +181,7 @@ class FullObserver : public SiteVisitor {
   static void CountOutliers(const SiteBlock& block, const BlockMeasures& measures, Target& target, Worker& worker);
   static void Gather(const SiteBlock& block, const BlockMeasures& measures, Target& target);
   void CloseSequences();
-  // All matrices of a site in a layer, measured as one, below one another.
+  // Measures all matrices of a site in a layer as one, one below another.
   void ObserveMatrices(Site site, std::optional<int> layer, std::span<const WeightMatrix> weights);
 
   const SiteSelection selection_;

@@ -118,7 +118,7 @@ void Compare(const SiteKey& place, int64_t from, const std::vector<std::string>&
   }
 }
 
-// Over all rows that have a p.
+// Adds Holm's p over all rows that have a p; returns their number.
 int64_t AddHolm(Json& rows) {
   std::vector<double> p;
   for (const Json& row : rows) {

@@ -103,7 +103,7 @@ size_t CountOf(const WindowOptions& options, size_t scored, size_t all) {
   return options.limit == 0 ? all : std::min(all, static_cast<size_t>(options.limit));
 }
 
-// Within --tokens and --limit; where --tokens is less than a whole window scores, the one window is so long.
+// The windows within --tokens and --limit; where --tokens is less than a whole window scores, one window that long.
 std::vector<RowWindow> TakenWindows(const TokenInput& input, const WindowOptions& options, size_t scored,
                                     const CutRow& cut) {
   if (options.from == TakeFrom::kStart) {

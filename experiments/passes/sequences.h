@@ -51,7 +51,7 @@ inline constexpr int64_t kTextWindow = 512;
 enum class TakeFrom { kSpread, kStart };
 std::string_view Name(TakeFrom from);
 
-// Tare's rules (above), or those of a tool whose perplexity is to be met (convention_windows.h).
+// Tare's rules (above), or the rules of a tool whose perplexity is to be met (convention_windows.h).
 enum class Convention { kTare, kLlamaCpp, kLmEval };
 
 struct WindowOptions {
@@ -65,9 +65,9 @@ struct WindowOptions {
   TakeFrom from = TakeFrom::kSpread;
 
   bool TakesPart() const { return tokens != 0 || limit != 0; }
-  // Other tools take the first.
+  // Other tools take the first part of a text.
   TakeFrom Part() const { return convention == Convention::kTare ? from : TakeFrom::kStart; }
-  // What of a text is enough.
+  // The part of a text that is enough to read.
   TextPart NeededOf(const ModelConfig& config) const;
 };
 

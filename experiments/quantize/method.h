@@ -29,7 +29,7 @@ struct EquivalentWeights;
 struct QuantizeJob;
 struct Step;
 
-// What a step makes: other weights that compute the same, codes of weights, or better codes of the same weights.
+// The product of a step: other weights that compute the same, codes of weights, or better codes of the same weights.
 enum class StepPlace { kWeights, kCodes, kBetterCodes };
 
 // The record of a step.
@@ -42,7 +42,7 @@ struct StepKind {
   std::string_view help = {};     // what it does
 };
 
-// What a step that changes weights is given.
+// The input of a step that changes weights.
 struct WeightsToChange {
   const QuantizeJob& job;
   const CalibrationWindows& text;  // of the job, if the step reads one
@@ -52,7 +52,7 @@ struct WeightsToChange {
   const Progress& progress;
 };
 
-// What is known of an input that several weights multiply, in the model rounded so far.
+// Facts on an input that several weights multiply, in the model rounded so far.
 class SharedInput {
  public:
   // rotation: of the weights' rules, all alike; null: none.
@@ -119,7 +119,7 @@ struct Step {
   std::function<InputRounding(SharedInput& input)> on_input = {};
   std::optional<LayerRounding> on_layer = {};
 
-  // What `change` looks at: the calibration texts, and what the plan rounds.
+  // Whether `change` reads the calibration texts, and whether it reads the plan's rules for weights.
   bool reads_text = false;
   bool reads_plan = false;
   bool takes_statistics = false;       // a statistics file serves instead of a text
@@ -161,7 +161,7 @@ QuantizeMethod ParseMethod(std::string_view text, StepKinds kinds);
 // For help: the names of the steps that may read a calibration text.
 std::string StepsWithText(StepKinds kinds);
 
-// What one `tare quantize` is asked for.
+// The job of one `tare quantize`.
 struct QuantizeJob {
   std::filesystem::path model;  // a checkpoint folder, or a file without codes that an earlier job made
   Plan plan;                    // for weights; rules for activations are stored for later runs of the model

@@ -56,7 +56,7 @@ void CheckJob(const QuantizeJob& job) {
     FailUsage("--stats: is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
 }
 
-// What the steps see of the calibration texts; empty if they see none.
+// The part of the calibration texts that the steps see; empty if they see none.
 CalibrationWindows SeenTexts(const QuantizeJob& job, const ModelConfig& config) {
   const bool changes = job.method.weights && job.method.weights->reads_text && job.statistics.empty();
   if (!changes && !job.method.RoundsByCalibration()) return {};

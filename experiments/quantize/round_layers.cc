@@ -122,7 +122,7 @@ class Job {
     });
   }
 
-  // To nearest.
+  // Rounds a matrix to nearest.
   QuantizedMatrixBuffer Rounded(const std::string& name, const Rule& rule) const {
     return QuantizeByRule(matrices_.Stored(name), rule, matrices_.Where(name));
   }

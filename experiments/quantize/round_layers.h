@@ -28,7 +28,7 @@ ResolvedPlan PlanOfWeights(const QuantizeJob& job, const Checkpoint& files, cons
 // matrices the plan rounds.
 int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config);
 
-// A checkpoint's matrices as they are stored, and those of a layer that a plan rounds, one after another.
+// A checkpoint's matrices as they are stored, and, one after another, a layer's matrices that a plan rounds.
 class LayerMatrices {
  public:
   // where: the checkpoint, before errors. The others must outlive this.
@@ -40,7 +40,7 @@ class LayerMatrices {
   const ResolvedPlan& plan() const { return plan_; }
   std::string Where(const std::string& tensor) const;
 
-  // What the plan makes of a linear layer's weight; null: it stays as it is.
+  // The plan's rule for a linear layer's weight; null: the weight stays as it is.
   const Rule* RuleFor(const LinearLayer& linear) const { return plan_.RuleAt(linear.WeightKey()); }
   // Whether the plan rounds any in the layer.
   bool RoundsIn(int layer) const;

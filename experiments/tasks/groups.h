@@ -42,7 +42,7 @@ struct Breakdown {
   std::vector<std::string> by;  // keys
   std::string over;             // the key of spreads, or empty
 
-  // By position in texts, instead of keys of items.
+  // Whether items are grouped by position in texts, instead of by keys.
   bool ByPosition() const { return by == std::vector<std::string>{"position"}; }
 };
 

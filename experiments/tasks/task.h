@@ -114,14 +114,14 @@ struct TaskKind {
   std::string_view name;       // in NAME=FILE and NAME:FILE
   std::string_view file;       // what FILE is, for help and messages
   std::string_view what = {};  // what is measured, for help
-  // Its limit counts windows or items. Throws Error.
+  // Reads the task. Its limit counts windows or items. Throws Error.
   RunTask (*read)(const std::filesystem::path& file, const Model& model, const TaskOptions& options);
   // One is the task's primary one, on which it is judged (Figures::Primary): of all figures only primary ones are
   // hypotheses of Holm's family, with stars; the others have intervals.
   std::span<const FigureKeys> figures;
   const char* count;  // key of the number of tokens or items behind the figures
   const char* unit;   // what it counts, in the singular: "token"
-  // What the figures depend on besides model, plan, file and limit; null if nothing.
+  // The settings that the figures depend on besides model, plan, file and limit; null if nothing.
   Json (*convention)(const WindowOptions& windows) = nullptr;
   // How answers are generated, on which their figures depend; null of tasks without.
   Json (*answers)(const AnswerOptions& options) = nullptr;
@@ -172,7 +172,7 @@ std::string FigureText(const Figure& figure, const char* format);
 
 using TaskKinds = std::span<const TaskKind* const>;
 TaskKinds AllTasks();
-// By a task's name in results, "choice:needles-4"; null if no kind has it.
+// The kind of a task by its name in results, "choice:needles-4"; null if no kind has it.
 const TaskKind* KindNamed(std::string_view task);
 // The named figure of such a task; null if tables do not show it.
 const FigureKeys* ShownFigure(std::string_view task, std::string_view name);
@@ -188,7 +188,7 @@ struct TaskSpec {
   std::string Name() const;  // "choice:needles-4"
 };
 
-// Whether it is on a long text, of which windows alone are read (EncodeWindows).
+// Whether the task is on a long text, of which only windows are read (EncodeWindows).
 bool IsReadInWindows(const TaskSpec& task, const ModelConfig& config, const WindowOptions& windows);
 
 // Parses comma-separated tasks. Throws Error for an unknown kind, a missing file, or two tasks with one name.

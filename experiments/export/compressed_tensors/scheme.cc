@@ -95,10 +95,10 @@ Json ScaledInputs(const Rule& inputs) {
   return Numbers(format, is_static ? "tensor" : "token", !is_static);
 }
 
-// What makes codes from 0 signed: 2^(bits - 1); 0 of signed ones.
+// The number subtracted from codes that start at 0 to make them signed: 2^(bits - 1); 0 for signed codes.
 int Middle(const QuantizedMatrix& m) { return HasOffset(m.format) ? 1 << (Info(m.format).bits - 1) : 0; }
 
-// What a row of codes is stored as: a byte per value, of integers two's complement.
+// Writes a row of codes as stored: a byte per value, for integers in two's complement.
 void StoredRow(const QuantizedMatrix& m, int64_t row, std::vector<float>& values, uint8_t* codes) {
   values.resize(static_cast<size_t>(m.in));
   Unpack<float>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, values);
@@ -180,7 +180,7 @@ void AddPackedZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& m
   }
 }
 
-// Beside bytes: one for each scale.
+// The zero points of integers in bytes, one for each scale.
 void AddByteZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
   const std::vector<int64_t> shape = module.tensors.back().shape;  // of the scales
   std::byte* const zeros = memory.Add(module, "weight_zero_point", DType::kI8, shape);

@@ -27,8 +27,8 @@ struct SecondMoments {
   std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact pass
 };
 
-// Inputs of linear layers, by the first site with that input: q_proj.in (for q, k, v, lambda), o_proj.in, gate_proj.in
-// (for gate, up), down_proj.in; those of a Mamba, a memory unit and experts each of its own. In a layer's order.
+// Inputs of linear layers in a layer's order, by the first site with that input: q_proj.in (for q, k, v, lambda),
+// o_proj.in, gate_proj.in (for gate, up), down_proj.in. A Mamba, a memory unit and experts have their own.
 inline constexpr std::array kCalibratedInputs{Site::kMambaInProjIn,  Site::kMambaXProjIn,    Site::kMambaDtProjIn,
                                               Site::kMambaOutProjIn, Site::kGmuInProjIn,     Site::kGmuOutProjIn,
                                               Site::kQProjIn,        Site::kOProjIn,         Site::kGateProjIn,
@@ -116,10 +116,10 @@ class InputMoments {
   Site input_;
   CalibrationPass* exact_;
   int first_ = 0;
-  std::vector<SecondMoments> moments_;  // the input's, or those of experts from first_
+  std::vector<SecondMoments> moments_;  // of the input, or of experts from first_
 };
 
-// How many experts from the first have their second moments at an input in memory together: those of 1 GiB, of
+// How many experts from the first have their second moments at an input in memory together: up to 1 GiB, with
 // `matrices` for each.
 int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices);
 

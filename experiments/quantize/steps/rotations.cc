@@ -48,8 +48,8 @@ LearnedRotation LearnRotation(RotatedError& error, int steps, const Progress& pr
   return learned;
 }
 
-// What turns the stream and values after the Hadamard rotations, learned on the checkpoint that these make: its norms
-// are 1, so that linear layers read the stream as they turn it. It passes through a file in a folder beside the result.
+// The rotations of stream and values after the Hadamard rotations, learned on the checkpoint that these make: its norms
+// are 1, so that linear layers read the turned stream. It passes through a file in a folder next to the result.
 static LearnedRotations LearnedTurns(const WeightsToChange& w, StepsAndSeed options) {
   const AtomicFolder passing(w.out.string() + ".hadamard");
   const std::filesystem::path begun = passing.path() / "start.h5";

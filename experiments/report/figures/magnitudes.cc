@@ -64,7 +64,7 @@ void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::s
 
 std::string KindOfSite(const std::string& site) { return site == "attn_logits" ? "attention logit" : "hidden state"; }
 
-// One sentence per site: the largest of each model, and its ratio to that of the first.
+// One sentence per site: the largest of each model, and its ratio to the first model's.
 std::vector<std::string> FindingsOf(const std::vector<Largest>& all, double Largest::* figure, const std::string& the) {
   std::vector<std::string> findings;
   for (const char* site : {"attn_logits", "layer_out"}) {

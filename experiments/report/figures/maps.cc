@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kOnPage[] = {"attn_logits.absmax", "attn_logits.kurtosis",     "probs.entropy",
                                         "probs.sink_mass",    "difference.negative_mass", "difference.cancellation"};
 
-// In words: the largest is "The largest WORDS is ..."; and how it follows from the values.
+// A measure in words, for "The largest WORDS is ...", and how it follows from the values.
 struct MeasureWords {
   std::string_view measure, words, definition;
 };

@@ -46,14 +46,14 @@ struct PlanPart {
   Plan without;      // the plan without this part
 };
 
-// In the order of sites, layers, heads and maps. Throws Error for a plan with fewer than two parts, and for one whose
-// parts no selector can separate.
+// The parts in the order of sites, layers, heads and maps. Throws Error for a plan with fewer than two parts, and for
+// one whose parts no selector can separate.
 std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model);
 
-// Which costs of a part are measured.
+// The costs of a part that are measured.
 enum class PartCosts { kAlone, kAloneAndTakenOut };
 
-// The plans to run, in this order: f32, the plan, each part alone, and for what is taken out the plan without each
+// The plans to run, in this order: f32, the plan, each part alone, and, if parts are taken out, the plan without each
 // part.
 std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<PlanPart>& parts, PartCosts costs);
 

@@ -21,7 +21,7 @@ double Ratio(double part, double whole) { return whole == 0 ? 0 : part / whole; 
 
 bool Differential(const MapErrors& errors) { return errors.maps[1].rows > 0; }
 
-// In CSV order; text shows those with a title.
+// The columns in CSV order; text shows the columns with a title.
 std::vector<Column> FigureColumns() {
   return {Number("logit_rms", "logits", "{:.4f}", 6),
           Number("shiftless_rms", "no shift", "{:.4f}", 8),

@@ -71,7 +71,7 @@ struct SweepFigure {
 
   bool InTables() const { return figure->keys.in_tables != nullptr; }
 };
-// All of them, in the order of the cells.
+// All figures, in the order of the cells.
 std::vector<SweepFigure> FiguresOf(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
 // A finished sweep, for programs as CSV with one row per cell and figure and as JSON with everything in the cells, and
@@ -115,7 +115,7 @@ inline constexpr const char* kLookAheadLegend = "^ lookahead: a scale may span l
 inline constexpr const char* kTooFewLegend = "? too few items: with four changed items, no change can be significant\n";
 inline constexpr const char* kFewUnitsLegend =
     "no errors of fewer than 20 windows or samples: try more tokens, a shorter\n--window, or more items\n";
-// Why changes of primary figures have errors and no star: divergences from the model itself.
+// The reason that changes of primary figures have errors and no star: they are divergences from the model itself.
 std::string UntestedLegend(const std::vector<const Comparison*>& of);
 // The legend for too few windows, and for windows that leave fewer than kFewDegrees degrees of freedom, whose p are
 // large. With the ten degrees of 125 windows, an interval is 2.2 errors either way, near the 2.0 of many.

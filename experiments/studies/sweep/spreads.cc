@@ -19,7 +19,7 @@
 namespace tare {
 namespace {
 
-// All that models of one group share, and the cut of this one.
+// The properties that models of one group share, and the cut of this one.
 struct Origin {
   std::tuple<std::string, std::string, std::string, std::string> shared;
   size_t cut = 0;

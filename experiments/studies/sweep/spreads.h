@@ -24,7 +24,7 @@ namespace tare {
 // Names of models, in the order of their cuts; at least two.
 using CutModels = std::vector<std::string>;
 
-// Those of the models that differ in the cut alone. Reads where each is from.
+// The groups of models that differ only in the cut. Reads each model's origin.
 std::vector<CutModels> ModelsByCuts(const std::vector<std::filesystem::path>& models);
 
 struct CutSpread {

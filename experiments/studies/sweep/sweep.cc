@@ -220,7 +220,7 @@ bool RunTogether(const PlannedCell& a, const PlannedCell& b) {
   return a.plan == b.plan && Gives(a.task->spec, b.task->spec);
 }
 
-// In the order in which cells run: each alone, or before the one whose passes give both.
+// The cells in the order in which they run: each alone, or before the one whose passes give both.
 std::vector<std::vector<const PlannedCell*>> InRunOrder(const std::vector<PlannedCell>& cells) {
   std::vector<std::vector<const PlannedCell*>> order;
   for (const PlannedCell& cell : cells) {
@@ -284,7 +284,7 @@ class ModelSweep {
     }
   }
 
-  // In the order of the list.
+  // The finished cells, in the order of the list.
   std::vector<SweepCell> Finished() const {
     std::vector<SweepCell> finished;
     for (const PlannedCell& cell : cells_) finished.push_back(CellOf(cell.key, log_, options_.tasks).value());

@@ -57,7 +57,7 @@ class MergeTable {
   std::vector<Slot> slots_ = std::vector<Slot>(1);
 };
 
-// Which two characters (or bytes) stand side by side in some piece of a vocabulary; no others ever merge.
+// The pairs of characters (or bytes) that stand side by side in some piece of a vocabulary; no others ever merge.
 class Neighbours {
  public:
   void Add(char32_t first, char32_t second) {
@@ -93,7 +93,7 @@ class WordCache {
     return true;
   }
 
-  // Longer words, empty ones and those of more ids are not kept.
+  // Does not keep words that are empty, longer than kBytes or of more than kIds ids.
   void Keep(std::string_view word, std::span<const int32_t> ids) {
     if (word.empty() || word.size() > kBytes || ids.size() > kIds) return;
     const Text text = TextOf(word);
