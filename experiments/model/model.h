@@ -19,10 +19,10 @@
 
 namespace tare {
 
-// A checkpoint's name in results: that of its folder. Throws Error if it is not UTF-8, as JSON must be.
+// A checkpoint's name in results: the name of its folder. Throws Error if it is not UTF-8, as JSON must be.
 std::string ModelName(const std::filesystem::path& folder);
 
-// What a layer hands to the next ones for one batch of R rows.
+// The state that a layer hands to the next ones for one batch of R rows.
 struct Stream {
   Stream() = default;
   Stream(const Stream& other);
@@ -47,7 +47,7 @@ struct Execution {
   // Resolved for the model. Linear layers have weights and (executed) inputs as it says, executed layers attend on the
   // integer kernels, everything else is in floating point; its visitor does what it simulates.
   const ResolvedPlan& plan;
-  // By layer, what is executed for prompts of sequences with caches; empty: nothing.
+  // By layer, the executed attention for prompts of sequences with caches; empty: nothing.
   std::vector<std::optional<ExecutedPlan>> prompts = {};
   // Forward goes on from these streams and keeps its own there, unless a batch has caches or images, or layers hand on
   // more than the residual stream; null: never. Visitors then see only the layers that run: they must be those of the
@@ -86,7 +86,7 @@ class Model {
   void RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors = {},
                 LayerPart* part = nullptr);
 
-  // Of the last layer that ran, by row: the experts that the token chose, the largest router logit's first.
+  // The experts that each row chose in the last layer that ran, the one with the largest router logit first.
   std::span<const int32_t> ChosenExperts() const { return activations_.experts.chosen; }
 
   // Runs the batch up to the final norm. Visitors see every activation site of quant/plan/site.h except caches and, in
@@ -97,7 +97,7 @@ class Model {
   // for rows[i], from several threads.
   void VocabularyLogits(std::span<const int64_t> rows,
                         const std::function<void(size_t i, const float* logits, int thread)>& body);
-  // What logits are made of: the hidden state [E] after the final norm, of a row of the last batch and until the next.
+  // The input of the logits: the hidden state [E] after the final norm, of a row of the last batch, until the next.
   const float* FinalState(int64_t row) const { return activations_.normed.data() + row * config_.hidden; }
   // The logits of such states of this model, the same bits as those of as many rows.
   void LogitsOf(std::span<const float* const> states,
@@ -114,7 +114,7 @@ class Model {
  private:
   // Gives back the file's memory under the layer's weights that are said to be released: it is read again where needed.
   void ReleaseWeights(int layer, const std::function<bool(const LinearWeights&)>& released) const;
-  // What stands ready of weights under a plan: of a model's experts, and of its other layers.
+  // The weights that stay ready under a plan: of a model's experts, and of its other layers.
   struct KeptOfLayers {
     Kept experts, others;
   };
@@ -138,7 +138,7 @@ class Model {
   std::vector<float> final_norm_, final_norm_bias_;  // the bias is empty if there is none
   std::vector<LayerWeights> layers_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // one per layer, or empty
-  std::vector<std::optional<ExecutedPlan>> prompts_;    // the same, of batches with caches
+  std::vector<std::optional<ExecutedPlan>> prompts_;    // as above, for batches with caches
   KeptStreams* streams_ = nullptr;
   struct Followed {
     Carrying carrying;

@@ -18,7 +18,7 @@
 
 namespace tare {
 
-// The sites that plans and statistics select from, of a model or of its configuration alone.
+// The sites that plans and statistics select from, for a model or for its configuration only.
 ModelSites ModelSitesOf(const ModelConfig& config);
 // Also fills in how the model's weights are stored.
 ModelSites ModelSitesOf(const Model& model);
@@ -38,12 +38,12 @@ PromptPlan PromptPlanOf(const Plan& plan, const ModelSites& model, const CachePo
 
 class PlanRun {
  public:
-  // As ResolvedPlan. cache: added to by the plan's rules of caches (CachePlanOf).
+  // As the constructor of ResolvedPlan. cache: what the plan's rules for caches are added to (CachePlanOf).
   PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const StaticSource& statics = {},
           const std::optional<CachePlan>& cache = std::nullopt);
   PlanRun(const PlanRun&) = delete;
 
-  // The same, with attention of prompts executed.
+  // As above, but executes the attention of prompts.
   PlanRun(PromptPlan plan, const ModelSites& model, const CachePlan& cache);
   // Layers that runs share (Execution::streams).
   void Share(KeptStreams* streams) { streams_ = streams; }
@@ -63,7 +63,7 @@ class PlanRun {
   bool SpansRows() const { return ExecutesAttention() || resolved_.SpansRows(); }
   // Whether a scale may span later tokens than the query: one per tensor, head or channel.
   bool LooksAhead() const { return resolved_.SpansRows(); }
-  // Of the plan and its caches.
+  // The bits of keys and values under the plan and its caches.
   const std::optional<KeyValueBits>& key_value_bits() const { return key_value_bits_; }
 
  private:

@@ -76,7 +76,7 @@ void AddLinear(Tensors& tensors, const std::string& name, MatrixShape shape, boo
   if (has_bias) tensors.Add(name + ".bias", {shape.out}, 0.1f);
 }
 
-// Of all its parts.
+// The shape of a fused tensor: all its parts, one below another.
 MatrixShape FusedShape(const Family& family, const ModelConfig& c, int layer, std::string_view fused) {
   MatrixShape shape;
   for (const LinearPlace& place : LinearOf(family, c, layer)) {

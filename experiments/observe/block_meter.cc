@@ -12,7 +12,7 @@
 namespace tare {
 namespace {
 
-// Of SumNames.
+// Numbers of sums in SumNames: per measured format, for marked spans, and for the output.
 constexpr size_t kFormatSums = 4, kMarkSums = 3, kOutputSums = 1 + 2 * kSparsityShares.size();
 
 constexpr int64_t kRowGroup = 64;  // rows whose energies add in double before they join the exact sum
@@ -53,7 +53,7 @@ double RowKurtosis(size_t values, const double* sums) {
   return std::isnan(kurtosis) ? 0.0 : kurtosis;
 }
 
-// Of p / total, where a sink has what total lacks of 1: -sum (p / total) ln (p / total).
+// The entropy of p / total, where a sink has the share 1 - total: -sum (p / total) ln (p / total).
 double EntropyOfShares(std::span<const float> row, double total) {
   return total > 0.0 ? Entropy(row) / total + std::log(total) : 0.0;
 }
@@ -162,7 +162,7 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
     } else {
       QuantizeRow(format, block.site, clips_, row, quantized_);
     }
-    // What f32 cannot hold of a code's value counts as the largest that it can.
+    // A code's value that f32 cannot hold counts as the largest that it can.
     for (float& v : quantized_) v = std::clamp(v, -kLargest, kLargest);
     const ErrorSums errors = SumErrors(row, quantized_);
     for (const double sum : {errors.error2, errors.error1, errors.product, errors.square}) *next++ = sum;

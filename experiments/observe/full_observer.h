@@ -74,7 +74,7 @@ inline bool Counts(const SiteBlock& block, int64_t r) {
   return block.site != Site::kAttnLogits || block.Columns(r) - block.First(r) > 1;
 }
 
-// Of the first rows of a block, or of those after them.
+// Measures of the first rows of a block, or of the rows after them.
 struct RowMeasures {
   bool any = false;     // whether a row counted
   uint64_t rows = 0;    // rows with finite values only
@@ -87,7 +87,7 @@ struct RowMeasures {
 
 struct BlockMeasures {
   int64_t first_rows = 0;         // rows of positions before skip_first
-  RowMeasures first, rest;        // those, and the others
+  RowMeasures first, rest;        // of these rows, and of the others
   size_t sums = 0;                // per row
   std::vector<double> row_sums;   // [rows of the block][sums]; zeros of rows that do not count
   std::vector<float> row_absmax;  // [rows of the block]
@@ -181,7 +181,7 @@ class FullObserver : public SiteVisitor {
   static void CountOutliers(const SiteBlock& block, const BlockMeasures& measures, Target& target, Worker& worker);
   static void Gather(const SiteBlock& block, const BlockMeasures& measures, Target& target);
   void CloseSequences();
-  // All matrices of a site in a layer, measured as one, below one another.
+  // Measures all matrices of a site in a layer as one, one below another.
   void ObserveMatrices(Site site, std::optional<int> layer, std::span<const WeightMatrix> weights);
 
   const SiteSelection selection_;

@@ -33,7 +33,7 @@ Rule ParseItem(std::string_view item) {
 
 using Kind = Granularity::Kind;
 
-// Of one of both signs; ternary codes are of weights.
+// Whether codes have both signs and the largest value sets their scale. Ternary codes are for weights only.
 bool IsTaken(const Format& format) {
   const FormatInfo& info = Info(format);
   return HasCodes(format) && info.statistic == Statistic::kLargest && !(IsInteger(format) && info.min_code == 0);

@@ -68,7 +68,7 @@ struct WideClips {
 // (probs) uses the unsigned format with as many bits.
 void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
                  std::span<float> quantized);
-// The same for all rows of a block, in place; not for scales per channel over a few tokens.
+// As QuantizeRow, for all rows of a block, in place; not for scales per channel over a few tokens.
 void QuantizeBlock(const MeasuredFormat& format, const WideClips& clips, const SiteBlock& block);
 
 // Finds the magnitude of the largest code for scales that span rows. It must be known before the first row is measured,
@@ -92,8 +92,8 @@ class WideScales : public SiteVisitor {
   void BeginBatch(int64_t) override;
   void Visit(const SiteBlock& block, int thread) override;
 
-  // For a block of the same batch, in the next pass, until the next batch begins. Zeros for sites that are not
-  // selected.
+  // The scales of a block of the same batch, in the next pass, until the next batch begins. Zeros for sites that are
+  // not selected.
   WideClips Find(const SiteBlock& block) const;
 
  private:

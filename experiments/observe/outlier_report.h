@@ -43,7 +43,7 @@ nlohmann::ordered_json MeasureOutliers(Model& model, const TokenInput& input,
 
 // A line of outliers.jsonl: a model's figures, and the key of what they were measured on.
 std::string OutlierLine(const nlohmann::ordered_json& key, const nlohmann::ordered_json& figures);
-// Of these lines, "key" and "figures" each.
+// The kind of these lines: records with "key" and "figures".
 RecordKind OutlierRecords();
 
 // The table for people, and as comma-separated values: a row per model and site, per map of a differential model, and

@@ -72,11 +72,11 @@ Spread SpreadOf(std::vector<double> draws) {
   return {at(0.025), at(0.975), std::sqrt(squares / (n - 1)), true};
 }
 
-// p of no difference; null if nothing varies and there is a difference.
+// p of the hypothesis of no difference; null if there is a difference and nothing varies.
 Json ProbabilityOf(double difference, const Spread& spread, int64_t groups) {
   if (!spread.known || !std::isfinite(difference)) return {};
   if (difference == 0 && spread.error == 0) return 1.0;
-  // The same in every group but for the rounding of sums, as the largest of a token that all texts have.
+  // The difference is equal in all groups but for rounding, as where a maximum is at a token that all texts have.
   if (spread.error <= 1e-12 * std::abs(difference)) return {};
   return StudentTwoSided(difference / spread.error, static_cast<int>(groups - 1));
 }
@@ -118,7 +118,7 @@ void Compare(const SiteKey& place, int64_t from, const std::vector<std::string>&
   }
 }
 
-// Over all rows that have a p.
+// Adds Holm's p over all rows that have a p; returns their number.
 int64_t AddHolm(Json& rows) {
   std::vector<double> p;
   for (const Json& row : rows) {
@@ -141,7 +141,7 @@ std::string ChangeText(const Json& row) {
   return text + (IsClear(row) ? " *" : "");
 }
 
-// Of measures in any unit: whether it is marked, then |b - a| / (|a| + |b|).
+// A size for measures in any unit: first whether the row is marked, then |b - a| / (|a| + |b|).
 std::pair<bool, double> SizeOf(const Json& row) {
   const double sum = std::abs(row["a"].get<double>()) + std::abs(row["b"].get<double>());
   return {IsClear(row), sum == 0 ? 0.0 : std::abs(row["difference"].get<double>()) / sum};

@@ -27,7 +27,7 @@ nlohmann::ordered_json SiteJson(const StatisticsSet& set, Site site, std::option
 nlohmann::ordered_json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer);
 
 enum class SiteRows { kFigures, kMeasures };
-// The same for every site of the file, or for those with the layer.
+// SiteJson or MeasuresJson of every site of the file, or of every site that has the layer.
 std::vector<nlohmann::ordered_json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, SiteRows kind);
 
 // Rows as comma-separated values, empty where a site lacks another site's column; and as a table.

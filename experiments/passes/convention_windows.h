@@ -60,13 +60,13 @@ struct CutText {
   std::vector<ScoredSequence> sequences;
   WindowCut cut;
 };
-// "window", "stride" and "tokens" as asked for, and the convention's rules: which tokens of a text a result is of.
+// "window", "stride" and "tokens" as asked for, and the convention's rules: which tokens of a text a result covers.
 Json RulesOf(const WindowOptions& options);
 
 // Throws Error as CutSequences does, for ids and for --stride with a tool's convention, and for a text that the tool
 // refuses or of which nothing is scored.
 CutText CutByConvention(const TokenInput& input, const Model& model, const WindowOptions& options);
-// Of a file. Throws Error as LoadTokenInput does, too.
+// As CutByConvention, for a file. Also throws Error as LoadTokenInput does.
 CutText CutFileByConvention(const std::filesystem::path& file, const Model& model, const WindowOptions& options);
 
 // `<s>`, or without one a token that ends a text: what lm-evaluation-harness predicts a text's first token from.

@@ -91,7 +91,7 @@ struct Generation {
 void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prompt, const GenerateOptions& options,
               const Progress& progress, const std::function<bool(int32_t)>& token, Generation& done);
 
-// The same without a cache, for plans that cannot decode: each token is picked after a pass of the whole text before
+// As Generate without a cache, for plans that cannot decode: each token is picked after a pass of the whole text before
 // it, so n tokens after a prompt of p cost n passes of p to p + n - 1 rows. The figures of speed stay 0.
 void GenerateWhole(Model& model, SiteVisitors visitors, std::span<const int32_t> prompt, const GenerateOptions& options,
                    const std::function<bool(int32_t)>& token, Generation& done);

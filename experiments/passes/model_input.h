@@ -10,10 +10,10 @@
 
 namespace tare {
 
-// Of a vision tower's images, which are in the file at `path`.
+// The sequences of ids that stand for a vision tower's images, which are in the file at `path`.
 TokenInput IdsOf(const Images& images, const std::filesystem::path& path);
 
-// The ids; of a vision tower's images also shows the model what they refer to. part: of a text.
+// Loads the ids; for a vision tower, also shows the model the images. part: the part of a text to load.
 TokenInput LoadModelInput(const std::filesystem::path& path, Model& model, const TextPart& part = {});
 
 // One of several equal parts of a job or a text, as options name it: "2/5" is the third of five.

@@ -78,7 +78,7 @@ struct RowWindow {
 // Cuts a row of n tokens.
 using CutRow = std::function<std::vector<Window>(size_t n)>;
 
-// Of every row, of its first tokens: `tokens` of all rows, 0 for all.
+// The windows of the first `tokens` tokens of all rows together; 0: of all tokens.
 std::vector<RowWindow> WindowsOf(const TokenInput& input, int64_t tokens, const CutRow& cut) {
   std::vector<RowWindow> windows;
   size_t left = tokens == 0 ? SIZE_MAX : static_cast<size_t>(tokens);
@@ -103,7 +103,7 @@ size_t CountOf(const WindowOptions& options, size_t scored, size_t all) {
   return options.limit == 0 ? all : std::min(all, static_cast<size_t>(options.limit));
 }
 
-// Within --tokens and --limit; where --tokens is less than a whole window scores, the one window is so long.
+// The windows within --tokens and --limit; where --tokens is less than a whole window scores, one window that long.
 std::vector<RowWindow> TakenWindows(const TokenInput& input, const WindowOptions& options, size_t scored,
                                     const CutRow& cut) {
   if (options.from == TakeFrom::kStart) {

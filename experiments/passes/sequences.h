@@ -51,7 +51,7 @@ inline constexpr int64_t kTextWindow = 512;
 enum class TakeFrom { kSpread, kStart };
 std::string_view Name(TakeFrom from);
 
-// Tare's rules (above), or those of a tool whose perplexity is to be met (convention_windows.h).
+// Tare's rules (above), or the rules of a tool whose perplexity is to be met (convention_windows.h).
 enum class Convention { kTare, kLlamaCpp, kLmEval };
 
 struct WindowOptions {
@@ -65,9 +65,9 @@ struct WindowOptions {
   TakeFrom from = TakeFrom::kSpread;
 
   bool TakesPart() const { return tokens != 0 || limit != 0; }
-  // Other tools take the first.
+  // Other tools take the first part of a text.
   TakeFrom Part() const { return convention == Convention::kTare ? from : TakeFrom::kStart; }
-  // What of a text is enough.
+  // The part of a text that is enough to read.
   TextPart NeededOf(const ModelConfig& config) const;
 };
 
@@ -101,7 +101,7 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
 // leaves no token.
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options);
-// The same windows without overlap, the last one short: each token is in exactly one, as statistics need it.
+// As CutSequences, without overlap, the last window short: each token is in exactly one, as statistics need it.
 std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConfig& config,
                                         const WindowOptions& options);
 
@@ -123,8 +123,8 @@ void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSeq
 // Throws Error if keys are to be chosen when a prompt ends, because a text has none.
 void CheckCacheOfTexts(const CachePlan& plan);
 
-// The same tokens, through key/value caches where there is a plan of them. body sees the batch of each pass. Throws
-// Error as CheckCacheOfTexts.
+// As ForwardAll, but through key/value caches if there is a plan for them. body sees the batch of each pass. Throws
+// Error as CheckCacheOfTexts does.
 void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                           const std::optional<CachePlan>& plan, const Progress& progress,
                           const std::function<void(const TokenBatch&)>& body);

@@ -69,7 +69,7 @@ void ReadKeep(std::string_view rule, std::string_view text, CachePolicy& policy)
   ReadBudget(rule, slash == std::string_view::npos ? "" : text.substr(slash + 1), policy.keep);
 }
 
-// Of a number; "" for the default, 0.
+// The text of a number; "" for the default, 0.
 std::string NumberText(auto number) { return number > 0 ? Formatted("{}", number) : ""; }
 
 std::string KeepText(const CachePolicy& policy) {

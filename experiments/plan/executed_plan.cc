@@ -49,7 +49,7 @@ void RequireBeside(const LayerRules& rules, const Rule* rule, const char* site, 
   if (rule == nullptr) RefuseRule(*rules.First(), Formatted("{} in f32 in layer {}", site, layer), expected, kSimulate);
 }
 
-// Of values, beside maps in such blocks.
+// The scales of values, for maps with a scale per `block` keys.
 AttentionPlan::ValueScale ValueScaleOf(const Rule& rule, int block) {
   if (rule.granularity.kind == Kind::kChannel) return AttentionPlan::ValueScale::kSequence;
   if (rule.granularity.kind != Kind::kBlockChannel || rule.granularity.n != block)

@@ -46,7 +46,7 @@ Sharing SharingOf(const Rule& rule, int64_t width) {
   }
 }
 
-// Bits of the scales, and what stands beside each; of a byte in MX and NVFP4. Caches hold a zero point as a minimum.
+// Bits of a scale (a byte in MX and NVFP4) and its zero point, minimum or mean. Caches store zero points as minima.
 double ScaleBits(const Format& format, double of_f32, bool of_cache) {
   double bits = format.scale == ScaleType::kF32 ? of_f32 : 8;
   if (format.range == CodeRange::kZero) bits += of_cache ? of_f32 : Info(format).bits;
@@ -54,7 +54,7 @@ double ScaleBits(const Format& format, double of_f32, bool of_cache) {
   return bits;
 }
 
-// Of a rule of `k`, `v` or a cache, per value.
+// Bits per value of a rule for `k`, `v` or a cache.
 double BitsOf(const Rule* rule, int64_t width) {
   if (rule == nullptr || !HasCodes(rule->format)) return kUnquantized;
   const bool of_cache = IsCache(rule->sites.front());
@@ -62,7 +62,7 @@ double BitsOf(const Rule* rule, int64_t width) {
   const double of_f32 = of_cache && !in_runs ? 32 : kUnquantized;
   const auto [row, group] = SharingOf(*rule, width);
   const std::optional<double>& percent = rule->options.outliers;
-  double beside = 0;  // bits of a row beside its codes
+  double beside = 0;  // bits of a row besides its codes
   for (int64_t first = 0; first < row; first += group) {
     beside += ScaleBits(rule->format, of_f32, of_cache);
     if (percent) beside += kOutlier * static_cast<double>(OutliersOf(std::min(group, row - first), *percent));

@@ -25,14 +25,14 @@ std::vector<Site> LinearWeights() {
   return all;
 }
 
-// What to suggest for a site that a model lacks.
+// The suggestion for a site that a model lacks.
 std::string_view WhatItHas(Site site) {
   if (site == Site::kQNorm || site == Site::kKNorm) return "q or k";
   return site == Site::kAttnGate ? "head_out" : "the plan without it";
 }
 
-// What to try: the largest group, up to the rule's, that divides the rows of all weights where the rule holds and that
-// the integer kernels accept; and how the weights at this place can have their own.
+// The text to try: the largest group, up to the rule's, that divides the rows of all weights where the rule holds and
+// that the integer kernels accept; and how the weights at this place can have their own.
 std::string GroupThatFits(const Rule& rule, const ResolvedPlan& plan, const ModelSites& model, const SiteKey& here) {
   std::vector<int64_t> rows;
   for (const auto& [key, stored] : model.weights) {
@@ -64,7 +64,7 @@ void CheckRotation(const Rule* rule, const SiteKey& weight, int64_t in) {
   }
 }
 
-// Integers of rotated inputs times those of weights that are not are no products of the two.
+// Products of integers need the same rotation of weights and inputs.
 void CheckSameRotation(const Rule* rule, const SiteKey& key, const StoredWeight& stored, const Rule& input) {
   const Hadamard* const of_weight = rule != nullptr ? rule->options.Rotation(stored.in) : stored.rotation;
   if (input.options.Rotation(stored.in) == of_weight) return;
@@ -73,7 +73,7 @@ void CheckSameRotation(const Rule* rule, const SiteKey& key, const StoredWeight&
              "the same +hadamard for weights and their inputs, or simulating it");
 }
 
-// The same where the weights' rows are not known.
+// As CheckSameRotation, where it is not known how the weights are stored.
 void CheckSameOption(const Rule* rule, const Rule& input) {
   if (rule == nullptr || rule->options.hadamard.has_value() == input.options.hadamard.has_value()) return;
   RefuseRule(input, input.options.hadamard ? "+hadamard" : "no rotation", "that of '" + rule->text + "'",

@@ -56,7 +56,7 @@ class ResolvedPlan {
   std::vector<std::optional<ExecutedPlan>> attention_;  // one per layer, or empty
 };
 
-// The same for one rule.
+// As ResolvedPlan::NeedsSurvey, for one rule.
 bool NeedsSurvey(const Rule& rule);
 // Whether there is an f32 per tensor, besides the scales of blocks, that depends on the values (NVFP4). Not for maps,
 // which are at most 1 and use 1.
@@ -65,8 +65,8 @@ bool HasTensorScale(const Rule& rule);
 // (quant/format/zero_point.h).
 bool HasZeroPoint(const Rule& rule);
 
-// The place of what a linear layer multiplies by the weights of this place: of experts.down.in, whose rules are of all
-// of a token's experts where they are executed, its first.
+// The place of the input that a linear layer multiplies by the weights of this place. Executed rules for
+// experts.down.in cover all of a token's experts, so its place is the first expert's.
 SiteKey InputKeyOf(const SiteKey& weight);
 
 // Refuses a selector that matches nothing in the model at this site; `where` starts the message.

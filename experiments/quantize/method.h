@@ -29,7 +29,7 @@ struct EquivalentWeights;
 struct QuantizeJob;
 struct Step;
 
-// What a step makes: other weights that compute the same, codes of weights, or better codes of the same weights.
+// The product of a step: other weights that compute the same, codes of weights, or better codes of the same weights.
 enum class StepPlace { kWeights, kCodes, kBetterCodes };
 
 // The record of a step.
@@ -42,7 +42,7 @@ struct StepKind {
   std::string_view help = {};     // what it does
 };
 
-// What a step that changes weights is given.
+// The input of a step that changes weights.
 struct WeightsToChange {
   const QuantizeJob& job;
   const CalibrationWindows& text;  // of the job, if the step reads one
@@ -52,7 +52,7 @@ struct WeightsToChange {
   const Progress& progress;
 };
 
-// What is known of an input that several weights multiply, in the model rounded so far.
+// Facts on an input that several weights multiply, in the model rounded so far.
 class SharedInput {
  public:
   // rotation: of the weights' rules, all alike; null: none.
@@ -112,14 +112,14 @@ struct LayerRounding {
   std::function<void(const LayerToRound& layer, const Add& add)> round;
 };
 
-// A step with its options. `change` is of steps for weights; `on_input` and `on_layer` round with the calibration.
+// A step with its options: `change` for weights, `on_input` or `on_layer` for rounding with the calibration.
 struct Step {
   std::string text;  // the name and what differs from the default options, as files record it
   std::function<EquivalentWeights(const WeightsToChange& weights)> change = {};
   std::function<InputRounding(SharedInput& input)> on_input = {};
   std::optional<LayerRounding> on_layer = {};
 
-  // What `change` looks at: the calibration texts, and what the plan rounds.
+  // Whether `change` reads the calibration texts, and whether it reads the plan's rules for weights.
   bool reads_text = false;
   bool reads_plan = false;
   bool takes_statistics = false;       // a statistics file serves instead of a text
@@ -131,7 +131,7 @@ struct Step {
   // Refuses models and plans, and rules for weights, before the first tensor is read. Both throw Error.
   std::function<void(const ModelConfig& config, const Plan& plan)> check = {};
   std::function<void(const Rule& rule)> check_rule = {};
-  // Of steps for codes: why it does not follow a step that chooses ranges, and why no step improves its codes.
+  // For steps for codes: why none follows a step that chooses ranges, and why no step improves its codes.
   std::string_view no_ends = {}, no_better = {};
 
   bool RoundsByCalibration() const { return on_input || on_layer; }
@@ -142,9 +142,9 @@ struct QuantizeMethod {
   std::optional<Step> codes = Step{.text = "rtn"};  // to nearest, which takes no function
   std::optional<Step> better = {};
 
-  // Those that it has, in their order.
+  // The steps that the method has, in their order.
   std::vector<const Step*> Steps() const;
-  // The step for weights in canonical form, and those for codes; "" for none.
+  // The step for weights in canonical form, and the steps for codes; "" for none.
   std::string EquivalentText() const { return weights ? weights->text : ""; }
   std::string RoundingText() const;
   std::string Text() const;  // of all steps
@@ -158,10 +158,10 @@ using StepKinds = std::span<const StepKind* const>;
 
 // Throws Error, naming the step.
 QuantizeMethod ParseMethod(std::string_view text, StepKinds kinds);
-// For help: the names of those that may read a calibration text.
+// For help: the names of the steps that may read a calibration text.
 std::string StepsWithText(StepKinds kinds);
 
-// What one `tare quantize` is asked for.
+// The job of one `tare quantize`.
 struct QuantizeJob {
   std::filesystem::path model;  // a checkpoint folder, or a file without codes that an earlier job made
   Plan plan;                    // for weights; rules for activations are stored for later runs of the model
@@ -171,7 +171,7 @@ struct QuantizeJob {
   std::filesystem::path statistics = {};  // instead, for smoothquant with a given alpha
   WindowOptions windows = {};             // for the calibration
   std::filesystem::path parts = {};       // folder of finished parts meanwhile; empty: OUT.parts
-  std::string model_sha256 = {};          // the model's ContentHash, of who has read it whole; empty: it is read
+  std::string model_sha256 = {};          // the model's ContentHash, if the caller knows it; empty: it is read
   bool resume = false;                    // resumes an interrupted job; the result is byte-identical
 };
 
@@ -188,7 +188,7 @@ struct QuantizeSummary {
   int64_t bytes_after = 0;     // with codes and scales
   double relative_error = 0;   // ||W - Q|| / ||W|| over all matrices together
   double bits_per_weight = 0;  // of the quantized matrices, with scales
-  // Of calibrated methods, by layer. Weights of an expert that no token reached are rounded to nearest.
+  // By layer, for calibrated methods. Weights of an expert that no token reached are rounded to nearest.
   std::vector<ReachedExperts> experts = {};
   std::vector<CalibratedOn> calibration = {};  // empty: without a text
 };

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the calibration text, where there is none.
+// Refuses a method that needs a calibration text, where there is none.
 void CheckText(const QuantizeJob& job) {
   const QuantizeMethod& m = job.method;
   const Step* const change = m.weights ? &*m.weights : nullptr;
@@ -56,7 +56,7 @@ void CheckJob(const QuantizeJob& job) {
     FailUsage("--stats: is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
 }
 
-// What the steps see of the calibration texts; empty if they see none.
+// The part of the calibration texts that the steps see; empty if they see none.
 CalibrationWindows SeenTexts(const QuantizeJob& job, const ModelConfig& config) {
   const bool changes = job.method.weights && job.method.weights->reads_text && job.statistics.empty();
   if (!changes && !job.method.RoundsByCalibration()) return {};
@@ -91,7 +91,7 @@ void Prepare(const QuantizeJob& job, const ModelFiles& model, const fs::path& ou
                   provenance, out, progress);
 }
 
-// Of the shapes that config.json says, whole and finite, or refused.
+// Reads and hashes the model; refuses shapes other than those in config.json, and values that are not finite.
 std::string ReadModel(const fs::path& path, const Progress& progress) {
   const Model model(path, WeightReading::kShapes);
   return ReadWhole(path, progress);

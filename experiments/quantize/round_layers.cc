@@ -23,7 +23,7 @@
 namespace tare {
 namespace {
 
-// Of a matrix; 0 where there is none, or a tensor that is none, which is refused when it is read.
+// The columns of a matrix; 0 if there is none, or if the tensor is no matrix, which is refused when it is read.
 int64_t InputsOf(const Checkpoint& files, const std::string& name) {
   if (const ForeignMatrix* matrix = files.FindForeign(name)) return matrix->in();
   const TensorView* const tensor = files.Find(name);
@@ -122,7 +122,7 @@ class Job {
     });
   }
 
-  // To nearest.
+  // Rounds a matrix to nearest.
   QuantizedMatrixBuffer Rounded(const std::string& name, const Rule& rule) const {
     return QuantizeByRule(matrices_.Stored(name), rule, matrices_.Where(name));
   }

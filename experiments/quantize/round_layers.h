@@ -28,7 +28,7 @@ ResolvedPlan PlanOfWeights(const QuantizeJob& job, const Checkpoint& files, cons
 // matrices the plan rounds.
 int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config);
 
-// A checkpoint's matrices as they are stored, and those of a layer that a plan rounds, one after another.
+// A checkpoint's matrices as they are stored, and, one after another, a layer's matrices that a plan rounds.
 class LayerMatrices {
  public:
   // where: the checkpoint, before errors. The others must outlive this.
@@ -40,7 +40,7 @@ class LayerMatrices {
   const ResolvedPlan& plan() const { return plan_; }
   std::string Where(const std::string& tensor) const;
 
-  // What the plan makes of a linear layer's weight; null: it stays as it is.
+  // The plan's rule for a linear layer's weight; null: the weight stays as it is.
   const Rule* RuleFor(const LinearLayer& linear) const { return plan_.RuleAt(linear.WeightKey()); }
   // Whether the plan rounds any in the layer.
   bool RoundsIn(int layer) const;
@@ -50,9 +50,9 @@ class LayerMatrices {
   int64_t StoredBytes(const std::string& name) const;
 
   using ForMatrix = std::function<void(const LinearLayer&, const std::string& name, const Rule&)>;
-  // Those that the plan rounds, in a layer's order; the file's memory of each is released after its call.
+  // Calls body for each matrix of the layer that the plan rounds, in order, and then releases the file's memory of it.
   void ForEach(int layer, const ForMatrix& body) const;
-  // The same of one, if the plan rounds it.
+  // As ForEach, for one matrix, if the plan rounds it.
   void Visit(const LinearLayer& linear, const ForMatrix& body) const;
 
  private:

@@ -47,7 +47,7 @@ struct Moments {
   }
 };
 
-// Of terms that cancel, this share of their sizes may be rounding: 100 times the epsilon of double.
+// This share of the sizes of terms that cancel may be rounding: 100 times the epsilon of double.
 constexpr double kRounding = 2e-14;
 
 double Sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }

@@ -37,7 +37,7 @@ namespace tare {
 
 enum class Units { kOfText, kIndependent };
 
-// With fewer, nothing holds what it promises: B would be 1, whose t is 12.7, and skewness cannot be seen.
+// With fewer units, no figure is reliable: B would be 1, whose t is 12.7, and skewness cannot be seen.
 inline constexpr size_t kFewestUnits = 20;
 
 struct MeanError {
@@ -45,12 +45,12 @@ struct MeanError {
   int degrees = 1;           // B
   double bend = 0, lag = 0;  // a and b
 
-  // Of a mean of 0, two-sided. Needs an error above 0, as the interval does.
+  // The two-sided p of a mean of 0. Needs an error above 0, as Around does.
   double P(double mean) const;
   Interval Around(double mean) const;  // 95 %
 };
 
-// "10 windows are too few for an error: expected 20; try more tokens or a shorter --window", of less than kFewestUnits.
+// "10 windows are too few for an error: expected 20; try more tokens or a shorter --window", below kFewestUnits.
 std::string FewUnitsText(size_t units, Units kind);
 
 // Empty with fewer than kFewestUnits.
@@ -91,7 +91,7 @@ PairedRuns ByWindow(std::span<const double> values, std::span<const size_t> wind
 
 double Contrast(const PairedRuns& runs);
 
-// Of T; empty with fewer than kFewestUnits units. The error is 0 if no unit differs by more than rounding.
+// The error of T; empty with fewer than kFewestUnits units. It is 0 if no unit differs by more than rounding.
 std::optional<MeanError> PairedError(const PairedRuns& runs);
 
 // The mean of a few independent samples, such as models trained from other seeds or calibrated on other texts:
@@ -104,7 +104,7 @@ struct SampleMean {
   Interval interval;
 };
 
-// Of two samples or more.
+// The mean of two samples or more.
 SampleMean MeanOfSamples(std::span<const double> samples);
 
 }  // namespace tare

@@ -43,9 +43,9 @@ const char* ReportedAccuracy(const std::vector<ChoiceItem>& items);
 // log-likelihoods, each the sum over the continuation's tokens.
 extern const TaskKind kLogLikelihoodTask;  // loglikelihood=CONTINUATIONS.jsonl
 
-// Of all continuations: n, acc, its standard error and outcomes, perplexity, and minus each log-likelihood
-// (item_losses; item_counts are ones); samples as in Accuracies. One record each: "line", "log_likelihood",
-// "greedy", its line's keys as "item".
+// The figures of all continuations: n, acc, its standard error and outcomes, perplexity, and minus each log-likelihood
+// (item_losses; item_counts are ones); samples as in Accuracies. One record each: "line", "log_likelihood", "greedy",
+// its line's keys as "item".
 TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const EndingScores& scores);
 
 }  // namespace tare

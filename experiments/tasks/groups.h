@@ -31,7 +31,7 @@ namespace tare {
 // Per sample, the number of right items ('1' in outcomes) and of all items, in the order in which samples first occur.
 // items: indices into outcomes and into the records, whose "item" has the keys.
 WindowLosses BySample(const std::vector<Json>& records, std::string_view outcomes, std::span<const size_t> items);
-// The same of scores, [records]: their sum per sample.
+// As above, for scores [records]: their sum per sample, and the number of items.
 WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores,
                       std::span<const size_t> items);
 
@@ -42,7 +42,7 @@ struct Breakdown {
   std::vector<std::string> by;  // keys
   std::string over;             // the key of spreads, or empty
 
-  // By position in texts, instead of keys of items.
+  // Whether items are grouped by position in texts, instead of by keys.
   bool ByPosition() const { return by == std::vector<std::string>{"position"}; }
 };
 

@@ -12,26 +12,26 @@ extern const TaskKind kPerplexityTask;  // perplexity=TEXT
 // Which tokens of a text are scored and with what context, for results.
 Json PerplexityConvention(const WindowOptions& windows);
 
-// Of a part of a text, adds which to its figures ("from", and "of_tokens" if all were counted, or "windows_begin"); and
-// for people, " spread over 2001234 tokens".
+// If a part of a text is scored, AddTaken adds which to its figures ("from", and "of_tokens" if all were counted, or
+// "windows_begin"), and TakenText says it for people, " spread over 2001234 tokens".
 void AddTaken(const WindowCut& cut, Json& figures);
 std::string TakenText(const Json& result);
 
-// Of scored tokens, in the order of the text.
+// The losses of scored tokens, in the order of the text.
 struct TokenLosses {
   std::vector<double> losses;     // -ln p(token), nats
   std::vector<int64_t> contexts;  // tokens before it
   std::vector<size_t> windows;    // which one scored it
 };
-// cache: through one, as decoding would see the text; nothing: by ordinary forward passes.
+// cache: tokens pass through one, as decoding would see the text; nothing: through ordinary forward passes.
 TokenLosses MeasureLosses(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                           const std::optional<CachePlan>& cache, const Progress& progress);
 
-// Their figures: nll (the mean, nats per token), nll_stderr (its error over windows, mean_error.h; null of too few),
-// perplexity = exp(nll), tokens (scored), windows (that scored some), and of each the sum of its losses (window_losses)
-// and how many there are (window_tokens): two runs over the same windows can be paired by them. And by how many tokens
-// a token was predicted from (by_position, experiments/significance/token_divergence.h): {"first", "last", "tokens",
-// "nll", "nll_stderr"}. Nothing if the perplexity is not finite.
+// The figures of these losses: nll (the mean, nats per token), nll_stderr (its error over windows, mean_error.h; null
+// of too few), perplexity = exp(nll), tokens (scored), windows (that scored some), and for each window the sum of its
+// losses (window_losses) and their number (window_tokens), by which two runs over the same windows can be paired. Also
+// by how many tokens a token was predicted from (by_position, experiments/significance/token_divergence.h): {"first",
+// "last", "tokens", "nll", "nll_stderr"}. Nothing if the perplexity is not finite.
 std::optional<Json> PerplexityFigures(const TokenLosses& tokens);
 // "window", "stride", "bos", "cut_to_positions", a tool's "convention" and which part (AddTaken), which the task adds.
 Json CutFigures(const WindowCut& cut);
@@ -58,7 +58,7 @@ inline constexpr int64_t kShortContext = 4096;  // K, if no option gives another
 // tokens (at least one) from K before the first of them. Together they score tokens[max(K, first_target) ..].
 std::vector<ScoredSequence> ShortPieces(const ScoredSequence& window, int64_t short_context);
 
-// Of each token with K or more before it in its window, in the order of the text: whether it is a key token.
+// For each token with K or more before it in its window, in the order of the text: whether it is a key token.
 std::vector<bool> KeyTokens(Model& evaluator, const std::vector<ScoredSequence>& windows, int64_t short_context,
                             const Progress& progress);
 

@@ -77,7 +77,7 @@ struct ProbeReport {
 class Probes {
  public:
   void Add(const ChoiceItem& item);
-  // Of at least one item.
+  // The report on the items, of which there is at least one.
   ProbeReport Report() const;
 
  private:
@@ -99,9 +99,9 @@ class Probes {
   std::map<std::string, size_t> samples_, texts_;
 };
 
-// Of a file of such items, or of those with targets, as its first line says.
+// The report on a file of such items, or of items with targets, by its first line.
 ProbeReport ProbeItems(const std::filesystem::path& file);
-// Of items with targets (target_probes.cc).
+// The report on a file of items with targets (target_probes.cc).
 ProbeReport ProbeTargets(const std::filesystem::path& file);
 
 // {"schema": "tare.probes/1", "items", "samples", "chance", "probes": [{"guess", "choice", "score", "low", "high",

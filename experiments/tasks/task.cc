@@ -48,14 +48,14 @@ bool ReadWindows(const Json& result, const WindowKeys& keys, WindowLosses& windo
   return windows.sums.size() == windows.counts.size();
 }
 
-// Of its weights and configuration.
+// The hash of a tower's weights and configuration.
 std::string HashOfTower(const std::filesystem::path& folder) {
   const Checkpoint tower(folder);
   const std::string hashes = tower.ContentHash() + tower.ConfigHash();
   return Sha256Hex(std::as_bytes(std::span(hashes)));
 }
 
-// Of a figure's mean over windows or samples; empty with too few.
+// The error of a figure's mean over windows or samples; empty with too few.
 std::optional<double> ErrorOver(const Figure& figure) {
   const std::optional<MeanError> error = PairedError({.counts = figure.windows.counts,
                                                       .sums = {figure.windows.sums},

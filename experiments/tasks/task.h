@@ -28,7 +28,7 @@ namespace tare {
 struct TaskResult {
   Json figures;
   std::vector<Json> records;
-  // Of a kind that another names as `compared`: that one's figures, from the same passes. Null: none.
+  // For a task that another names as `compared`: the other task's figures, from the same passes. Null: none.
   Json of_text = {};
 };
 
@@ -44,8 +44,8 @@ struct FigureKeys {
   const char* name;                // also the value's key: "acc"
   const char* error = nullptr;     // standard error, or none: of items as recorded, of windows from these
   const char* outcomes = nullptr;  // of the items in order, '1' where right: what paired comparisons need; or none
-  // Of a figure with outcomes: of samples, where items share them (tasks/groups.h); comparisons are paired by these
-  // then.
+  // The keys of windows; for a figure with outcomes, of samples, if items share some (tasks/groups.h): then comparisons
+  // are paired by samples.
   std::optional<WindowKeys> windows = std::nullopt;
   OfMean of_mean = OfMean::kItself;  // how the figure follows from the windows' mean
   const char* format = ".4f";        // of value and error in eval's line
@@ -101,7 +101,7 @@ struct ItemKeys {
   std::string where;
   Json keys;
 };
-// Of the items of a file that the options take, as `kLoad` reads them.
+// The keys of a file's items that the options take, as `kLoad` reads them.
 template <auto kLoad>
 std::vector<ItemKeys> KeysOfItems(const std::filesystem::path& file, const WindowOptions& windows) {
   std::vector<ItemKeys> keys;
@@ -114,14 +114,14 @@ struct TaskKind {
   std::string_view name;       // in NAME=FILE and NAME:FILE
   std::string_view file;       // what FILE is, for help and messages
   std::string_view what = {};  // what is measured, for help
-  // Its limit counts windows or items. Throws Error.
+  // Reads the task. Its limit counts windows or items. Throws Error.
   RunTask (*read)(const std::filesystem::path& file, const Model& model, const TaskOptions& options);
   // One is the task's primary one, on which it is judged (Figures::Primary): of all figures only primary ones are
   // hypotheses of Holm's family, with stars; the others have intervals.
   std::span<const FigureKeys> figures;
   const char* count;  // key of the number of tokens or items behind the figures
   const char* unit;   // what it counts, in the singular: "token"
-  // What the figures depend on besides model, plan, file and limit; null if nothing.
+  // The settings that the figures depend on besides model, plan, file and limit; null if nothing.
   Json (*convention)(const WindowOptions& windows) = nullptr;
   // How answers are generated, on which their figures depend; null of tasks without.
   Json (*answers)(const AnswerOptions& options) = nullptr;
@@ -156,9 +156,9 @@ struct Figures {
   int64_t count = 0;
   std::string reported = {};  // of several accuracies the one that figures and findings report ("acc_norm"), or none
 
-  // Of the figure on which the task is judged: the accuracy that is reported, else the first.
+  // The index of the figure that judges the task: the accuracy that is reported, else the first figure.
   size_t Primary() const;
-  // Whether they report it; tables have all.
+  // Whether figures and findings report this figure; tables have all.
   bool Reports(std::string_view name) const;
 };
 // Empty if the result lacks one of the kind's figures. Windows may be missing, because older results have none.
@@ -172,7 +172,7 @@ std::string FigureText(const Figure& figure, const char* format);
 
 using TaskKinds = std::span<const TaskKind* const>;
 TaskKinds AllTasks();
-// By a task's name in results, "choice:needles-4"; null if no kind has it.
+// The kind of a task by its name in results, "choice:needles-4"; null if no kind has it.
 const TaskKind* KindNamed(std::string_view task);
 // The named figure of such a task; null if tables do not show it.
 const FigureKeys* ShownFigure(std::string_view task, std::string_view name);
@@ -188,7 +188,7 @@ struct TaskSpec {
   std::string Name() const;  // "choice:needles-4"
 };
 
-// Whether it is on a long text, of which windows alone are read (EncodeWindows).
+// Whether the task is on a long text, of which only windows are read (EncodeWindows).
 bool IsReadInWindows(const TaskSpec& task, const ModelConfig& config, const WindowOptions& windows);
 
 // Parses comma-separated tasks. Throws Error for an unknown kind, a missing file, or two tasks with one name.

@@ -44,7 +44,7 @@ Json Grouped(const Format format, std::string_view strategy, int group, bool dyn
   return numbers;
 }
 
-// Of blocks that the format defines.
+// The numbers of a format that defines its own blocks.
 Json Blocks(const Format format, bool dynamic) {
   const FormatInfo& info = Info(format);
   const bool two_levels = IsTwoLevel(format.scale);
@@ -95,10 +95,10 @@ Json ScaledInputs(const Rule& inputs) {
   return Numbers(format, is_static ? "tensor" : "token", !is_static);
 }
 
-// What makes codes from 0 signed: 2^(bits - 1); 0 of signed ones.
+// The number subtracted from codes that start at 0 to make them signed: 2^(bits - 1); 0 for signed codes.
 int Middle(const QuantizedMatrix& m) { return HasOffset(m.format) ? 1 << (Info(m.format).bits - 1) : 0; }
 
-// What a row of codes is stored as: a byte per value, of integers two's complement.
+// Writes a row of codes as stored: a byte per value, for integers in two's complement.
 void StoredRow(const QuantizedMatrix& m, int64_t row, std::vector<float>& values, uint8_t* codes) {
   values.resize(static_cast<size_t>(m.in));
   Unpack<float>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, values);
@@ -145,7 +145,7 @@ void AddBytes(NewModule& module, const QuantizedMatrix& m, DType dtype, ModuleMe
       m, [&](int64_t row, const uint8_t* codes) { std::memcpy(bytes + row * m.in, codes, static_cast<size_t>(m.in)); });
 }
 
-// Neighbours in a byte, the first low.
+// Two neighbours share a byte, the first in its low half.
 void AddFloat4(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
   std::byte* const bytes = memory.Add(module, "weight_packed", DType::kU8, {m.out, m.in / 2});
   ForRows(m, [&](int64_t row, const uint8_t* codes) {
@@ -165,7 +165,7 @@ void AddScales(NewModule& module, const QuantizedMatrix& m, const CompressedSche
   std::memcpy(scales, is_f32 ? static_cast<const void*>(m.scales) : m.scale_codes, bytes);
 }
 
-// Of packed integers, as their codes but along the rows.
+// The zero points of packed integers, packed as their codes but along the rows.
 void AddPackedZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
   const int bits = Info(m.format).bits, per_word = 32 / bits;
   const int64_t words = (m.out + per_word - 1) / per_word, groups = m.Groups();
@@ -180,7 +180,7 @@ void AddPackedZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& m
   }
 }
 
-// Beside bytes: one for each scale.
+// The zero points of integers in bytes, one for each scale.
 void AddByteZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
   const std::vector<int64_t> shape = module.tensors.back().shape;  // of the scales
   std::byte* const zeros = memory.Add(module, "weight_zero_point", DType::kI8, shape);

@@ -43,7 +43,7 @@ void CheckRotary(const RotaryConfig& rotary, std::string_view family, const std:
     CannotHold(where, "rotary positions of type longrope", "default, linear, llama3 or yarn");
 }
 
-// Of a layer that sees all keys and of the others, by what llama.cpp fixes.
+// Every `period`-th layer must see all keys and the others must have a window, because llama.cpp fixes that.
 void CheckPeriod(const ModelConfig& c, int period, const std::string& text, const std::string& where) {
   for (int layer = 0; layer < c.layers; ++layer) {
     if ((c.Window(layer) == 0) != ((layer + 1) % period == 0))
@@ -129,7 +129,7 @@ void AddExpertKeys(const ModelConfig& c, const std::string& prefix, gguf::Metada
   out.Number(prefix + "expert_feed_forward_length", c.ffn);
 }
 
-// Which layers have a window is fixed in llama.cpp but for olmo3.
+// llama.cpp fixes which layers have a window, except for olmo3.
 void AddWindowKeys(const ModelConfig& c, const std::string& prefix, gguf::MetadataWriter& out) {
   const int window = c.windows.empty() ? 0 : *std::ranges::max_element(c.windows);
   if (window > 0) out.Number(prefix + "attention.sliding_window", window);
@@ -194,7 +194,7 @@ class FileTensors {
     }
   }
 
-  // To the layer's tensor of this name, or to a new one.
+  // Appends the piece to the layer's tensor of this name, or to a new one.
   void Append(const std::string& name, GgufKind kind, const LinearLayer& linear, const GgufPiece& piece) {
     auto found = std::ranges::find(all_.begin() + first_of_layer_, all_.end(), name, &GgufTensor::name);
     if (found == all_.end()) {

@@ -15,16 +15,16 @@
 
 namespace tare {
 
-// Mistral is a llama there. Throws Error, starting with `where`, for a model that a file cannot hold.
+// GGUF calls a Mistral model a llama. Throws Error, starting with `where`, for a model that a file cannot hold.
 const gguf::Architecture& GgufArchitectureOf(const ModelConfig& config, const std::string& where);
 
-// Of a model that GgufArchitectureOf lets pass.
+// Adds the keys of a model that GgufArchitectureOf accepts.
 void AddModelKeys(const ModelConfig& config, const gguf::Architecture& architecture, gguf::MetadataWriter& out);
 
-// ---- Tensors of the file, each of rows of the checkpoint's: of one tensor, of a fused tensor's parts (phi3), of all
-// experts one after another, or, of gpt-oss's gate and up, of every other row.
+// ---- Tensors of the file. Each has rows of one tensor of the checkpoint, of a fused tensor's parts (phi3), of all
+// experts one after another, or every other row of gpt-oss's gate and up.
 //
-// `count` rows of a tensor of the checkpoint from `first` on, each `step` after the one before; of a vector values.
+// `count` rows, or values of a vector, of a tensor of the checkpoint: `first` and every `step`-th row after it.
 struct GgufPiece {
   std::string tensor;
   int64_t first = 0, step = 1, count = 0;
@@ -40,8 +40,8 @@ struct GgufTensor {
   int64_t rotated_heads = 0;      // whose rows are ordered as in quant/interchange/gguf/architecture.h, or 0
 };
 
-// In the order of the file, without those of rotary positions. Throws Error, starting with `where`, for a tensor that
-// llama.cpp has no name for.
+// The tensors in the order of the file, without tensors of rotary positions. Throws Error, starting with `where`, for a
+// tensor that llama.cpp has no name for.
 std::vector<GgufTensor> GgufTensors(const ModelConfig& config, const gguf::Architecture& architecture,
                                     const std::string& where);
 

@@ -57,10 +57,10 @@ class ConfigKeys {
 
 // sliding_window: keys that a query sees; `otherwise` if the key is missing, 0 if it is null.
 int ReadWindow(const ConfigKeys& keys, int otherwise);
-// Windows of all layers: of those that layer_types (transformers 5) calls sliding_attention, or, if it is missing, of
-// those for which `slides` is true; empty without any.
+// The windows of all layers: `window` where layer_types (transformers 5) says sliding_attention or, if that key is
+// missing, where `slides` is true, and 0 elsewhere. Empty if no layer has one.
 std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides);
-// The same as Qwen's checkpoints say it: use_sliding_window, and max_window_layers, the first layer that slides.
+// As ReadWindows, from the keys of Qwen: use_sliding_window, and max_window_layers, the first layer that slides.
 std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers);
 
 // What mixes tokens in a layer.
@@ -89,7 +89,7 @@ struct ModelConfig {
   bool attention_bias = false;
   bool mlp_bias = false;
   std::optional<int> bos;
-  // Of V1: where the second map's query head is, within each head or group of heads.
+  // In V1 models, the place of the second map's query head within each head or group of heads.
   enum class Pairing { kHalves, kAdjacent };
   Pairing pairing = Pairing::kHalves;
   int noise_heads = 0;               // grouped differential attention: query heads whose map is subtracted

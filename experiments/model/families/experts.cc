@@ -67,14 +67,14 @@ void ProjectExpert(const LayerCall& call, std::span<const ExpertProduct> product
   ParallelFor(static_cast<size_t>(rows), [&](size_t i, int) { write(static_cast<int64_t>(i)); });
 }
 
-// Of each expert, where it was chosen: row k + the place among the row's choices.
+// Each expert's places among all choices: the row times k, plus the index among the row's k choices.
 std::vector<std::vector<int64_t>> PlacesOf(const std::vector<int32_t>& chosen, int experts) {
   std::vector<std::vector<int64_t>> places(static_cast<size_t>(experts));
   for (size_t i = 0; i < chosen.size(); ++i) places[static_cast<size_t>(chosen[i])].push_back(static_cast<int64_t>(i));
   return places;
 }
 
-// delta, of normed.
+// Computes delta from normed.
 void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit unit) {
   if (!call.Runs()) return;
   const ModelConfig& c = call.config;

@@ -50,7 +50,7 @@ void ReadGptOss(const ConfigKeys& keys, ModelConfig& c) {
 
 std::vector<int64_t> SinkShape(const ModelConfig& c) { return {c.heads}; }
 
-// Of all experts in one tensor, with biases.
+// The place of each expert's matrix in one tensor of all experts, with biases.
 constexpr LinearPlace GptOssStacked(LinearPlace place, std::string_view stored) {
   place.bias = &ModelConfig::mlp_bias;
   place.stacked = stored;

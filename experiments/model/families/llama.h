@@ -45,12 +45,12 @@ void CheckActivation(const ConfigKeys& keys, const ModelConfig& config);
 // Norms, biases and rotary positions, those in config where keys are missing; refuses other activations and features
 // that no layer of these families has.
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& config);
-// The same, and refuses a window.
+// As ReadDecoderConfig, but also refuses a window.
 void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& config);
 std::vector<OutputHead> LlamaHeads(const ModelConfig& config);
 LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer);
-// delta = W_o attention(normed) + b, with what the configuration and the weights have of norms of queries and keys,
-// rotary positions, a lambda, of the layer or of each token, norms of heads and a gate.
+// delta = W_o attention(normed) + b, with the norms of queries and keys, rotary positions, norms of heads, gate, and
+// lambda per layer or per token that the configuration and the weights have.
 void AttendNormed(const LayerCall& call);
 void AddAttention(const LayerCall& call);  // x += W_o attention(norm(x))
 void LlamaForward(const LayerCall& call);

@@ -85,7 +85,7 @@ LayerKind KindOf(int layer, int layers) {
   return layer <= layers / 2 + 1 ? LayerKind::kAttention : LayerKind::kSharedAttention;
 }
 
-// Of the attention layers below n/2.
+// The windows of all layers. Only attention layers below n/2 may have one.
 std::vector<int> ReadFlashWindows(const ConfigKeys& keys, int layers) {
   constexpr int kUsual = 2047;  // of the model's own configuration class
   std::vector<int> windows(static_cast<size_t>(layers));

@@ -16,7 +16,7 @@
 namespace tare {
 namespace {
 
-// Of the whole matrix. The mean over rows of equal length is the mean of their means.
+// The ends of the whole matrix. The mean over rows of equal length is the mean of their means.
 Ends EndsOfMatrix(int64_t out, int64_t in, const ReadRow& read, Format format) {
   std::vector<Ends> of_rows(static_cast<size_t>(out));
   ParallelFor(of_rows.size(), [&](size_t row, int) {

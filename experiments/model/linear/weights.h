@@ -4,9 +4,9 @@
 // file's pages are then released). So do quantized matrices (Tare's own or other tools') and, under --math bf16, all
 // that is not bf16, if all such matrices together are small; else it is made for each call.
 //
-// Stored tensors that are several linear layers' weights, or biases, one below another, as a family's record says
-// (LinearPlace::fused). Everything else sees one tensor per linear layer: rows of the stored one, in place. A tensor of
-// all experts is seen as those of each expert (LinearPlace::stacked).
+// A stored tensor may be the weights, or biases, of several linear layers, one below another, as a family's record says
+// (LinearPlace::fused). Everything else sees one tensor per linear layer: rows of the stored one, in place. It sees a
+// tensor of all experts as one tensor per expert (LinearPlace::stacked).
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,20 @@
 
 namespace tare {
 
-// Splits them. A checkpoint that holds the parts, as quantized ones do, stays as it is.
+// Splits the checkpoint's fused tensors. A checkpoint that holds the parts, as quantized ones do, stays as it is.
 void SplitFused(const ModelConfig& config, Checkpoint& files);
 
-// Opens the checkpoint and splits them.
+// Opens the checkpoint and splits its fused tensors.
 Checkpoint OpenSplit(const std::filesystem::path& path, const ModelConfig& config);
 
-// The stored tensors and their rows, of all layers.
+// A fused tensor as stored, and the rows of its parts. FusedTensors lists the tensors of all layers.
 struct FusedTensor {
   std::string name;
   std::vector<Checkpoint::Rows> parts;
 };
 std::vector<FusedTensor> FusedTensors(const ModelConfig& config);
 
-// Tensors of all experts of a layer, of all layers: NAME [experts, in, out], NAME_bias [experts, out].
+// A tensor of all experts of a layer: NAME [experts, in, out], NAME_bias [experts, out].
 struct StackedTensor {
   std::string name;
   MatrixShape shape;                 // of an expert's matrix
@@ -48,8 +48,8 @@ struct StackedTensor {
 std::vector<StackedTensor> StackedTensors(const ModelConfig& config);
 
 // kWhole: tensors are read once when they are taken, and checked. kKnown: matrices were checked before (ReadWhole), and
-// are read when they are used. kShapes: matrices are neither read nor converted, for whoever looks at a checkpoint and
-// computes nothing.
+// are read when they are used. kShapes: matrices are neither read nor converted, for callers that look at a checkpoint
+// and compute nothing.
 enum class WeightReading : uint8_t { kWhole, kKnown, kShapes };
 
 class Weights {
@@ -64,7 +64,7 @@ class Weights {
   // W [out, in]. Throws Error if it is missing, misshapen, not finite, or neither quantized nor of type f32, bf16 or
   // f16. A matrix that is not kept in the type of products is not ready for them (WeightMatrix::IsReady).
   WeightMatrix Matrix(const std::string& name, int64_t out, int64_t in);
-  // The same as stored, without conversion or alignment: only for RowAsFloat.
+  // As Matrix, but as stored, without conversion or alignment: only for RowAsFloat.
   WeightMatrix Stored(const std::string& name, int64_t out, int64_t in);
   // W [shape[0], product of the others].
   DenseMatrix Flattened(const std::string& name, const std::vector<int64_t>& shape);
@@ -75,7 +75,7 @@ class Weights {
   Weights& Split(const ModelConfig& config);
 
   bool Has(const std::string& name) const { return files_.Has(name); }
-  // Of tensors that are not read, whether they may have the same bytes.
+  // Whether two tensors have the same bytes or, under kShapes, which does not read them, whether they may.
   bool SameBytes(const std::string& a, const std::string& b) const;
   // Removes a name from the list of unused tensors.
   void Ignore(const std::string& name) { taken_.insert(name); }
@@ -109,7 +109,7 @@ void RequireFinite(const TensorView& tensor, size_t first, size_t count, const s
 // A stored tensor in place: a matrix, or a vector as a matrix with one column, perhaps unaligned: for RowAsFloat.
 // Throws Error, starting with `where`, for other shapes and for types other than f32, bf16 and f16.
 WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where);
-// The same of a name that the checkpoint has and that is not in Tare's own codes; a matrix of another tool has no data.
+// The stored tensor of a name that the checkpoint has outside Tare's own codes; another tool's matrix has no data.
 WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, const std::string& where);
 
 // How large a checkpoint is: its values, and the bytes that hold them with their scales, over all tensors.

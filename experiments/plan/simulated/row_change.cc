@@ -33,7 +33,7 @@ RowChange::RowChange(const RuleOptions& options, const SiteBlock& block, const K
   if (Any()) made_.resize(static_cast<size_t>(block.rows));
 }
 
-// Of a row's columns, from the first on.
+// How many of a row's columns, from the first on, stay as they are.
 size_t RowChange::Kept(int64_t r, size_t columns) const {
   if (RowsAreKeys(block_.site)) return block_.first_row + r < keep_ ? columns : 0;
   return static_cast<size_t>(std::clamp<int64_t>(keep_ - block_.First(r), 0, static_cast<int64_t>(columns)));

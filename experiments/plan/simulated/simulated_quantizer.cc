@@ -74,7 +74,7 @@ void QuantizeOthers(const SiteBlock& block, const ScaleGroup& group, const Rule&
   apart.Restore(group.values);
 }
 
-// Of a block's rows one after another, without gaps.
+// A copy of a block's rows, one after another without gaps.
 std::vector<float> CopyOf(const SiteBlock& block) {
   std::vector<float> copy;
   for (int64_t r = 0; r < block.rows; ++r) copy.insert(copy.end(), block.Row(r).begin(), block.Row(r).end());

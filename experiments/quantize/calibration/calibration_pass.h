@@ -27,8 +27,8 @@ struct SecondMoments {
   std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact pass
 };
 
-// Inputs of linear layers, by the first site with that input: q_proj.in (for q, k, v, lambda), o_proj.in, gate_proj.in
-// (for gate, up), down_proj.in; those of a Mamba, a memory unit and experts each of its own. In a layer's order.
+// Inputs of linear layers in a layer's order, by the first site with that input: q_proj.in (for q, k, v, lambda),
+// o_proj.in, gate_proj.in (for gate, up), down_proj.in. A Mamba, a memory unit and experts have their own.
 inline constexpr std::array kCalibratedInputs{Site::kMambaInProjIn,  Site::kMambaXProjIn,    Site::kMambaDtProjIn,
                                               Site::kMambaOutProjIn, Site::kGmuInProjIn,     Site::kGmuOutProjIn,
                                               Site::kQProjIn,        Site::kOProjIn,         Site::kGateProjIn,
@@ -38,8 +38,8 @@ inline constexpr std::array kCalibratedInputs{Site::kMambaInProjIn,  Site::kMamb
 struct CaughtInputs {
   AlignedBuffer<float> values = {};  // [PaddedRows(channels), tokens], padded with zeros
   int64_t channels = 0, tokens = 0;
-  // Of inputs of experts: the experts that each row of the batch chose, as Model::ChosenExperts. experts.down.in has as
-  // many tokens as there are choices.
+  // For inputs of experts: the experts that each row of the batch chose, as in Model::ChosenExperts. experts.down.in
+  // has one token per choice.
   std::vector<int32_t> chosen = {};
   Site seen_as{};  // up_proj.in, where the layer has no gate_proj
 };
@@ -49,12 +49,12 @@ class CalibrationPass {
   // Runs the model's embedding. The model must outlive this.
   CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences);
 
-  // One batch's inputs in this layer, which must be the next one, with its current weights. None stands before an input
-  // whose moments were asked for.
+  // One batch's inputs at these sites of this layer, which must be the next one, with its current weights. No site may
+  // come before an input whose moments were asked for.
   std::map<Site, CaughtInputs> InputsOf(size_t batch, int layer, std::span<const Site> sites);
   size_t batches() const { return parts_.size(); }
   const TokenBatch& batch(size_t index) const { return parts_.at(index).batch; }
-  // Its residual stream [R, E] before the next layer: none stands inside it.
+  // The batch's residual stream [R, E] before the next layer, which this batch must not have begun.
   const float* StreamAt(size_t index) const { return parts_.at(index).stream.x.data(); }
   // Called after each batch that MomentsOf, MomentsOfExperts or Advance has taken through the layer.
   void OnBatch(std::function<void()> done) { on_batch_ = std::move(done); }
@@ -64,8 +64,8 @@ class CalibrationPass {
   // until Advance: what o_proj and gate_proj read is kept, and the steps before them do not run again. Throws Error
   // where f32 cannot hold the squares of the model's values.
   SecondMoments MomentsOf(int layer, Site input, CalibrationPass* exact = nullptr);
-  // The same of an input of experts, for each of `count` experts from the first. Where the stored model sends a token
-  // to another expert, nothing is known of what it lost there, and its difference counts as 0.
+  // As MomentsOf, for each of `count` experts from the first, whose input this is. Where the stored model sends a token
+  // to another expert, its loss there is unknown, and its difference counts as 0.
   std::vector<SecondMoments> MomentsOfExperts(int layer, Site input, int first, int count,
                                               CalibrationPass* exact = nullptr);
   // Takes all tokens through the layer with its current weights; returns how many of them reached each expert.
@@ -116,10 +116,10 @@ class InputMoments {
   Site input_;
   CalibrationPass* exact_;
   int first_ = 0;
-  std::vector<SecondMoments> moments_;  // the input's, or those of experts from first_
+  std::vector<SecondMoments> moments_;  // of the input, or of experts from first_
 };
 
-// How many experts from the first have their second moments at an input in memory together: those of 1 GiB, of
+// How many experts from the first have their second moments at an input in memory together: up to 1 GiB, with
 // `matrices` for each.
 int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices);
 

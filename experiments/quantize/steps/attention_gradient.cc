@@ -25,7 +25,7 @@ constexpr int64_t kTile = 64;  // queries and keys of a block
 
 int64_t Blocks(int64_t n) { return (n + kTile - 1) / kTile; }
 
-// Of one block of queries with one of keys; `wide` is the width of V's slices together.
+// The products of one block of queries with one of keys; `wide` is the total width of V's slices.
 struct TileProducts {
   TileProducts(int d, int wide, int64_t keys)
       : logits(Shape(kTile, kTile, d, d, kTile, keys, ProductStore::kOverwrite)),

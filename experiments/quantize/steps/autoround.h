@@ -48,16 +48,16 @@ void CheckLearnedLayers(const ModelConfig& config, const Plan& plan = {});
 
 class LearnedLayer {
  public:
-  // Of what the plan, which must stay, rounds in this layer: integer codes, no scales per tensor. Throws Error, from
-  // `where` on, for weights that are not finite once they are rotated, and where there is no gradient.
+  // The matrices that the plan, which must stay, rounds in this layer, to integer codes without scales per tensor.
+  // Throws Error, starting with `where`, if rotated weights are not finite or there is no gradient.
   LearnedLayer(const ModelConfig& config, const LayerWeights& stored, int layer, const ResolvedPlan& plan,
                const std::string& where);
 
   struct Losses {
     double nearest, learned;  // mean square over tokens and channels
   };
-  // body: after every batch that was taken through the layer. Throws Error if the
-  // loss of the nearest codes is not finite. The result does not depend on threads.
+  // body: called after every batch that was taken through the layer. Throws Error if the loss of the nearest codes is
+  // not finite. The result does not depend on threads.
   Losses Learn(const std::vector<LayerTokens>& batches, int steps, uint64_t seed, const std::function<void()>& body);
 
   const std::list<LearnedMatrix>& matrices() const { return matrices_; }

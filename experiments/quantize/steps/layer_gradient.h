@@ -27,9 +27,9 @@
 
 namespace tare {
 
-// Of attention (attention_gradient.cc): gradients of the sum of `out` times problem.out, in the shapes of problem.q, k,
-// v and lambda. Views that share memory with others of the call are not allowed, but for out with problem.out, which is
-// not read.
+// Gradients of attention (attention_gradient.cc): of the sum of `out` times problem.out, in the shapes of problem.q, k,
+// v and lambda. No view may share memory with another view of the call, except `out` with problem.out, which is not
+// read.
 struct AttentionGradients {
   HeadsView<const float> out;  // d loss / d problem.out
   HeadsView<float> q, k, v;
@@ -40,22 +40,22 @@ struct AttentionGradients {
 // group add up in places of its own.
 std::vector<std::vector<int>> GroupsThatShare(std::span<const OutputHead> heads);
 
-// Of whole sequences without branches; rows of no sequence stay as they are. Products and their sums are f32, sums of
-// P * dP double. Sequences, and heads that share no queries, keys or values, go on threads of their own; the result
-// does not depend on them. Memory per thread: three times a head's keys, of two maps, twice its values, and three
-// blocks of 64 queries by a sequence's keys.
+// Fills the gradients of whole sequences without branches; rows of no sequence stay as they are. Products and their
+// sums are f32, sums of P * dP double. Sequences, and heads that share no queries, keys or values, run on threads of
+// their own, on which the result does not depend. Memory per thread: three times a head's keys of both maps, twice its
+// values, and three blocks of 64 queries by a sequence's keys.
 void AttentionGradient(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                        const AttentionGradients& gradients);
 
 // Gradients of elementwise steps (kernels/elementwise/rows.h), each on one contiguous row of n values; sums in double.
 //
-// Of y = x r weight, r = 1 / sqrt(mean(x^2) + eps), by x, from dy: dx = r (weight dy) - x r^3 mean(x weight dy).
-// weight null: ones. dx may be dy.
+// The gradient by x of y = x r weight, r = 1 / sqrt(mean(x^2) + eps), from dy:
+// dx = r (weight dy) - x r^3 mean(x weight dy). weight null: ones. dx may be dy.
 void RmsNormGradient(const float* x, const float* weight, float eps, const float* dy, size_t n, float* dx);
 
-// Of y = silu(gate) up, from dy: with s = sigmoid(gate),
+// The gradients of y = silu(gate) up by gate and up, from dy: with s = sigmoid(gate),
 //   dgate = dy up s (1 + gate (1 - s)),   dup = dy gate s
-// dgate and dup may be none of the inputs.
+// dgate and dup must not be inputs.
 void SwiGluGradient(const float* gate, const float* up, const float* dy, size_t n, float* dgate, float* dup);
 
 // Why there is no gradient of a family's layers: "a motif model, through whose layers ..."; empty where there is one:
@@ -65,7 +65,7 @@ std::string WithoutGradient(const ModelConfig& config);
 class LayerGradient {
  public:
   // Takes copies of the layer's vectors and biases, and of its weights as f32. learned: the weights with a gradient.
-  // Throws Error where WithoutGradient says why.
+  // Throws Error with the reason that WithoutGradient gives, if there is one.
   LayerGradient(const ModelConfig& config, const LayerWeights& stored, int layer, const std::set<Site>& learned);
   LayerGradient(const LayerGradient&) = delete;
 
@@ -83,7 +83,7 @@ class LayerGradient {
   void Backward(const float* dy);
 
  private:
-  // Of the last Forward, [R, ...].
+  // Values of the last Forward, [R, ...].
   struct Kept {
     AlignedBuffer<float> normed, q_before_norm, k_before_norm, q, k, v, attended, gates, heads;
     AlignedBuffer<float> middle, middle_normed, gate, up, inner;
@@ -95,7 +95,7 @@ class LayerGradient {
     AlignedBuffer<float> weight, gradient = {};
   };
 
-  // Of a product W input: d output; d input, where asked for.
+  // The gradient of a product W input: dy is d output; dx becomes d input, or is null.
   struct Product {
     Site weight;
     const float* dy;

@@ -17,7 +17,7 @@
 namespace tare {
 namespace {
 
-constexpr size_t kStream = 0;  // the stream's place among rotations; those of layers' values follow
+constexpr size_t kStream = 0;  // the stream's place among rotations; the rotations of layers' values follow
 
 // [rows, columns], and zeros up to a projector's number of rows.
 struct Table {
@@ -47,7 +47,7 @@ Table Stored(const WeightMatrix& weight) {
   return Filled(weight.out, weight.in, [&](int64_t row, float* y) { RowAsFloat(weight, row, y); });
 }
 
-// The same values, in rows of so many.
+// The table's values in rows of `columns`.
 Table InRowsOf(int64_t columns, const Table& a) {
   return Filled(a.rows * a.columns / columns, columns,
                 [&](int64_t row, float* y) { std::copy_n(a.values.data() + row * columns, columns, y); });
@@ -76,7 +76,7 @@ Table FromOutputs(const Table& outputs, std::span<const int64_t> order) {
   return a;
 }
 
-// Rows of a, each followed by that of b.
+// The rows of a, each followed by the same row of b.
 Table Beside(const Table& a, const Table& b) {
   return Filled(a.rows, a.columns + b.columns,
                 [&](int64_t r, float* y) { std::copy_n(b.Row(r), b.columns, std::copy_n(a.Row(r), a.columns, y)); });
@@ -115,7 +115,7 @@ double Dot(const Table& a, const Table& b) {
   return sum;
 }
 
-// What rounding adds to w.
+// The errors that rounding adds to w.
 Table RoundingErrors(const Table& w, const QuantizedMatrix& codes, const std::string& where) {
   return Filled(w.rows, w.columns, [&](int64_t row, float* y) {
     DequantizeRow(codes, row, y, where);

@@ -17,8 +17,8 @@
 namespace tare {
 namespace {
 
-// Of 0.03, 0.1, 0.3 and 1 the one after which the embedded standard model loses least, in int4 in groups: tried for the
-// stream alone.
+// The angle of 0.03, 0.1, 0.3 and 1 after which the embedded standard model loses least, in int4 in groups: tried for
+// the stream only.
 constexpr double kFirstAngle = 0.3;
 
 std::vector<double> Identity(int64_t n) {
@@ -48,8 +48,8 @@ LearnedRotation LearnRotation(RotatedError& error, int steps, const Progress& pr
   return learned;
 }
 
-// What turns the stream and values after the Hadamard rotations, learned on the checkpoint that these make: its norms
-// are 1, so that linear layers read the stream as they turn it. It passes through a file in a folder beside the result.
+// The rotations of stream and values after the Hadamard rotations, learned on the checkpoint that these make: its norms
+// are 1, so that linear layers read the turned stream. It passes through a file in a folder next to the result.
 static LearnedRotations LearnedTurns(const WeightsToChange& w, StepsAndSeed options) {
   const AtomicFolder passing(w.out.string() + ".hadamard");
   const std::filesystem::path begun = passing.path() / "start.h5";

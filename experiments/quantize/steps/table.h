@@ -28,12 +28,12 @@ inline constexpr const StepKind* kAllSteps[] = {&kHadamardStep,  &kCayleyStep,  
                                                 &kAutoRoundStep, &kQuantEaseStep};
 inline StepKinds AllSteps() { return kAllSteps; }
 
-// Of all steps.
+// Parses a method of any of these steps.
 inline QuantizeMethod ParseMethod(std::string_view text) { return ParseMethod(text, AllSteps()); }
 
-// Options follow a step's name and colons. What reads them throws Error through FailUsage, naming the step.
+// Options follow a step's name and colons. Their readers throw Error through FailUsage, naming the step.
 
-// What follows the first colon; all of it must be a number. Empty: there is no colon.
+// The number that is all the text after the first colon. Empty: there is no colon.
 template <typename T>
 std::optional<T> NumberOption(std::string_view step, std::string_view expected) {
   const size_t colon = step.find(':');

@@ -48,8 +48,8 @@ std::string EvaluatedName(const Json& evaluation);
 // "1", "2 to 3".
 std::string RangeName(int64_t first, int64_t last);
 
-// The ends of a bar: the 95 % interval of an accuracy itself, for other figures that of the change from unquantized,
-// moved to the value; nulls where there is none.
+// The ends of a bar: the 95 % interval of an accuracy itself; for other figures, the interval of the change from
+// unquantized, moved to the value; nulls where there is none.
 std::pair<Json, Json> EndsOf(const SweepFigure& row);
 
 // One line per row that the drawing cannot show, with the row's description; then the figure's own gaps.
@@ -70,7 +70,7 @@ struct FigureKind {
   FiguresOfKind* make;
 };
 
-// In the order of the page.
+// All kinds of figures, in the order of the page.
 inline constexpr FigureKind kFigureKinds[] = {
     {"largest", "largest magnitudes of attention logits and hidden states by layer", LargestMagnitudes},
     {"bits", "accuracy and perplexity against bits", Bits},
@@ -111,7 +111,7 @@ std::string MoreText(const SweepFigure& row);
 // "+1.69 [+1.49, +1.90]" of {"value", "low", "high"}, whose ends may be null, in the figure's format.
 std::string SignedText(const std::string& task, const std::string& figure, const nlohmann::ordered_json& change);
 
-// The same of a row's value by its name and the row's "low" and "high".
+// As SignedText, for any value of a row by its name, in this format, with the row's "low" and "high".
 std::string EndsText(const Json& row, const char* value, const std::string& format);
 
 // "6.00 +/- 0.50", or "6" where the error is NaN.

@@ -64,7 +64,7 @@ void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::s
 
 std::string KindOfSite(const std::string& site) { return site == "attn_logits" ? "attention logit" : "hidden state"; }
 
-// One sentence per site: the largest of each model, and its ratio to that of the first.
+// One sentence per site: the largest of each model, and its ratio to the first model's.
 std::vector<std::string> FindingsOf(const std::vector<Largest>& all, double Largest::* figure, const std::string& the) {
   std::vector<std::string> findings;
   for (const char* site : {"attn_logits", "layer_out"}) {
@@ -90,7 +90,7 @@ std::vector<std::string> FindingsOf(const std::vector<Largest>& all, double Larg
   return findings;
 }
 
-// The same of the rest, where it says something else: only models that leave out equally many positions compare.
+// Adds the findings of `rest` that differ from the findings of `largest`. Only models with an equal `from` compare.
 void AddFindingsOfRest(std::vector<Largest> all, std::vector<std::string>& findings) {
   while (!all.empty()) {
     const int64_t from = all.front().from;

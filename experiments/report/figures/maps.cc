@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kOnPage[] = {"attn_logits.absmax", "attn_logits.kurtosis",     "probs.entropy",
                                         "probs.sink_mass",    "difference.negative_mass", "difference.cancellation"};
 
-// In words: the largest is "The largest WORDS is ..."; and how it follows from the values.
+// A measure in words, for "The largest WORDS is ...", and how it follows from the values.
 struct MeasureWords {
   std::string_view measure, words, definition;
 };
@@ -83,7 +83,7 @@ constexpr const char *kDifference = "difference",
                      *kOfMaps[] = {"logit_rms", "shiftless_rms", "exp_bias", "half_variance"},
                      *kOfBoth[] = {"peak", "peak_formula"}, *kOfDifferences[] = {"common", "low", "high"};
 
-// A run and plan of its own: of runs on other texts the model and plan may be the same.
+// A name for the panel of a run and plan: runs on different texts may have the same model and plan.
 std::string NewPanel(const std::string& panel, const Table& table) {
   std::string name = panel;
   for (int run = 2; std::ranges::any_of(table.rows, [&](const Json& row) { return row.at("panel") == name; }); ++run)
@@ -91,7 +91,7 @@ std::string NewPanel(const std::string& panel, const Table& table) {
   return name;
 }
 
-// Of a map, or of the difference: it has not what the others have.
+// Adds the row of a map, or of the difference; each lacks figures that the other has.
 void AddMap(const Json& place, const Json& map, const Json& of, const Json& positions, Table& table) {
   std::vector<Json> row{place.at("panel"), place.at("layer"), map, NumberOrNull(NumberAt(of, "error"))};
   const auto add = [&](const auto& keys) {
@@ -106,7 +106,7 @@ void AddMap(const Json& place, const Json& map, const Json& of, const Json& posi
 
 bool IsDifference(const Json& row) { return row.at("map") == kDifference; }
 
-// Of a panel's rows that `counts` is true of; null where there is none.
+// The row with the largest error among a panel's rows for which `counts` is true; null if there is none.
 const Json* LargestRow(const Table& table, const Json& panel, const auto& counts) {
   const Json* largest = nullptr;
   for (const Json& row : table.rows) {

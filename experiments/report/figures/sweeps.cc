@@ -54,7 +54,7 @@ std::string BitsSentence(const SweepFigure& row) {
                    MoveText(row), VerdictText(*row.change));
 }
 
-// Of each model, the largest change at the fewest bits.
+// A sentence per model on its largest change at the fewest bits.
 std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   int fewest = 16;
   for (const SweepFigure& row : rows) {
@@ -76,7 +76,7 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const 
   return sentences;
 }
 
-// With one accuracy of a task, the one that it reports; table.csv has all.
+// The rows of figures that are reported, one accuracy per task; table.csv has all.
 std::vector<SweepFigure> ReportedRows(const Sweep& sweep) {
   std::vector<SweepFigure> rows = sweep.Figures();
   std::erase_if(rows, [](const SweepFigure& row) { return !row.cell->figures.Reports(row.figure->keys.name); });

@@ -46,14 +46,14 @@ struct PlanPart {
   Plan without;      // the plan without this part
 };
 
-// In the order of sites, layers, heads and maps. Throws Error for a plan with fewer than two parts, and for one whose
-// parts no selector can separate.
+// The parts in the order of sites, layers, heads and maps. Throws Error for a plan with fewer than two parts, and for
+// one whose parts no selector can separate.
 std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model);
 
-// Which costs of a part are measured.
+// The costs of a part that are measured.
 enum class PartCosts { kAlone, kAloneAndTakenOut };
 
-// The plans to run, in this order: f32, the plan, each part alone, and for what is taken out the plan without each
+// The plans to run, in this order: f32, the plan, each part alone, and, if parts are taken out, the plan without each
 // part.
 std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<PlanPart>& parts, PartCosts costs);
 
@@ -87,18 +87,18 @@ struct Attribution {
   bool primary = true;  // whether the figure is the task's primary one
 };
 
-// For one model, one per figure. p_holm is over all comparisons of each task's primary figure. Throws Error if a cell
-// of the plans is missing.
+// The attributions of one model, one per figure. p_holm is over all comparisons of each task's primary figure. Throws
+// Error if a cell of the plans is missing.
 std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Plan& plan,
                                    const std::vector<PlanPart>& parts, PartCosts costs);
 
-// Of one model.
+// The cells and attributions of one model.
 struct AttributedModel {
   std::vector<SweepCell> cells;
   std::vector<Attribution> attributions;
 };
 
-// From the cells of the question's sweep; what is taken out too, if an earlier run in the folder has all of its cells.
+// Attributes by the sweep's cells, and by cells with a part taken out if an earlier run in the folder has them all.
 AttributedModel AttributeCells(const SweepOptions& options, const AttributionQuestion& question,
                                std::vector<SweepCell> cells);
 

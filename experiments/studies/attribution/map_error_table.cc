@@ -21,7 +21,7 @@ double Ratio(double part, double whole) { return whole == 0 ? 0 : part / whole; 
 
 bool Differential(const MapErrors& errors) { return errors.maps[1].rows > 0; }
 
-// In CSV order; text shows those with a title.
+// The columns in CSV order; text shows the columns with a title.
 std::vector<Column> FigureColumns() {
   return {Number("logit_rms", "logits", "{:.4f}", 6),
           Number("shiftless_rms", "no shift", "{:.4f}", 8),
@@ -36,7 +36,7 @@ std::vector<Column> FigureColumns() {
           {"correlation"}};
 }
 
-// Of a map, or of the difference.
+// Adds the peaks of a map, or of the difference.
 void AddPeaks(Json& row, const auto& sums) {
   row["peak"] = Ratio(sums.peak, sums.map_squares);
   row["peak_formula"] = Ratio(sums.peak_formula, sums.map_squares);

@@ -123,7 +123,7 @@ MapErrors ErrorsOf(const KeptMaps& exact, const KeptMaps& noisy, int slot, const
   return errors;
 }
 
-// Of each of the batch's sequences.
+// The errors of a layer's maps in each of the batch's sequences.
 std::vector<MapErrors> LayerErrors(const KeptMaps& exact, const KeptMaps& noisy, size_t sequences,
                                    const std::vector<OutputHead>& table) {
   std::vector<MapErrors> of_head(sequences * table.size()), of_sequence(sequences);

@@ -43,7 +43,7 @@ std::vector<ModelAttribution> AskBoth(const SweepOptions& compare, const std::st
 // The lines of an earlier run; damaged ones are left out, with a notice. Throws Error for a file of something else.
 RecordLines EarlierOutliers(const SweepOptions& options);
 
-// Of each model; writes outliers.jsonl. `starting`: before each model that is measured.
+// The outliers of each model; writes outliers.jsonl. `starting` is called before each model that is measured.
 std::vector<Json> OutliersOf(const SweepOptions& options, const RecordLines& earlier, const CellStarting& starting);
 
 }  // namespace tare

@@ -64,7 +64,7 @@ struct MatrixInFile {
   double bits = 0;
 };
 
-// Of each part: one matrix, or those of all experts.
+// The matrices of each part: one, or one per expert.
 std::map<PartPlace, std::vector<MatrixInFile>> MatricesOf(const Checkpoint& files, const ModelConfig& config,
                                                           const std::string& where) {
   std::map<PartPlace, std::vector<MatrixInFile>> stored;

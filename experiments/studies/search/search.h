@@ -56,12 +56,12 @@ struct FrontierPoint {
 // The sums of these levels, one of each part; losses below 0, which are noise, count as 0.
 FrontierPoint PointAt(const std::vector<std::vector<LevelCost>>& parts, const std::vector<size_t>& levels);
 
-// Each part needs at least one level. Runs from the least loss to the least cost; losses count as in PointAt. Ties go
-// to the earlier part.
+// The frontier from the least loss to the least cost. Each part needs at least one level; losses count as in PointAt.
+// Ties go to the earlier part.
 std::vector<FrontierPoint> Frontier(const std::vector<std::vector<LevelCost>>& parts);
 
-// Each part needs at least one level. Losses count as in PointAt. Of equal losses the cheaper choice. Empty if
-// the cheapest levels together cost more than the budget.
+// The choice that loses least, and the cheaper of equal losses. Each part needs at least one level; losses count as in
+// PointAt. Empty if the cheapest levels together cost more than the budget.
 std::optional<FrontierPoint> LeastLossWithin(double budget, const std::vector<std::vector<LevelCost>>& parts);
 
 // The choices of a search. For each part, a site in one layer, they are its levels in the given plans, and no
@@ -95,8 +95,8 @@ struct SearchPart {
   std::vector<PartLevel> levels;  // the first is unquantized
 };
 
-// In the order of sites and layers. Throws Error for a plan that distinguishes heads or maps, or has fewer than two
-// parts.
+// The parts in the order of sites and layers. Throws Error for a plan that distinguishes heads or maps, or has fewer
+// than two parts.
 std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelConfig& config, int64_t window);
 
 // f32, and every level alone.
@@ -140,7 +140,7 @@ struct StoredBits {
 StoredBits CountStoredBits(const std::filesystem::path& model, const ModelConfig& config,
                            std::vector<SearchPart>& parts);
 
-// A measured point of the frontier. The first task's cell is that of divergence.
+// A measured point of the frontier. The first task measures divergence.
 struct VerifiedPoint {
   size_t step = 0;  // of the frontier
   std::string plan;
@@ -149,7 +149,7 @@ struct VerifiedPoint {
   double Loss() const { return changes.front().value; }
 };
 
-// For the parts' matrices together, beside all other tensors.
+// The budget of the parts' matrices together, without all other tensors.
 struct SearchBudget {
   double bits = 0;
   StoredBits stored;
@@ -175,7 +175,7 @@ std::vector<FrontierPoint> FrontierOf(const std::vector<SearchPart>& parts);
 // Throws Error unless the smallest levels fit into the budget. Call it before anything runs.
 void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& parts);
 
-// The same as FrontierOf with a budget that has room. uniform: the given plans' levels (LevelsOf).
+// Points within a budget that has room: the largest of `uniform` (LevelsOf the given plans) that fits, and the choice.
 std::vector<FrontierPoint> ChoicesWithin(const SearchBudget& budget, const std::vector<SearchPart>& parts,
                                          const std::vector<std::vector<size_t>>& uniform);
 
@@ -184,7 +184,7 @@ std::vector<FrontierPoint> ChoicesWithin(const SearchBudget& budget, const std::
 // Error if the frontier's second point already loses more: then only f32 is within.
 void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run);
 
-// A point from its cells and those of f32, task by task.
+// A point from its cells and the cells of f32, task by task.
 VerifiedPoint PointOf(size_t step, const std::string& plan, const std::vector<SweepCell>& cells);
 
 // A search as a table of at most 80 columns (except for the plan, which is one word) and for programs.

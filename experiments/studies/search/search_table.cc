@@ -25,7 +25,7 @@ std::string NameOf(const Search& search, size_t step) {
   return step + 1 == search.frontier.size() ? "  the choice" : "  one level";
 }
 
-// What the point is of the answer's.
+// The point's relation to the answer.
 std::string VerdictOf(const Search& search, const VerifiedPoint& point) {
   if (&point == &search.Answer()) return " the answer";
   return !search.budget && point.Loss() > search.within ? " beyond" : "";
@@ -118,7 +118,7 @@ Columns<SearchStep> StepColumns() {
           {{"predicted"}, [](const SearchStep& s) { return s.point->loss; }}};
 }
 
-// Of all tensors.
+// The bytes of all tensors at a step of the frontier.
 double BytesAt(const Search& search, size_t step) {
   return (search.frontier[step].cost + search.budget->stored.others) / 8;
 }

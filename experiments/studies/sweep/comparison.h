@@ -26,7 +26,7 @@
 
 namespace tare {
 
-// Of fewer, which are mostly unchanged, the mean is not near a normal distribution.
+// With fewer changed items, most are unchanged, and the mean is not near a normal distribution.
 inline constexpr int64_t kFewestOfDrops = 10;
 
 struct Comparison {
@@ -52,7 +52,7 @@ struct Comparison {
 // sum_r sign_r x figure of run r, for one model over the same units; a change has signs -1 and 1. Items answered in all
 // runs are compared by item, or by sample if they share some; others by window.
 Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs);
-// Sets p_holm of those that have a p.
+// Sets p_holm of the comparisons that have a p.
 void AddHolm(const std::vector<Comparison*>& comparisons);
 
 struct Comparisons {
@@ -71,7 +71,7 @@ struct SweepFigure {
 
   bool InTables() const { return figure->keys.in_tables != nullptr; }
 };
-// All of them, in the order of the cells.
+// All figures, in the order of the cells.
 std::vector<SweepFigure> FiguresOf(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
 // A finished sweep, for programs as CSV with one row per cell and figure and as JSON with everything in the cells, and
@@ -115,10 +115,10 @@ inline constexpr const char* kLookAheadLegend = "^ lookahead: a scale may span l
 inline constexpr const char* kTooFewLegend = "? too few items: with four changed items, no change can be significant\n";
 inline constexpr const char* kFewUnitsLegend =
     "no errors of fewer than 20 windows or samples: try more tokens, a shorter\n--window, or more items\n";
-// Why changes of primary figures have errors and no star: divergences from the model itself.
+// The reason that changes of primary figures have errors and no star: they are divergences from the model itself.
 std::string UntestedLegend(const std::vector<const Comparison*>& of);
-// Of too few windows, and of windows that leave fewer than kFewDegrees degrees of freedom: their p are large. Of the
-// ten degrees of 125 windows, an interval is 2.2 errors either way, near the 2.0 of many.
+// The legend for too few windows, and for windows that leave fewer than kFewDegrees degrees of freedom, whose p are
+// large. With the ten degrees of 125 windows, an interval is 2.2 errors either way, near the 2.0 of many.
 inline constexpr int kFewDegrees = 10;
 std::string UnitsLegend(const std::vector<const Comparison*>& of);
 

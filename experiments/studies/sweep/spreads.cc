@@ -19,7 +19,7 @@
 namespace tare {
 namespace {
 
-// All that models of one group share, and the cut of this one.
+// The properties that models of one group share, and the cut of this one.
 struct Origin {
   std::tuple<std::string, std::string, std::string, std::string> shared;
   size_t cut = 0;
@@ -149,7 +149,7 @@ void RequireAnotherSeed(const ComparedPair& pair, const Cells& cells, const Comp
   RequireOtherWeights(second, own_second, pair.where, own.where);
 }
 
-// The same task under the same plan.
+// The second model's cell of the same task under the same plan.
 const Json& SameCell(const ComparedPair& pair, const Cells& cells, const Json& own, const std::string& where) {
   const auto same = [&](const Json* cell) {
     return cell->at("task") == own.at("task") && PlanOf(*cell) == PlanOf(own);

@@ -24,7 +24,7 @@ namespace tare {
 // Names of models, in the order of their cuts; at least two.
 using CutModels = std::vector<std::string>;
 
-// Those of the models that differ in the cut alone. Reads where each is from.
+// The groups of models that differ only in the cut. Reads each model's origin.
 std::vector<CutModels> ModelsByCuts(const std::vector<std::filesystem::path>& models);
 
 struct CutSpread {
@@ -36,7 +36,7 @@ struct CutSpread {
   std::optional<SampleMean> change;
 };
 
-// Of every figure that tables show, where all models of a group have it.
+// The spread of every figure that tables show, if all models of a group have it.
 std::vector<CutSpread> SpreadOverCuts(const std::vector<SweepCell>& cells, const Comparisons& comparisons,
                                       const std::vector<CutModels>& groups);
 

@@ -49,7 +49,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
   return key;
 }
 
-// Of every model, in their order. The source of versions runs as stored, so it has no statistics.
+// The static scales of every model, in order. The source of versions runs as stored, so it has no statistics.
 std::vector<Seen> ReadSeen(const SweepOptions& options) {
   std::vector<Seen> seen(options.models.size());
   if (options.statistics.empty()) return seen;
@@ -64,7 +64,7 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
   return seen;
 }
 
-// Of each model. Where each site is a plan, a group stands for those of its sites that all models have. The source of
+// The plans for each model. Where each site is a plan, a group stands for its sites that all models have. The source of
 // versions runs as stored.
 std::vector<std::vector<Plan>> PlansFor(const SweepOptions& options) {
   SweepQuestion question = options.question;
@@ -220,7 +220,7 @@ bool RunTogether(const PlannedCell& a, const PlannedCell& b) {
   return a.plan == b.plan && Gives(a.task->spec, b.task->spec);
 }
 
-// In the order in which cells run: each alone, or before the one whose passes give both.
+// The cells in the order in which they run: each alone, or before the one whose passes give both.
 std::vector<std::vector<const PlannedCell*>> InRunOrder(const std::vector<PlannedCell>& cells) {
   std::vector<std::vector<const PlannedCell*>> order;
   for (const PlannedCell& cell : cells) {
@@ -284,7 +284,7 @@ class ModelSweep {
     }
   }
 
-  // In the order of the list.
+  // The finished cells, in the order of the list.
   std::vector<SweepCell> Finished() const {
     std::vector<SweepCell> finished;
     for (const PlannedCell& cell : cells_) finished.push_back(CellOf(cell.key, log_, options_.tasks).value());

@@ -67,13 +67,13 @@ std::string PlanText(const SweepCell& cell) {
          (cell.row.looks_ahead ? " ^" : "");
 }
 
-// A row's name: its plan, or for a version of a source its own, and the plan if there is one.
+// A row's name: its plan, or, for a version of a source, the version's name and its plan, if it has one.
 std::string RowText(const SweepCell& cell) {
   if (cell.Source().empty()) return PlanText(cell);
   return cell.model + (cell.Plan() == "f32" ? "" : " " + PlanText(cell));
 }
 
-// Of one plan "  a change of 0.077 is detected in 4 runs of 5, and half of it with 204 items", of several
+// For one plan "  a change of 0.077 is detected in 4 runs of 5, and half of it with 204 items", for several
 // "  over the plans, changes of 0.077 to 0.12 are detected in 4 runs of 5,
 //   and changes half as large with 204 to 390 items".
 std::string PowerText(const std::vector<const Comparison*>& changes, const char* format) {
@@ -213,7 +213,7 @@ std::string ComparisonText(const Comparison& c, const char* format) {
 
 std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
   const std::vector<SweepFigure> all = FiguresOf(cells, comparisons);
-  // Of each model, or of all versions of one.
+  // Tables group rows by model; all versions of one model form one group.
   const auto group = [](const SweepCell& c) { return c.Source().empty() ? c.model : c.Source(); };
   const auto groups = Distinct(cells, group);
   std::string text;

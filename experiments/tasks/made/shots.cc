@@ -114,7 +114,7 @@ void AddItems(const ShotQuestion& question, const Sample& sample, size_t number,
   for (const size_t shots : question.shots) {
     for (const ShotOrder order : question.orders) {
       for (size_t seed = 0; seed < question.seeds; ++seed) {
-        // The same order in every sample.
+        // The order is the same in every sample.
         Draws draws(question.seed * 1'000'003 + seed);
         const std::vector<size_t> ordered = Ordered(order, shots, labels.size(), draws);
         items.push_back(writer.Write({.context = Context(question, sample, ordered),

@@ -41,7 +41,7 @@ std::vector<Chain> DrawChains(const VariableQuestion& question, Draws& draws) {
   return chains;
 }
 
-// The statements of all chains in their order in the text, those of a chain in its own.
+// The statements of all chains in their order in the text; a chain's statements keep the order of the chain.
 std::vector<HiddenText> Statements(const std::vector<Chain>& chains, const std::vector<double>& depths, Draws& draws) {
   std::vector<HiddenText> statements;
   for (const size_t c : draws.Sample(chains.size(), chains.size())) {
@@ -58,7 +58,7 @@ std::vector<HiddenText> Statements(const std::vector<Chain>& chains, const std::
   return statements;
 }
 
-// Of the first chain.
+// The item that asks about the first chain.
 MadeItem Asked(const VariableQuestion& question, const std::vector<Chain>& chains) {
   const Chain& chain = chains[0];
   if (question.answers == AnswerForm::kTargets)

@@ -16,7 +16,7 @@
 namespace tare::pipeline {
 
 struct Merge {
-  int32_t rank, id;  // learnt earlier: smaller; of the joined piece
+  int32_t rank, id;  // rank: smaller if learnt earlier; id: of the joined piece
 };
 
 // The merges by their two pieces: open addressing with linear probing, at most half full, so that a pair that does not
@@ -24,10 +24,10 @@ struct Merge {
 class MergeTable {
  public:
   MergeTable() = default;
-  // For up to `merges` of them.
+  // Has room for up to `merges` merges.
   explicit MergeTable(size_t merges) : slots_(std::bit_ceil(2 * merges + 1)) {}
 
-  // Of the same pair twice, the last counts. left >= 0, right >= 0.
+  // A later merge of the same pair replaces the earlier. left >= 0, right >= 0.
   void Set(int32_t left, int32_t right, Merge merge) {
     Slot& slot = slots_[PlaceOf(left, right)];
     slot = {left, right, merge};
@@ -44,7 +44,7 @@ class MergeTable {
     Merge merge{};
   };
 
-  // Of the pair, or the free place where it would be.
+  // The place of the pair, or the free place where it would be.
   size_t PlaceOf(int32_t left, int32_t right) const {
     const uint64_t key = static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
     const uint64_t mixed = (key ^ key >> 29) * 0x9e3779b97f4a7c15;  // Fibonacci hashing (Knuth, volume 3, 6.4)
@@ -57,7 +57,7 @@ class MergeTable {
   std::vector<Slot> slots_ = std::vector<Slot>(1);
 };
 
-// Which two characters (or bytes) stand side by side in some piece of a vocabulary; no others ever merge.
+// The pairs of characters (or bytes) that stand side by side in some piece of a vocabulary; no others ever merge.
 class Neighbours {
  public:
   void Add(char32_t first, char32_t second) {
@@ -93,7 +93,7 @@ class WordCache {
     return true;
   }
 
-  // Longer words, empty ones and those of more ids are not kept.
+  // Does not keep words that are empty, longer than kBytes or of more than kIds ids.
   void Keep(std::string_view word, std::span<const int32_t> ids) {
     if (word.empty() || word.size() > kBytes || ids.size() > kIds) return;
     const Text text = TextOf(word);

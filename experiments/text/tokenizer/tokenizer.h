@@ -17,10 +17,10 @@ namespace tare {
 class TokenizerModel {
  public:
   virtual ~TokenizerModel() = default;
-  // Without special tokens. Throws Error if the text is not valid UTF-8.
+  // The ids of a text, without special tokens. Throws Error if the text is not valid UTF-8.
   std::vector<int32_t> Encode(std::string_view text) const { return EncodeFirst(text, SIZE_MAX); }
-  // The first `count` of these, or all. What comes after them does not become ids, where the tokenizer allows to cut
-  // the text; all of it is normalized first.
+  // The first `count` ids, or all. The text after them does not become ids, where the tokenizer allows to cut the text;
+  // all of it is normalized first.
   virtual std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const = 0;
   virtual std::string Decode(const std::vector<int32_t>& ids) const = 0;
   // "" for an id without a piece.
@@ -36,10 +36,10 @@ class Tokenizer {
   // Reads the tokenizer of a checkpoint folder or a quantized checkpoint, with tokenizer_config.json if there is one.
   // Throws Error if it is damaged or missing (the message shows how to make ids with any other tokenizer).
   static Tokenizer Load(const std::filesystem::path& checkpoint);
-  // The same, or the tokenizer of a file by itself: NAME.json or NAME.model.
+  // As Load, but also takes a tokenizer file by itself: NAME.json or NAME.model.
   static Tokenizer LoadFile(const std::filesystem::path& path);
 
-  // Without special tokens. Empty for an empty text, and for one of spaces that the model strips.
+  // The ids of a text, without special tokens. Empty for an empty text, and for spaces that the model strips.
   std::vector<int32_t> Encode(std::string_view text) const { return model_->Encode(text); }
   std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const {
     return model_->EncodeFirst(text, count);
