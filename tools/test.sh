@@ -8,7 +8,7 @@
 # usage: tools/test.sh [--quick | --changed | --all]
 #   --quick     the dev preset only
 #   --changed   the dev preset, of the layers that a change since origin/main can touch; pages alone: the lint
-#   --all       the thread sanitizer, clang-tidy and every file compiled alone too (an hour more on two cores)
+#   --all       the thread sanitizer, clang-tidy, every file compiled alone, the commands of pages too (two hours more)
 #
 # On Debian 13 warnings are errors, and clang-format and clang-tidy must have nothing to say. The compilers of later
 # systems see more than anybody here has read: there warnings stay warnings and these two are left out.
@@ -122,6 +122,7 @@ fi
 for preset in $presets; do run_preset "$preset"; done
 [ -z "$tidy" ] || check 'clang-tidy' clang_tidy
 [ -z "$tidy" ] || check 'all compiled alone' tools/alone.sh
+[ -z "$tidy" ] || check 'commands of pages' tests/tools/documented_test.sh . --run
 
 title 'done'
 [ "$skipped" -eq 0 ] || echo "$skipped skipped (this machine cannot run them)"
