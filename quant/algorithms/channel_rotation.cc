@@ -78,7 +78,7 @@ void CayleyStep(int64_t n, std::span<const double> m, double angle, std::vector<
   at = (at * factor).eval();
 }
 
-void AddErrorGrowth(Format format, std::span<const float> w, std::span<const float> e, std::span<const float> p,
+void AddErrorGrowth(const Format& format, std::span<const float> w, std::span<const float> e, std::span<const float> p,
                     std::span<float> gradient) {
   const FormatInfo& info = Info(format);
   double along = 0, sum = 0;

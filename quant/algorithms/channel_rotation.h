@@ -55,7 +55,7 @@ void CayleyStep(int64_t n, std::span<const double> m, double angle, std::vector<
 //
 // Adds the gradient of <p, e(w)> to `gradient`; all of the values of one group, as many. A group without a scale adds
 // nothing; of several equal ends one counts.
-void AddErrorGrowth(Format format, std::span<const float> w, std::span<const float> e, std::span<const float> p,
+void AddErrorGrowth(const Format& format, std::span<const float> w, std::span<const float> e, std::span<const float> p,
                     std::span<float> gradient);
 
 }  // namespace tare

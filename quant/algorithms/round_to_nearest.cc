@@ -75,7 +75,7 @@ void RoundRow(const float* row, EndsOf ends_of, QuantizedMatrixBuffer& matrix, i
 
 }  // namespace
 
-Ends ChooseEnds(const float* values, int64_t n, Format format, ClipChoice choice) {
+Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice) {
   const FormatInfo& info = Info(format);
   const Ends widest = EndsOf({values, static_cast<size_t>(n)}, format);
   if (choice == ClipChoice::kAbsmax || widest.high - widest.low < kSmallestAbsmax) return widest;
@@ -96,11 +96,11 @@ Ends ChooseEnds(const float* values, int64_t n, Format format, ClipChoice choice
   return best;
 }
 
-GroupEnds EndsBy(ClipChoice choice, Format format) {
+GroupEnds EndsBy(ClipChoice choice, const Format& format) {
   return [=](int64_t, int64_t, const float* values, int64_t n) { return ChooseEnds(values, n, format, choice); };
 }
 
-void RoundedValues(const float* values, int64_t n, const GroupScale& group, Format format, float* rounded) {
+void RoundedValues(const float* values, int64_t n, const GroupScale& group, const Format& format, float* rounded) {
   RoundGroup(values, n, group, Info(format), rounded);
   for (int64_t i = 0; i < n; ++i) rounded[i] = ValueOf(rounded[i], group);
 }

@@ -21,16 +21,16 @@ using ReadRow = std::function<void(int64_t row, float* values)>;
 enum class ClipChoice { kAbsmax, kLeastSquares };
 
 // The ends that determine the scale of n finite values.
-Ends ChooseEnds(const float* values, int64_t n, Format format, ClipChoice choice);
+Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice);
 
 // Chooses the ends that determine the scale of group g, n values of a row.
 using GroupEnds = std::function<Ends(int64_t row, int64_t g, const float* values, int64_t n)>;
 
 // Chooses ends as ChooseEnds does.
-GroupEnds EndsBy(ClipChoice choice, Format format);
+GroupEnds EndsBy(ClipChoice choice, const Format& format);
 
 // The values that n values of a group are rounded to.
-void RoundedValues(const float* values, int64_t n, const GroupScale& group, Format format, float* rounded);
+void RoundedValues(const float* values, int64_t n, const GroupScale& group, const Format& format, float* rounded);
 
 // Rounds one row of `in` values into its place in a matrix. Throws Error, naming the index, for a value that is not
 // finite.

@@ -12,14 +12,14 @@
 namespace tare {
 namespace {
 
-double SquaredError(float magnitude, Scale scale, Format format) {
+double SquaredError(float magnitude, Scale scale, const Format& format) {
   const double error = double{magnitude} - double{Rounded(magnitude, scale.inv, format)} * double{scale.scale};
   return error * error;
 }
 
 // The clip with the least error; the largest of equal ones. error(scale) is the whole sum.
 template <typename Error>
-float LeastError(float absmax, Format format, Error error) {
+float LeastError(float absmax, const Format& format, Error error) {
   float best = absmax;
   double least = HUGE_VAL;
   for (int i = kClips; i >= 1; --i) {
@@ -117,7 +117,7 @@ float PercentileClip(std::span<const float> values, double percentile) {
   return *at;
 }
 
-float LeastErrorClip(std::span<const float> values, Format format) {
+float LeastErrorClip(std::span<const float> values, const Format& format) {
   return LeastError(AbsMax(values), format, [&](Scale scale) {
     double sum = 0.0;
     for (const float v : values) sum += SquaredError(v, scale, format);
@@ -132,7 +132,7 @@ float PercentileClip(const MagnitudeHistogram& magnitudes, float absmax, double 
   return std::min(absmax, magnitudes.Quantile((RankOf(percentile, count) - 0.5) / count));
 }
 
-float LeastErrorClip(const MagnitudeHistogram& magnitudes, float absmax, Format format) {
+float LeastErrorClip(const MagnitudeHistogram& magnitudes, float absmax, const Format& format) {
   const auto counts = magnitudes.Counts();
   return LeastError(absmax, format, [&](Scale scale) {
     double sum = 0.0;
@@ -144,7 +144,7 @@ float LeastErrorClip(const MagnitudeHistogram& magnitudes, float absmax, Format 
   });
 }
 
-float EntropyClip(const MagnitudeHistogram& magnitudes, float absmax, Format format) {
+float EntropyClip(const MagnitudeHistogram& magnitudes, float absmax, const Format& format) {
   const int levels = Info(format).max_code + 1;
   if (absmax < kSmallestAbsmax || magnitudes.total() == 0) return absmax;
   const std::vector<double> shares = LinearShares(magnitudes, absmax);
@@ -158,7 +158,7 @@ float EntropyClip(const MagnitudeHistogram& magnitudes, float absmax, Format for
   return absmax * static_cast<float>(best) / kLinearBins;
 }
 
-float ClipOf(const OutlierStatistics& outliers, Format format, const Calibration& calibration) {
+float ClipOf(const OutlierStatistics& outliers, const Format& format, const Calibration& calibration) {
   switch (calibration.calibrator) {
     case Calibrator::kMinMax:
       return outliers.absmax();

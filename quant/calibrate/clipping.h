@@ -23,12 +23,12 @@ inline constexpr int kClips = 128;
 
 // From finite values; 0 for none.
 float PercentileClip(std::span<const float> values, double percentile);  // 0 < percentile <= 100
-float LeastErrorClip(std::span<const float> values, Format format);
+float LeastErrorClip(std::span<const float> values, const Format& format);
 
 // From a histogram and its exact largest magnitude. A bin counts at its midpoint, off by at most 0.4 %.
 float PercentileClip(const MagnitudeHistogram& magnitudes, float absmax, double percentile);
-float LeastErrorClip(const MagnitudeHistogram& magnitudes, float absmax, Format format);
-float EntropyClip(const MagnitudeHistogram& magnitudes, float absmax, Format format);
+float LeastErrorClip(const MagnitudeHistogram& magnitudes, float absmax, const Format& format);
+float EntropyClip(const MagnitudeHistogram& magnitudes, float absmax, const Format& format);
 
 // ---- Static scales of plans, from a statistics file
 
@@ -55,7 +55,7 @@ inline constexpr NamedCalibration kCalibrations[] = {{"minmax", {Calibrator::kMi
                                                      {"entropy", {Calibrator::kEntropy}}};
 
 // The clip for one target's outlier statistics.
-float ClipOf(const OutlierStatistics& outliers, Format format, const Calibration& calibration);
+float ClipOf(const OutlierStatistics& outliers, const Format& format, const Calibration& calibration);
 
 // The magnitudes that become the largest code at this place under the rule's format, granularity and options: one
 // value, or one per channel. Throws Error if the set has no statistics of the place.

@@ -17,7 +17,7 @@ namespace {
 using Group = std::array<uint8_t, kPackGroup>;  // stored u
 
 template <typename Code>
-void CheckFormat(Format format) {
+void CheckFormat(const Format& format) {
   if (!HasCodes(format) || (std::is_integral_v<Code> && !IsInteger(format)))
     Fail("pack: got {}, expected codes of {} bits", Name(format),
          std::is_integral_v<Code> ? "8, 6, 4, 3 or 2" : "8 or fewer");
@@ -25,7 +25,7 @@ void CheckFormat(Format format) {
     Fail("pack: got {} for {} codes", Name(format), std::is_signed_v<Code> ? "signed" : "unsigned");
 }
 
-void CheckSize(Format format, size_t bytes, size_t codes) {
+void CheckSize(const Format& format, size_t bytes, size_t codes) {
   if (bytes != PackedBytes(format, codes))
     Fail("pack {}: got {} bytes for {} codes, expected {}", Name(format), bytes, codes, PackedBytes(format, codes));
 }
@@ -80,7 +80,7 @@ uint8_t CodeOfZero(const FormatInfo& info) {
   return StoredCode(info.grid.levels.empty() ? 0.0f : NearestLevel(0.0f, info.grid.levels), info);
 }
 
-size_t GroupBytes(Format format) { return kPackGroup / 8 * static_cast<size_t>(Info(format).bits); }
+size_t GroupBytes(const Format& format) { return kPackGroup / 8 * static_cast<size_t>(Info(format).bits); }
 
 // A plane: kWidth bits of each code, from bit `low` on. Returns the end of what it wrote or read.
 template <int kWidth>
@@ -209,7 +209,7 @@ const std::array<float, 256>& ScaleValues(ScaleType type) {
   return IsTwoLevel(type) ? kE4M3Scales : kPowers;
 }
 
-size_t PackedBytes(Format format, size_t count) {
+size_t PackedBytes(const Format& format, size_t count) {
   if (Info(format).together > 1) return count / kLatticeWidth * 2;
   if (Info(format).bits == 8) return count;
   if (count > std::numeric_limits<size_t>::max() / 2) Fail("pack {}: got {} codes: too many", Name(format), count);
@@ -217,7 +217,7 @@ size_t PackedBytes(Format format, size_t count) {
 }
 
 template <typename Code>
-void Pack(Format format, std::span<const Code> codes, std::span<uint8_t> packed) {
+void Pack(const Format& format, std::span<const Code> codes, std::span<uint8_t> packed) {
   CheckFormat<Code>(format);
   CheckSize(format, packed.size(), codes.size());
   const FormatInfo& info = Info(format);
@@ -247,7 +247,7 @@ void Pack(Format format, std::span<const Code> codes, std::span<uint8_t> packed)
 }
 
 template <typename Code>
-void Unpack(Format format, std::span<const uint8_t> packed, std::span<Code> codes) {
+void Unpack(const Format& format, std::span<const uint8_t> packed, std::span<Code> codes) {
   CheckFormat<Code>(format);
   CheckSize(format, packed.size(), codes.size());
   const FormatInfo& info = Info(format);
@@ -277,11 +277,11 @@ void Unpack(Format format, std::span<const uint8_t> packed, std::span<Code> code
   }
 }
 
-template void Pack(Format, std::span<const int8_t>, std::span<uint8_t>);
-template void Pack(Format, std::span<const uint8_t>, std::span<uint8_t>);
-template void Pack(Format, std::span<const float>, std::span<uint8_t>);
-template void Unpack(Format, std::span<const uint8_t>, std::span<int8_t>);
-template void Unpack(Format, std::span<const uint8_t>, std::span<uint8_t>);
-template void Unpack(Format, std::span<const uint8_t>, std::span<float>);
+template void Pack(const Format&, std::span<const int8_t>, std::span<uint8_t>);
+template void Pack(const Format&, std::span<const uint8_t>, std::span<uint8_t>);
+template void Pack(const Format&, std::span<const float>, std::span<uint8_t>);
+template void Unpack(const Format&, std::span<const uint8_t>, std::span<int8_t>);
+template void Unpack(const Format&, std::span<const uint8_t>, std::span<uint8_t>);
+template void Unpack(const Format&, std::span<const uint8_t>, std::span<float>);
 
 }  // namespace tare

@@ -67,17 +67,17 @@ const std::array<float, 256>& ScaleValues(ScaleType type);
 inline constexpr size_t kPackGroup = 64;
 
 // Bytes of `count` packed codes.
-size_t PackedBytes(Format format, size_t count);
+size_t PackedBytes(const Format& format, size_t count);
 
 // Code is int8_t for signed integers, uint8_t for unsigned ones, float for the values of any format's grid (an
 // integer's are its codes). Throws Error for a code outside the format, and unless packed.size() == PackedBytes(format,
 // codes.size()); of e8p for values that are no points, and for a count that is no multiple of eight.
 template <typename Code>
-void Pack(Format format, std::span<const Code> codes, std::span<uint8_t> packed);
+void Pack(const Format& format, std::span<const Code> codes, std::span<uint8_t> packed);
 
 // The exact inverse. Throws Error for sizes that do not fit, and for a stored u without a value (int4's -8, E4M3's NaN,
 // or a tail that is not 0).
 template <typename Code>
-void Unpack(Format format, std::span<const uint8_t> packed, std::span<Code> codes);
+void Unpack(const Format& format, std::span<const uint8_t> packed, std::span<Code> codes);
 
 }  // namespace tare

@@ -46,7 +46,7 @@ float MagnitudeOf(std::span<const float> values, Statistic statistic) {
   return static_cast<float>(std::sqrt(mean_of([](double x) { return x * x; })));
 }
 
-Ends EndsOf(std::span<const float> values, Format format) {
+Ends EndsOf(std::span<const float> values, const Format& format) {
   if (format.range == CodeRange::kMean) return AboutMean(values);
   if (HasOffset(format)) {
     const auto [smallest, largest] = std::ranges::minmax(values);
@@ -56,7 +56,7 @@ Ends EndsOf(std::span<const float> values, Format format) {
   return {-magnitude, magnitude};
 }
 
-Ends EndsOfAll(std::span<const Ends> groups, Format format) {
+Ends EndsOfAll(std::span<const Ends> groups, const Format& format) {
   if (HasOffset(format))
     return {std::ranges::min(groups, {}, &Ends::low).low, std::ranges::max(groups, {}, &Ends::high).high};
   std::vector<float> magnitudes;
@@ -64,7 +64,7 @@ Ends EndsOfAll(std::span<const Ends> groups, Format format) {
   return EndsOf(magnitudes, format);
 }
 
-float QuantizeGroup(std::span<const float> values, Format format, std::span<int16_t> codes) {
+float QuantizeGroup(std::span<const float> values, const Format& format, std::span<int16_t> codes) {
   if (!IsInteger(format)) Fail("quantize: got {}, expected a format of integer codes", Name(format));
   if (codes.size() != values.size()) Fail("quantize: got room for {} codes, expected {}", codes.size(), values.size());
   if (const auto bad = FirstNotFinite(values))

@@ -23,12 +23,12 @@ float AbsMax(std::span<const float> values);
 float MagnitudeOf(std::span<const float> values, Statistic statistic);
 
 // The ends that GroupScaleFor needs of a group, at least one finite value.
-Ends EndsOf(std::span<const float> values, Format format);
+Ends EndsOf(std::span<const float> values, const Format& format);
 // The ends of all groups together, as a tensor's one scale takes them; one group or more, all with as many values.
-Ends EndsOfAll(std::span<const Ends> groups, Format format);
+Ends EndsOfAll(std::span<const Ends> groups, const Format& format);
 
 // Writes codes and returns the group's scale (value = code * scale). Throws Error for a value that is not finite,
 // naming its index, and for f32 or an unsigned format whose values are below zero.
-float QuantizeGroup(std::span<const float> values, Format format, std::span<int16_t> codes);
+float QuantizeGroup(std::span<const float> values, const Format& format, std::span<int16_t> codes);
 
 }  // namespace tare

@@ -31,7 +31,7 @@ struct ZeroPointScale {
 };
 
 // smallest, largest: of the group; both and largest - smallest finite. format: u8, u6 or u4.
-inline ZeroPointScale ZeroPointScaleFor(float smallest, float largest, Format format) {
+inline ZeroPointScale ZeroPointScaleFor(float smallest, float largest, const Format& format) {
   const float low = std::min(smallest, 0.0f), range = std::max(largest, 0.0f) - low;
   const float steps = static_cast<float>(Info(format).max_code) - kZeroPointMargin;
   if (range < kSmallestAbsmax) return {{0.0f, 0.0f}, 0};
