@@ -134,6 +134,7 @@ std::string OptionUsage(const CLI::Option& option) {
 std::string OptionText(const CLI::Option& option) {
   std::string value = option.get_default_str();
   if (value.starts_with('[')) value = value.substr(1, value.size() - 2);  // a list
+  if (value == "{}") value.clear();                                       // an empty one
   return (value.empty() ? "" : "[" + value + "] ") + option.get_description();
 }
 

@@ -49,7 +49,7 @@ std::string TaskRows() {
 std::vector<std::pair<std::string, std::string>> Tables(const CLI::App& app) {
   return {{"families", NamesOf(Families(), [](const Family* family) -> std::string_view { return family->name; })},
           {"sites", NamesOf(kSites, [](const SiteInfo& info) -> std::string_view { return info.name; })},
-          {"formats", NamesOf(kFormats, [](const FormatRow& row) -> std::string_view { return row.name; })},
+          {"formats", NamesOf(kFormats, [](const FormatRow& row) { return row.name.substr(0, row.name.find('(')); })},
           {"presets", Listed(kPlanPresets, ", ")},
           {"tasks", TaskRows()},
           {"options", GroupRows(*app.get_subcommand("eval"), kOfTasks)},

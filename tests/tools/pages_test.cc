@@ -220,7 +220,7 @@ std::string Methods() {
     const Step step = kind->read(kind->name);
     const std::string_view options =
         kind->options.starts_with(':') || kind->options.starts_with('[') ? kind->options : "";
-    rows.push_back({Code(Formatted("{}{}", kind->name, options)), std::string(kind->what),
+    rows.push_back({Code(Formatted("{}{}", kind->name, options)), std::string(kind->help),
                     step.reads_text || step.RoundsByCalibration() ? "yes" : "no", SecondsOf(kind->name)});
   }
   return Table({"step", "what it does", "calibration", "CPU s"}, rows);
