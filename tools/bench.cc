@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 
 #include "experiments/bench/forward_bench.h"
@@ -157,28 +156,27 @@ void RunForward(const ForwardOptions& o) {
 }
 
 void AddForward(CLI::App& bench) {
-  auto options = std::make_shared<ForwardOptions>();
-  CLI::App* command = bench.add_subcommand("forward", "time whole forward passes of random models");
-  Add(*command, "--family NAME,...", options->families, "families (tare help model)")->capture_default_str();
-  Group(*command, "Shape");
-  AddWhole(*command, "--hidden N", options->hidden, "hidden size", 2, 1 << 16);
-  AddWhole(*command, "--ffn N", options->ffn, "width of the feed-forward layer", 1, 1 << 18);
-  AddWhole(*command, "--layers N", options->layers, "layers", 1, 1000);
-  AddWhole(*command, "--heads N", options->heads, "query heads", 1, 1024);
-  AddWhole(*command, "--kv-heads N", options->kv_heads, "KV heads; 0: like --heads (diff_v2: at most half)", 0, 1024);
-  AddWhole(*command, "--vocabulary N", options->vocabulary, "tokens of the vocabulary", 2, 1 << 20);
-  AddWhole(*command, "--batch N", options->bench.batch, "sequences", 1, 1 << 16);
-  AddWhole(*command, "--tokens N", options->bench.tokens, "tokens per sequence; vision towers: 197", 1, 1 << 20);
-  Add(*command, "--gate none|head|value", options->gate, "gate of attention's output, for family qwen3")
+  const auto [command, options] =
+      NewCommand<ForwardOptions>(bench, "forward", "time whole forward passes of random models", RunForward);
+  Add(command, "--family NAME,...", options.families, "families (tare help model)")->capture_default_str();
+  Group(command, "Shape");
+  AddWhole(command, "--hidden N", options.hidden, "hidden size", 2, 1 << 16);
+  AddWhole(command, "--ffn N", options.ffn, "width of the feed-forward layer", 1, 1 << 18);
+  AddWhole(command, "--layers N", options.layers, "layers", 1, 1000);
+  AddWhole(command, "--heads N", options.heads, "query heads", 1, 1024);
+  AddWhole(command, "--kv-heads N", options.kv_heads, "KV heads; 0: like --heads (diff_v2: at most half)", 0, 1024);
+  AddWhole(command, "--vocabulary N", options.vocabulary, "tokens of the vocabulary", 2, 1 << 20);
+  AddWhole(command, "--batch N", options.bench.batch, "sequences", 1, 1 << 16);
+  AddWhole(command, "--tokens N", options.bench.tokens, "tokens per sequence; vision towers: 197", 1, 1 << 20);
+  Add(command, "--gate none|head|value", options.gate, "gate of attention's output, for family qwen3")
       ->capture_default_str();
-  Group(*command, "How it runs");
-  AddPlanOption(*command, options->plan, "also time this plan on integer kernels: int8, int6, int4 or rules");
-  AddWhole(*command, "--repetitions N", options->bench.repetitions, "runs of each", 1, 1000);
-  AddJson(*command, options->json);
-  options->machine.AddTo(*command);
-  AddQuiet(*command);
-  command->footer(Examples({"tare bench forward --threads 2", "tare bench forward --math bf16 --json forward.json"}));
-  command->callback([options] { RunForward(*options); });
+  Group(command, "How it runs");
+  AddPlanOption(command, options.plan, "also time this plan on integer kernels: int8, int6, int4 or rules");
+  AddWhole(command, "--repetitions N", options.bench.repetitions, "runs of each", 1, 1000);
+  AddJson(command, options.json);
+  options.machine.AddTo(command);
+  AddQuiet(command);
+  command.footer(Examples({"tare bench forward --threads 2", "tare bench forward --math bf16 --json forward.json"}));
 }
 
 }  // namespace

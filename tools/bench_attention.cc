@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench attention: attention kernels, each case with its error, rooflines and baselines from the same run.
 #include <algorithm>
-#include <memory>
 #include <ranges>
 #include <string>
 #include <thread>
@@ -80,7 +79,7 @@ void Print(const AttentionBench& bench) {
   PrintText("\n{}{}", QuietText(LargestSpread(bench.results)), Paragraph(kAttentionLegend));
 }
 
-void Run(const CLI::App& command, const BenchAttentionArguments& o) {
+void Run(const CLI::App& command, BenchAttentionArguments& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
   bool given = false;
   for (const char* name :
@@ -101,28 +100,27 @@ void Run(const CLI::App& command, const BenchAttentionArguments& o) {
 }  // namespace
 
 void AddBenchAttention(CLI::App& bench) {
-  auto o = std::make_shared<BenchAttentionArguments>();
-  CLI::App* command = bench.add_subcommand("attention", "time attention kernels, verified first, beside baselines");
-  AddList(*command, "--family standard|v1|v2,...", o->families, "kinds of attention");
-  Add(*command, "--plan RULES", o->plans, "rules for q, k, v, probs or difference, attn_logits; repeatable");
-  AddList(*command, "--n N,...", o->lengths, "queries (oneDNN: up to 8192)")->check(WholeNumber(1, 1 << 17));
-  AddWhole(*command, "--keys N", o->keys, "keys and values; 0: as many as queries", 0, 1 << 17);
-  AddList(*command, "--d N,...", o->widths, "head dimension of q and k")->check(WholeNumber(1, 256));
-  AddList(*command, "--heads N,...", o->heads, "output heads")->check(WholeNumber(1, 256));
-  AddWhole(*command, "--kv-heads N", o->kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
-  AddList(*command, "--threads N,...", o->threads, "threads")->check(WholeNumber(1, 4096));
-  AddList(*command, "--mask causal|full,...", o->masks, "which keys a query sees");
-  AddList(*command, "--data gaussian|sink|vbias|diffuse,...", o->data, "distributions of Q, K and V");
-  Add(*command, "--lambda X", o->lambda, "weight of the second map")->capture_default_str();
-  AddWhole(*command, "--repetitions N", o->repetitions, "timed calls", 1, 1000);
-  Add(*command, "--seed N", o->seed, "seed of the values")->capture_default_str();
-  AddJson(*command, o->json);
-  AddQuiet(*command);
-  command->footer("Without options: a default set of cases.\n\n" + std::string(kAttentionLegend) + "\n\n" +
-                  Examples({"tare bench attention --family v1 --n 512,4096 --threads 1 --plan "
-                            "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel",
-                            "tare bench attention --family standard,v2 --n 2048 --mask full"}));
-  command->callback([o, command] { Run(*command, *o); });
+  const auto [command, o] = NewCommand<BenchAttentionArguments>(
+      bench, "attention", "time attention kernels, verified first, beside baselines", Run);
+  AddList(command, "--family standard|v1|v2,...", o.families, "kinds of attention");
+  Add(command, "--plan RULES", o.plans, "rules for q, k, v, probs or difference, attn_logits; repeatable");
+  AddList(command, "--n N,...", o.lengths, "queries (oneDNN: up to 8192)")->check(WholeNumber(1, 1 << 17));
+  AddWhole(command, "--keys N", o.keys, "keys and values; 0: as many as queries", 0, 1 << 17);
+  AddList(command, "--d N,...", o.widths, "head dimension of q and k")->check(WholeNumber(1, 256));
+  AddList(command, "--heads N,...", o.heads, "output heads")->check(WholeNumber(1, 256));
+  AddWhole(command, "--kv-heads N", o.kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
+  AddList(command, "--threads N,...", o.threads, "threads")->check(WholeNumber(1, 4096));
+  AddList(command, "--mask causal|full,...", o.masks, "which keys a query sees");
+  AddList(command, "--data gaussian|sink|vbias|diffuse,...", o.data, "distributions of Q, K and V");
+  Add(command, "--lambda X", o.lambda, "weight of the second map")->capture_default_str();
+  AddWhole(command, "--repetitions N", o.repetitions, "timed calls", 1, 1000);
+  Add(command, "--seed N", o.seed, "seed of the values")->capture_default_str();
+  AddJson(command, o.json);
+  AddQuiet(command);
+  command.footer("Without options: a default set of cases.\n\n" + std::string(kAttentionLegend) + "\n\n" +
+                 Examples({"tare bench attention --family v1 --n 512,4096 --threads 1 --plan "
+                           "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel",
+                           "tare bench attention --family standard,v2 --n 2048 --mask full"}));
 }
 
 }  // namespace tare

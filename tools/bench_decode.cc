@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench decode: attention of one query over a cache of keys and values, compared with the time of reading it.
-#include <memory>
 #include <ranges>
 #include <string>
 #include <tuple>
@@ -85,24 +84,23 @@ void Run(const BenchDecodeArguments& o) {
 }  // namespace
 
 void AddBenchDecode(CLI::App& bench) {
-  auto o = std::make_shared<BenchDecodeArguments>();
-  CLI::App* command = bench.add_subcommand("decode", "time attention of one query over a low-bit KV cache");
-  AddList(*command, "--family standard|v1|v2,...", o->families, "kinds of attention");
-  Add(*command, "--cache RULES", o->caches, "formats, first=N, last=N; repeatable (none: int4, int6 and int8)");
-  AddList(*command, "--n N,...", o->lengths, "keys per sequence")->check(WholeNumber(1, 1 << 20));
-  AddList(*command, "--d N,...", o->widths, "head dimension of q and k")->check(WholeNumber(1, 512));
-  AddList(*command, "--heads N,...", o->heads, "output heads")->check(WholeNumber(1, 256));
-  AddWhole(*command, "--kv-heads N", o->kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
-  AddWhole(*command, "--batch N", o->batch, "sequences", 1, 4096);
-  AddList(*command, "--threads N,...", o->threads, "threads")->check(WholeNumber(1, 4096));
-  AddWhole(*command, "--repetitions N", o->repetitions, "timed calls", 1, 1000);
-  Add(*command, "--seed N", o->seed, "seed of the values")->capture_default_str();
-  AddJson(*command, o->json);
-  AddQuiet(*command);
-  command->footer(std::string(kDecodeLegend) + "\n\n" +
-                  Examples({"tare bench decode --family v1 --n 512,16384 --cache cache_k=int4/token,cache_v=int4/token",
-                            "tare bench decode --n 4096 --heads 8 --kv-heads 2 --batch 4"}));
-  command->callback([o] { Run(*o); });
+  const auto [command, o] =
+      NewCommand<BenchDecodeArguments>(bench, "decode", "time attention of one query over a low-bit KV cache", Run);
+  AddList(command, "--family standard|v1|v2,...", o.families, "kinds of attention");
+  Add(command, "--cache RULES", o.caches, "formats, first=N, last=N; repeatable (none: int4, int6 and int8)");
+  AddList(command, "--n N,...", o.lengths, "keys per sequence")->check(WholeNumber(1, 1 << 20));
+  AddList(command, "--d N,...", o.widths, "head dimension of q and k")->check(WholeNumber(1, 512));
+  AddList(command, "--heads N,...", o.heads, "output heads")->check(WholeNumber(1, 256));
+  AddWhole(command, "--kv-heads N", o.kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
+  AddWhole(command, "--batch N", o.batch, "sequences", 1, 4096);
+  AddList(command, "--threads N,...", o.threads, "threads")->check(WholeNumber(1, 4096));
+  AddWhole(command, "--repetitions N", o.repetitions, "timed calls", 1, 1000);
+  Add(command, "--seed N", o.seed, "seed of the values")->capture_default_str();
+  AddJson(command, o.json);
+  AddQuiet(command);
+  command.footer(std::string(kDecodeLegend) + "\n\n" +
+                 Examples({"tare bench decode --family v1 --n 512,16384 --cache cache_k=int4/token,cache_v=int4/token",
+                           "tare bench decode --n 4096 --heads 8 --kv-heads 2 --batch 4"}));
 }
 
 }  // namespace tare

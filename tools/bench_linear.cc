@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench linear: time quantized linear layers and compare them with oneDNN's f32 matmul.
-#include <memory>
-
 #include "experiments/bench/linear_bench.h"
 #include "experiments/bench/timing.h"
 #include "quant/base/formatted.h"
@@ -52,21 +50,20 @@ void Run(const BenchLinearArguments& options) {
 }  // namespace
 
 void AddBenchLinear(CLI::App& bench) {
-  auto options = std::make_shared<BenchLinearArguments>();
-  CLI::App* command = bench.add_subcommand("linear", "time quantized linear layers, beside oneDNN's f32 matmul");
-  CLI::Option* const plan = AddPlanOption(*command, options->plan,
-                                          "one case, not the default ones: weights=int4/group64,linear_in=int8/token");
-  AddWhole(*command, "--rows N", options->one.rows, "tokens", 1, 1 << 20)->needs(plan);
-  AddWhole(*command, "--out N", options->one.out, "outputs", 1, 1 << 18)->needs(plan);
-  AddWhole(*command, "--in N", options->one.in, "inputs", 1, 1 << 18)->needs(plan);
-  AddWhole(*command, "--repetitions N", options->one.repetitions, "timed calls", 1, 1000);
-  AddWhole(*command, "--threads N", options->threads, "threads", 1, 4096);
-  AddJson(*command, options->json);
-  AddQuiet(*command);
-  command->footer(std::string(kLinearLegend) + "\n\n" +
-                  Examples({"tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512",
-                            "tare bench linear --plan weights=int4/group64 --rows 1 --threads 2"}));
-  command->callback([options] { Run(*options); });
+  const auto [command, options] = NewCommand<BenchLinearArguments>(
+      bench, "linear", "time quantized linear layers, beside oneDNN's f32 matmul", Run);
+  CLI::Option* const plan =
+      AddPlanOption(command, options.plan, "one case, not the default ones: weights=int4/group64,linear_in=int8/token");
+  AddWhole(command, "--rows N", options.one.rows, "tokens", 1, 1 << 20)->needs(plan);
+  AddWhole(command, "--out N", options.one.out, "outputs", 1, 1 << 18)->needs(plan);
+  AddWhole(command, "--in N", options.one.in, "inputs", 1, 1 << 18)->needs(plan);
+  AddWhole(command, "--repetitions N", options.one.repetitions, "timed calls", 1, 1000);
+  AddWhole(command, "--threads N", options.threads, "threads", 1, 4096);
+  AddJson(command, options.json);
+  AddQuiet(command);
+  command.footer(std::string(kLinearLegend) + "\n\n" +
+                 Examples({"tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512",
+                           "tare bench linear --plan weights=int4/group64 --rows 1 --threads 2"}));
 }
 
 }  // namespace tare

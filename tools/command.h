@@ -7,6 +7,7 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -39,6 +40,30 @@ void CheckValues(CLI::App& app);
 CLI::Validator WholeNumber(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
 // "got 'f64', expected f32 or bf16"; `words` are "f32|bf16", or of a list "f32|bf16,...".
 CLI::Validator OneOf(std::string words);
+
+// A command below another, and its arguments, for `run` once they are parsed.
+template <typename Arguments>
+struct CommandWith {
+  CLI::App& command;
+  Arguments& options;
+};
+template <typename Arguments>
+CommandWith<Arguments> NewCommand(CLI::App& parent, const std::string& name, const std::string& what,
+                                  void (*run)(const Arguments& options)) {
+  CLI::App& command = *parent.add_subcommand(name, what);
+  const auto options = std::make_shared<Arguments>();
+  command.callback([run, options] { run(*options); });
+  return {command, *options};
+}
+// A run that asks which options were given, or completes them.
+template <typename Arguments>
+CommandWith<Arguments> NewCommand(CLI::App& parent, const std::string& name, const std::string& what,
+                                  void (*run)(const CLI::App& command, Arguments& options)) {
+  CLI::App& command = *parent.add_subcommand(name, what);
+  const auto options = std::make_shared<Arguments>();
+  command.callback([run, &command, options] { run(command, *options); });
+  return {command, *options};
+}
 
 // Options are declared as help writes them: "--out FILE", "--math f32|bf16" (which takes no other word), or "MODEL", a
 // word by its place. `value` is a variable, or a function of the text.

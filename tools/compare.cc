@@ -3,8 +3,6 @@
 // sweep (tools/cells.h) that also measures the divergence of texts from each model's own f32, and the cost of each
 // site alone: each model's attribution in a folder below the comparison's (attribution-A, attribution-B), as `tare
 // attribute --out` writes it but for what is taken out, which that command adds, and the two side by side.
-#include <memory>
-
 #include "experiments/model/config/config.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/studies/attribution/attribution.h"
@@ -99,7 +97,7 @@ Compared Joined(const ComparedParts& parts, std::vector<ComparedPair>& pairs, co
   return all;
 }
 
-void Run(CompareArguments& options) {
+void Run(const CLI::App&, CompareArguments& options) {
   SweepOptions& sweep = options.sweep;
   sweep.tasks = ParseTasks(options.tasks);
   CompleteQuestion(sweep);
@@ -133,26 +131,25 @@ void Run(CompareArguments& options) {
 }  // namespace
 
 void AddCompare(CLI::App& app) {
-  auto options = std::make_shared<CompareArguments>();
-  CLI::App* command = app.add_subcommand("compare", "show which of two checkpoints fewer bits cost more, and where");
-  AddModel(*command, options->sweep.models)->expected(2);
-  AddSweepOptions(*command, *options);
-  Group(*command, "Cost of each site");
-  Add(*command, "--attribute RULES", options->attribute,
+  const auto [command, options] = NewCommand<CompareArguments>(
+      app, "compare", "show which of two checkpoints fewer bits cost more, and where", Run);
+  AddModel(command, options.sweep.models)->expected(2);
+  AddSweepOptions(command, options);
+  Group(command, "Cost of each site");
+  Add(command, "--attribute RULES", options.attribute,
       "plan that is measured site by site (default: the preset of fewest bits; none: skip this)")
       ->transform(WithGridFiles);
-  AddWhole(*command, "--attribute-tokens N", options->attribute_tokens, "tokens of the first text for it", 1);
-  Group(*command, "Output");
-  Add(*command, "--also DIR", options->folders, "--out of the same comparison of another pair (seed); repeatable")
+  AddWhole(command, "--attribute-tokens N", options.attribute_tokens, "tokens of the first text for it", 1);
+  Group(command, "Output");
+  Add(command, "--also DIR", options.folders, "--out of the same comparison of another pair (seed); repeatable")
       ->allow_extra_args(false);
-  AddSharedOptions(*command, *options);
-  command->footer(
+  AddSharedOptions(command, options);
+  command.footer(
       "Differences are the second MODEL's change minus the first one's.\n\n" +
       Examples({"tare compare experiments/pair/novels-standard experiments/pair/novels-differential --granularity "
                 "tensor --tasks perplexity=experiments/pair/heldout.txt --tokens 20440 --out compared",
                 "tare compare experiments/pair/novels-standard experiments/pair/novels-differential --bits 8,4 "
                 "--granularity row --tasks choice=experiments/pair/needles-4.jsonl --limit 500 --out needles"}));
-  command->callback([options] { Run(*options); });
 }
 
 }  // namespace tare

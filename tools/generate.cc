@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare generate: continues a text with a key/value cache.
 #include <cstdio>
-#include <memory>
 #include <utility>
 
 #include "experiments/bench/roofline.h"
@@ -137,7 +136,7 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
   if (!options.json.empty()) WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));
 }
 
-void Run(GenerateArguments& options) {
+void Run(const CLI::App&, GenerateArguments& options) {
   if (options.input.empty() == options.prompt.empty())
     throw CLI::ValidationError(
         "--prompt", options.input.empty() ? "got none, expected a text, or a file with --input; try --prompt 'It was'"
@@ -177,34 +176,33 @@ void Run(GenerateArguments& options) {
 }  // namespace
 
 void AddGenerate(CLI::App& app) {
-  auto options = std::make_shared<GenerateArguments>();
-  CLI::App* command = app.add_subcommand("generate", "continue a text with a KV cache, which may be low-bit");
-  AddModel(*command, options->model);
-  Group(*command, "The text");
-  Add(*command, "--prompt WORDS", options->prompt, "the text to continue");
-  Add(*command, "--input FILE", options->input, "instead: a text, or one row of input_ids");
-  AddWhole(*command, "--tokens N", options->generate.tokens, "tokens to generate at most", 1);
-  Group(*command, "How the model runs");
-  Add(*command, "--cache RULES", options->cache, "cache_k=int8/token,keep=h2o/256 (tare help cache); default: f32");
-  Add(*command, "--plan RULES", options->plan,
+  const auto [command, options] =
+      NewCommand<GenerateArguments>(app, "generate", "continue a text with a KV cache, which may be low-bit", Run);
+  AddModel(command, options.model);
+  Group(command, "The text");
+  Add(command, "--prompt WORDS", options.prompt, "the text to continue");
+  Add(command, "--input FILE", options.input, "instead: a text, or one row of input_ids");
+  AddWhole(command, "--tokens N", options.generate.tokens, "tokens to generate at most", 1);
+  Group(command, "How the model runs");
+  Add(command, "--cache RULES", options.cache, "cache_k=int8/token,keep=h2o/256 (tare help cache); default: f32");
+  Add(command, "--plan RULES", options.plan,
       "integer kernels for linear layers (weights=int4/group64) and for attention of the prompt (int8)");
-  Group(*command, "Sampling");
-  Sampling& sampling = options->generate.sampling;
-  Add(*command, "--temperature X", sampling.temperature, "0: always the most likely token")->capture_default_str();
-  Add(*command, "--top-p X", sampling.top_p, "draw from the likeliest tokens of this total probability")
+  Group(command, "Sampling");
+  Sampling& sampling = options.generate.sampling;
+  Add(command, "--temperature X", sampling.temperature, "0: always the most likely token")->capture_default_str();
+  Add(command, "--top-p X", sampling.top_p, "draw from the likeliest tokens of this total probability")
       ->capture_default_str();
-  Add(*command, "--seed N", sampling.seed, "seed of the draws")->capture_default_str();
-  Group(*command, "Output");
-  Add(*command, "--json FILE", options->json, "write the results as JSON; -: to standard output, without the text");
-  options->machine.AddTo(*command);
-  AddHashAgain(*command);
-  AddQuiet(*command);
-  command->footer(Examples(
+  Add(command, "--seed N", sampling.seed, "seed of the draws")->capture_default_str();
+  Group(command, "Output");
+  Add(command, "--json FILE", options.json, "write the results as JSON; -: to standard output, without the text");
+  options.machine.AddTo(command);
+  AddHashAgain(command);
+  AddQuiet(command);
+  command.footer(Examples(
       {"tare generate experiments/pair/novels-differential --prompt 'It was a dark night' --tokens 60",
        "tare generate experiments/pair/novels-differential --prompt 'It was' --temperature 0.8 --top-p 0.9 "
        "--cache cache_k=int8/token,cache_v=int4/token",
        "tare generate experiments/pair/novels-standard --prompt 'It was a dark night' --plan int8 --tokens 20"}));
-  command->callback([options] { Run(*options); });
 }
 
 }  // namespace tare

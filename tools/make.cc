@@ -225,7 +225,12 @@ void AddMaker(CLI::App& make, const Maker& maker) {
   command->callback([options, &maker] { RunMaker(maker, *options); });
 }
 
-void RunProbe(const std::string& items, const std::string& json) {
+struct ProbeArguments {
+  std::string items, json;
+};
+
+void RunProbe(const ProbeArguments& options) {
+  const auto& [items, json] = options;
   const std::vector<AtomicFile> claims = ClaimFiles({items}, {json});
   const ProbeReport report = ProbeItems(items);
   if (PrintsTables(json)) PrintText("{}", ProbeText(report));
@@ -245,14 +250,13 @@ void AddMake(CLI::App& app) {
 }
 
 void AddProbe(CLI::App& app) {
-  auto items = std::make_shared<std::string>(), json = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("probe", "show what baselines without a model score on items");
-  Add(*command, "ITEMS", *items, "JSON lines: choices, as --tasks choice=FILE reads them, or answers to generate")
+  const auto [command, options] =
+      NewCommand<ProbeArguments>(app, "probe", "show what baselines without a model score on items", RunProbe);
+  Add(command, "ITEMS", options.items, "JSON lines: choices, as --tasks choice=FILE reads them, or answers to generate")
       ->required();
-  AddJson(*command, *json);
-  command->footer(Examples({"tare probe experiments/pair/needles-4.jsonl",
-                            "tare probe experiments/pair/continuations.jsonl --json probes.json"}));
-  command->callback([items, json] { RunProbe(*items, *json); });
+  AddJson(command, options.json);
+  command.footer(Examples({"tare probe experiments/pair/needles-4.jsonl",
+                           "tare probe experiments/pair/continuations.jsonl --json probes.json"}));
 }
 
 }  // namespace tare

@@ -6,8 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <memory>
-
 #include "experiments/report/drawing/drawing.h"
 #include "experiments/report/figures/figures.h"
 #include "quant/base/error.h"
@@ -93,19 +91,18 @@ std::string Names() {
 }  // namespace
 
 void AddPlot(CLI::App& app) {
-  auto options = std::make_shared<PlotArguments>();
-  CLI::App* command = app.add_subcommand("plot", "draw one figure of the report as SVG or PDF");
-  Add(*command, "FILE", options->files, "the same files as tare report")->required();
-  Add(*command, "--figure NAME", options->figure, "name of the figure, from the list below")->required();
-  Add(*command, "--out FILE", options->out, "F.svg or F.pdf")->required()->check([](const std::string& out) {
+  const auto [command, options] =
+      NewCommand<PlotArguments>(app, "plot", "draw one figure of the report as SVG or PDF", Run);
+  Add(command, "FILE", options.files, "the same files as tare report")->required();
+  Add(command, "--figure NAME", options.figure, "name of the figure, from the list below")->required();
+  Add(command, "--out FILE", options.out, "F.svg or F.pdf")->required()->check([](const std::string& out) {
     return out.ends_with(".svg") || out.ends_with(".pdf")
                ? std::string()
                : Formatted("got '{}', expected a name that ends in .svg or .pdf", out);
   });
-  command->footer("Figures:" + Names() + "\n\n" +
-                  Examples({"tare plot sweep --figure bits --out bits.svg",
-                            "tare plot S.h5 --figure maps:probs.entropy --out maps.pdf"}));
-  command->callback([options] { Run(*options); });
+  command.footer("Figures:" + Names() + "\n\n" +
+                 Examples({"tare plot sweep --figure bits --out bits.svg",
+                           "tare plot S.h5 --figure maps:probs.entropy --out maps.pdf"}));
 }
 
 }  // namespace tare

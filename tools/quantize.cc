@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <memory>
 
 #include "experiments/export/compressed_tensors/export.h"
 #include "experiments/export/compressed_tensors/scheme.h"
@@ -170,7 +169,7 @@ void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made
             made.written.empty() ? "" : ": " + made.written);
 }
 
-void Run(const CLI::App& command, const QuantizeArguments& options) {
+void Run(const CLI::App& command, QuantizeArguments& options) {
   const QuantizeMethod method = ParseMethod(options.method);
   RequireEffect(command, method.TakesCalibration(), {"--calibrate"}, "a method that needs a calibration text");
   const bool calibrates = !options.calibrate.empty();
@@ -211,35 +210,34 @@ void Run(const CLI::App& command, const QuantizeArguments& options) {
 }  // namespace
 
 void AddQuantize(CLI::App& app) {
-  auto options = std::make_shared<QuantizeArguments>();
-  CLI::App* command = app.add_subcommand("quantize", "write a quantized copy of a checkpoint");
-  AddModel(*command, options->model);
-  Group(*command, "What to quantize");
-  AddPlanOption(*command, options->plan,
+  const auto [command, options] =
+      NewCommand<QuantizeArguments>(app, "quantize", "write a quantized copy of a checkpoint", Run);
+  AddModel(command, options.model);
+  Group(command, "What to quantize");
+  AddPlanOption(command, options.plan,
                 "weights=int4/group64, or int8, int6, int4 for a whole model; rules for "
                 "activations are stored in the file");
-  Add(*command, "--method STEPS", options->method, "steps joined by +, e.g. gptaq+quantease (tare help methods)")
+  Add(command, "--method STEPS", options.method, "steps joined by +, e.g. gptaq+quantease (tare help methods)")
       ->check(IsMethod)
       ->capture_default_str();
-  Add(*command, "--stats FILE", options->stats, "statistics of MODEL (tare stats --out), for +static and smoothquant");
-  Group(*command, "Calibration");
-  Add(*command, "--calibrate FILE[:WEIGHT],...", options->calibrate, "texts, documents (.jsonl) or token IDs");
-  Add(*command, "--cut I/N", options->cut, "calibrate on fold I of N of each text only, e.g. 0/5");
-  AddWindowOptions(*command, options->windows);
-  Group(*command, "Output");
-  Add(*command, "--out FILE", options->out, "file, or folder for the other formats")->required();
-  Add(*command, "--format h5|safetensors|compressed-tensors", options->format, "safetensors: a dequantized copy")
+  Add(command, "--stats FILE", options.stats, "statistics of MODEL (tare stats --out), for +static and smoothquant");
+  Group(command, "Calibration");
+  Add(command, "--calibrate FILE[:WEIGHT],...", options.calibrate, "texts, documents (.jsonl) or token IDs");
+  Add(command, "--cut I/N", options.cut, "calibrate on fold I of N of each text only, e.g. 0/5");
+  AddWindowOptions(command, options.windows);
+  Group(command, "Output");
+  Add(command, "--out FILE", options.out, "file, or folder for the other formats")->required();
+  Add(command, "--format h5|safetensors|compressed-tensors", options.format, "safetensors: a dequantized copy")
       ->capture_default_str();
-  command->add_flag("--resume", options->resume, "continue an interrupted run (from OUT.parts)");
-  AddJson(*command, options->json);
-  options->machine.AddTo(*command);
-  AddHashAgain(*command);
-  AddQuiet(*command);
-  command->footer(Examples({"tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5",
-                            "tare quantize experiments/pair/novels-differential --plan weights=int4/channel --method "
-                            "hadamard+gptq+quantease --calibrate experiments/pair/heldout.txt --out Q.h5",
-                            "tare eval Q.h5 --tasks perplexity=experiments/pair/nowhere.txt"}));
-  command->callback([options, command] { Run(*command, *options); });
+  command.add_flag("--resume", options.resume, "continue an interrupted run (from OUT.parts)");
+  AddJson(command, options.json);
+  options.machine.AddTo(command);
+  AddHashAgain(command);
+  AddQuiet(command);
+  command.footer(Examples({"tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5",
+                           "tare quantize experiments/pair/novels-differential --plan weights=int4/channel --method "
+                           "hadamard+gptq+quantease --calibrate experiments/pair/heldout.txt --out Q.h5",
+                           "tare eval Q.h5 --tasks perplexity=experiments/pair/nowhere.txt"}));
 }
 
 }  // namespace tare

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare report: figures from the results of other commands, on one page.
-#include <memory>
-
 #include "experiments/report/figures/figures.h"
 #include "experiments/report/page/page.h"
 #include "experiments/text/grammar.h"
@@ -43,16 +41,15 @@ void Run(const ReportArguments& options) {
 }  // namespace
 
 void AddReport(CLI::App& app) {
-  auto options = std::make_shared<ReportArguments>();
-  CLI::App* command = app.add_subcommand("report", "draw figures and tables of results on a page for a browser");
-  Add(*command, "FILE", options->files,
+  const auto [command, options] =
+      NewCommand<ReportArguments>(app, "report", "draw figures and tables of results on a page for a browser", Run);
+  Add(command, "FILE", options.files,
       "statistics and dumps (.h5), --out folders, and --json of stats, eval, maps, bench and inspect")
       ->required();
-  Add(*command, "--out FILE", options->out, "page to write (.html)")->required();
-  Add(*command, "--title WORDS", options->title, "title of the page")->default_val("Low-bit quantization, measured");
-  command->footer(Examples(
+  Add(command, "--out FILE", options.out, "page to write (.html)")->required();
+  Add(command, "--title WORDS", options.title, "title of the page")->default_val("Low-bit quantization, measured");
+  command.footer(Examples(
       {"tare report standard.h5 differential.h5 sweep --out report.html", "tare report compared --out compared.html"}));
-  command->callback([options] { Run(*options); });
 }
 
 }  // namespace tare

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare stats: the outliers of a model's attention logits and hidden states, several models side by side; with --out,
 // statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
-#include <memory>
-
 #include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/measured.h"
@@ -110,35 +108,6 @@ void CollectTensors(StatsArguments& options) {
   ShowOverview(set, options.out, options.json);
 }
 
-void Run(StatsArguments& options) {
-  options.statistics.shard = ParseShard("--shard", options.shard);
-  if (!options.tensors.empty()) {
-    options.machine.Apply();
-    return CollectTensors(options);
-  }
-  std::vector<std::string> inputs = options.models;
-  inputs.insert(inputs.end(), {options.input, options.spans});
-  const std::vector<AtomicFile> claims =
-      ClaimFiles(inputs, {options.json, options.csv, options.out, options.out.empty() ? "" : options.out + ".part"});
-  for (const std::string& folder : options.models) LoadConfig(folder);
-  std::vector<Json> models;
-  {
-    ProgressLine line("");
-    for (const std::string& folder : options.models) {
-      line.Begin(ModelName(folder), std::ssize(options.models) - std::ssize(models) - 1);
-      models.push_back(options.out.empty() ? Observe(folder, options, line) : Collect(folder, options, line));
-    }
-  }
-  if (!options.csv.empty()) WriteFileAtomically(options.csv, OutlierCsv(models));
-  WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
-  if (PrintsTables(options.json)) {
-    PrintText("{}", OutlierTable(models));
-    PrintText("{}", OutlierLegend(models));
-    PrintLine("{} tokens of {}", models[0]["tokens"].get<int64_t>(), options.input);
-    if (!options.out.empty()) PrintLine("every site: tare stats show {}", options.out);
-  }
-}
-
 // Checks that CLI11 cannot express, because show, merge and diff are in the place of a MODEL. Thrown in CLI11's words,
 // which the program makes those of all others.
 void CheckUsage(const CLI::App& command, const StatsArguments& options) {
@@ -168,6 +137,37 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
                                Formatted("got {} MODELs, expected one, which a file describes", options.models.size()));
 }
 
+void Run(const CLI::App& command, StatsArguments& options) {
+  if (!command.get_subcommands().empty()) return;
+  CheckUsage(command, options);
+  options.statistics.shard = ParseShard("--shard", options.shard);
+  if (!options.tensors.empty()) {
+    options.machine.Apply();
+    return CollectTensors(options);
+  }
+  std::vector<std::string> inputs = options.models;
+  inputs.insert(inputs.end(), {options.input, options.spans});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles(inputs, {options.json, options.csv, options.out, options.out.empty() ? "" : options.out + ".part"});
+  for (const std::string& folder : options.models) LoadConfig(folder);
+  std::vector<Json> models;
+  {
+    ProgressLine line("");
+    for (const std::string& folder : options.models) {
+      line.Begin(ModelName(folder), std::ssize(options.models) - std::ssize(models) - 1);
+      models.push_back(options.out.empty() ? Observe(folder, options, line) : Collect(folder, options, line));
+    }
+  }
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, OutlierCsv(models));
+  WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
+  if (PrintsTables(options.json)) {
+    PrintText("{}", OutlierTable(models));
+    PrintText("{}", OutlierLegend(models));
+    PrintLine("{} tokens of {}", models[0]["tokens"].get<int64_t>(), options.input);
+    if (!options.out.empty()) PrintLine("every site: tare stats show {}", options.out);
+  }
+}
+
 void AddFileOptions(CLI::App& command, StatsArguments& options) {
   StatisticsOptions& s = options.statistics;
   Group(command, "Statistics of every site");
@@ -186,37 +186,32 @@ void AddFileOptions(CLI::App& command, StatsArguments& options) {
 }  // namespace
 
 void AddStats(CLI::App& app) {
-  auto options = std::make_shared<StatsArguments>();
-  CLI::App* command = app.add_subcommand("stats", "measure outliers of attention logits and hidden states");
-  AddStatsFiles(*command);
-  AddModel(*command, options->models)->required(false);
-  Group(*command, "What to measure");
-  Add(*command, "--input FILE", options->input,
+  const auto [command, options] =
+      NewCommand<StatsArguments>(app, "stats", "measure outliers of attention logits and hidden states", Run);
+  AddStatsFiles(command);
+  AddModel(command, options.models)->required(false);
+  Group(command, "What to measure");
+  Add(command, "--input FILE", options.input,
       "text; token IDs; for a vision tower images [N,3,S,S]; or items (.jsonl), whose answers are marked");
-  AddWhole(*command, "--skip-first N", options->statistics.skip_first,
+  AddWhole(command, "--skip-first N", options.statistics.skip_first,
            "measure also without the first N positions, such as <s>; 0: only all", 0, kMostSkipped);
-  AddJson(*command, options->json);
-  Add(*command, "--csv FILE", options->csv, "one row per model, site, layer, head and map");
-  AddFileOptions(*command, *options);
-  AddWindowOptions(*command, options->windows);
-  Group(*command, "Arrays that another program captured");
-  Add(*command, "--tensors FILE", options->tensors,
+  AddJson(command, options.json);
+  Add(command, "--csv FILE", options.csv, "one row per model, site, layer, head and map");
+  AddFileOptions(command, options);
+  AddWindowOptions(command, options.windows);
+  Group(command, "Arrays that another program captured");
+  Add(command, "--tensors FILE", options.tensors,
       "instead of MODEL: .safetensors, .h5 or .npz with arrays SITE.LAYER, as layer_out.0 [B,T,C]");
-  Add(*command, "--axes FILE", options->axes, "JSON with other names, axes and masks of the arrays");
-  Add(*command, "--name NAME", options->name, "the model's, in tables (default: the first file's)");
-  options->machine.AddTo(*command);
-  AddHashAgain(*command);
-  AddQuiet(*command);
-  command->footer(Examples(
+  Add(command, "--axes FILE", options.axes, "JSON with other names, axes and masks of the arrays");
+  Add(command, "--name NAME", options.name, "the model's, in tables (default: the first file's)");
+  options.machine.AddTo(command);
+  AddHashAgain(command);
+  AddQuiet(command);
+  command.footer(Examples(
       {"tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input "
        "experiments/pair/heldout.txt --tokens 20440",
        "tare stats experiments/pair/novels-differential --input experiments/pair/heldout.txt --tokens 20440 --out S.h5",
        "tare stats show S.h5 --site attn_logits"}));
-  command->callback([command, options] {
-    if (!command->get_subcommands().empty()) return;
-    CheckUsage(*command, *options);
-    Run(*options);
-  });
 }
 
 }  // namespace tare

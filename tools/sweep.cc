@@ -3,8 +3,6 @@
 #include "tools/cells.h"
 #include "tools/help.h"
 
-#include <memory>
-
 #include "experiments/model/linear/weights.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
@@ -125,21 +123,20 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
 }
 
 void AddSweep(CLI::App& app) {
-  auto options = std::make_shared<SweepArguments>();
-  CLI::App* command = app.add_subcommand("sweep", "measure accuracy against bits, models side by side");
-  AddModel(*command, options->sweep.models);
-  AddSweepOptions(*command, *options);
-  Group(*command, "What to quantize");
-  Add(*command, "--source MODEL", options->sweep.source,
+  const auto [command, options] =
+      NewCommand<SweepArguments>(app, "sweep", "measure accuracy against bits, models side by side", Run);
+  AddModel(command, options.sweep.models);
+  AddSweepOptions(command, options);
+  Group(command, "What to quantize");
+  Add(command, "--source MODEL", options.sweep.source,
       "what the MODELs were quantized from, by any tool: changes are from it");
-  options->numbers.AddTo(*command);
-  AddSharedOptions(*command, *options);
-  command->footer(
+  options.numbers.AddTo(command);
+  AddSharedOptions(command, options);
+  command.footer(
       Examples({"tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row "
                 "--tasks perplexity=experiments/pair/heldout.txt --tokens 10220 --out sweep",
                 "tare sweep ours.h5 theirs.gguf --source experiments/pair/novels-standard --tasks "
                 "perplexity=experiments/pair/heldout.txt,divergence=experiments/pair/heldout.txt --out versions"}));
-  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare
