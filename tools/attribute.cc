@@ -5,13 +5,12 @@
 
 #include "experiments/studies/attribution/attribution.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
 #include "tools/help.h"
 
 namespace tare {
 
-std::vector<AtomicFile> ClaimAttribution(const CellsCommand& options) {
+ClaimedFolder ClaimAttribution(const CellsCommand& options) {
   return ClaimCells(options, {"attribution.csv", "attribution.txt", "attribution.json"});
 }
 
@@ -33,21 +32,18 @@ namespace {
 struct AttributeArguments : CellsCommand {
   std::filesystem::path model;
   std::string plan, by = "site";
-  CellNumbers numbers;
 };
 
 void Run(const CLI::App&, AttributeArguments& options) {
   SweepOptions& sweep = options.sweep;
   sweep.models = {options.model};
   sweep.tasks = ParseTasks(options.tasks);
-  if (options.numbers.list) {
+  if (options.list) {
     AskAttribution(sweep, options.plan, options.by);
     return PrintCells(sweep);
   }
-  ApplyTo(options, options.numbers);
-  OutputsIn(sweep.folder, {});
-  const OutputFolder folder(sweep.folder);
-  const std::vector<AtomicFile> claims = ClaimAttribution(options);
+  Select(options);
+  const ClaimedFolder claims = ClaimAttribution(options);
   sweep.math = options.machine.Apply();
   const AttributionQuestion question = AskAttribution(sweep, options.plan, options.by);
   Merge(options);
@@ -70,10 +66,9 @@ void AddAttribute(CLI::App& app) {
   AddModel(command, options.model);
   Group(command, "What to quantize");
   AddPlanOption(command, options.plan, "the plan, simulated")->required();
-  Add(command, "--by NAME,...", options.by, "parts: site, layer, head, map, or head-group (of one KV head)")
-      ->capture_default_str();
+  Add(command, "--by NAME,...", options.by, "parts: site, layer, head, map, or head-group (of one KV head)");
   AddCellsOptions(command, options);
-  options.numbers.AddTo(command);
+  AddCellNumbers(command, options);
   AddSharedOptions(command, options);
   command.footer(
       Examples({"tare attribute experiments/pair/novels-differential --plan int4 --by site --tasks "

@@ -10,7 +10,6 @@
 #include "experiments/studies/sweep/spreads.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
-#include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
 #include "tools/cells.h"
 #include "tools/help.h"
@@ -24,9 +23,7 @@ struct CompareArguments : CellsCommand {
 };
 
 AttributionResult RunOne(const ModelAttribution& model, ProgressLine& line, int64_t runs_later) {
-  OutputsIn(model.sweep.folder, {});
-  const OutputFolder folder(model.sweep.folder);
-  const std::vector<AtomicFile> claims = ClaimAttribution({.tasks = {}, .json = {}, .sweep = model.sweep});
+  const ClaimedFolder claims = ClaimAttribution({.tasks = {}, .json = {}, .sweep = model.sweep});
   return WriteAttribution(model.sweep, model.question, RunCells(model.sweep, line, runs_later));
 }
 
@@ -103,10 +100,9 @@ void Run(const CLI::App&, CompareArguments& options) {
   CompleteQuestion(sweep);
   sweep.study = "compare";
   TextOf(sweep.tasks);  // refuses tasks without one before the folder is claimed
-  OutputsIn(sweep.folder, {});
-  const OutputFolder folder(sweep.folder);
-  const std::vector<AtomicFile> claims = ClaimSweep(
-      options, {"outliers.jsonl", "outliers.csv", "attribution.csv", "pairs.csv", "compare.txt", "compare.json"});
+  const ClaimedFolder claims =
+      ClaimCells(options, {"table.csv", "table.txt", "table.json", "outliers.jsonl", "outliers.csv", "attribution.csv",
+                           "pairs.csv", "compare.txt", "compare.json"});
   sweep.math = options.machine.Apply();
   for (const std::filesystem::path& model : sweep.models) LoadConfig(model);
   const int64_t tokens = sweep.windows.tokens;

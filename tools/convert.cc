@@ -13,7 +13,6 @@
 #include "quant/file/output_folder.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
@@ -23,13 +22,6 @@ struct ConvertArguments {
   std::string model, to, type = "F16", out, json;
   MachineOptions machine;
 };
-
-// "F32, F16, ..."
-std::string TypeNames() {
-  std::string names;
-  for (const auto& type : gguf::TypesWritten()) names += (names.empty() ? "" : ", ") + std::string(type);
-  return names;
-}
 
 std::string TypesText(const GgufSummary& s) {
   std::string text;
@@ -111,13 +103,12 @@ void AddConvert(CLI::App& app) {
   AddModel(command, options.model);
   Add(command, "--to FAMILY", options.to, "diffllama (Hugging Face's V1), diff_v1 (its authors'), MODEL's own, or gguf")
       ->required();
-  Add(command, "--type TYPE", options.type, "of a GGUF file's matrices: " + TypeNames())
+  Add(command, "--type TYPE", options.type, "of a GGUF file's matrices: " + Listed(gguf::TypesWritten(), ", "))
       ->check([](const std::string& type) {
         return std::ranges::contains(gguf::TypesWritten(), type)
                    ? std::string()
-                   : Formatted("got '{}', expected {}", type, TypeNames());
-      })
-      ->capture_default_str();
+                   : Formatted("got '{}', expected {}", type, Listed(gguf::TypesWritten(), ", "));
+      });
   Add(command, "--out DIR", options.out, "folder to create; with --to gguf, file to write")->required();
   AddJson(command, options.json);
   options.machine.AddThreadsTo(command);

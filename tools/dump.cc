@@ -5,7 +5,6 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/plan.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -48,15 +47,12 @@ void AddDump(CLI::App& app) {
   AddModel(command, options.model);
   Add(command, "--input FILE", options.input, "UTF-8 text, or token IDs: .safetensors or .h5 with input_ids [B,T]")
       ->required();
-  Add(command, "--sites NAME,...", options.sites, "also embed, layer_out, final_norm, attn_logits")
-      ->capture_default_str();
+  Add(command, "--sites NAME,...", options.sites, "also embed, layer_out, final_norm, attn_logits");
   Add(command, "--out FILE", options.out, "HDF5 file to write")->required();
   AddPlanAndHow(command, options.plan, options.carrying, options.stats);
   AddWindowOptions(command, options.windows);
   AddStrideOption(command, options.windows);
-  options.machine.AddTo(command);
-  AddHashAgain(command);
-  AddQuiet(command);
+  options.machine.AddWithHashesTo(command);
   command.footer(
       Examples({"tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
                 "logits,attn_logits --out dump.h5",

@@ -10,7 +10,6 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/plan.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -88,12 +87,6 @@ std::string Folded(const std::string& text) {
   return folded;
 }
 
-std::vector<AtomicFile> Claim(const EvalArguments& options, const std::vector<TaskSpec>& specs) {
-  std::vector<std::string> inputs{options.model, options.stats, options.task.reference, options.task.other_tower};
-  for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
-  return ClaimFiles(inputs, {options.json, options.records, options.csv});
-}
-
 // Runs the tasks and prints the line of each. Where files are asked for, a reader of the lines that goes away costs
 // none of them: what kept a line from being printed is returned.
 std::exception_ptr RunTasks(const std::vector<Task>& tasks, const EvalArguments& options, Evaluation& evaluation) {
@@ -113,16 +106,12 @@ std::exception_ptr RunTasks(const std::vector<Task>& tasks, const EvalArguments&
   return unprinted;
 }
 
-void Write(const EvalArguments& options, const Evaluation& evaluation) {
-  WriteJson(options.json, evaluation.json());
-  if (!options.records.empty()) WriteFileAtomically(options.records, evaluation.records());
-  if (!options.csv.empty()) WriteFileAtomically(options.csv, evaluation.csv());
-}
-
 void Run(const CLI::App& command, EvalArguments& options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   const Plan plan = Plan::Parse(options.plan);
-  const std::vector<AtomicFile> claims = Claim(options, specs);
+  std::vector<std::string> inputs{options.model, options.stats, options.task.reference, options.task.other_tower};
+  for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records, options.csv});
   CheckEffects(command, plan, specs, options.breakdown);
   CheckKeys(specs, options);
   Model model(options.model, options.machine.Apply());
@@ -131,7 +120,9 @@ void Run(const CLI::App& command, EvalArguments& options) {
   Evaluation evaluation(model, run, options.task.windows);
   evaluation.BreakDownBy(options.breakdown);
   const std::exception_ptr unprinted = RunTasks(ReadTasks(specs, model, options.task), options, evaluation);
-  Write(options, evaluation);
+  WriteJson(options.json, evaluation.json());
+  if (!options.records.empty()) WriteFileAtomically(options.records, evaluation.records());
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, evaluation.csv());
   if (unprinted) std::rethrow_exception(unprinted);
 }
 
@@ -162,9 +153,7 @@ void AddEval(CLI::App& app) {
       "divergence: what to compare with; longppl: what chooses tokens (default: MODEL, unquantized)");
   Add(command, "--other-tower MODEL", options.task.other_tower,
       "zero_shot, retrieval: the other tower of CLIP (default: the folder beside MODEL)");
-  options.machine.AddTo(command);
-  AddHashAgain(command);
-  AddQuiet(command);
+  options.machine.AddWithHashesTo(command);
   command.footer(
       Examples({"tare eval experiments/pair/novels-standard --plan attn_logits=int4/row --tasks "
                 "perplexity=experiments/pair/heldout.txt",

@@ -11,7 +11,6 @@
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json_value.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -74,21 +73,16 @@ class Output {
   std::string text_;
 };
 
-enum class Stop { kTokens, kEndOfText, kError };
+// What ended the tokens, for JSON and in words.
+struct Stop {
+  const char *key, *text;
+};
 
 Stop StopOf(const GenerateOptions& options, const Generation& done) {
-  if (!done.tokens.empty() && options.ends.contains(done.tokens.back())) return Stop::kEndOfText;
-  return std::ssize(done.tokens) == options.tokens ? Stop::kTokens : Stop::kError;
-}
-
-const char* KeyOf(Stop stop) {
-  return stop == Stop::kTokens ? "tokens" : stop == Stop::kEndOfText ? "end_of_text" : "error";
-}
-
-const char* TextOf(Stop stop) {
-  return stop == Stop::kTokens      ? "stopped at the number of --tokens"
-         : stop == Stop::kEndOfText ? "stopped at an end-of-text token"
-                                    : "stopped early, for the reason below";
+  if (!done.tokens.empty() && options.ends.contains(done.tokens.back()))
+    return {"end_of_text", "stopped at an end-of-text token"};
+  if (std::ssize(done.tokens) == options.tokens) return {"tokens", "stopped at the number of --tokens"};
+  return {"error", "stopped early, for the reason below"};
 }
 
 Json JsonOf(const GenerateArguments& options, const Model& model, const Prompt& prompt, const Generation& done,
@@ -104,7 +98,7 @@ Json JsonOf(const GenerateArguments& options, const Model& model, const Prompt& 
           {"seed", sampling.seed},
           {"prompt_tokens", prompt.tokens.size()},
           {"tokens", done.tokens},
-          {"stop", KeyOf(StopOf(options.generate, done))},
+          {"stop", StopOf(options.generate, done).key},
           {"text", prompt.tokenizer ? Json(output.text()) : Json(nullptr)},
           {"prompt_seconds", done.prompt_seconds},
           {"seconds", done.seconds},
@@ -127,7 +121,7 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
       "{} tokens in {:.2f} s, {:.1f} per second; prompt of {} in {:.2f} s\n"
       "per token {:.1f} MB of weights and {:.1f} MB of cache;\n"
       "{:.2f} of the memory's read rate ({:.1f} GB/s){}\n",
-      TextOf(StopOf(options.generate, done)), done.tokens.size(), done.seconds, done.TokensPerSecond(),
+      StopOf(options.generate, done).text, done.tokens.size(), done.seconds, done.TokensPerSecond(),
       prompt.tokens.size(), done.prompt_seconds, done.weight_bytes / 1e6, done.cache_bytes / 1e6,
       done.BytesPerSecond() / 1e9 / read_gbps, read_gbps,
       done.values_skipped > 0 ? Formatted("\n{:.1f} % of the values were skipped", 100 * done.values_skipped) : "");
@@ -195,9 +189,7 @@ void AddGenerate(CLI::App& app) {
   Add(command, "--seed N", sampling.seed, "seed of the draws")->capture_default_str();
   Group(command, "Output");
   Add(command, "--json FILE", options.json, "write the results as JSON; -: to standard output, without the text");
-  options.machine.AddTo(command);
-  AddHashAgain(command);
-  AddQuiet(command);
+  options.machine.AddWithHashesTo(command);
   command.footer(Examples(
       {"tare generate experiments/pair/novels-differential --prompt 'It was a dark night' --tokens 60",
        "tare generate experiments/pair/novels-differential --prompt 'It was' --temperature 0.8 --top-p 0.9 "

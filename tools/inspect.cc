@@ -11,7 +11,6 @@
 #include "quant/file/json_value.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {

@@ -6,7 +6,6 @@
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/plan/plan.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -74,7 +73,6 @@ void AddLevels(CLI::App& app) {
   AddJson(command, options.json);
   AddWindowOptions(command, options.windows);
   options.machine.AddTo(command);
-  AddQuiet(command);
   command.footer(std::string(kLevelsLegend) + "\n\n" +
                  Examples({"tare levels experiments/pair/novels-differential --plan "
                            "k=normal3/channel+mean+outliers1+prerotary,v=normal3/token+mean+outliers1 --calibrate "

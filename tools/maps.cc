@@ -11,7 +11,6 @@
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/plan/plan.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -80,16 +79,12 @@ void AddMaps(CLI::App& app) {
   const auto [command, options] =
       NewCommand<MapsArguments>(app, "maps", "measure what a plan does to attention maps and their difference", Run);
   AddModel(command, options.model);
-  Add(command, "--plan RULES", options.plans, "plan, simulated in each layer by itself; repeatable")
-      ->transform(WithGridFiles)
-      ->allow_extra_args(false)
-      ->required();
+  AddPlanOption(command, options.plans, "plan, simulated in each layer by itself; repeatable")->required();
   Add(command, "--input FILE", options.input, "text, or token IDs in .safetensors or .h5")->required();
   AddJson(command, options.json);
   Add(command, "--csv FILE", options.csv, "one row per plan, layer and map, and one per difference");
   AddWindowOptions(command, options.windows);
   options.machine.AddTo(command);
-  AddQuiet(command);
   command.footer(
       std::string(kMapsLegend) + "\n\n" +
       Examples(

@@ -6,7 +6,6 @@
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {

@@ -16,10 +16,8 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
-#include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
 #include "tools/cells.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
@@ -29,7 +27,6 @@ struct SearchArguments : CellsCommand {
   std::filesystem::path model;
   std::string input, bytes, out_model;
   double within = 0, bits_per_weight = 0;
-  CellNumbers numbers;
 };
 
 // Sites, bits and granularities if no option gives them: of a size, weights alone, which are what has one.
@@ -139,7 +136,7 @@ void Run(const CLI::App& command, SearchArguments& options) {
   const std::string divergence = "divergence=" + options.input;
   const std::vector<TaskSpec> all = ParseTasks(divergence + (options.tasks.empty() ? "" : "," + options.tasks));
   options.sweep.tasks = {all.front()};
-  if (options.numbers.list) {
+  if (options.list) {
     Ask(options, config);
     return PrintCells(options.sweep);
   }
@@ -149,11 +146,9 @@ void Run(const CLI::App& command, SearchArguments& options) {
   Choices choices = Ask(options, config);
   search.budget = BudgetOf(options, config, choices.parts);
   search.parts = std::move(choices.parts);
-  ApplyTo(options, options.numbers);
-  OutputsIn(options.sweep.folder, {});
-  const OutputFolder folder(options.sweep.folder);
+  Select(options);
   options.sweep.tasks = all;
-  const std::vector<AtomicFile> claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"});
+  const ClaimedFolder claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"});
   const std::vector<AtomicFile> model = ClaimFiles({options.model, options.input}, {options.out_model});
   options.sweep.tasks = {all.front()};
   options.sweep.math = options.machine.Apply();
@@ -192,13 +187,11 @@ void AddSearch(CLI::App& app) {
       ->default_str("8,6,4");
   AddList(command, "--granularity NAME,...", question.granularities, "row, head, tensor; weights: channel, groupN")
       ->default_str("row");
-  Add(command, "--plan RULES", question.plans, "instead: a plan that gives each part one level; repeatable")
-      ->transform(WithGridFiles)
-      ->allow_extra_args(false)
+  AddPlanOption(command, question.plans, "instead: a plan that gives each part one level; repeatable")
       ->excludes("--site", "--bits", "--granularity");
   AddCellsOptions(command, options);
   command.get_option("--tasks")->required(false)->description("also run at the measured points (tare help tasks)");
-  options.numbers.AddTo(command);
+  AddCellNumbers(command, options);
   AddSharedOptions(command, options);
   command.footer(
       "Cost: every multiply-add takes two operands, and each costs its bits, 16 if it is\n"

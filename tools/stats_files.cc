@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/stats_files.h"
+#include <algorithm>
+
 #include "experiments/text/grammar.h"
 #include "tools/help.h"
+#include "tools/stats_files.h"
 
 #include "experiments/observe/statistics_report.h"
 #include "quant/base/error.h"
@@ -11,7 +13,6 @@
 #include "quant/file/json_value.h"
 #include "quant/statistics/statistics_file.h"
 #include "tools/command.h"
-#include "tools/files.h"
 
 namespace tare {
 namespace {
@@ -22,9 +23,7 @@ Site SiteNamed(const std::string& name) {
   for (const SiteInfo& info : kSites) names.emplace_back(info.name);
   if (const std::string* near = NearestOf(name, names))
     FailUsage("--site: got '{}', expected a site; the nearest is {}", name, *near);
-  std::string all;
-  for (const std::string& site : names) all += (all.empty() ? "" : " ") + site;
-  FailUsage("--site: got '{}', expected one of {}", name, all);
+  FailUsage("--site: got '{}', expected one of {}", name, Listed(names, " "));
 }
 
 std::optional<int> LayerOf(int layer) { return layer < 0 ? std::nullopt : std::optional(layer); }
@@ -32,11 +31,8 @@ std::optional<int> LayerOf(int layer) { return layer < 0 ? std::nullopt : std::o
 Json OverviewJson(const StatisticsSet& set) {
   Json sites = Json::array();
   for (const SiteInfo& info : kSites) {
-    for (const auto& [key, statistics] : set.sites) {
-      if (key.site != info.site) continue;
-      sites.push_back(info.name);
-      break;
-    }
+    const auto is_of_site = [&](const auto& entry) { return entry.first.site == info.site; };
+    if (std::ranges::any_of(set.sites, is_of_site)) sites.push_back(info.name);
   }
   Json json{{"schema", kStatisticsSchema},
             {"job", set.job},

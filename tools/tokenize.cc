@@ -11,7 +11,6 @@
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
@@ -109,8 +108,7 @@ void AddTokenize(CLI::App& app) {
   AddModel(command, options.model);
   Add(command, "--input FILE", options.input, "a text, or .jsonl with {\"text\": ...} per line")->required();
   command.add_flag("--no-special", options.no_special, "without the special tokens around a text");
-  Add(command, "--out FILE", options.out, "JSON lines with \"ids\" and \"pieces\"; -: to standard output")
-      ->capture_default_str();
+  Add(command, "--out FILE", options.out, "JSON lines with \"ids\" and \"pieces\"; -: to standard output");
   command.footer(Examples(
       {"tare tokenize experiments/pair/novels-standard --input experiments/pair/heldout.txt --out ids.jsonl",
        "tare tokenize experiments/pair/novels-standard --input experiments/pair/needles-4.jsonl --out items.jsonl"}));
