@@ -3,17 +3,14 @@
 // taken out, and evaluates them (experiments/studies/attribution/attribution.h).
 #include "tools/cells.h"
 
-#include <memory>
-
 #include "experiments/studies/attribution/attribution.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
 #include "tools/help.h"
 
 namespace tare {
 
-std::vector<AtomicFile> ClaimAttribution(const CellsCommand& options) {
+ClaimedFolder ClaimAttribution(const CellsCommand& options) {
   return ClaimCells(options, {"attribution.csv", "attribution.txt", "attribution.json"});
 }
 
@@ -35,21 +32,18 @@ namespace {
 struct AttributeArguments : CellsCommand {
   std::filesystem::path model;
   std::string plan, by = "site";
-  CellNumbers numbers;
 };
 
-void Run(AttributeArguments& options) {
+void Run(const CLI::App&, AttributeArguments& options) {
   SweepOptions& sweep = options.sweep;
   sweep.models = {options.model};
   sweep.tasks = ParseTasks(options.tasks);
-  if (options.numbers.list) {
+  if (options.list) {
     AskAttribution(sweep, options.plan, options.by);
     return PrintCells(sweep);
   }
-  ApplyTo(options, options.numbers);
-  OutputsIn(sweep.folder, {});
-  const OutputFolder folder(sweep.folder);
-  const std::vector<AtomicFile> claims = ClaimAttribution(options);
+  Select(options);
+  const ClaimedFolder claims = ClaimAttribution(options);
   sweep.math = options.machine.Apply();
   const AttributionQuestion question = AskAttribution(sweep, options.plan, options.by);
   Merge(options);
@@ -67,24 +61,22 @@ void Run(AttributeArguments& options) {
 }  // namespace
 
 void AddAttribute(CLI::App& app) {
-  auto options = std::make_shared<AttributeArguments>();
-  CLI::App* command = app.add_subcommand("attribute", "measure what each part of a plan costs, alone and taken out");
-  AddModel(*command, options->model);
-  Group(*command, "What to quantize");
-  AddPlanOption(*command, options->plan, "the plan, simulated")->required();
-  Add(*command, "--by NAME,...", options->by, "parts: site, layer, head, map, or head-group (of one KV head)")
-      ->capture_default_str();
-  AddCellsOptions(*command, *options);
-  options->numbers.AddTo(*command);
-  AddSharedOptions(*command, *options);
-  command->footer(
+  const auto [command, options] = NewCommand<AttributeArguments>(
+      app, "attribute", "measure what each part of a plan costs, alone and taken out", Run);
+  AddModel(command, options.model);
+  Group(command, "What to quantize");
+  AddPlanOption(command, options.plan, "the plan, simulated")->required();
+  Add(command, "--by NAME,...", options.by, "parts: site, layer, head, map, or head-group (of one KV head)");
+  AddCellsOptions(command, options);
+  AddCellNumbers(command, options);
+  AddSharedOptions(command, options);
+  command.footer(
       Examples({"tare attribute experiments/pair/novels-differential --plan int4 --by site --tasks "
                 "divergence=experiments/pair/heldout.txt --tokens 20440 --out blame",
                 "tare attribute experiments/pair/novels-differential --plan attn_logits=int4/tensor --by layer --tasks "
                 "choice=experiments/pair/needles-4.jsonl --limit 100 --out layers",
                 "tare attribute experiments/pair/novels-differential --plan q=int4/token,k=int4/token --by head-group "
                 "--tasks divergence=experiments/pair/heldout.txt --tokens 4088 --out groups"}));
-  command->callback([options] { Run(*options); });
 }
 
 }  // namespace tare

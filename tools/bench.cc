@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare bench: measure speed, compared with the machine's limits and baselines in the same run. `forward` is here, the
-// others in bench_*.cc.
+// tare bench: measure speed, compared with the machine's limits and baselines in the same run. `forward` and `linear`
+// (quantized linear layers beside oneDNN's f32 matmul) are here, the others in bench_attention.cc.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 
 #include "experiments/bench/forward_bench.h"
+#include "experiments/bench/linear_bench.h"
+#include "experiments/bench/timing.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/observe/outlier_report.h"
@@ -20,18 +21,25 @@
 #include "quant/base/parallel.h"
 #include "quant/plan/plan.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
 namespace {
 
+// ---- forward
+
 struct ForwardOptions {
   std::string families = "llama,diffllama", plan, json;
-  int hidden = 1024, ffn = 2752, layers = 4, heads = 16, kv_heads = 0, vocabulary = 2048;
+  ModelConfig config{.family = {},
+                     .vocabulary = 2048,
+                     .hidden = 1024,
+                     .ffn = 2752,
+                     .layers = 4,
+                     .heads = 16,
+                     .norm_eps = 1e-5f,
+                     .tied_embeddings = true};
   ForwardBench bench;
   MachineOptions machine;
-  std::string gate = "none";
 };
 
 const std::map<std::string, OutputGate> kGates{
@@ -87,22 +95,14 @@ void MakeTower(ModelConfig& config, ForwardBench& bench) {
 }
 
 // A family's timings: without statistics, with the paper's, and under the plan.
-void TimeFamily(
-    const ForwardOptions& o, const std::string& family, Math math,
-    const std::function<void(const char* what, const std::string& family, const ForwardTiming& timing)>& add) {
+void TimeFamily(const ForwardOptions& o, const std::string& family, Math math,
+                const std::function<void(const Timed&)>& add) {
   const TemporaryFolder folder;
-  ModelConfig config{.family = family,
-                     .vocabulary = o.vocabulary,
-                     .hidden = o.hidden,
-                     .ffn = o.ffn,
-                     .layers = o.layers,
-                     .heads = o.heads,
-                     .kv_heads = o.kv_heads == 0 ? o.heads : o.kv_heads,
-                     .head_dim = o.hidden / o.heads,
-                     .norm_eps = 1e-5f,
-                     .max_positions = static_cast<int>(o.bench.tokens),
-                     .tied_embeddings = true,
-                     .gate = kGates.at(o.gate)};
+  ModelConfig config = o.config;
+  config.family = family;
+  if (config.kv_heads == 0) config.kv_heads = config.heads;
+  config.head_dim = config.hidden / config.heads;
+  config.max_positions = static_cast<int>(o.bench.tokens);
   ForwardBench bench = o.bench;
   if (!FamilyOf(config).names.positions.empty()) MakeTower(config, bench);
   WriteRandomCheckpoint(folder.path, config, WeightType::kBf16, 1);
@@ -110,38 +110,39 @@ void TimeFamily(
   if (model.config().SeesImages()) ShowRandomImages(model, folder.path, bench.batch);
   if (model.config().gate != config.gate)
     FailUsage("--gate: got family {}, expected one with a gate; try --family qwen3", family);
-  add("forward", family, TimeForward(model, bench));
+  add({"forward", family, TimeForward(model, bench)});
   FullObserver observer = OutlierObserver(model.config());
   SiteVisitor* const visitors[] = {&observer};
-  add("forward + stats", family, TimeForward(model, bench, visitors));
+  add({"forward + stats", family, TimeForward(model, bench, visitors)});
   if (o.plan.empty()) return;
   PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, ModelSitesOf(model));
   run.RefuseCache("bench forward");
   const SiteVisitors none = run.Begin(model);
-  add("executed", family, TimeForward(model, bench, none));
+  add({"executed", family, TimeForward(model, bench, none)});
 }
 
 void RunForward(const ForwardOptions& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
-  if (o.hidden % o.heads != 0)
-    FailUsage("--hidden: got {} for {} heads, expected a multiple; try --hidden {}", o.hidden, o.heads,
-              (o.hidden / o.heads + 1) * o.heads);
+  const ModelConfig& config = o.config;
+  if (config.hidden % config.heads != 0)
+    FailUsage("--hidden: got {} for {} heads, expected a multiple; try --hidden {}", config.hidden, config.heads,
+              (config.hidden / config.heads + 1) * config.heads);
   const Math math = o.machine.Apply();
   Json json{{"schema", "tare.bench.forward/1"},
             {"threads", Threads()},
             {"math", o.machine.math},
-            {"hidden", o.hidden},
-            {"ffn", o.ffn},
-            {"layers", o.layers},
-            {"heads", o.heads},
+            {"hidden", config.hidden},
+            {"ffn", config.ffn},
+            {"layers", config.layers},
+            {"heads", config.heads},
             {"batch", o.bench.batch},
             {"tokens", o.bench.tokens},
             {"plan", Plan::Parse(o.plan).canonical()}};
   std::vector<Timed> timings;
   const std::vector<std::string> families = CLI::detail::split(o.families, ',');
   std::optional<ProgressLine> line("bench forward");
-  const auto add = [&](const char* what, const std::string& family, const ForwardTiming& timing) {
-    timings.push_back({what, family, timing});
+  const auto add = [&](const Timed& timed) {
+    timings.push_back(timed);
     const size_t of_family = o.plan.empty() ? 2 : 3;
     Report(line->Callback(), std::ssize(timings), static_cast<int64_t>(families.size() * of_family), "timings");
   };
@@ -157,28 +158,77 @@ void RunForward(const ForwardOptions& o) {
 }
 
 void AddForward(CLI::App& bench) {
-  auto options = std::make_shared<ForwardOptions>();
-  CLI::App* command = bench.add_subcommand("forward", "time whole forward passes of random models");
-  Add(*command, "--family NAME,...", options->families, "families (tare help model)")->capture_default_str();
-  Group(*command, "Shape");
-  AddWhole(*command, "--hidden N", options->hidden, "hidden size", 2, 1 << 16);
-  AddWhole(*command, "--ffn N", options->ffn, "width of the feed-forward layer", 1, 1 << 18);
-  AddWhole(*command, "--layers N", options->layers, "layers", 1, 1000);
-  AddWhole(*command, "--heads N", options->heads, "query heads", 1, 1024);
-  AddWhole(*command, "--kv-heads N", options->kv_heads, "KV heads; 0: like --heads (diff_v2: at most half)", 0, 1024);
-  AddWhole(*command, "--vocabulary N", options->vocabulary, "tokens of the vocabulary", 2, 1 << 20);
-  AddWhole(*command, "--batch N", options->bench.batch, "sequences", 1, 1 << 16);
-  AddWhole(*command, "--tokens N", options->bench.tokens, "tokens per sequence; vision towers: 197", 1, 1 << 20);
-  Add(*command, "--gate none|head|value", options->gate, "gate of attention's output, for family qwen3")
-      ->capture_default_str();
-  Group(*command, "How it runs");
-  AddPlanOption(*command, options->plan, "also time this plan on integer kernels: int8, int6, int4 or rules");
-  AddWhole(*command, "--repetitions N", options->bench.repetitions, "runs of each", 1, 1000);
-  AddJson(*command, options->json);
-  options->machine.AddTo(*command);
-  AddQuiet(*command);
-  command->footer(Examples({"tare bench forward --threads 2", "tare bench forward --math bf16 --json forward.json"}));
-  command->callback([options] { RunForward(*options); });
+  const auto [command, options] =
+      NewCommand<ForwardOptions>(bench, "forward", "time whole forward passes of random models", RunForward);
+  Add(command, "--family NAME,...", options.families, "families (tare help model)");
+  Group(command, "Shape");
+  AddWhole(command, "--hidden N", options.config.hidden, "hidden size", 2, 1 << 16);
+  AddWhole(command, "--ffn N", options.config.ffn, "width of the feed-forward layer", 1, 1 << 18);
+  AddWhole(command, "--layers N", options.config.layers, "layers", 1, 1000);
+  AddWhole(command, "--heads N", options.config.heads, "query heads", 1, 1024);
+  AddWhole(command, "--kv-heads N", options.config.kv_heads, "KV heads; 0: like --heads (diff_v2: at most half)", 0,
+           1024);
+  AddWhole(command, "--vocabulary N", options.config.vocabulary, "tokens of the vocabulary", 2, 1 << 20);
+  AddWhole(command, "--batch N", options.bench.batch, "sequences", 1, 1 << 16);
+  AddWhole(command, "--tokens N", options.bench.tokens, "tokens per sequence; vision towers: 197", 1, 1 << 20);
+  const auto gate = [&config = options.config](const std::string& name) { config.gate = kGates.at(name); };
+  Add(command, "--gate none|head|value", gate, "gate of attention's output, for family qwen3")->default_str("none");
+  Group(command, "How it runs");
+  AddPlanOption(command, options.plan, "also time this plan on integer kernels: int8, int6, int4 or rules");
+  AddWhole(command, "--repetitions N", options.bench.repetitions, "runs of each", 1, 1000);
+  AddJson(command, options.json);
+  options.machine.AddTo(command);
+  command.footer(Examples({"tare bench forward --threads 2", "tare bench forward --math bf16 --json forward.json"}));
+}
+
+// ---- linear
+
+struct BenchLinearArguments {
+  LinearCase one{.plan = {}};  // without a plan: the default cases
+  std::string json;
+};
+
+constexpr const char* kLinearLegend =
+    "ms: median time of a call, with quantizing the inputs; spread: (largest - smallest) / median;\n"
+    "f32 ms: oneDNN's f32 matmul in the same run; x f32, x bf16: its time, and that of its bf16 matmul, over ours;\n"
+    "Gop/s: 2 rows in out / seconds; GB/s: bytes of the weights / seconds; roofline: the share of this run's u8 x s8\n"
+    "rate, or for one token (rows 1, weights not in any cache) of its rate of reading memory; error: relative error\n"
+    "of the output against the layer before quantization, in double. Every case is checked before it is timed.";
+
+void Print(const LinearBench& bench) {
+  PrintLine("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
+            bench.roofline.f32_gflops, bench.roofline.read_gbps);
+  PrintText("{}\n{}{}", TableText(LinearBenchTable(bench), 2), QuietText(LargestSpread(bench.results)),
+            Paragraph(kLinearLegend));
+}
+
+void Run(const BenchLinearArguments& options) {
+  const std::vector<AtomicFile> claims = ClaimFiles({}, {options.json});
+  std::vector<LinearCase> cases = options.one.plan.empty() ? DefaultLinearCases() : std::vector{options.one};
+  for (LinearCase& c : cases) {
+    c.threads = options.one.threads;
+    c.repetitions = options.one.repetitions;
+  }
+  const LinearBench bench = BenchLinear(cases, ProgressLine("bench linear").Callback());
+  if (PrintsTables(options.json)) Print(bench);
+  WriteJson(options.json, LinearBenchJson(bench, CpuName()));
+}
+
+void AddLinear(CLI::App& bench) {
+  const auto [command, options] = NewCommand<BenchLinearArguments>(
+      bench, "linear", "time quantized linear layers, beside oneDNN's f32 matmul", Run);
+  CLI::Option* const plan = AddPlanOption(command, options.one.plan,
+                                          "one case, not the default ones: weights=int4/group64,linear_in=int8/token");
+  AddWhole(command, "--rows N", options.one.rows, "tokens", 1, 1 << 20)->needs(plan);
+  AddWhole(command, "--out N", options.one.out, "outputs", 1, 1 << 18)->needs(plan);
+  AddWhole(command, "--in N", options.one.in, "inputs", 1, 1 << 18)->needs(plan);
+  AddWhole(command, "--repetitions N", options.one.repetitions, "timed calls", 1, 1000);
+  AddWhole(command, "--threads N", options.one.threads, "threads", 1, 4096);
+  AddJson(command, options.json);
+  AddQuiet(command);
+  command.footer(std::string(kLinearLegend) + "\n\n" +
+                 Examples({"tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512",
+                           "tare bench linear --plan weights=int4/group64 --rows 1 --threads 2"}));
 }
 
 }  // namespace
@@ -189,7 +239,7 @@ void AddBench(CLI::App& app) {
   bench->footer(Examples({"tare bench attention --family v1 --n 4096 --json attention.json",
                           "tare report attention.json --out speed.html"}));
   AddForward(*bench);
-  AddBenchLinear(*bench);
+  AddLinear(*bench);
   AddBenchAttention(*bench);
   AddBenchDecode(*bench);
 }

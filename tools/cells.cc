@@ -34,13 +34,13 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
 
 void AddSharedOptions(CLI::App& command, CellsCommand& options) {
   AddOptionsOfTasks(command, options.sweep.windows, options.sweep.answers);
-  options.machine.AddTo(command);
-  AddHashAgain(command);
-  AddQuiet(command);
+  options.machine.AddWithHashesTo(command);
 }
 
-std::vector<AtomicFile> ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs) {
+ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs) {
   const SweepOptions& sweep = options.sweep;
+  OutputsIn(sweep.folder, {});
+  auto folder = std::make_unique<const OutputFolder>(sweep.folder);
   std::vector<std::string> inputs(sweep.models.begin(), sweep.models.end()), names{"cells.jsonl"};
   inputs.insert(inputs.end(), sweep.statistics.begin(), sweep.statistics.end());
   inputs.insert(inputs.end(), options.folders.begin(), options.folders.end());
@@ -48,7 +48,8 @@ std::vector<AtomicFile> ClaimCells(const CellsCommand& options, const std::vecto
   names.insert(names.end(), outputs.begin(), outputs.end());
   std::vector<std::string> files = OutputsIn(sweep.folder, names);
   files.push_back(options.json);
-  return ClaimFiles(inputs, files);
+  std::vector<AtomicFile> claims = ClaimFiles(inputs, files);
+  return {std::move(folder), std::move(claims)};
 }
 
 // An interrupted sweep keeps what it finished.
@@ -66,12 +67,13 @@ std::vector<SweepCell> RunCells(const SweepOptions& options) {
   return RunCells(options, line);
 }
 
-void CellNumbers::AddTo(CLI::App& command) {
+void AddCellNumbers(CLI::App& command, CellsCommand& options) {
   Group(command, "Splitting over machines");
-  command.add_flag("--list", list, "list the runs with their numbers; run nothing");
+  command.add_flag("--list", options.list, "list the runs with their numbers; run nothing");
   CLI::Option* const numbers =
-      Add(command, "--cells A-B", only, "only these runs of the list, or one; each part has its own --out");
-  Add(command, "--merge DIR", parts, "finished runs of a part, its --out; repeatable. Missing runs are listed, not run")
+      Add(command, "--cells A-B", options.cells, "only these runs of the list, or one; each part has its own --out");
+  Add(command, "--merge DIR", options.folders,
+      "finished runs of a part, its --out; repeatable. Missing runs are listed, not run")
       ->allow_extra_args(false)
       ->excludes(numbers);
 }
@@ -81,9 +83,8 @@ void PrintCells(const SweepOptions& options) {
   for (size_t i = 0; i < cells.size(); ++i) PrintLine("{} {}", i, cells[i]);
 }
 
-void ApplyTo(CellsCommand& options, const CellNumbers& numbers) {
-  if (!numbers.only.empty()) options.sweep.only = ParseCells(numbers.only);
-  options.folders = numbers.parts;
+void Select(CellsCommand& options) {
+  if (!options.cells.empty()) options.sweep.only = ParseCells(options.cells);
 }
 
 void Merge(const CellsCommand& options) {

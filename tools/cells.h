@@ -3,6 +3,7 @@
 // files, progress, splitting the cells over many machines; and what sweep.cc and attribute.cc also do for compare.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@
 #include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/sweep/sweep.h"
 #include "quant/file/json_value.h"
-#include "tools/files.h"
+#include "quant/file/output_folder.h"
 #include "tools/run_options.h"
 
 namespace tare {
@@ -20,6 +21,8 @@ struct CellsCommand {
   SweepOptions sweep;
   std::vector<std::filesystem::path> folders = {};  // results of other runs, which are read too
   MachineOptions machine;
+  bool list = false;       // only the cells with their numbers
+  std::string cells = {};  // their numbers, "3" or "3-5"; empty: all
 };
 
 // --stats and --cache, of the command's group, and what to measure, windows, --out and --json.
@@ -27,8 +30,13 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options);
 // The groups that come last.
 void AddSharedOptions(CLI::App& command, CellsCommand& options);
 
-// `outputs` are files of the folder besides its cells.
-std::vector<AtomicFile> ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs);
+// The folder of the cells before its files: who has it is refused none of them. `outputs` are files of the folder
+// besides its cells.
+struct ClaimedFolder {
+  std::unique_ptr<const OutputFolder> folder;
+  std::vector<AtomicFile> files;
+};
+ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs);
 
 // Runs the cells and shows progress in the line; `runs_later`: runs of the command after them.
 std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
@@ -36,27 +44,18 @@ std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line,
 std::vector<SweepCell> RunCells(const SweepOptions& options);
 
 // --list, --cells and --merge.
-struct CellNumbers {
-  bool list = false;
-  std::string only;
-  std::vector<std::filesystem::path> parts;
-
-  void AddTo(CLI::App& command);
-};
+void AddCellNumbers(CLI::App& command, CellsCommand& options);
 // Prints the cells with their numbers.
 void PrintCells(const SweepOptions& options);
-// Call it before any cell runs: sets the options; and copies cells of other folders into this one.
-void ApplyTo(CellsCommand& options, const CellNumbers& numbers);
+// Call them before any cell runs: limits the sweep to --cells; and copies cells of other folders into this one.
+void Select(CellsCommand& options);
 void Merge(const CellsCommand& options);
 
 // `tare sweep` and `tare compare`: their options, except those that come last, and running a sweep and writing it to
 // its folder.
 void AddSweepOptions(CLI::App& command, CellsCommand& options);
 
-// Files of the folder: table.csv, table.txt, table.json and the `others`.
-std::vector<AtomicFile> ClaimSweep(const CellsCommand& options, const std::vector<std::string>& others);
-
-// A finished sweep, as it was written.
+// A finished sweep, as it was written to table.csv, table.txt and table.json of the folder.
 struct SweepResult {
   Json json;
   std::string table, legend;
@@ -66,7 +65,7 @@ SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t
 
 // What `tare attribute`, and `tare compare` for each of its models, write of an attribution into its folder.
 // Files of the folder besides its cells: attribution.csv, .txt and .json.
-std::vector<AtomicFile> ClaimAttribution(const CellsCommand& options);
+ClaimedFolder ClaimAttribution(const CellsCommand& options);
 
 struct AttributionResult {
   AttributedModel model;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts shared by the subcommands: their table, common options, where results are written, and the progress line.
+// Parts shared by the subcommands: their table, common options, where results are written, the checks of files, and the
+// progress line.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -16,6 +20,8 @@
 
 #include "experiments/passes/progress.h"
 #include "kernels/linear/projector.h"
+#include "quant/file/atomic_file.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 
@@ -25,7 +31,7 @@ AddCommand AddInspect, AddPlan, AddDump, AddStats, AddEval, AddGenerate, AddQuan
     AddCompare, AddAttribute, AddMaps, AddLevels, AddSearch, AddTokenize, AddMake, AddProbe, AddBench, AddReport,
     AddPlot, AddHelp, AddCompletion, AddManual;
 // Subcommands of bench.
-AddCommand AddBenchAttention, AddBenchDecode, AddBenchLinear;
+AddCommand AddBenchAttention, AddBenchDecode;
 
 // Calls body for each command below the program with its words, such as "bench decode", parents first.
 void ForCommands(const CLI::App& app,
@@ -40,8 +46,40 @@ CLI::Validator WholeNumber(int64_t least, int64_t most = std::numeric_limits<int
 // "got 'f64', expected f32 or bf16"; `words` are "f32|bf16", or of a list "f32|bf16,...".
 CLI::Validator OneOf(std::string words);
 
+// A command below another, and its arguments, for `run` once they are parsed.
+template <typename Arguments>
+struct CommandWith {
+  CLI::App& command;
+  Arguments& options;
+};
+template <typename Arguments>
+CommandWith<Arguments> NewCommand(CLI::App& parent, const std::string& name, const std::string& what,
+                                  void (*run)(const Arguments& options)) {
+  CLI::App& command = *parent.add_subcommand(name, what);
+  const auto options = std::make_shared<Arguments>();
+  command.callback([run, options] { run(*options); });
+  return {command, *options};
+}
+// A run that asks which options were given, or completes them.
+template <typename Arguments>
+CommandWith<Arguments> NewCommand(CLI::App& parent, const std::string& name, const std::string& what,
+                                  void (*run)(const CLI::App& command, Arguments& options)) {
+  CLI::App& command = *parent.add_subcommand(name, what);
+  const auto options = std::make_shared<Arguments>();
+  command.callback([run, &command, options] { run(command, *options); });
+  return {command, *options};
+}
+
+// "a, b, c"
+std::string Listed(const auto& names, std::string_view between) {
+  std::string text;
+  for (const std::string_view name : names) text.append(text.empty() ? "" : between).append(name);
+  return text;
+}
+
 // Options are declared as help writes them: "--out FILE", "--math f32|bf16" (which takes no other word), or "MODEL", a
-// word by its place. `value` is a variable, or a function of the text.
+// word by its place. `value` is a variable, or a function of the text; a text that is not empty is the default that
+// help shows.
 template <typename T>
 CLI::Option* Add(CLI::App& command, const std::string& usage, T&& value, const std::string& what) {
   const size_t space = std::min(usage.find(' '), usage.size());
@@ -51,6 +89,9 @@ CLI::Option* Add(CLI::App& command, const std::string& usage, T&& value, const s
     option = command.add_option_function<std::string>(name, value, what);
   } else {
     option = command.add_option(name, value, what);
+  }
+  if constexpr (std::is_same_v<std::remove_cvref_t<T>, std::string>) {
+    if (!value.empty()) option->capture_default_str();
   }
   if (shown.contains('|')) option->check(OneOf(shown));
   return option->option_text(shown);
@@ -81,7 +122,11 @@ CLI::Option* AddModel(CLI::App& command, T& model) {
   return Add(command, "MODEL", model, "checkpoint folder, quantized checkpoint or GGUF file (tare help model)")
       ->required();
 }
-CLI::Option* AddPlanOption(CLI::App& command, std::string& plan, const std::string& what);
+// `plan`: a text, or the texts of an option that may be repeated.
+template <typename T>
+CLI::Option* AddPlanOption(CLI::App& command, T& plan, const std::string& what) {
+  return Add(command, "--plan RULES", plan, what)->transform(WithGridFiles)->allow_extra_args(false);
+}
 CLI::Option* AddStatistics(CLI::App& command, std::string& file);
 void AddJson(CLI::App& command, std::string& target);
 
@@ -95,14 +140,18 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
 void AddQuiet(CLI::App& command);
 void AddHashAgain(CLI::App& command);
 
-// --threads and --math, of the group kCommon; Apply sets the threads.
+// --threads, --math and --quiet, of the group kCommon, and with hashes --hash-again; Apply sets the threads.
 struct MachineOptions {
   int threads = 0;
   std::string math = "f32";
 
   void AddTo(CLI::App& command);
+  void AddWithHashesTo(CLI::App& command);
   void AddThreadsTo(CLI::App& command);
   Math Apply() const;
+
+ private:
+  void AddMathTo(CLI::App& command);
 };
 
 // The processor's own name; "unknown" if it has none.
@@ -119,6 +168,27 @@ nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json);
 // Writes JSON, with its command, to the target of --json: a file, whole or not at all, or "-" for standard output; if
 // empty, nowhere.
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json);
+
+// Files of a command are checked before anything runs: no output may be an input or a file in an input folder, and no
+// two outputs may be the same file. Files are compared on disk, not by spelling, so links, "./" and ".." hide nothing.
+// Names as on the command line; "" and "-" (standard output) are skipped. Throws Error for these conflicts, and if an
+// output cannot be written: a missing folder, no permission, a folder or device of that name, or another process that
+// writes it. The result keeps other processes from the outputs as long as it lives.
+[[nodiscard]] std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs,
+                                                 const std::vector<std::string>& outputs);
+
+// The outputs, for ClaimFiles, of a command that writes these names into a folder. Empty if the folder does not exist
+// yet: the command creates it, but not its parent. Throws Error if it could not be created.
+std::vector<std::string> OutputsIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
+
+// OutputsIn of a folder that must not contain any of the files yet.
+std::vector<std::string> NewFilesIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
+
+// Begins a new command: what an earlier one was going to make is forgotten.
+void ForgetOutputs();
+
+// "a/b" for "a/b/".
+std::filesystem::path WithoutSlash(const std::filesystem::path& folder);
 
 // Whether tables go to standard output: not if JSON does.
 inline bool PrintsTables(const std::string& json_target) { return json_target != "-"; }

@@ -3,8 +3,6 @@
 // sweep (tools/cells.h) that also measures the divergence of texts from each model's own f32, and the cost of each
 // site alone: each model's attribution in a folder below the comparison's (attribution-A, attribution-B), as `tare
 // attribute --out` writes it but for what is taken out, which that command adds, and the two side by side.
-#include <memory>
-
 #include "experiments/model/config/config.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/studies/attribution/attribution.h"
@@ -12,7 +10,6 @@
 #include "experiments/studies/sweep/spreads.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
-#include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
 #include "tools/cells.h"
 #include "tools/help.h"
@@ -26,9 +23,7 @@ struct CompareArguments : CellsCommand {
 };
 
 AttributionResult RunOne(const ModelAttribution& model, ProgressLine& line, int64_t runs_later) {
-  OutputsIn(model.sweep.folder, {});
-  const OutputFolder folder(model.sweep.folder);
-  const std::vector<AtomicFile> claims = ClaimAttribution({.tasks = {}, .json = {}, .sweep = model.sweep});
+  const ClaimedFolder claims = ClaimAttribution({.tasks = {}, .json = {}, .sweep = model.sweep});
   return WriteAttribution(model.sweep, model.question, RunCells(model.sweep, line, runs_later));
 }
 
@@ -99,16 +94,15 @@ Compared Joined(const ComparedParts& parts, std::vector<ComparedPair>& pairs, co
   return all;
 }
 
-void Run(CompareArguments& options) {
+void Run(const CLI::App&, CompareArguments& options) {
   SweepOptions& sweep = options.sweep;
   sweep.tasks = ParseTasks(options.tasks);
   CompleteQuestion(sweep);
   sweep.study = "compare";
   TextOf(sweep.tasks);  // refuses tasks without one before the folder is claimed
-  OutputsIn(sweep.folder, {});
-  const OutputFolder folder(sweep.folder);
-  const std::vector<AtomicFile> claims = ClaimSweep(
-      options, {"outliers.jsonl", "outliers.csv", "attribution.csv", "pairs.csv", "compare.txt", "compare.json"});
+  const ClaimedFolder claims =
+      ClaimCells(options, {"table.csv", "table.txt", "table.json", "outliers.jsonl", "outliers.csv", "attribution.csv",
+                           "pairs.csv", "compare.txt", "compare.json"});
   sweep.math = options.machine.Apply();
   for (const std::filesystem::path& model : sweep.models) LoadConfig(model);
   const int64_t tokens = sweep.windows.tokens;
@@ -133,26 +127,25 @@ void Run(CompareArguments& options) {
 }  // namespace
 
 void AddCompare(CLI::App& app) {
-  auto options = std::make_shared<CompareArguments>();
-  CLI::App* command = app.add_subcommand("compare", "show which of two checkpoints fewer bits cost more, and where");
-  AddModel(*command, options->sweep.models)->expected(2);
-  AddSweepOptions(*command, *options);
-  Group(*command, "Cost of each site");
-  Add(*command, "--attribute RULES", options->attribute,
+  const auto [command, options] = NewCommand<CompareArguments>(
+      app, "compare", "show which of two checkpoints fewer bits cost more, and where", Run);
+  AddModel(command, options.sweep.models)->expected(2);
+  AddSweepOptions(command, options);
+  Group(command, "Cost of each site");
+  Add(command, "--attribute RULES", options.attribute,
       "plan that is measured site by site (default: the preset of fewest bits; none: skip this)")
       ->transform(WithGridFiles);
-  AddWhole(*command, "--attribute-tokens N", options->attribute_tokens, "tokens of the first text for it", 1);
-  Group(*command, "Output");
-  Add(*command, "--also DIR", options->folders, "--out of the same comparison of another pair (seed); repeatable")
+  AddWhole(command, "--attribute-tokens N", options.attribute_tokens, "tokens of the first text for it", 1);
+  Group(command, "Output");
+  Add(command, "--also DIR", options.folders, "--out of the same comparison of another pair (seed); repeatable")
       ->allow_extra_args(false);
-  AddSharedOptions(*command, *options);
-  command->footer(
+  AddSharedOptions(command, options);
+  command.footer(
       "Differences are the second MODEL's change minus the first one's.\n\n" +
       Examples({"tare compare experiments/pair/novels-standard experiments/pair/novels-differential --granularity "
                 "tensor --tasks perplexity=experiments/pair/heldout.txt --tokens 20440 --out compared",
                 "tare compare experiments/pair/novels-standard experiments/pair/novels-differential --bits 8,4 "
                 "--granularity row --tasks choice=experiments/pair/needles-4.jsonl --limit 500 --out needles"}));
-  command->callback([options] { Run(*options); });
 }
 
 }  // namespace tare

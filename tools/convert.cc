@@ -2,7 +2,6 @@
 // tare convert: one model in another family's layout, or as a GGUF file.
 #include <algorithm>
 #include <map>
-#include <memory>
 
 #include "experiments/export/gguf/export.h"
 #include "experiments/export/hugging_face.h"
@@ -14,7 +13,6 @@
 #include "quant/file/output_folder.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
@@ -24,13 +22,6 @@ struct ConvertArguments {
   std::string model, to, type = "F16", out, json;
   MachineOptions machine;
 };
-
-// "F32, F16, ..."
-std::string TypeNames() {
-  std::string names;
-  for (const auto& type : gguf::TypesWritten()) names += (names.empty() ? "" : ", ") + std::string(type);
-  return names;
-}
 
 std::string TypesText(const GgufSummary& s) {
   std::string text;
@@ -98,7 +89,7 @@ void RunToFolder(const ConvertArguments& options) {
                            {"bytes", s.bytes}});
 }
 
-void Run(const CLI::App& command, const ConvertArguments& options) {
+void Run(const CLI::App& command, ConvertArguments& options) {
   const bool to_gguf = options.to == "gguf";
   RequireEffect(command, to_gguf, {"--type"}, "--to gguf");
   to_gguf ? RunToGguf(options) : RunToFolder(options);
@@ -107,28 +98,25 @@ void Run(const CLI::App& command, const ConvertArguments& options) {
 }  // namespace
 
 void AddConvert(CLI::App& app) {
-  auto options = std::make_shared<ConvertArguments>();
-  CLI::App* command = app.add_subcommand("convert", "write the same model in another layout, or as a GGUF file");
-  AddModel(*command, options->model);
-  Add(*command, "--to FAMILY", options->to,
-      "diffllama (Hugging Face's V1), diff_v1 (its authors'), MODEL's own, or gguf")
+  const auto [command, options] =
+      NewCommand<ConvertArguments>(app, "convert", "write the same model in another layout, or as a GGUF file", Run);
+  AddModel(command, options.model);
+  Add(command, "--to FAMILY", options.to, "diffllama (Hugging Face's V1), diff_v1 (its authors'), MODEL's own, or gguf")
       ->required();
-  Add(*command, "--type TYPE", options->type, "of a GGUF file's matrices: " + TypeNames())
+  Add(command, "--type TYPE", options.type, "of a GGUF file's matrices: " + Listed(gguf::TypesWritten(), ", "))
       ->check([](const std::string& type) {
         return std::ranges::contains(gguf::TypesWritten(), type)
                    ? std::string()
-                   : Formatted("got '{}', expected {}", type, TypeNames());
-      })
-      ->capture_default_str();
-  Add(*command, "--out DIR", options->out, "folder to create; with --to gguf, file to write")->required();
-  AddJson(*command, options->json);
-  options->machine.AddThreadsTo(*command);
-  AddHashAgain(*command);
-  AddQuiet(*command);
-  command->footer(Examples({"tare convert experiments/pair/novels-differential --to diff_v1 --out authors",
-                            "tare convert authors --to diffllama --out again",
-                            "tare convert experiments/pair/novels-standard --to gguf --type Q8_0 --out novels.gguf"}));
-  command->callback([options, command] { Run(*command, *options); });
+                   : Formatted("got '{}', expected {}", type, Listed(gguf::TypesWritten(), ", "));
+      });
+  Add(command, "--out DIR", options.out, "folder to create; with --to gguf, file to write")->required();
+  AddJson(command, options.json);
+  options.machine.AddThreadsTo(command);
+  AddHashAgain(command);
+  AddQuiet(command);
+  command.footer(Examples({"tare convert experiments/pair/novels-differential --to diff_v1 --out authors",
+                           "tare convert authors --to diffllama --out again",
+                           "tare convert experiments/pair/novels-standard --to gguf --type Q8_0 --out novels.gguf"}));
 }
 
 }  // namespace tare

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare dump: writes the tensors that a model computes to an HDF5 file.
-#include <memory>
-
 #include "experiments/observe/dump.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/plan.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -21,7 +18,7 @@ struct DumpArguments {
   MachineOptions machine;
 };
 
-void Run(const CLI::App& command, const DumpArguments& options) {
+void Run(const CLI::App& command, DumpArguments& options) {
   const std::set<std::string> sites = ParseDumpSites(options.sites);
   Plan plan = Plan::Parse(options.plan);
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
@@ -45,26 +42,22 @@ void Run(const CLI::App& command, const DumpArguments& options) {
 }  // namespace
 
 void AddDump(CLI::App& app) {
-  auto options = std::make_shared<DumpArguments>();
-  CLI::App* command = app.add_subcommand("dump", "write what a model computes at named sites to an HDF5 file");
-  AddModel(*command, options->model);
-  Add(*command, "--input FILE", options->input, "UTF-8 text, or token IDs: .safetensors or .h5 with input_ids [B,T]")
+  const auto [command, options] =
+      NewCommand<DumpArguments>(app, "dump", "write what a model computes at named sites to an HDF5 file", Run);
+  AddModel(command, options.model);
+  Add(command, "--input FILE", options.input, "UTF-8 text, or token IDs: .safetensors or .h5 with input_ids [B,T]")
       ->required();
-  Add(*command, "--sites NAME,...", options->sites, "also embed, layer_out, final_norm, attn_logits")
-      ->capture_default_str();
-  Add(*command, "--out FILE", options->out, "HDF5 file to write")->required();
-  AddPlanAndHow(*command, options->plan, options->carrying, options->stats);
-  AddWindowOptions(*command, options->windows);
-  AddStrideOption(*command, options->windows);
-  options->machine.AddTo(*command);
-  AddHashAgain(*command);
-  AddQuiet(*command);
-  command->footer(
+  Add(command, "--sites NAME,...", options.sites, "also embed, layer_out, final_norm, attn_logits");
+  Add(command, "--out FILE", options.out, "HDF5 file to write")->required();
+  AddPlanAndHow(command, options.plan, options.carrying, options.stats);
+  AddWindowOptions(command, options.windows);
+  AddStrideOption(command, options.windows);
+  options.machine.AddWithHashesTo(command);
+  command.footer(
       Examples({"tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
                 "logits,attn_logits --out dump.h5",
                 "tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
                 "layer_out --plan attn_logits=int4/row --out planned.h5"}));
-  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare

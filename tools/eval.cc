@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
-#include <memory>
 
 #include "experiments/plan/cache_plan.h"
 #include "experiments/tasks/evaluation.h"
@@ -11,7 +10,6 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/plan.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -89,12 +87,6 @@ std::string Folded(const std::string& text) {
   return folded;
 }
 
-std::vector<AtomicFile> Claim(const EvalArguments& options, const std::vector<TaskSpec>& specs) {
-  std::vector<std::string> inputs{options.model, options.stats, options.task.reference, options.task.other_tower};
-  for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
-  return ClaimFiles(inputs, {options.json, options.records, options.csv});
-}
-
 // Runs the tasks and prints the line of each. Where files are asked for, a reader of the lines that goes away costs
 // none of them: what kept a line from being printed is returned.
 std::exception_ptr RunTasks(const std::vector<Task>& tasks, const EvalArguments& options, Evaluation& evaluation) {
@@ -114,16 +106,12 @@ std::exception_ptr RunTasks(const std::vector<Task>& tasks, const EvalArguments&
   return unprinted;
 }
 
-void Write(const EvalArguments& options, const Evaluation& evaluation) {
-  WriteJson(options.json, evaluation.json());
-  if (!options.records.empty()) WriteFileAtomically(options.records, evaluation.records());
-  if (!options.csv.empty()) WriteFileAtomically(options.csv, evaluation.csv());
-}
-
-void Run(const CLI::App& command, EvalArguments options) {
+void Run(const CLI::App& command, EvalArguments& options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   const Plan plan = Plan::Parse(options.plan);
-  const std::vector<AtomicFile> claims = Claim(options, specs);
+  std::vector<std::string> inputs{options.model, options.stats, options.task.reference, options.task.other_tower};
+  for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records, options.csv});
   CheckEffects(command, plan, specs, options.breakdown);
   CheckKeys(specs, options);
   Model model(options.model, options.machine.Apply());
@@ -132,46 +120,45 @@ void Run(const CLI::App& command, EvalArguments options) {
   Evaluation evaluation(model, run, options.task.windows);
   evaluation.BreakDownBy(options.breakdown);
   const std::exception_ptr unprinted = RunTasks(ReadTasks(specs, model, options.task), options, evaluation);
-  Write(options, evaluation);
+  WriteJson(options.json, evaluation.json());
+  if (!options.records.empty()) WriteFileAtomically(options.records, evaluation.records());
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, evaluation.csv());
   if (unprinted) std::rethrow_exception(unprinted);
 }
 
 }  // namespace
 
 void AddEval(CLI::App& app) {
-  auto options = std::make_shared<EvalArguments>();
-  CLI::App* command = app.add_subcommand("eval", "measure a model under a plan: perplexity, accuracy, KL divergence");
-  AddModel(*command, options->model);
-  Group(*command, "How the model runs");
-  AddPlanAndHow(*command, options->plan, options->carrying, options->stats);
-  AddCacheOption(*command, options->cache);
-  Group(*command, "What to measure");
-  AddTasksOption(*command, options->tasks);
+  const auto [command, options] =
+      NewCommand<EvalArguments>(app, "eval", "measure a model under a plan: perplexity, accuracy, KL divergence", Run);
+  AddModel(command, options.model);
+  Group(command, "How the model runs");
+  AddPlanAndHow(command, options.plan, options.carrying, options.stats);
+  AddCacheOption(command, options.cache);
+  Group(command, "What to measure");
+  AddTasksOption(command, options.tasks);
   CLI::Option* const by =
-      AddList(*command, "--by KEY,...", options->breakdown.by,
+      AddList(command, "--by KEY,...", options.breakdown.by,
               "accuracies by keys of the items, the last one across: depth,length; texts: position");
-  Add(*command, "--over KEY", options->breakdown.over, "how accuracies of --by spread over this key, e.g. seed")
+  Add(command, "--over KEY", options.breakdown.over, "how accuracies of --by spread over this key, e.g. seed")
       ->needs(by);
-  AddWindowOptions(*command, options->task.windows);
-  AddStrideOption(*command, options->task.windows);
-  Group(*command, "Output");
-  AddJson(*command, options->json);
-  Add(*command, "--records FILE", options->records, "one JSON line per item or document");
-  Add(*command, "--csv FILE", options->csv, "the values of --by")->needs(by);
-  AddOptionsOfTasks(*command, options->task.windows, options->task.answers);
-  Add(*command, "--reference MODEL", options->task.reference,
+  AddWindowOptions(command, options.task.windows);
+  AddStrideOption(command, options.task.windows);
+  Group(command, "Output");
+  AddJson(command, options.json);
+  Add(command, "--records FILE", options.records, "one JSON line per item or document");
+  Add(command, "--csv FILE", options.csv, "the values of --by")->needs(by);
+  AddOptionsOfTasks(command, options.task.windows, options.task.answers);
+  Add(command, "--reference MODEL", options.task.reference,
       "divergence: what to compare with; longppl: what chooses tokens (default: MODEL, unquantized)");
-  Add(*command, "--other-tower MODEL", options->task.other_tower,
+  Add(command, "--other-tower MODEL", options.task.other_tower,
       "zero_shot, retrieval: the other tower of CLIP (default: the folder beside MODEL)");
-  options->machine.AddTo(*command);
-  AddHashAgain(*command);
-  AddQuiet(*command);
-  command->footer(
+  options.machine.AddWithHashesTo(command);
+  command.footer(
       Examples({"tare eval experiments/pair/novels-standard --plan attn_logits=int4/row --tasks "
                 "perplexity=experiments/pair/heldout.txt",
                 "tare eval experiments/pair/novels-differential --cache cache_k=int4/token,cache_v=int4/token --tasks "
                 "choice=experiments/pair/needles-4.jsonl --limit 40"}));
-  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare generate: continues a text with a key/value cache.
 #include <cstdio>
-#include <memory>
 #include <utility>
 
 #include "experiments/bench/roofline.h"
@@ -12,7 +11,6 @@
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json_value.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -75,21 +73,16 @@ class Output {
   std::string text_;
 };
 
-enum class Stop { kTokens, kEndOfText, kError };
+// What ended the tokens, for JSON and in words.
+struct Stop {
+  const char *key, *text;
+};
 
 Stop StopOf(const GenerateOptions& options, const Generation& done) {
-  if (!done.tokens.empty() && options.ends.contains(done.tokens.back())) return Stop::kEndOfText;
-  return std::ssize(done.tokens) == options.tokens ? Stop::kTokens : Stop::kError;
-}
-
-const char* KeyOf(Stop stop) {
-  return stop == Stop::kTokens ? "tokens" : stop == Stop::kEndOfText ? "end_of_text" : "error";
-}
-
-const char* TextOf(Stop stop) {
-  return stop == Stop::kTokens      ? "stopped at the number of --tokens"
-         : stop == Stop::kEndOfText ? "stopped at an end-of-text token"
-                                    : "stopped early, for the reason below";
+  if (!done.tokens.empty() && options.ends.contains(done.tokens.back()))
+    return {"end_of_text", "stopped at an end-of-text token"};
+  if (std::ssize(done.tokens) == options.tokens) return {"tokens", "stopped at the number of --tokens"};
+  return {"error", "stopped early, for the reason below"};
 }
 
 Json JsonOf(const GenerateArguments& options, const Model& model, const Prompt& prompt, const Generation& done,
@@ -105,7 +98,7 @@ Json JsonOf(const GenerateArguments& options, const Model& model, const Prompt& 
           {"seed", sampling.seed},
           {"prompt_tokens", prompt.tokens.size()},
           {"tokens", done.tokens},
-          {"stop", KeyOf(StopOf(options.generate, done))},
+          {"stop", StopOf(options.generate, done).key},
           {"text", prompt.tokenizer ? Json(output.text()) : Json(nullptr)},
           {"prompt_seconds", done.prompt_seconds},
           {"seconds", done.seconds},
@@ -128,7 +121,7 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
       "{} tokens in {:.2f} s, {:.1f} per second; prompt of {} in {:.2f} s\n"
       "per token {:.1f} MB of weights and {:.1f} MB of cache;\n"
       "{:.2f} of the memory's read rate ({:.1f} GB/s){}\n",
-      TextOf(StopOf(options.generate, done)), done.tokens.size(), done.seconds, done.TokensPerSecond(),
+      StopOf(options.generate, done).text, done.tokens.size(), done.seconds, done.TokensPerSecond(),
       prompt.tokens.size(), done.prompt_seconds, done.weight_bytes / 1e6, done.cache_bytes / 1e6,
       done.BytesPerSecond() / 1e9 / read_gbps, read_gbps,
       done.values_skipped > 0 ? Formatted("\n{:.1f} % of the values were skipped", 100 * done.values_skipped) : "");
@@ -137,7 +130,7 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
   if (!options.json.empty()) WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));
 }
 
-void Run(GenerateArguments& options) {
+void Run(const CLI::App&, GenerateArguments& options) {
   if (options.input.empty() == options.prompt.empty())
     throw CLI::ValidationError(
         "--prompt", options.input.empty() ? "got none, expected a text, or a file with --input; try --prompt 'It was'"
@@ -177,34 +170,31 @@ void Run(GenerateArguments& options) {
 }  // namespace
 
 void AddGenerate(CLI::App& app) {
-  auto options = std::make_shared<GenerateArguments>();
-  CLI::App* command = app.add_subcommand("generate", "continue a text with a KV cache, which may be low-bit");
-  AddModel(*command, options->model);
-  Group(*command, "The text");
-  Add(*command, "--prompt WORDS", options->prompt, "the text to continue");
-  Add(*command, "--input FILE", options->input, "instead: a text, or one row of input_ids");
-  AddWhole(*command, "--tokens N", options->generate.tokens, "tokens to generate at most", 1);
-  Group(*command, "How the model runs");
-  Add(*command, "--cache RULES", options->cache, "cache_k=int8/token,keep=h2o/256 (tare help cache); default: f32");
-  Add(*command, "--plan RULES", options->plan,
+  const auto [command, options] =
+      NewCommand<GenerateArguments>(app, "generate", "continue a text with a KV cache, which may be low-bit", Run);
+  AddModel(command, options.model);
+  Group(command, "The text");
+  Add(command, "--prompt WORDS", options.prompt, "the text to continue");
+  Add(command, "--input FILE", options.input, "instead: a text, or one row of input_ids");
+  AddWhole(command, "--tokens N", options.generate.tokens, "tokens to generate at most", 1);
+  Group(command, "How the model runs");
+  Add(command, "--cache RULES", options.cache, "cache_k=int8/token,keep=h2o/256 (tare help cache); default: f32");
+  Add(command, "--plan RULES", options.plan,
       "integer kernels for linear layers (weights=int4/group64) and for attention of the prompt (int8)");
-  Group(*command, "Sampling");
-  Sampling& sampling = options->generate.sampling;
-  Add(*command, "--temperature X", sampling.temperature, "0: always the most likely token")->capture_default_str();
-  Add(*command, "--top-p X", sampling.top_p, "draw from the likeliest tokens of this total probability")
+  Group(command, "Sampling");
+  Sampling& sampling = options.generate.sampling;
+  Add(command, "--temperature X", sampling.temperature, "0: always the most likely token")->capture_default_str();
+  Add(command, "--top-p X", sampling.top_p, "draw from the likeliest tokens of this total probability")
       ->capture_default_str();
-  Add(*command, "--seed N", sampling.seed, "seed of the draws")->capture_default_str();
-  Group(*command, "Output");
-  Add(*command, "--json FILE", options->json, "write the results as JSON; -: to standard output, without the text");
-  options->machine.AddTo(*command);
-  AddHashAgain(*command);
-  AddQuiet(*command);
-  command->footer(Examples(
+  Add(command, "--seed N", sampling.seed, "seed of the draws")->capture_default_str();
+  Group(command, "Output");
+  Add(command, "--json FILE", options.json, "write the results as JSON; -: to standard output, without the text");
+  options.machine.AddWithHashesTo(command);
+  command.footer(Examples(
       {"tare generate experiments/pair/novels-differential --prompt 'It was a dark night' --tokens 60",
        "tare generate experiments/pair/novels-differential --prompt 'It was' --temperature 0.8 --top-p 0.9 "
        "--cache cache_k=int8/token,cache_v=int4/token",
        "tare generate experiments/pair/novels-standard --prompt 'It was a dark night' --plan int8 --tokens 20"}));
-  command->callback([options] { Run(*options); });
 }
 
 }  // namespace tare

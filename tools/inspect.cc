@@ -2,7 +2,6 @@
 // tare inspect describes a checkpoint; tare verify checks whether a file is intact.
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <utility>
 
 #include "experiments/model/model.h"
@@ -12,7 +11,6 @@
 #include "quant/file/json_value.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
@@ -22,6 +20,10 @@ struct InspectArguments {
   std::string model, json;
   bool check = false;
   MachineOptions machine;
+};
+
+struct VerifyArguments {
+  std::string file, json;
 };
 
 // A list of values is spelled out where the file's formats are counted, and shortened here.
@@ -141,6 +143,19 @@ void Print(const Model& model, const Json& j) {
   }
 }
 
+void RunInspect(const InspectArguments& options) {
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model}, {options.json});
+  const Model model(options.model, options.check ? WeightReading::kWhole : WeightReading::kShapes,
+                    options.machine.Apply());
+  Json json = Describe(model);
+  json["checked"] = options.check;
+  if (PrintsTables(options.json)) {
+    Print(model, json);
+    if (options.check) PrintLine("\n  checked: every weight is finite");
+  }
+  WriteJson(options.json, json);
+}
+
 void CheckFile(const std::string& path, const Hdf5Reader& file, const std::string& schema) {
   ProgressLine line("verify");
   const Progress progress = line.Callback();
@@ -148,7 +163,8 @@ void CheckFile(const std::string& path, const Hdf5Reader& file, const std::strin
   file.Verify([&](int64_t done, int64_t total) { progress(done, total, "bytes"); });
 }
 
-void VerifyFile(const std::string& path, const std::string& json) {
+void RunVerify(const VerifyArguments& options) {
+  const auto& [path, json] = options;
   const std::vector<AtomicFile> claims = ClaimFiles({path}, {json});
   const Hdf5Reader file(path);
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
@@ -161,37 +177,24 @@ void VerifyFile(const std::string& path, const std::string& json) {
 }  // namespace
 
 void AddInspect(CLI::App& app) {
-  auto options = std::make_shared<InspectArguments>();
-  CLI::App* command = app.add_subcommand("inspect", "show a checkpoint: family, shapes, bits per weight, lambda");
-  AddModel(*command, options->model);
-  command->add_flag("--check", options->check, "read every weight, and fail where one is not finite");
-  AddJson(*command, options->json);
-  options->machine.AddThreadsTo(*command);
-  command->footer(Examples({"tare inspect experiments/pair/novels-differential", "tare inspect Q.h5 --json -",
-                            "tare inspect experiments/pair/novels-differential --check"}));
-  command->callback([options] {
-    const std::vector<AtomicFile> claims = ClaimFiles({options->model}, {options->json});
-    const Model model(options->model, options->check ? WeightReading::kWhole : WeightReading::kShapes,
-                      options->machine.Apply());
-    Json json = Describe(model);
-    json["checked"] = options->check;
-    if (PrintsTables(options->json)) {
-      Print(model, json);
-      if (options->check) PrintLine("\n  checked: every weight is finite");
-    }
-    WriteJson(options->json, json);
-  });
+  const auto [command, options] = NewCommand<InspectArguments>(
+      app, "inspect", "show a checkpoint: family, shapes, bits per weight, lambda", RunInspect);
+  AddModel(command, options.model);
+  command.add_flag("--check", options.check, "read every weight, and fail where one is not finite");
+  AddJson(command, options.json);
+  options.machine.AddThreadsTo(command);
+  command.footer(Examples({"tare inspect experiments/pair/novels-differential", "tare inspect Q.h5 --json -",
+                           "tare inspect experiments/pair/novels-differential --check"}));
 }
 
 void AddVerify(CLI::App& app) {
-  auto file = std::make_shared<std::string>(), json = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("verify", "check that an HDF5 file written by Tare is intact");
-  Add(*command, "FILE", *file, "dump, statistics or quantized checkpoint")->required();
-  AddJson(*command, *json);
-  AddQuiet(*command);
-  command->footer("A damaged file is an error, which names the place.\n\n" +
-                  Examples({"tare verify Q.h5", "tare verify S.h5 --json -"}));
-  command->callback([file, json] { VerifyFile(*file, *json); });
+  const auto [command, options] =
+      NewCommand<VerifyArguments>(app, "verify", "check that an HDF5 file written by Tare is intact", RunVerify);
+  Add(command, "FILE", options.file, "dump, statistics or quantized checkpoint")->required();
+  AddJson(command, options.json);
+  AddQuiet(command);
+  command.footer("A damaged file is an error, which names the place.\n\n" +
+                 Examples({"tare verify Q.h5", "tare verify S.h5 --json -"}));
 }
 
 }  // namespace tare

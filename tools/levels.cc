@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare levels: levels of keys and values learned on a calibration text (experiments/observe/learned_levels.h).
-#include <memory>
-
 #include "experiments/observe/learned_levels.h"
 #include "experiments/quantize/calibration/calibration_texts.h"
 #include "experiments/table/table.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/plan/plan.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -66,24 +63,22 @@ void Run(const LevelsArguments& options) {
 }  // namespace
 
 void AddLevels(CLI::App& app) {
-  auto options = std::make_shared<LevelsArguments>();
-  CLI::App* command = app.add_subcommand("levels", "learn codebooks of keys and values on a text, as KVQuant does");
-  AddModel(*command, options->model);
-  AddPlanOption(*command, options->plan, "k and v with +mean, e.g. k=normal3/channel+mean+outliers1")->required();
-  Add(*command, "--calibrate FILE[:WEIGHT],...", options->calibrate, "text or token IDs, not the evaluated text")
+  const auto [command, options] =
+      NewCommand<LevelsArguments>(app, "levels", "learn codebooks of keys and values on a text, as KVQuant does", Run);
+  AddModel(command, options.model);
+  AddPlanOption(command, options.plan, "k and v with +mean, e.g. k=normal3/channel+mean+outliers1")->required();
+  Add(command, "--calibrate FILE[:WEIGHT],...", options.calibrate, "text or token IDs, not the evaluated text")
       ->required();
-  Add(*command, "--out FILE", options->out, "the plan with the learned codebooks");
-  AddJson(*command, options->json);
-  AddWindowOptions(*command, options->windows);
-  options->machine.AddTo(*command);
-  AddQuiet(*command);
-  command->footer(std::string(kLevelsLegend) + "\n\n" +
-                  Examples({"tare levels experiments/pair/novels-differential --plan "
-                            "k=normal3/channel+mean+outliers1+prerotary,v=normal3/token+mean+outliers1 --calibrate "
-                            "experiments/pair/heldout.txt --tokens 16384 --out levels.txt",
-                            "tare eval experiments/pair/novels-differential --plan \"$(cat levels.txt)\" --tasks "
-                            "perplexity=experiments/pair/nowhere.txt --tokens 5110"}));
-  command->callback([options] { Run(*options); });
+  Add(command, "--out FILE", options.out, "the plan with the learned codebooks");
+  AddJson(command, options.json);
+  AddWindowOptions(command, options.windows);
+  options.machine.AddTo(command);
+  command.footer(std::string(kLevelsLegend) + "\n\n" +
+                 Examples({"tare levels experiments/pair/novels-differential --plan "
+                           "k=normal3/channel+mean+outliers1+prerotary,v=normal3/token+mean+outliers1 --calibrate "
+                           "experiments/pair/heldout.txt --tokens 16384 --out levels.txt",
+                           "tare eval experiments/pair/novels-differential --plan \"$(cat levels.txt)\" --tasks "
+                           "perplexity=experiments/pair/nowhere.txt --tokens 5110"}));
 }
 
 }  // namespace tare

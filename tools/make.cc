@@ -12,7 +12,6 @@
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
@@ -78,35 +77,25 @@ void CheckSize(const MakeArguments& options, const Volume& volume) {
               samples * volume.combinations * static_cast<double>(volume.lengths.size()), positions, kMostPositions);
 }
 
-// make(haystack, tokenizer)
-template <typename Make>
-std::vector<Json> OfText(const MakeArguments& options, Make make) {
+template <typename Question>
+std::vector<Json> OfText(const MakeArguments& options, const Question& question,
+                         std::vector<Json> (*make)(const Question&, const Haystack&, const Tokenizer&)) {
   CheckLengths(options);
   const MappedFile file(options.text);
   const Tokenizer tokenizer = Tokenizer::LoadFile(options.model);
-  return make(Haystack(file.text(), tokenizer, options.text), tokenizer);
+  return make(Common(question, options), Haystack(file.text(), tokenizer, options.text), tokenizer);
 }
 
 std::vector<Json> Needles(const MakeArguments& options) {
-  NeedleQuestion question = Common(options.needles, options);
+  NeedleQuestion question = options.needles;
   if (!options.templates.empty()) question.templates = LoadNeedleTemplates(options.templates);
   question.wrong = ParseWrongEndings(options.wrong);
-  return OfText(options, [&](const Haystack& haystack, const Tokenizer& tokenizer) {
-    return MakeNeedles(question, haystack, tokenizer);
-  });
+  return OfText(options, question, MakeNeedles);
 }
 
-std::vector<Json> Copies(const MakeArguments& options) {
-  return OfText(options, [&](const Haystack& haystack, const Tokenizer& tokenizer) {
-    return MakeCopies(Common(CopyQuestion(), options), haystack, tokenizer);
-  });
-}
+std::vector<Json> Copies(const MakeArguments& options) { return OfText(options, CopyQuestion(), MakeCopies); }
 
-std::vector<Json> Variables(const MakeArguments& options) {
-  return OfText(options, [&](const Haystack& haystack, const Tokenizer& tokenizer) {
-    return MakeVariables(Common(options.variables, options), haystack, tokenizer);
-  });
-}
+std::vector<Json> Variables(const MakeArguments& options) { return OfText(options, options.variables, MakeVariables); }
 
 std::vector<Json> Shots(const MakeArguments& options) {
   ShotQuestion question = Common(options.shots, options);
@@ -154,8 +143,7 @@ void AddNeedles(CLI::App& command, MakeArguments& options) {
   AddWhole(command, "--values N", needles.values, "numbers of each name, all of them asked for", 1, 1000);
   AddWhole(command, "--names N", needles.names, "names that a question asks for at once", 1, 1000);
   Add(command, "--wrong others|changed|swapped", options.wrong,
-      "wrong choices: any other needle's number, with a digit changed, or with digits swapped")
-      ->capture_default_str();
+      "wrong choices: any other needle's number, with a digit changed, or with digits swapped");
   Add(command, "--templates FILE", options.templates, "JSON with \"needle\", \"question\" and \"names\"");
 }
 
@@ -174,8 +162,7 @@ void AddShots(CLI::App& command, MakeArguments& options) {
   Add(command, "--classes N", shots.classes, "classes of made-up examples, 2 to 8")->capture_default_str();
   AddList(command, "--orders random|alternating,...", options.orders, "orders of the examples");
   AddWhole(command, "--seeds N", shots.seeds, "draws of each order", 1, 1000);
-  Add(command, "--line TEMPLATE", shots.line, "an example; the model completes the last one's label")
-      ->capture_default_str();
+  Add(command, "--line TEMPLATE", shots.line, "an example; the model completes the last one's label");
 }
 
 constexpr Maker kMakers[] = {
@@ -213,8 +200,7 @@ void AddMaker(CLI::App& make, const Maker& maker) {
   auto options = std::make_shared<MakeArguments>();
   CLI::App* command = make.add_subcommand(maker.name, maker.what);
   maker.add(*command, *options);
-  Add(*command, "--answers choices|targets", options->answers, "for --tasks choice=FILE, or generate=FILE")
-      ->capture_default_str();
+  Add(*command, "--answers choices|targets", options->answers, "for --tasks choice=FILE, or generate=FILE");
   AddWhole(*command, "--samples N", options->samples, "items (for needles: haystacks) per combination", 1, 1'000'000);
   Add(*command, "--seed N", options->seed, "seed of all random draws")->capture_default_str();
   Group(*command, "Output");
@@ -225,7 +211,12 @@ void AddMaker(CLI::App& make, const Maker& maker) {
   command->callback([options, &maker] { RunMaker(maker, *options); });
 }
 
-void RunProbe(const std::string& items, const std::string& json) {
+struct ProbeArguments {
+  std::string items, json;
+};
+
+void RunProbe(const ProbeArguments& options) {
+  const auto& [items, json] = options;
   const std::vector<AtomicFile> claims = ClaimFiles({items}, {json});
   const ProbeReport report = ProbeItems(items);
   if (PrintsTables(json)) PrintText("{}", ProbeText(report));
@@ -245,14 +236,13 @@ void AddMake(CLI::App& app) {
 }
 
 void AddProbe(CLI::App& app) {
-  auto items = std::make_shared<std::string>(), json = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("probe", "show what baselines without a model score on items");
-  Add(*command, "ITEMS", *items, "JSON lines: choices, as --tasks choice=FILE reads them, or answers to generate")
+  const auto [command, options] =
+      NewCommand<ProbeArguments>(app, "probe", "show what baselines without a model score on items", RunProbe);
+  Add(command, "ITEMS", options.items, "JSON lines: choices, as --tasks choice=FILE reads them, or answers to generate")
       ->required();
-  AddJson(*command, *json);
-  command->footer(Examples({"tare probe experiments/pair/needles-4.jsonl",
-                            "tare probe experiments/pair/continuations.jsonl --json probes.json"}));
-  command->callback([items, json] { RunProbe(*items, *json); });
+  AddJson(command, options.json);
+  command.footer(Examples({"tare probe experiments/pair/needles-4.jsonl",
+                           "tare probe experiments/pair/continuations.jsonl --json probes.json"}));
 }
 
 }  // namespace tare

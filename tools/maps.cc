@@ -11,7 +11,6 @@
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/plan/plan.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -77,27 +76,22 @@ void Run(const MapsArguments& options) {
 }  // namespace
 
 void AddMaps(CLI::App& app) {
-  auto options = std::make_shared<MapsArguments>();
-  CLI::App* command = app.add_subcommand("maps", "measure what a plan does to attention maps and their difference");
-  AddModel(*command, options->model);
-  Add(*command, "--plan RULES", options->plans, "plan, simulated in each layer by itself; repeatable")
-      ->transform(WithGridFiles)
-      ->allow_extra_args(false)
-      ->required();
-  Add(*command, "--input FILE", options->input, "text, or token IDs in .safetensors or .h5")->required();
-  AddJson(*command, options->json);
-  Add(*command, "--csv FILE", options->csv, "one row per plan, layer and map, and one per difference");
-  AddWindowOptions(*command, options->windows);
-  options->machine.AddTo(*command);
-  AddQuiet(*command);
-  command->footer(
+  const auto [command, options] =
+      NewCommand<MapsArguments>(app, "maps", "measure what a plan does to attention maps and their difference", Run);
+  AddModel(command, options.model);
+  AddPlanOption(command, options.plans, "plan, simulated in each layer by itself; repeatable")->required();
+  Add(command, "--input FILE", options.input, "text, or token IDs in .safetensors or .h5")->required();
+  AddJson(command, options.json);
+  Add(command, "--csv FILE", options.csv, "one row per plan, layer and map, and one per difference");
+  AddWindowOptions(command, options.windows);
+  options.machine.AddTo(command);
+  command.footer(
       std::string(kMapsLegend) + "\n\n" +
       Examples(
           {"tare maps experiments/pair/novels-differential --plan attn_logits=int4/row --plan k=int4/token --input "
            "experiments/pair/heldout.txt --tokens 10220",
            "tare maps experiments/pair/novels-standard --plan int8 --input experiments/pair/heldout.txt --tokens "
            "5110"}));
-  command->callback([options] { Run(*options); });
 }
 
 }  // namespace tare

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare plan: what a plan's rules match, and whether it can be simulated, executed and stored.
-#include <memory>
-
+#include "quant/plan/plan.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/plan/plan_report.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
-#include "quant/plan/plan.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
@@ -26,7 +23,7 @@ Json Describe(const CLI::App& command, const PlanArguments& options) {
   return PlanJson(plan, ModelSitesOf(model), model.Name(), StaticSourceOf(options.stats, model.files()));
 }
 
-void Run(const CLI::App& command, const PlanArguments& options) {
+void Run(const CLI::App& command, PlanArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.stats}, {options.json});
   const Json json = Describe(command, options);
   if (PrintsTables(options.json)) PrintText("{}", PlanText(json));
@@ -36,19 +33,18 @@ void Run(const CLI::App& command, const PlanArguments& options) {
 }  // namespace
 
 void AddPlan(CLI::App& app) {
-  auto options = std::make_shared<PlanArguments>();
-  CLI::App* command = app.add_subcommand("plan", "show what the rules of a plan match, and whether it can run");
-  Add(*command, "RULES", options->rules, "a plan, or a preset: int8 int6 int4 (tare help plan)")
+  const auto [command, options] =
+      NewCommand<PlanArguments>(app, "plan", "show what the rules of a plan match, and whether it can run", Run);
+  Add(command, "RULES", options.rules, "a plan, or a preset: int8 int6 int4 (tare help plan)")
       ->transform(WithGridFiles)
       ->required();
-  CLI::Option* const model = AddModel(*command, options->model)->required(false);
-  AddStatistics(*command, options->stats)->needs(model);
-  AddJson(*command, options->json);
-  command->footer(
+  CLI::Option* const model = AddModel(command, options.model)->required(false);
+  AddStatistics(command, options.stats)->needs(model);
+  AddJson(command, options.json);
+  command.footer(
       "Without MODEL: any model with two attention maps.\n\n" +
       Examples({"tare plan int8",
                 "tare plan 'attn_logits=int4/head,attn_logits[l0]=f32' experiments/pair/novels-differential"}));
-  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare

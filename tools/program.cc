@@ -17,7 +17,6 @@
 #include "quant/base/memory.h"
 #include "quant/base/nearest.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
@@ -44,12 +43,6 @@ std::vector<std::string> CommandsOf(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   return names;
-}
-
-std::string Joined(const std::vector<std::string>& words, const std::string& dashes) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + dashes + word;
-  return text;
 }
 
 // "; try --tasks choice=items.jsonl", or for a word by its place "; try tare verify Q.h5": as the command's examples
@@ -110,7 +103,7 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   }
   const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
   if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
-    return Formatted("{}: got no command, expected one of {}", path, Joined(commands, ""));
+    return Formatted("{}: got no command, expected one of {}", path, Listed(commands, " "));
   if (unknown.empty()) return Formatted("{}: {}", path, InOurWords(*innermost, path, error));
   const std::string& word = unknown.front();
   const std::string dashes = word.starts_with("-") ? "--" : "";
@@ -118,9 +111,9 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   if (known.empty()) return Formatted("{}: unknown word '{}'", path, word);
   const std::string name = word.substr(0, word.find('='));
   const std::string* const nearest = NearestOf(name.substr(std::min(name.find_first_not_of('-'), name.size())), known);
-  return Formatted(
-      "{}: unknown {} '{}'; {}", path, dashes.empty() ? "command" : "option", word,
-      nearest != nullptr ? "the nearest is " + dashes + *nearest : "expected one of " + Joined(known, dashes));
+  return Formatted("{}: unknown {} '{}'; {}", path, dashes.empty() ? "command" : "option", word,
+                   nearest != nullptr ? "the nearest is " + dashes + *nearest
+                                      : "expected one of " + dashes + Listed(known, " " + dashes));
 }
 
 int Failed(const char* message, int code = 1) {

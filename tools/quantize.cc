@@ -2,9 +2,7 @@
 // tare quantize: turns a checkpoint folder into a quantized checkpoint in one file.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <memory>
 
 #include "experiments/export/compressed_tensors/export.h"
 #include "experiments/export/compressed_tensors/scheme.h"
@@ -18,14 +16,11 @@
 #include "quant/file/json_value.h"
 #include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kDequantized = "safetensors";
 constexpr const char* kCompressed = "compressed-tensors";
@@ -68,39 +63,42 @@ struct Made {
   std::string written;  // into a folder: "28 matrices in pack-quantized"
 };
 
-// By way of a file in a folder beside it, which goes away again. `write` makes the folder of the file, and returns its
-// tensors' bytes.
-Made QuantizeToFolder(QuantizeJob job, const Progress& progress,
-                      const std::function<int64_t(const QuantizeJob& job, const fs::path& folder, Made& made)>& write) {
+// By way of a file in a folder beside it, which goes away again.
+Made QuantizeToFolder(QuantizeJob job, const std::string& format, const Progress& progress) {
   const AtomicFolder passing(job.out.string() + ".quantized");
   AtomicFolder folder(job.out);
   job.out = passing.path() / "codes.h5";
   Made made{.summary = Quantize(job, progress), .written = {}};
-  made.summary.bytes_after = write(job, folder.path(), made);
+  if (format == kDequantized) {
+    const ExportSummary written = ExportDequantized(job.out, job.model, folder.path());
+    made.written = WrittenText(written);
+    made.summary.bytes_after = written.bytes;
+  } else {
+    const CompressedSummary written = ExportCompressed(job.out, folder.path(), TARE_VERSION);
+    made.written = FormatsText(written);
+    made.summary.bytes_after = written.bytes;
+  }
   folder.Commit();
   return made;
 }
 
-int64_t WriteDequantized(const QuantizeJob& job, const fs::path& folder, Made& made) {
-  const ExportSummary written = ExportDequantized(job.out, job.model, folder);
-  made.written = WrittenText(written);
-  return written.bytes;
-}
-
-int64_t WriteCompressed(const QuantizeJob& job, const fs::path& folder, Made& made) {
-  const CompressedSummary written = ExportCompressed(job.out, folder, TARE_VERSION);
-  made.written = FormatsText(written);
-  return written.bytes;
-}
-
 Made MadeBy(const QuantizeJob& job, const std::string& format, const Progress& progress) {
-  if (format == kDequantized) return QuantizeToFolder(job, progress, WriteDequantized);
-  if (format != kCompressed) return {Quantize(job, progress), ""};
-  if (!job.method.codes)
-    FailUsage("--format {}: got a method without codes, expected one with; try {}+rtn", kCompressed,
-              job.method.EquivalentText());
-  CheckCompressed(job.plan, LoadConfig(job.model));
-  return QuantizeToFolder(job, progress, WriteCompressed);
+  if (format != kDequantized && format != kCompressed) return {Quantize(job, progress), ""};
+  if (format == kCompressed) {
+    if (!job.method.codes)
+      FailUsage("--format {}: got a method without codes, expected one with; try {}+rtn", kCompressed,
+                job.method.EquivalentText());
+    CheckCompressed(job.plan, LoadConfig(job.model));
+  }
+  return QuantizeToFolder(job, format, progress);
+}
+
+std::vector<size_t> UnreachedOf(const ReachedExperts& layer) {
+  std::vector<size_t> unreached;
+  for (size_t expert = 0; expert < layer.tokens.size(); ++expert) {
+    if (layer.tokens[expert] == 0) unreached.push_back(expert);
+  }
+  return unreached;
 }
 
 // "  experts: 0 to 460 calibration tokens each", and a line for each layer where no token reached some.
@@ -108,12 +106,11 @@ std::string ReachedText(const std::vector<ReachedExperts>& layers) {
   int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
   std::string none;
   for (const ReachedExperts& layer : layers) {
-    std::vector<size_t> unreached;
-    for (size_t expert = 0; expert < layer.tokens.size(); ++expert) {
-      least = std::min(least, layer.tokens[expert]);
-      most = std::max(most, layer.tokens[expert]);
-      if (layer.tokens[expert] == 0) unreached.push_back(expert);
+    for (const int64_t tokens : layer.tokens) {
+      least = std::min(least, tokens);
+      most = std::max(most, tokens);
     }
+    const std::vector<size_t> unreached = UnreachedOf(layer);
     constexpr size_t kNamed = 8;  // as many as a line holds; JSON names all
     if (!unreached.empty())
       none += Formatted(
@@ -141,13 +138,8 @@ std::string CalibratedText(const std::vector<CalibratedOn>& files) {
 
 Json ReachedJson(const std::vector<ReachedExperts>& layers) {
   Json json = Json::array();
-  for (const ReachedExperts& layer : layers) {
-    Json to_nearest = Json::array();
-    for (size_t expert = 0; expert < layer.tokens.size(); ++expert) {
-      if (layer.tokens[expert] == 0) to_nearest.push_back(expert);
-    }
-    json.push_back({{"layer", layer.layer}, {"tokens", layer.tokens}, {"rounded_to_nearest", to_nearest}});
-  }
+  for (const ReachedExperts& layer : layers)
+    json.push_back({{"layer", layer.layer}, {"tokens", layer.tokens}, {"rounded_to_nearest", UnreachedOf(layer)}});
   return json;
 }
 
@@ -170,7 +162,7 @@ void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made
             made.written.empty() ? "" : ": " + made.written);
 }
 
-void Run(const CLI::App& command, const QuantizeArguments& options) {
+void Run(const CLI::App& command, QuantizeArguments& options) {
   const QuantizeMethod method = ParseMethod(options.method);
   RequireEffect(command, method.TakesCalibration(), {"--calibrate"}, "a method that needs a calibration text");
   const bool calibrates = !options.calibrate.empty();
@@ -211,35 +203,30 @@ void Run(const CLI::App& command, const QuantizeArguments& options) {
 }  // namespace
 
 void AddQuantize(CLI::App& app) {
-  auto options = std::make_shared<QuantizeArguments>();
-  CLI::App* command = app.add_subcommand("quantize", "write a quantized copy of a checkpoint");
-  AddModel(*command, options->model);
-  Group(*command, "What to quantize");
-  AddPlanOption(*command, options->plan,
+  const auto [command, options] =
+      NewCommand<QuantizeArguments>(app, "quantize", "write a quantized copy of a checkpoint", Run);
+  AddModel(command, options.model);
+  Group(command, "What to quantize");
+  AddPlanOption(command, options.plan,
                 "weights=int4/group64, or int8, int6, int4 for a whole model; rules for "
                 "activations are stored in the file");
-  Add(*command, "--method STEPS", options->method, "steps joined by +, e.g. gptaq+quantease (tare help methods)")
-      ->check(IsMethod)
-      ->capture_default_str();
-  Add(*command, "--stats FILE", options->stats, "statistics of MODEL (tare stats --out), for +static and smoothquant");
-  Group(*command, "Calibration");
-  Add(*command, "--calibrate FILE[:WEIGHT],...", options->calibrate, "texts, documents (.jsonl) or token IDs");
-  Add(*command, "--cut I/N", options->cut, "calibrate on fold I of N of each text only, e.g. 0/5");
-  AddWindowOptions(*command, options->windows);
-  Group(*command, "Output");
-  Add(*command, "--out FILE", options->out, "file, or folder for the other formats")->required();
-  Add(*command, "--format h5|safetensors|compressed-tensors", options->format, "safetensors: a dequantized copy")
-      ->capture_default_str();
-  command->add_flag("--resume", options->resume, "continue an interrupted run (from OUT.parts)");
-  AddJson(*command, options->json);
-  options->machine.AddTo(*command);
-  AddHashAgain(*command);
-  AddQuiet(*command);
-  command->footer(Examples({"tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5",
-                            "tare quantize experiments/pair/novels-differential --plan weights=int4/channel --method "
-                            "hadamard+gptq+quantease --calibrate experiments/pair/heldout.txt --out Q.h5",
-                            "tare eval Q.h5 --tasks perplexity=experiments/pair/nowhere.txt"}));
-  command->callback([options, command] { Run(*command, *options); });
+  Add(command, "--method STEPS", options.method, "steps joined by +, e.g. gptaq+quantease (tare help methods)")
+      ->check(IsMethod);
+  Add(command, "--stats FILE", options.stats, "statistics of MODEL (tare stats --out), for +static and smoothquant");
+  Group(command, "Calibration");
+  Add(command, "--calibrate FILE[:WEIGHT],...", options.calibrate, "texts, documents (.jsonl) or token IDs");
+  Add(command, "--cut I/N", options.cut, "calibrate on fold I of N of each text only, e.g. 0/5");
+  AddWindowOptions(command, options.windows);
+  Group(command, "Output");
+  Add(command, "--out FILE", options.out, "file, or folder for the other formats")->required();
+  Add(command, "--format h5|safetensors|compressed-tensors", options.format, "safetensors: a dequantized copy");
+  command.add_flag("--resume", options.resume, "continue an interrupted run (from OUT.parts)");
+  AddJson(command, options.json);
+  options.machine.AddWithHashesTo(command);
+  command.footer(Examples({"tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5",
+                           "tare quantize experiments/pair/novels-differential --plan weights=int4/channel --method "
+                           "hadamard+gptq+quantease --calibrate experiments/pair/heldout.txt --out Q.h5",
+                           "tare eval Q.h5 --tasks perplexity=experiments/pair/nowhere.txt"}));
 }
 
 }  // namespace tare

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare report: figures from the results of other commands, on one page.
-#include <memory>
+// tare report: figures from the results of other commands, on one page; tare plot: one of them, for a paper.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "experiments/report/drawing/drawing.h"
 #include "experiments/report/figures/figures.h"
 #include "experiments/report/page/page.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
+
+// ---- report
+
 namespace {
 
 struct ReportArguments {
@@ -43,16 +50,103 @@ void Run(const ReportArguments& options) {
 }  // namespace
 
 void AddReport(CLI::App& app) {
-  auto options = std::make_shared<ReportArguments>();
-  CLI::App* command = app.add_subcommand("report", "draw figures and tables of results on a page for a browser");
-  Add(*command, "FILE", options->files,
+  const auto [command, options] =
+      NewCommand<ReportArguments>(app, "report", "draw figures and tables of results on a page for a browser", Run);
+  Add(command, "FILE", options.files,
       "statistics and dumps (.h5), --out folders, and --json of stats, eval, maps, bench and inspect")
       ->required();
-  Add(*command, "--out FILE", options->out, "page to write (.html)")->required();
-  Add(*command, "--title WORDS", options->title, "title of the page")->default_val("Low-bit quantization, measured");
-  command->footer(Examples(
+  Add(command, "--out FILE", options.out, "page to write (.html)")->required();
+  Add(command, "--title WORDS", options.title, "title of the page")->default_val("Low-bit quantization, measured");
+  command.footer(Examples(
       {"tare report standard.h5 differential.h5 sweep --out report.html", "tare report compared --out compared.html"}));
-  command->callback([options] { Run(*options); });
+}
+
+// ---- plot
+
+namespace {
+
+struct PlotArguments {
+  std::vector<std::string> files;
+  std::string figure, out;
+};
+
+// An unnamed file, for the input and output of another program.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const char* what) : fd_(memfd_create(what, 0)) {
+    if (fd_ < 0) Fail("{}: not enough memory for a file; try again when more is free", what);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  ~MemoryFile() { close(fd_); }
+  int fd() const { return fd_; }
+
+  void Put(std::string_view text) {
+    if (pwrite(fd_, text.data(), text.size(), 0) != std::ssize(text)) Fail("a drawing: not enough memory for its file");
+  }
+  std::string Get() const {
+    std::string text(static_cast<size_t>(lseek(fd_, 0, SEEK_END)), '\0');
+    text.resize(static_cast<size_t>(std::max<ssize_t>(0, pread(fd_, text.data(), text.size(), 0))));
+    return text;
+  }
+
+ private:
+  int fd_;
+};
+
+// Text stays text; the file embeds this machine's fonts.
+std::string PdfOf(const std::string& svg) {
+  MemoryFile in("svg"), out("pdf");
+  in.Put(svg);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in.fd(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out.fd(), STDOUT_FILENO);
+  std::string arguments[] = {"rsvg-convert", "--format=pdf"};
+  char* const argv[] = {arguments[0].data(), arguments[1].data(), nullptr};
+  pid_t process = 0;
+  int status = 0;
+  const bool started = posix_spawnp(&process, argv[0], &actions, nullptr, argv, environ) == 0;
+  posix_spawn_file_actions_destroy(&actions);
+  if (!started) Fail("rsvg-convert: not found, and a PDF needs it; try `apt install librsvg2-bin`, or F.svg");
+  const bool ended = waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (!ended) Fail("rsvg-convert: failed; try F.svg");
+  return out.Get();
+}
+
+void Run(const PlotArguments& options) {
+  const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
+  const Material material = ReadMaterial({options.files.begin(), options.files.end()});
+  std::string known;
+  for (const FigureKind& kind : kFigureKinds) {
+    for (const FigureData& figure : kind.make(material)) {
+      known += (known.empty() ? "" : " ") + figure.name;
+      if (figure.name != options.figure) continue;
+      const std::string svg = Drawing().Svg(figure.Kind(), SpecificationOf(figure));
+      WriteFileAtomically(options.out, options.out.ends_with(".pdf") ? PdfOf(svg) : svg);
+      for (const std::string& missing : MissingOf(figure)) Notice(figure.name + ": not drawn: " + missing);
+      return PrintText("{}", Paragraph(options.out + ": " + figure.caption));
+    }
+  }
+  FailUsage("--figure {}: the files have no data for it, expected one of: {}", options.figure, known);
+}
+
+}  // namespace
+
+void AddPlot(CLI::App& app) {
+  const auto [command, options] =
+      NewCommand<PlotArguments>(app, "plot", "draw one figure of the report as SVG or PDF", Run);
+  Add(command, "FILE", options.files, "the same files as tare report")->required();
+  Add(command, "--figure NAME", options.figure, "name of the figure, from the list below")->required();
+  Add(command, "--out FILE", options.out, "F.svg or F.pdf")->required()->check([](const std::string& out) {
+    return out.ends_with(".svg") || out.ends_with(".pdf")
+               ? std::string()
+               : Formatted("got '{}', expected a name that ends in .svg or .pdf", out);
+  });
+  std::string figures = "Figures:";
+  for (const FigureKind& kind : kFigureKinds) figures += Formatted("\n  {:<12}{}", kind.name, kind.what);
+  command.footer(figures + "\n\n" +
+                 Examples({"tare plot sweep --figure bits --out bits.svg",
+                           "tare plot S.h5 --figure maps:probs.entropy --out maps.pdf"}));
 }
 
 }  // namespace tare

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <memory>
 #include <utility>
 
 #include "experiments/model/config/config.h"
@@ -17,10 +16,8 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
-#include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
 #include "tools/cells.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
@@ -30,7 +27,6 @@ struct SearchArguments : CellsCommand {
   std::filesystem::path model;
   std::string input, bytes, out_model;
   double within = 0, bits_per_weight = 0;
-  CellNumbers numbers;
 };
 
 // Sites, bits and granularities if no option gives them: of a size, weights alone, which are what has one.
@@ -140,7 +136,7 @@ void Run(const CLI::App& command, SearchArguments& options) {
   const std::string divergence = "divergence=" + options.input;
   const std::vector<TaskSpec> all = ParseTasks(divergence + (options.tasks.empty() ? "" : "," + options.tasks));
   options.sweep.tasks = {all.front()};
-  if (options.numbers.list) {
+  if (options.list) {
     Ask(options, config);
     return PrintCells(options.sweep);
   }
@@ -150,11 +146,9 @@ void Run(const CLI::App& command, SearchArguments& options) {
   Choices choices = Ask(options, config);
   search.budget = BudgetOf(options, config, choices.parts);
   search.parts = std::move(choices.parts);
-  ApplyTo(options, options.numbers);
-  OutputsIn(options.sweep.folder, {});
-  const OutputFolder folder(options.sweep.folder);
+  Select(options);
   options.sweep.tasks = all;
-  const std::vector<AtomicFile> claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"});
+  const ClaimedFolder claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"});
   const std::vector<AtomicFile> model = ClaimFiles({options.model, options.input}, {options.out_model});
   options.sweep.tasks = {all.front()};
   options.sweep.math = options.machine.Apply();
@@ -177,31 +171,29 @@ void Run(const CLI::App& command, SearchArguments& options) {
 }  // namespace
 
 void AddSearch(CLI::App& app) {
-  auto options = std::make_shared<SearchArguments>();
-  CLI::App* command = app.add_subcommand("search", "find the cheapest plan within a loss, or the best within a size");
-  AddModel(*command, options->model);
-  Group(*command, "What to search for");
-  Add(*command, "--input FILE", options->input, "text or token IDs, for the KL divergence from MODEL")->required();
-  Add(*command, "--within X", options->within, "largest KL divergence, nats per token");
-  Add(*command, "--bits-per-weight X", options->bits_per_weight, "instead: most bits per weight, with scales");
-  Add(*command, "--bytes SIZE", options->bytes, "instead: most bytes of all tensors, 800M or 2.0G");
-  Add(*command, "--out-model FILE", options->out_model, "also write the answer as a quantized checkpoint");
-  Group(*command, "What to choose from (default within a size: weights, 8,6,4,3,2, channel)");
-  SweepQuestion& question = options->sweep.question;
-  Add(*command, "--site NAME,...", question.site, "sites")->default_str(kWithinLoss.sites);
-  AddList(*command, "--bits N,...", question.bits, "besides unquantized; also 3, 2 for weights, k, v")
+  const auto [command, options] = NewCommand<SearchArguments>(
+      app, "search", "find the cheapest plan within a loss, or the best within a size", Run);
+  AddModel(command, options.model);
+  Group(command, "What to search for");
+  Add(command, "--input FILE", options.input, "text or token IDs, for the KL divergence from MODEL")->required();
+  Add(command, "--within X", options.within, "largest KL divergence, nats per token");
+  Add(command, "--bits-per-weight X", options.bits_per_weight, "instead: most bits per weight, with scales");
+  Add(command, "--bytes SIZE", options.bytes, "instead: most bytes of all tensors, 800M or 2.0G");
+  Add(command, "--out-model FILE", options.out_model, "also write the answer as a quantized checkpoint");
+  Group(command, "What to choose from (default within a size: weights, 8,6,4,3,2, channel)");
+  SweepQuestion& question = options.sweep.question;
+  Add(command, "--site NAME,...", question.site, "sites")->default_str(kWithinLoss.sites);
+  AddList(command, "--bits N,...", question.bits, "besides unquantized; also 3, 2 for weights, k, v")
       ->default_str("8,6,4");
-  AddList(*command, "--granularity NAME,...", question.granularities, "row, head, tensor; weights: channel, groupN")
+  AddList(command, "--granularity NAME,...", question.granularities, "row, head, tensor; weights: channel, groupN")
       ->default_str("row");
-  Add(*command, "--plan RULES", question.plans, "instead: a plan that gives each part one level; repeatable")
-      ->transform(WithGridFiles)
-      ->allow_extra_args(false)
+  AddPlanOption(command, question.plans, "instead: a plan that gives each part one level; repeatable")
       ->excludes("--site", "--bits", "--granularity");
-  AddCellsOptions(*command, *options);
-  command->get_option("--tasks")->required(false)->description("also run at the measured points (tare help tasks)");
-  options->numbers.AddTo(*command);
-  AddSharedOptions(*command, *options);
-  command->footer(
+  AddCellsOptions(command, options);
+  command.get_option("--tasks")->required(false)->description("also run at the measured points (tare help tasks)");
+  AddCellNumbers(command, options);
+  AddSharedOptions(command, options);
+  command.footer(
       "Cost: every multiply-add takes two operands, and each costs its bits, 16 if it is\n"
       "not quantized. attn_logits count once each, caches what decoding reads.\n"
       "Scales cost nothing.\n\n" +
@@ -211,7 +203,6 @@ void AddSearch(CLI::App& app) {
            "experiments/pair/heldout.txt --out search",
            "tare search experiments/pair/novels-differential --bits-per-weight 4.25 --granularity group16 --tokens "
            "2540 --input experiments/pair/heldout.txt --out budget --out-model budget.h5"}));
-  command->callback([command, options] { Run(*command, *options); });
 }
 
 }  // namespace tare

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare stats: the outliers of a model's attention logits and hidden states, several models side by side; with --out,
 // statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
-#include <memory>
+#include <ranges>
 
 #include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
@@ -14,7 +14,6 @@
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
 #include "quant/plan/plan.h"
-#include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 #include "tools/stats_files.h"
@@ -30,18 +29,6 @@ struct StatsArguments {
   WindowOptions windows;
   MachineOptions machine;
 };
-
-// Records what the table was made from.
-void AddOrigin(Json& json, const Model& model, const TokenInput& input, uint64_t positions, size_t sequences,
-               const StatsArguments& options) {
-  json["positions"] = positions;
-  json["sequences"] = sequences;
-  json["window"] = options.windows.window;
-  json["math"] = options.machine.math;
-  json["weights_sha256"] = model.files().ContentHash();
-  json["input_sha256"] = input.sha256;
-  if (input.in_windows) json["windows_begin"] = "lines";
-}
 
 bool IsItems(const StatsArguments& options) { return std::filesystem::path(options.input).extension() == ".jsonl"; }
 
@@ -60,34 +47,37 @@ MarkedItems LoadInput(Model& model, const StatsArguments& options) {
   return loaded;
 }
 
-Json Observe(const std::string& folder, const StatsArguments& options, ProgressLine& line) {
+// A model's figures of the table, and what they were made from. With --out they are those of the statistics of every
+// site, which it writes.
+Json Measure(const std::string& folder, const StatsArguments& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
   const auto [input, sequences, spans] = LoadInput(model, options);
-  Json json = MeasureOutliers(model, input, sequences, options.statistics.skip_first, line.Callback());
-  const int64_t positions = json["tokens"].get<int64_t>() + (input.bos ? std::ssize(sequences) : 0);
-  AddOrigin(json, model, input, static_cast<uint64_t>(positions), sequences.size(), options);
-  return json;
-}
-
-// Writes every site to the file, and takes the table's figures from it.
-Json Collect(const std::string& folder, const StatsArguments& options, ProgressLine& line) {
-  Model model(folder, options.machine.Apply());
-  const auto [input, sequences, spans] = LoadInput(model, options);
-  StatisticsOptions statistics = options.statistics;
-  statistics.spans = spans;
-  const StatisticsSet set =
-      CollectStatistics(model, input, sequences, statistics, TARE_VERSION, options.out, line.Callback());
-  Json json = OutlierJson(set, model.config(), model.Name(), static_cast<int64_t>(set.tokens));
-  AddOrigin(json, model, input, set.positions, sequences.size(), options);
-  json["statistics"] = options.out;
+  Json json;
+  if (options.out.empty()) {
+    json = MeasureOutliers(model, input, sequences, options.statistics.skip_first, line.Callback());
+    json["positions"] = json["tokens"].get<int64_t>() + (input.bos ? std::ssize(sequences) : 0);
+  } else {
+    StatisticsOptions statistics = options.statistics;
+    statistics.spans = spans;
+    const StatisticsSet set =
+        CollectStatistics(model, input, sequences, statistics, TARE_VERSION, options.out, line.Callback());
+    json = OutlierJson(set, model.config(), model.Name(), static_cast<int64_t>(set.tokens));
+    json["positions"] = set.positions;
+  }
+  json["sequences"] = sequences.size();
+  json["window"] = options.windows.window;
+  json["math"] = options.machine.math;
+  json["weights_sha256"] = model.files().ContentHash();
+  json["input_sha256"] = input.sha256;
+  if (input.in_windows) json["windows_begin"] = "lines";
+  if (!options.out.empty()) json["statistics"] = options.out;
   return json;
 }
 
 void SayWhatIsLeftOut(const std::vector<std::string>& names) {
   if (names.empty()) return;
   constexpr size_t kShown = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  std::string text = Listed(names | std::views::take(kShown), ", ");
   if (names.size() > kShown) text += Formatted(" and {} more", names.size() - kShown);
   Notice("skipped, no matching site: " + text);
 }
@@ -108,35 +98,6 @@ void CollectTensors(StatsArguments& options) {
     return CollectCaptured(input, name, options.statistics, TARE_VERSION, options.out, line.Callback());
   }();
   ShowOverview(set, options.out, options.json);
-}
-
-void Run(StatsArguments& options) {
-  options.statistics.shard = ParseShard("--shard", options.shard);
-  if (!options.tensors.empty()) {
-    options.machine.Apply();
-    return CollectTensors(options);
-  }
-  std::vector<std::string> inputs = options.models;
-  inputs.insert(inputs.end(), {options.input, options.spans});
-  const std::vector<AtomicFile> claims =
-      ClaimFiles(inputs, {options.json, options.csv, options.out, options.out.empty() ? "" : options.out + ".part"});
-  for (const std::string& folder : options.models) LoadConfig(folder);
-  std::vector<Json> models;
-  {
-    ProgressLine line("");
-    for (const std::string& folder : options.models) {
-      line.Begin(ModelName(folder), std::ssize(options.models) - std::ssize(models) - 1);
-      models.push_back(options.out.empty() ? Observe(folder, options, line) : Collect(folder, options, line));
-    }
-  }
-  if (!options.csv.empty()) WriteFileAtomically(options.csv, OutlierCsv(models));
-  WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
-  if (PrintsTables(options.json)) {
-    PrintText("{}", OutlierTable(models));
-    PrintText("{}", OutlierLegend(models));
-    PrintLine("{} tokens of {}", models[0]["tokens"].get<int64_t>(), options.input);
-    if (!options.out.empty()) PrintLine("every site: tare stats show {}", options.out);
-  }
 }
 
 // Checks that CLI11 cannot express, because show, merge and diff are in the place of a MODEL. Thrown in CLI11's words,
@@ -168,6 +129,37 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
                                Formatted("got {} MODELs, expected one, which a file describes", options.models.size()));
 }
 
+void Run(const CLI::App& command, StatsArguments& options) {
+  if (!command.get_subcommands().empty()) return;
+  CheckUsage(command, options);
+  options.statistics.shard = ParseShard("--shard", options.shard);
+  if (!options.tensors.empty()) {
+    options.machine.Apply();
+    return CollectTensors(options);
+  }
+  std::vector<std::string> inputs = options.models;
+  inputs.insert(inputs.end(), {options.input, options.spans});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles(inputs, {options.json, options.csv, options.out, options.out.empty() ? "" : options.out + ".part"});
+  for (const std::string& folder : options.models) LoadConfig(folder);
+  std::vector<Json> models;
+  {
+    ProgressLine line("");
+    for (const std::string& folder : options.models) {
+      line.Begin(ModelName(folder), std::ssize(options.models) - std::ssize(models) - 1);
+      models.push_back(Measure(folder, options, line));
+    }
+  }
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, OutlierCsv(models));
+  WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
+  if (PrintsTables(options.json)) {
+    PrintText("{}", OutlierTable(models));
+    PrintText("{}", OutlierLegend(models));
+    PrintLine("{} tokens of {}", models[0]["tokens"].get<int64_t>(), options.input);
+    if (!options.out.empty()) PrintLine("every site: tare stats show {}", options.out);
+  }
+}
+
 void AddFileOptions(CLI::App& command, StatsArguments& options) {
   StatisticsOptions& s = options.statistics;
   Group(command, "Statistics of every site");
@@ -177,8 +169,7 @@ void AddFileOptions(CLI::App& command, StatsArguments& options) {
       ->transform(WithGridFiles);
   Add(command, "--calibrate LIST", s.calibrate, "also static scales of formats, by every calibrator: int8,int4");
   Add(command, "--spans FILE", options.spans, "JSON lines that mark answers and noise, whose attention is measured");
-  Add(command, "--shard I/N", options.shard, "part I of N, from 0; tare stats merge joins the parts")
-      ->capture_default_str();
+  Add(command, "--shard I/N", options.shard, "part I of N, from 0; tare stats merge joins the parts");
   command.add_flag("--resume", s.resume, "continue an interrupted run of the same job (from OUT.part)");
   AddWhole(command, "--checkpoint N", s.checkpoint, "sequences between two writes of OUT.part", 1);
 }
@@ -186,37 +177,30 @@ void AddFileOptions(CLI::App& command, StatsArguments& options) {
 }  // namespace
 
 void AddStats(CLI::App& app) {
-  auto options = std::make_shared<StatsArguments>();
-  CLI::App* command = app.add_subcommand("stats", "measure outliers of attention logits and hidden states");
-  AddStatsFiles(*command);
-  AddModel(*command, options->models)->required(false);
-  Group(*command, "What to measure");
-  Add(*command, "--input FILE", options->input,
+  const auto [command, options] =
+      NewCommand<StatsArguments>(app, "stats", "measure outliers of attention logits and hidden states", Run);
+  AddStatsFiles(command);
+  AddModel(command, options.models)->required(false);
+  Group(command, "What to measure");
+  Add(command, "--input FILE", options.input,
       "text; token IDs; for a vision tower images [N,3,S,S]; or items (.jsonl), whose answers are marked");
-  AddWhole(*command, "--skip-first N", options->statistics.skip_first,
+  AddWhole(command, "--skip-first N", options.statistics.skip_first,
            "measure also without the first N positions, such as <s>; 0: only all", 0, kMostSkipped);
-  AddJson(*command, options->json);
-  Add(*command, "--csv FILE", options->csv, "one row per model, site, layer, head and map");
-  AddFileOptions(*command, *options);
-  AddWindowOptions(*command, options->windows);
-  Group(*command, "Arrays that another program captured");
-  Add(*command, "--tensors FILE", options->tensors,
+  AddJson(command, options.json);
+  Add(command, "--csv FILE", options.csv, "one row per model, site, layer, head and map");
+  AddFileOptions(command, options);
+  AddWindowOptions(command, options.windows);
+  Group(command, "Arrays that another program captured");
+  Add(command, "--tensors FILE", options.tensors,
       "instead of MODEL: .safetensors, .h5 or .npz with arrays SITE.LAYER, as layer_out.0 [B,T,C]");
-  Add(*command, "--axes FILE", options->axes, "JSON with other names, axes and masks of the arrays");
-  Add(*command, "--name NAME", options->name, "the model's, in tables (default: the first file's)");
-  options->machine.AddTo(*command);
-  AddHashAgain(*command);
-  AddQuiet(*command);
-  command->footer(Examples(
+  Add(command, "--axes FILE", options.axes, "JSON with other names, axes and masks of the arrays");
+  Add(command, "--name NAME", options.name, "the model's, in tables (default: the first file's)");
+  options.machine.AddWithHashesTo(command);
+  command.footer(Examples(
       {"tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input "
        "experiments/pair/heldout.txt --tokens 20440",
        "tare stats experiments/pair/novels-differential --input experiments/pair/heldout.txt --tokens 20440 --out S.h5",
        "tare stats show S.h5 --site attn_logits"}));
-  command->callback([command, options] {
-    if (!command->get_subcommands().empty()) return;
-    CheckUsage(*command, *options);
-    Run(*options);
-  });
 }
 
 }  // namespace tare

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/stats_files.h"
+#include <algorithm>
+
 #include "experiments/text/grammar.h"
 #include "tools/help.h"
-
-#include <memory>
+#include "tools/stats_files.h"
 
 #include "experiments/observe/statistics_report.h"
 #include "quant/base/error.h"
@@ -13,7 +13,6 @@
 #include "quant/file/json_value.h"
 #include "quant/statistics/statistics_file.h"
 #include "tools/command.h"
-#include "tools/files.h"
 
 namespace tare {
 namespace {
@@ -24,9 +23,7 @@ Site SiteNamed(const std::string& name) {
   for (const SiteInfo& info : kSites) names.emplace_back(info.name);
   if (const std::string* near = NearestOf(name, names))
     FailUsage("--site: got '{}', expected a site; the nearest is {}", name, *near);
-  std::string all;
-  for (const std::string& site : names) all += (all.empty() ? "" : " ") + site;
-  FailUsage("--site: got '{}', expected one of {}", name, all);
+  FailUsage("--site: got '{}', expected one of {}", name, Listed(names, " "));
 }
 
 std::optional<int> LayerOf(int layer) { return layer < 0 ? std::nullopt : std::optional(layer); }
@@ -34,11 +31,8 @@ std::optional<int> LayerOf(int layer) { return layer < 0 ? std::nullopt : std::o
 Json OverviewJson(const StatisticsSet& set) {
   Json sites = Json::array();
   for (const SiteInfo& info : kSites) {
-    for (const auto& [key, statistics] : set.sites) {
-      if (key.site != info.site) continue;
-      sites.push_back(info.name);
-      break;
-    }
+    const auto is_of_site = [&](const auto& entry) { return entry.first.site == info.site; };
+    if (std::ranges::any_of(set.sites, is_of_site)) sites.push_back(info.name);
   }
   Json json{{"schema", kStatisticsSchema},
             {"job", set.job},
@@ -61,6 +55,9 @@ struct ShowOptions {
 };
 
 void Show(const ShowOptions& options) {
+  if (options.site.empty() && options.csv.empty() && (options.layer >= 0 || options.measures))
+    throw CLI::ValidationError("--site",
+                               "got none, nor --csv, for the rows of --layer or --measures; try --site attn_logits");
   const std::vector<AtomicFile> claims = ClaimFiles({options.file}, {options.json, options.csv});
   const StatisticsSet set = ReadStatistics(options.file);
   const SiteRows kind = options.measures ? SiteRows::kMeasures : SiteRows::kFigures;
@@ -78,22 +75,15 @@ void Show(const ShowOptions& options) {
 }
 
 void AddShow(CLI::App& stats) {
-  auto options = std::make_shared<ShowOptions>();
-  CLI::App* command = stats.add_subcommand("show", "show what a statistics file holds");
-  Add(*command, "FILE", options->file, "made by tare stats --out")->required();
-  Add(*command, "--site NAME", options->site, "rows of this site, one per layer, head and map");
-  Add(*command, "--layer N", options->layer, "only this layer")->check(WholeNumber(0));
-  command->add_flag("--measures", options->measures, "every measure of each row");
-  AddJson(*command, options->json);
-  Add(*command, "--csv FILE", options->csv, "the rows; without --site those of all sites");
-  command->footer(
+  const auto [command, options] = NewCommand<ShowOptions>(stats, "show", "show what a statistics file holds", Show);
+  Add(command, "FILE", options.file, "made by tare stats --out")->required();
+  Add(command, "--site NAME", options.site, "rows of this site, one per layer, head and map");
+  Add(command, "--layer N", options.layer, "only this layer")->check(WholeNumber(0));
+  command.add_flag("--measures", options.measures, "every measure of each row");
+  AddJson(command, options.json);
+  Add(command, "--csv FILE", options.csv, "the rows; without --site those of all sites");
+  command.footer(
       Examples({"tare stats show S.h5 --csv all.csv", "tare stats show S.h5 --site attn_logits --layer 0 --measures"}));
-  command->callback([options] {
-    if (options->site.empty() && options->csv.empty() && (options->layer >= 0 || options->measures))
-      throw CLI::ValidationError("--site",
-                                 "got none, nor --csv, for the rows of --layer or --measures; try --site attn_logits");
-    Show(*options);
-  });
 }
 
 // ---- merge
@@ -114,12 +104,10 @@ void Merge(const MergeOptions& options) {
 }
 
 void AddMerge(CLI::App& stats) {
-  auto options = std::make_shared<MergeOptions>();
-  CLI::App* command = stats.add_subcommand("merge", "join the shards of one job");
-  Add(*command, "FILE", options->files, "made by tare stats --shard I/N --out")->required();
-  Add(*command, "--out FILE", options->out, "merged file to write")->required();
-  command->footer(Examples({"tare stats merge S0.h5 S1.h5 --out S.h5", "tare stats merge shards/*.h5 --out S.h5"}));
-  command->callback([options] { Merge(*options); });
+  const auto [command, options] = NewCommand<MergeOptions>(stats, "merge", "join the shards of one job", Merge);
+  Add(command, "FILE", options.files, "made by tare stats --shard I/N --out")->required();
+  Add(command, "--out FILE", options.out, "merged file to write")->required();
+  command.footer(Examples({"tare stats merge S0.h5 S1.h5 --out S.h5", "tare stats merge shards/*.h5 --out S.h5"}));
 }
 
 // ---- diff
@@ -156,20 +144,18 @@ void Diff(const DiffFiles& options) {
 }
 
 void AddDiff(CLI::App& stats) {
-  auto options = std::make_shared<DiffFiles>();
-  CLI::App* command = stats.add_subcommand("diff", "show the differences of two files (B minus A), with intervals");
-  Add(*command, "A", options->a, "a statistics file")->required();
-  Add(*command, "B", options->b, "another")->required();
-  Add(*command, "--site NAME", options->site, "only this site");
-  Add(*command, "--layer N", options->layer, "only this layer")->check(WholeNumber(0));
-  command->add_flag("--all", options->all,
-                    Formatted("every row (without --site or --layer: the {} largest)", kMostRows));
-  AddWhole(*command, "--draws N", options->diff.draws, "draws of the bootstrap", 2, 1000000);
-  Add(*command, "--seed N", options->diff.seed, "seed of the bootstrap")->capture_default_str();
-  AddJson(*command, options->json);
-  command->footer(Examples({"tare stats diff standard.h5 differential.h5 --site attn_logits",
-                            "tare stats diff A.h5 B.h5 --site layer_out --layer 0"}));
-  command->callback([options] { Diff(*options); });
+  const auto [command, options] =
+      NewCommand<DiffFiles>(stats, "diff", "show the differences of two files (B minus A), with intervals", Diff);
+  Add(command, "A", options.a, "a statistics file")->required();
+  Add(command, "B", options.b, "another")->required();
+  Add(command, "--site NAME", options.site, "only this site");
+  Add(command, "--layer N", options.layer, "only this layer")->check(WholeNumber(0));
+  command.add_flag("--all", options.all, Formatted("every row (without --site or --layer: the {} largest)", kMostRows));
+  AddWhole(command, "--draws N", options.diff.draws, "draws of the bootstrap", 2, 1000000);
+  Add(command, "--seed N", options.diff.seed, "seed of the bootstrap")->capture_default_str();
+  AddJson(command, options.json);
+  command.footer(Examples({"tare stats diff standard.h5 differential.h5 --site attn_logits",
+                           "tare stats diff A.h5 B.h5 --site layer_out --layer 0"}));
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include "tools/cells.h"
 #include "tools/help.h"
 
-#include <memory>
-
 #include "experiments/model/linear/weights.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
@@ -15,17 +13,9 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
-#include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
 
 namespace tare {
-
-std::vector<AtomicFile> ClaimSweep(const CellsCommand& options, const std::vector<std::string>& others) {
-  std::vector<std::string> names{"table.csv", "table.txt", "table.json"};
-  names.insert(names.end(), others.begin(), others.end());
-  return ClaimCells(options, names);
-}
-
 namespace {
 
 // How large each version is, so that figures are read at equal sizes.
@@ -67,10 +57,6 @@ SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t
 
 namespace {
 
-struct SweepArguments : CellsCommand {
-  CellNumbers numbers;
-};
-
 // The source is the first of the models. The versions run as stored, too, unless plans are given.
 void AddSource(const CLI::App& command, SweepOptions& sweep) {
   if (sweep.source.empty()) return;
@@ -79,14 +65,12 @@ void AddSource(const CLI::App& command, SweepOptions& sweep) {
   if (!given("--plan") && !given("--site") && !given("--bits") && !given("--formats")) sweep.question.plans = {"f32"};
 }
 
-void Run(const CLI::App& command, SweepArguments& options) {
+void Run(const CLI::App& command, CellsCommand& options) {
   AddSource(command, options.sweep);
   options.sweep.tasks = ParseTasks(options.tasks);
-  if (options.numbers.list) return PrintCells(options.sweep);
-  ApplyTo(options, options.numbers);
-  OutputsIn(options.sweep.folder, {});
-  const OutputFolder folder(options.sweep.folder);  // before its files: who has it is refused none of them
-  const std::vector<AtomicFile> claims = ClaimSweep(options, {});
+  if (options.list) return PrintCells(options.sweep);
+  Select(options);
+  const ClaimedFolder claims = ClaimCells(options, {"table.csv", "table.txt", "table.json"});
   options.sweep.math = options.machine.Apply();
   Merge(options);
   const SweepResult result = [&] {
@@ -107,7 +91,7 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
   SweepOptions& sweep = options.sweep;
   SweepQuestion& question = sweep.question;
   Group(command, "What to quantize");
-  Add(command, "--site NAME,...", question.site, "sites, quantized together in one plan")->capture_default_str();
+  Add(command, "--site NAME,...", question.site, "sites, quantized together in one plan");
   command.add_flag_callback(
       "--each-site", [&question] { question.sites = SweepSites::kEach; }, "each site alone instead, one after another");
   AddList(command, "--bits N,...", question.bits, "16: unquantized; also 3, 2 for weights, k, v");
@@ -116,30 +100,27 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
   AddList(command, "--granularity NAME,...", question.granularities,
           "row, head, tensor; tensor+static. Sites without it use their nearest, with a notice");
   Add(command, "--base RULES", question.base, "rules added to every quantized run")->transform(WithGridFiles);
-  Add(command, "--plan RULES", question.plans, "instead of these: a whole plan (f32: unquantized); repeatable")
-      ->transform(WithGridFiles)
-      ->allow_extra_args(false)
+  AddPlanOption(command, question.plans, "instead of these: a whole plan (f32: unquantized); repeatable")
       ->excludes("--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
   AddExecutedFlag(command, sweep.carrying);
   AddCellsOptions(command, options);
 }
 
 void AddSweep(CLI::App& app) {
-  auto options = std::make_shared<SweepArguments>();
-  CLI::App* command = app.add_subcommand("sweep", "measure accuracy against bits, models side by side");
-  AddModel(*command, options->sweep.models);
-  AddSweepOptions(*command, *options);
-  Group(*command, "What to quantize");
-  Add(*command, "--source MODEL", options->sweep.source,
+  const auto [command, options] =
+      NewCommand<CellsCommand>(app, "sweep", "measure accuracy against bits, models side by side", Run);
+  AddModel(command, options.sweep.models);
+  AddSweepOptions(command, options);
+  Group(command, "What to quantize");
+  Add(command, "--source MODEL", options.sweep.source,
       "what the MODELs were quantized from, by any tool: changes are from it");
-  options->numbers.AddTo(*command);
-  AddSharedOptions(*command, *options);
-  command->footer(
+  AddCellNumbers(command, options);
+  AddSharedOptions(command, options);
+  command.footer(
       Examples({"tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row "
                 "--tasks perplexity=experiments/pair/heldout.txt --tokens 10220 --out sweep",
                 "tare sweep ours.h5 theirs.gguf --source experiments/pair/novels-standard --tasks "
                 "perplexity=experiments/pair/heldout.txt,divergence=experiments/pair/heldout.txt --out versions"}));
-  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare

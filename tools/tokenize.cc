@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare tokenize: the ids and pieces that a checkpoint's tokenizer makes of one or more texts.
-#include <memory>
 #include <vector>
 
 #include "experiments/text/tokenizer/tokenizer.h"
@@ -12,7 +11,6 @@
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "tools/command.h"
-#include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
@@ -105,17 +103,15 @@ void Run(const TokenizeArguments& options) {
 }  // namespace
 
 void AddTokenize(CLI::App& app) {
-  auto options = std::make_shared<TokenizeArguments>();
-  CLI::App* command = app.add_subcommand("tokenize", "show the IDs and tokens that a tokenizer makes of a text");
-  AddModel(*command, options->model);
-  Add(*command, "--input FILE", options->input, "a text, or .jsonl with {\"text\": ...} per line")->required();
-  command->add_flag("--no-special", options->no_special, "without the special tokens around a text");
-  Add(*command, "--out FILE", options->out, "JSON lines with \"ids\" and \"pieces\"; -: to standard output")
-      ->capture_default_str();
-  command->footer(Examples(
+  const auto [command, options] =
+      NewCommand<TokenizeArguments>(app, "tokenize", "show the IDs and tokens that a tokenizer makes of a text", Run);
+  AddModel(command, options.model);
+  Add(command, "--input FILE", options.input, "a text, or .jsonl with {\"text\": ...} per line")->required();
+  command.add_flag("--no-special", options.no_special, "without the special tokens around a text");
+  Add(command, "--out FILE", options.out, "JSON lines with \"ids\" and \"pieces\"; -: to standard output");
+  command.footer(Examples(
       {"tare tokenize experiments/pair/novels-standard --input experiments/pair/heldout.txt --out ids.jsonl",
        "tare tokenize experiments/pair/novels-standard --input experiments/pair/needles-4.jsonl --out items.jsonl"}));
-  command->callback([options] { Run(*options); });
 }
 
 }  // namespace tare

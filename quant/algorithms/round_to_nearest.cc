@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "quant/base/error.h"
-#include "quant/format/grid.h"
 #include "quant/base/integers.h"
+#include "quant/format/grid.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"

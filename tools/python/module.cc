@@ -1,17 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Python module tare._tare. Its public interface is tare/__init__.py.
+// The Python module tare._tare, whose public interface is tare/__init__.py; passing arrays in and out of Python, and
+// taking turns to compute.
 #include "tools/python/module.h"
 
+#include <pthread.h>
+
+#include <atomic>
 #include <cstdio>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
 #include "quant/file/mapped_file.h"
 
 namespace nb = nanobind;
 
 namespace tare {
 namespace {
+
+std::mutex turn_mutex;
+std::atomic<bool> used = false, forked = false;  // by any turn; after one
+
+std::mutex& TurnMutex() {
+  if (forked)
+    Fail(
+        "tare: got a process that was forked after tare was used, whose threads are gone; try "
+        "multiprocessing.get_context('spawn')");
+  used = true;
+  return turn_mutex;
+}
+
+// Once, before the first turn.
+void WatchForks() {
+  pthread_atfork(nullptr, nullptr, [] { forked = used.load(); });
+}
+
+// Kept from call to call, because touching fresh memory would add to every call's time.
+AlignedBuffer<std::byte>& KeptWorkspace() {
+  static AlignedBuffer<std::byte> workspace;
+  return workspace;
+}
+
+// Some buffers have no strides, whatever is asked of them (numpy.datetime64's, of one value), and nanobind reads them.
+bool HasStrides(nb::handle object) {
+  if (PyObject_CheckBuffer(object.ptr()) == 0) return true;
+  Py_buffer view;
+  if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_RECORDS_RO) != 0) {
+    PyErr_Clear();
+    return true;  // nothing to read
+  }
+  const bool has = view.ndim == 0 || (view.shape != nullptr && view.strides != nullptr);
+  PyBuffer_Release(&view);
+  return has;
+}
 
 void Translate(const std::exception_ptr& caught, void*) {
   try {
@@ -21,7 +62,106 @@ void Translate(const std::exception_ptr& caught, void*) {
   }
 }
 
+std::string ClassOf(nb::handle object) { return nb::cast<std::string>(object.type().attr("__name__")); }
+
 }  // namespace
+
+AnyArray ArrayOf(nb::handle object, const std::string& where) {
+  AnyArray array;
+  if (!HasStrides(object) || !nb::try_cast(object, array, false)) {
+    PyErr_Clear();
+    std::string type;
+    if (nb::hasattr(object, "dtype")) {
+      const nb::object dtype = object.attr("dtype");
+      type = Formatted(" of {}", nb::str(nb::handle(dtype)).c_str());
+    }
+    Fail(
+        "{}: got {}{}, expected an array of numbers in CPU memory that supports the buffer protocol or DLPack; try "
+        "numpy.asarray(x), x.astype('float32'), x.detach() or x.cpu()",
+        where, ClassOf(object), type);
+  }
+  if (array.device_type() != nb::device::cpu::value)
+    Fail("{}: got an array on device type {}, expected CPU memory (1); try x.cpu()", where, array.device_type());
+  return array;
+}
+
+AnyArray FloatsOf(nb::handle object, const std::string& where, size_t dimensions) {
+  AnyArray array = ArrayOf(object, where);
+  if (array.dtype() != nb::dtype<float>())
+    Fail("{}: got {}, expected float32; try x.astype('float32'), or x.float() of a tensor", where,
+         TypeName(array.dtype()));
+  if (array.ndim() != dimensions)
+    Fail("{}: got shape {}, expected {} dimensions; try x.reshape(...)", where, ShapeText(ShapeOf(array)), dimensions);
+  if (dimensions > 0 && array.shape(dimensions - 1) > 1 && array.stride(dimensions - 1) != 1)
+    Fail("{}: got a stride of {} in the last dimension, expected 1; try numpy.ascontiguousarray(x)", where,
+         array.stride(dimensions - 1));
+  if (reinterpret_cast<uintptr_t>(array.data()) % alignof(float) != 0)
+    Fail("{}: got values at an address that is no multiple of {}, expected aligned ones; try x.copy()", where,
+         alignof(float));
+  return array;
+}
+
+std::string TypeName(nb::dlpack::dtype type) {
+  using enum nb::dlpack::dtype_code;
+  const char* name = type.code == static_cast<uint8_t>(Int)       ? "int"
+                     : type.code == static_cast<uint8_t>(UInt)    ? "uint"
+                     : type.code == static_cast<uint8_t>(Float)   ? "float"
+                     : type.code == static_cast<uint8_t>(Bfloat)  ? "bfloat"
+                     : type.code == static_cast<uint8_t>(Complex) ? "complex"
+                     : type.code == static_cast<uint8_t>(Bool)    ? "bool"
+                                                                  : "type of another kind, bits ";
+  return Formatted("{}{}", name, type.bits);
+}
+
+std::vector<int64_t> ShapeOf(const AnyArray& array) {
+  std::vector<int64_t> shape;
+  for (size_t i = 0; i < array.ndim(); ++i) shape.push_back(static_cast<int64_t>(array.shape(i)));
+  return shape;
+}
+
+bool IsContiguous(const AnyArray& array) {
+  int64_t stride = 1;
+  for (size_t i = array.ndim(); i-- > 0;) {
+    if (array.shape(i) != 1 && array.stride(i) != stride) return false;
+    stride *= static_cast<int64_t>(array.shape(i));
+  }
+  return true;
+}
+
+DType FileType(const AnyArray& array, const char* where) {
+  std::string name = TypeName(array.dtype());
+  if (name == "bfloat16") return DType::kBF16;
+  if (name.starts_with("bool")) return DType::kBool;
+  const std::string file_name = (name.starts_with("float")  ? "F"
+                                 : name.starts_with("uint") ? "U"
+                                                            : "I") +
+                                Formatted("{}", int{array.dtype().bits});
+  const std::optional<DType> type = ParseDType(file_name);
+  if (!type || name.starts_with("complex") || name.starts_with("type"))
+    Fail("{}: got {}, expected floating point, integers or booleans", where, name);
+  return *type;
+}
+
+NewArray::NewArray(const std::vector<int64_t>& shape) {
+  const std::optional<int64_t> count = ElementCount(shape);
+  if (!count) Fail("got shape {}, expected one that fits in memory", ShapeText(shape));
+  auto buffer = std::make_unique<AlignedBuffer<float>>(static_cast<size_t>(*count));
+  values = buffer->data();
+  const nb::capsule owner(buffer.get(), [](void* p) noexcept { delete static_cast<AlignedBuffer<float>*>(p); });
+  buffer.release();
+  const std::vector<size_t> sizes(shape.begin(), shape.end());
+  object = nb::cast(nb::ndarray<nb::numpy, float>(values, sizes.size(), sizes.data(), owner));
+}
+
+bool ForkedAfterTurn() { return forked; }
+
+Turn::Turn(int threads) : lock_(TurnMutex()) { SetThreads(threads); }
+
+std::span<std::byte> Turn::Workspace(size_t bytes) {
+  KeptWorkspace().Reserve(bytes);
+  return KeptWorkspace().span();
+}
+
 }  // namespace tare
 
 NB_MODULE(_tare, module) {

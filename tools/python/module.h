@@ -66,8 +66,6 @@ auto InTurn(int threads, Work work) {
 
 // Whether this is such a child, where nothing may wait for a turn.
 bool ForkedAfterTurn();
-// Once, before the first turn.
-void WatchForks();
 
 // Each adds its part of the module.
 void AddAttention(nanobind::module_& module);

@@ -8,9 +8,9 @@
 #include <cmath>
 
 #include "quant/base/float16.h"
+#include "quant/base/integers.h"
 #include "quant/format/grid.h"
 #include "quant/interchange/gguf/blocks.h"
-#include "quant/base/integers.h"
 
 namespace tare::gguf {
 namespace {
