@@ -169,7 +169,7 @@ constexpr Maker kMakers[] = {
     {"needles", "hide sentences in prose and ask about one or more of them", AddNeedles, OfDepths, Needles,
      "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512 --needles 4 --questions 2",
      "tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth,length"},
-    {"variables", "hide chains of assignments in prose and ask where one leads", AddVariables, OfDepths, Variables,
+    {"variables", "hide chains of assignments in prose and ask for one", AddVariables, OfDepths, Variables,
      "experiments/pair/novels-standard --text experiments/pair/heldout.txt --chains 4 --hops 2",
      "tare eval experiments/pair/novels-standard --tasks choice=variables.jsonl --by depth"},
     {"shots", "list labelled examples, and one more without its label", AddShots, OfShots, Shots,
