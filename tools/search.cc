@@ -85,7 +85,7 @@ void CheckLimit(const CLI::App& command, const SearchArguments& options) {
   const auto given = [&](const char* option) { return command.count(option) > 0 ? 1 : 0; };
   const int limits = given("--within") + given("--bits-per-weight") + given("--bytes");
   if (limits != 1)
-    FailUsage("--within: got {} of it, --bits-per-weight and --bytes, expected one; try --within 0.01", limits);
+    FailUsage("search: got {} of --within, --bits-per-weight and --bytes, expected one; try --within 0.01", limits);
   if (given("--within") && !(options.within > 0))
     FailUsage("--within: got {}, expected nats per token above 0; try 0.01", options.within);
   if (given("--bits-per-weight") && !(options.bits_per_weight > 0 && options.bits_per_weight <= 64))

@@ -95,7 +95,7 @@ TEST_F(MaterialTest, UnusableFilesAreNamedWithAdvice) {
   EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.sweep/2"})")}), HasSubstr("was it made by another version"));
   EXPECT_THAT(Refusal({folder_.path()}), HasSubstr("got a folder without results"));
   Put("cells.jsonl", "");
-  EXPECT_THAT(Refusal({folder_.path()}), AllOf(HasSubstr("a run that is not finished"), HasSubstr("`attribute`")));
+  EXPECT_THAT(Refusal({folder_.path()}), AllOf(HasSubstr("a command that is not finished"), HasSubstr("`attribute`")));
   const std::string once = Put("once.json", SweepOf({CellsOf("m", {{16, 20}})}).dump());
   EXPECT_THAT(Refusal({once, once}), HasSubstr("given twice"));
 }
