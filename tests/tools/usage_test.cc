@@ -77,7 +77,7 @@ TEST(Usage, MissingOptionsSayWhatToTry) {
       {{"attribute", model, "--tasks", "x", "--out", "a"}, "tare attribute: --plan: got none, expected RULES; try "},
       {{"maps", model, "--input", ids}, "tare maps: --plan: got none, expected RULES; try --plan attn_logits"},
       {{"levels", model, "--plan", "k=int4/token"}, "tare levels: --calibrate: got none, expected FILE"},
-      {{"search", model, "--input", ids, "--out", "s"}, "tare: --within: got 0 of it, --bits-per-weight and --bytes"},
+      {{"search", model, "--input", ids, "--out", "s"}, "tare: search: got 0 of --within, --bits-per-weight and --bytes"},
       {{"make", "shots", "--out", "i.jsonl"}, "tare make shots: --text: got none, expected prose, or examples"},
       {{"bench", "forward", "--hidden", "8", "--heads", "16"}, "tare: --hidden: got 8 for 16 heads, expected"},
       {{"plot", "sweep", "--out", "f.svg"}, "tare plot: --figure: got none, expected NAME; try --figure bits"},
