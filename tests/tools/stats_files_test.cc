@@ -182,7 +182,7 @@ TEST_F(StatsFilesTest, AllSitesAtOnceWithWhatFormatsLose) {
   EXPECT_GT(ShowJson("s.h5", {})["sqnr_db"]["q"]["int8/row.sqnr_db"].get<double>(), 30.0);
   const Hdf5Reader file(folder_ / "s.h5");
   EXPECT_EQ(file.StringAttribute("probs/sqnr_db", "formats"), "int8/row");  // channels of maps are none
-  Refused({"stats", "show", folder_ / "s.h5", "--measures"}, {"--site or --csv"}, 2);
+  Refused({"stats", "show", folder_ / "s.h5", "--measures"}, {"nor --csv"}, 2);
 }
 
 TEST_F(StatsFilesTest, DiffShowsDifferences) {
