@@ -66,6 +66,8 @@ TEST_F(WidthTest, EveryCommandsOutputFits) {
                     ids = llama + "/expected.safetensors", pair = TARE_SOURCE_DIR "/experiments/pair",
                     small = pair + "/novels-standard", plan = "q=int4/token,k=int4/token";
   PutFile("text", "It was a bright cold day in April, and the clocks were striking thirteen.");
+  Fits({"help"});
+  for (const char* topic : {"model", "plan", "tasks", "methods", "cache"}) Fits({"help", topic});
   Fits({"inspect", diff});
   Fits({"plan", "weights=int4/group48," + plan, diff});
   Fits({"plan", "probs=u8/row,attn_logits=int4/head,attn_logits[l0]=f32", llama});

@@ -257,6 +257,8 @@ TEST(Hdf5Reader, VerifyWantsTheMarkAndAHashOnEveryDataset) {
 
 TEST(Hdf5Reader, ADatasetThatIsGoneOrRenamedIsMissed) {
   const TemporaryFolder folder;
+  const auto open_objects = [] { return H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL); };
+  const ssize_t before = open_objects();  // writers that fail on purpose leave some in the same process
   const std::vector<float> values{1.0f, 2.0f};
   for (const char* name : {"", "sumz"}) {
     {
@@ -273,7 +275,7 @@ TEST(Hdf5Reader, ADatasetThatIsGoneOrRenamedIsMissed) {
     ASSERT_GE(done, 0);
     EXPECT_THAT(Call([&] { Hdf5Reader(folder / "a.h5").Verify(); }),
                 ThrowsMessage<Error>(HasSubstr("a dataset is missing")));
-    EXPECT_EQ(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL), 0) << "what is refused is closed";
+    EXPECT_EQ(open_objects(), before) << "what is refused is closed";
   }
 }
 
