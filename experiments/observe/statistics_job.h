@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "experiments/observe/measured.h"
-#include "experiments/passes/sequences.h"
 #include "experiments/passes/model_input.h"
+#include "experiments/passes/sequences.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {
