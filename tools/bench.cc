@@ -195,13 +195,6 @@ constexpr const char* kLinearLegend =
     "rate, or for one token (rows 1, weights not in any cache) of its rate of reading memory; error: relative error\n"
     "of the output against the layer before quantization, in double. Every case is checked before it is timed.";
 
-void Print(const LinearBench& bench) {
-  PrintLine("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
-            bench.roofline.f32_gflops, bench.roofline.read_gbps);
-  PrintText("{}\n{}{}", TableText(LinearBenchTable(bench), 2), QuietText(LargestSpread(bench.results)),
-            Paragraph(kLinearLegend));
-}
-
 void Run(const BenchLinearArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {options.json});
   std::vector<LinearCase> cases = options.one.plan.empty() ? DefaultLinearCases() : std::vector{options.one};
@@ -210,7 +203,12 @@ void Run(const BenchLinearArguments& options) {
     c.repetitions = options.one.repetitions;
   }
   const LinearBench bench = BenchLinear(cases, ProgressLine("bench linear").Callback());
-  if (PrintsTables(options.json)) Print(bench);
+  if (PrintsTables(options.json)) {
+    PrintLine("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
+              bench.roofline.f32_gflops, bench.roofline.read_gbps);
+    PrintText("{}\n{}{}", TableText(LinearBenchTable(bench), 2), QuietText(LargestSpread(bench.results)),
+              Paragraph(kLinearLegend));
+  }
   WriteJson(options.json, LinearBenchJson(bench, CpuName()));
 }
 

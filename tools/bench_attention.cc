@@ -179,15 +179,12 @@ std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
   return cases;
 }
 
-void Print(const std::vector<DecodeResult>& results) {
-  PrintText("{}\nprefetch on this processor: {}\n\n{}{}", TableText(DecodeBenchTable(results), 2), Name(BestReadHint()),
-            QuietText(LargestSpread(results)), Paragraph(kDecodeLegend));
-}
-
 void Run(const BenchDecodeArguments& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
   const std::vector<DecodeResult> results = BenchDecode(Cases(o), ProgressLine("bench decode").Callback());
-  if (PrintsTables(o.json)) Print(results);
+  if (PrintsTables(o.json))
+    PrintText("{}\nprefetch on this processor: {}\n\n{}{}", TableText(DecodeBenchTable(results), 2),
+              Name(BestReadHint()), QuietText(LargestSpread(results)), Paragraph(kDecodeLegend));
   WriteJson(o.json, DecodeBenchJson(results, CpuName()));
 }
 

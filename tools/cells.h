@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts shared by the commands that run the cells of a sweep in a folder (sweep, compare, attribute, search): options,
-// files, progress, splitting the cells over many machines; and what sweep.cc and attribute.cc also do for compare.
+// files, progress, splitting the cells over many machines; and what sweep.cc also does for compare.
 #pragma once
 
 #include <memory>

@@ -225,23 +225,15 @@ void CheckApart(const std::string& input, const std::string& output) {
 fs::path PlaceOf(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
 
 // What this command is going to make.
-struct Outputs {
+struct PlannedOutputs {
   std::map<fs::path, std::string> folders;  // by their places: no file may have one of these names
   // To the end of the command: where it makes its folder is where this looked.
   std::vector<std::shared_ptr<const OpenFolder>> looked_at;
-};
-
-Outputs& Planned() {
-  static Outputs outputs;
-  return outputs;
-}
-
-// Follows a link; in a folder that is held, looks at the entry there.
-bool IsFolder(const fs::path& path) { return OpenFolder::Of(path) != nullptr; }
+} planned_outputs;
 
 }  // namespace
 
-void ForgetOutputs() { Planned() = {}; }
+void ForgetOutputs() { planned_outputs = {}; }
 
 fs::path WithoutSlash(const fs::path& folder) {
   return folder.has_filename() || !folder.has_relative_path() ? folder : folder.parent_path();
@@ -249,7 +241,7 @@ fs::path WithoutSlash(const fs::path& folder) {
 
 std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std::string>& names) {
   std::vector<std::string> outputs;
-  if (IsFolder(folder)) {
+  if (OpenFolder::Of(folder) != nullptr) {  // follows a link; in a folder that is held, looks at the entry there
     for (const std::string& name : names) outputs.push_back(folder / name);
     return outputs;
   }
@@ -259,8 +251,8 @@ std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std
     Fail("{}: cannot write: a file, device or broken link has that name, expected a folder; try another name",
          path.string());
   const AtomicFile could_be_made(path);
-  Planned().looked_at.push_back(OpenFolder::Of(FolderOf(path)));
-  Planned().folders.emplace(PlaceOf(path), folder.string());
+  planned_outputs.looked_at.push_back(OpenFolder::Of(FolderOf(path)));
+  planned_outputs.folders.emplace(PlaceOf(path), folder.string());
   return {};
 }
 
@@ -277,7 +269,7 @@ std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const
   std::vector<AtomicFile> claims;
   std::vector<std::string> read = GridFilesRead();
   read.insert(read.end(), inputs.begin(), inputs.end());
-  std::map<fs::path, std::string> written = Planned().folders;
+  std::map<fs::path, std::string> written = planned_outputs.folders;
   for (const std::string& output : outputs) {
     if (!IsFile(output)) continue;
     for (const std::string& input : read) {

@@ -25,13 +25,18 @@
 
 namespace tare {
 
+struct StatisticsSet;
+
 // One subcommand: adds itself, its options, its examples and its callback to the program.
 using AddCommand = void(CLI::App& app);
 AddCommand AddInspect, AddPlan, AddDump, AddStats, AddEval, AddGenerate, AddQuantize, AddConvert, AddVerify, AddSweep,
     AddCompare, AddAttribute, AddMaps, AddLevels, AddSearch, AddTokenize, AddMake, AddProbe, AddBench, AddReport,
     AddPlot, AddHelp, AddCompletion, AddManual;
-// Subcommands of bench.
-AddCommand AddBenchAttention, AddBenchDecode;
+// Subcommands of bench, and of stats: show, merge and diff.
+AddCommand AddBenchAttention, AddBenchDecode, AddStatsFiles;
+
+// `tare stats show` of a whole file: one line per site, or the same as JSON; file: its name in the output.
+void ShowOverview(const StatisticsSet& set, const std::string& file, const std::string& json);
 
 // Calls body for each command below the program with its words, such as "bench decode", parents first.
 void ForCommands(const CLI::App& app,

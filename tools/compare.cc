@@ -32,17 +32,12 @@ struct ComparedAttribution {
   Json json;  // {"plan", "tokens", "models": [tare.attribution/1, ..], "differences"}
 };
 
-// Runs of the models' attributions from model `first` on.
-int64_t RunsFrom(const std::vector<ModelAttribution>& both, size_t first) {
-  int64_t runs = 0;
-  for (size_t i = first; i < both.size(); ++i) runs += std::ssize(both[i].sweep.question.plans);
-  return runs;
-}
+int64_t RunsOf(const ModelAttribution& model) { return std::ssize(model.sweep.question.plans); }
 
 // Writes attribution.csv of the two side by side into the comparison's folder. `plan` is shown as the user gave it.
 ComparedAttribution RunBoth(const std::vector<ModelAttribution>& both, const std::string& plan,
                             const std::filesystem::path& folder, ProgressLine& line) {
-  const AttributionResult a = RunOne(both.at(0), line, RunsFrom(both, 1)), b = RunOne(both.at(1), line, 0);
+  const AttributionResult a = RunOne(both.at(0), line, RunsOf(both.at(1))), b = RunOne(both.at(1), line, 0);
   const std::vector<AttributionPair> pairs = PairAttributions(a.model, b.model, both[0].question.plan);
   WriteFileAtomically(folder / "attribution.csv", AttributionPairCsv(pairs));
   return {.table = AttributionPairTable(pairs, plan, {a.json.at("model"), b.json.at("model")}),
@@ -53,43 +48,37 @@ ComparedAttribution RunBoth(const std::vector<ModelAttribution>& both, const std
                    {"differences", AttributionPairJson(pairs)}}};
 }
 
-struct ComparedParts {
-  SweepResult sweep;
-  std::vector<Json> outliers;
-  ComparedAttribution attribution;  // empty without a plan
-};
-
-// One line of progress for all.
-ComparedParts RunParts(const SweepOptions& sweep, const std::vector<ModelAttribution>& both, const std::string& plan) {
-  const RecordLines earlier = EarlierOutliers(sweep);
-  ProgressLine line("");
-  ComparedParts parts;
-  parts.sweep = RunAndWrite(sweep, line, std::ssize(sweep.models) + RunsFrom(both, 0));
-  parts.outliers = OutliersOf(sweep, earlier, [&](const std::string& what, int64_t runs_after) {
-    line.Begin(what, runs_after + RunsFrom(both, 0));
-    return line.Callback();
-  });
-  if (!both.empty()) parts.attribution = RunBoth(both, plan, sweep.folder, line);
-  return parts;
-}
-
-// What the parts say, as JSON and as a page. `pairs`: this comparison, and those of other seeds.
 struct Compared {
   Json json;
   std::string page;
 };
-Compared Joined(const ComparedParts& parts, std::vector<ComparedPair>& pairs, const std::filesystem::path& folder) {
-  const auto& [sweep, outliers, attribution] = parts;
+
+// Runs all parts under one line of progress, and joins what they say. `pairs`: this comparison, and those of other
+// seeds.
+Compared RunAll(const SweepOptions& options, const std::vector<ModelAttribution>& both, const std::string& plan,
+                std::vector<ComparedPair>& pairs) {
+  const RecordLines earlier = EarlierOutliers(options);
+  ProgressLine line("");
+  int64_t of_sites = 0;
+  for (const ModelAttribution& model : both) of_sites += RunsOf(model);
+  const SweepResult sweep = RunAndWrite(options, line, std::ssize(options.models) + of_sites);
+  const std::vector<Json> outliers = OutliersOf(options, earlier, [&](const std::string& what, int64_t runs_after) {
+    line.Begin(what, runs_after + of_sites);
+    return line.Callback();
+  });
+  const ComparedAttribution attribution =
+      both.empty() ? ComparedAttribution() : RunBoth(both, plan, options.folder, line);
   Compared all{.json = {{"schema", "tare.compare/1"}, {"outliers", outliers}, {"sweep", sweep.json}},
                .page = OutlierTable(outliers) + OutlierLegend(outliers) + sweep.table + "\n" + sweep.legend};
   if (pairs.size() > 1) {
     pairs[0].sweep = sweep.json;
     const std::vector<PairSpread> spreads = SpreadOverPairs(pairs);
-    WriteFileAtomically(folder / "pairs.csv", TableCsv(PairSpreads(spreads)));
+    WriteFileAtomically(options.folder / "pairs.csv", TableCsv(PairSpreads(spreads)));
     all.json["pairs"] = TableJson(PairSpreads(spreads));
     all.page += PairSpreadTable(spreads);
   }
-  if (!attribution.json.is_null()) all.json["attribution"] = attribution.json;
+  WriteFileAtomically(options.folder / "outliers.csv", OutlierCsv(outliers));
+  if (!both.empty()) all.json["attribution"] = attribution.json;
   all.page += attribution.table + attribution.legend;
   return all;
 }
@@ -111,9 +100,7 @@ void Run(const CLI::App&, CompareArguments& options) {
       AskBoth(sweep, plan, tokens == 0 ? options.attribute_tokens : std::min(options.attribute_tokens, tokens));
   std::vector<ComparedPair> pairs{{.where = sweep.folder.string(), .sweep = {}}};
   for (const std::filesystem::path& other : options.folders) pairs.push_back(ReadComparedPair(other));
-  const ComparedParts parts = RunParts(sweep, both, plan);
-  const Compared all = Joined(parts, pairs, sweep.folder);
-  WriteFileAtomically(sweep.folder / "outliers.csv", OutlierCsv(parts.outliers));
+  const Compared all = RunAll(sweep, both, plan, pairs);
   WriteFileAtomically(sweep.folder / "compare.txt", all.page);
   WriteFileAtomically(sweep.folder / "compare.json", JsonText(WithCommand(all.json), 2) + "\n");
   if (PrintsTables(options.json)) {

@@ -156,19 +156,17 @@ void RunInspect(const InspectArguments& options) {
   WriteJson(options.json, json);
 }
 
-void CheckFile(const std::string& path, const Hdf5Reader& file, const std::string& schema) {
-  ProgressLine line("verify");
-  const Progress progress = line.Callback();
-  if (IsQuantizedSchema(schema)) return QuantizedCheckpoint(path).Verify(progress);
-  file.Verify([&](int64_t done, int64_t total) { progress(done, total, "bytes"); });
-}
-
 void RunVerify(const VerifyArguments& options) {
   const auto& [path, json] = options;
   const std::vector<AtomicFile> claims = ClaimFiles({path}, {json});
   const Hdf5Reader file(path);
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
-  CheckFile(path, file, schema);
+  {
+    ProgressLine line("verify");
+    const Progress progress = line.Callback();
+    const auto bytes = [&](int64_t done, int64_t total) { progress(done, total, "bytes"); };
+    IsQuantizedSchema(schema) ? QuantizedCheckpoint(path).Verify(progress) : file.Verify(bytes);
+  }
   const int64_t datasets = std::ssize(file.datasets());
   if (PrintsTables(json)) PrintLine("{}: whole; {}, schema {}", path, Counted(datasets, "dataset"), schema);
   WriteJson(json, {{"schema", "tare.verify/1"}, {"file", path}, {"whole", true}, {"datasets", datasets}});

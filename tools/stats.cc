@@ -16,7 +16,6 @@
 #include "quant/plan/plan.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
-#include "tools/stats_files.h"
 
 namespace tare {
 namespace {
@@ -160,8 +159,21 @@ void Run(const CLI::App& command, StatsArguments& options) {
   }
 }
 
-void AddFileOptions(CLI::App& command, StatsArguments& options) {
+}  // namespace
+
+void AddStats(CLI::App& app) {
+  const auto [command, options] =
+      NewCommand<StatsArguments>(app, "stats", "measure outliers of attention logits and hidden states", Run);
+  AddStatsFiles(command);
   StatisticsOptions& s = options.statistics;
+  AddModel(command, options.models)->required(false);
+  Group(command, "What to measure");
+  Add(command, "--input FILE", options.input,
+      "text; token IDs; for a vision tower images [N,3,S,S]; or items (.jsonl), whose answers are marked");
+  AddWhole(command, "--skip-first N", s.skip_first,
+           "measure also without the first N positions, such as <s>; 0: only all", 0, kMostSkipped);
+  AddJson(command, options.json);
+  Add(command, "--csv FILE", options.csv, "one row per model, site, layer, head and map");
   Group(command, "Statistics of every site");
   Add(command, "--out FILE", options.out, "HDF5 file to write, of one MODEL; the others here need it");
   Add(command, "--sites NAME,...", s.sites, "only these, as plans name them: attn_logits[l0-3],weights");
@@ -172,23 +184,6 @@ void AddFileOptions(CLI::App& command, StatsArguments& options) {
   Add(command, "--shard I/N", options.shard, "part I of N, from 0; tare stats merge joins the parts");
   command.add_flag("--resume", s.resume, "continue an interrupted run of the same job (from OUT.part)");
   AddWhole(command, "--checkpoint N", s.checkpoint, "sequences between two writes of OUT.part", 1);
-}
-
-}  // namespace
-
-void AddStats(CLI::App& app) {
-  const auto [command, options] =
-      NewCommand<StatsArguments>(app, "stats", "measure outliers of attention logits and hidden states", Run);
-  AddStatsFiles(command);
-  AddModel(command, options.models)->required(false);
-  Group(command, "What to measure");
-  Add(command, "--input FILE", options.input,
-      "text; token IDs; for a vision tower images [N,3,S,S]; or items (.jsonl), whose answers are marked");
-  AddWhole(command, "--skip-first N", options.statistics.skip_first,
-           "measure also without the first N positions, such as <s>; 0: only all", 0, kMostSkipped);
-  AddJson(command, options.json);
-  Add(command, "--csv FILE", options.csv, "one row per model, site, layer, head and map");
-  AddFileOptions(command, options);
   AddWindowOptions(command, options.windows);
   Group(command, "Arrays that another program captured");
   Add(command, "--tensors FILE", options.tensors,

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// tare stats show, merge, diff: commands on statistics files.
 #include <algorithm>
 
-#include "experiments/text/grammar.h"
-#include "tools/help.h"
-#include "tools/stats_files.h"
-
 #include "experiments/observe/statistics_report.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/nearest.h"
@@ -13,6 +11,7 @@
 #include "quant/file/json_value.h"
 #include "quant/statistics/statistics_file.h"
 #include "tools/command.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statistics files from the command: shards, merging, resuming after SIGKILL, showing and comparing.
-#include "tools/stats_files.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
