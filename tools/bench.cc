@@ -153,7 +153,7 @@ void RunForward(const ForwardOptions& o) {
   if (PrintsTables(o.json))
     PrintText(
         "{}\n{}", TableText(table),
-        Paragraph("oneDNN's: GFLOP/s of oneDNN's large matmul in the same run; share: GFLOP/s as a fraction of it."));
+        Paragraphs("oneDNN's: GFLOP/s of oneDNN's large matmul in the same run; share: GFLOP/s as a fraction of it."));
   WriteJson(o.json, json);
 }
 
@@ -207,7 +207,7 @@ void Run(const BenchLinearArguments& options) {
     PrintLine("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
               bench.roofline.f32_gflops, bench.roofline.read_gbps);
     PrintText("{}\n{}{}", TableText(LinearBenchTable(bench), 2), QuietText(LargestSpread(bench.results)),
-              Paragraph(kLinearLegend));
+              Paragraphs(kLinearLegend));
   }
   WriteJson(options.json, LinearBenchJson(bench, CpuName()));
 }

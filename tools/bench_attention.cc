@@ -79,7 +79,7 @@ void Print(const AttentionBench& bench) {
   PrintLine("{}\n  u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.isa,
             r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
   PrintText("{}", TableText(AttentionBenchTable(bench), 2));
-  PrintText("\n{}{}", QuietText(LargestSpread(bench.results)), Paragraph(kAttentionLegend));
+  PrintText("\n{}{}", QuietText(LargestSpread(bench.results)), Paragraphs(kAttentionLegend));
 }
 
 void Run(const CLI::App& command, BenchAttentionArguments& o) {
@@ -184,7 +184,7 @@ void Run(const BenchDecodeArguments& o) {
   const std::vector<DecodeResult> results = BenchDecode(Cases(o), ProgressLine("bench decode").Callback());
   if (PrintsTables(o.json))
     PrintText("{}\nprefetch on this processor: {}\n\n{}{}", TableText(DecodeBenchTable(results), 2),
-              Name(BestReadHint()), QuietText(LargestSpread(results)), Paragraph(kDecodeLegend));
+              Name(BestReadHint()), QuietText(LargestSpread(results)), Paragraphs(kDecodeLegend));
   WriteJson(o.json, DecodeBenchJson(results, CpuName()));
 }
 

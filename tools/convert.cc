@@ -29,13 +29,6 @@ std::string TypesText(const GgufSummary& s) {
   return text;
 }
 
-// By type.
-std::map<std::string, int> CountsOf(const std::map<std::string, std::string>& types) {
-  std::map<std::string, int> counts;
-  for (const auto& [name, type] : types) ++counts[type];
-  return counts;
-}
-
 void RunToGguf(const ConvertArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model}, {options.out, options.json});
   options.machine.Apply();
@@ -48,7 +41,9 @@ void RunToGguf(const ConvertArguments& options) {
     PrintLine("  {:.2f} bits per weight, relative error {:.4f}", bits, s.relative_error);
     if (s.rounded_scales > 0)
       PrintLine("  codes as they are, {} of their {} scales rounded to F16", s.rounded_scales, s.scales);
-    for (const auto& [type, count] : CountsOf(s.short_rows))
+    std::map<std::string, int> short_rows;  // by type
+    for (const auto& [name, type] : s.short_rows) ++short_rows[type];
+    for (const auto& [type, count] : short_rows)
       PrintLine("  matrices in {}, as their rows are no whole blocks of {}: {}", type, options.type, count);
     if (!s.has_tokenizer) PrintLine("  without a tokenizer: the model has none");
   }

@@ -82,7 +82,7 @@ std::string Folded(const std::string& text) {
       folded += line.substr(0, space) + "\n";
       line = std::string(column, ' ') + line.substr(line.find_first_not_of(' ', space));
     }
-    folded += Paragraph(line);
+    folded += Paragraphs(line);
   }
   return folded;
 }

@@ -162,11 +162,11 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI:
     help += HelpRow(command->get_name(), command->get_description(), kCommandColumn);
   if (app->get_parent() == nullptr)
     help += "Options of most commands:\n" + GroupRows(*app->get_subcommand("eval"), kCommon);
-  return help + GroupsOf(*app) + "\n" + HelpText(app->get_footer()) +
+  return help + GroupsOf(*app) + "\n" + Paragraphs(app->get_footer()) +
          "\nExit status: 0 done, 1 failed, 2 usage error.\n";
 }
 
-std::string HelpText(const std::string& text) {
+std::string Paragraphs(const std::string& text) {
   std::istringstream lines(Filled(text));
   std::string shown;
   bool example = false;
@@ -175,13 +175,6 @@ std::string HelpText(const std::string& text) {
     shown += example ? WrappedCommand(line) : Wrapped(line);
   }
   return shown;
-}
-
-std::string Paragraph(const std::string& text) {
-  std::istringstream lines(Filled(text));
-  std::string wrapped;
-  for (std::string line; std::getline(lines, line);) wrapped += Wrapped(line);
-  return wrapped;
 }
 
 std::string Examples(std::initializer_list<std::string_view> commands) {

@@ -35,11 +35,8 @@ std::span<const Topic> Topics();
 std::string TopicNames(const std::string& between);  // "model, plan, ..."
 std::string TopicText(const Topic& topic, const CLI::App& app);
 
-// A footer or a topic, as it is printed.
-std::string HelpText(const std::string& text);
-
-// The lines of text as one paragraph in 80 columns; indented lines keep their breaks.
-std::string Paragraph(const std::string& text);
+// A footer, a topic or a legend in 80 columns: the lines of a paragraph are filled, indented ones keep their breaks.
+std::string Paragraphs(const std::string& text);
 
 // A footer, or its end: at least two whole commands; long ones are broken when shown.
 std::string Examples(std::initializer_list<std::string_view> commands);

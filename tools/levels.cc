@@ -50,7 +50,7 @@ void Run(const LevelsArguments& options) {
   const Table table = TableOfLevels(learned);
   if (PrintsTables(options.json))
     PrintText("{}: levels of {}\n\n{}\n{}{}", model.Name(), plan.canonical(), TableText(table),
-              Paragraph(kLevelsLegend), options.out.empty() ? "\n" + learned.plan.canonical() + "\n" : "");
+              Paragraphs(kLevelsLegend), options.out.empty() ? "\n" + learned.plan.canonical() + "\n" : "");
   if (!options.out.empty()) WriteFileAtomically(options.out, learned.plan.canonical() + "\n");
   WriteJson(options.json, {{"schema", "tare.levels/1"},
                            {"model", model.Name()},

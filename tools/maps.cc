@@ -68,7 +68,7 @@ void Run(const MapsArguments& options) {
   }
   if (PrintsTables(options.json))
     PrintText("{}: {} in {}, every layer run on exact inputs\n{}\n{}", exact.Name(), Counted(tokens, "position"),
-              Counted(std::ssize(sequences), "window"), tables, Paragraph(LegendOf(sequences.size())));
+              Counted(std::ssize(sequences), "window"), tables, Paragraphs(LegendOf(sequences.size())));
   if (!options.csv.empty()) WriteFileAtomically(options.csv, MapErrorCsv(json["plans"]));
   WriteJson(options.json, json);
 }

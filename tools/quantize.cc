@@ -136,13 +136,6 @@ std::string CalibratedText(const std::vector<CalibratedOn>& files) {
   return text;
 }
 
-Json ReachedJson(const std::vector<ReachedExperts>& layers) {
-  Json json = Json::array();
-  for (const ReachedExperts& layer : layers)
-    json.push_back({{"layer", layer.layer}, {"tokens", layer.tokens}, {"rounded_to_nearest", UnreachedOf(layer)}});
-  return json;
-}
-
 void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made& made) {
   const QuantizeSummary& s = made.summary;
   if (s.matrices == 0) {
@@ -196,7 +189,9 @@ void Run(const CLI::App& command, QuantizeArguments& options) {
             {"bytes_after", s.bytes_after}};
   for (const CalibratedOn& on : s.calibration)
     json["calibration"].push_back({{"file", on.file}, {"tokens", on.tokens}, {"windows", on.windows}});
-  if (!s.experts.empty()) json["experts"] = ReachedJson(s.experts);
+  for (const ReachedExperts& layer : s.experts)
+    json["experts"].push_back(
+        {{"layer", layer.layer}, {"tokens", layer.tokens}, {"rounded_to_nearest", UnreachedOf(layer)}});
   WriteJson(options.json, json);
 }
 

@@ -38,10 +38,9 @@ void Run(const ReportArguments& options) {
   if (figures.empty())
     Fail("{}: got nothing to draw a figure from, expected statistics, a sweep, an evaluation or a benchmark",
          options.files.front());
-  std::string command = "tare report";
-  for (const std::string& file : options.files) command += " " + file;
   Drawing drawing;
-  const PageWords words{options.title, TARE_VERSION, command + " --out " + options.out};
+  const PageWords words{options.title, TARE_VERSION,
+                        "tare report " + Listed(options.files, " ") + " --out " + options.out};
   const std::string page = ReportPage(words, material, figures, drawing);
   WriteFileAtomically(options.out, page);
   PrintLine("{}: {}, {}", options.out, Counted(std::ssize(figures), "figure"), SizeText(std::ssize(page)));
@@ -124,7 +123,7 @@ void Run(const PlotArguments& options) {
       const std::string svg = Drawing().Svg(figure.Kind(), SpecificationOf(figure));
       WriteFileAtomically(options.out, options.out.ends_with(".pdf") ? PdfOf(svg) : svg);
       for (const std::string& missing : MissingOf(figure)) Notice(figure.name + ": not drawn: " + missing);
-      return PrintText("{}", Paragraph(options.out + ": " + figure.caption));
+      return PrintText("{}", Paragraphs(options.out + ": " + figure.caption));
     }
   }
   FailUsage("--figure {}: the files have no data for it, expected one of: {}", options.figure, known);

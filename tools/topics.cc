@@ -64,7 +64,7 @@ void Run(const CLI::App& app, const std::vector<std::string>& words) {
     return PrintText("Topics: {}\n\ntare help TOPIC prints one of them, tare help COMMAND the help of a command.\n",
                      TopicNames(", "));
   for (const Topic& topic : Topics()) {
-    if (words == std::vector<std::string>{topic.name}) return PrintText("{}", HelpText(TopicText(topic, app)));
+    if (words == std::vector<std::string>{topic.name}) return PrintText("{}", Paragraphs(TopicText(topic, app)));
   }
   const CLI::App* command = &app;
   std::string path = app.get_name();
