@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks of values, common options, the command line and JSON of results, claimed outputs, and the progress line.
 #include "tools/command.h"
 
 #include <sys/ioctl.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Breaks of lines and commands, the usage line, groups of options, and texts of options, rows, commands and examples.
 #include "tools/help.h"
 
 #include <algorithm>

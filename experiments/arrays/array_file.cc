@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Openers of safetensors and HDF5, conversion to f32, block digests, ArrayValues, ArrayFile, memory arrays, AddArray.
 #include "experiments/arrays/array_file.h"
 
 #include <algorithm>

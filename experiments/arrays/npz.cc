@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The parser of .npy headers, numpy types, header lengths, and Npz, an archive whose members load on demand.
 #include <zip.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Descriptions of tensors, the mask, Composed (primitives head by head), and Graph (one partition for all heads).
 #include "experiments/bench/onednn_attention.h"
 
 #include <algorithm>

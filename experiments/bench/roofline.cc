@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Rates of calls, products and reading, the measured roofline, its JSON, and MatmulRate, which times oneDNN's matmul.
 #include "experiments/bench/roofline.h"
 
 #include <unistd.h>

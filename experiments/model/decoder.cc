@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Helpers, products that visitors see, and a layer's steps: norms, projections, attention, feed-forward, residual.
 #include "experiments/model/decoder.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Loading a checkpoint; running a layer, a stream or all layers; following a plan; codes in place of weights; logits.
 #include "experiments/model/model.h"
 
 #include <algorithm>

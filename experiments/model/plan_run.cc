@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The check of a cache policy, groups of heads, the plan of a prompt, the sites of a model, and PlanRun.
 #include "experiments/model/plan_run.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Random numbers, Tensors, linear layers, experts, whole layers, the embedding, config.json, and WriteRandomCheckpoint.
 #include "experiments/model/random_checkpoint.h"
 
 #include <algorithm>

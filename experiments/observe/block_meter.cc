@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// BlockMeter of full_observer.h: channels, marked spans, output, maps, finite rows, columns, any row, whole blocks.
 #include "experiments/observe/full_observer.h"
 
 #include <algorithm>

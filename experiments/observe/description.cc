@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Tensors by stored type, a model's description as JSON, and the merged rows of experts.
 #include "experiments/observe/description.h"
 
 #include <map>

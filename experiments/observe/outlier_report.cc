@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// JSON of figures, maps, kinds and layers, reports of whole models, lines of records, the table, its legend and CSV.
 #include "experiments/observe/outlier_report.h"
 
 #include <algorithm>

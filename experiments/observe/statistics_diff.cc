@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Pooled sites, bootstrap draws, the spread and p of a difference, Holm's p, changes in words, DiffJson and DiffTable.
 #include "experiments/observe/statistics_report.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Resumed work, the check of formats, the passes of a batch, a job's hash and options, the loop over units, whole jobs.
 #include "experiments/observe/statistics_job.h"
 
 #include <algorithm>

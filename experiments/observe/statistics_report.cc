@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// JSON of rows, figures and SQNR, pooled sites, cells of text, JSON of sites, CSV, the table of a site, the overview.
 #include "experiments/observe/statistics_report.h"
 
 #include <algorithm>

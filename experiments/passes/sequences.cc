@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Progress by layer, pieces run through caches, windows and cuts, batches, passes over all sequences, ScoredTokens.
 #include "experiments/passes/sequences.h"
 
 #include <algorithm>

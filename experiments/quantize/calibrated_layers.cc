@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// CalibratedRounding of one matrix, and CalibratedLayers: the run, counts of batches, passes, saved parts, rounding.
 #include "experiments/quantize/calibrated_layers.h"
 
 #include <algorithm>

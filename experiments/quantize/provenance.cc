@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The check for finite weights, provenance and steps, LayerParts, whole checkpoints, text files, and WrittenTensor.
 #include "experiments/quantize/provenance.h"
 
 #include <fcntl.h>

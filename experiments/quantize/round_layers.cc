@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The check of rotations, Job, the sites of weights and their plan, CheckRounding, LayerMatrices, and RoundLayers.
 #include "experiments/quantize/round_layers.h"
 
 #include <algorithm>

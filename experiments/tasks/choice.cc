@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The choice of an answer, figures and readers of both tasks, records, accuracies, log-likelihoods, and the TaskKinds.
 #include "experiments/tasks/choice.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Figures by position, readers of perplexity and longppl, losses and figures, cuts of a text, key tokens, TaskKinds.
 #include "experiments/tasks/perplexity.h"
 
 #include <algorithm>

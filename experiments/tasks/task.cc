@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of tasks, an entry of --tasks, figures in results and as text, names of kinds, and the tasks of a run.
 #include "experiments/tasks/task.h"
 
 #include <set>

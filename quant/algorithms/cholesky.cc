@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Products of two tiles, the tiles of a matrix, one tile's factor, solution and inverse, whole matrices tile by tile.
 #include "quant/algorithms/second_moments.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The kinds of MODEL and how each opens, look-ups of tensors, the split of fused tensors and experts, small files.
 #include "quant/checkpoint/checkpoint.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of e8p's entries, the entry nearest to a vector, a code's point, a point's code, and the nearest point.
 #include "quant/format/grid.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The largest magnitude of a run, MagnitudeHistogram (bins, counts, merges, quantiles), and MagnitudeCounter.
 #include "quant/observe/outliers.h"
 
 #include <algorithm>

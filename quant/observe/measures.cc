@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Measures of attention maps and formats, plain sums, measures from sums, all measures of a site, channels, outliers.
 #include "quant/observe/statistics_set.h"
 
 #include <algorithm>

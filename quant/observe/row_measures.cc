@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Vector loops for power sums, errors, logarithms and thresholds, then moments, errors, entropy and sparsity.
 #include "quant/observe/row_measures.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Refusals of other jobs' statistics, names of a site's sums, and merges of folds, sites and whole sets.
 #include "quant/observe/statistics_set.h"
 
 #include <algorithm>

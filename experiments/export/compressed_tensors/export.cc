@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// CompressedJob: the check of the model, Write, fused tensors, modules, static scales, config.json and README.md.
 #include "experiments/export/compressed_tensors/export.h"
 
 #include <algorithm>

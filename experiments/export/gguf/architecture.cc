@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks of what llama.cpp fixes in its code, groups of keys, a file's tensors and their pieces, and the public calls.
 #include "experiments/export/gguf/architecture.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks of heads and positions, ConfigKeys (typed values), windows, kinds of layers, ParseConfig and LoadConfig.
 #include "experiments/model/config/config.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Tokens, ids and sites of a captured file, checks of its arrays, OpenCaptured, CapturedIntake and CapturedMask.
 #include "experiments/observe/captured/captured_statistics.h"
 
 #include <algorithm>

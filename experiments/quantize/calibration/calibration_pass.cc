@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// An expert's tokens, inputs caught in a batch, InputMoments, and CalibrationPass: catching, sums, moments, Advance.
 #include "experiments/quantize/calibration/calibration_pass.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Known schemas and settings, Reader (folders, HDF5 files and JSON), figures of a sweep, ForEach, and ReadMaterial.
 #include "experiments/report/input/material.h"
 
 #include <algorithm>

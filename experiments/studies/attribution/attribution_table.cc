@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Rows of figures, effects and pairs of models; attributions, then pairs, as text, legend, CSV and JSON.
 #include "experiments/studies/attribution/attribution.h"
 
 #include <algorithm>

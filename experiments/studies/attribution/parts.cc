@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Keys that places share, rules narrowed to a part, a part's name and plans, its check, ParseGrain and PartsOf.
 #include "experiments/studies/attribution/attribution.h"
 
 #include <algorithm>

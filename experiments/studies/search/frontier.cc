@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Edges of a part's hull, steps of a budget, points at given levels, Frontier, and LeastLossWithin a budget.
 #include "experiments/studies/search/search.h"
 
 #include <algorithm>

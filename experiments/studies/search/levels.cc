@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The shortest rules of layers, sites and groups, the parts and levels of plans, their losses, a choice as a plan.
 #include "experiments/studies/search/search.h"
 
 #include <algorithm>

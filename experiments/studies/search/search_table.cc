@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Texts of verified points, tasks and bits by layer, rows of the frontier, and a search as text, CSV and JSON.
 #include "experiments/studies/search/search.h"
 
 #include <algorithm>

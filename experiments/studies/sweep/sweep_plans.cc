@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sites that are swept together, the nearest granularity, a plan's text, the plans of a question, and a plan's row.
 #include "experiments/studies/sweep/sweep.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Columns of files, rows of figures and drops, columns for other studies, a sweep as CSV, JSON and text, its legends.
 #include "experiments/studies/sweep/comparison.h"
 
 #include <algorithm>

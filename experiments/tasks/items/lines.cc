@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lines of a file, requests and labels of a log, places within a limit, fields of any line, fields of a log's line.
 #include "experiments/tasks/items/lines.h"
 
 #include <algorithm>

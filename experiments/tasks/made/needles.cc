@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cities, families of similar numbers, sentences of a haystack, NeedleMaker, templates, wrong endings, MakeNeedles.
 #include "experiments/tasks/made/makers.h"
 
 #include <algorithm>

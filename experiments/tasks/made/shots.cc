@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Labels dealt as letters, made-up examples, their order, the items of a sample, LoadExamples, and MakeShots.
 #include "experiments/tasks/made/makers.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The parser of an added token, borders of words and spaces, post-processors, AddedTokens, and the ids around a text.
 #include "experiments/text/tokenizer/added_tokens.h"
 
 #include <algorithm>

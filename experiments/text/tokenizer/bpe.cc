@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Pieces and merges, the symbols of a word, merging by search or by heap, cuts of long words, the encoding of words.
 #include "experiments/text/tokenizer/bpe.h"
 
 #include <algorithm>

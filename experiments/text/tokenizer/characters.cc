@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// ICU's sets and forms, the byte alphabet, classes, steps through UTF-8, normal forms, lower case, grapheme clusters.
 #include "experiments/text/tokenizer/characters.h"
 
 #include <array>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The translation of Ruby's expressions for PCRE2, matching within a budget of steps, the parts of a text, and Cut.
 #include "experiments/text/tokenizer/pattern.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Fields of the model that decide whether texts may be cut, the rule, the place of a cut, and calls to the library.
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 
 #include <algorithm>

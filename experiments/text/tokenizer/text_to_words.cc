@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Steps of the normalizer, ways to cut a word, steps of the pre-tokenizer, Way, Normalizer and PreTokenizer.
 #include "experiments/text/tokenizer/text_to_words.h"
 
 #include <algorithm>

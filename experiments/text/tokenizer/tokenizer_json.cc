@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Steps of the decoder, Decoder, the parsed file, and TokenizerJson's encoding and decoding.
 #include "experiments/text/tokenizer/tokenizer_json.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Names that architectures share, the table of architectures, the translation of names, and the public look-ups.
 #include "quant/interchange/gguf/architecture_table.h"
 
 #include <algorithm>

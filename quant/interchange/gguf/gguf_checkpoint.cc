@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// GgufMatrix (one matrix), GgufSource (all tensors, with copies of what the converter changed), OpenGguf and GgufText.
 #include "quant/interchange/gguf/gguf_checkpoint.h"
 
 #include <algorithm>

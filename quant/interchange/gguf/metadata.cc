@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Readers of scalars and arrays, Cursor (a place in a file's bytes), and Metadata (values of keys by type).
 #include "quant/interchange/gguf/container.h"
 
 #include <algorithm>

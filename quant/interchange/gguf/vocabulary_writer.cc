@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// TokenList, the reader of SentencePiece's models, common keys, SentencePiece, byte-level BPE, the chat template.
 #include "quant/interchange/gguf/vocabulary.h"
 
 #include <algorithm>
