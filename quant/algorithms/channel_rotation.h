@@ -51,7 +51,7 @@ void CayleyStep(int64_t n, std::span<const double> m, double angle, std::vector<
 //
 // Its derivative is that of straight-through estimators (LSQ, arXiv 1902.08153), to which rounding's codes move with
 // their weights. With codes held an error would follow its own weight, which is exact until a code changes and wrong
-// over any step that changes many: rotations.h says what that costs.
+// over any step that changes many: experiments/quantize/steps/rotations.cc says what that costs.
 //
 // Adds the gradient of <p, e(w)> to `gradient`; all of the values of one group, as many. A group without a scale adds
 // nothing; of several equal ends one counts.

@@ -71,7 +71,7 @@ class Weights {
   // A small tensor as f32.
   std::vector<float> Vector(const std::string& name, const std::vector<int64_t>& shape);
 
-  // Shows the rows of fused tensors as tensors (experiments/model/linear/weights.h).
+  // Shows the rows of fused tensors as tensors (SplitFused).
   Weights& Split(const ModelConfig& config);
 
   bool Has(const std::string& name) const { return files_.Has(name); }

@@ -94,7 +94,7 @@ Columns<Comparison> SizeColumns();
 Columns<Comparison> EvidenceColumns();
 Json ComparisonJson(const Comparison& comparison);
 
-// model, task, site, format, granularity, bits, key_bits, value_bits (key_value_bits.h), plan, executed, figure,
+// model, task, site, format, granularity, bits, key_bits, value_bits (plan_report.h), plan, executed, figure,
 // value, stderr, low, high, change, change_stderr, change_low, change_high, n; gained, lost, p, p_holm, detectable,
 // for_half of the change; against, difference and the same columns for differences of drops. low and high are ends of
 // 95 % intervals, the value's only for accuracies. Fields without meaning are empty.

@@ -3,8 +3,8 @@
 // codes, except where the exponential's fixed-point rounding changes one. In one layer that stays well below the effect
 // of quantization itself. Over several layers a changed code changes what the next layer rounds, until two roundings of
 // the same values are as good as independent: then sqrt(2) of the effect, and less than all of it before.
-// Compared with what the forward pass shows.
-// Which rules go to a prompt's attention, and what is refused beside a cache.
+// Also: a model's sites compared with those that its forward pass shows; which rules a prompt's attention gets, and
+// what is refused with a cache.
 #include "experiments/model/plan_run.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.json: both spellings of the rotary parameters mean the same, defaults are those of transformers, and
 // unsupported features are refused by name.
-// Typed reading of a JSON object: null counts as missing, and a message names place, key, found and expected value.
+// ConfigKeys reads typed values: null counts as missing, and a message names place, key, found and expected value.
 #include "experiments/model/config/config.h"
 
 #include <gmock/gmock.h>

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts shared by the families of V1; diffllama_test.cc and parity_test.cc compare their lambda vectors and forward
-// passes with golden data.
-// The record's options and refusals; parity_test.cc compares the forward pass with golden data.
-// lambda per token as a site and a linear layer: in statistics, plans and quantized files; parity_test.cc compares the
-// forward pass with golden data.
-// lambda against its formula in double, and which heads belong together; parity_test.cc compares the forward pass with
-// transformers.
+// The differential families; parity_test.cc compares their forward passes with golden data.
+//   V1: shared parts; the record of diff_v1, its options and refusals; lambda of diffllama against its formula in
+//       double, and which of its heads belong together
+//   V2: lambda per token as a site and a linear layer, in statistics, plans and quantized files
 #include "experiments/model/families/differential.h"
 
 #include <gmock/gmock.h>

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which heads belong together; parity_test.cc compares the forward pass with transformers.
-// The multipliers' keys; parity_test.cc compares the forward pass with transformers.
-// Which layers have rotary positions, and windows; caches of keys before them. parity_test.cc compares the forward pass
-// with transformers.
-// Fused projections and their files, rotary positions of a part of each head, and what longrope does at the original
-// length; parity_test.cc compares the forward pass with transformers.
+// llama and its relatives; parity_test.cc compares their forward passes with transformers.
+//   llama: which heads belong together; granite: the keys of its multipliers
+//   smollm3: which layers have rotary positions and windows, and caches of keys before the rotation
+//   phi3: fused projections and their files, partial rotary positions, longrope at the original length
 #include "experiments/model/families/llama.h"
 
 #include <gtest/gtest.h>

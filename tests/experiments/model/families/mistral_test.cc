@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The window's spellings; parity_test.cc compares the forward pass with transformers.
-// Experts stored one by one: their files, plans and refusals; parity_test.cc compares the forward pass,
-// qwen_test.cc has greedy tokens, gpt_oss_test.cc what methods do with experts.
+// mistral: spellings of the window. mixtral: experts stored one by one, in files, plans and refusals; gpt_oss_test.cc
+// tests what methods do with experts. parity_test.cc compares the forward passes, greedy_test.cc tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

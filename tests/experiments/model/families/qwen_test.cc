@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys of the configuration, the gate's rows, and rules for gates and norms in plans; parity_test.cc compares the
-// forward pass with transformers and with the gate's formulas.
-// Which layers have a window and which projections a bias; parity_test.cc compares the forward pass with transformers.
-// The keys of qwen3_moe and mixtral; parity_test.cc compares the forward pass, greedy_test.cc tokens.
+// The Qwen families; parity_test.cc compares their forward passes with transformers.
+//   qwen2: which layers have a window and which projections a bias
+//   qwen3: keys of the configuration, rows of the gate (also in parity_test.cc), plans for gates and norms
+//   qwen3_moe: its keys, and those of mixtral; greedy_test.cc compares tokens
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -78,7 +78,7 @@ TEST(Lines, KeysArePlainFieldsThatTheItemIsNotMadeOf) {
   EXPECT_EQ(KeysOf(json, {"ctx"}), nlohmann::ordered_json::parse(R"({"b": true, "n": 1, "s": "x"})"));
 }
 
-// Logged lines of the harness itself are read in choice_forms_test.cc; these are what it might log.
+// choice_items_test.cc reads lines that the harness logged; these are lines that it might log.
 // A line with requests as lists, as older versions of the harness logged them.
 nlohmann::json Line(const std::vector<std::vector<std::string>>& arguments, const nlohmann::json& target,
                     const std::vector<double>& likelihoods = {}, std::optional<double> acc = std::nullopt) {
