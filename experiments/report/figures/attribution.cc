@@ -37,13 +37,14 @@ void AddAttribution(const Sweep& sweep, std::vector<FigureData>& figures) {
   const std::vector<SweepFigure> rows = AttributionRows(sweep);
   if (rows.empty()) return;
   const int bits = rows.front().cell->row.bits;
-  FigureData figure{.name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
-                    .title = "Which site costs what",
-                    .caption = Formatted("Change from unquantized with {} bits for one site alone, in each task's own "
-                                         "figure; thin bars are 95 % intervals, paired.",
-                                         bits),
-                    .table = EffectTable("site", "model"),
-                    .drawn = {"change"}};
+  FigureData figure{
+      .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
+      .title = "Which site costs what",
+      .caption = Formatted("Change from the unquantized model with {} bits for one site alone, in each task's own "
+                           "figure; thin bars are 95 % intervals, paired.",
+                           bits),
+      .table = EffectTable("site", "model"),
+      .drawn = {"change"}};
   std::vector<std::string> known;
   for (const SweepFigure& row : rows) {
     const std::optional<Interval>& interval = row.change->interval;
@@ -115,11 +116,11 @@ void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
   FigureData figure{
       .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
       .title = Formatted("Which {} of a plan costs what in {}", GrainWords(json), json.at("model").get<std::string>()),
-      .caption = Formatted(
-          "Alone: change from unquantized with only that part quantized; {}left over: the whole plan's change minus "
-          "the sum of the parts alone. Units are each figure's own (divergence in nats per token); thin bars "
-          "are 95 % intervals, paired.",
-          HasTakenOut(json) ? "taken out: the whole plan's change minus the change without that part; " : ""),
+      .caption =
+          Formatted("Alone: change from the unquantized model with only that part quantized; {}left over: the whole "
+                    "plan's change minus the sum of the parts alone. Units are each figure's own (divergence in nats "
+                    "per token); thin bars are 95 % intervals, paired.",
+                    HasTakenOut(json) ? "taken out: the whole plan's change minus the change without that part; " : ""),
       .table = EffectTable("part", "effect"),
       .drawn = {"change"}};
   std::vector<std::string> tasks;  // only the first figure of each is drawn

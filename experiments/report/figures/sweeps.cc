@@ -144,8 +144,8 @@ void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
     }
   }
   figure.caption = Formatted(
-      "What low-bit {} cost: {}. Bars are 95 % "
-      "intervals: a share's own (Wilson), for the others that of the change from unquantized, paired by window. "
+      "What low-bit {} cost: {}. Bars are 95 % intervals: a share's own (Wilson), for the others that of the change "
+      "from the unquantized model, paired by window. "
       "Findings are significant (p < 0.05 after Holm over the primary figures of all tasks) unless marked. n:",
       sites[0], MeasuredText(rows));
   std::vector<std::string> counts;
@@ -219,9 +219,9 @@ void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
                       drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictOf(drop), row.cell->figures.count});
   }
   figure.caption = Formatted(
-      "A model's change from unquantized minus that of {} under the same plan, in each figure's own unit. Bars are 95 "
-      "% "
-      "intervals, paired by window, sample or item; filled marks are significant (p < 0.05 after Holm over the "
+      "A model's change from its unquantized form minus that of {} under the same plan, in each figure's own unit. "
+      "Bars are 95 % intervals, paired by window, sample or item; filled marks are significant (p < 0.05 after Holm "
+      "over the "
       "primary figures of all tasks). These models are one sample of training: differences apply to them alone. "
       "n: in the table.",
       first);
