@@ -49,9 +49,14 @@ void StopOnLostPage(int, siginfo_t* info, void*) {
   _exit(1);
 }
 
+volatile std::sig_atomic_t stopped_by = 0;
+
 void StopOnSignals() {
   struct sigaction action = {};
-  action.sa_handler = [](int) { tare::RequestStop(); };
+  action.sa_handler = [](int signal) {
+    stopped_by = signal;
+    tare::RequestStop();
+  };
   action.sa_flags = SA_RESETHAND | SA_ONSTACK;  // a second Ctrl-C ends the process at once; thread_pool.h
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
@@ -102,7 +107,15 @@ void Prepare() {
 
 }  // namespace
 
+// A command that was interrupted has cleaned up; it ends by its signal (130 for the shell after Ctrl-C), as a shell's
+// loop over commands goes on after any other exit.
 int main(int argc, char** argv) {
   StopOnSignals();
-  return tare::RunProgram(argc, argv, Prepare);
+  const int code = tare::RunProgram(argc, argv, Prepare);
+  if (code != 0 && stopped_by != 0) {
+    std::fflush(nullptr);
+    std::signal(stopped_by, SIG_DFL);
+    std::raise(stopped_by);
+  }
+  return code;
 }

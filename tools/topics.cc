@@ -140,7 +140,7 @@ std::string PageOf(const CLI::App& app) {
     page += Formatted(".SH {}\n.nf\n{}.fi\n", topic.name, Plain(TopicText(topic, app)));
   return page +
          ".SH EXIT STATUS\n"
-         "0: done; 1: failed (bad input, full disk, interrupted); 2: usage error.\n"
+         "0: done; 1: failed (bad input, full disk); 2: usage error; 130: interrupted.\n"
          ".SH ENVIRONMENT\n"
          ".TP\n"
          ".B TARE_MAX_ISA\n"

@@ -338,7 +338,7 @@ TEST_F(BadInputTest, ControlC) {
       outcome = command.Wait();
       if (outcome.exit_code != 0) break;
     }
-    EXPECT_EQ(outcome.exit_code, 1) << options[0];
+    EXPECT_EQ(outcome.exit_code, -SIGINT) << options[0];
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(outcome.err, "tare: interrupted: no half-written file was left behind\n");
     EXPECT_THAT(Files(out_), IsEmpty());
@@ -356,7 +356,7 @@ TEST_F(BadInputTest, TerminatedWhileWriting) {
     outcome = command.Wait();
     if (outcome.exit_code != 0) break;
   }
-  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, -SIGTERM);
   EXPECT_THAT(outcome.err, StartsWith("tare: interrupted"));
   EXPECT_THAT(Files(out_), IsEmpty());
 }

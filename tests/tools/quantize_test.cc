@@ -104,7 +104,7 @@ TEST(QuantizeCommand, InterruptedItSaysWhatIsKept) {
   RunningCommand command(TareCommand(words));
   command.SignalOnce([&] { return std::filesystem::exists(parts + "/layer-0.h5"); }, SIGINT);
   const Outcome stopped = command.Wait();
-  EXPECT_EQ(stopped.exit_code, 1);
+  EXPECT_EQ(stopped.exit_code, -SIGINT);
   EXPECT_THAT(stopped.err,
               testing::MatchesRegex("tare: interrupted: no half-written file was left behind; .*q.h5.parts "
                                     "keeps [1-4] layers?, and the same command with --resume continues\n"));

@@ -138,7 +138,7 @@ TEST_P(SweepEndsBySignal, AndContinuesToTheSameTable) {
     first = command.Wait();
     if (first.exit_code != 0) break;
   }
-  EXPECT_EQ(first.exit_code, signal == SIGKILL ? -SIGKILL : 1);
+  EXPECT_EQ(first.exit_code, -signal);
   EXPECT_EQ(first.out, "");
   EXPECT_EQ(first.err, signal == SIGKILL
                            ? ""
