@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages that building and testing Tare needs; does nothing if all of them are installed.
 #
-# usage: tools/setup.sh [--lint] [--python] [--slurm] [--fuzz] [--ccache]
+# usage: tools/setup.sh [--lint] [--python] [--slurm] [--fuzz] [--bench] [--browser]
+#                       [--ccache]
 #   --lint   also clang-format and clang-tidy (and an omp.h for clang)
 #   --python also packages to build and test the Python module
 #   --slurm  also Slurm, to test tools/cluster/slurm.sh
 #   --fuzz   also clang, for the sanitizers and libFuzzer, and the tools that measure coverage
+#   --bench  also jq, for tools/record.sh
+#   --browser also Chromium, to test the report as its reader sees it
 #   --ccache also ccache, for whoever builds twice
 #
 # For Debian 13 or later and Ubuntu 25.04 or later, as root or as a user with sudo. The script checks the versions on
@@ -64,7 +67,12 @@ llvm                  1:19
 libclang-rt-19-dev    1:19
 libomp-dev            1:19
 '
-
+bench_packages='
+jq                    1.6
+'
+browser_packages='
+chromium-headless-shell 120
+'
 ccache_packages='
 ccache                4.8
 '
@@ -75,9 +83,11 @@ for option; do
     --python) packages+=$python_packages ;;
     --slurm) packages+=$slurm_packages ;;
     --fuzz) packages+=$fuzz_packages ;;
+    --bench) packages+=$bench_packages ;;
+    --browser) packages+=$browser_packages ;;
     --ccache) packages+=$ccache_packages ;;
-    -h | --help) sed -n '3,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "setup: got '$option', expected nothing, --lint, --python, --slurm, --fuzz or --ccache" >&2; exit 2 ;;
+    -h | --help) sed -n '3,17s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "setup: got '$option', expected nothing, --lint, --python, --slurm, --fuzz, --bench, --browser or --ccache" >&2; exit 2 ;;
   esac
 done
 

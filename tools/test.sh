@@ -111,7 +111,7 @@ if [ -n "$changes" ]; then
 fi
 if [ -n "$presets" ]; then
   [[ $presets != *asan* ]] || sanitized=yes
-  tools/setup.sh ${sanitized:+--fuzz} ${static_checks:+--lint --python --slurm}
+  tools/setup.sh ${sanitized:+--fuzz} ${static_checks:+--lint --python --slurm --bench --browser}
 else
   for lint in tests/lint/*.sh; do check "$lint" bash "$lint" .; done
 fi
