@@ -23,14 +23,18 @@ namespace tare {
 
 namespace {
 
-// How large each version is, so that figures are read at equal sizes.
+// How large each version is, so that figures are read at equal sizes; and the plan and the method of a quantized one,
+// which the text leaves to tare inspect.
 Table SizesOf(const std::vector<std::filesystem::path>& models) {
   Table table{.columns = {{.name = "model", .title = "size", .side = Side::kLeft, .width = 40},
                           Number("bits_per_weight", "bits per weight", "{:.2f}", 16),
                           Number("megabytes", "MB", "{:.2f}", 10)}};
   for (const std::filesystem::path& model : models) {
-    const StoredSize size = StoredSizeOf(Checkpoint(model));
+    const Checkpoint checkpoint(model);
+    const StoredSize size = StoredSizeOf(checkpoint);
     table.Add({ModelName(model), size.BitsPerWeight(), static_cast<double>(size.bytes) / 1e6});
+    if (const QuantizedCheckpoint* const file = checkpoint.quantized())
+      table.rows.back().update({{"plan", file->provenance().plan}, {"method", file->provenance().method}});
   }
   return table;
 }

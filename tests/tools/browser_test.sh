@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The report in Chromium: its console stays empty in both colour schemes at three widths, and what its script makes is
-# there. Exits with 77, which ctest counts as skipped, without Chromium (Debian: apt install chromium-headless-shell).
+# there. The first sentence of the page and its first figure say what two quantized files lose. Exits with 77, which
+# ctest counts as skipped, without Chromium (tools/setup.sh --browser).
 # usage: browser_test.sh TARE ROOT
 set -euo pipefail
 tare=${1:?usage: browser_test.sh TARE ROOT} pair=${2:?usage: browser_test.sh TARE ROOT}/experiments/pair
 chromium=$(command -v chromium-headless-shell || command -v chromium || command -v google-chrome) ||
-  { echo 'browser_test: no Chromium; try apt install chromium-headless-shell'; exit 77; }
+  { echo 'browser_test: no Chromium; try tools/setup.sh --browser'; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 die() { echo "browser_test: $*" >&2; exit 1; }
@@ -19,7 +20,12 @@ cp -r "$pair/novels-differential" "$hostile"
   >/dev/null
 "$tare" sweep "$standard" "$hostile" --bits 16,4 --tasks "perplexity=$pair/heldout.txt" --tokens 64 --window 32 \
   --out "$work/sweep" >/dev/null
-"$tare" report "$work/outliers.json" "$work/sweep" --out "$work/report.html" >/dev/null
+for bits in 4 3; do
+  "$tare" quantize "$standard" --plan "weights=int$bits/group16" --out "$work/rtn-$bits.h5" >/dev/null
+done
+"$tare" sweep "$work/rtn-4.h5" "$work/rtn-3.h5" --source "$standard" --tasks "perplexity=$pair/heldout.txt" \
+  --tokens 640 --window 32 --out "$work/methods" >/dev/null
+"$tare" report "$work/outliers.json" "$work/sweep" "$work/methods" --out "$work/report.html" >/dev/null
 
 # browse WIDTH SCHEME OPTION...: 0 is the dark scheme, 1 the light one. What the console says comes with CONSOLE before
 # it.
@@ -43,6 +49,11 @@ browse 820 1 --dump-dom >"$work/dom.html"
 for part in '>Download CSV<' '>Download SVG<' '<th scope="col"><button type="button">' 'id="tip"'; do
   grep -q "$part" "$work/dom.html" || die "the script did not make $part"
 done
+first=$(grep -A2 'id="findings"' "$work/dom.html" | grep -o '<li>[^<]*' | head -n 1)
+[[ $first == '<li>At '*' bits per weight, perplexity on heldout changes by '*' % with rtn-4.h5 (rtn)'* ]] ||
+  die "the page begins with '$first'"
+[ "$(grep -o '<figure id="[^"]*"' "$work/dom.html" | head -n 1)" = '<figure id="figure-methods"' ] ||
+  die 'the first figure is another'
 browse 820 1 --print-to-pdf="$work/report.pdf" >/dev/null
 [ -s "$work/report.pdf" ] || die 'it does not print'
 

@@ -5,7 +5,7 @@
 # has each figure beside the others. Sizes are the smallest, since no time is looked at.
 # usage: record_test.sh TARE ROOT
 set -euo pipefail
-tare=$(realpath "$1") root=$2
+tare=$(realpath "$1") root=$(realpath "$2")
 command -v jq >/dev/null || { echo 'record_test: skipped: got no jq'; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -190,7 +190,22 @@ std::string MoveText(const SweepFigure& row) {
                    BesideText(value - change, interval, format), BesideText(value, interval, format));
 }
 
+namespace {
+
+bool RunsAsStored(const SweepCell& cell) { return !cell.Source().empty() && cell.Plan() == "f32"; }
+
+}  // namespace
+
+std::string RunName(const SweepCell& cell) {
+  return RunsAsStored(cell) ? "as stored" : cell.Plan() + (cell.Executed() ? " executed" : "");
+}
+
+const char* VerdictWord(const Comparison& comparison) {
+  return !comparison.p_holm ? "not tested" : comparison.Significant() ? "significant" : "not significant";
+}
+
 std::string PlanWords(const SweepCell& cell) {
+  if (RunsAsStored(cell)) return "As stored";
   const PlanRow& row = cell.row;
   const char* const with = cell.Executed() ? "Executed with" : "With";
   const std::string rule = row.site + "=" + row.format + (row.granularity.empty() ? "" : "/" + row.granularity);

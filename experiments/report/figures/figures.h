@@ -57,8 +57,8 @@ std::vector<std::string> MissingOf(const FigureData& figure);
 
 // The figures of each kind.
 using FiguresOfKind = std::vector<FigureData>(const Material& material);
-FiguresOfKind LargestMagnitudes, Bits, Differences, Maps, Histograms, Positions, Losses, Needles, Channels,
-    RooflineOfKernels, ErrorAgainstBits, CostsOfSites, ErrorsOfMaps, Frontiers, CachesAgainstBits;
+FiguresOfKind LossesOfMethods, LargestMagnitudes, Bits, Differences, Maps, Histograms, Positions, Losses, Needles,
+    Channels, RooflineOfKernels, ErrorAgainstBits, CostsOfSites, ErrorsOfMaps, Frontiers, CachesAgainstBits;
 
 // The specification of the figure's kind, with its rows as data. If it has "concat": COLUMN, its "spec" is repeated for
 // each value of the column; in it "$NAME" becomes the value of column NAME in the first row with that value, and
@@ -72,6 +72,7 @@ struct FigureKind {
 
 // All kinds of figures, in the order of the page.
 inline constexpr FigureKind kFigureKinds[] = {
+    {"methods", "what quantized files lose against their bits", LossesOfMethods},
     {"largest", "largest magnitudes of attention logits and hidden states by layer", LargestMagnitudes},
     {"bits", "accuracy and perplexity against bits", Bits},
     {"differences", "changes compared with those of the first model", Differences},
@@ -102,7 +103,14 @@ std::string FigureOnText(const std::string& task, const std::string& figure);
 // "rises by 1.69 [1.49, 1.90], from 29.33 to 31.02" of a row with a change; "stays at 22.000" where nothing changed.
 std::string MoveText(const SweepFigure& row);
 
-// "With 4 bits for attn_logits and one scale per tensor", "Executed with ..."; a plan of several rules is itself named.
+// "q=int4/token executed"; "as stored" of a version of a model that runs without a plan of its own.
+std::string RunName(const SweepCell& cell);
+
+// "significant", "not significant", or "not tested": of a task's primary figure after Holm.
+const char* VerdictWord(const Comparison& comparison);
+
+// "With 4 bits for attn_logits and one scale per tensor", "Executed with ...", "As stored"; a plan of several rules is
+// itself named.
 std::string PlanWords(const SweepCell& cell);
 
 // "b loses 0.28 [0.15, 0.41] more perplexity on heldout than a" of a row with a difference of drops.

@@ -161,12 +161,6 @@ void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
 
 constexpr size_t kSaid = 5;  // significant differences with a sentence of their own; the table has all
 
-const char* VerdictOf(const Comparison& drop) {
-  return !drop.p_holm ? "not tested" : drop.Significant() ? "significant" : "not significant";
-}
-
-std::string PlanOf(const SweepCell& cell) { return cell.Plan() + (cell.Executed() ? " executed" : ""); }
-
 std::string DifferencesSentence(const SweepFigure& row) {
   const double p = *row.drop->p_holm;
   return Formatted("{}, {} ({} after Holm).", PlanWords(*row.cell), MoreText(row),
@@ -213,10 +207,10 @@ void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
   for (const SweepFigure& row : rows) {
     const Comparison& drop = *row.drop;
     const auto end = [&](double Interval::* of) { return drop.interval ? NumberOrNull((*drop.interval).*of) : Json(); };
-    figure.table.Add({row.cell->task + ", " + row.figure->keys.name, PlanOf(*row.cell), row.cell->model,
+    figure.table.Add({row.cell->task + ", " + row.figure->keys.name, RunName(*row.cell), row.cell->model,
                       NumberOrNull(row.change->value), NumberOrNull(row.change->value - drop.value),
                       NumberOrNull(drop.value), end(&Interval::low), end(&Interval::high),
-                      drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictOf(drop), row.cell->figures.count});
+                      drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictWord(drop), row.cell->figures.count});
   }
   figure.caption = Formatted(
       "A model's change from its unquantized form minus that of {} under the same plan, in each figure's own unit. "

@@ -193,7 +193,7 @@ class Reader {
   void AddSweep(const Json& json, const std::string& path, SourceFile& file) {
     const Json& cells = json.at("cells");
     if (cells.empty()) Fail("{}: got a sweep without a finished run; try `tare sweep` again", path);
-    Sweep sweep{.path = path, .cells = {}, .comparisons = {}};
+    Sweep sweep{.path = path, .cells = {}, .comparisons = {}, .versions = {}};
     std::map<std::string, std::string> models;
     for (const Json& cell : cells) {
       const Json& key = cell.at("key");
@@ -202,6 +202,9 @@ class Reader {
       sweep.cells.push_back(ReadCell(cell, path));
     }
     sweep.comparisons = CompareCells(sweep.cells);
+    for (const Json& size : json.value("sizes", Json::array()))
+      sweep.versions.emplace_back(size.at("model"), size.at("bits_per_weight"), size.at("megabytes"),
+                                  size.value("plan", ""), size.value("method", ""));
     material_.sweeps.push_back(std::move(sweep));
     for (const auto& [model, weights] : models) file.says.emplace_back(model, "weights " + weights);
     for (const char* setting : {"math", "limit", "from", "window", "stride", "tokens"}) {

@@ -61,7 +61,7 @@ TEST(PageTest, ContentsOfFilesAreEscaped) {
 
 // A file may have markup where a number belongs: it is text on the page, or the drawing refuses it by its figure.
 TEST(PageTest, OtherValuesThanNumbersAreText) {
-  const auto figure = [] { return kFigureKinds[0].make(MaterialOf({OutliersOf("one", 20, 60)})).at(0); };
+  const auto figure = [] { return LargestMagnitudes(MaterialOf({OutliersOf("one", 20, 60)})).at(0); };
   size_t shown = 0;
   for (const auto& column : figure().table.columns) {
     FigureData marked = figure();

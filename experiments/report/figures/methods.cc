@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What quantized files lose against their bits: from sweeps of versions of one model (tare sweep --source), each with
+// the plan and the method that it was quantized with, its size, and its change from the source with the interval and
+// the verdict of the sweep's own tests (experiments/studies/sweep/comparison.h).
+#include <algorithm>
+#include <map>
+
+#include "experiments/report/figures/figures.h"
+#include "experiments/text/grammar.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+const StoredVersion* VersionOf(const Sweep& sweep, const std::string& model) {
+  const auto found = std::ranges::find(sweep.versions, model, &StoredVersion::model);
+  return found == sweep.versions.end() ? nullptr : &*found;
+}
+
+std::string BitsText(const Json& row) { return NumberText(NumberAt(row, "bits"), ".2f"); }
+
+// "gptq.h5 (gptq)"; a version of the model that is quantized otherwise has no method.
+std::string NamedVersion(const Json& row) {
+  const std::string model = row.at("model");
+  return row.at("method").is_null() ? model : Formatted("{} ({})", model, row.at("method").get<std::string>());
+}
+
+bool IsPerplexity(const SweepFigure& row) { return std::string_view(row.figure->keys.name) == "perplexity"; }
+
+// A perplexity's change in percent of the source's, which compares over texts; other figures in their own unit.
+Json DrawnRow(const SweepFigure& row, const StoredVersion& version) {
+  const double before = row.figure->value - row.change->value, unit = IsPerplexity(row) ? 100 / before : 1;
+  const auto end = [&](double Interval::* of) {
+    return row.change->interval ? NumberOrNull(unit * (*row.change->interval).*of) : Json();
+  };
+  return {{"bits", NumberOrNull(version.bits_per_weight)},
+          {"change", NumberOrNull(unit * row.change->value)},
+          {"low", end(&Interval::low)},
+          {"high", end(&Interval::high)}};
+}
+
+std::string ChangeText(const Json& row, const SweepFigure& figure) {
+  if (IsPerplexity(figure)) return EndsText(row, "change", "+.2f") + " %";
+  return SignedText(figure.cell->task, figure.figure->keys.name,
+                    {{"value", row.at("change")}, {"low", row.at("low")}, {"high", row.at("high")}});
+}
+
+// What the tests say of versions of equally many bits: differences are from the first version alone.
+std::string VerdictOf(const std::vector<const SweepFigure*>& figures) {
+  std::string different, first;
+  int tested = 0;
+  for (const SweepFigure* const row : figures) {
+    if (row->drop == nullptr || !row->drop->p_holm) continue;
+    ++tested;
+    first = row->drop->against;
+    if (row->drop->Significant()) different += (different.empty() ? "" : " and ") + row->cell->model;
+  }
+  const bool has_first =
+      std::ranges::any_of(figures, [&](const SweepFigure* row) { return row->cell->model == first; });
+  if (tested == 0 || !has_first) return "";
+  if (different.empty()) return Formatted("; no difference from {} is significant", first);
+  return Formatted("; the difference of {} from {} is significant", different, first);
+}
+
+// One sentence for all versions of equally many bits:
+//
+//   At 4.25 bits per weight, perplexity on own changes by +0.16 [+0.12, +0.20] % with rtn.h5 (rtn) and +0.09 [+0.08,
+//   +0.10] % with gptq.h5 (gptq); the difference of gptq.h5 from rtn.h5 is significant.
+std::string FindingOf(const std::vector<const Json*>& rows, const std::vector<const SweepFigure*>& figures) {
+  std::string named;
+  for (size_t i = 0; i < rows.size(); ++i)
+    named += Formatted("{}{} with {}",
+                       i == 0                ? ""
+                       : i + 1 < rows.size() ? ", "
+                                             : " and ",
+                       ChangeText(*rows[i], *figures[i]), NamedVersion(*rows[i]));
+  const SweepFigure& one = *figures.front();
+  return Formatted("At {} bits per weight, {} changes by {}{}.", BitsText(*rows.front()),
+                   FigureOnText(one.cell->task, one.figure->keys.name), named, VerdictOf(figures));
+}
+
+void AddFindings(const std::vector<SweepFigure>& drawn, FigureData& figure) {
+  std::map<std::pair<std::string, std::string>, std::vector<size_t>> groups;
+  std::vector<std::pair<std::string, std::string>> order;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const Json& row = figure.table.rows[i];
+    const std::pair key(row.at("panel").get<std::string>(), BitsText(row));
+    if (groups[key].empty()) order.push_back(key);
+    groups[key].push_back(i);
+  }
+  for (const auto& key : order) {
+    std::vector<const Json*> rows;
+    std::vector<const SweepFigure*> figures;
+    for (const size_t i : groups[key]) rows.push_back(&figure.table.rows[i]), figures.push_back(&drawn[i]);
+    figure.findings.push_back(FindingOf(rows, figures));
+  }
+}
+
+FigureData FigureOfVersions(const Sweep& sweep) {
+  FigureData figure{.name = "methods",
+                    .title = "What quantized files lose, against their bits",
+                    .table = Titled({"panel: task, figure", "model: file", "run: plan of the run",
+                                     "plan: plan as stored", "method", "bits: bits per weight", "megabytes: MB",
+                                     "value", "change", "low: from", "high: to", "verdict", "n"}),
+                    .drawn = {"change"}};
+  std::vector<SweepFigure> drawn;
+  std::string source;
+  for (const SweepFigure& row : sweep.Figures()) {
+    const StoredVersion* const version = VersionOf(sweep, row.cell->model);
+    if (version == nullptr || row.figure->keys.in_tables == nullptr) continue;
+    if (row.cell->model == sweep.comparisons.of_source && IsPerplexity(row))
+      source += Formatted(" {} itself has {} on {}, in {:.2f} bits per weight and {:.2f} MB.", row.cell->model,
+                          NumberText(row.figure->value, ".3f"), row.cell->task.substr(row.cell->task.find(':') + 1),
+                          version->bits_per_weight, version->megabytes);
+    if (row.change == nullptr || !row.change->primary) continue;
+    const auto text = [](const std::string& some) { return some.empty() ? Json() : Json(some); };
+    const Json numbers = DrawnRow(row, *version);
+    figure.table.Add({row.cell->task + ", " + row.figure->keys.name + (IsPerplexity(row) ? " (%)" : ""),
+                      row.cell->model, RunName(*row.cell), text(version->plan), text(version->method), numbers["bits"],
+                      NumberOrNull(version->megabytes), NumberOrNull(row.figure->value), numbers["change"],
+                      numbers["low"], numbers["high"], VerdictWord(*row.change), row.cell->figures.count});
+    drawn.push_back(row);
+  }
+  AddFindings(drawn, figure);
+  figure.caption = Formatted(
+      "Change from {}, paired by window, sample or item, against bits per weight with scales and what stays "
+      "unquantized. Perplexity in percent of the source's, other figures in their own unit. Bars are 95 % intervals; "
+      "filled marks are significant (p < 0.05 after Holm over the primary figures of all tasks). n: in the table.{}",
+      sweep.comparisons.of_source, source);
+  return figure;
+}
+
+}  // namespace
+
+std::vector<FigureData> LossesOfMethods(const Material& material) {
+  std::vector<FigureData> figures;
+  for (const Sweep& sweep : material.sweeps) {
+    if (sweep.versions.empty() || sweep.comparisons.of_source.empty()) continue;
+    FigureData figure = FigureOfVersions(sweep);
+    if (figure.table.rows.empty()) continue;
+    if (!figures.empty()) figure.name = Formatted("methods:{}", figures.size() + 1);
+    figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
+}  // namespace tare
