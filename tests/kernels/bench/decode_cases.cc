@@ -75,7 +75,7 @@ std::string WrongCache(const RandomDecode& x, const CacheRules& rules) {
       const float size = std::max(std::abs(*low), std::abs(*high));
       const float range = HasOffset(rules.v.format) ? 2 * (std::max(*high, 0.0f) - std::min(*low, 0.0f)) : size;
       const float step = HasCodes(rules.v.format)          ? range / info.Largest()
-                         : rules.v.format == Format::kBf16 ? size * 0x1p-8f
+                         : rules.v.format == Format::kBf16 ? size * 0x1p-7f
                                                            : 0.0f;
       for (int i = 0; i < v.width && wrong.empty(); ++i)
         wrong = WrongValue(Formatted("value of token {}, head {}, channel", t, head), i, got[i], v.Row(t, head)[i],

@@ -61,7 +61,7 @@ TEST(OneToken, EveryFormatAndShapeAgainstDouble) {
 
 // x = 128 hi + lo with small integers: the sums, and so y, are exact.
 TEST(OneToken, SumsAreExact) {
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format& format : kWeightFormats) {
     QuantizedMatrixBuffer w = RandomQuantized(format, 64, 64, 64, 4);
     for (int64_t n = 0; n < 64; ++n) w.Scales(n)[0] = 1;
     std::vector<float> x(64);

@@ -157,7 +157,7 @@ TEST(CodeStage, TiesGoToTheEvenCodeBeforeTheZeroPointIsAdded) {
 }
 
 TEST(CodeStage, AllEndsStayInTheFormat) {
-  for (const Format format : {Format::kU8, Format::kU6, Format::kU4}) {
+  for (const Format& format : kMapFormats) {
     for (int above = 0; above <= 32766; above += 331) {
       for (int below = 0; below <= 32766; below += 317) {
         const Coded coded = CodesOf({above, -below}, format);

@@ -95,7 +95,7 @@ TEST(ExecutedAttention, AZeroPointIsNearerToTheReference) {
 
 TEST(ExecutedAttention, QuantizedLogits) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    for (const Format& format : kSignedFormats) {
       for (const Mask mask : {Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
         RandomAttention in({.heads = 1, .queries = 130, .keys = 200, .mask = mask});
         AttentionPlan plan = PlanOf(order, 128);
