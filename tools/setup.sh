@@ -41,6 +41,7 @@ node-vega-lite        5.5
 libquickjs            2024.01
 libgtest-dev          1.14
 libgmock-dev          1.14
+libbenchmark-dev      1.8
 '
 lint_packages='
 clang-format          1:19

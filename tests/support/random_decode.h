@@ -53,35 +53,27 @@ class RandomDecode {
   DecodeHeads table;
 };
 
-// Formats of caches, each way of having codes among them.
-inline constexpr Format kCachedFormats[] = {Format::kF32,
-                                            Format::kBf16,
-                                            Format::kInt8,
-                                            Format::kInt6,
-                                            Format::kInt4,
-                                            Format::kInt3,
-                                            Format::kInt2,
-                                            WithRange(Format::kInt2, CodeRange::kMin),
-                                            WithRange(Format::kInt3, CodeRange::kZero),
-                                            WithRange(Format::kInt4, CodeRange::kMin),
-                                            WithRange(Format::kInt4, CodeRange::kZero),
-                                            WithRange(Format::kInt4, CodeRange::kFull),
-                                            WithRange(Format::kInt6, CodeRange::kFull),
-                                            WithRange(Format::kInt8, CodeRange::kMin)};
-
-// Largest ||error|| of a row over one of the truth's sizes of rows: what it may be, or its magnitude.
-inline double WorstRow(const RandomDecode& c, std::vector<double> DecodeTruth::* sizes = &DecodeTruth::bounds) {
+// Largest ||error|| of a head's rows over one of the truth's sizes of rows: what it may be, or its magnitude.
+inline double WorstRowOfHead(const RandomDecode& c, int h,
+                             std::vector<double> DecodeTruth::* sizes = &DecodeTruth::bounds) {
   const int width = c.table.out_width();
   double worst = 0;
-  for (int h = 0; h < c.table.heads(); ++h) {
-    const DecodeTruth truth = ReferenceDecode(c.tensors.heads[h], h, c.table.scale(), c.table.window(), c.sequence());
-    for (int64_t t = 0; t < c.tensors.problem.q.tokens; ++t) {
-      double error = 0;
-      for (int i = 0; i < width; ++i)
-        error += std::pow(c.tensors.problem.out.Row(t, h)[i] - truth.out[t * width + i], 2);
-      if (std::isnan(error)) return error;
-      if (error > 0) worst = std::max(worst, std::sqrt(error) / (truth.*sizes)[t]);
-    }
+  const DecodeTruth truth = ReferenceDecode(c.tensors.heads[h], h, c.table.scale(), c.table.window(), c.sequence());
+  for (int64_t t = 0; t < c.tensors.problem.q.tokens; ++t) {
+    double error = 0;
+    for (int i = 0; i < width; ++i) error += std::pow(c.tensors.problem.out.Row(t, h)[i] - truth.out[t * width + i], 2);
+    if (std::isnan(error)) return error;
+    if (error > 0) worst = std::max(worst, std::sqrt(error) / (truth.*sizes)[t]);
+  }
+  return worst;
+}
+
+// The largest of all heads.
+inline double WorstRow(const RandomDecode& c, std::vector<double> DecodeTruth::* sizes = &DecodeTruth::bounds) {
+  double worst = 0;
+  for (int h = 0; h < c.table.heads() && !std::isnan(worst); ++h) {
+    const double of_head = WorstRowOfHead(c, h, sizes);
+    worst = std::isnan(of_head) ? of_head : std::max(worst, of_head);
   }
   return worst;
 }

@@ -11,6 +11,7 @@
 #include "quant/base/float16.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
+#include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
 
@@ -235,7 +236,7 @@ TEST(PageLayout, WhatMayShareAScale) {
 
 TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
   constexpr int kWidth = 48;
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format& format : kSignedFormats) {
     const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, {format}, {format});
     Page page(layout);
     QuantizedMatrixBuffer weights(format, 64, kWidth, kWidth);

@@ -14,6 +14,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"
 #include "tests/support/each_target.h"
 #include "tests/support/random_decode.h"

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "quant/base/aligned.h"
+#include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/each_target.h"
 #include "tests/support/panel_input.h"
 #include "tests/support/random_decode.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token against double sums over the dequantized weights: x is off by half a unit of 1 / 16256 of its block's
-// largest magnitude, and f32 rounds a few times per block.
+// One token against double sums over the dequantized weights.
 #include "kernels/linear/one_token.h"
 
 #include <gmock/gmock.h>
@@ -12,8 +11,10 @@
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
+#include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
+#include "tests/support/wrong_linear.h"
 
 namespace tare::one_token_test {
 namespace {
@@ -39,42 +40,28 @@ std::vector<float> Project(const std::vector<float>& x, const PackedMatrix& w, c
 
 TEST(OneToken, EveryFormatAndShapeAgainstDouble) {
   for (const Case& c : kCases) {
-    for (const Format format :
-         {Format::kInt8, Format::kInt6, Format::kInt4, Format::kMxFp4, Format::kNvFp4, Format::kE8P}) {
+    std::vector<Format> formats{Format::kMxFp4, Format::kNvFp4, Format::kE8P};
+    formats.insert(formats.end(), std::begin(kWeightFormats), std::end(kWeightFormats));
+    for (const Format& format : formats) {
       const int block_of_format = Info(format).block;
       const int64_t group = block_of_format > 0 ? block_of_format : c.group;
       if (c.in % group != 0 || group % Info(format).together != 0) continue;
       const QuantizedMatrixBuffer w = IsInteger(format) ? RandomQuantized(format, c.out, c.in, group, 1)
                                                         : RoundedNormal(format, c.out, c.in, group, 1);
       const PackedMatrix packed(w.view());
-      const int64_t block = OneToken::BlockOf(packed);
       std::vector<float> x = RandomNormal(static_cast<size_t>(c.in), 2);
       x[0] = 1000.0f;  // an outlier, which its block alone pays for
       const std::vector<float> bias = RandomNormal(static_cast<size_t>(c.out), 3);
       const std::vector<float> y = Project(x, packed, bias.data());
-      std::vector<float> row(static_cast<size_t>(c.in));
-      for (int64_t n = 0; n < c.out; ++n) {
-        DequantizeRow(w.view(), n, row.data());
-        double sum = bias[n], size = std::abs(sum), bound = 0;
-        for (int64_t i = 0; i < c.in; ++i) {
-          const int64_t begin = i / block * block;
-          const auto count = static_cast<size_t>(std::min(block, c.in - begin));
-          bound += std::abs(double{row[i]}) * AbsMax({x.data() + begin, count}) / OneToken::kLargestCode;
-          sum += double{row[i]} * x[i];
-          size += std::abs(double{row[i]} * x[i]);
-        }
-        // Half a unit each, and a hair for the rounding of x * inv; (blocks + 6) roundings of f32.
-        const double blocks = std::ceil(static_cast<double>(c.in) / static_cast<double>(block));
-        ASSERT_NEAR(y[n], sum, 0.502 * bound + (blocks + 6) * 0x1p-24 * (size + bound))
-            << Name(format) << " " << c.out << " x " << c.in << " at " << n;
-      }
+      ASSERT_EQ(WrongToken(x.data(), w.view(), packed, bias.data(), y.data()), "")
+          << Name(format) << " " << c.out << " x " << c.in;
     }
   }
 }
 
 // x = 128 hi + lo with small integers: the sums, and so y, are exact.
 TEST(OneToken, SumsAreExact) {
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format& format : kWeightFormats) {
     QuantizedMatrixBuffer w = RandomQuantized(format, 64, 64, 64, 4);
     for (int64_t n = 0; n < 64; ++n) w.Scales(n)[0] = 1;
     std::vector<float> x(64);

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"
 #include "tests/support/each_target.h"
 #include "tests/support/random_quantized.h"
@@ -25,7 +26,7 @@ TEST(PackedMatrix, UnpackedIsTheCodesInGroupsOfFour) {
     int64_t out, in, group;
   };
   for (const Case& c : {Case{1, 1, 1}, {64, 16, 16}, {65, 17, 17}, {130, 192, 64}, {63, 96, 32}, {7, 250, 250}}) {
-    for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    for (const Format& format : kWeightFormats) {
       const QuantizedMatrixBuffer matrix = RandomQuantized(format, c.out, c.in, c.group, 3);
       const PackedMatrix packed(matrix.view());
       ASSERT_EQ(packed.Groups(), c.in / c.group);

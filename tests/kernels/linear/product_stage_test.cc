@@ -11,13 +11,14 @@
 #include "quant/base/aligned.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"
+#include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare::product_stage_test {
 namespace {
 
 TEST(TokenCodes, EveryWidthIsTheRule) {
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format& format : kSignedFormats) {
     for (size_t n = 1; n < 300; ++n) {
       std::vector<float> x = RandomNormal(n, static_cast<unsigned>(n));
       if (n > 3) x[n / 2] = -5.0f, x[n - 1] = 2.5f, x[0] = 0.0f;  // exact halves of steps among them
@@ -36,7 +37,7 @@ TEST(TokenCodes, EveryWidthIsTheRule) {
 
 // A static scale: values beyond the clip take the largest code.
 TEST(TokenCodes, AClipIsTheRuleWithThatMagnitude) {
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+  for (const Format& format : kSignedFormats) {
     for (const float clip : {0.0f, 0.7f, 1.5f, 100.0f}) {
       for (const size_t n : {1u, 15u, 64u, 131u, 200u}) {
         std::vector<float> x = RandomNormal(n, static_cast<unsigned>(n));

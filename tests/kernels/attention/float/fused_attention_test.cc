@@ -11,6 +11,7 @@
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/executed.h"
 
 namespace tare::fused_attention_test {
 namespace {
@@ -44,16 +45,13 @@ struct Inputs {
   AttentionProblem problem;
 };
 
-// p: relative error of 2^x, 2.1e-7 and 6 roundings, and of its argument, (d + 3) eps of octaves (|x| < 12 here); then S
-// terms of f32 sums.
 void ExpectNear(Inputs& in) {
   AlignedBuffer<std::byte> workspace(FusedWorkspaceBytes(in.problem));
   FusedAttention(in.problem, workspace.span());
   const std::vector<double> want = ReferenceAttentionDouble(in.problem), magnitudes = ReferenceMagnitudes(in.problem);
-  const double eps = 0x1p-24, keys = static_cast<double>(in.problem.k.tokens);
-  const double bound = 2.1e-7 + eps * (6 + (in.problem.q.width + 3) * 12 + keys);
+  const double bound = FusedBound(in.problem, ProductTypes::kF32);
   for (size_t i = 0; i < want.size(); ++i)
-    ASSERT_NEAR(in.out[i], want[i], 2 * bound * (1 + magnitudes[i / in.problem.out.width])) << i;
+    ASSERT_NEAR(in.out[i], want[i], bound * (1 + magnitudes[i / in.problem.out.width])) << i;
 }
 
 TEST(FusedAttention, FamiliesAndMasks) {
@@ -76,8 +74,6 @@ TEST(FusedAttention, Tails) {
   }
 }
 
-// Factors of 8 bits: logits within d^1/2 * 2^-8 of products of N(0, 1) values here, 4 standard deviations of which are
-// 0.07 relative in p; V's rounding and the difference's are 2^-9 each. A wrong pairing of rows or channels is off by 1.
 TEST(FusedAttention, Bf16) {
   for (const int64_t keys : {1, 2, 63, 65, 200}) {
     for (const int width : {1, 7, 32}) {
@@ -88,7 +84,9 @@ TEST(FusedAttention, Bf16) {
       const std::vector<double> magnitudes = ReferenceMagnitudes(in.problem);
       double error = 0, size = 0;
       for (size_t i = 0; i < want.size(); ++i) {
-        ASSERT_NEAR(in.out[i], want[i], 0.08 * (1 + magnitudes[i / in.problem.out.width])) << keys << ' ' << width;
+        ASSERT_NEAR(in.out[i], want[i],
+                    FusedBound(in.problem, ProductTypes::kBf16) * (1 + magnitudes[i / in.problem.out.width]))
+            << keys << ' ' << width;
         error += (in.out[i] - want[i]) * (in.out[i] - want[i]), size += want[i] * want[i];
       }
       EXPECT_GT(error, 0);  // not f32

@@ -15,64 +15,22 @@
 #include "kernels/attention/row_block.h"
 #include "quant/base/aligned.h"
 #include "quant/format/zero_point.h"
+#include "tests/kernels/bench/kernel_table.h"
+#include "tests/support/code_runs.h"
 #include "tests/support/each_target.h"
 
 namespace tare::code_stage_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int kRows = 32, kTiles = 3, kTileStride = kRows * 64 + 64, kStride = 256;
-
-// Exponentials of a block, and maxima of its tiles: rows without a key, tiles without one, tiles 100 octaves apart.
-struct RandomBlock {
-  explicit RandomBlock(unsigned seed) {
-    std::mt19937 random(seed);
-    for (size_t i = 0; i < exps.size(); ++i) exps[i] = static_cast<int16_t>(random() % 32768 >> random() % 15);
-    for (int t = 0; t < kTiles; ++t) {
-      for (int r = 0; r < kRows; ++r) {
-        const bool none = r == 5 || (r % 4 == 1 && t == 1);
-        max[t * kRows + r] = none ? -kInfinity : static_cast<float>(random() % (r % 7 == 0 ? 200000 : 4000)) - 1000;
-        exp_sums[t * kRows + r] = none ? 0 : static_cast<int32_t>(32767 + random() % 1000000);
-      }
-    }
-  }
-  int Exp(int r, int key) const { return exps[key / 64 * kTileStride + r * 64 + ExpOfKey(key % 64)]; }
-  float Largest(int r) const { return std::max({max[r], max[kRows + r], max[2 * kRows + r]}); }
-  float Below(int t, int r) const { return RowExp2((max[t * kRows + r] - Largest(r)) * (1.0f / kExpUnitsPerOctave)); }
-
-  AlignedBuffer<int16_t> exps{kTiles * kTileStride};
-  AlignedBuffer<float> max{kTiles * kRows};
-  AlignedBuffer<int32_t> exp_sums{kTiles * kRows};
-};
+constexpr int kRows = RandomBlock::kRows, kTiles = RandomBlock::kTiles;
 
 TEST(CodeStage, LateCodesAreTheFormulas) {
-  const RandomBlock block(1);
-  AlignedBuffer<uint8_t> codes(kRows * kStride);
-  AlignedBuffer<float> block_max(kRows);
-  AlignedBuffer<int32_t> sums(kRows);
-  for (const int qmax : {255, 63, 15}) {
+  for (const Format& format : kMapFormats) {
+    LateRun run(1, Info(format).max_code);
     OnEachTarget(kFmaTargets, [&] {
-      LateStage({.rows = kRows,
-                 .tiles = kTiles,
-                 .qmax = qmax,
-                 .max = block.max.data(),
-                 .exps = block.exps.data(),
-                 .tile_stride = kTileStride,
-                 .codes = codes.data(),
-                 .stride = kStride,
-                 .block_max = block_max.data(),
-                 .sums = sums.data()});
-      for (int r = 0; r < kRows; ++r) {
-        ASSERT_EQ(block_max[r], block.Largest(r));
-        int sum = 0;
-        for (int i = 0; i < kTiles * 64; ++i) {
-          const float factor = block.Below(i / 64, r) * (static_cast<float>(qmax) / 32767);
-          const double exact = double{factor} * block.Exp(r, i);
-          ASSERT_EQ(codes[r * kStride + i], std::nearbyint(exact)) << r << ' ' << i;
-          sum += codes[r * kStride + i];
-        }
-        ASSERT_EQ(sums[r], sum);
-      }
+      run.Run();
+      ASSERT_EQ(run.Wrong(), "") << Name(format);
     });
   }
 }
@@ -141,53 +99,11 @@ TEST(CodeStage, EarlyWeightsAreTheFormulasAndMayReplaceTheMaxima) {
 }
 
 TEST(CodeStage, EarlyCodesAreTheFormulas) {
-  const RandomBlock first(3), second(4);
-  std::mt19937 random(5);
-  AlignedBuffer<float> w1(kTiles * kRows), w2(kTiles * kRows), scales(kRows);
-  for (int i = 0; i < kTiles * kRows; ++i) {
-    w1[i] = i % kRows == 9 ? 0.0f : static_cast<float>(random() % 1000) * 1e-9f;
-    w2[i] = i % kRows == 9 ? 0.0f : static_cast<float>(static_cast<int>(random() % 1500) - 500) * 1e-9f;  // lambda < 0
-  }
-  AlignedBuffer<uint8_t> codes(kRows * kStride);
-  AlignedBuffer<int32_t> zeros(kRows);
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4}) {
+  for (const Format& format : kDifferenceFormats) {
+    EarlyRun run(format);
     OnEachTarget(kFmaTargets, [&] {
-      EarlyStage({.rows = kRows,
-                  .tiles = kTiles,
-                  .format = format,
-                  .weights1 = w1.data(),
-                  .weights2 = w2.data(),
-                  .exps1 = first.exps.data(),
-                  .exps2 = second.exps.data(),
-                  .tile_stride = kTileStride,
-                  .codes = codes.data(),
-                  .stride = kStride,
-                  .scales = scales.data(),
-                  .zeros = zeros.data()});
-      for (int r = 0; r < kRows; ++r) {
-        float bound = 0;
-        for (int t = r; t < kTiles * kRows; t += kRows) bound = std::max({bound, w2[t], w1[t] - std::min(w2[t], 0.0f)});
-        const float per_weight = bound > 0 ? 32767 / bound : 0.0f;
-        int difference[kTiles * 64], largest = 0, smallest = 0;
-        for (int i = 0; i < kTiles * 64; ++i) {
-          const auto part = [&](const RandomBlock& map, const AlignedBuffer<float>& w) {
-            const int a = static_cast<int>(std::nearbyint(w[i / 64 * kRows + r] * per_weight));
-            return (map.Exp(r, i) * a + 16384) >> 15;
-          };
-          difference[i] = part(first, w1) - part(second, w2);
-          largest = std::max(largest, difference[i]);
-          smallest = std::min(smallest, difference[i]);
-        }
-        const bool has_zero = Info(format).min_code == 0;
-        const float most = static_cast<float>(Info(format).max_code) - (has_zero ? kZeroPointMargin : 0.0f);
-        const float range = static_cast<float>(has_zero ? largest - smallest : std::max(largest, -smallest));
-        const float inv = range > 0 ? most / range : 0.0f;
-        const int zero = has_zero ? -static_cast<int>(std::nearbyint(double{inv} * smallest)) : 128;
-        ASSERT_EQ(zeros[r], zero) << r;
-        ASSERT_EQ(scales[r], bound * (32768.0f / 32767) * (range / most)) << r;
-        for (int i = 0; i < kTiles * 64; ++i)
-          ASSERT_EQ(codes[r * kStride + i], zero + std::nearbyint(double{inv} * difference[i])) << r << ' ' << i;
-      }
+      run.Run();
+      ASSERT_EQ(run.Wrong(), "") << Name(format);
     });
   }
 }
@@ -241,7 +157,7 @@ TEST(CodeStage, TiesGoToTheEvenCodeBeforeTheZeroPointIsAdded) {
 }
 
 TEST(CodeStage, AllEndsStayInTheFormat) {
-  for (const Format format : {Format::kU8, Format::kU6, Format::kU4}) {
+  for (const Format& format : kMapFormats) {
     for (int above = 0; above <= 32766; above += 331) {
       for (int below = 0; below <= 32766; below += 317) {
         const Coded coded = CodesOf({above, -below}, format);

@@ -20,6 +20,7 @@
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
 #include "tests/support/random_attention.h"
@@ -31,16 +32,11 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Order = AttentionPlan::Order;
 
-// Sums of at most 40 blocks' terms in f32, each term rounded three times: 2^-24 * 43 of the magnitudes |P1 V| + lambda
-// |P2 V|. One code off by one changes an output by some 1e-3 of them.
 void ExpectTheCodes(const AttentionPlan& plan, RandomAttention& in, const std::string& what) {
-  const std::vector<float> got = Execute(plan, in);
-  const std::vector<double> magnitudes = ReferenceMagnitudes(in.problem);
-  QuantizedReference(plan, in.problem);
-  const int width = in.problem.out.width;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const double bound = 43 * 0x1p-24 * (magnitudes[i / width] + 1);
-    ASSERT_NEAR(got[i], in.out[i], bound) << what << ", value " << i % width << " of row " << i / width;
+  Execute(plan, in);
+  for (int64_t t = 0; t < in.problem.q.tokens; ++t) {
+    for (int head = 0; head < in.problem.out.heads; ++head)
+      ASSERT_EQ(WrongCodes(plan, in.problem, t, head), "") << what;
   }
 }
 
@@ -72,19 +68,13 @@ TEST(ExecutedAttention, Tails) {
   }
 }
 
-TEST(ExecutedAttention, Formats) {
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+TEST(ExecutedAttention, Precisions) {
+  for (const AttentionPrecision& precision : kAttentionPrecisions) {
     RandomAttention in({.heads = 1, .queries = 66, .keys = 90});
-    AttentionPlan plan = PlanOf(Order::kLate);
-    plan.q = plan.k = plan.v = format;
-    plan.probs = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
-    ExpectTheCodes(plan, in, "late");
-    plan = PlanOf(Order::kEarly);
-    plan.q = plan.k = plan.v = plan.probs = format;
+    AttentionPlan plan = PlanOf(precision, 64);
+    ExpectTheCodes(plan, in, std::string(precision.name));
     plan.v_scale = AttentionPlan::ValueScale::kSequence;
-    ExpectTheCodes(plan, in, "early");
-    plan.probs = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
-    ExpectTheCodes(plan, in, "early with a zero point");
+    ExpectTheCodes(plan, in, std::string(precision.name) + ", V's scale of the sequence");
   }
 }
 
@@ -105,7 +95,7 @@ TEST(ExecutedAttention, AZeroPointIsNearerToTheReference) {
 
 TEST(ExecutedAttention, QuantizedLogits) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    for (const Format& format : kSignedFormats) {
       for (const Mask mask : {Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
         RandomAttention in({.heads = 1, .queries = 130, .keys = 200, .mask = mask});
         AttentionPlan plan = PlanOf(order, 128);

@@ -5,46 +5,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <vector>
 
 #include "tests/support/each_target.h"
-#include "tests/support/logit_sums.h"
+#include "tests/support/score_runs.h"
 
 namespace tare::score_stage_test {
 namespace {
 
 void ExpectTheFormulas(RandomSums& in) {
+  ScoreRun run(in);
+  run.Run();
+  ASSERT_EQ(run.Wrong(), "");
   const LogitSums& s = in.sums;
-  AlignedBuffer<int16_t> exps(s.rows * 64);
-  AlignedBuffer<float> max(64);
-  AlignedBuffer<int32_t> exp_sums(64);
-  ScoreStage({.logits = s,
-              .row_factors = in.row_factors.data(),
-              .exps = exps.data(),
-              .max = max.data(),
-              .exp_sums = exp_sums.data()});
-  for (int r = 0; r < s.rows; ++r) {
-    float largest = -std::numeric_limits<float>::infinity();
-    for (int key = 0; key < 64; ++key) largest = in.Sees(r, key) ? std::max(largest, in.Logit(r, key)) : largest;
-    int sum = 0;
-    for (int key = 0; key < 64; ++key) {
-      int want = 0;
-      if (in.Sees(r, key)) {
-        // The difference is rounded to f32; the product of two f32 is exact in double.
-        const double units = std::nearbyint(double{largest - in.Logit(r, key)} * in.row_factors[r]);
-        want = FixedExp2(static_cast<int>(std::min(units, 32767.0)));
-      }
-      ASSERT_EQ(exps[r * 64 + ExpOfKey(key)], want) << "row " << r << ", key " << key;
-      sum += want;
-    }
-    ASSERT_EQ(exp_sums[r], sum) << r;
-    ASSERT_EQ(max[r], largest * in.row_factors[r]) << r;
-  }
-  const std::vector<int16_t> with_sums(exps.data(), exps.data() + s.rows * 64);
-  ScoreStage({.logits = s, .row_factors = in.row_factors.data(), .exps = exps.data(), .max = max.data()});
-  ASSERT_TRUE(std::ranges::equal(with_sums, std::span(exps.data(), with_sums.size()))) << "without sums";
+  const std::vector<int16_t> with_sums(run.exps.data(), run.exps.data() + s.rows * 64);
+  ScoreStage({.logits = s, .row_factors = in.row_factors.data(), .exps = run.exps.data(), .max = run.max.data()});
+  ASSERT_TRUE(std::ranges::equal(with_sums, std::span(run.exps.data(), with_sums.size()))) << "without sums";
 }
 
 TEST(ScoreStage, EveryTargetGivesTheFormulasIntegers) {
