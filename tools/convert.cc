@@ -41,6 +41,9 @@ void RunToGguf(const ConvertArguments& options) {
     PrintLine("  {:.2f} bits per weight, relative error {:.4f}", bits, s.relative_error);
     if (s.rounded_scales > 0)
       PrintLine("  codes as they are, {} of their {} scales rounded to F16", s.rounded_scales, s.scales);
+    if (s.lost_blocks > 0)
+      PrintLine("  {} whose values are too small for F16 lost over half of their size; try --type BF16 or F32",
+                Counted(s.lost_blocks, "block"));
     std::map<std::string, int> short_rows;  // by type
     for (const auto& [name, type] : s.short_rows) ++short_rows[type];
     for (const auto& [type, count] : short_rows)
@@ -56,6 +59,7 @@ void RunToGguf(const ConvertArguments& options) {
                            {"relative_error", s.relative_error},
                            {"scales", s.scales},
                            {"rounded_scales", s.rounded_scales},
+                           {"lost_blocks", s.lost_blocks},
                            {"has_tokenizer", s.has_tokenizer},
                            {"bytes", s.bytes}});
 }

@@ -17,6 +17,16 @@
 
 namespace tare {
 
+namespace {
+
+// Well-formed JSON that no command writes: a value of another kind, or none where one is.
+[[noreturn]] void RefuseOdd(const std::vector<std::string>& files, const std::exception& error) {
+  Fail("{}: {}; was {} made by another version? Try making it again", Listed(files, ", "), error.what(),
+       files.size() == 1 ? "it" : "one");
+}
+
+}  // namespace
+
 // ---- report
 
 namespace {
@@ -26,7 +36,7 @@ struct ReportArguments {
   std::string out, title;
 };
 
-void Run(const ReportArguments& options) {
+void Run(const ReportArguments& options) try {
   const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
   const Material material = ReadMaterial({options.files.begin(), options.files.end()});
   std::vector<FigureData> figures;
@@ -44,6 +54,8 @@ void Run(const ReportArguments& options) {
   const std::string page = ReportPage(words, material, figures, drawing);
   WriteFileAtomically(options.out, page);
   PrintLine("{}: {}, {}", options.out, Counted(std::ssize(figures), "figure"), SizeText(std::ssize(page)));
+} catch (const Json::exception& error) {
+  RefuseOdd(options.files, error);
 }
 
 }  // namespace
@@ -112,7 +124,7 @@ std::string PdfOf(const std::string& svg) {
   return out.Get();
 }
 
-void Run(const PlotArguments& options) {
+void Run(const PlotArguments& options) try {
   const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
   const Material material = ReadMaterial({options.files.begin(), options.files.end()});
   std::string known;
@@ -127,6 +139,8 @@ void Run(const PlotArguments& options) {
     }
   }
   FailUsage("--figure {}: the files have no data for it, expected one of: {}", options.figure, known);
+} catch (const Json::exception& error) {
+  RefuseOdd(options.files, error);
 }
 
 }  // namespace

@@ -135,10 +135,11 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const St
                  const std::optional<CachePlan>& cache)
     : resolved_(std::move(plan), model, carrying, statics),
       cache_(CachePlanOf(resolved_.plan(), cache)),
-      key_value_bits_(KeyValueBitsOf(resolved_.plan(), cache_ ? cache_->rules : resolved_.plan(), model)),
+      sites_(model),
       quantizer_(resolved_),
       sink_(resolved_.plan()) {
   if (cache_) {
+    cache_->held = std::make_shared<HeldKeys>();
     for (const Rule& rule : cache_->rules.rules()) CheckRule(rule, model);
     CheckDecodes(resolved_);
   }
@@ -158,6 +159,18 @@ void PlanRun::RefuseCache(std::string_view where) const {
   if (cache_)
     Fail("{}: got {}, expected a plan without cache_k and cache_v, as nothing is decoded here; try tare eval", where,
          Name(*cache_));
+}
+
+std::optional<KeyValueBits> PlanRun::TakeKeyValueBits() {
+  if (!cache_) return KeyValueBitsOf(plan(), plan(), sites_);
+  const HeldKeys held = std::exchange(*cache_->held, {});
+  if (held.all > 0 && held.rounded == 0)
+    Fail(
+        "cache {}: got sequences so short that no key was rounded, expected some beyond first=, last= and the newest "
+        "page of {} tokens, which stay in f32; try longer texts, or a scale per token",
+        Name(*cache_), kPageTokens);
+  return KeyValueBitsOf(plan(), cache_->rules, sites_,
+                        held.all > 0 ? std::optional(held.rounded / held.all) : std::nullopt);
 }
 
 SiteVisitors PlanRun::Begin(Model& model, const Model::PlanProgress& progress) {

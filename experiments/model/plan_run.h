@@ -63,8 +63,9 @@ class PlanRun {
   bool SpansRows() const { return ExecutesAttention() || resolved_.SpansRows(); }
   // Whether a scale may span later tokens than the query: one per tensor, head or channel.
   bool LooksAhead() const { return resolved_.SpansRows(); }
-  // The bits of keys and values under the plan and its caches.
-  const std::optional<KeyValueBits>& key_value_bits() const { return key_value_bits_; }
+  // The bits of keys and values under the plan, and of its caches those that they held since the last call. Throws
+  // Error if these rounded nothing, as figures of them are not the plan's.
+  std::optional<KeyValueBits> TakeKeyValueBits();
 
  private:
   bool ExecutesAttention() const;
@@ -73,7 +74,7 @@ class PlanRun {
   std::vector<std::optional<ExecutedPlan>> prompts_;
   KeptStreams* streams_ = nullptr;
   std::optional<CachePlan> cache_;
-  std::optional<KeyValueBits> key_value_bits_;
+  ModelSites sites_;
   SimulatedQuantizer quantizer_;
   ZeroSink sink_;
   std::vector<SiteVisitor*> visitors_;

@@ -44,12 +44,7 @@ ChannelsOfRow FastestChannels() { return AddChannelsPlain; }
 #endif
 
 // 0 for a row without spread.
-double RowKurtosis(size_t values, const double* sums) {
-  const Moments moments{.count = static_cast<long double>(values),
-                        .x = sums[kSumX],
-                        .x2 = sums[kSumX2],
-                        .x3 = sums[kSumX3],
-                        .x4 = sums[kSumX4]};
+double RowKurtosis(const Moments& moments) {
   const double kurtosis = moments.RowKurtosis();
   return std::isnan(kurtosis) ? 0.0 : kurtosis;
 }
@@ -151,7 +146,6 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
   sums[kSumRowNorm] = norm;
   RowMeasures& part = PartOf(r);
   part.largest_row_norm = std::max(part.largest_row_norm, static_cast<float>(norm));
-  if (HasChannels(block.site)) sums[kSumRowKurtosis] = RowKurtosis(row.size(), sums);
   if (IsMap(block.site)) MeasureMap(block, r, row, sums);
   double* next = sums + FirstOfFormats(block);
   quantized_.resize(row.size());
@@ -226,6 +220,11 @@ void BlockMeter::MeasureRow(const SiteBlock& block, int64_t r) {
   }
   if (HasChannels(block.site)) MeasureChannels(r, row);
   if (finite) MeasureFinite(block, r, row, sums);
+  const Moments moments = MomentsOf(block.Row(r), powers, values);
+  if (finite && HasChannels(block.site)) sums[kSumRowKurtosis] = RowKurtosis(moments);
+  if (moments.centre == 0) return;
+  measures_.centred.emplace_back(r, moments);
+  std::fill_n(sums + kSumX, 4, 0.0);
 }
 
 const BlockMeasures& BlockMeter::Measure(const SiteBlock& block) {
@@ -240,6 +239,7 @@ const BlockMeasures& BlockMeter::Measure(const SiteBlock& block) {
   QuantizeColumns(block);
   m.row_sums.assign(rows * m.sums, 0.0);
   m.row_absmax.assign(rows, 0.0f);
+  m.centred.clear();
   if (block.site == Site::kProbs && block.map == 1)
     first_map_ = {block.layer, block.sequence, block.first_row, std::vector<double>(rows)};
   for (int64_t r = 0; r < block.rows; ++r) MeasureRow(block, r);

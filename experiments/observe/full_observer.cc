@@ -56,6 +56,9 @@ void GatherRows(const BlockMeasures& block, const RowMeasures& part, int64_t beg
   sequence.absmax = std::max(sequence.absmax, part.absmax);
   for (size_t i = static_cast<size_t>(begin) * block.sums; i < static_cast<size_t>(end) * block.sums; ++i)
     sequence.sums.Add(i % block.sums, block.row_sums[i]);
+  for (const auto& [row, moments] : block.centred) {
+    if (begin <= row && row < end) sequence.AddPowers(moments);
+  }
   if (part.largest) s.largest = std::max(s.largest.value_or(*part.largest), *part.largest);
   s.largest_row_norm = std::max(s.largest_row_norm, part.largest_row_norm);
   const size_t channels = part.channel_absmax.size();

@@ -91,6 +91,8 @@ struct BlockMeasures {
   size_t sums = 0;                // per row
   std::vector<double> row_sums;   // [rows of the block][sums]; zeros of rows that do not count
   std::vector<float> row_absmax;  // [rows of the block]
+  // Rows whose moments are about a centre; their power sums among row_sums are 0.
+  std::vector<std::pair<int64_t, Moments>> centred;
 };
 
 // Measures one block of a site's values: one double per row and sum (quant/observe/statistics_set.h). Rounding is per

@@ -23,7 +23,7 @@ Json Figures(const OutlierStatistics& s) {
   const bool any = s.count() > 0;
   Json json{{"count", s.count()},
             {"absmax", any ? Json(s.absmax()) : Json()},
-            {"median", any ? Json(s.magnitudes.Median()) : Json()}};
+            {"median", any ? Json(s.Quantile(0.5)) : Json()}};
   const std::vector<TopValue> top = s.top.Sorted();
   for (const int k : kTops) {
     json[Formatted("top{}", k)] = top.size() < static_cast<size_t>(k) ? Json() : Json(std::abs(top[k - 1].value));

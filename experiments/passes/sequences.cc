@@ -121,12 +121,24 @@ std::vector<RowWindow> TakenWindows(const TokenInput& input, const WindowOptions
   return taken;
 }
 
+// Throws Error for more tokens than 1 GiB holds in windows that overlap: n windows of m of a text of n, at worst.
+void CheckOverlap(const std::vector<RowWindow>& windows) {
+  constexpr size_t kMost = size_t{1} << 28;
+  size_t run = 0, scored = 0;
+  for (const auto& [row, w] : windows) run += w.end - w.begin, scored += w.end - w.first_scored;
+  if (run > std::max(kMost, 2 * scored))
+    FailUsage("--stride: got {} windows that overlap, {} tokens, expected at most {}; try a larger stride, or --tokens",
+              windows.size(), run, kMost);
+}
+
 // scored: tokens that a whole window scores.
 std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions& options, size_t scored,
                                     const CutRow& cut) {
   const std::optional<int32_t> bos = input.bos;
   std::vector<ScoredSequence> sequences;
-  for (const auto& [row, w] : TakenWindows(input, options, scored, cut)) {
+  const std::vector<RowWindow> taken = TakenWindows(input, options, scored, cut);
+  CheckOverlap(taken);
+  for (const auto& [row, w] : taken) {
     ScoredSequence& s = sequences.emplace_back();
     if (bos) s.tokens.push_back(*bos);
     s.tokens.insert(s.tokens.end(), row->begin() + static_cast<ptrdiff_t>(w.begin),

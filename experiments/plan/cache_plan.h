@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,10 +63,17 @@ bool ReadPolicy(std::string_view rule, CachePolicy& policy);
 // What differs from the default, ",first=4,keep=h2o/256"; "" if nothing does.
 std::string TextOf(const CachePolicy& policy);
 
+// What the queries of a run found in caches with rules that round: pairs of a query and a key that its cache held, and
+// those of them whose key was in codes.
+struct HeldKeys {
+  double all = 0, rounded = 0;
+};
+
 struct CachePlan {
   // For each site first a rule for all layers, then later ones for some layers.
   Plan rules = Plan().Append(RuleFor(Site::kCacheK)).Append(RuleFor(Site::kCacheV));
   CachePolicy policy;
+  std::shared_ptr<HeldKeys> held;  // where the caches of a run count; null: nobody asks
 
   CacheRules OfLayer(int layer) const;
 };

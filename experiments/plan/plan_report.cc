@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -75,11 +76,12 @@ double BitsOf(const Rule* rule, int64_t width) {
 
 bool Rounds(const Rule* rule) { return rule != nullptr && rule->format != Format::kF32; }
 
-double MeanOf(const Plan& plan, const Plan& caches, const ModelSites& model, Site site, Site cache) {
+double MeanOf(const Plan& plan, const Plan& caches, const ModelSites& model, Site site, Site cache, double rounded) {
   double sum = 0, places = 0;
   for (const SiteKey& key : model.Keys(site)) {
     const Rule* const of_cache = caches.Match({.site = cache, .layer = key.layer});
-    sum += BitsOf(Rounds(of_cache) ? of_cache : plan.Match(key), model.head_dim);
+    const double bits = BitsOf(Rounds(of_cache) ? of_cache : plan.Match(key), model.head_dim);
+    sum += Rounds(of_cache) ? std::lerp(kUnquantized, bits, rounded) : bits;
     places += 1;
   }
   return places == 0 ? kUnquantized : sum / places;
@@ -208,16 +210,22 @@ int CodeBits(const Rule& rule) {
   return std::bit_width(info.grid.levels.size() - 1);
 }
 
-std::optional<KeyValueBits> KeyValueBitsOf(const Plan& plan, const Plan& caches, const ModelSites& model) {
+std::optional<KeyValueBits> KeyValueBitsOf(const Plan& plan, const Plan& caches, const ModelSites& model,
+                                           const std::optional<double>& rounded) {
   const bool any = plan.Touches(Site::kK) || plan.Touches(Site::kV) || caches.Touches(Site::kCacheK) ||
                    caches.Touches(Site::kCacheV);
   if (model.head_dim == 0 || !any) return std::nullopt;
-  return KeyValueBits{.keys = MeanOf(plan, caches, model, Site::kK, Site::kCacheK),
-                      .values = MeanOf(plan, caches, model, Site::kV, Site::kCacheV)};
+  const double share = rounded.value_or(1);
+  return KeyValueBits{.keys = MeanOf(plan, caches, model, Site::kK, Site::kCacheK, share),
+                      .values = MeanOf(plan, caches, model, Site::kV, Site::kCacheV, share),
+                      .rounded = rounded};
 }
 
 Json ToJson(const std::optional<KeyValueBits>& bits) {
-  return bits ? Json{{"key_bits", bits->keys}, {"value_bits", bits->values}} : Json::object();
+  if (!bits) return Json::object();
+  Json json{{"key_bits", bits->keys}, {"value_bits", bits->values}};
+  if (bits->rounded) json["rounded"] = *bits->rounded;
+  return json;
 }
 
 Json PlanJson(const Plan& plan, const ModelSites& model, const std::string& name, const StaticSource& statics) {

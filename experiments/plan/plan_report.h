@@ -21,8 +21,8 @@
 //   +outliers<p>     32 bits for each: its value and its place
 //   +sketch          1 bit a channel, and 16 for the row's length
 //   cache_k, cache_v scales, minima and zero points of 32 bits each, of group<N> and block<N>.channel 16, per channel
-//                    one for a page of 64 tokens, as Tare's caches hold them; the page that is still in f32 counts
-//                    nothing
+//                    one for a page of 64 tokens, as Tare's caches hold them; what they held in f32 in a run counts as
+//                    f32, by its share of the pairs of a query and a key that its cache held
 //
 // Where a cache has a rule, it decides, whatever a rule for `k` or `v` says. A scale per channel of `k` or `v`, head or
 // tensor is shared by a whole text and counts nothing; +keep and the policies of caches count nothing either.
@@ -44,14 +44,16 @@ int CodeBits(const Rule& rule);
 
 // What a plan's keys and values take.
 struct KeyValueBits {
-  double keys = 16, values = 16;  // per value, the mean over layers and heads
+  double keys = 16, values = 16;       // per value, the mean over layers and heads
+  std::optional<double> rounded = {};  // the share of a run's caches that was in codes
 };
 
-// caches: the plan's rules for caches and those given beside it. Empty without a rule for keys or values, and where the
-// width of heads is not known.
-std::optional<KeyValueBits> KeyValueBitsOf(const Plan& plan, const Plan& caches, const ModelSites& model);
+// caches: the plan's rules for caches and those given beside it; rounded: the share of these caches in codes. Empty
+// without a rule for keys or values, and where the width of heads is not known.
+std::optional<KeyValueBits> KeyValueBitsOf(const Plan& plan, const Plan& caches, const ModelSites& model,
+                                           const std::optional<double>& rounded = std::nullopt);
 
-// {"key_bits", "value_bits"}; {} of none.
+// {"key_bits", "value_bits", "rounded" (of caches that were run)}; {} of none.
 nlohmann::ordered_json ToJson(const std::optional<KeyValueBits>& bits);
 
 nlohmann::ordered_json PlanJson(const Plan& plan, const ModelSites& model, const std::string& name,

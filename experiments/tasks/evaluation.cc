@@ -45,7 +45,7 @@ Evaluation::Evaluation(Model& model, PlanRun& run, const WindowOptions& windows,
             {"limit", windows.limit}} {
   if (windows.TakesPart()) json_["from"] = Name(windows.Part());
   if (run.cache()) json_["cache"] = Name(*run.cache());
-  json_.update(ToJson(run.key_value_bits()));
+  if (!run.cache()) json_.update(ToJson(run.TakeKeyValueBits()));
   for (const TaskKind* kind : kinds) {
     if (kind->convention != nullptr) json_[Formatted("{}_convention", kind->name)] = kind->convention(windows);
   }
@@ -65,11 +65,15 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   TARE_CHECK(figures.has_value());
   Json& json = json_["tasks"][name] = result.figures;
   json["input_sha256"] = task.sha256;
+  const std::optional<KeyValueBits> bits = run_.TakeKeyValueBits();
+  if (run_.cache()) json.update(ToJson(bits));
+  const double rounded = bits ? bits->rounded.value_or(1) : 1;
   const std::string how = HowMeasured(json, kind);
   const std::string few = WhyNoErrors(*figures);
-  const std::string line = Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how) +
-                           (few.empty() ? "" : "\n  " + few) +
-                           (run_.LooksAhead() ? "\n  lookahead: a scale may span later tokens than the query" : "");
+  const std::string line =
+      Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how) + (few.empty() ? "" : "\n  " + few) +
+      (rounded < 1 ? Formatted("\n  cache: {:.1f} % of its keys and values rounded", 100 * rounded) : "") +
+      (run_.LooksAhead() ? "\n  lookahead: a scale may span later tokens than the query" : "");
   if (breakdown_.ByPosition() && kind.by_position != nullptr) {
     const Json& ranges = json.at(kind.by_position);
     std::ranges::move(PositionRows(name, ranges), std::back_inserter(rows_));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_map>
 
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
@@ -37,6 +38,17 @@ double ShareWithin(const TextWords& words, const TextWords& context) {
   if (words.all().empty()) return 0;
   const auto known = std::ranges::count_if(words.all(), [&](std::string_view word) { return context.Has(word); });
   return static_cast<double>(known) / static_cast<double>(words.all().size());
+}
+
+// Endings are looked for word by word: at most seconds, where both repeat one word.
+void CheckWork(const ChoiceItem& item, size_t number) {
+  constexpr double kMost = 1e10;
+  double bytes = 0;
+  for (size_t e = 0; e < item.endings.size(); ++e)
+    bytes += 1.0 * item.endings[e].size() * item.contexts[item.contexts.size() == 1 ? 0 : e].size();
+  if (bytes > kMost)
+    Fail("probe: item {}: got {:.1e} bytes of context times bytes of ending, expected at most {:.0e}", number, bytes,
+         kMost);
 }
 
 template <typename Score>
@@ -75,18 +87,17 @@ Scores Longest(const ChoiceItem& item, const ItemWords&) {
   return scores;
 }
 
-// Places in which two texts have the same byte.
-double EqualPlaces(const std::string& one, const std::string& other) {
-  double equal = 0;
-  for (size_t i = 0; i < std::min(one.size(), other.size()); ++i) equal += one[i] == other[i];
-  return equal;
-}
-
+// The places in which the others have the same byte, one by one.
 Scores Closest(const ChoiceItem& item, const ItemWords&) {
+  std::unordered_map<size_t, double> having;  // endings that have this byte in this place
+  const auto key = [](const std::string& text, size_t i) { return i << 8 | static_cast<unsigned char>(text[i]); };
+  for (const std::string& one : item.endings) {
+    for (size_t i = 0; i < one.size(); ++i) ++having[key(one, i)];
+  }
   Scores scores;
   for (const std::string& one : item.endings) {
     double equal = -static_cast<double>(one.size());  // with itself
-    for (const std::string& other : item.endings) equal += EqualPlaces(one, other);
+    for (size_t i = 0; i < one.size(); ++i) equal += having[key(one, i)];
     scores.push_back(equal);
   }
   return scores;
@@ -156,6 +167,7 @@ const Probe& ProbeReport::Of(const std::string& guess) const {
 }
 
 void Probes::Add(const ChoiceItem& item) {
+  CheckWork(item, asked_.size() + 1);
   const ItemWords words(item);
   Asked asked;
   asked.label = static_cast<size_t>(item.label);

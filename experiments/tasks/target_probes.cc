@@ -20,8 +20,8 @@ namespace tare {
 namespace {
 
 struct TargetItem {
-  std::vector<std::string> targets;
-  bool all = false;  // of the targets are asked for, instead of any
+  std::vector<std::string> targets;  // in order
+  bool all = false;                  // of the targets are asked for, instead of any
   std::string sample;
   std::vector<double> scores;  // of kNumberGuesses, in order
 };
@@ -35,7 +35,7 @@ std::vector<std::string> NumbersIn(const TextWords& words) {
 }
 
 double IsTarget(const TargetItem& item, const std::string& guess) {
-  return std::ranges::contains(item.targets, guess) && (!item.all || item.targets.size() == 1) ? 1 : 0;
+  return std::ranges::binary_search(item.targets, guess) && (!item.all || item.targets.size() == 1) ? 1 : 0;
 }
 
 double FirstNumber(const TargetItem& item, const TextWords& prompt) {
@@ -81,6 +81,7 @@ TargetItem ParseTargetItem(const JsonLine& line) {
   const PromptItem prompted = ParsePrompt(line.text, line.where);
   TargetItem item;
   for (const std::string& target : prompted.targets) item.targets.emplace_back(Strip(target));
+  std::ranges::sort(item.targets);
   item.all = prompted.score == AnswerScore::kAll;
   const auto sample = prompted.keys.find("sample");
   item.sample = sample == prompted.keys.end() ? std::to_string(line.number) : "of " + sample->dump();

@@ -316,6 +316,10 @@ void KvCache::Keep(std::span<const std::vector<int64_t>> of_k_heads, std::span<c
   plain_from_ = std::max<int64_t>(0, plain_from_ - dropped);
 }
 
+int64_t KvCache::RoundedTokens() const {
+  return HasRounding(rules_) ? std::max<int64_t>(0, std::max(LastFrom(), plain_from_) - rules_.first) : 0;
+}
+
 size_t KvCache::Bytes() const {
   int64_t bytes = 0;
   for (const Page& page : pages_) bytes += (page.coded ? coded_.Bytes() : 0) + (page.plain ? plain_.Bytes() : 0);

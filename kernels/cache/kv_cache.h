@@ -65,6 +65,8 @@ class KvCache {
   void Keep(std::span<const std::vector<int64_t>> of_k_heads, std::span<const std::vector<int64_t>> of_v_heads);
 
   int64_t tokens() const { return tokens_; }
+  // Tokens that are read from codes: all but the first, the last ones and a page whose scales are not yet fixed.
+  int64_t RoundedTokens() const;
   const CacheShape& shape() const { return coded_.shape(); }
   const CacheRules& rules() const { return rules_; }
   // The size of all pages; a page that forks share counts in full. Memory of pages that Truncate drops becomes free

@@ -196,12 +196,14 @@ double LogSumExpRow(const float* row, size_t n) {
   const D d;
   const float largest = MaxOf(row, n);
   const V shift = hn::Set(d, largest);
-  V sums = hn::Zero(d);
+  const hn::RepartitionToWide<D> dd;
+  auto sums = hn::Zero(dd);
   ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    const V e = hn::Exp(d, hn::Sub(hn::LoadN(d, row + i, count), shift));
-    sums = hn::Add(sums, hn::IfThenElseZero(hn::FirstN(d, count), e));
+    const V all = hn::Exp(d, hn::Sub(hn::LoadN(d, row + i, count), shift));
+    const V e = hn::IfThenElseZero(hn::FirstN(d, count), all);
+    sums = hn::Add(sums, hn::Add(hn::PromoteLowerTo(dd, e), hn::PromoteUpperTo(dd, e)));
   });
-  return static_cast<double>(largest) + std::log(static_cast<double>(hn::ReduceSum(d, sums)));
+  return static_cast<double>(largest) + std::log(hn::ReduceSum(dd, sums));
 }
 
 void AddToRow(float* row, const float* x, size_t n) {

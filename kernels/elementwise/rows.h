@@ -54,7 +54,7 @@ void Softmax(float* row, size_t n);
 // As Softmax, with a sink: one more value in the maximum and the sum only. Returns its share. -inf: no sink.
 float SoftmaxWithSink(float* row, float sink, size_t n);
 
-// log(sum(exp(row))).
+// log(sum(exp(row))); the sum is in double, as a vocabulary has a million terms.
 double LogSumExp(const float* row, size_t n);
 
 void AddTo(float* row, const float* x, size_t n);                         // row += x

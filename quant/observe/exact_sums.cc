@@ -62,6 +62,14 @@ void ExactSums::Carry() {
   pending_ = 1;
 }
 
+double ExactSums::TakeSign() {
+  Carry();
+  if (limbs_.empty() || limbs_.back() >= 0) return 1;
+  for (int64_t& limb : limbs_) limb = -limb;
+  Carry();
+  return -1;
+}
+
 void ExactSums::Add(size_t sum, double value) {
   if (value == 0.0) return;
   const Parts parts = Split(value);
@@ -76,6 +84,15 @@ void ExactSums::Add(size_t sum, double value) {
   at[0] += sign * static_cast<int64_t>(static_cast<uint64_t>(shifted) & 0xffffffff);
   at[1] += sign * static_cast<int64_t>(static_cast<uint64_t>(shifted >> 32) & 0xffffffff);
   at[2] += sign * static_cast<int64_t>(static_cast<uint64_t>(shifted >> 64));
+}
+
+void ExactSums::AddMultiple(size_t sum, const ExactSums& other, size_t of, double factor) {
+  ExactSums one = other.Slice(of, 1);
+  factor *= one.TakeSign();
+  for (int i = 0; i < one.width_; ++i) {
+    const auto limb = static_cast<double>(one.limbs_[static_cast<size_t>(i)]);
+    Add(sum, std::ldexp(factor * limb, 32 * (one.first_ + i) - kBias));
+  }
 }
 
 void ExactSums::Merge(const ExactSums& other) {
@@ -178,17 +195,12 @@ ExactSums ExactSums::Concatenated(std::span<const ExactSums* const> parts) {
 long double ExactSums::Value(size_t sum) const {
   if (width_ == 0) return 0.0L;
   ExactSums one = Slice(sum, 1);
-  one.Carry();
-  const bool negative = one.limbs_.back() < 0;
-  if (negative) {
-    for (int64_t& limb : one.limbs_) limb = -limb;
-    one.Carry();
-  }
+  const long double sign = one.TakeSign();
   long double value = 0.0L;
   for (int i = one.width_ - 1; i >= 0; --i) {
     value += std::ldexp(static_cast<long double>(one.limbs_[static_cast<size_t>(i)]), 32 * (one.first_ + i) - kBias);
   }
-  return negative ? -value : value;
+  return sign * value;
 }
 
 }  // namespace tare

@@ -22,6 +22,9 @@ class ExactSums {
   explicit ExactSums(size_t sums = 0) : sums_(sums) {}
 
   void Add(size_t sum, double value);  // finite
+  // Adds factor times sum `of` of the other, also exactly: factor has at most kFactorBits significant bits.
+  void AddMultiple(size_t sum, const ExactSums& other, size_t of, double factor);
+  static constexpr int kFactorBits = 20;  // with the 32 of a limb they fit a double
   // Both must hold equally many sums.
   void Merge(const ExactSums& other);
 
@@ -51,6 +54,7 @@ class ExactSums {
 
  private:
   void Cover(int first, int last);  // makes the window hold limbs first .. last
+  double TakeSign();                // carries, of one sum, which becomes its magnitude; -1 or 1
   void Carry();                     // limbs to 0 .. 2^32 - 1, the last to -1 or 0
   std::span<int64_t> Limbs(size_t sum) { return {limbs_.data() + sum * Width(), Width()}; }
   size_t Width() const { return static_cast<size_t>(width_); }

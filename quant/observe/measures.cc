@@ -76,7 +76,8 @@ PlainSums PlainSums::Of(const Fold& fold) {
                   .rows = static_cast<double>(fold.rows),
                   .values = static_cast<double>(fold.values),
                   .absmax = fold.absmax,
-                  .sums = {}};
+                  .sums = {},
+                  .powers = fold.Powers()};
   for (size_t i = 0; i < fold.sums.size(); ++i) plain.sums.push_back(fold.sums.Value(i));
   return plain;
 }
@@ -86,17 +87,17 @@ void PlainSums::Add(const PlainSums& other) {
   rows += other.rows;
   values += other.values;
   absmax = std::max(absmax, other.absmax);
+  powers.Add(other.powers);
   if (sums.empty()) sums.resize(other.sums.size());
   for (size_t i = 0; i < sums.size(); ++i) sums[i] += other.sums[i];
 }
 
 Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& s) {
-  const Moments moments{s.values, s.sums[kSumX], s.sums[kSumX2], s.sums[kSumX3], s.sums[kSumX4]};
   // A row of few keys may have next to no spread, and a mean over such rows says nothing.
   Measures measures = {{"absmax", s.values == 0 ? kNone : s.absmax},
-                       {"mean", moments.Mean()},
-                       {"variance", moments.Variance()},
-                       {"kurtosis", moments.Kurtosis()},
+                       {"mean", s.powers.Mean()},
+                       {"variance", s.powers.Variance()},
+                       {"kurtosis", s.powers.Kurtosis()},
                        {"kurtosis_sequence", Ratio(s.sums[kSumSequenceKurtosis], s.sequences)},
                        {"kurtosis_row", HasChannels(site) ? Ratio(s.sums[kSumRowKurtosis], s.rows) : kNone},
                        {"mean_magnitude", Ratio(s.sums[kSumMagnitude], s.values)},
@@ -111,7 +112,7 @@ Measures SumMeasures(Site site, const std::vector<std::string>& names, const Pla
 Measures AllMeasures(const StatisticsSet& set, const SiteKey& key, const SiteStatistics& s) {
   Measures measures = SumMeasures(key.site, set.Sums(key.site), PlainSums::Of(s.Total()));
   for (const auto& [name, q] : {std::pair{"median", 0.5}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}})
-    measures.emplace_back(name, s.outliers.magnitudes.Quantile(q));
+    measures.emplace_back(name, s.outliers.Quantile(q));
   measures.emplace_back("largest", s.largest ? *s.largest : kNone);
   measures.emplace_back("largest_row_norm", s.largest_row_norm);
   measures.emplace_back("top_channel_energy", TopChannelEnergy(s.channel_energy));

@@ -155,6 +155,11 @@ struct OutlierStatistics {
 
   uint64_t count() const { return magnitudes.total(); }  // of finite values
   float absmax() const;                                  // of finite values; 0 if there are none
+  // That of |x|, as MagnitudeHistogram says; no more than the largest, which may lie below its bin's midpoint.
+  float Quantile(double q) const {
+    const float of_bins = magnitudes.Quantile(q);
+    return of_bins > absmax() ? absmax() : of_bins;
+  }
 
   // A few values, at first.column, first.column + 1, ...; an OutlierAccumulator is faster for many.
   void Add(std::span<const float> run, Place first);

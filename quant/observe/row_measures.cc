@@ -158,6 +158,29 @@ PowerSums SumPowers(std::span<const float> row) {
   return sum(row);
 }
 
+Moments MomentsOf(std::span<const float> row, const PowerSums& sums, size_t values) {
+  const auto n = static_cast<double>(values);
+  if (!(65 * sums.x * sums.x > 64 * n * sums.x2)) return {n, sums.x, sums.x2, sums.x3, sums.x4};
+  const double centre = Centre(sums.x / n);
+  double x = 0, x2 = 0, x3 = 0, x4 = 0;
+  for (const float value : row) {
+    if (!std::isfinite(value)) continue;
+    const double above = value - centre, square = above * above;
+    x += above, x2 += square, x3 += square * above, x4 += square * square;
+  }
+  return {n, x, x2, x3, x4, centre};
+}
+
+void Moments::Add(const Moments& other) {
+  if (count == 0) centre = other.centre;
+  const long double d = other.centre - centre, n = other.count;
+  x4 += other.x4 + d * (4 * other.x3 + d * (6 * other.x2 + d * (4 * other.x + d * n)));
+  x3 += other.x3 + d * (3 * other.x2 + d * (3 * other.x + d * n));
+  x2 += other.x2 + d * (2 * other.x + d * n);
+  x += other.x + d * n;
+  count += n;
+}
+
 long double Moments::SecondCentral() const {
   const long double mean = x / count;
   return std::max(0.0L, x2 / count - mean * mean);
@@ -168,7 +191,7 @@ long double Moments::FourthCentral() const {
   return std::max(0.0L, x4 / count - mean * (4 * (x3 / count) - mean * (6 * (x2 / count) - 3 * mean * mean)));
 }
 
-double Moments::Mean() const { return count == 0 ? kUndefined : static_cast<double>(x / count); }
+double Moments::Mean() const { return count == 0 ? kUndefined : static_cast<double>(centre + x / count); }
 double Moments::Variance() const { return count == 0 ? kUndefined : static_cast<double>(SecondCentral()); }
 
 double Moments::Kurtosis() const {
@@ -185,8 +208,9 @@ double Moments::QuantizableKurtosis() const {
 
 double Moments::RowKurtosis() const {
   if (count < 2) return kUndefined;
-  const long double s2 = SecondCentral() * count / (count - 1);
-  return s2 == 0 ? kUndefined : static_cast<double>(std::max(0.0L, x4 / count / (s2 * s2) - 3));
+  const long double s2 = SecondCentral() * count / (count - 1), c = centre;
+  const long double about_0 = x4 / count + c * (4 * x3 / count + c * (6 * x2 / count + c * (4 * x / count + c)));
+  return s2 == 0 ? kUndefined : static_cast<double>(std::max(0.0L, about_0 / (s2 * s2) - 3));
 }
 
 ErrorSums SumErrors(std::span<const float> x, std::span<const float> y) {

@@ -63,6 +63,15 @@ void MergeInto(std::map<SiteKey, SiteStatistics>& sites, const std::map<SiteKey,
   }
 }
 
+constexpr size_t kPowers = 5;  // of values, x^0 to x^4
+
+// Turns sums of x^k into those of (x - by)^k, a factor x - by at a time.
+void Shift(ExactSums& powers, double by) {
+  for (size_t factors = 1; factors < kPowers; ++factors) {
+    for (size_t k = kPowers - 1; k >= factors; --k) powers.AddMultiple(k, powers, k - 1, -by);
+  }
+}
+
 }  // namespace
 
 bool HasChannels(Site site) { return site != Site::kAttnLogits && site != Site::kProbs && site != Site::kDifference; }
@@ -107,11 +116,21 @@ std::vector<std::string> SumNames(Site site, const std::vector<std::string>& for
 }
 
 Moments Fold::Powers() const {
-  return {.count = static_cast<long double>(values),
-          .x = sums.Value(kSumX),
-          .x2 = sums.Value(kSumX2),
-          .x3 = sums.Value(kSumX3),
-          .x4 = sums.Value(kSumX4)};
+  if (values == 0) return {};
+  ExactSums powers(kPowers);
+  powers.Add(0, static_cast<double>(values));
+  for (size_t k = 1; k < kPowers; ++k) powers.AddMultiple(k, sums, kSumX + k - 1, 1.0);
+  const double centre = Centre(static_cast<double>(powers.Value(1) / values));
+  Shift(powers, centre);
+  return {static_cast<long double>(values), powers.Value(1), powers.Value(2), powers.Value(3), powers.Value(4), centre};
+}
+
+void Fold::AddPowers(const Moments& moments) {
+  ExactSums powers(kPowers);
+  const long double of[kPowers] = {moments.count, moments.x, moments.x2, moments.x3, moments.x4};
+  for (size_t k = 0; k < kPowers; ++k) powers.Add(k, static_cast<double>(of[k]));
+  Shift(powers, -static_cast<double>(moments.centre));
+  for (size_t k = 1; k < kPowers; ++k) sums.AddMultiple(kSumX + k - 1, powers, k, 1.0);
 }
 
 void Fold::Merge(const Fold& other) {

@@ -55,7 +55,9 @@ struct Fold {
   float absmax = 0.0f;
   ExactSums sums;
 
+  // About a centre near the mean. The sums are exact, and so is moving them there.
   Moments Powers() const;
+  void AddPowers(const Moments& moments);  // their sums in double, to those about 0
   void Merge(const Fold& other);
   friend bool operator==(const Fold&, const Fold&) = default;
 };
@@ -138,6 +140,7 @@ struct PlainSums {
   double sequences = 0, rows = 0, values = 0;
   float absmax = 0.0f;
   std::vector<long double> sums;
+  Moments powers = {};
 
   static PlainSums Of(const Fold& fold);
   void Add(const PlainSums& other);

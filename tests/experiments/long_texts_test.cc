@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of a text is read, and the windows of a long one, which are read alone.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <tuple>
 
 #include "experiments/passes/sequences.h"
+#include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare::long_texts_test {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 ModelConfig Positions(int positions) { return {.max_positions = positions}; }
 
@@ -38,6 +44,16 @@ TEST(LongTextsTest, WindowsThatWereReadAloneAreTaken) {
     for (const ScoredSequence& s : sequences) EXPECT_EQ(s.tokens.size(), 11u);
   }
   EXPECT_TRUE(CutOf(text, Positions(64), options).at_lines);
+}
+
+// n windows of m tokens of a text of n: 75,905 of 4,096 here.
+TEST(LongTextsTest, CloseWindowsThatFillTheMemoryAreRefused) {
+  const TokenInput ids{.kind = TokenInput::Kind::kIds, .sequences = {std::vector<int32_t>(80'000, 1)}};
+  WindowOptions close{.window = 4096, .stride = 1};
+  EXPECT_THAT(Call([&] { CutSequences(ids, Positions(4096), close); }),
+              ThrowsMessage<Error>(HasSubstr("--stride: got 75905 windows that overlap, 310906880 tokens")));
+  close.limit = 5;
+  EXPECT_EQ(CutSequences(ids, Positions(4096), close).size(), 5u);
 }
 
 }  // namespace

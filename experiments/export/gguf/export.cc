@@ -251,6 +251,7 @@ class GgufJob {
 void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_heads, std::span<std::byte> data) {
   struct Sums {
     double error = 0, size = 0;
+    int64_t lost = 0;
     gguf::RoundedScales scales;  // of codes
     bool fits = true;
   };
@@ -267,9 +268,14 @@ void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_h
     if (holds_codes) sums[r].scales = gguf::PutCodes(type.type, *source.codes, source.Stored(at), row);
     sums[r].fits = holds_codes ? sums[r].scales.fit : gguf::QuantizeBlocks(type.type, values.data(), blocks, row);
     gguf::DequantizeBlocks(type.type, row, blocks, rounded.data());
-    const auto [error, size] = SquaresOf(values, rounded);
-    sums[r].error = error;
-    sums[r].size = size;
+    const auto block = static_cast<size_t>(std::max<int64_t>(type.values, 32));
+    for (size_t i = 0; i < values.size(); i += block) {
+      const size_t count = std::min(block, values.size() - i);
+      const auto [error, size] = SquaresOf(std::span(values).subspan(i, count), std::span(rounded).subspan(i, count));
+      sums[r].error += error;
+      sums[r].size += size;
+      sums[r].lost += 4 * error > size ? 1 : 0;
+    }
   });
   double error = 0;
   for (const Sums& row : sums) {
@@ -278,6 +284,7 @@ void GgufJob::Fill(const Source& source, const TypeInfo& type, int64_t rotated_h
            source.name, type.name);
     error += row.error;
     size_ += row.size;
+    summary_.lost_blocks += row.lost;
     summary_.scales += row.scales.groups;
     summary_.rounded_scales += row.scales.rounded;
   }

@@ -25,6 +25,8 @@ struct GgufSummary {
   int64_t matrix_bytes = 0, matrix_values = 0;
   double relative_error = 0;               // ||W - Q|| / ||W|| over all matrices together
   int64_t scales = 0, rounded_scales = 0;  // of codes that were written as they are; those that are no F16
+  // Blocks, of 32 or more values, that lost over half of their size: only values too small for F16 and its scales do.
+  int64_t lost_blocks = 0;
   bool has_tokenizer = false;
   // Matrices whose rows are no whole blocks, and the type that each has instead.
   std::map<std::string, std::string> short_rows;

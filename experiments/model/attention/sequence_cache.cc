@@ -58,6 +58,16 @@ double BytesOf(const ModelConfig& config, const CachePlan& plan, int64_t tokens)
   return bytes;
 }
 
+// Counts what the newest tokens' queries see. A pass ends where a page is rounded (TokensAtOnce), so that the codes
+// behind the first tokens are those that each of its queries saw.
+void CountHeld(const KvCache& cache, int64_t queries, HeldKeys& held) {
+  if (cache.rules().k.format == Format::kF32 && cache.rules().v.format == Format::kF32) return;
+  for (int64_t seen = cache.tokens() - queries + 1; seen <= cache.tokens(); ++seen) {
+    held.all += static_cast<double>(seen);
+    held.rounded += static_cast<double>(std::clamp<int64_t>(seen - cache.rules().first, 0, cache.RoundedTokens()));
+  }
+}
+
 // The rule with its budget in keys, rounded to whole pages.
 KeepRule InKeys(const ModelConfig& config, const CachePlan& plan) {
   KeepRule keep = plan.policy.keep;
@@ -151,7 +161,7 @@ void KeptTokens::Drop(const DecodeHeads& table, KvCache& cache, int64_t kept) {
 }
 
 SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
-    : skip_(plan.policy.skip), rotary_(config.rotary) {
+    : skip_(plan.policy.skip), held_(plan.held), rotary_(config.rotary) {
   const CacheShape shape = ShapeOf(config);
   const KeepRule keep = InKeys(config, plan);
   const bool shares = std::ranges::contains(config.kinds, LayerKind::kSharedAttention);
@@ -179,6 +189,7 @@ SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
 
 void SequenceCache::Update(int layer, const DecodeHeads& heads, const DecodeSequence& s) {
   OneLayer& one = layers_.at(static_cast<size_t>(slots_.at(static_cast<size_t>(layer))));
+  if (held_ != nullptr) CountHeld(one.cache, s.q.tokens, *held_);
   one.kept.Update(heads, s, one.cache);
   if (one.cache.tokens() + one.kept.dropped() == prompt_) one.kept.EndPrompt(heads, one.cache);
 }

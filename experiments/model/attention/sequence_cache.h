@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -116,6 +117,7 @@ class SequenceCache {
   std::vector<bool> owns_;        // by layer
   std::map<int, ScanState> scans_;
   float skip_;
+  std::shared_ptr<HeldKeys> held_;
   ValuePages values_;
   RotaryConfig rotary_;
   int64_t prompt_ = 0, expected_ = 0;

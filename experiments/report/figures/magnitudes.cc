@@ -38,8 +38,8 @@ void AddStatistics(const ModelStatistics& of, std::vector<Largest>& all, std::ve
       if (s.nonfinite > 0) missing.push_back(NotFinite(s.nonfinite, site, of.model, layer));
       const bool some = s.count() > 0;
       if (some || s.nonfinite > 0)
-        all.push_back({site, of.model, layer, some ? s.absmax() : NAN, some ? s.magnitudes.Median() : NAN,
-                       of.set.skip_first, later.count() > 0 ? later.absmax() : NAN, s.count()});
+        all.push_back({site, of.model, layer, some ? s.absmax() : NAN, some ? s.Quantile(0.5) : NAN, of.set.skip_first,
+                       later.count() > 0 ? later.absmax() : NAN, s.count()});
     }
   }
 }

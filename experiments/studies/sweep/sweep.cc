@@ -301,7 +301,7 @@ class ModelSweep {
     PlanRun run(*together.back()->plan, options_.carrying, ModelSitesOf(model_), seen_.source, options_.cache);
     run.Share(&kept_);
     TaskResult result = together.back()->task->run(model_, run, progress);
-    const Json bits = ToJson(run.key_value_bits());
+    const Json bits = ToJson(run.TakeKeyValueBits());
     if (together.size() == 2) {
       if (result.of_text.is_null()) result.of_text = together.front()->task->run(model_, run, progress).figures;
       result.of_text.update(bits);

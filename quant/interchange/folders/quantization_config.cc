@@ -15,8 +15,8 @@
 namespace tare {
 namespace {
 
-constexpr size_t kLongest = 1000;         // of a pattern, in bytes; names of modules have tens
-constexpr uint32_t kMostSteps = 100'000;  // of a match; patterns in use take tens
+constexpr size_t kLongest = 1000;         // of a pattern or a name, in bytes; names of modules have tens
+constexpr uint32_t kMostSteps = 100'000;  // of a match from one place on; patterns in use take tens
 constexpr uint32_t kMostHeap = 16 << 10;  // KiB
 
 const unsigned char* Bytes(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
@@ -102,6 +102,8 @@ bool NamePattern::MatchesStart(std::string_view name) const { return Matches(nam
 bool NamePattern::MatchesSomewhere(std::string_view name) const { return Matches(name, 0); }
 
 bool NamePattern::Matches(std::string_view name, uint32_t options) const {
+  if (name.size() > kLongest)
+    Fail("{}: got a name of {} bytes, '{}...', expected at most {}", where_, name.size(), name.substr(0, 60), kLongest);
   const Match match;
   const int got = pcre2_match(code_.get(), Bytes(name), name.size(), 0, options, match.data, match.context);
   if (got < 0 && got != PCRE2_ERROR_NOMATCH)

@@ -8,7 +8,9 @@
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
+#include "tests/support/ids.h"
 
 namespace tare::evaluation_test {
 namespace {
@@ -16,6 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
 
 std::vector<std::string> Keys(const Json& json) {
   std::vector<std::string> keys;
@@ -74,6 +77,39 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
                             p["tokens"].get<int>()));
   EXPECT_TRUE(evaluation.records().starts_with(R"({"task":"choice:ends","line":1,"label":0,"answer":0,)"));
   EXPECT_EQ(std::ranges::count(evaluation.records(), '\n'), 2);
+}
+
+// A row of `tokens` ids in one window; query t of them sees t keys. What its caches held by hand: pairs with codes.
+TEST(EvaluationTest, BitsAreThoseThatCachesHeld) {
+  const TemporaryFolder folder;
+  Model model(PairFolder("novels-differential"));
+  const auto evaluated = [&](const std::string& plan, int64_t tokens, const std::string& cache) {
+    PutManyIds(folder / "ids.safetensors", 1, tokens);
+    PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model), {},
+                cache.empty() ? std::nullopt : std::optional(ParseCachePlan(cache)));
+    Evaluation evaluation(model, run, {});
+    const std::string task = "divergence=" + (folder / "ids.safetensors").string();
+    const std::string line = evaluation.Run(ReadTasks(ParseTasks(task), model, {})[0], {});
+    EXPECT_FALSE(evaluation.json().contains("key_bits"));
+    return std::pair(evaluation.json()["tasks"]["divergence:ids"], line);
+  };
+  const auto expect = [&](const auto& result, double pairs, double of, double keys, double values) {
+    const auto& [json, line] = result;
+    EXPECT_DOUBLE_EQ(json["rounded"].template get<double>(), pairs / of);
+    EXPECT_DOUBLE_EQ(json["key_bits"].template get<double>(), 16 + pairs / of * (keys - 16));
+    EXPECT_DOUBLE_EQ(json["value_bits"].template get<double>(), 16 + pairs / of * (values - 16));
+    EXPECT_EQ(line.contains("of its keys and values rounded"), pairs < of) << line;
+  };
+  // Heads of 32: a page of 64 tokens is rounded when the 65th comes. Queries 65 to 100 see 64 rounded keys each.
+  expect(evaluated("cache_k=int4/channel,cache_v=int2/channel", 100, ""), 36 * 64, 5050, 4.5, 2.5);
+  EXPECT_THAT(evaluated("cache_k=int4/channel", 100, "").second, HasSubstr("cache: 45.6 % of its keys and values"));
+  expect(evaluated("cache_k=int4/token", 100, ""), 5050, 5050, 5, 16);
+  expect(evaluated("cache_k=int4/token", 100, "first=4"), 96 * 97 / 2, 5050, 5, 16);         // all but four of t keys
+  expect(evaluated("cache_k=int4/token", 100, "first=4,last=8"), 88 * 89 / 2, 5050, 5, 16);  // but twelve
+  // Nothing was rounded: KL 0 would say that the plan costs nothing.
+  for (const auto& [plan, tokens, cache] :
+       {std::tuple{"cache_k=int2/channel", 64, ""}, {"cache_k=int4/token", 12, "first=4,last=8"}})
+    EXPECT_THAT(Call([&] { evaluated(plan, tokens, cache); }), ThrowsMessage<Error>(HasSubstr("no key was rounded")));
 }
 
 TEST(EvaluationTest, TextsByPosition) {

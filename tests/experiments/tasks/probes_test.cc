@@ -141,6 +141,16 @@ TEST(Probes, BadFilesAreRefused) {
   refused("{\"ctx\": \"a\", \"endings\": [\"a\"], \"label\": 3}", "line 1");
 }
 
+TEST(Probes, ItemsThatTakeMinutesAreRefused) {
+  std::string words;
+  for (int i = 0; i < 100'000; ++i) words += "a ";
+  const Json item{{"ctx", words}, {"endings", {words + "b", "c"}}, {"label", 0}};
+  EXPECT_THAT(Call([&] { ReportOf({item}); }), ThrowsMessage<Error>(HasSubstr("probe: item 1: got 4.0e+10 bytes")));
+  std::vector<std::string> endings;  // each compared with each other, they would take minutes
+  for (int i = 0; i < 200'000; ++i) endings.push_back(std::to_string(i % 10));
+  EXPECT_EQ(ScoreOf({{"ctx", "x"}, {"endings", endings}, {"label", 3}}, "longest"), 1.0 / 200'000);
+}
+
 TEST(TextWords, AreRunsOfLettersAndDigits) {
   EXPECT_THAT(TextWords("It is 1234. Harriet's caf\xc3\xa9!").all(),
               ElementsAre("it", "is", "1234", "harriet", "s", "caf\xc3\xa9"));

@@ -275,6 +275,16 @@ TEST(RowsTest, SoftmaxAndLogSumExp) {
   });
 }
 
+// In f32 the sum of so many equal terms is off by 5e-5 of itself.
+TEST(RowsTest, LogSumExpOfAMillion) {
+  for (const float value : {0.0f, -3.25f}) {
+    std::vector<float> row(1'150'000, value);
+    row[7] += 3.3f;  // so that the others' terms are no whole numbers
+    const double expected = value + std::log(1'149'999 + std::exp(double{row[7]} - value));
+    EXPECT_NEAR(LogSumExp(row.data(), row.size()), expected, 5e-7);
+  }
+}
+
 TEST(RowsTest, SoftmaxOfFarValues) {
   float row[] = {-1e30f, 0.0f, -std::numeric_limits<float>::infinity(), 1e4f};
   Softmax(row, 4);

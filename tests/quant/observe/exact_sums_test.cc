@@ -52,6 +52,27 @@ TEST(ExactSums, EqualIntegerSums) {
   }
 }
 
+TEST(ExactSums, MultiplesAreExact) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 100; ++round) {
+    const auto number = [&](int bits) {
+      return static_cast<int64_t>(random() >> (64 - bits)) * (random() % 2 == 0 ? 1 : -1);
+    };
+    const int64_t factor = number(ExactSums::kFactorBits);
+    ExactSums of(2), sums(2);
+    int64_t expected = 0;
+    for (int i = 0; i < 5; ++i) {
+      const int64_t value = number(38);
+      expected += value;
+      of.Add(1, static_cast<double>(value));
+    }
+    sums.AddMultiple(0, of, 1, static_cast<double>(factor));
+    EXPECT_EQ(sums.Value(0), static_cast<long double>(expected * factor));
+    sums.AddMultiple(0, sums, 0, -1.0);  // of itself
+    EXPECT_EQ(sums, ExactSums(2));
+  }
+}
+
 TEST(ExactSums, KeepWhatDoublesLose) {
   ExactSums sums(2);
   for (const double value : {0x1p1000, 1.0, 0x1p-1074, -0x1p1000}) sums.Add(1, value);

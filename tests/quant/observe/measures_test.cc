@@ -89,6 +89,33 @@ TEST(Measures, SumsAddUp) {
   EXPECT_EQ(empty.sums[0], 11.0L);
 }
 
+// Groups of sequences as a bootstrap draws them, one twice; values are `about` and whole numbers above it.
+TEST(Measures, MomentsOfGroupsAddUp) {
+  const auto added = [](double about) {
+    PlainSums all;
+    for (const auto& [first, times] : {std::pair{0, 1}, {3, 2}, {-2, 1}}) {
+      Fold fold(SumNames(Site::kLayerOut).size());
+      for (int i = first; i < first + 5; ++i) {
+        const double x = about + i * i;
+        ++fold.values;
+        double power = 1;
+        for (const size_t sum : {kSumX, kSumX2, kSumX3, kSumX4}) fold.sums.Add(sum, power *= x);
+      }
+      for (int i = 0; i < times; ++i) all.Add(PlainSums::Of(fold));
+    }
+    return all.powers;
+  };
+  const double values[] = {0, 1, 4, 9, 16, 9, 16, 25, 36, 49, 9, 16, 25, 36, 49, 4, 1, 0, 1, 4};
+  double mean = 0, m2 = 0, m4 = 0;
+  for (const double v : values) mean += v / 20;
+  for (const double v : values) m2 += (v - mean) * (v - mean) / 20, m4 += std::pow(v - mean, 4) / 20;
+  for (const double about : {0.0, 4096.0}) {  // whose fourth power is exact in double
+    EXPECT_DOUBLE_EQ(added(about).Mean(), mean + about);
+    EXPECT_DOUBLE_EQ(added(about).Variance(), m2);
+    EXPECT_DOUBLE_EQ(added(about).Kurtosis(), m4 / (m2 * m2));
+  }
+}
+
 TEST(Measures, EnergyOfTheTopPercent) {
   ExactSums energy(150);  // the top two
   for (size_t i = 0; i < 150; ++i) energy.Add(i, 1.0);

@@ -116,6 +116,19 @@ TEST_F(GgufExport, FoldersComputeTheSame) {
   }
 }
 
+// The scale of a block of values below 2^-17 rounds to no F16, and the values to none; BF16 has them.
+TEST_F(GgufExport, BlocksThatF16CannotHoldAreCounted) {
+  EditedCheckpoint tiny(GoldenFolder("llama-mha"));
+  auto& up = tiny.tensors.at("model.layers.1.mlp.up_proj.weight");
+  const auto rows = static_cast<size_t>(up.shape[0]), in = static_cast<size_t>(up.shape[1]);
+  up = {DType::kF32, up.shape, std::vector<std::byte>(4 * rows * in)};
+  for (size_t i = 0; i < rows * in; ++i) up.SetBits(i, std::bit_cast<uint32_t>(i % 2 == 0 ? 0x1p-27f : -0x1p-28f));
+  tiny.Write(folder_ / "tiny");
+  for (const auto& [type, lost] : {std::pair{"Q8_0", true}, {"F16", true}, {"BF16", false}, {"F32", false}})
+    EXPECT_EQ(To(type, folder_ / "tiny").lost_blocks, lost ? static_cast<int64_t>(rows * ((in + 31) / 32)) : 0) << type;
+  EXPECT_EQ(To("Q4_0", GoldenFolder("llama-mha")).lost_blocks, 0);
+}
+
 // A block of MXFP4 holds what a block of MXFP4 held, whichever scale its largest value asks for.
 TEST_F(GgufExport, ExpertsInMxfp4StayAsTheyAre) {
   EditedCheckpoint oss(GoldenFolder("gpt-oss-mxfp4"));

@@ -63,6 +63,12 @@ TEST(NamePattern, NoPatternTakesLong) {
   }
 }
 
+// A search may begin at each byte.
+TEST(NamePattern, NoNameTakesLong) {
+  EXPECT_THAT(Call([] { Somewhere("a*a*b", std::string(2'000'000, 'a')); }),
+              ThrowsMessage<Error>(HasSubstr("p: got a name of 2000000 bytes, 'aaa")));
+}
+
 TEST(SchemeKeys, GivesWhatIsThere) {
   const Json json = Json::parse(R"({"i": 3, "f": true, "t": "x", "l": ["a", ["b", ["c"]]], "n": null})");
   SchemeKeys keys(json, "w");
