@@ -94,8 +94,9 @@ TEST_F(FilesTest, WhatACommandKeepsForItselfIsNoInput) {
   Keeps("text", with(search, {"--tasks", "perplexity=" + In("text"), "--out-model", In("text")}), both);
   ASSERT_EQ(CallTare(search).exit_code, 0);
   Keeps("found/search.json", with(search, {"--out-model", In("found/search.json")}), "two outputs of one command");
-  Keeps("found/cells.jsonl",
-        with(search, {"--merge", In("found"), "--out", In("f2"), "--out-model", In("found/cells.jsonl")}),
+  std::vector<std::string> merging = search;
+  merging.back() = In("f2");
+  Keeps("found/cells.jsonl", with(merging, {"--merge", In("found"), "--out-model", In("found/cells.jsonl")}),
         "is a file of the input");
   const std::vector<std::string> compare{
       "compare",  In("m"), In("m2"), "--bits", "4", "--tasks", "perplexity=" + PairFolder("heldout.txt").string(),

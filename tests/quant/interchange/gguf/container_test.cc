@@ -7,6 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
