@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every file that a run reads, noted where it is opened (mapped_file.h), or before, where a command names it. All that
-// writes, appends and removes asks here first, so what a run reads is neither replaced nor removed, and what it is going
-// to write is not read. Device and inode identify a file: links, hard links and other spellings hide nothing.
+// Every file that a run reads, noted where it is opened (mapped_file.h), or where a command names it. All that writes,
+// appends or removes asks here first: what a run reads is neither replaced nor removed, and what it is going to write
+// is not read. Device and inode identify a file, so links, hard links and other spellings hide nothing.
 //
-// What a run keeps for itself, to read and to change, is its own: files that it made, and what it takes up from an
-// earlier one (finished cells, parts, remembered hashes). Without a FilesOfRun nothing is noted: a library does not know
-// where a run ends.
+// A run's own files it may read and change: those that it made, and what it takes up from an earlier run (finished
+// cells, parts, remembered hashes). Nothing is noted without a FilesOfRun: a library does not know where a run ends.
 #pragma once
 
 #include <sys/stat.h>

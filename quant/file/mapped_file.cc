@@ -71,7 +71,9 @@ struct ReadOnlyFile {
 };
 
 // Without O_NONBLOCK, opening a pipe without a writer would hang.
-ReadOnlyFile Opened(const std::filesystem::path& path) { return {open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)}; }
+ReadOnlyFile Opened(const std::filesystem::path& path) {
+  return {open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+}
 
 }  // namespace
 

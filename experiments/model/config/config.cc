@@ -262,7 +262,6 @@ static void CheckCounts(const std::filesystem::path& path, const ModelConfig& c,
   check("intermediate_size", c.ffn, c.ffn, most / layers);
   check("number of experts", c.experts, int64_t{c.experts} * c.ffn, most / layers);
   check("vocab_size", c.vocabulary, c.vocabulary, most);
-  check("hidden_size", c.hidden, c.heads, most);
 }
 
 ModelConfig LoadConfig(const std::filesystem::path& path) {
