@@ -16,6 +16,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/json_value.h"
 #include "quant/file/remembered_hashes.h"
 
@@ -207,27 +208,12 @@ namespace fs = std::filesystem;
 
 bool IsFile(const std::string& name) { return !name.empty() && name != "-"; }
 
-// Whether both exist and are the same file on disk. Paths that cannot be examined are not the same.
-bool Same(const fs::path& a, const fs::path& b) {
-  std::error_code error;
-  return fs::equivalent(a, b, error) && !error;
-}
-
-void CheckApart(const std::string& input, const std::string& output) {
-  std::error_code error;
-  if (Same(input, output)) Fail("{}: is both an input and an output; try another name for the output", output);
-  for (const fs::directory_entry& entry : fs::directory_iterator(input, error)) {
-    if (Same(entry.path(), output))
-      Fail("{}: is a file of the input {} and would be overwritten; try another output", output, input);
-  }
-}
-
 // Where a file that is claimed will be, or a new folder.
 fs::path PlaceOf(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
 
 // What this command is going to make.
 struct PlannedOutputs {
-  std::map<fs::path, std::string> folders;  // by their places: no file may have one of these names
+  std::map<fs::path, std::string> places;  // of files and new folders, with the names that were given
   // To the end of the command: where it makes its folder is where this looked.
   std::vector<std::shared_ptr<const OpenFolder>> looked_at;
 } planned_outputs;
@@ -253,7 +239,7 @@ std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std
          path.string());
   const AtomicFile could_be_made(path);
   planned_outputs.looked_at.push_back(OpenFolder::Of(FolderOf(path)));
-  planned_outputs.folders.emplace(PlaceOf(path), folder.string());
+  planned_outputs.places.emplace(PlaceOf(path), folder.string());
   return {};
 }
 
@@ -268,16 +254,13 @@ std::vector<std::string> NewFilesIn(const fs::path& folder, const std::vector<st
 
 std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
   std::vector<AtomicFile> claims;
-  std::vector<std::string> read = GridFilesRead();
-  read.insert(read.end(), inputs.begin(), inputs.end());
-  std::map<fs::path, std::string> written = planned_outputs.folders;
+  for (const std::string& input : inputs) {
+    if (IsFile(input)) NoteInput(input);
+  }
   for (const std::string& output : outputs) {
     if (!IsFile(output)) continue;
-    for (const std::string& input : read) {
-      if (IsFile(input)) CheckApart(input, output);
-    }
     claims.emplace_back(output);
-    const auto [other, is_new] = written.emplace(PlaceOf(claims.back().final_path()), output);
+    const auto [other, is_new] = planned_outputs.places.emplace(PlaceOf(claims.back().final_path()), output);
     if (!is_new)
       Fail("{}: two outputs of one command have this place (the other: {}); try another name", output, other->second);
   }
@@ -323,7 +306,8 @@ void ProgressLine::Show(int64_t done, int64_t total, const char* unit) {
 
 void ProgressLine::Write(const std::string& line) {
   shown_ = terminal_;
-  std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
+  if (terminal_) std::fputs("\r\033[K", stderr);
+  PutError(terminal_ ? line : line + "\n");
   std::fflush(stderr);
 }
 

@@ -174,11 +174,11 @@ nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json);
 // empty, nowhere.
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json);
 
-// Files of a command are checked before anything runs: no output may be an input or a file in an input folder, and no
-// two outputs may be the same file. Files are compared on disk, not by spelling, so links, "./" and ".." hide nothing.
-// Names as on the command line; "" and "-" (standard output) are skipped. Throws Error for these conflicts, and if an
-// output cannot be written: a missing folder, no permission, a folder or device of that name, or another process that
-// writes it. The result keeps other processes from the outputs as long as it lives.
+// Files of a command are checked before anything runs: no output may be an input or a file in an input folder, also of
+// those that are opened later (quant/file/files_of_run.h), and no two outputs of a command may be the same file. Names
+// as on the command line; "" and "-" (standard output) are skipped. Throws Error for these conflicts, and if an output
+// cannot be written: a missing folder, no permission, a folder or device of that name, or another process that writes
+// it. The result keeps other processes from the outputs as long as it lives.
 [[nodiscard]] std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs,
                                                  const std::vector<std::string>& outputs);
 

@@ -23,7 +23,6 @@ struct CompareArguments : CellsCommand {
 };
 
 AttributionResult RunOne(const ModelAttribution& model, ProgressLine& line, int64_t runs_later) {
-  const ClaimedFolder claims = ClaimAttribution({.tasks = {}, .json = {}, .sweep = model.sweep});
   return WriteAttribution(model.sweep, model.question, RunCells(model.sweep, line, runs_later));
 }
 
@@ -98,6 +97,9 @@ void Run(const CLI::App&, CompareArguments& options) {
   const std::string plan = AttributedPlan(sweep, options.attribute);
   const std::vector<ModelAttribution> both =
       AskBoth(sweep, plan, tokens == 0 ? options.attribute_tokens : std::min(options.attribute_tokens, tokens));
+  std::vector<ClaimedFolder> sites;
+  for (const ModelAttribution& model : both)
+    sites.push_back(ClaimAttribution({.tasks = {}, .json = {}, .sweep = model.sweep}));
   std::vector<ComparedPair> pairs{{.where = sweep.folder.string(), .sweep = {}}};
   for (const std::filesystem::path& other : options.folders) pairs.push_back(ReadComparedPair(other));
   const Compared all = RunAll(sweep, both, plan, pairs);

@@ -125,7 +125,7 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
       prompt.tokens.size(), done.prompt_seconds, done.weight_bytes / 1e6, done.cache_bytes / 1e6,
       done.BytesPerSecond() / 1e9 / read_gbps, read_gbps,
       done.values_skipped > 0 ? Formatted("\n{:.1f} % of the values were skipped", 100 * done.values_skipped) : "");
-  std::fputs(line.c_str(), stderr);
+  PutError(line);
   // Only made when requested, because its hash of the weights reads all of them.
   if (!options.json.empty()) WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));
 }

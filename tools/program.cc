@@ -16,6 +16,7 @@
 #include "quant/base/formatted.h"
 #include "quant/base/memory.h"
 #include "quant/base/nearest.h"
+#include "quant/file/files_of_run.h"
 #include "tools/command.h"
 #include "tools/help.h"
 
@@ -118,7 +119,7 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
 
 int Failed(const char* message, int code = 1) {
   std::fflush(stdout);
-  std::fprintf(stderr, "tare: %s\n", message);
+  PutError(Formatted("tare: {}\n", message));
   return code;
 }
 
@@ -152,7 +153,7 @@ int Run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) {
-      std::fprintf(stderr, "%s\nRun with --help for more information.\n", WhatIsWrong(app, error).c_str());
+      PutError(WhatIsWrong(app, error) + "\nRun with --help for more information.\n");
       return 2;
     }
     app.exit(error);  // --help, --version
@@ -166,8 +167,9 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int RunProgram(int argc, char** argv, void (*prepare)()) {
-  OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: warning: %s\n", text.c_str()); });
+  OnNotice([](const std::string& text) { PutError(Formatted("tare: warning: {}\n", text)); });
   ForgetOutputs();
+  const FilesOfRun noted;
   try {
     prepare();
     RefuseDashes(argc, argv);

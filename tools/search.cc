@@ -149,7 +149,7 @@ void Run(const CLI::App& command, SearchArguments& options) {
   Select(options);
   options.sweep.tasks = all;
   const ClaimedFolder claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"});
-  const std::vector<AtomicFile> model = ClaimFiles({options.model, options.input}, {options.out_model});
+  const std::vector<AtomicFile> model = ClaimFiles({}, {options.out_model});
   options.sweep.tasks = {all.front()};
   options.sweep.math = options.machine.Apply();
   Merge(options);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -11,13 +12,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/product/library_settings.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/thread_pool.h"
 #include "quant/file/remembered_hashes.h"
 #include "tools/program.h"
@@ -44,8 +48,7 @@ void StopOnLostPage(int, siginfo_t* info, void*) {
   static std::atomic_flag said;
   while (said.test_and_set()) pause();
   const std::string path = MappedFileAt(reinterpret_cast<uintptr_t>(info->si_addr));
-  std::fprintf(stderr, "tare: %s: became shorter while it was read; try again when nothing writes to it\n",
-               path.c_str());
+  tare::PutError("tare: " + path + ": became shorter while it was read; try again when nothing writes to it\n");
   _exit(1);
 }
 
@@ -98,8 +101,25 @@ void ObeyWaitPolicy() {
   if (policy == "active" || policy == "ACTIVE") tare::ThreadPool::SpinFor(std::chrono::milliseconds(10));
 }
 
+// Libraries read variables that change what they compute (ONEDNN_DEFAULT_FPMATH_MODE) or how files are opened
+// (HDF5_DRIVER), write files (ONEDNN_JIT_DUMP) or load code (HDF5_PLUGIN_PATH, OPENSSL_CONF, INTEL_LIBITTNOTIFY64).
+// None of them has looked yet. ONEDNN_VERBOSE may stay: it only shows what is done.
+void ForgetVariablesOfLibraries() {
+  constexpr std::string_view kOfLibraries[] = {"HDF5_", "H5", "ONEDNN_", "DNNL_", "ICU_", "OPENSSL_", "INTEL_"};
+  std::vector<std::string> names;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string name(*variable, std::strcspn(*variable, "="));
+    const bool of_library =
+        std::ranges::any_of(kOfLibraries, [&](std::string_view begin) { return name.starts_with(begin); });
+    if (of_library && name != "ONEDNN_VERBOSE") names.push_back(name);
+  }
+  for (const std::string& name : names) unsetenv(name.c_str());
+  setenv("HDF5_PLUGIN_PRELOAD", "::", 1);  // HDF5's word for no plugins, also of its own folder
+}
+
 void Prepare() {
   OpenStandardFiles();
+  ForgetVariablesOfLibraries();
   ObeyWaitPolicy();
   RememberHashes();
   if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);

@@ -8,6 +8,7 @@
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/checkpoint/checkpoint.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/open_folder.h"
 #include "quant/file/sha256.h"
@@ -90,6 +91,7 @@ void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& wo
                   const StatisticsOptions& options, const std::filesystem::path& out, const Progress& progress) {
   const auto& [index, count] = options.shard;
   const std::filesystem::path part = out.string() + ".part";  // written over, and removed in the end
+  for (const std::filesystem::path& earlier : {out, part}) TakeForOwn(earlier);
   if (std::filesystem::exists(part) && SchemaOf(part) != kStatisticsSchema)
     Fail("{}: got a file that is no unfinished job of tare stats, expected none; try another --out, or move it",
          part.string());

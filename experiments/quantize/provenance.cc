@@ -13,6 +13,7 @@
 #include "experiments/model/model.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/open_folder.h"
 #include "quant/file/temporary_name.h"
@@ -111,7 +112,9 @@ LayerParts::LayerParts(const fs::path& folder, EarlierParts earlier)
   const auto there = OpenFolder::Of(folder_);
   if (there == nullptr) return;
   there->ForEachName([&](const std::string& name) {
-    if (IsPartName(name) && !IsQuantizedSchema(SchemaOf(folder_ / name)))
+    if (!IsPartName(name)) return;
+    TakeForOwn(folder_ / name);
+    if (!IsQuantizedSchema(SchemaOf(folder_ / name)))
       Fail("{}: got a file that is no part of a job, expected none; try another --out, or move it",
            (folder_ / name).string());
   });

@@ -37,7 +37,7 @@ enum class EarlierParts { kDeleted, kTakenUp };
 // Somebody else's file of such a name is neither taken nor removed.
 class LayerParts {
  public:
-  // Throws Error where the folder has a file of a part's name that is none.
+  // Throws Error where the folder has a file of a part's name that is none, or that is an input.
   LayerParts(const std::filesystem::path& folder, EarlierParts earlier);
   ~LayerParts();  // removes the folder that was made for parts if none was finished
   LayerParts(const LayerParts&) = delete;

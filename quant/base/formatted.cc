@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/base/formatted.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -26,7 +27,29 @@ Notices& All() {
 
 }  // namespace
 
-void PutText(std::string_view text) {
+// 0x80 to 0x9f are control characters, too: two bytes in UTF-8 (C2 80), one where they stand alone.
+std::string Printable(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  int more = 0;  // bytes of the character that has begun
+  for (const char byte : text) {
+    const auto c = static_cast<unsigned char>(byte);
+    const bool of_two = more == 1 && shown.back() == '\xC2', upper = c >= 0x80 && c < 0xA0 && (more == 0 || of_two);
+    more = c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : c >= 0xC0 ? 1 : c >= 0x80 ? std::max(0, more - 1) : 0;
+    if (upper || c == 0x7F || (c < 0x20 && c != '\n' && c != '\t')) {
+      if (upper && of_two) shown.pop_back();
+      shown += Formatted("\\u{:04x}", c);
+    } else {
+      shown += byte;
+    }
+  }
+  return shown;
+}
+
+void PutError(std::string_view text) { std::fputs(Printable(text).c_str(), stderr); }
+
+void PutText(std::string_view raw) {
+  const std::string text = Printable(raw);
   const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!whole || std::fflush(stdout) != 0)
     Fail("standard output: cannot be written: {}; try freeing space, or another place for it", std::strerror(errno));

@@ -14,8 +14,14 @@
 
 namespace tare {
 
-// To standard output. Throws Error where it cannot be written.
+// Names, tokens and texts may hold what a terminal obeys. Control characters, except tabs and ends of lines, become
+// \u001b and the like, which JSON reads as the same text.
+std::string Printable(std::string_view text);
+
+// To standard output, printable. Throws Error where it cannot be written.
 void PutText(std::string_view text);
+// To standard error, printable.
+void PutError(std::string_view text);
 
 std::string FormatArguments(std::string_view format, std::format_args args);
 

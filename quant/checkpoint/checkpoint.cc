@@ -3,11 +3,11 @@
 #include "quant/checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/matrix_parts.h"
+#include "quant/file/mapped_file.h"
 #include "quant/file/remembered_hashes.h"
 #include "quant/file/sha256.h"
 #include "quant/interchange/folders/quantization_config.h"
@@ -27,15 +27,6 @@ bool IsFile(const fs::path& path) {
 bool IsHubName(const std::string& text) {
   const size_t slash = text.find('/');
   return slash != 0 && slash + 1 < text.size() && slash == text.rfind('/') && text[0] != '.' && text[0] != '~';
-}
-
-// The file's first bytes, fewer of a shorter one.
-std::string Beginning(const fs::path& path, size_t most) {
-  std::string first(most, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(first.data(), std::ssize(first));
-  first.resize(static_cast<size_t>(file.gcount()));
-  return first;
 }
 
 bool BeginsWith(const fs::path& path, std::string_view expected) {

@@ -15,6 +15,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/open_folder.h"
 #include "quant/file/temporary_name.h"
@@ -35,6 +36,7 @@ std::string LinkIn(const OpenFolder& folder, const fs::path& path) {
 struct Target {
   fs::path path;
   std::shared_ptr<const OpenFolder> folder;
+  FileIdentity there = {};
 };
 
 // The target of a link, even if it does not exist yet; any other path itself.
@@ -45,11 +47,11 @@ Target Through(fs::path path) {
     if (path.filename().empty()) Fail("{}: got a folder, expected the name of a file", path.string());
     const std::shared_ptr<const OpenFolder> folder = OpenFolderOf(path);
     // Renaming over a device would replace it; what a link of /proc leads to has no name.
-    struct stat status;
+    struct stat status{};
     if (fstatat(folder->fd(), path.filename().c_str(), &status, 0) == 0 && !S_ISREG(status.st_mode))
       Fail("{}: a folder or device has that name; try another name", path.string());
     const std::string link = LinkIn(*folder, path);
-    if (link.empty()) return {path, folder};
+    if (link.empty()) return {path, folder, IdentityOf(status)};
     path = path.parent_path() / link;
   }
 }
@@ -97,6 +99,7 @@ AtomicFile::AtomicFile(const fs::path& path) {
   folder_ = std::move(target.folder);
   absolute_ = fs::absolute(final_);
   if (!HeldFiles().Has(absolute_)) {
+    NoteOutput(target.there, absolute_, path);
     Claim();
   } else {
     Create();
@@ -111,6 +114,7 @@ void AtomicFile::Create() {
     if (fd_ < 0 && errno != EEXIST) FailToCreate(final_, errno);
     if (fd_ >= 0 && !LockLinked(fd_)) close(std::exchange(fd_, -1));
   }
+  NoteMade(fd_);
 }
 
 // If two processes find no other and both create their temporaries, each sees the other's: both step back, and
@@ -143,6 +147,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::Close() {
   HeldFiles().Remove(absolute_);
+  if (!HeldFiles().Has(absolute_)) ForgetOutput(absolute_);
   close(std::exchange(fd_, -1));
 }
 
@@ -196,6 +201,7 @@ void AppendLine(const fs::path& path, std::string_view line) {
   // Two processes may append to one file, and what is cut off below must not be the other's.
   struct stat status;
   if (flock(file.get(), LOCK_EX) != 0 || fstat(file.get(), &status) != 0) FailToWrite(path, errno);
+  RefuseInput(IdentityOf(status), path);
   const off_t whole = WholeLines(file.get(), status.st_size);
   if (whole < status.st_size && ftruncate(file.get(), whole) != 0) FailToWrite(path, errno);
   const std::string record = std::string(line) + '\n';

@@ -3,6 +3,7 @@
 // (temporary_name.h), synced, renamed onto it, and the folder synced; an existing file of that name stays until then;
 // the next file of that name removes temporaries left by a kill, and while one process writes a file another is
 // refused. A link is followed: its target is replaced, and the link stays. The folder is opened once (open_folder.h).
+// A file that the run reads is refused (files_of_run.h).
 // Accumulating records are appended one whole line at a time.
 //
 // Every failure is an Error with the final path, the system's reason and something to try.
@@ -21,7 +22,7 @@ namespace tare {
 
 class AtomicFile {
  public:
-  // Throws Error if the folder is missing or not writable, or if path exists and is not a regular file.
+  // Throws Error if the folder is missing or not writable, or if path exists and is an input or not a regular file.
   explicit AtomicFile(const std::filesystem::path& path);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) = delete;

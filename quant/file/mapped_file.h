@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace tare {
@@ -47,5 +48,8 @@ class MappedFile {
   std::span<const std::byte> bytes_;
   FileMemory memory_ = FileMemory::kMapped;
 };
+
+// The first bytes of a regular file, fewer of a shorter one; empty where they cannot be read.
+std::string Beginning(const std::filesystem::path& path, size_t most);
 
 }  // namespace tare

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "quant/base/error.h"
+#include "quant/file/files_of_run.h"
 
 namespace tare {
 namespace {
@@ -117,7 +118,9 @@ std::shared_ptr<const OpenFolder> OpenFolderOf(const fs::path& path) {
 }
 
 void RemoveFile(const fs::path& path) {
-  if (const auto folder = OpenFolder::Of(FolderOf(path))) unlinkat(folder->fd(), path.filename().c_str(), 0);
+  const auto folder = OpenFolder::Of(FolderOf(path));
+  if (folder == nullptr || IsInput(folder->fd(), path.filename().c_str())) return;
+  unlinkat(folder->fd(), path.filename().c_str(), 0);
 }
 
 void FailToCreate(const fs::path& path, int error) {

@@ -38,7 +38,7 @@ std::filesystem::path FolderOf(const std::filesystem::path& path);
 // That folder, opened. Throws Error where it cannot be.
 std::shared_ptr<const OpenFolder> OpenFolderOf(const std::filesystem::path& path);
 
-// Removes a file, where there is one, from the folder that is held.
+// Removes a file, where there is one and it is no input (files_of_run.h), from the folder that is held.
 void RemoveFile(const std::filesystem::path& path);
 
 // Throw Error with the final path, the system's reason and something to try. error: errno of the call that failed.

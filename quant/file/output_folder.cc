@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/open_folder.h"
 #include "quant/file/temporary_name.h"
 
@@ -70,23 +71,25 @@ void AtomicFolder::Commit() {
 OutputFolder::OutputFolder(const fs::path& folder)
     : folder_(folder.has_filename() ? folder : folder.parent_path()),
       open_(OpenFolder::Make(folder_, &made_)),
-      above_(OpenFolder::Of(FolderOf(folder_))),
-      canonical_(fs::weakly_canonical(folder_)) {
+      above_(OpenFolder::Of(FolderOf(folder_))) {
   if (open_ == nullptr) Fail("{}: cannot be created as a folder; try another --out", folder.string());
-  if (!HeldFolders().Has(canonical_)) {
+  struct stat status{};
+  (void)fstat(open_->fd(), &status);
+  identity_ = Formatted("{} {}", status.st_dev, status.st_ino);
+  if (!HeldFolders().Has(identity_)) {
     fd_ = open_->Reading();
     if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       close(fd_);
       Fail("{}: another process is writing into this folder; try another, or wait until it ends", folder_.string());
     }
   }
-  HeldFolders().Add(canonical_);
+  HeldFolders().Add(identity_);
 }
 
 // The system removes only what is empty.
 OutputFolder::~OutputFolder() {
   if (made_ && above_ != nullptr) unlinkat(above_->fd(), folder_.filename().c_str(), AT_REMOVEDIR);
-  HeldFolders().Remove(canonical_);
+  HeldFolders().Remove(identity_);
   if (fd_ >= 0) close(fd_);
 }
 

@@ -44,8 +44,8 @@ class OutputFolder {
   std::filesystem::path folder_;
   bool made_ = false;
   std::shared_ptr<const OpenFolder> open_, above_;
-  std::filesystem::path canonical_;  // of the folder, which is there by now
-  int fd_ = -1;                      // of the object that locked it
+  std::filesystem::path identity_;  // device and inode: a name may lead elsewhere by now
+  int fd_ = -1;                     // of the object that locked it
 };
 
 }  // namespace tare

@@ -9,6 +9,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
+#include "quant/file/files_of_run.h"
 
 namespace tare {
 namespace {
@@ -47,6 +48,7 @@ std::optional<std::string> Remembered(const Json& state) {
           [](const Json& object) { return object.contains("sha256_of_file") && object["sha256_of_file"].is_string(); },
       .is_older = [](const Json&) { return false; }};
   try {
+    TakeForOwn(EntryOf(state));
     const RecordLines lines = ReadRecords(EntryOf(state), kind);
     if (lines.records.size() != 1 || !lines.damaged.empty()) return std::nullopt;
     Json object = lines.records.front().object;

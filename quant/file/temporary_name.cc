@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "quant/base/formatted.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -81,10 +82,13 @@ pid_t OtherWriter(const OpenFolder& folder, const std::filesystem::path& path) {
 }
 
 void RemoveTemporary(const OpenFolder& folder, const std::string& temporary) {
+  if (IsInput(folder.fd(), temporary.c_str())) return;
   if (unlinkat(folder.fd(), temporary.c_str(), 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
   const int fd = openat(folder.fd(), temporary.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return;
-  OpenFolder::Adopt(fd)->ForEachName([&](const std::string& name) { unlinkat(fd, name.c_str(), 0); });
+  OpenFolder::Adopt(fd)->ForEachName([&](const std::string& name) {
+    if (!IsInput(fd, name.c_str())) unlinkat(fd, name.c_str(), 0);
+  });
   unlinkat(folder.fd(), temporary.c_str(), AT_REMOVEDIR);
 }
 

@@ -29,7 +29,7 @@ bool IsTemporaryName(const std::string& name);
 // processes are removed on the way; a notice names what looks like one of an earlier version.
 pid_t OtherWriter(const OpenFolder& folder, const std::filesystem::path& path);
 
-// A temporary: a file, or a folder and the files in it. What else somebody put there stays.
+// A temporary: a file, or a folder and the files in it. Inputs (files_of_run.h) stay, as what else is there.
 void RemoveTemporary(const OpenFolder& folder, const std::string& temporary);
 
 // Takes the lock. False where another process took what was new for something left over. Some network file systems

@@ -21,13 +21,7 @@ bool BeginsWithANumber(std::string_view text) {
   return std::from_chars(text.data(), text.data() + text.size(), value).ptr == text.data() + text.size();
 }
 
-std::vector<std::string>& FilesRead() {
-  static std::vector<std::string> files;
-  return files;
-}
-
 std::string GridOfFile(const std::string& path) {
-  FilesRead().push_back(path);
   const MappedFile file(path);
   if (file.bytes().size() > kMaxBytes)
     Fail("{}: got {} bytes, expected the 2 to 256 numbers of a grid", path, file.bytes().size());
@@ -35,8 +29,6 @@ std::string GridOfFile(const std::string& path) {
 }
 
 }  // namespace
-
-std::vector<std::string> GridFilesRead() { return FilesRead(); }
 
 std::string WithGridFiles(std::string_view text) {
   std::string made;

@@ -195,7 +195,5 @@ class Plan {
 // file holds ParseGrid's text. Throws Error, naming the file, if it is missing or not a grid. Plans and lists of
 // formats from the user alone pass through here: a plan stored in a file cannot name another file.
 std::string WithGridFiles(std::string_view text);
-// The files that this process read for it: inputs, which no output may replace.
-std::vector<std::string> GridFilesRead();
 
 }  // namespace tare

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts shared by the subcommands: progress on a terminal, and a standard output that cannot be written.
+// Parts shared by the subcommands: progress on a terminal, a standard output that cannot be written, variables of
+// libraries, names with control characters, and pipes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
+#include "quant/base/formatted.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
@@ -81,6 +84,70 @@ TEST(CommandTest, JsonOnStandardOutputIsAlone) {
     EXPECT_EQ(StartTare(command, verbose).out, StartTare(command).out);
   }
   EXPECT_THAT(StartTare({"eval", model, "--tasks", "perplexity=" + ids}, verbose).out, HasSubstr("onednn_verbose"));
+}
+
+// Drivers, plugins and locks of HDF5, kinds of numbers and files of oneDNN, data of ICU, configuration of OpenSSL.
+TEST(CommandTest, VariablesOfLibrariesChangeNothing) {
+  const TemporaryFolder folder;
+  const std::string model = GoldenFolder("llama-mha"), file = folder / "q.h5";
+  const std::vector<std::string> quantize{"quantize", model, "--plan", "weights=int8/channel", "--out", file};
+  ASSERT_EQ(StartTare(quantize).exit_code, 0);
+  const std::string expected = GetFile(file);
+  for (const char* variable :
+       {"HDF5_DRIVER=nothing", "HDF5_DRIVER=core", "HDF5_USE_FILE_LOCKING=TRUE", "HDF5_VOL_CONNECTOR=any",
+        "HDF5_PLUGIN_PRELOAD=x", "HDF5_DISABLE_VERSION_CHECK=x", "ONEDNN_DEFAULT_FPMATH_MODE=ANY", "ONEDNN_JIT_DUMP=1",
+        "ICU_DATA=/nowhere", "OPENSSL_CONF=/nowhere", "OMP_NUM_THREADS=-3", "LC_ALL=xx"}) {
+    std::filesystem::remove(file);
+    const CommandSetting setting{.environment = {variable}};
+    const Outcome made = StartTare(quantize, setting), checked = StartTare({"verify", file}, setting);
+    EXPECT_EQ(made.exit_code, 0) << variable << made.err;
+    EXPECT_EQ(checked.exit_code, 0) << variable << checked.err;
+    EXPECT_EQ(GetFile(file), expected) << variable;
+  }
+}
+
+TEST(CommandTest, NamesDoNotReachTheTerminalRaw) {
+  const TemporaryFolder folder;
+  const std::string model = folder / "\x1b[31mred\xc2\x9b", gone = folder / "none\x1b]0;title\x07";
+  std::filesystem::copy(GoldenFolder("llama-mha"), model);
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"inspect", model},
+                                             {"inspect", model, "--json", "-"},
+                                             {"inspect", gone},
+                                             {"plan", "weights=\x1b[2J"},
+                                             {"plan", "int8", "--\x1b[2J"},
+                                             {"eval", model, "--tasks", "\x1b[2Jx=1"}}) {
+    const Outcome outcome = StartTare(command);
+    const std::string all = outcome.out + outcome.err;
+    EXPECT_EQ(all.find_first_of("\x1b\x07"), all.npos) << all;
+    EXPECT_EQ(all.find("\xc2\x9b"), all.npos) << all;
+    EXPECT_THAT(all, testing::AnyOf(HasSubstr("\\u001b"), HasSubstr("weights=?[2J")));
+  }
+}
+
+// A pipe without a writer would be waited for without end.
+TEST(CommandTest, PipesAreNamedAndNotWaitedFor) {
+  const TemporaryFolder folder;
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
+  for (const char* ending : {"", ".txt", ".jsonl", ".h5", ".npz", ".gguf", ".json"}) {
+    const std::string pipe = folder / Formatted("pipe{}", ending);
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"inspect", pipe},
+                                               {"verify", pipe},
+                                               {"stats", "show", pipe},
+                                               {"stats", "--tensors", pipe, "--out", folder / "s.h5"},
+                                               {"eval", model, "--tasks", "perplexity=" + pipe},
+                                               {"eval", model, "--tasks", "choice=" + pipe},
+                                               {"eval", model, "--tasks", "perplexity=" + ids, "--json", pipe},
+                                               {"report", pipe, "--out", folder / "r.html"},
+                                               {"plan", "weights=grid(" + pipe + ")/channel"},
+                                               {"convert", pipe, "--to", "gguf", "--out", folder / "o.gguf"}}) {
+      const Outcome outcome = StartTare(command);
+      EXPECT_EQ(outcome.exit_code, RefusalCode(outcome.err)) << testing::PrintToString(command);
+      EXPECT_THAT(outcome.err, HasSubstr(pipe)) << testing::PrintToString(command);
+    }
+  }
 }
 
 TEST(CommandTest, JsonHasTheCommandInShellSyntax) {

@@ -73,6 +73,41 @@ TEST_F(FilesTest, ResultsThatAreReadAreInputsToo) {
         "is both an input and an output");
 }
 
+// Each name in the folders of parts and of sites, too, before anything runs.
+TEST_F(FilesTest, WhatACommandKeepsForItselfIsNoInput) {
+  const std::string both = "is both an input and an output";
+  fs::create_directory(folder_ / "x.h5.parts");
+  for (const std::string name : {"x.h5.parts/prepared.h5", "x.h5.parts/layer-0.h5"}) {
+    ASSERT_EQ(CallTare({"quantize", In("m"), "--method", "hadamard", "--out", In(name)}).exit_code, 0);
+    Keeps(name,
+          {"quantize", In(name), "--plan", "weights=int4/channel", "--method", "gptq", "--calibrate",
+           PairFolder("heldout.txt"), "--tokens", "256", "--out", In("x.h5")},
+          both);
+  }
+  const std::vector<std::string> search{
+      "search", In("m"), "--input",  PairFolder("heldout.txt"), "--tokens", "256", "--bits-per-weight", "6", "--bits",
+      "8,4",    "--out", In("found")};
+  const auto with = [](std::vector<std::string> command, std::vector<std::string> more) {
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  };
+  Keeps("text", with(search, {"--tasks", "perplexity=" + In("text"), "--out-model", In("text")}), both);
+  ASSERT_EQ(CallTare(search).exit_code, 0);
+  Keeps("found/search.json", with(search, {"--out-model", In("found/search.json")}), "two outputs of one command");
+  std::vector<std::string> merging = search;
+  merging.back() = In("f2");
+  Keeps("found/cells.jsonl", with(merging, {"--merge", In("found"), "--out-model", In("found/cells.jsonl")}),
+        "is a file of the input");
+  const std::vector<std::string> compare{
+      "compare",  In("m"), In("m2"), "--bits", "4", "--tasks", "perplexity=" + PairFolder("heldout.txt").string(),
+      "--tokens", "128",   "--out",  In("cmp")};
+  ASSERT_EQ(CallTare(compare).exit_code, 0);
+  for (const std::string name :
+       {"cells.jsonl", "outliers.jsonl", "attribution-A/cells.jsonl", "attribution-B/attribution.csv"})
+    Keeps("cmp/" + name, with(compare, {"--json", In("cmp/" + name)}), "two outputs of one command");
+  EXPECT_EQ(CallTare(compare).exit_code, 0);
+}
+
 // Names that were temporary in earlier versions are a user's like any other.
 TEST_F(FilesTest, NothingIsRemovedThatThisProgramDidNotMake) {
   fs::copy(folder_ / "m", folder_ / "x.folder.tmp");

@@ -241,6 +241,29 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   return c;
 }
 
+// Studies keep something for each layer, head and expert before they read a tensor. So counts beyond those of known
+// models are held to the tensors: a layer has one at least, and a value takes two bits at least.
+static void CheckCounts(const std::filesystem::path& path, const ModelConfig& c, const std::string& where) {
+  constexpr int64_t kMostUsual = 1 << 15;
+  constexpr int kLayers = 1024, kVocabulary = 1 << 21;
+  const int64_t layers = c.layers;
+  if (layers <= kLayers && layers * c.heads <= kMostUsual && layers * c.experts <= kMostUsual &&
+      std::max(c.hidden / 2, c.ffn / 8) <= kMostUsual && c.vocabulary <= kVocabulary)
+    return;
+  const Checkpoint files(path);
+  const int64_t tensors = std::ssize(files.names()), most = 4 * files.total_bytes() / c.hidden;
+  const auto check = [&](const char* key, int64_t got, int64_t least, int64_t has) {
+    if (least > has || least < 0)
+      Fail("{}: {}: got {}, more than the {} tensors of {} bytes can hold; is this the right config.json?", where, key,
+           got, tensors, files.total_bytes());
+  };
+  check("num_hidden_layers", layers, layers, tensors);
+  check("num_attention_heads", c.heads, int64_t{c.heads} * c.head_dim, most / layers);
+  check("intermediate_size", c.ffn, c.ffn, most / layers);
+  check("number of experts", c.experts, int64_t{c.experts} * c.ffn, most / layers);
+  check("vocab_size", c.vocabulary, c.vocabulary, most);
+}
+
 ModelConfig LoadConfig(const std::filesystem::path& path) {
   const std::optional<std::string> text = ModelConfigText(path);
   const std::string where = (path / "config.json").string();
@@ -248,6 +271,7 @@ ModelConfig LoadConfig(const std::filesystem::path& path) {
     Fail("{}: no such file; expected a checkpoint in Hugging Face layout (config.json, *.safetensors){}", where,
          CheckpointsIn(path));
   ModelConfig config = ParseConfig(*text, where);
+  CheckCounts(path, config, where);
   if (const Family& family = FamilyOf(config); family.fit != nullptr) family.fit(Checkpoint(path), config);
   return config;
 }

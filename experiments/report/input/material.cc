@@ -3,8 +3,6 @@
 #include "experiments/report/input/material.h"
 
 #include <algorithm>
-#include <array>
-#include <fstream>
 #include <map>
 
 #include "experiments/observe/outlier_report.h"
@@ -26,10 +24,7 @@ constexpr std::string_view kSchemas[] = {
     "tare.bench.forward/1", "tare.inspect/1", "tare.attribution/1", "tare.search/1",  "tare.maps/1"};
 
 bool IsHdf5(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, 8> start{};
-  file.read(start.data(), start.size());
-  return file.gcount() == 8 && std::string_view(start.data(), start.size()) == "\x89HDF\r\n\x1a\n";
+  return Beginning(path, 8) == "\x89HDF\r\n\x1a\n";
 }
 
 std::string TextOf(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }

@@ -11,6 +11,7 @@
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/files_of_run.h"
 
 namespace tare {
 namespace {
@@ -115,6 +116,7 @@ std::vector<ModelAttribution> AskBoth(const SweepOptions& compare, const std::st
 }
 
 RecordLines EarlierOutliers(const SweepOptions& options) {
+  TakeForOwn(LinesIn(options.folder));
   RecordLines earlier = ReadRecords(LinesIn(options.folder), OutlierRecords());
   if (!earlier.damaged.empty()) Notice(DamageText(earlier) + "; what was there is measured again");
   return earlier;

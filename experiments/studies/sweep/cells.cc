@@ -10,6 +10,7 @@
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
+#include "quant/file/files_of_run.h"
 
 namespace tare {
 namespace {
@@ -92,6 +93,7 @@ std::vector<std::pair<Json, Json>> ReadCells(const std::filesystem::path& folder
 
 CellLog::CellLog(const std::filesystem::path& folder, const CellReader& reader)
     : folder_(folder), path_(folder / "cells.jsonl"), study_(reader.study) {
+  TakeForOwn(path_);
   const RecordLines lines = ReadCellLines(path_, reader);
   std::string whole;
   for (const Record& record : lines.records) {

@@ -40,6 +40,25 @@ TEST(Formatted, IsTextInStdFormatsSyntax) {
   EXPECT_EQ(Formatted("{{}}"), "{}");
 }
 
+// What a terminal obeys: the escape character, others below 0x20, and those from 0x7F to 0x9F in both encodings.
+TEST(Printable, LeavesNothingThatATerminalObeys) {
+  EXPECT_EQ(Printable("a\tb\n\x1b[31m\r\x07\x7f"), "a\tb\n\\u001b[31m\\u000d\\u0007\\u007f");
+  EXPECT_EQ(Printable("\xC2\x9B"
+                      "2J \x9b"
+                      "2J"),
+            "\\u009b2J \\u009b2J");
+  // Continuation bytes of the same value are letters: a-umlaut's A4, U+015B's C5 9B, U+201B's E2 80 9B, U+1F61B.
+  const std::string letters = "\u00e4 \u015b \u201b \U0001F61B \u00a0";
+  EXPECT_EQ(Printable(letters), letters);
+  EXPECT_EQ(Printable(std::string_view("\0", 1)), "\\u0000");
+  testing::internal::CaptureStdout();
+  PutText("\x1b]0;title\x07");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "\\u001b]0;title\\u0007");
+  testing::internal::CaptureStderr();
+  PutError("\x1b[2J");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "\\u001b[2J");
+}
+
 TEST(Formatted, PrintsToStandardOutput) {
   testing::internal::CaptureStdout();
   PrintText("{}-", 1);

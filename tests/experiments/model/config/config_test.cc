@@ -11,6 +11,8 @@
 
 #include "experiments/model/config/family.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
@@ -264,6 +266,31 @@ TEST(ReadConfig, FoldersWithoutOneAreRefused) {
   EXPECT_THAT(Call([&] { LoadConfig(folder.path()); }), ThrowsMessage<Error>(HasSubstr("config.json")));
   PutFile(folder / "config.json", Smallest().dump());
   EXPECT_EQ(LoadConfig(folder.path()).hidden, 48);
+}
+
+// `tare search` took a minute and more to list the sites of such a model, before it looked for the first tensor.
+TEST(ReadConfig, CountsThatTheTensorsCannotHoldAreRefused) {
+  const struct {
+    const char *model, *key, *named;
+    int value;
+  } cases[] = {{"llama-mha", "num_hidden_layers", "num_hidden_layers", 60000},
+               {"llama-mha", "num_attention_heads", "num_attention_heads", 1 << 20},
+               {"llama-mha", "intermediate_size", "intermediate_size", 1 << 30},
+               {"llama-mha", "vocab_size", "vocab_size", 2147483647},
+               {"gpt-oss", "num_local_experts", "number of experts", 16384},
+               {"phi3", "num_hidden_layers", "num_hidden_layers", 50000}};
+  for (const auto& changed : cases) {
+    const TemporaryFolder folder;
+    std::filesystem::copy(GoldenFolder(changed.model), folder.path());
+    nlohmann::json config = ReadJson(folder / "config.json");
+    config[changed.key] = changed.value;
+    config["head_dim"] = 8;
+    PutFile(folder / "config.json", config.dump());
+    EXPECT_THAT(Call([&] { LoadConfig(folder.path()); }),
+                ThrowsMessage<Error>(
+                    HasSubstr(Formatted("config.json: {}: got {}, more than the ", changed.named, changed.value))))
+        << changed.key;
+  }
 }
 
 }  // namespace

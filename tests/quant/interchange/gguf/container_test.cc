@@ -6,6 +6,8 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/atomic_file.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
@@ -125,6 +127,15 @@ TEST(GgufParts, AnyPartStandsForAll) {
     EXPECT_NO_THROW(parts.Release(parts.tensors()[2].bytes));
     EXPECT_EQ(OpenFirst(folder / NameOf(given, 3)).content.metadata.Text("general.name"), "first");
   }
+}
+
+TEST(GgufParts, AreInputsOfARun) {
+  const TemporaryFolder folder;
+  for (uint16_t i = 0; i < 2; ++i) PutFile(folder / NameOf(i + 1, 2), Part(i, 2, 2, Formatted("t{}", i)).Bytes());
+  const FilesOfRun run;
+  const Parts parts(folder / NameOf(1, 2));
+  EXPECT_THAT(Call([&] { WriteFileAtomically(folder / NameOf(2, 2), "x"); }),
+              ThrowsMessage<Error>(HasSubstr("m-00002-of-00002.gguf: is both an input and an output")));
 }
 
 TEST(GgufParts, OfOneFileHaveItsHash) {
