@@ -41,7 +41,7 @@ constexpr const char* kAttentionLegend =
     "n: queries; S: keys; d: head width of q and k; H: output heads; kv: key/value heads; th: threads.\n"
     "kernel: the codes of q, k, the probabilities and v on Tare's integer kernels; f32 and bf16: Tare's\n"
     "floating-point kernels; oneDNN: its primitives, composed; oneDNN Graph: its attention, if every head has its own\n"
-    "keys and values.\n"
+    "keys and values; int8: with one scale a tensor, where the processor has VNNI.\n"
     "ns/pair: median time per query, key and output head that the mask admits, with quantizing and packing;\n"
     "spread: (largest - smallest) / median; x oneDNN: time of oneDNN's fastest kernel here over this one's;\n"
     "roofline: the least operations needed (4d, v1 8d, v2 6d per pair) as a share of the machine's rate for the\n"

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "experiments/bench/onednn_attention.h"
+#include "experiments/bench/static_attention.h"
 #include "experiments/bench/timing.h"
 #include "experiments/plan/executed_plan.h"
 #include "experiments/text/grammar.h"
@@ -26,13 +27,14 @@ namespace tare {
 namespace {
 
 constexpr double kLeastAttentionSeconds = 0.2;  // of a repetition
+constexpr int64_t kStaticRows = 32;             // that are compared of oneDNN's int8 kernels
 
 // oneDNN's kernels write whole n x n matrices of logits: beyond this, seconds and gigabytes per call.
 constexpr int64_t kMostOfOneDnn = 8192;
 
 // A kernel with wrong results is not timed. Most error against the double reference: f32: sums of up to n terms, far
 // below 1e-4. bf16: three roundings of 2^-9, with the logits' in between. Codes: no format here is worse than noise as
-// large as the signal.
+// large as the signal. oneDNN's codes: CheckStaticAttention.
 struct Kernel {
   std::string_view kernel, name, order;
   double Roofline::* roof;
@@ -44,7 +46,9 @@ constexpr Kernel kKernels[] = {
     {"tare-bf16", "bf16", "bf16", &Roofline::bf16_gflops, 0.05, ProductTypes::kBf16},
     {"tare-f32", "f32", "f32", &Roofline::f32_gflops, 1e-4, ProductTypes::kF32},
     {"onednn-f32", "oneDNN f32", "f32", &Roofline::f32_gflops, 1e-4, ProductTypes::kF32},
-    {"onednn-graph", "oneDNN Graph f32", "f32", &Roofline::f32_gflops, 1e-4, ProductTypes::kF32}};
+    {"onednn-graph", "oneDNN Graph f32", "f32", &Roofline::f32_gflops, 1e-4, ProductTypes::kF32},
+    // Without VNNI oneDNN 3.7.2 adds pairs of u8 x s8 in 16 bits, which saturate: its results are wrong.
+    {"onednn-int8", "oneDNN int8", "late", &Roofline::u8s8_gops, INFINITY, ProductTypes::kU8S8}};
 
 const Kernel& KernelOf(const AttentionCase& c) {
   const auto found = std::ranges::find(kKernels, c.kernel, &Kernel::kernel);
@@ -54,6 +58,7 @@ const Kernel& KernelOf(const AttentionCase& c) {
 
 bool IsOneDnn(const AttentionCase& c) { return c.kernel.starts_with("onednn"); }
 bool IsGraph(const AttentionCase& c) { return c.kernel.starts_with("onednn-graph"); }
+bool IsStatic(const AttentionCase& c) { return c.kernel.ends_with("int8"); }
 
 // What cases have in common whose kernels compute the same: the rest of a case.
 AttentionCase ShapeOf(AttentionCase c) {
@@ -103,8 +108,9 @@ std::unique_ptr<PreparedAttention> Prepare(const AttentionCase& c, std::shared_p
   if (c.kernel == "tare") {
     PrepareExecuted(c, *x);
   } else if (IsOneDnn(c)) {
+    const OneDnnNumbers numbers = IsStatic(c) ? OneDnnNumbers::kInt8 : OneDnnNumbers::kF32;
     const AttentionProblem& p = x->inputs->problem();
-    x->run = [threads = c.threads, run = IsGraph(c) ? GraphAttention(p) : ComposedAttention(p)] {
+    x->run = [threads = c.threads, run = IsGraph(c) ? GraphAttention(p) : ComposedAttention(p, numbers)] {
       omp_set_num_threads(threads);
       run();
     };
@@ -116,11 +122,13 @@ std::unique_ptr<PreparedAttention> Prepare(const AttentionCase& c, std::shared_p
   return x;
 }
 
-void CheckErrors(const AttentionCase& c, const AttentionInputs::Errors& errors) {
+void CheckErrors(const AttentionCase& c, const AttentionInputs& inputs, const AttentionInputs::Errors& errors) {
   const std::string what = Formatted("bench attention, {} {} n {} d {} {}", c.kernel, c.family, c.n, c.d, c.plan);
   const double most = KernelOf(c).most;
   if (!(errors.rel_l2 < most))
     Fail("{}: got an error of {} against the double reference, expected less than {}", what, errors.rel_l2, most);
+  const AttentionProblem& problem = inputs.problem();
+  if (IsStatic(c)) CheckStaticAttention(problem, what.c_str(), kStaticRows);
 }
 
 AttentionResult Measure(const AttentionCase& c, std::shared_ptr<AttentionInputs>& inputs) {
@@ -128,7 +136,7 @@ AttentionResult Measure(const AttentionCase& c, std::shared_ptr<AttentionInputs>
   inputs = x->inputs;
   x->run();
   const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
-  CheckErrors(c, errors);
+  CheckErrors(c, *x->inputs, errors);
   const double floor = c.kernel == "tare" ? FloorErrors(*x->inputs, c.plan).rel_l2 : 0;
   std::vector<double> seconds;
   while (std::ssize(seconds) < c.repetitions) seconds.push_back(SecondsOfCall(x->run, kLeastAttentionSeconds));

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <unordered_map>
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_graph.hpp>
 
+#include "experiments/bench/static_attention.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
@@ -27,7 +30,28 @@ memory::desc Strided(int64_t rows, int64_t columns, int64_t row_stride, int64_t 
   return {Dims{rows, columns}, memory::data_type::f32, Dims{row_stride, column_stride}};
 }
 
-void* Pointer(const float* x) { return const_cast<float*>(x); }
+// Q, K or V as oneDNN reads it: f32, or codes that each run writes.
+struct Operand {
+  Operand(HeadsView<const float> view, OneDnnNumbers numbers) : x(view) {
+    if (numbers == OneDnnNumbers::kInt8) coded.emplace(x);
+  }
+
+  memory::data_type type() const { return coded ? memory::data_type::s8 : memory::data_type::f32; }
+  void Write() {
+    if (coded) coded->Write();
+  }
+  void* At(int64_t head) {
+    const int64_t at = head * x.head_stride;
+    return coded ? static_cast<void*>(coded->codes.data() + at) : const_cast<float*>(x.data + at);
+  }
+  memory Scale(const dnnl::engine& engine) { return {{{1}, memory::data_type::f32, Dims{1}}, engine, &coded->scale}; }
+  // A head as a matrix [tokens][width], or transposed.
+  memory::desc Matrix() const { return {Dims{x.tokens, x.width}, type(), Dims{x.token_stride, 1}}; }
+  memory::desc Transposed() const { return {Dims{x.width, x.tokens}, type(), Dims{1, x.token_stride}}; }
+
+  HeadsView<const float> x;
+  std::optional<StaticTensor> coded;
+};
 
 // [1, heads, tokens, width] in the caller's strides, with a constant step between the heads of a table.
 logical_tensor Heads(size_t id, int64_t heads, int64_t tokens, int64_t width, int64_t head_stride,
@@ -57,52 +81,67 @@ logical_tensor Inner(size_t id) {
 }
 
 struct Composed {
-  Composed(const AttentionProblem& problem, std::vector<std::string>& implementations) : p(problem) {
+  Composed(const AttentionProblem& problem, OneDnnNumbers numbers, std::vector<std::string>& implementations)
+      : p(problem), q(p.q, numbers), k(p.k, numbers), v(p.v, numbers) {
     const int64_t T = p.q.tokens, S = p.k.tokens;
     scores.Reset(static_cast<size_t>(T) * S);
     mask = AddedMask(p);
-    const memory::desc matrix = Strided(T, S, S, 1);
-    q = Strided(T, p.q.width, p.q.token_stride, 1);
-    k = Strided(p.k.width, S, 1, p.k.token_stride);
-    v = Strided(S, p.v.width, p.v.token_stride, 1);
+    matrix = probs = Strided(T, S, S, 1);
     out = Strided(T, p.v.width, p.out.token_stride, 1);
-    dnnl::post_ops scale_and_mask;
+    dnnl::post_ops scale_and_mask, subtract;
     scale_and_mask.append_eltwise(dnnl::algorithm::eltwise_linear, p.scale, 0);
     scale_and_mask.append_binary(dnnl::algorithm::binary_add, matrix);
-    dnnl::primitive_attr attr;
-    attr.set_post_ops(scale_and_mask);
+    subtract.append_eltwise(dnnl::algorithm::eltwise_linear, p.lambda.data == nullptr ? 0.0f : -p.lambda.At(0, 0), 0);
+    subtract.append_sum(1.0f);
+    dnnl::primitive_attr product, masked, minus, rounded;
+    if (numbers == OneDnnNumbers::kInt8) {
+      probs = {Dims{T, S}, memory::data_type::u8, Dims{S, 1}};
+      codes.Reset(scores.size());
+      rounded.set_scales_mask(DNNL_ARG_DST, 0);
+      for (dnnl::primitive_attr* attr : {&product, &masked, &minus}) {
+        for (const int factor : {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS}) attr->set_scales_mask(factor, 0);
+      }
+    }
+    masked.set_post_ops(scale_and_mask);
+    minus.set_post_ops(subtract);
     const auto made = [&](const auto& descriptor) {
       implementations.emplace_back(descriptor.impl_info_str());
       return descriptor;
     };
     using Product = dnnl::matmul::primitive_desc;
-    qk = dnnl::matmul(made(Product(engine, q, k, matrix, attr)));
+    qk = dnnl::matmul(made(Product(engine, q.Matrix(), k.Transposed(), matrix, masked)));
     softmax = dnnl::softmax_forward(made(dnnl::softmax_forward::primitive_desc(
-        engine, dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, matrix, matrix, 1)));
-    pv = dnnl::matmul(made(Product(engine, matrix, v, out)));
-    const float lambda = p.lambda.data == nullptr ? 0.0f : p.lambda.At(0, 0);
-    dnnl::post_ops subtract;
-    subtract.append_eltwise(dnnl::algorithm::eltwise_linear, -lambda, 0);
-    subtract.append_sum(1.0f);
-    dnnl::primitive_attr minus;
-    minus.set_post_ops(subtract);
-    minus_pv = dnnl::matmul(made(Product(engine, matrix, v, out, minus)));
+        engine, dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, matrix, probs, 1, rounded)));
+    pv = dnnl::matmul(made(Product(engine, probs, v.Matrix(), out, product)));
+    minus_pv = dnnl::matmul(made(Product(engine, probs, v.Matrix(), out, minus)));
   }
 
   void Map(int64_t q_head, int64_t k_head, int64_t v_head, float* to, const dnnl::matmul& last) {
-    const memory::desc matrix = Strided(p.q.tokens, p.k.tokens, p.k.tokens, 1);
     memory x(matrix, engine, scores.data()), m(matrix, engine, mask.data());
-    qk.execute(stream, {{DNNL_ARG_SRC, memory(q, engine, Pointer(p.q.Row(0, static_cast<int>(q_head))))},
-                        {DNNL_ARG_WEIGHTS, memory(k, engine, Pointer(p.k.Row(0, static_cast<int>(k_head))))},
-                        {DNNL_ARG_DST, x},
-                        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1, m}});
-    softmax.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, x}});
-    last.execute(stream, {{DNNL_ARG_SRC, x},
-                          {DNNL_ARG_WEIGHTS, memory(v, engine, Pointer(p.v.Row(0, static_cast<int>(v_head))))},
-                          {DNNL_ARG_DST, memory(out, engine, to)}});
+    memory y(probs, engine, codes.size() > 0 ? static_cast<void*>(codes.data()) : scores.data());
+    Arguments logits{{DNNL_ARG_SRC, memory(q.Matrix(), engine, q.At(q_head))},
+                     {DNNL_ARG_WEIGHTS, memory(k.Transposed(), engine, k.At(k_head))},
+                     {DNNL_ARG_DST, x},
+                     {DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1, m}};
+    Arguments rows{{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}};
+    Arguments values{{DNNL_ARG_SRC, y},
+                     {DNNL_ARG_WEIGHTS, memory(v.Matrix(), engine, v.At(v_head))},
+                     {DNNL_ARG_DST, memory(out, engine, to)}};
+    if (q.coded) {
+      const memory unit({{1}, memory::data_type::f32, Dims{1}}, engine, &prob_scale);
+      logits.insert({{DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, q.Scale(engine)},
+                     {DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, k.Scale(engine)}});
+      rows.insert({DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, unit});
+      values.insert(
+          {{DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, unit}, {DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, v.Scale(engine)}});
+    }
+    qk.execute(stream, logits);
+    softmax.execute(stream, rows);
+    last.execute(stream, values);
   }
 
   void Run() {
+    for (Operand* x : {&q, &k, &v}) x->Write();
     for (size_t h = 0; h < p.heads.size(); ++h) {
       const OutputHead& head = p.heads[h];
       for (int slice = 0; slice < head.VSlices(); ++slice) {
@@ -114,11 +153,15 @@ struct Composed {
     stream.wait();
   }
 
+  using Arguments = std::unordered_map<int, memory>;
   const AttentionProblem& p;
+  Operand q, k, v;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   AlignedBuffer<float> scores, mask;
-  memory::desc q, k, v, out;
+  AlignedBuffer<uint8_t> codes;  // of the probabilities
+  float prob_scale = kStaticProbScale;
+  memory::desc matrix, probs, out;
   dnnl::matmul qk, pv, minus_pv;
   dnnl::softmax_forward softmax;
 };
@@ -199,10 +242,11 @@ std::function<void()> Prepared(const char* what, const Make& made) {
 
 }  // namespace
 
-std::function<void()> ComposedAttention(const AttentionProblem& problem, std::vector<std::string>* implementations) {
+std::function<void()> ComposedAttention(const AttentionProblem& problem, OneDnnNumbers numbers,
+                                        std::vector<std::string>* implementations) {
   std::vector<std::string> unread;
   return Prepared("oneDNN primitives composed", [&] {
-    return std::make_shared<Composed>(problem, implementations == nullptr ? unread : *implementations);
+    return std::make_shared<Composed>(problem, numbers, implementations == nullptr ? unread : *implementations);
   });
 }
 
