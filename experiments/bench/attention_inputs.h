@@ -18,7 +18,7 @@
 namespace tare {
 
 struct AttentionCase {
-  std::string kernel = "tare";  // tare (plan), tare-f32, tare-bf16, onednn-f32, onednn-int8 (primitives), onednn-graph
+  std::string kernel = "tare";  // tare (plan), tare-f32, tare-bf16, onednn-f32, -int8, onednn-graph, -graph-int8
   std::string family = "v1";    // standard v1 v2
   std::string plan;             // for kernel tare
   int64_t n = 4096;             // queries

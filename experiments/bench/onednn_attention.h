@@ -24,10 +24,10 @@ std::function<void()> ComposedAttention(const AttentionProblem& problem, OneDnnN
                                         std::vector<std::string>* implementations = nullptr);
 
 // The baseline built with oneDNN Graph: the pattern of scaled dot-product attention (matmul, multiply, add of the mask,
-// softmax, matmul) over all heads of a map. It is one partition, which oneDNN 3.7.2 runs as the primitives above, head
-// by head where there are more than two per thread; for two maps it runs twice, and Tare subtracts the second. Values
-// wider than the keys go in slices of the keys' width: given whole, oneDNN 3.7.2 compiles them and computes something
-// else.
-std::function<void()> GraphAttention(const AttentionProblem& problem);
+// softmax, matmul; in int8 with Quantize and Dequantize, and outputs in codes) over all heads of a map. It is one
+// partition, which oneDNN 3.7.2 runs as the primitives above, head by head where there are more than two per thread;
+// for two maps it runs twice, and Tare subtracts the second. Values wider than the keys go in slices of the keys'
+// width: given whole, oneDNN 3.7.2 compiles them and computes something else.
+std::function<void()> GraphAttention(const AttentionProblem& problem, OneDnnNumbers numbers = OneDnnNumbers::kF32);
 
 }  // namespace tare

@@ -52,15 +52,15 @@ StaticTensor::StaticTensor(HeadsView<const float> dense)
   scale = ScaleFor(std::max(-*least, *most), Format::kInt8).scale;
 }
 
-void StaticTensor::Write() {
+void StaticTensor::Write(int zero) {
   const size_t row = static_cast<size_t>(x.heads) * x.width;
   ParallelFor(static_cast<size_t>(x.tokens), [&](size_t t, int) {
     for (size_t i = t * row; i < (t + 1) * row; ++i)
-      codes[i] = static_cast<int8_t>(CodeOf(x.data[i], 1 / scale, Format::kInt8));
+      codes[i] = static_cast<int8_t>(CodeOf(x.data[i], 1 / scale, Format::kInt8) + zero);
   });
 }
 
-void CheckStaticAttention(const AttentionProblem& p, const char* what, int64_t rows) {
+void CheckStaticAttention(const AttentionProblem& p, const char* what, float out_scale, int64_t rows) {
   StaticTensor q(p.q), k(p.k), v(p.v);
   for (StaticTensor* x : {&q, &k, &v}) x->Write();
   const double logit = double{p.scale} * q.scale * k.scale, unit = double{v.scale} / 255;
@@ -77,12 +77,13 @@ void CheckStaticAttention(const AttentionProblem& p, const char* what, int64_t r
           const int8_t* column = v.Row(keys.begin, head.v[i / p.v.width]) + i % p.v.width;
           auto [value, bound] = TimesV(probs, column, int64_t{p.v.heads} * p.v.width);
           value *= unit;
+          if (out_scale > 0) value = std::clamp(value, -128.0 * out_scale, 127.0 * out_scale);
           want[i].value += weight * value;
-          want[i].bound += std::abs(weight) * (bound * unit + 0x1p-20 * std::abs(value));
+          want[i].bound += std::abs(weight) * (bound * unit + out_scale / 2 + 0x1p-20 * std::abs(value));
         }
       }
       for (int i = 0; i < p.out.width; ++i) {
-        const double got = p.out.Row(t, h)[i], most = want[i].bound;
+        const double got = p.out.Row(t, h)[i], most = want[i].bound + 0x1p-20 * out_scale;
         if (!(std::abs(got - want[i].value) <= most))
           Fail("{}, row {}, head {}, channel {}: got {}, expected {} within {}; nothing was timed", what, t, h, i, got,
                want[i].value, most);

@@ -6,8 +6,8 @@
 //   c[s] = round(255 softmax(x)[s])                           out  = s_v / 255 sum_s c[s] code_v[s]
 //
 // A probability below 1/510 has code 0, so rows that attend to many keys are lost. That is the method's error: a kernel
-// is checked against a row in double on the same codes. It may differ by a code of a probability next to a tie, and by
-// the roundings of f32.
+// is checked against a row in double on the same codes. It may differ by a code of a probability next to a tie, by the
+// rounding of an output in codes, and by f32's.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr float kStaticProbScale = 1.0f / 255;
 struct StaticTensor {
   explicit StaticTensor(HeadsView<const float> dense);
 
-  void Write();
+  void Write(int zero = 0);  // the codes, plus `zero`: 128 for u8
   const int8_t* Row(int64_t token, int head) const { return codes.data() + (token * x.heads + head) * x.width; }
 
   HeadsView<const float> x;
@@ -32,6 +32,7 @@ struct StaticTensor {
 };
 
 // Throws Error, starting with `what`, if the output is wrong in one of at most `rows` rows spread over the sequence.
-void CheckStaticAttention(const AttentionProblem& problem, const char* what, int64_t rows);
+// out_scale: the step of the codes in which a kernel gives the output of a map; 0: it gives f32.
+void CheckStaticAttention(const AttentionProblem& problem, const char* what, float out_scale, int64_t rows);
 
 }  // namespace tare

@@ -85,7 +85,8 @@ TEST(BenchAttention, BaselinesOfAShape) {
   std::vector<std::string> expected{"int8 early", "int8 early 2", "int6/int8, logits int4 late"};
   if (UkernelServes(ProductTypes::kBf16)) expected.push_back("bf16");
   for (const char* name : {"f32", "oneDNN f32", "oneDNN Graph f32"}) expected.push_back(name);
-  if (UkernelServes(ProductTypes::kU8S8)) expected.push_back("oneDNN int8");
+  if (UkernelServes(ProductTypes::kU8S8))
+    for (const char* name : {"oneDNN int8", "oneDNN Graph int8"}) expected.push_back(name);
   EXPECT_EQ(names, expected);
   EXPECT_THAT(AttentionFindings(bench),
               testing::ElementsAre(testing::ContainsRegex(

@@ -49,7 +49,10 @@ TEST(OneDnnInt8, IsAttentionOnStaticCodes) {
     AttentionInputs in({.family = family, .n = 70, .keys = 90, .d = 16, .heads = 4, .data = "sink"});
     const AttentionProblem& p = in.problem();
     ComposedAttention(p, OneDnnNumbers::kInt8)();
-    EXPECT_NO_THROW(CheckStaticAttention(p, family, 70));
+    EXPECT_NO_THROW(CheckStaticAttention(p, family, 0, 70));
+    EXPECT_LT(in.ErrorsOfOut().rel_l2, 0.1) << family;
+    GraphAttention(p, OneDnnNumbers::kInt8)();
+    EXPECT_NO_THROW(CheckStaticAttention(p, family, StaticTensor(p.v).scale, 70));
     EXPECT_LT(in.ErrorsOfOut().rel_l2, 0.1) << family;
   }
 }

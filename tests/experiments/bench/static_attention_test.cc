@@ -26,6 +26,10 @@ TEST(StaticTensor, OneScaleForAll) {
   EXPECT_EQ(codes.scale, 2.0f / 127);
   EXPECT_THAT(codes.codes, ElementsAre(64, -127, 16, -16));
   EXPECT_EQ(*codes.Row(1, 0), 16);
+  codes.Write(128);
+  std::vector<int> unsigned_codes;
+  for (const int8_t code : codes.codes) unsigned_codes.push_back(static_cast<uint8_t>(code));
+  EXPECT_THAT(unsigned_codes, ElementsAre(192, 1, 144, 112));
 }
 
 float ScaleOf(HeadsView<const float> x) {
@@ -38,8 +42,8 @@ int64_t CodeAt(HeadsView<const float> x, int64_t t, int head, int i) {
   return std::lrint(x.Row(t, head)[i] * (127 / (127 * ScaleOf(x))));
 }
 
-// V2, causal, each map in f32.
-void PlainLoop(const AttentionProblem& p) {
+// V2, causal, each map in f32; step: of the codes that a map's output is rounded to, or 0.
+void PlainLoop(const AttentionProblem& p, float step) {
   for (int64_t t = 0; t < p.q.tokens; ++t) {
     for (int h = 0; h < p.out.heads; ++h) {
       for (int map = 0; map < 2; ++map) {
@@ -55,7 +59,8 @@ void PlainLoop(const AttentionProblem& p) {
           int64_t product = 0;
           for (int64_t s = 0; s <= t; ++s)
             product += std::lrint(row[s] / sum * 255) * CodeAt(p.v, s, p.heads[h].v[0], i);
-          const float value = static_cast<float>(product) * ScaleOf(p.v) / 255;
+          float value = static_cast<float>(product) * ScaleOf(p.v) / 255;
+          if (step > 0) value = std::nearbyint(value / step) * step;
           float& out = p.out.Row(t, h)[i];
           out = map == 0 ? value : out - p.lambda.At(t, h) * value;
         }
@@ -67,14 +72,26 @@ void PlainLoop(const AttentionProblem& p) {
 TEST(CheckStaticAttention, AcceptsTheDefinitionAndNothingElse) {
   const AttentionInputs in({.family = "v2", .n = 20, .d = 8, .heads = 2, .data = "sink"});
   const AttentionProblem& p = in.problem();
-  PlainLoop(p);
-  EXPECT_NO_THROW(CheckStaticAttention(p, "a kernel", 20));
+  PlainLoop(p, 0);
+  EXPECT_NO_THROW(CheckStaticAttention(p, "a kernel", 0, 20));
   float& one = p.out.Row(19, 1)[3];
   one += 1e-4f;
-  EXPECT_THAT(Call([&] { CheckStaticAttention(p, "a kernel", 20); }),
+  EXPECT_THAT(Call([&] { CheckStaticAttention(p, "a kernel", 0, 20); }),
               ThrowsMessage<Error>(HasSubstr("a kernel, row 19, head 1, channel 3: got ")));
   one = NAN;
-  EXPECT_THAT(Call([&] { CheckStaticAttention(p, "a kernel", 20); }), ThrowsMessage<Error>(HasSubstr("got nan")));
+  EXPECT_THAT(Call([&] { CheckStaticAttention(p, "a kernel", 0, 20); }), ThrowsMessage<Error>(HasSubstr("got nan")));
+}
+
+// In codes of the outputs an error of half a code in each map is right, and more is not.
+TEST(CheckStaticAttention, OutputsInCodes) {
+  const AttentionInputs in({.family = "v2", .n = 20, .d = 8, .heads = 2});
+  const AttentionProblem& p = in.problem();
+  const float step = ScaleOf(p.v);
+  PlainLoop(p, step);
+  EXPECT_NO_THROW(CheckStaticAttention(p, "a kernel", step, 20));
+  EXPECT_THROW(CheckStaticAttention(p, "a kernel", 0, 20), Error);
+  for (int64_t i = 0; i < p.out.tokens * p.out.token_stride; ++i) p.out.data[i] += step;
+  EXPECT_THROW(CheckStaticAttention(p, "a kernel", step, 20), Error);
 }
 
 }  // namespace
