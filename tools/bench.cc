@@ -29,7 +29,8 @@ namespace {
 // ---- forward
 
 struct ForwardOptions {
-  std::string families = "llama,diffllama", plan, json;
+  std::string families = "llama,diffllama", json;
+  std::vector<std::string> plans;
   ModelConfig config{.family = {},
                      .vocabulary = 2048,
                      .hidden = 1024,
@@ -68,13 +69,14 @@ class TemporaryFolder {
 
 struct Timed {
   const char* what;
-  std::string family;
+  std::string plan, family;
   ForwardTiming timing;
 };
 
 Columns<Timed> TimedColumns() {
   const auto of = [](double ForwardTiming::* member) { return [member](const Timed& t) { return t.timing.*member; }; };
   return {{{.name = "what", .title = "what", .side = Side::kLeft, .width = 15}, &Timed::what},
+          {{.name = "plan", .side = Side::kBelow}, &Timed::plan},
           {{.name = "family", .title = "family", .side = Side::kLeft, .width = 9}, &Timed::family},
           {{"seconds"}, of(&ForwardTiming::seconds)},
           {Number("spread", "spread", "{:.1f}%", 6, 100), of(&ForwardTiming::spread)},
@@ -94,7 +96,7 @@ void MakeTower(ModelConfig& config, ForwardBench& bench) {
   bench.tokens = 1 + config.Patches();
 }
 
-// A family's timings: without statistics, with the paper's, and under the plan.
+// A family's timings: without statistics, with the paper's, and under each plan.
 void TimeFamily(const ForwardOptions& o, const std::string& family, Math math,
                 const std::function<void(const Timed&)>& add) {
   const TemporaryFolder folder;
@@ -110,15 +112,16 @@ void TimeFamily(const ForwardOptions& o, const std::string& family, Math math,
   if (model.config().SeesImages()) ShowRandomImages(model, folder.path, bench.batch);
   if (model.config().gate != config.gate)
     FailUsage("--gate: got family {}, expected one with a gate; try --family qwen3", family);
-  add({"forward", family, TimeForward(model, bench)});
+  add({"forward", "", family, TimeForward(model, bench)});
   FullObserver observer = OutlierObserver(model.config());
   SiteVisitor* const visitors[] = {&observer};
-  add({"forward + stats", family, TimeForward(model, bench, visitors)});
-  if (o.plan.empty()) return;
-  PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, ModelSitesOf(model));
-  run.RefuseCache("bench forward");
-  const SiteVisitors none = run.Begin(model);
-  add({"executed", family, TimeForward(model, bench, none)});
+  add({"forward + stats", "", family, TimeForward(model, bench, visitors)});
+  const ModelSites sites = ModelSitesOf(model);
+  for (const std::string& plan : o.plans) {
+    PlanRun run(Plan::Parse(plan), Carrying::kExecuted, sites);
+    run.RefuseCache("bench forward");
+    add({"executed", plan, family, TimeForward(model, bench, run.Begin(model))});
+  }
 }
 
 void RunForward(const ForwardOptions& o) {
@@ -137,14 +140,14 @@ void RunForward(const ForwardOptions& o) {
             {"heads", config.heads},
             {"batch", o.bench.batch},
             {"tokens", o.bench.tokens},
-            {"plan", Plan::Parse(o.plan).canonical()}};
+            {"plan", Plan::Parse(o.plans.empty() ? "" : o.plans.front()).canonical()}};
   std::vector<Timed> timings;
   const std::vector<std::string> families = CLI::detail::split(o.families, ',');
   std::optional<ProgressLine> line("bench forward");
   const auto add = [&](const Timed& timed) {
     timings.push_back(timed);
-    const size_t of_family = o.plan.empty() ? 2 : 3;
-    Report(line->Callback(), std::ssize(timings), static_cast<int64_t>(families.size() * of_family), "timings");
+    Report(line->Callback(), std::ssize(timings), static_cast<int64_t>(families.size() * (2 + o.plans.size())),
+           "timings");
   };
   for (const std::string& family : families) TimeFamily(o, family, math, add);
   line.reset();
@@ -174,7 +177,8 @@ void AddForward(CLI::App& bench) {
   const auto gate = [&config = options.config](const std::string& name) { config.gate = kGates.at(name); };
   Add(command, "--gate none|head|value", gate, "gate of attention's output, for family qwen3")->default_str("none");
   Group(command, "How it runs");
-  AddPlanOption(command, options.plan, "also time this plan on integer kernels: int8, int6, int4 or rules");
+  AddPlanOption(command, options.plans,
+                "also time this plan on integer kernels: int8, int6, int4 or rules; repeatable");
   AddWhole(command, "--repetitions N", options.bench.repetitions, "runs of each", 1, 1000);
   AddJson(command, options.json);
   options.machine.AddTo(command);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench attention: attention kernels, each case with its error, rooflines and baselines from the same run. tare
 // bench decode: attention of one query over a cache of keys and values, compared with the time of reading it.
-#include <algorithm>
+#include <map>
 #include <ranges>
 #include <string>
 #include <thread>
@@ -25,12 +25,9 @@ namespace tare {
 
 namespace {
 
-// oneDNN's two kernels write whole n x n matrices of logits: beyond this, seconds and gigabytes per call.
-constexpr int64_t kMostOfOneDnn = 8192;
-
 struct BenchAttentionArguments {
-  std::vector<std::string> families{"v1"}, plans, masks{"causal"}, data{"gaussian"};
-  std::vector<int64_t> lengths{4096};
+  std::vector<std::string> families, plans, masks{"causal"}, data{"gaussian"};
+  std::vector<int64_t> lengths{2048};
   std::vector<int> widths{128}, heads{4}, threads{1};
   int64_t keys = 0;
   int kv_heads = 0;
@@ -42,34 +39,41 @@ struct BenchAttentionArguments {
 
 constexpr const char* kAttentionLegend =
     "n: queries; S: keys; d: head width of q and k; H: output heads; kv: key/value heads; th: threads.\n"
-    "seconds: median time of a call, with quantizing and packing; spread: (largest - smallest) / median;\n"
-    "ns/pair: time per query, key and output head that the mask admits; roofline: the least operations needed\n"
-    "(4d, v1 8d, v2 6d per pair) as a share of the machine's rate for the kernel's type, measured in this run.\n"
+    "kernel: the codes of q, k, the probabilities and v on Tare's integer kernels; f32 and bf16: Tare's\n"
+    "floating-point kernels; oneDNN: its primitives, composed; oneDNN Graph: its attention, if every head has its own\n"
+    "keys and values; int8: with one scale a tensor, where the processor has VNNI.\n"
+    "ns/pair: median time per query, key and output head that the mask admits, with quantizing and packing;\n"
+    "spread: (largest - smallest) / median; x oneDNN: time of oneDNN's fastest kernel here over this one's;\n"
+    "roofline: the least operations needed (4d, v1 8d, v2 6d per pair) as a share of the machine's rate for the\n"
+    "kernel's type, measured before and after it; moved: the two differ by more than 5 %.\n"
     "rel L2: error of the output against the double reference; floor: the part of it that the codes of Q, K and V\n"
-    "cause alone (f32 attention on them); worst row: largest relative error of a row.\n"
-    "tare: integer kernels; tare-f32, tare-bf16: Tare's floating-point kernels; onednn-f32: oneDNN primitives,\n"
-    "composed; onednn-graph: oneDNN's fused attention, if every head has its own keys and values.";
+    "cause alone (f32 attention on them); worst row: largest relative error of a row.";
+
+// int8, int6 and int4 throughout, in the order that is faster for the family.
+std::vector<std::string> UsualPlans(const std::string& family) {
+  std::vector<std::string> plans;
+  for (const int bits : {8, 6, 4})
+    plans.push_back(Formatted("q=int{0}/token,k=int{0}/token,{1}{0}/block256,v=int{0}/block256.channel", bits,
+                              family == "standard" ? "probs=u" : "difference=int"));
+  return plans;
+}
 
 // Every combination: the plans, then the baselines of the same shape.
 std::vector<AttentionCase> Cases(const BenchAttentionArguments& o) {
+  std::vector<std::string> families = o.families;
+  if (families.empty()) families = {"v1"};
+  if (o.families.empty() && o.plans.empty()) families = {"standard", "v1", "v2"};
   std::vector<AttentionCase> cases;
-  AttentionCase c{.keys = o.keys, .kv_heads = o.kv_heads, .repetitions = o.repetitions, .seed = o.seed};
+  AttentionCase c{
+      .keys = o.keys, .kv_heads = o.kv_heads, .lambda = o.lambda, .repetitions = o.repetitions, .seed = o.seed};
   for (const auto& shape :
-       std::views::cartesian_product(o.families, o.lengths, o.widths, o.heads, o.threads, o.masks, o.data)) {
+       std::views::cartesian_product(families, o.lengths, o.widths, o.heads, o.threads, o.masks, o.data)) {
     std::tie(c.family, c.n, c.d, c.heads, c.threads, c.mask, c.data) = shape;
-    c.kernel = "tare";
-    for (const std::string& plan : o.plans) {
+    for (const std::string& plan : o.plans.empty() ? UsualPlans(c.family) : o.plans) {
       c.plan = plan;
       cases.push_back(c);
     }
-    c.plan.clear();
-    for (const char* baseline : {"tare-f32", "tare-bf16", "onednn-f32", "onednn-graph"}) {
-      if (std::string_view(baseline) == "tare-bf16" && !UkernelServes(ProductTypes::kBf16)) continue;
-      if (std::string_view(baseline) == "onednn-graph" && c.kv_heads != 0 && c.kv_heads != c.heads) continue;
-      if (std::max(c.n, c.keys) > kMostOfOneDnn && std::string_view(baseline).starts_with("onednn")) continue;
-      c.kernel = baseline;
-      cases.push_back(c);
-    }
+    AddBaselines(c, cases);
   }
   return cases;
 }
@@ -78,24 +82,25 @@ void Print(const AttentionBench& bench) {
   const Roofline& r = bench.roofline;
   PrintLine("{}\n  u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.isa,
             r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
-  PrintText("{}", TableText(AttentionBenchTable(bench), 2));
+  PrintText("{}\n", TableText(AttentionBenchTable(bench), 2));
+  for (const std::string& finding : AttentionFindings(bench)) PrintText("{}", Paragraphs(finding));
+  std::map<std::string, std::string> plans;
+  for (const AttentionResult& result : bench.results) plans[result.name] = result.measured.plan;
+  PrintText("\n");
+  for (const auto& [name, plan] : plans) {
+    if (!plan.empty()) PrintLine("{}: {}", name, plan);
+  }
   PrintText("\n{}{}", QuietText(LargestSpread(bench.results)), Paragraphs(kAttentionLegend));
 }
 
-void Run(const CLI::App& command, BenchAttentionArguments& o) {
+void Run(const BenchAttentionArguments& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
-  bool given = false;
-  for (const char* name :
-       {"--family", "--plan", "--n", "--d", "--keys", "--heads", "--kv-heads", "--threads", "--mask", "--data"})
-    given |= command.count(name) > 0;
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
   for (const int threads : o.threads) {
     if (threads > processors)
       Notice(Formatted("--threads {}: more threads than the {} processors", threads, processors));
   }
-  std::vector<AttentionCase> cases = given ? Cases(o) : DefaultAttentionCases();
-  for (AttentionCase& c : cases) c.repetitions = o.repetitions, c.seed = o.seed, c.lambda = o.lambda;
-  const AttentionBench bench = BenchAttention(cases, ProgressLine("bench attention").Callback());
+  const AttentionBench bench = BenchAttention(Cases(o), ProgressLine("bench attention").Callback());
   if (PrintsTables(o.json)) Print(bench);
   WriteJson(o.json, AttentionBenchJson(bench, CpuName()));
 }
@@ -105,7 +110,7 @@ void Run(const CLI::App& command, BenchAttentionArguments& o) {
 void AddBenchAttention(CLI::App& bench) {
   const auto [command, o] = NewCommand<BenchAttentionArguments>(
       bench, "attention", "time attention kernels, verified first, beside baselines", Run);
-  AddList(command, "--family standard|v1|v2,...", o.families, "kinds of attention");
+  AddList(command, "--family standard|v1|v2,...", o.families, "kinds of attention; default: all, with --plan v1");
   Add(command, "--plan RULES", o.plans, "rules for q, k, v, probs or difference, attn_logits; repeatable");
   AddList(command, "--n N,...", o.lengths, "queries (oneDNN: up to 8192)")->check(WholeNumber(1, 1 << 17));
   AddWhole(command, "--keys N", o.keys, "keys and values; 0: as many as queries", 0, 1 << 17);
@@ -120,7 +125,7 @@ void AddBenchAttention(CLI::App& bench) {
   Add(command, "--seed N", o.seed, "seed of the values")->capture_default_str();
   AddJson(command, o.json);
   AddQuiet(command);
-  command.footer("Without options: a default set of cases.\n\n" + std::string(kAttentionLegend) + "\n\n" +
+  command.footer("Without --plan: int8, int6 and int4 of each family.\n\n" + std::string(kAttentionLegend) + "\n\n" +
                  Examples({"tare bench attention --family v1 --n 512,4096 --threads 1 --plan "
                            "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel",
                            "tare bench attention --family standard,v2 --n 2048 --mask full"}));

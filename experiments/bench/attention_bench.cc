@@ -4,13 +4,17 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 
 #include "experiments/bench/onednn_attention.h"
+#include "experiments/bench/static_attention.h"
 #include "experiments/bench/timing.h"
 #include "experiments/plan/executed_plan.h"
+#include "experiments/text/grammar.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
@@ -23,70 +27,123 @@ namespace tare {
 namespace {
 
 constexpr double kLeastAttentionSeconds = 0.2;  // of a repetition
+constexpr int64_t kStaticRows = 32;             // that are compared of oneDNN's int8 kernels
+
+// oneDNN's kernels write whole n x n matrices of logits: beyond this, seconds and gigabytes per call.
+constexpr int64_t kMostOfOneDnn = 8192;
+
+// A kernel with wrong results is not timed. Most error against the double reference: f32: sums of up to n terms, far
+// below 1e-4. bf16: three roundings of 2^-9, with the logits' in between. Codes: no format here is worse than noise as
+// large as the signal. oneDNN's codes: CheckStaticAttention.
+struct Kernel {
+  std::string_view kernel, name, order;
+  double Roofline::* roof;
+  double most;
+  ProductTypes needs;
+};
+constexpr Kernel kKernels[] = {
+    {"tare", "", "", &Roofline::u8s8_gops, 1.0, ProductTypes::kF32},
+    {"tare-bf16", "bf16", "bf16", &Roofline::bf16_gflops, 0.05, ProductTypes::kBf16},
+    {"tare-f32", "f32", "f32", &Roofline::f32_gflops, 1e-4, ProductTypes::kF32},
+    {"onednn-f32", "oneDNN f32", "f32", &Roofline::f32_gflops, 1e-4, ProductTypes::kF32},
+    {"onednn-graph", "oneDNN Graph f32", "f32", &Roofline::f32_gflops, 1e-4, ProductTypes::kF32},
+    // Without VNNI oneDNN 3.7.2 adds pairs of u8 x s8 in 16 bits, which saturate: its results are wrong.
+    {"onednn-int8", "oneDNN int8", "late", &Roofline::u8s8_gops, INFINITY, ProductTypes::kU8S8},
+    {"onednn-graph-int8", "oneDNN Graph int8", "late", &Roofline::u8s8_gops, INFINITY, ProductTypes::kU8S8}};
+
+const Kernel& KernelOf(const AttentionCase& c) {
+  const auto found = std::ranges::find(kKernels, c.kernel, &Kernel::kernel);
+  if (found != std::end(kKernels)) return *found;
+  Fail("bench attention, kernel: got '{}', expected tare, tare-f32, tare-bf16 or one of oneDNN", c.kernel);
+}
+
+bool IsOneDnn(const AttentionCase& c) { return c.kernel.starts_with("onednn"); }
+bool IsGraph(const AttentionCase& c) { return c.kernel.starts_with("onednn-graph"); }
+bool IsStatic(const AttentionCase& c) { return c.kernel.ends_with("int8"); }
+
+// What cases have in common whose kernels compute the same: the rest of a case.
+AttentionCase ShapeOf(AttentionCase c) {
+  c.kernel = c.plan = "";
+  return c;
+}
+
+// "int8 early": the formats of q, k, the probabilities and v, if they differ by more than a sign.
+std::string CodesOf(const AttentionPlan& a, const std::string& family) {
+  std::string codes, before;
+  for (const Format& format : {a.q, a.k, a.probs, a.v}) {
+    const std::string name = Name(format), bits = name.starts_with("u") ? "int" + name.substr(1) : name;
+    if (bits != before) codes += (codes.empty() ? "" : "/") + bits;
+    before = bits;
+  }
+  if (a.logits != Format::kF32) codes += ", logits " + Name(a.logits);
+  return codes + (family == "standard" ? "" : a.order == AttentionPlan::Order::kEarly ? " early" : " late");
+}
 
 // A case prepared for repeated runs.
 struct PreparedAttention {
-  std::unique_ptr<AttentionInputs> inputs;
+  std::shared_ptr<AttentionInputs> inputs;
   AlignedBuffer<std::byte> workspace;
   ExecutedMemory memory;
   std::function<void()> run;
-  std::string order = "f32";
+  std::string name, order;
 };
 
 void PrepareExecuted(const AttentionCase& c, PreparedAttention& x) {
   const ExecutedPlan plan = ExecutedPlanOfText("bench attention", c.plan, c.heads);
   x.order = plan.attention.order == AttentionPlan::Order::kEarly ? "early" : "late";
+  x.name = CodesOf(plan.attention, c.family);
   x.workspace.Reset(ExecutedSequence(plan, x.inputs->problem(), x.memory).WorkspaceBytes());
   x.run = [&x, plan] {  // means and rotations are part of what is timed
     ExecutedSequence(plan, x.inputs->problem(), x.memory).Run(x.workspace.span());
   };
 }
 
-std::unique_ptr<PreparedAttention> Prepare(const AttentionCase& c) {
+// inputs: of an earlier case of the same shape, or null.
+std::unique_ptr<PreparedAttention> Prepare(const AttentionCase& c, std::shared_ptr<AttentionInputs> inputs = nullptr) {
+  const Kernel& kernel = KernelOf(c);
   SetThreads(c.threads);
   auto x = std::make_unique<PreparedAttention>();
-  x->inputs = std::make_unique<AttentionInputs>(c);
+  x->inputs = inputs != nullptr ? std::move(inputs) : std::make_shared<AttentionInputs>(c);
+  x->name = kernel.name;
+  x->order = kernel.order;
   if (c.kernel == "tare") {
     PrepareExecuted(c, *x);
-  } else if (c.kernel == "tare-f32" || c.kernel == "tare-bf16") {
-    const ProductTypes types = c.kernel == "tare-f32" ? ProductTypes::kF32 : ProductTypes::kBf16;
-    x->workspace.Reset(FusedWorkspaceBytes(x->inputs->problem(), types));
-    x->run = [&p = *x, types] { FusedAttention(p.inputs->problem(), p.workspace.span(), types); };
-    if (types == ProductTypes::kBf16) x->order = "bf16";
-  } else if (c.kernel == "onednn-f32" || c.kernel == "onednn-graph") {
-    const AttentionProblem& problem = x->inputs->problem();
-    x->run = [threads = c.threads,
-              run = c.kernel == "onednn-f32" ? ComposedAttention(problem) : GraphAttention(problem)] {
+  } else if (IsOneDnn(c)) {
+    const OneDnnNumbers numbers = IsStatic(c) ? OneDnnNumbers::kInt8 : OneDnnNumbers::kF32;
+    const AttentionProblem& p = x->inputs->problem();
+    x->run = [threads = c.threads, run = IsGraph(c) ? GraphAttention(p, numbers) : ComposedAttention(p, numbers)] {
       omp_set_num_threads(threads);
       run();
     };
   } else {
-    Fail("bench attention, kernel: got '{}', expected tare, tare-f32, tare-bf16, onednn-f32 or onednn-graph", c.kernel);
+    const ProductTypes types = kernel.needs;
+    x->workspace.Reset(FusedWorkspaceBytes(x->inputs->problem(), types));
+    x->run = [&p = *x, types] { FusedAttention(p.inputs->problem(), p.workspace.span(), types); };
   }
   return x;
 }
 
-// A kernel with wrong results is not timed. f32: sums of up to n terms, far below 1e-4. bf16: three roundings of 2^-9,
-// with the logits' in between. Codes: no format here is worse than noise as large as the signal.
-void CheckErrors(const AttentionCase& c, const AttentionInputs::Errors& errors) {
-  const double most = c.kernel == "tare" ? 1.0 : c.kernel == "tare-bf16" ? 0.05 : 1e-4;
-  if (!(errors.rel_l2 < most)) {
-    Fail("bench attention, {} {} n {} d {} {}: got an error of {} against the double reference, expected less than {}",
-         c.kernel, c.family, c.n, c.d, c.plan, errors.rel_l2, most);
-  }
+void CheckErrors(const AttentionCase& c, const AttentionInputs& inputs, const AttentionInputs::Errors& errors) {
+  const std::string what = Formatted("bench attention, {} {} n {} d {} {}", c.kernel, c.family, c.n, c.d, c.plan);
+  const double most = KernelOf(c).most;
+  if (!(errors.rel_l2 < most))
+    Fail("{}: got an error of {} against the double reference, expected less than {}", what, errors.rel_l2, most);
+  const AttentionProblem& problem = inputs.problem();
+  if (IsStatic(c))
+    CheckStaticAttention(problem, what.c_str(), IsGraph(c) ? StaticTensor(problem.v).scale : 0.0f, kStaticRows);
 }
 
-AttentionResult Measure(const AttentionCase& c) {
-  const std::unique_ptr<PreparedAttention> x = Prepare(c);
+AttentionResult Measure(const AttentionCase& c, std::shared_ptr<AttentionInputs>& inputs) {
+  const std::unique_ptr<PreparedAttention> x = Prepare(c, inputs);
+  inputs = x->inputs;
   x->run();
   const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
-  const double floor =
-      c.kernel == "tare" ? FloorErrors(*x->inputs, ExecutedPlanOfText("bench attention", c.plan, c.heads)).rel_l2 : 0;
-  CheckErrors(c, errors);
+  CheckErrors(c, *x->inputs, errors);
+  const double floor = c.kernel == "tare" ? FloorErrors(*x->inputs, c.plan).rel_l2 : 0;
   std::vector<double> seconds;
   while (std::ssize(seconds) < c.repetitions) seconds.push_back(SecondsOfCall(x->run, kLeastAttentionSeconds));
   const auto [median, spread] = TimingOf(seconds);
-  AttentionResult result{.measured = c, .order = x->order, .seconds = median, .spread = spread};
+  AttentionResult result{.measured = c, .name = x->name, .order = x->order, .seconds = median, .spread = spread};
   result.ns_per_pair = median / static_cast<double>(CountPairs(x->inputs->problem())) * 1e9;
   result.executed_gops = x->inputs->LeastOperations() / median / 1e9;
   result.rel_l2 = errors.rel_l2;
@@ -96,16 +153,11 @@ AttentionResult Measure(const AttentionCase& c) {
   return result;
 }
 
-// The machine's rate for the kernel's type of product; 0 if it has none.
-double RateFor(const AttentionCase& c, const Roofline& roofline) {
-  return c.kernel == "tare" ? roofline.u8s8_gops : c.kernel == "tare-bf16" ? roofline.bf16_gflops : roofline.f32_gflops;
-}
-
 // Refuses a case that does not fit into memory before hours of other cases.
 void CheckMemory(const AttentionCase& c) {
   const double n = static_cast<double>(c.n), keys = c.keys == 0 ? n : static_cast<double>(c.keys);
   const double tensors = 6.0 * 4 * std::max(n, keys) * c.heads * c.d;
-  const double bytes = tensors + (c.kernel.starts_with("onednn") ? 2 * 4 * n * keys : 0.0);
+  const double bytes = tensors + (IsOneDnn(c) ? 2 * 4 * n * keys : 0.0);
   const double memory = MachineMemory();
   if (bytes > 0.7 * memory) {
     Fail(
@@ -121,7 +173,51 @@ std::string Isa() {
                                               : "exact Highway path";
 }
 
+// Compares each result with oneDNN's of the same shape, and numbers plans with the same codes: "int8", "int8 2".
+void Relate(std::vector<AttentionResult>& results) {
+  std::map<std::string, std::vector<std::string>> plans;
+  for (AttentionResult& r : results) {
+    for (const AttentionResult& other : results) {
+      if (IsOneDnn(other.measured) && ShapeOf(other.measured) == ShapeOf(r.measured))
+        r.x_onednn = std::fmin(r.x_onednn, other.seconds / r.seconds);
+    }
+    std::vector<std::string>& same = plans[r.name];
+    const auto found = std::ranges::find(same, r.measured.plan);
+    if (found != same.begin()) r.name += Formatted(" {}", found - same.begin() + 1);
+    if (found == same.end()) same.push_back(r.measured.plan);
+  }
+}
+
 }  // namespace
+
+void AddBaselines(const AttentionCase& shape, std::vector<AttentionCase>& cases) {
+  AttentionCase c = ShapeOf(shape);
+  for (const Kernel& kernel : kKernels) {
+    c.kernel = kernel.kernel;
+    if (c.kernel == "tare" || (kernel.needs != ProductTypes::kF32 && !UkernelServes(kernel.needs))) continue;
+    if (IsGraph(c) && c.kv_heads != 0 && c.kv_heads != c.heads) continue;
+    if (IsOneDnn(c) && std::max(c.n, c.keys) > kMostOfOneDnn) continue;
+    cases.push_back(c);
+  }
+}
+
+std::vector<std::string> AttentionFindings(const AttentionBench& bench) {
+  std::vector<std::string> findings;
+  for (const AttentionResult& r : bench.results) {
+    const AttentionCase& c = r.measured;
+    if (c.kernel != "tare" || std::isnan(r.x_onednn)) continue;
+    const bool beaten = std::ranges::any_of(bench.results, [&](const AttentionResult& other) {
+      return other.measured.kernel == "tare" && ShapeOf(other.measured) == ShapeOf(c) && other.seconds < r.seconds;
+    });
+    if (!beaten)
+      findings.push_back(Formatted(
+          "{}, {}, {}, {}: the fastest integer kernel, {}, takes {:.2f} ns per pair, {:.2f} times as fast as the "
+          "fastest of oneDNN, with an error of {:.1f} %.",
+          c.family, Counted(c.n, "query"), Counted(c.threads, "thread"), c.data, r.name, r.ns_per_pair, r.x_onednn,
+          100 * r.rel_l2));
+  }
+  return findings;
+}
 
 AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const CasesDone& progress) {
   AttentionBench bench{.isa = Isa(), .roofline = {}, .results = {}};
@@ -133,17 +229,25 @@ AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Cas
     small.n = std::min<int64_t>(c.n, 64), small.keys = std::min<int64_t>(c.keys, 64);
     Prepare(small);
   }
-  for (const AttentionCase& c : cases) {
-    const Roofline before = MeasureRoofline(c.threads);
-    AttentionResult result = Measure(c);
-    const Roofline roofline = Better(before, MeasureRoofline(c.threads));
-    const double rate = RateFor(c, roofline);
-    result.roofline_fraction = rate > 0 ? result.executed_gops / rate : 0.0;
-    if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, roofline);
-    result.roofline = roofline;
+  std::shared_ptr<AttentionInputs> inputs;
+  if (!cases.empty()) bench.roofline = MeasureRoofline(cases.front().threads);
+  Roofline before;  // of as many threads as the case
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const AttentionCase& c = cases[i];
+    if (i == 0 || cases[i - 1].threads != c.threads) before = MeasureProducts(c.threads);
+    if (i > 0 && ShapeOf(cases[i - 1]) != ShapeOf(c)) inputs = nullptr;
+    AttentionResult result = Measure(c, inputs);
+    const Roofline after = MeasureProducts(c.threads);
+    const RoofAround roof{before.*KernelOf(c).roof, after.*KernelOf(c).roof};
+    result.roofline = Better(before, after);
+    result.roofline_fraction = roof.Share(result.executed_gops);
+    result.roof_moved = roof.Moved();
+    if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, result.roofline);
+    before = after;
     bench.results.push_back(std::move(result));
     if (progress) progress(std::ssize(bench.results), std::ssize(cases), "cases");
   }
+  Relate(bench.results);
   return bench;
 }
 
@@ -159,9 +263,10 @@ Table AttentionBenchTable(const AttentionBench& bench) {
          return Formatted("{}, n {}, S {}, d {}, H {}, kv {}, th {}, {}, {}", c.family, c.n, keys(r), c.d, c.heads,
                           kv_heads(r), c.threads, c.mask, c.data);
        }},
-      {{.name = "kernel", .title = "kernel", .side = Side::kLeft, .width = 12}, of_case(&AttentionCase::kernel)},
+      {{.name = "name", .title = "kernel", .side = Side::kLeft, .width = 17}, &R::name},
+      {{"kernel"}, of_case(&AttentionCase::kernel)},
       {{"family"}, of_case(&AttentionCase::family)},
-      {{.name = "plan", .side = Side::kBelow}, of_case(&AttentionCase::plan)},
+      {{"plan"}, of_case(&AttentionCase::plan)},
       {{"order"}, &R::order},
       {{"n"}, of_case(&AttentionCase::n)},
       {{"keys"}, keys},
@@ -170,10 +275,13 @@ Table AttentionBenchTable(const AttentionBench& bench) {
       {{"kv_heads"}, kv_heads},
       {{"threads"}, of_case(&AttentionCase::threads)},
       {{"mask"}, of_case(&AttentionCase::mask)},
-      {Number("seconds", "seconds", "{:.5f}", 8), &R::seconds},
-      {Number("spread", "spread", "{:.1f}%", 6, 100), &R::spread},
+      {{"seconds"}, &R::seconds},
       {Number("ns_per_pair", "ns/pair", "{:.3f}", 7), &R::ns_per_pair},
-      {Number("roofline_fraction", "roofline", "{:.3f}", 8), &R::roofline_fraction},
+      {Number("spread", "spread", "{:.1f}%", 6, 100), &R::spread},
+      {Number("x_onednn", "x oneDNN", "{:.2f}", 8), &R::x_onednn},
+      {{.name = "roofline_fraction", .title = "roofline", .format = "{:.3f}", .width = 8, .none = "moved"},
+       &R::roofline_fraction},
+      {{"roof_moved"}, &R::roof_moved},
       {{"executed_gops"}, &R::executed_gops},
       {Number("rel_l2", "rel L2", "{:.3f}%", 7, 100), &R::rel_l2},
       {Number("max_row_rel_l2", "worst row", "{:.2f}%", 9, 100), &R::max_row_rel_l2},
@@ -191,35 +299,8 @@ Json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu) {
   return {{"schema", "tare.bench/1"},
           {"machine", {{"cpu", cpu}, {"isa", bench.isa}}},
           {"roofline", ToJson(bench.roofline)},
+          {"findings", AttentionFindings(bench)},
           {"cases", TableJson(AttentionBenchTable(bench))}};
-}
-
-std::vector<AttentionCase> DefaultAttentionCases() {
-  std::vector<AttentionCase> cases;
-  const auto add = [&](std::string kernel, std::string family, std::string plan, int threads = 1) {
-    cases.push_back(
-        {.kernel = std::move(kernel), .family = std::move(family), .plan = std::move(plan), .threads = threads});
-  };
-  const std::string qk = "q=int8/token,k=int8/token,", early = "difference=int8/block256,v=int8/block256.channel",
-                    late = "probs=u8/block256,v=int8/block256.channel";
-  for (const char* family : {"v1", "v2"}) {
-    for (const std::string& p : {early, late}) add("tare", family, qk + p);
-  }
-  add("tare", "standard", qk + late);
-  add("tare", "v1", qk + "difference=int8/block64,v=int8/block64.channel");
-  add("tare", "v1", qk + "difference=u8/block64,v=int8/block64.channel");
-  add("tare", "v1", qk + early, 2);
-  add("tare", "v1", "q=int6/token,k=int6/token," + early);
-  add("tare", "v1", "q=int4/token,k=int4/token," + early);
-  add("tare", "v1", "q=int4/token+smooth,k=int4/token+smooth," + early);
-  add("tare", "v1", qk + early + ",attn_logits=int6/row");
-  for (const char* family : {"standard", "v1", "v2"}) {
-    add("tare-f32", family, "");
-    if (UkernelServes(ProductTypes::kBf16)) add("tare-bf16", family, "");
-  }
-  add("onednn-f32", "v1", "");
-  for (const char* family : {"standard", "v1", "v2"}) add("onednn-graph", family, "");
-  return cases;
 }
 
 }  // namespace tare

@@ -3,15 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <random>
 
-#include "kernels/attention/attention_plan.h"
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/simulated/simulated_quantizer.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/integers.h"
-#include "quant/format/round.h"
 
 namespace tare {
 namespace {
@@ -47,50 +48,6 @@ struct Sums {
     product += g * w;
   }
 };
-
-// Values that share a scale, `count` of them `stride` apart, become code * scale.
-void Dequantize(float* x, int64_t count, int64_t stride, Format format) {
-  float absmax = 0;
-  for (int64_t i = 0; i < count; ++i) absmax = std::max(absmax, std::fabs(x[i * stride]));
-  const Scale scale = ScaleFor(absmax, format);
-  for (int64_t i = 0; i < count; ++i)
-    x[i * stride] = static_cast<float>(CodeOf(x[i * stride], scale.inv, format)) * scale.scale;
-}
-
-// A dense copy minus the mean, if there is one; `quantize` rounds it; then the mean is added back.
-template <typename Quantize>
-std::vector<float> Coded(HeadsView<const float> x, bool smooth, Quantize quantize) {
-  std::vector<float> mean(static_cast<size_t>(x.heads) * x.width), values(mean.size() * x.tokens);
-  if (smooth) MeanOfPrefix(x, mean.data());
-  const HeadsView<float> copy = DenseHeads(values.data(), x.tokens, x.heads, x.width);
-  const auto shift = [&](float sign) {
-    for (size_t i = 0; i < values.size(); ++i) values[i] += sign * mean[i % mean.size()];
-  };
-  for (int64_t t = 0; t < x.tokens; ++t) {
-    for (int head = 0; head < x.heads; ++head) std::copy_n(x.Row(t, head), x.width, copy.Row(t, head));
-  }
-  shift(-1);
-  quantize(copy);
-  shift(1);
-  return values;
-}
-
-auto ByToken(Format format) {
-  return [format](HeadsView<float> x) {
-    for (int64_t t = 0; t < x.tokens; ++t) {
-      for (int head = 0; head < x.heads; ++head) Dequantize(x.Row(t, head), x.width, 1, format);
-    }
-  };
-}
-
-auto ByBlockAndChannel(Format format, int64_t block) {
-  return [format, block](HeadsView<float> x) {
-    for (int64_t t = 0; t < x.tokens; t += block) {
-      for (int i = 0; i < x.heads * x.width; ++i)
-        Dequantize(x.Row(t, 0) + i, std::min(block, x.tokens - t), x.token_stride, format);
-    }
-  };
-}
 
 }  // namespace
 
@@ -159,32 +116,48 @@ AttentionInputs::Errors AttentionInputs::ErrorsOfOut() const {
   const int64_t n = problem_.q.tokens, step = CeilDiv(n, kMostRows);
   const int width = problem_.out.width;
   std::vector<float> unused(static_cast<size_t>(problem_.out.heads) * width);
+  for (int64_t t = want_.empty() ? step - 1 : n; t < n; t += step) {
+    const AttentionProblem one = OneRow(problem_, t, unused.data());
+    std::ranges::copy(ReferenceAttentionDouble(one), std::back_inserter(want_));
+    std::ranges::copy(ReferenceMagnitudes(one), std::back_inserter(magnitudes_));
+  }
   Sums all;
   double worst = 0;
-  for (int64_t t = step - 1; t < n; t += step) {
-    const AttentionProblem one = OneRow(problem_, t, unused.data());
-    const std::vector<double> want = ReferenceAttentionDouble(one), magnitudes = ReferenceMagnitudes(one);
-    for (int h = 0; h < problem_.out.heads; ++h) {
+  const double* want = want_.data();
+  for (int64_t t = step - 1, head = 0; t < n; t += step) {
+    for (int h = 0; h < problem_.out.heads; ++h, want += width) {
       Sums row;
       for (int i = 0; i < width; ++i) {
-        row.Add(problem_.out.Row(t, h)[i], want[h * width + i]);
-        all.Add(problem_.out.Row(t, h)[i], want[h * width + i]);
+        row.Add(problem_.out.Row(t, h)[i], want[i]);
+        all.Add(problem_.out.Row(t, h)[i], want[i]);
       }
-      worst = std::max(worst, std::sqrt(row.error) / std::max(std::sqrt(row.want), 0.01 * magnitudes[h]));
+      worst = std::max(worst, std::sqrt(row.error) / std::max(std::sqrt(row.want), 0.01 * magnitudes_[head++]));
     }
   }
   return {std::sqrt(all.error / all.want), worst, all.product / std::sqrt(all.got * all.want)};
 }
 
-AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const ExecutedPlan& plan) {
+AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const std::string& plan) {
   AttentionProblem p = inputs.problem();
-  const AttentionPlan& a = plan.attention;
-  const int64_t block = a.v_scale == AttentionPlan::ValueScale::kBlock ? a.block : p.v.tokens;
-  const std::vector<float> q = Coded(p.q, plan.smooth_q, ByToken(a.q)), k = Coded(p.k, plan.smooth_k, ByToken(a.k)),
-                           v = Coded(p.v, plan.smooth_v, ByBlockAndChannel(a.v, block));
-  p.q = DenseHeads(q.data(), p.q.tokens, p.q.heads, p.q.width);
-  p.k = DenseHeads(k.data(), p.k.tokens, p.k.heads, p.k.width);
-  p.v = DenseHeads(v.data(), p.v.tokens, p.v.heads, p.v.width);
+  ModelSites layer{.family = "one layer", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
+  for (const Site site : kAttentionSites) layer.heads[site].resize(1);  // kernels take one rule for all heads
+  const ResolvedPlan resolved(Plan::Parse(plan), layer, Carrying::kSimulated);
+  SimulatedQuantizer quantizer(resolved);
+  const auto coded = [&](HeadsView<const float>& x, Site site) {
+    std::vector<float> values(x.data, x.data + x.tokens * x.token_stride);
+    for (int head = 0; head < x.heads; ++head)
+      quantizer.Visit({.site = site,
+                       .layer = 0,
+                       .head = 0,
+                       .rows = x.tokens,
+                       .first_columns = x.width,
+                       .values = values.data() + head * x.head_stride,
+                       .stride = x.token_stride},
+                      0);
+    x.data = values.data();
+    return values;
+  };
+  const std::vector<float> q = coded(p.q, Site::kQ), k = coded(p.k, Site::kK), v = coded(p.v, Site::kV);
   AlignedBuffer<std::byte> workspace(FusedWorkspaceBytes(p));
   FusedAttention(p, workspace.span());
   return inputs.ErrorsOfOut();

@@ -12,14 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "experiments/plan/executed_plan.h"
 #include "kernels/attention/heads.h"
 #include "quant/base/aligned.h"
 
 namespace tare {
 
 struct AttentionCase {
-  std::string kernel = "tare";  // tare (plan), tare-f32, tare-bf16, onednn-f32 (primitives composed), onednn-graph
+  std::string kernel = "tare";  // tare (plan), tare-f32, tare-bf16, onednn-f32, -int8, onednn-graph, -graph-int8
   std::string family = "v1";    // standard v1 v2
   std::string plan;             // for kernel tare
   int64_t n = 4096;             // queries
@@ -33,6 +32,8 @@ struct AttentionCase {
   float lambda = 0.5f;
   int repetitions = 5;
   uint64_t seed = 1;
+
+  bool operator==(const AttentionCase&) const = default;
 };
 
 class AttentionInputs {
@@ -50,7 +51,7 @@ class AttentionInputs {
   struct Errors {
     double rel_l2 = 0, max_row_rel_l2 = 0, cosine = 0;
   };
-  // Error of problem().out, on at most 256 evenly spread rows.
+  // Error of problem().out, on at most 256 evenly spread rows, whose reference is kept.
   Errors ErrorsOfOut() const;
 
  private:
@@ -59,6 +60,7 @@ class AttentionInputs {
   std::vector<OutputHead> heads_;
   std::vector<float> q_, k_, v_;
   AlignedBuffer<float> out_;
+  mutable std::vector<double> want_, magnitudes_;  // of the compared rows: [rows][heads][width], [rows][heads]
   float lambda_;
   double operations_of_pair_ = 0;
   AttentionProblem problem_;
@@ -66,7 +68,7 @@ class AttentionInputs {
 
 // The lowest possible error of an integer kernel: that of f32 attention on the same codes of Q, K and V. The kernel's
 // probabilities and exponential cause the rest.
-// Runs our f32 kernel on the dequantized tensors; writes to the inputs' out.
-AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const ExecutedPlan& plan);
+// Runs our f32 kernel on the dequantized tensors of the simulated plan; writes to the inputs' out.
+AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const std::string& plan);
 
 }  // namespace tare

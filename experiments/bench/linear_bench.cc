@@ -84,10 +84,13 @@ LinearBench BenchLinear(const std::vector<LinearCase>& cases, const CasesDone& p
   for (const LinearCase& c : cases) {
     const Roofline before = MeasureRoofline(c.threads);
     LinearResult result = Measure(c);
-    const Roofline roofline = Better(before, MeasureRoofline(c.threads));
+    const Roofline after = MeasureRoofline(c.threads);
     const bool one_token = c.rows == 1;
-    result.roofline_fraction = one_token ? result.weights_gbps / roofline.read_gbps : result.gops / roofline.u8s8_gops;
-    if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, roofline);
+    double Roofline::* const of = one_token ? &Roofline::read_gbps : &Roofline::u8s8_gops;
+    const RoofAround roof{before.*of, after.*of};
+    result.roofline_fraction = roof.Share(one_token ? result.weights_gbps : result.gops);
+    result.roof_moved = roof.Moved();
+    if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, Better(before, after));
     bench.results.push_back(result);
     if (progress) progress(std::ssize(bench.results), std::ssize(cases), "cases");
   }
@@ -118,7 +121,9 @@ Table LinearBenchTable(const LinearBench& bench) {
       {Number("gops", "Gop/s", "{:.1f}", 7), &R::gops},
       {Number("weights_gbps", "GB/s", "{:.1f}", 6), &R::weights_gbps},
       {{"f32_weights_gbps"}, &R::f32_weights_gbps},
-      {Number("roofline_fraction", "roofline", "{:.2f}", 8), &R::roofline_fraction},
+      {{.name = "roofline_fraction", .title = "roofline", .format = "{:.2f}", .width = 8, .none = "moved"},
+       &R::roofline_fraction},
+      {{"roof_moved"}, &R::roof_moved},
       {{"bits_per_weight"}, &R::bits_per_weight},
       {Number("rel_l2", "error", "{:.2e}", 8), &R::rel_l2}};
   return TableOf(columns, bench.results);

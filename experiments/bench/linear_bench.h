@@ -39,9 +39,9 @@ struct LinearResult {
   double f32_seconds = 0, f32_spread = 0;  // oneDNN
   double bf16_seconds = 0;                 // 0 if the CPU has no bf16
   double gops = 0, weights_gbps = 0, f32_weights_gbps = 0;
-  double roofline_fraction = 0;
-  double bits_per_weight = 0;  // in memory, with scales
-  double rel_l2 = 0;           // against the layer before quantization, in double
+  double roofline_fraction = 0, roof_moved = 0;  // NaN: see RoofAround
+  double bits_per_weight = 0;                    // in memory, with scales
+  double rel_l2 = 0;                             // against the layer before quantization, in double
 };
 
 struct LinearBench {

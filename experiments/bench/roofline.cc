@@ -85,12 +85,17 @@ double LastCacheBytes() {
   return 0;
 }
 
-Roofline MeasureRoofline(int threads) {
+Roofline MeasureProducts(int threads) {
   SetThreads(threads);
   Roofline r;
   r.u8s8_gops = ProductRate(ProductTypes::kU8S8, threads, 64);
   r.f32_gflops = ProductRate(ProductTypes::kF32, threads, 32);
   if (UkernelServes(ProductTypes::kBf16)) r.bf16_gflops = ProductRate(ProductTypes::kBf16, threads, 64);
+  return r;
+}
+
+Roofline MeasureRoofline(int threads) {
+  Roofline r = MeasureProducts(threads);
   r.read_gbps = ReadRate(threads, size_t{256} << 20);
   return r;
 }

@@ -3,7 +3,9 @@
 // stay in cache, and the rate of reading memory.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -27,7 +29,19 @@ struct Roofline {
 };
 
 // On this many threads at once, best of some rounds; some tenths of a second. SetThreads(threads) stays in effect.
+// MeasureProducts leaves out reading.
 Roofline MeasureRoofline(int threads);
+Roofline MeasureProducts(int threads);
+
+// A roof that was measured before and after a case: the better counts. What differs by more than kSteadyRoof says that
+// the machine changed meanwhile: then a share of it says nothing.
+struct RoofAround {
+  double before = 0, after = 0;
+
+  static constexpr double kSteadyRoof = 0.05;
+  double Moved() const { return 1 - std::min(before, after) / std::max(before, after); }
+  double Share(double speed) const { return Moved() <= kSteadyRoof ? speed / std::max(before, after) : NAN; }
+};
 
 // Ways to read memory. Which is fastest depends on the processor and on where the memory lies: on an Intel Xeon
 // (Granite Rapids class) one chain of 16-byte loads reads 256 MiB at 10.5 GB/s, and the best of these loops at 17.1.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include <nlohmann/json.hpp>
@@ -33,19 +34,37 @@ TEST(BenchAttentionCommand, OneCaseBesideItsBaselines) {
   EXPECT_THAT(kernels, testing::IsSupersetOf({"tare", "tare-f32", "onednn-f32"}));
 }
 
-// More threads than processors, grouped heads and more keys than queries are obeyed, and the columns explained.
-TEST(BenchAttentionCommand, RequestedCasesAreMeasuredAndExplained) {
+// A table a family of the same rows, and each plan once; more threads than processors, grouped heads and more keys than
+// queries are obeyed, and the columns explained.
+TEST(BenchAttentionCommand, EveryFamilyIsMeasuredAndExplained) {
   const std::string threads = std::to_string(std::thread::hardware_concurrency() + 1);
-  const Outcome outcome = CallTare({"bench", "attention", "--family", "v2", "--n", "64", "--keys", "128", "--d", "16",
-                                    "--heads", "4", "--kv-heads", "2", "--threads", threads, "--repetitions", "1"});
+  const Outcome outcome = CallTare({"bench", "attention", "--n", "64", "--keys", "128", "--d", "16", "--heads", "4",
+                                    "--kv-heads", "2", "--threads", threads, "--repetitions", "1"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out,
-              testing::ContainsRegex("\nv2, n 64, S 128, d 16, H 4, kv 2, th " + threads + ", causal, gaussian\n"));
-  EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("onednn-graph ")));
+  for (const std::string family : {"standard", "v1", "v2"}) {
+    const std::string early = family == "standard" ? "" : " early";
+    EXPECT_THAT(outcome.out, testing::ContainsRegex("\n" + family + ", n 64, S 128, d 16, H 4, kv 2, th " + threads +
+                                                    ", causal, gaussian\n.*x oneDNN.*\n  int8" + early + " .*\n  int6" +
+                                                    early + " .*\n  int4" + early +
+                                                    " .*\n(  bf16 .*\n)?  f32 .*\n  "
+                                                    "oneDNN f32 .*\n(  oneDNN int8 .*\n)?\n"));
+    EXPECT_THAT(outcome.out, testing::HasSubstr("\n" + family + ", 64 queries, " + threads + " threads, gaussian: "));
+  }
+  for (const std::string plan : {"int8: q=int8/token,k=int8/token,probs=u8/block256,v=int8/block256.channel\n",
+                                 "int4 early: q=int4/token,k=int4/token,difference=int4/block256,"}) {
+    EXPECT_THAT(outcome.out, testing::HasSubstr("\n" + plan));
+    EXPECT_EQ(outcome.out.find(plan), outcome.out.rfind(plan));
+  }
+  EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("oneDNN Graph f32 ")));
   EXPECT_THAT(outcome.err, testing::HasSubstr("--threads " + threads + ":"));
-  for (const char* column : {"spread:", "ns/pair:", "roofline:", "floor:", "worst row:"}) {
-    EXPECT_THAT(outcome.out, testing::HasSubstr(column));
-    EXPECT_THAT(CallTare({"bench", "attention", "--help"}).out, testing::HasSubstr(column));
+  const auto unbroken = [](std::string text) {
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+  };
+  const std::string help = unbroken(CallTare({"bench", "attention", "--help"}).out);
+  for (const char* column : {"spread:", "ns/pair:", "roofline:", "floor:", "worst row:", "x oneDNN:", "moved:"}) {
+    EXPECT_THAT(unbroken(outcome.out), testing::HasSubstr(column));
+    EXPECT_THAT(help, testing::HasSubstr(column));
   }
 }
 

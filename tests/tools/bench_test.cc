@@ -35,6 +35,20 @@ TEST(BenchTest, ShowsRatesOfEachFamilyAndOfTheMachine) {
   EXPECT_EQ(json["timings"][2].at("family"), "diffllama");
 }
 
+TEST(BenchTest, SeveralPlans) {
+  const Outcome outcome =
+      Bench({"--hidden", "32", "--heads", "2", "--family", "llama", "--plan", "int8", "--plan", "int4", "--json", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json timings = Json::parse(outcome.out).at("timings");
+  ASSERT_EQ(timings.size(), 4u);
+  EXPECT_EQ(timings[1]["plan"], "");
+  for (const size_t i : {2, 3}) {
+    EXPECT_EQ(timings[i]["what"], "executed");
+    EXPECT_EQ(timings[i]["plan"], i == 2 ? "int8" : "int4");
+    EXPECT_GT(timings[i]["seconds"].get<double>(), 0);
+  }
+}
+
 TEST(BenchTest, AGateNeedsAFamilyThatHasOne) {
   for (const char* gate : {"head", "value"}) {
     const Outcome outcome = Bench({"--hidden", "32", "--heads", "2", "--family", "qwen3", "--gate", gate});

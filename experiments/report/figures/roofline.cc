@@ -16,7 +16,10 @@ struct Kernel {
   double operations = 0, bytes = 0, seconds = 0;  // least of each
   double peak = 0, read = 0;                      // Gop/s, GB/s
   double error = 0;
+  double spread = NAN, ns_per_pair = NAN, x_onednn = NAN;  // NaN where the file does not have it
 };
+
+double NumberIn(const Json& c, const char* key) { return c.contains(key) ? NumberAt(c, key) : NAN; }
 
 // What every case says of itself.
 Kernel KernelOf(const Json& c, const std::string& name, const std::string& work, const std::string& size) {
@@ -26,7 +29,10 @@ Kernel KernelOf(const Json& c, const std::string& name, const std::string& work,
           .plan = c.at("plan"),
           .threads = c.at("threads"),
           .seconds = NumberAt(c, "seconds"),
-          .error = NumberAt(c, "rel_l2")};
+          .error = NumberAt(c, "rel_l2"),
+          .spread = NumberIn(c, "spread"),
+          .ns_per_pair = NumberIn(c, "ns_per_pair"),
+          .x_onednn = NumberIn(c, "x_onednn")};
 }
 
 std::string Count(double n, const char* noun) { return Counted(static_cast<int64_t>(n), noun); }
@@ -38,11 +44,12 @@ Kernel AttentionOf(const Json& c, const Json& roofline) {
   const double d = NumberAt(c, "d"), heads = NumberAt(c, "heads"), kv = NumberAt(c, "kv_heads");
   const double rows = NumberAt(c, "n"), keys = NumberAt(c, "keys");
   Kernel kernel =
-      KernelOf(c, name, "attention, " + family,
+      KernelOf(c, c.value("name", name), "attention, " + family,
                Formatted("{}, {}, {} of {:.0f}", Count(rows, "query"), Count(keys, "key"), Count(heads, "head"), d));
   kernel.operations = NumberAt(c, "executed_gops") * kernel.seconds * 1e9;
   kernel.bytes = 4 * d * (rows * heads * (maps + wide) + keys * kv * (maps + wide));
-  kernel.peak = NumberAt(c, name == "tare" ? "u8s8_gops" : name == "tare-bf16" ? "bf16_gflops" : "f32_gflops");
+  const bool codes = name == "tare" || name.ends_with("int8");
+  kernel.peak = NumberAt(c, codes ? "u8s8_gops" : name == "tare-bf16" ? "bf16_gflops" : "f32_gflops");
   kernel.read = NumberAt(roofline, "read_gbps");
   return kernel;
 }
@@ -76,10 +83,13 @@ Kernel DecodeOf(const Json& c) {
 std::vector<Kernel> KernelsOf(const Json& bench) {
   std::vector<Kernel> kernels;
   const std::string kind = bench.value("bench", "attention");
-  for (const Json& c : bench.at("cases"))
+  for (const Json& c : bench.at("cases")) {
     kernels.push_back(kind == "decode"   ? DecodeOf(c)
                       : kind == "linear" ? LinearOf(c, bench.at("roofline"))
                                          : AttentionOf(c, bench.at("roofline")));
+    // The bench withholds a share of a roof that moved while it ran.
+    if (c.contains("roofline_fraction") && c["roofline_fraction"].is_null()) kernels.back().peak = NAN;
+  }
   return kernels;
 }
 
@@ -100,7 +110,10 @@ Columns<Kernel> KernelColumns() {
           {{"speed", "Gop/s"}, SpeedOf},
           {{"roof", "roof (Gop/s)"}, RoofOf},
           {{"share", "share of the roof"}, [](const Kernel& k) { return SpeedOf(k) / RoofOf(k); }},
-          {{"error", "relative error (L2)"}, &Kernel::error}};
+          {{"error", "relative error (L2)"}, &Kernel::error},
+          {{"ns_per_pair", "ns per pair"}, &Kernel::ns_per_pair},
+          {{"spread", "spread"}, &Kernel::spread},
+          {{"x_onednn", "x oneDNN"}, &Kernel::x_onednn}};
 }
 
 }  // namespace
@@ -112,11 +125,15 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
       .caption =
           "Operations needed per second against operations needed per byte read or written. The roof of each kernel "
           "(end of its bar) is the limit measured in the same run: the machine's products of the kernel's type, or "
-          "reading its memory; for decoding, reading the cache alone. Both axes are logarithmic. n: the median call.",
+          "reading its memory; for decoding, reading the cache alone; none: it moved while the kernel ran. Both axes "
+          "are "
+          "logarithmic. n: the median call. Spread: of the calls, (largest - smallest) / median. x oneDNN: the time of "
+          "oneDNN's fastest kernel on the same tensors over this one's.",
       .drawn = {"speed", "roof"}};
   std::vector<Kernel> all;
   material.ForEach("tare.bench/1", [&](const Json& json) {
     for (Kernel& kernel : KernelsOf(json)) all.push_back(std::move(kernel));
+    for (const Json& finding : json.value("findings", Json::array())) figure.findings.push_back(finding);
   });
   if (all.empty()) return {};
   figure.table = TableOf(KernelColumns(), all);

@@ -4,6 +4,9 @@
 #include "experiments/bench/roofline.h"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "kernels/product/tile_product.h"
@@ -15,6 +18,14 @@ namespace {
 TEST(Roofline, TakesTheBetterOfEach) {
   const Roofline best = Better({1, 20, 3, 40}, {10, 2, 30, 4});
   EXPECT_EQ(ToJson(best).dump(), R"({"u8s8_gops":10.0,"f32_gflops":20.0,"bf16_gflops":30.0,"read_gbps":40.0})");
+}
+
+TEST(RoofAround, AShareOfARoofThatMovedIsWithheld) {
+  EXPECT_NEAR((RoofAround{96, 100}.Moved()), 0.04, 1e-15);
+  EXPECT_DOUBLE_EQ((RoofAround{96, 100}.Share(50)), 0.5);
+  EXPECT_DOUBLE_EQ((RoofAround{100, 96}.Share(50)), 0.5);
+  EXPECT_TRUE(std::isnan(RoofAround{100, 94}.Share(50)));
+  EXPECT_TRUE(std::isnan(RoofAround{}.Share(50)));  // no products of the type
 }
 
 TEST(Roofline, ReadsAnyNumberOfBytes) {

@@ -62,6 +62,32 @@ TEST(RooflineTest, AttentionCountsItsTensorsOnce) {
   EXPECT_NEAR(figure.table.rows[0]["intensity"].get<double>(), 40e6 / (4.0 * 8 * 100 * 2 * 64), 1e-9);
 }
 
+// What the bench says of a case comes to the page: its name, its sentence, its speed beside oneDNN, and that its roof
+// moved.
+TEST(RooflineTest, AttentionIsComparedWithOneDnn) {
+  Json c{
+      {"name", "int8 early"}, {"kernel", "tare"}, {"family", "v1"},     {"plan", "p"},      {"n", 100},
+      {"keys", 100},          {"d", 64},          {"heads", 2},         {"kv_heads", 2},    {"threads", 1},
+      {"seconds", 1e-3},      {"spread", 0.02},   {"ns_per_pair", 3.4}, {"x_onednn", 7.5},  {"executed_gops", 40},
+      {"rel_l2", 0.01},       {"u8s8_gops", 80},  {"f32_gflops", 20},   {"bf16_gflops", 0}, {"roofline_fraction", 0.5}};
+  Json moved = c, rival = c;
+  moved["roofline_fraction"] = nullptr;
+  rival["kernel"] = "onednn-int8", rival["name"] = "oneDNN int8";
+  const Json bench{{"schema", "tare.bench/1"},
+                   {"roofline", {{"read_gbps", 1000}}},
+                   {"findings", {"v1: int8 early is faster."}},
+                   {"cases", {c, moved, rival}}};
+  const FigureData figure = RooflineOfKernels(MaterialOf({bench})).at(0);
+  EXPECT_EQ(figure.findings.at(0), "v1: int8 early is faster.");
+  EXPECT_EQ(figure.table.rows[0]["kernel"], "int8 early");
+  EXPECT_EQ(figure.table.rows[0]["ns_per_pair"], 3.4);
+  EXPECT_EQ(figure.table.rows[0]["spread"], 0.02);
+  EXPECT_EQ(figure.table.rows[0]["x_onednn"], 7.5);
+  EXPECT_EQ(figure.table.rows[0]["share"], 0.5);
+  EXPECT_TRUE(figure.table.rows[1]["share"].is_null());
+  EXPECT_EQ(figure.table.rows[2]["roof"], 80);
+}
+
 TEST(RooflineTest, DecodingIsBoundByReadingItsCache) {
   const Json bench{{"schema", "tare.bench/1"},
                    {"bench", "decode"},
