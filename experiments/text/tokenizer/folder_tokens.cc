@@ -84,7 +84,8 @@ FolderTokens ReadFolderTokens(const std::filesystem::path& checkpoint) {
   } else {
     constexpr const char *kNames = "special_tokens_map.json", *kAdded = "added_tokens.json";
     ReadNamed(ObjectIn(checkpoint, kNames), (checkpoint / kNames).string(), tokens, extra);
-    for (const auto& [text, id] : ObjectIn(checkpoint, kAdded).items())
+    const Json texts = ObjectIn(checkpoint, kAdded);
+    for (const auto& [text, id] : texts.items())
       tokens.added.push_back(
           {{"id", IntegerOf<int32_t>(id, (checkpoint / kAdded).string() + ": " + text)}, {"content", text}});
     const auto is = [](const Json& token, const Json& text) { return token.is_object() && token["content"] == text; };
