@@ -33,7 +33,7 @@ Prompt PromptOf(const GenerateArguments& options, const Model& model) {
   if (options.input.empty()) {
     prompt.tokenizer = Tokenizer::Load(model.folder());
     if (const std::optional<int32_t> bos = prompt.tokenizer->bos()) prompt.tokens.push_back(*bos);
-    const std::vector<int32_t> text = prompt.tokenizer->Encode(options.prompt);
+    const std::vector<int32_t> text = prompt.tokenizer->EncodeAfterBos(options.prompt);
     prompt.tokens.insert(prompt.tokens.end(), text.begin(), text.end());
     return prompt;
   }

@@ -64,7 +64,7 @@ int64_t TokensBefore(size_t end, const ChoiceItem& item, const EncodedChoice::En
                      const Tokenizer& tokenizer) {
   std::string_view text = std::string_view(item.Context(static_cast<size_t>(item.label))).substr(0, end);
   text = text.substr(0, text.find_last_not_of(' ') + 1);
-  const std::vector<int32_t> tokens = tokenizer.Encode(text);
+  const std::vector<int32_t> tokens = tokenizer.EncodeAfterBos(text);
   if (tokens.size() > whole.first_scored || !std::ranges::equal(tokens, std::span(whole.tokens).first(tokens.size())))
     Fail("{}: the true ending '{}' does not occur in the context as whole tokens", item.where,
          item.endings[static_cast<size_t>(item.label)]);

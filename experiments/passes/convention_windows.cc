@@ -88,10 +88,13 @@ Json RulesOf(const WindowOptions& options) {
 
 int32_t PrefixToken(std::optional<int32_t> bos, const Model& model) {
   if (bos) return *bos;
+  if (const auto named = Tokenizer::Load(model.folder()).prefix()) return *named;
   const std::set<int32_t> ends = EndTokens(model.folder());
-  if (ends.empty())
-    Fail("{}: got neither a <s> nor an eos_token_id, expected a token to predict a text's first one from",
-         model.Name());
+  if (ends.size() != 1)
+    Fail(
+        "{}: got no <s>, no eos_token of the tokenizer and {} ids as eos_token_id, expected one token to predict a "
+        "text's first one from",
+        model.Name(), ends.size());
   return *ends.begin();
 }
 

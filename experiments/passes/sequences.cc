@@ -134,16 +134,16 @@ void CheckOverlap(const std::vector<RowWindow>& windows) {
 // scored: tokens that a whole window scores.
 std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions& options, size_t scored,
                                     const CutRow& cut) {
-  const std::optional<int32_t> bos = input.bos;
   std::vector<ScoredSequence> sequences;
   const std::vector<RowWindow> taken = TakenWindows(input, options, scored, cut);
   CheckOverlap(taken);
   for (const auto& [row, w] : taken) {
     ScoredSequence& s = sequences.emplace_back();
-    if (bos) s.tokens.push_back(*bos);
+    const bool puts_bos = input.bos && (*row)[w.begin] != *input.bos;  // unless the text has its own there
+    if (puts_bos) s.tokens.push_back(*input.bos);
     s.tokens.insert(s.tokens.end(), row->begin() + static_cast<ptrdiff_t>(w.begin),
                     row->begin() + static_cast<ptrdiff_t>(w.end));
-    s.first_target = std::max<int64_t>(1, static_cast<int64_t>(w.first_scored - w.begin) + (bos ? 1 : 0));
+    s.first_target = std::max<int64_t>(1, static_cast<int64_t>(w.first_scored - w.begin) + (puts_bos ? 1 : 0));
   }
   return sequences;
 }

@@ -8,6 +8,7 @@
 #include "experiments/passes/convention_windows.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/grammar.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -278,6 +279,7 @@ std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) 
   if (reference->config().vocabulary != of.config().vocabulary)
     FailUsage("--reference: got {} with a vocabulary of {}, expected {} as of {}", reference->Name(),
               reference->config().vocabulary, of.config().vocabulary, of.Name());
+  if (!options.reference.empty()) RequireSamePieces(of.folder(), options.reference);
   return reference;
 }
 

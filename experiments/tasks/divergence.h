@@ -28,7 +28,8 @@ struct ReferenceStates {
   bool complete = false;
 };
 
-// options.reference as stored, or `of` without a plan. Throws Error if their vocabularies differ in size.
+// options.reference as stored, or `of` without a plan. Throws Error if their vocabularies differ in
+// size or their tokenizers in a piece.
 std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options);
 
 // One per scored token, in the order of the text. Divergences are exact to f32's rounding of logits: a small one may

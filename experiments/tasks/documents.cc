@@ -59,6 +59,7 @@ struct CutDocuments {
   std::vector<size_t> counts;  // windows of each document
   int64_t positions = 0;       // of a window
   bool bos = false;
+  int32_t prefix = 0;  // the token that predicts a document's first one
   Convention convention = Convention::kTare;
 };
 
@@ -81,10 +82,12 @@ CutDocuments Cut(const std::filesystem::path& file, const Model& model, const Wi
                    .counts = {},
                    .positions = PositionsOf(options, model.config()),
                    .bos = bos.has_value(),
+                   .prefix = prefix,
                    .convention = options.convention};
   for (const TextDocument& document : cut.documents) {
-    std::vector<int32_t> tokens = tokenizer.Encode(document.text);
+    std::vector<int32_t> tokens = tokenizer.EncodeAfterBos(document.text);
     if (tokens.empty()) Fail("{}: got a document without a token, expected text", document.where);
+    RequireRows(tokens, model.config().vocabulary, document.where);
     if (whole && bos) tokens.insert(tokens.begin(), *bos);
     std::vector<ScoredSequence> windows =
         RollingWindows(tokens, prefix, static_cast<size_t>(cut.positions - (whole ? 0 : 1)));
@@ -125,7 +128,8 @@ TaskResult Measured(const CutDocuments& cut, const Json& perplexity) {
                     {"document_bytes", bytes},
                     {"windows", cut.windows.size()},
                     {"window", cut.positions},
-                    {"bos", cut.bos}};
+                    {"bos", cut.bos},
+                    {"prefix_token", cut.prefix}};
   if (cut.convention != Convention::kTare) result.figures["convention"] = InfoOf(cut.convention).name;
   return result;
 }
@@ -150,7 +154,7 @@ Json DocumentsConvention(const WindowOptions& windows) {
 std::string HowDocuments(const Json& result) {
   return Formatted(
       "{}, each by itself after {}, in windows of {}{}: {} scored", Counted(result.at("documents"), "document"),
-      result.at("bos").get<bool>() ? "<s>" : "the token that ends a text", result.at("window").dump(),
+      result.at("bos").get<bool>() ? "<s>" : "token " + result.at("prefix_token").dump(), result.at("window").dump(),
       result.contains("convention") ? " by the convention of lm-eval" : "", Counted(result.at("tokens"), "token"));
 }
 

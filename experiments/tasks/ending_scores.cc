@@ -195,6 +195,7 @@ EndingScores ScoreEndings(Model& model, SiteVisitors visitors, ContextSharing sh
   for (size_t i = 0; i < items.size(); ++i) {
     const EncodedChoice encoded = EncodeChoice(items[i], tokenizer);
     CheckLength(items[i], encoded, bos ? 1 : 0, model.config().max_positions);
+    for (const auto& ending : encoded.endings) RequireRows(ending.tokens, model.config().vocabulary, items[i].where);
     std::vector<ScoredEnding>& endings = scores.emplace_back();
     for (const auto& ending : encoded.endings) endings.push_back({.characters = ending.characters});
     batch.Add(i, encoded);

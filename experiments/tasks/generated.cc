@@ -47,7 +47,7 @@ std::vector<Prompted> ReadPrompts(const std::filesystem::path& file, const Model
   for (PromptItem& item : LoadPrompts(file, static_cast<size_t>(options.windows.limit), options.windows.from)) {
     Prompted& prompt = prompts.emplace_back();
     if (const std::optional<int32_t> bos = tokenizer.bos()) prompt.tokens.push_back(*bos);
-    const std::vector<int32_t> text = tokenizer.Encode(item.prompt);
+    const std::vector<int32_t> text = tokenizer.EncodeAfterBos(item.prompt);
     prompt.tokens.insert(prompt.tokens.end(), text.begin(), text.end());
     prompt.generate = OptionsOf(item, options.answers);
     prompt.generate.ends = ends;

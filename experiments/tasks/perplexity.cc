@@ -176,7 +176,7 @@ constexpr FigureKeys kLongFigures[] = {
 
 std::optional<Json> PerplexityFigures(const TokenLosses& tokens) {
   const double nll = Mean(tokens.losses), perplexity = std::exp(nll);
-  if (!std::isfinite(perplexity)) return std::nullopt;
+  if (!std::isfinite(nll)) return std::nullopt;  // of a finite one, perplexity may be infinite
   const PairedRuns runs = ByWindow(tokens.losses, tokens.windows);
   const std::vector<int64_t> counts(runs.counts.begin(), runs.counts.end());
   return Json{{"nll", nll},

@@ -75,8 +75,12 @@ std::optional<Figures> ReadFigures(const Json& result, const TaskKind& kind) {
   Figures figures{.list = {}, .count = result[kind.count], .reported = {}};
   if (is_string("reported")) figures.reported = result["reported"];
   for (const FigureKeys& k : kind.figures) {
-    if (!is_number(k.name) || (k.outcomes && !(is_string(k.outcomes) && is_number(k.error)))) return std::nullopt;
-    Figure& figure = figures.list.emplace_back(Figure{.keys = k, .value = result[k.name]});
+    // An infinite perplexity, which JSON cannot write, is null in files.
+    const bool infinite = k.of_mean == OfMean::kExponential && result.contains(k.name) && result[k.name].is_null();
+    if (!(is_number(k.name) || infinite) || (k.outcomes && !(is_string(k.outcomes) && is_number(k.error))))
+      return std::nullopt;
+    Figure& figure = figures.list.emplace_back(
+        Figure{.keys = k, .value = infinite ? std::numeric_limits<double>::infinity() : result[k.name].get<double>()});
     if (k.outcomes) figure.outcomes = result[k.outcomes], figure.error = result[k.error];
     if (k.windows && !ReadWindows(result, *k.windows, figure.windows)) return std::nullopt;
     // Older results have errors as if tokens were independent, which are not read.

@@ -12,6 +12,7 @@
 #include "experiments/studies/sweep/cells.h"
 #include "experiments/studies/sweep/shared_layers.h"
 #include "experiments/text/grammar.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"
@@ -112,6 +113,7 @@ std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<st
   std::set<std::string> names;
   for (size_t i = 0; i < options.models.size(); ++i) {
     const std::filesystem::path& folder = options.models[i];
+    if (!options.source.empty() || options.study == "compare") RequireSamePieces(options.models.front(), folder);
     const Model model(folder);  // whose rows a plan's groups must divide
     if (!names.insert(ModelName(folder)).second)
       Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));

@@ -25,10 +25,11 @@ struct EncodedContext {
 
 EncodedContext EncodeContext(const std::string& context, const ChoiceItem& item, const Tokenizer& tokenizer) {
   const std::string_view text = StripRight(context);
-  const size_t tokens = tokenizer.Encode(text).size();
+  const size_t tokens = tokenizer.EncodeAfterBos(text).size();
   if (context.empty() && !tokenizer.bos())
     Fail("{}: got an empty context and a tokenizer without <s>, expected text", item.where);
-  if (!context.empty() && tokens == 0) Fail("{}: got a context without a token, expected text", item.where);
+  if (!context.empty() && tokens == 0 && tokenizer.Encode(text).empty())
+    Fail("{}: got a context without a token, expected text", item.where);
   return {text, std::string_view(context).substr(text.size()), tokens};
 }
 
@@ -36,7 +37,7 @@ EncodedChoice::Ending EncodeEnding(const EncodedContext& context, const std::str
                                    const Tokenizer& tokenizer) {
   EncodedChoice::Ending encoded;
   encoded.tokens =
-      tokenizer.Encode(std::string(context.text).append(context.spaces).append(item.between).append(ending));
+      tokenizer.EncodeAfterBos(std::string(context.text).append(context.spaces).append(item.between).append(ending));
   encoded.first_scored = context.tokens;
   encoded.characters = CountCharacters(ending);
   if (encoded.tokens.size() <= context.tokens)

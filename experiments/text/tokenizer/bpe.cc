@@ -36,8 +36,10 @@ Bpe::Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::s
       ignore_merges_(GetOr(json, "ignore_merges", false, where)) {
   if (GetOr(json, "dropout", 0.0, where) != 0.0)
     Fail("{}: dropout: got {}, expected none", where, json["dropout"].dump());
-  if (bytes_ && (!prefix_.empty() || !suffix_.empty()))
-    Fail("{}: got ByteLevel with a prefix or suffix of pieces, expected none", where);
+  for (const std::string& mark : {prefix_, suffix_}) {
+    if (bytes_ && FromAlphabet(mark) != mark)
+      Fail("{}: got ByteLevel with '{}' before or after pieces, expected printable ASCII", where, mark);
+  }
   const auto vocabulary = json.find("vocab");
   if (vocabulary == json.end() || !vocabulary->is_object()) Fail("{}: got no vocab, expected an object", where);
   AddPieces(where);

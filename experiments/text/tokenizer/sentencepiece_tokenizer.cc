@@ -23,8 +23,12 @@ bool HasInnerSpace(std::string_view piece) {
 }
 
 void ReadPiece(std::string_view bytes, PieceModel* model) {
+  constexpr uint64_t kUnknown = 2, kControl = 3;  // types
   WireReader fields(bytes);
+  std::string_view piece;
   for (WireField field; fields.Next(&field);) {
+    if (field.number == 1) piece = field.bytes;
+    if (field.number == 3 && (field.value == kUnknown || field.value == kControl)) model->special.push_back(piece);
     if (field.number != 1) continue;
     model->knows_space |= field.bytes == kSpaceSymbol;
     model->has_inner_space |= HasInnerSpace(field.bytes);
@@ -90,63 +94,132 @@ size_t FindCut(std::string_view text, size_t from) {
   return text.size();
 }
 
-SentencePieceTokenizer::SentencePieceTokenizer(std::string_view bytes, const std::string& where)
-    : processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
+SentencePieceTokenizer::SentencePieceTokenizer(std::string_view bytes, const std::string& where,
+                                               const pipeline::FolderTokens& folder)
+    : first_{std::make_unique<sentencepiece::SentencePieceProcessor>()},
+      added_(nullptr, {nullptr, where}, where),
+      legacy_(folder.legacy) {
   const PieceModel model = ReadPieceModel(bytes);
-  chunk_rule_ = model.Rule();
+  first_.rule = model.Rule();
+  adds_space_ = model.adds_space_in_front;
   if (!model.damaged) pipeline::CheckCharacterMap(model.character_map, where);
   if (model.has_zero_byte)
     Fail("{}: got a piece with a zero byte, expected text; try copying the checkpoint again", where);
   constexpr int kFatalOnly = 3;  // what it would print comes back as a status
   sentencepiece::SetMinLogLevel(kFatalOnly);
-  const auto status = processor_->LoadFromSerializedProto(bytes);
+  const auto status = first_.processor->LoadFromSerializedProto(bytes);
   if (!status.ok() || bytes.empty() || model.damaged) {
     Fail(
         "{}: got {} bytes that SentencePiece cannot read ({}), expected a tokenizer.model; try copying the checkpoint "
         "again",
         where, bytes.size(), status.ToString());
   }
+  AddTokens(model, folder, where);
+}
+
+void SentencePieceTokenizer::AddTokens(const PieceModel& model, const pipeline::FolderTokens& folder,
+                                       const std::string& where) {
+  const auto& processor = *first_.processor;
+  nlohmann::json own = nlohmann::json::array();
+  for (const std::string_view piece : model.special)
+    own.push_back({{"id", processor.PieceToId(piece)}, {"content", piece}, {"special", true}});
+  own = WithFolderTokens(
+      std::move(own), folder, pieces(), [&](int32_t id) { return processor.IdToPiece(id); }, where + ": added tokens");
+  added_ = pipeline::AddedTokens(own, {nullptr, where}, where + ": added tokens");
+  const auto around = [&](const char* name, int32_t usual) {
+    if (!folder.named.contains(name)) return usual >= 0 ? std::vector{usual} : std::vector<int32_t>{};
+    for (const auto& [id, token] : added_.tokens()) {
+      if (token.content == folder.Named(name)) return std::vector{id};
+    }
+    return std::vector<int32_t>{};  // null
+  };
+  if (folder.adds_bos.value_or(true)) around_.before = around("bos_token", processor.bos_id());
+  if (folder.adds_eos.value_or(false)) around_.after = around("eos_token", processor.eos_id());
 }
 
 SentencePieceTokenizer::~SentencePieceTokenizer() = default;
 
-int32_t SentencePieceTokenizer::vocabulary() const { return processor_->GetPieceSize(); }
+const SentencePieceTokenizer::Part& SentencePieceTokenizer::After() const {
+  if (after_.processor) return after_;
+  // Protobuf merges the fields of a message that comes twice: add_dummy_prefix and remove_extra_whitespaces are false.
+  const std::string bytes =
+      std::string(first_.processor->serialized_model_proto()) + std::string("\x1a\x04\x18\0\x20\0", 6);
+  after_ = {std::make_unique<sentencepiece::SentencePieceProcessor>(), ReadPieceModel(bytes).Rule()};
+  if (const auto status = after_.processor->LoadFromSerializedProto(bytes); !status.ok())
+    Fail("tokenizer.model: SentencePiece cannot read it again ({})", status.ToString());
+  return after_;
+}
 
-std::vector<int32_t> SentencePieceTokenizer::before() const {
-  const int id = processor_->bos_id();
-  return id >= 0 ? std::vector<int32_t>{id} : std::vector<int32_t>{};
+int32_t SentencePieceTokenizer::pieces() const { return first_.processor->GetPieceSize(); }
+
+int32_t SentencePieceTokenizer::vocabulary() const {
+  return std::max(pieces(), added_.tokens().empty() ? 0 : added_.tokens().rbegin()->first + 1);
 }
 
 std::string SentencePieceTokenizer::Piece(int32_t id) const {
-  return id >= 0 && id < vocabulary() ? processor_->IdToPiece(id) : "";
+  if (const auto added = added_.tokens().find(id); added != added_.tokens().end()) return added->second.content;
+  return id >= 0 && id < pieces() ? first_.processor->IdToPiece(id) : "";
 }
 
+// Leaves out special tokens and ids without a piece. What follows an added token keeps its space.
 std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids) const {
   std::string text;
-  const auto status = processor_->Decode(ids, &text);
-  if (!status.ok()) Fail("ids: SentencePiece cannot decode them ({})", status.ToString());
+  std::vector<int> run;
+  const auto flush = [&](const Part& part) {
+    std::string more;
+    if (const auto status = part.processor->Decode(run, &more); !status.ok())
+      Fail("ids: SentencePiece cannot decode them ({})", status.ToString());
+    text += more;
+    run.clear();
+  };
+  for (const int32_t id : ids) {
+    const auto added = added_.tokens().find(id);
+    if (added == added_.tokens().end()) {
+      if (id >= 0 && id < pieces()) run.push_back(id);
+    } else if (!added->second.special) {
+      flush(text.empty() ? first_ : After());
+      text += added->second.content;
+    }
+  }
+  flush(text.empty() ? first_ : After());
   return text;
 }
 
 std::vector<int32_t> SentencePieceTokenizer::EncodeFirst(std::string_view text, size_t count) const {
   RequireUtf8(text, "text");
   std::vector<int32_t> ids;
-  while (chunk_rule_ != ChunkRule::kWhole && text.size() > kChunkBytes && ids.size() < count) {
-    const size_t cut = FindCut(text, kChunkBytes);
-    if (cut == text.size()) break;
-    EncodeChunk(text.substr(0, cut), &ids);
-    text.remove_prefix(chunk_rule_ == ChunkRule::kDropSpace ? cut + 1 : cut);
+  const auto add = [&](const pipeline::AddedTokens::Segment& segment) {
+    if (segment.id) return ids.push_back(*segment.id);
+    if (segment.text.size() == text.size()) return EncodePart(first_, text, count, &ids);
+    const bool begins = segment.text.data() == text.data() || legacy_;
+    const char* const space = adds_space_ && begins && !segment.text.starts_with(' ') ? " " : "";
+    EncodePart(After(), space + std::string(segment.text), count, &ids);
+  };
+  for (const pipeline::AddedTokens::Segment& raw : added_.Split(text)) {
+    if (raw.id) add(raw);
+    for (const auto& part : raw.id ? std::vector<pipeline::AddedTokens::Segment>() : added_.SplitNormalized(raw.text)) {
+      if (ids.size() < count) add(part);
+    }
   }
-  if (ids.size() < count) EncodeChunk(text, &ids);
   ids.resize(std::min(ids.size(), count));
   return ids;
 }
 
-void SentencePieceTokenizer::EncodeChunk(std::string_view chunk, std::vector<int32_t>* ids) const {
-  std::vector<int> pieces;
-  const auto status = processor_->Encode(chunk, &pieces);
-  if (!status.ok()) Fail("text: SentencePiece cannot encode it ({})", status.ToString());
-  ids->insert(ids->end(), pieces.begin(), pieces.end());
+void SentencePieceTokenizer::EncodePart(const Part& part, std::string_view text, size_t count,
+                                        std::vector<int32_t>* ids) const {
+  const auto encode = [&](std::string_view chunk) {
+    std::vector<int> pieces;
+    const auto status = part.processor->Encode(chunk, &pieces);
+    if (!status.ok()) Fail("text: SentencePiece cannot encode it ({})", status.ToString());
+    ids->insert(ids->end(), pieces.begin(), pieces.end());
+  };
+  while (part.rule != ChunkRule::kWhole && text.size() > kChunkBytes && ids->size() < count) {
+    const size_t cut = FindCut(text, kChunkBytes);
+    if (cut == text.size()) break;
+    encode(text.substr(0, cut));
+    text.remove_prefix(part.rule == ChunkRule::kDropSpace ? cut + 1 : cut);
+  }
+  if (ids->size() < count) encode(text);
 }
 
 }  // namespace tare

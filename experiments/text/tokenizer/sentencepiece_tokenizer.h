@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// SentencePiece's tokenizer.model. Ids are those that the SentencePiece library gives for the whole text, without
-// special tokens. Long texts are encoded in chunks if that provably changes no id, so that memory does not grow with
-// the text; otherwise a text is encoded whole.
+// SentencePiece's tokenizer.model. Ids of a text are those that the SentencePiece library gives, except where it has
+// added tokens: those of the folder, and the model's control and unknown pieces. They are found first, and the parts
+// between become ids as in transformers: only the first (with "legacy", each) gets the model's space in front, and none
+// loses spaces. Long texts are encoded in chunks if that provably changes no id, so that memory does not grow with the
+// text; otherwise a text is encoded whole.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/text/tokenizer/added_tokens.h"
+#include "experiments/text/tokenizer/folder_tokens.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 
 namespace sentencepiece {
@@ -47,8 +51,9 @@ struct PieceModel {
   bool escapes_spaces = true;
   bool knows_space = false;
   bool has_inner_space = false;
-  bool has_zero_byte = false;  // in a piece, for which SentencePiece's index ends the process
-  bool damaged = false;        // the bytes are not understood
+  bool has_zero_byte = false;                  // in a piece, for which SentencePiece's index ends the process
+  std::vector<std::string_view> special = {};  // control and unknown pieces
+  bool damaged = false;                        // the bytes are not understood
 
   ChunkRule Rule() const;  // kWhole also if damaged
 };
@@ -60,21 +65,32 @@ size_t FindCut(std::string_view text, size_t from);
 class SentencePieceTokenizer : public TokenizerModel {
  public:
   // From the bytes of a tokenizer.model. `where` starts messages. Throws Error if it is damaged.
-  SentencePieceTokenizer(std::string_view model, const std::string& where);
+  SentencePieceTokenizer(std::string_view model, const std::string& where, const pipeline::FolderTokens& folder = {});
   ~SentencePieceTokenizer() override;
 
   std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const override;
   std::string Decode(const std::vector<int32_t>& ids) const override;
   std::string Piece(int32_t id) const override;
   int32_t vocabulary() const override;
-  std::vector<int32_t> before() const override;
-  std::vector<int32_t> after() const override { return {}; }
+  std::vector<int32_t> before() const override { return around_.before; }
+  std::vector<int32_t> after() const override { return around_.after; }
 
  private:
-  void EncodeChunk(std::string_view chunk, std::vector<int32_t>* ids) const;
+  // The model, or the same that neither adds nor removes spaces, for parts of a text.
+  struct Part {
+    std::unique_ptr<sentencepiece::SentencePieceProcessor> processor;
+    ChunkRule rule = ChunkRule::kWhole;
+  };
+  void AddTokens(const PieceModel& model, const pipeline::FolderTokens& folder, const std::string& where);
+  const Part& After() const;  // made when a text first needs it
+  int32_t pieces() const;
+  void EncodePart(const Part& part, std::string_view text, size_t count, std::vector<int32_t>* ids) const;
 
-  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
-  ChunkRule chunk_rule_;
+  Part first_;
+  mutable Part after_;
+  pipeline::AddedTokens added_;
+  pipeline::Around around_;
+  bool adds_space_, legacy_;
 };
 
 }  // namespace tare

@@ -47,7 +47,7 @@ std::vector<int32_t> FirstOf(const Tokenizer& tokenizer, std::string_view part, 
     const std::string_view piece =
         part.substr(0, bytes < part.size() ? LineFrom(part, bytes, part.size()) : part.size());
     if (FindInvalidUtf8(piece)) RequireUtf8(text, where);  // which says where in the text
-    std::vector<int32_t> ids = tokenizer.EncodeFirst(piece, tokens + kLongWord);
+    std::vector<int32_t> ids = tokenizer.EncodeAfterBos(piece, tokens + kLongWord);
     if (piece.size() < part.size() && ids.size() < tokens + kLongWord) continue;
     ids.resize(std::min(ids.size(), tokens));
     return ids;
@@ -67,7 +67,7 @@ std::list<KeptText> kept;  // the last used first
 
 std::string KeyOf(const std::string& sha256, const std::filesystem::path& model_folder, const TextPart& part) {
   std::string key = Formatted("{} {} {} {}", sha256, part.first, part.windows, part.positions);
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
+  for (const char* name : kTokenizerFiles) {
     const std::optional<std::string> contents = CheckpointText(model_folder, name);
     key += " " + (contents ? Sha256Hex(std::as_bytes(std::span(*contents))) : "none");
   }
@@ -149,22 +149,13 @@ std::vector<std::vector<int32_t>> Rows(const IdTensor& tensor, int vocabulary, c
   return rows;
 }
 
-void CheckVocabulary(int32_t pieces, const std::filesystem::path& model_folder, int vocabulary) {
-  if (pieces > vocabulary) {
-    Fail(
-        "{}: got a tokenizer of {} pieces, expected at most the model's vocabulary of {}; try the tokenizer that "
-        "belongs to this checkpoint",
-        model_folder.string(), pieces, vocabulary);
-  }
-}
-
 void ReadText(const std::filesystem::path& model_folder, int vocabulary, const TextPart& part, TokenInput* input) {
   const std::string where = input->path.string();
   const MappedFile file(input->path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   if (text.empty()) Fail("{}: got an empty file, expected a text", where);
   EncodedText encoded = EncodeText(text, input->sha256, model_folder, part, where);
-  CheckVocabulary(encoded.vocabulary, model_folder, vocabulary);
+  for (const std::vector<int32_t>& row : encoded.rows) RequireRows(row, vocabulary, where);
   input->bos = encoded.bos;
   input->in_windows = encoded.in_windows;
   input->sequences = std::move(encoded.rows);
@@ -173,6 +164,13 @@ void ReadText(const std::filesystem::path& model_folder, int vocabulary, const T
 }
 
 }  // namespace
+
+void RequireRows(std::span<const int32_t> ids, int vocabulary, const std::string& where) {
+  const auto over = std::ranges::find_if(ids, [&](int32_t id) { return id >= vocabulary; });
+  if (over != ids.end())
+    Fail("{}: got id {} at token {}, expected 0 to {}, the rows of the model; try the tokenizer of this checkpoint",
+         where, *over, over - ids.begin(), vocabulary - 1);
+}
 
 bool ReadInWindows(const TextPart& part, size_t bytes) {
   if (part.windows == 0 || bytes < kLongText) return false;
@@ -206,12 +204,12 @@ EncodedText EncodeText(std::string_view text, const std::string& sha256, const s
     return found->text;
   }
   const Tokenizer tokenizer = Tokenizer::Load(model_folder);
-  EncodedText encoded{.rows = {}, .bos = tokenizer.bos(), .vocabulary = tokenizer.vocabulary()};
+  EncodedText encoded{.rows = {}, .bos = tokenizer.bos()};
   if (ReadInWindows(part, text.size())) encoded.rows = EncodeWindows(tokenizer, text, part, where);
   encoded.in_windows = !encoded.rows.empty();
   if (!encoded.in_windows) {
     RequireUtf8(text, where);
-    encoded.rows.push_back(tokenizer.EncodeFirst(text, part.first));
+    encoded.rows.push_back(tokenizer.EncodeAfterBos(text, part.first));
   }
   size_t ids = 0;
   for (const std::vector<int32_t>& row : encoded.rows) ids += row.size();
@@ -244,11 +242,11 @@ TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesyst
 TokenInput EncodeTexts(std::span<const std::string> texts, const std::filesystem::path& path,
                        const std::filesystem::path& model_folder, int vocabulary) {
   const Tokenizer tokenizer = Tokenizer::Load(model_folder);
-  CheckVocabulary(tokenizer.vocabulary(), model_folder, vocabulary);
   TokenInput input{.bos = tokenizer.bos(), .path = path, .sha256 = Sha256OfFile(path)};
   for (const std::string& text : texts) {
-    if (input.sequences.emplace_back(tokenizer.Encode(text)).empty())
+    if (input.sequences.emplace_back(tokenizer.EncodeAfterBos(text)).empty())
       Fail("{}: got text {} of nothing but spaces, expected a text", path.string(), input.sequences.size());
+    RequireRows(input.sequences.back(), vocabulary, path.string());
   }
   return input;
 }

@@ -38,10 +38,13 @@ bool ReadInWindows(const TextPart& part, size_t bytes);
 std::vector<std::vector<int32_t>> EncodeWindows(const Tokenizer& tokenizer, std::string_view text, const TextPart& part,
                                                 std::string_view where);
 
+// Throws Error unless the model has a row for each id. A tokenizer may have more pieces (gemma-3-1b), which few texts
+// have.
+void RequireRows(std::span<const int32_t> ids, int vocabulary, const std::string& where);
+
 struct EncodedText {
   std::vector<std::vector<int32_t>> rows;  // ids without `<s>`: a row of each window, or one of all or the first
   std::optional<int32_t> bos;              // the tokenizer's `<s>`, unless its config adds none
-  int32_t vocabulary = 0;                  // of the tokenizer
   bool in_windows = false;                 // whether the rows are windows of a long text
 };
 

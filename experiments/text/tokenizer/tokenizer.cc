@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/text/tokenizer/tokenizer.h"
 
+#include <algorithm>
+
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 #include "experiments/text/tokenizer/tokenizer_json.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 
@@ -14,7 +18,6 @@ namespace {
 
 constexpr const char* kJson = "tokenizer.json";
 constexpr const char* kModel = "tokenizer.model";
-constexpr const char* kConfig = "tokenizer_config.json";
 
 [[noreturn]] void FailForMissingModel(const std::filesystem::path& folder) {
   Fail(
@@ -27,20 +30,10 @@ constexpr const char* kConfig = "tokenizer_config.json";
       folder.string());
 }
 
-// transformers' default for Llama's tokenizers is to begin with `<s>`.
-bool AddsBos(const std::optional<std::string>& config, const std::string& where) {
-  if (!config) return true;
-  const nlohmann::json json = ParseJson(*config, where);
-  if (!json.is_object()) Fail("{}: got {}, expected an object", where, json.type_name());
-  const auto entry = json.find("add_bos_token");
-  if (entry == json.end() || entry->is_null()) return true;
-  if (!entry->is_boolean()) Fail("{}: add_bos_token: got {}, expected true or false", where, entry->dump());
-  return entry->get<bool>();
-}
-
-std::unique_ptr<const TokenizerModel> Parse(std::string_view bytes, const std::filesystem::path& path) {
-  if (path.extension() == ".json") return std::make_unique<pipeline::TokenizerJson>(bytes, path.string());
-  return std::make_unique<SentencePieceTokenizer>(bytes, path.string());
+std::unique_ptr<const TokenizerModel> Parse(std::string_view bytes, const std::filesystem::path& path,
+                                            const pipeline::FolderTokens& folder = {}) {
+  if (path.extension() == ".json") return std::make_unique<pipeline::TokenizerJson>(bytes, path.string(), folder);
+  return std::make_unique<SentencePieceTokenizer>(bytes, path.string(), folder);
 }
 
 }  // namespace
@@ -60,8 +53,14 @@ Tokenizer Tokenizer::Load(const std::filesystem::path& checkpoint) {
   for (const char* name : {kJson, kModel}) {
     const std::optional<std::string> bytes = CheckpointText(checkpoint, name);
     if (!bytes) continue;
-    Tokenizer tokenizer(Parse(*bytes, checkpoint / name), (checkpoint / name).string());
-    if (!AddsBos(CheckpointText(checkpoint, kConfig), (checkpoint / kConfig).string())) tokenizer.before_.clear();
+    pipeline::FolderTokens folder = pipeline::ReadFolderTokens(checkpoint);
+    Tokenizer tokenizer(Parse(*bytes, checkpoint / name, folder), (checkpoint / name).string());
+    tokenizer.prefix_ = folder.Named("bos_token").or_else([&] { return folder.Named("eos_token"); });
+    if (name == kJson && folder.adds_bos.value_or(!tokenizer.before_.empty()) == tokenizer.before_.empty())
+      Notice(Formatted(
+          "{}: add_bos_token: {} is not read beside a tokenizer.json, as in transformers 5: texts begin {} <s>",
+          (checkpoint / "tokenizer_config.json").string(), *folder.adds_bos,
+          tokenizer.before_.empty() ? "without" : "with"));
     return tokenizer;
   }
   FailForMissingModel(checkpoint);
@@ -71,6 +70,35 @@ Tokenizer Tokenizer::LoadFile(const std::filesystem::path& path) {
   if (path.extension() != ".json" && path.extension() != ".model") return Load(path);
   const MappedFile file(path);
   return {Parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path), path.string()};
+}
+
+std::vector<int32_t> Tokenizer::EncodeAfterBos(std::string_view text, size_t count) const {
+  const std::optional<int32_t> first = bos();
+  std::vector<int32_t> ids = EncodeFirst(text, first && count < SIZE_MAX ? count + 1 : count);
+  if (first && !ids.empty() && ids.front() == *first) {
+    Notice(Formatted("{}: a text begins with {} itself; it gets no second one", where_, Piece(*first)));
+    ids.erase(ids.begin());
+  }
+  ids.resize(std::min(ids.size(), count));
+  return ids;
+}
+
+std::optional<int32_t> Tokenizer::prefix() const {
+  for (int32_t id = 0; prefix_ && id < vocabulary(); ++id) {
+    if (Piece(id) == *prefix_) return id;
+  }
+  return std::nullopt;
+}
+
+void RequireSamePieces(const std::filesystem::path& checkpoint, const std::filesystem::path& reference) {
+  if (TokenizersOf(checkpoint).empty() || TokenizersOf(reference).empty()) return;
+  const Tokenizer own = Tokenizer::Load(checkpoint), other = Tokenizer::Load(reference);
+  for (int32_t id = 0; id < std::min(own.vocabulary(), other.vocabulary()); ++id) {
+    const std::string piece = own.Piece(id), of_other = other.Piece(id);
+    if (piece == of_other || piece.empty() || of_other.empty()) continue;
+    Fail("{}: tokenizer: got piece {} for id {}, expected {} as in {}; try models of one tokenizer", reference.string(),
+         JsonText(of_other), id, JsonText(piece), checkpoint.string());
+  }
 }
 
 std::optional<int32_t> Tokenizer::bos() const {

@@ -44,15 +44,21 @@ class Tokenizer {
   std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const {
     return model_->EncodeFirst(text, count);
   }
+  // The first `count` ids of a text that follow the caller's bos(): where the text begins with that token itself, the
+  // token is left out and a notice says so, so that no text begins with two.
+  std::vector<int32_t> EncodeAfterBos(std::string_view text, size_t count = SIZE_MAX) const;
   // Leaves out special tokens.
   std::string Decode(const std::vector<int32_t>& ids) const { return model_->Decode(ids); }
   std::string Piece(int32_t id) const { return model_->Piece(id); }
   int32_t vocabulary() const { return model_->vocabulary(); }
   const std::vector<int32_t>& before() const { return before_; }
   std::vector<int32_t> after() const { return model_->after(); }
-  // The `<s>` that begins a text; empty if the model has none or tokenizer_config.json says "add_bos_token": false.
-  // Throws Error if several tokens precede a text.
+  // The `<s>` that begins a text; empty if the model has none. tokenizer_config.json's add_bos_token decides it for a
+  // tokenizer.model; a tokenizer.json has its own rule (transformers 5). Throws Error if several tokens precede a text.
   std::optional<int32_t> bos() const;
+  // The bos_token that the folder's files name, or else the eos_token, whether or not texts begin with it: the token
+  // before a text's first one in lm-evaluation-harness (HFLM.prefix_token_id).
+  std::optional<int32_t> prefix() const;
 
  private:
   Tokenizer(std::unique_ptr<const TokenizerModel> model, std::string where);
@@ -60,7 +66,12 @@ class Tokenizer {
   std::unique_ptr<const TokenizerModel> model_;
   std::string where_;
   std::vector<int32_t> before_;
+  std::optional<std::string> prefix_;
 };
+
+// Throws Error, with the first id whose piece differs, unless ids mean the same in both checkpoints. Ids without a
+// piece in one of them, and checkpoints without a tokenizer, are not compared.
+void RequireSamePieces(const std::filesystem::path& checkpoint, const std::filesystem::path& reference);
 
 // Names of the checkpoint's tokenizers, the one in use first.
 std::vector<std::string> TokenizersOf(const std::filesystem::path& checkpoint);

@@ -150,16 +150,19 @@ struct TokenizerJson::Parsed {
   Parsed(std::string_view text, const std::string& where) : json(ParseObject(text, where, &lists)) {}
 };
 
-TokenizerJson::TokenizerJson(std::string_view text, const std::string& where)
-    : TokenizerJson(Parsed(text, where), where) {}
+TokenizerJson::TokenizerJson(std::string_view text, const std::string& where, const FolderTokens& folder)
+    : TokenizerJson(Parsed(text, where), where, folder) {}
 
-TokenizerJson::TokenizerJson(Parsed parsed, const std::string& where)
+TokenizerJson::TokenizerJson(Parsed parsed, const std::string& where, const FolderTokens& folder)
     : normalizer_(Member(parsed.json, "normalizer"), where + ": normalizer"),
-      added_(Member(parsed.json, "added_tokens"), normalizer_, where + ": added_tokens"),
       pre_tokenizer_(Member(parsed.json, "pre_tokenizer"), where + ": pre_tokenizer"),
       subwords_(ParseSubwords(parsed.json["model"], std::move(parsed.lists),
                               pre_tokenizer_.ends_in_bytes() ? WordsOf::kBytes : WordsOf::kCharacters,
                               where + ": model")),
+      added_(WithFolderTokens(
+                 Member(parsed.json, "added_tokens"), folder, subwords_->ids(),
+                 [this](int32_t id) { return subwords_->Piece(id); }, where + ": added_tokens"),
+             normalizer_, where + ": added_tokens"),
       around_(ParsePostProcessor(Member(parsed.json, "post_processor"), where + ": post_processor")),
       decoder_(Member(parsed.json, "decoder"), where + ": decoder") {
   for (const std::vector<int32_t>* ids : {&around_.before, &around_.after}) {

@@ -15,6 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "experiments/text/tokenizer/added_tokens.h"
+#include "experiments/text/tokenizer/folder_tokens.h"
 #include "experiments/text/tokenizer/subwords.h"
 #include "experiments/text/tokenizer/text_to_words.h"
 #include "experiments/text/tokenizer/tokenizer.h"
@@ -39,7 +40,7 @@ class TokenizerJson : public TokenizerModel {
  public:
   // Throws Error, with `where` and the place, for parts that are missing, damaged, or of a type that Tare does not
   // support.
-  TokenizerJson(std::string_view text, const std::string& where);
+  TokenizerJson(std::string_view text, const std::string& where, const FolderTokens& folder = {});
 
   std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const override;
   // Ids that precede those of a text.
@@ -55,13 +56,13 @@ class TokenizerJson : public TokenizerModel {
 
  private:
   struct Parsed;  // the file's JSON
-  TokenizerJson(Parsed parsed, const std::string& where);
+  TokenizerJson(Parsed parsed, const std::string& where, const FolderTokens& folder);
   void EncodeUpTo(size_t count, std::string_view text, std::vector<int32_t>* ids) const;
 
   Normalizer normalizer_;
-  AddedTokens added_;
   PreTokenizer pre_tokenizer_;
   std::unique_ptr<Subwords> subwords_;
+  AddedTokens added_;
   Around around_;
   Decoder decoder_;
 };

@@ -5,6 +5,7 @@
 #include "experiments/passes/convention_windows.h"
 
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -55,6 +56,24 @@ TEST(Convention, SecondHalvesAreLlamaCpps) {
   EXPECT_EQ(windows[0].first_target, 3);
   EXPECT_EQ(SecondHalves(Counting(10), 99, 5)[1].first_target, 3);
   EXPECT_THAT(SecondHalves(Counting(8), {}, 4)[1].tokens, ElementsAre(4, 5, 6, 7)) << "without <s> nothing is replaced";
+}
+
+// The tokenizer's own end, whichever others end what is generated.
+TEST(Convention, PrefixOfTwoEndsIsTheTokenizers) {
+  const TemporaryFolder folder;
+  for (const char* name : {"config.json", "model.safetensors"})
+    std::filesystem::copy(GoldenFolder("llama-gqa") / name, folder / name);
+  PutFile(folder / "tokenizer.json", GetFile(TARE_SOURCE_DIR "/tests/data/text/tokenizers/llama3.json"));
+  PutFile(folder / "generation_config.json", R"({"eos_token_id": [1, 0]})");
+  PutFile(folder / "tokenizer_config.json", R"({"bos_token": null, "eos_token": "<|eot_id|>"})");
+  const Model model(folder.path());
+  EXPECT_EQ(PrefixToken({}, model), 1);
+  EXPECT_EQ(PrefixToken(7, model), 7);
+  PutFile(folder / "tokenizer_config.json", "{}");
+  EXPECT_THAT(Call([&] { PrefixToken({}, model); }),
+              ThrowsMessage<Error>(HasSubstr("no eos_token of the tokenizer and 2 ids as eos_token_id")));
+  PutFile(folder / "generation_config.json", R"({"eos_token_id": 5})");
+  EXPECT_EQ(PrefixToken({}, model), 5);
 }
 
 TEST(Convention, ATokenThatIsOnlyPredictedIsNotRun) {

@@ -192,6 +192,16 @@ TEST(SequencesTest, EveryTokenOfATextIsScoredOnce) {
   }
 }
 
+TEST(SequencesTest, AWindowThatBeginsAtAnOwnBosGetsNoSecond) {
+  std::vector<int32_t> tokens = Counting(20, 1000);
+  tokens[10] = 7;  // where the second window begins
+  const auto sequences = CutSequences({.sequences = {tokens}, .bos = 7}, Positions(200), {.window = 11});
+  ASSERT_EQ(sequences.size(), 2u);
+  EXPECT_EQ(sequences[0].tokens.size(), 11u);
+  EXPECT_EQ(sequences[1].tokens, std::vector(tokens.begin() + 10, tokens.end()));
+  EXPECT_EQ(sequences[1].first_target, 1);
+}
+
 // Nothing predicts the first token of a row; all the others are scored once.
 TEST(SequencesTest, EveryTokenOfAnIdRowButTheFirstIsScoredOnce) {
   const TokenInput input = Ids({Counting(50, 0), Counting(7, 100), Counting(1, 200)});

@@ -10,6 +10,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/logits.h"
@@ -121,6 +122,24 @@ TEST_F(DivergenceResult, APlanMovesTheModelFromItself) {
   EXPECT_EQ(coarse.at("by_context").size(), 6u);  // 1, 2 to 3, ..., 32 to 36
   EXPECT_TRUE(ReadFigures(coarse, kDivergenceTask).has_value());
   EXPECT_THAT(HowMeasured(coarse, kDivergenceTask), HasSubstr("99.9 %"));
+}
+
+// One model under two tokenizers that number pieces differently.
+TEST_F(DivergenceResult, ReferencesOfAnotherTokenizerAreRefused) {
+  const TemporaryFolder own, other;
+  std::string pieces = GetFile(TARE_SOURCE_DIR "/tests/data/text/tokenizers/llama3.json");
+  for (const TemporaryFolder* folder : {&own, &other}) {
+    for (const char* name : {"config.json", "model.safetensors"})
+      std::filesystem::copy(GoldenFolder("llama-gqa") / name, *folder / name);
+    PutFile(*folder / "tokenizer.json", pieces);
+  }
+  Model model(own.path());
+  const std::filesystem::path ids = GoldenFolder("llama-gqa") / "expected.safetensors";
+  EXPECT_NO_THROW(kDivergenceTask.read(ids, model, {.reference = other.path()}));
+  pieces[pieces.find("\"A\":34") + 1] = '~' + 1;  // no piece is this byte
+  PutFile(other / "tokenizer.json", pieces);
+  EXPECT_THAT(Call([&] { kDivergenceTask.read(ids, model, {.reference = other.path()}); }),
+              ThrowsMessage<Error>(HasSubstr("for id 34, expected \"A\" as in")));
 }
 
 TEST_F(DivergenceResult, IsFromTheReferenceWhereOneIsNamed) {

@@ -188,6 +188,24 @@ TEST(PerplexityTest, LossesThatAreNotFiniteAreRefused) {
               ThrowsMessage<Error>(HasSubstr("perplexity: the mean loss is")));
 }
 
+// e to a loss of more than 709 nats is infinite, which JSON writes as null; the loss is not.
+TEST(PerplexityTest, AFiniteLossIsGivenWhereItsPerplexityIsInfinite) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+  EditedCheckpoint::Tensor& norm = checkpoint.tensors.at("model.norm.weight");
+  for (size_t i = 0; i < 64; ++i) norm.SetBits(i, 0x46800000);  // 2^14
+  checkpoint.Write(folder / "m");
+  Model model(folder / "m");
+  const auto sequences = CutSequences(Ids(GoldenRows("llama-mha")), model.config(), {});
+  const Json figures = MeasurePerplexity(model, {}, sequences, {}, {}).figures;
+  EXPECT_GT(figures.at("nll").get<double>(), 710);
+  EXPECT_TRUE(std::isfinite(figures.at("nll").get<double>()));
+  const Json read = Json::parse(figures.dump());
+  EXPECT_TRUE(read.at("perplexity").is_null());
+  ASSERT_TRUE(ReadFigures(read, kPerplexityTask));
+  EXPECT_EQ(ReadFigures(read, kPerplexityTask)->list[0].value, std::numeric_limits<double>::infinity());
+}
+
 // LongPPL against its definition, computed in double from logits of windows and pieces that are run one by one; and on
 // texts whose key tokens are known: a number that stands far back is one.
 // In the released build alone: it computes the embedded pair's figures, ten times as long under sanitizers.

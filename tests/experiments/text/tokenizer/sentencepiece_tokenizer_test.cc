@@ -41,7 +41,6 @@ TEST(SentencePieceTokenizer, ChunksChangeNoId) {
                                           "\u3000",
                                           "\t",
                                           std::string(1, '\0'),
-                                          "<s>",
                                           "of the"};
   std::mt19937 random(20261121);
   for (const fs::path& path :

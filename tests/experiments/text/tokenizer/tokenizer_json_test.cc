@@ -55,7 +55,7 @@ TEST_P(StyleTest, GivesTheIdsAndTextOfTheLibrary) {
 INSTANTIATE_TEST_SUITE_P(All, StyleTest,
                          testing::Values("gpt2", "roberta", "llama3", "qwen2", "o200k", "smollm", "deepseek", "neox",
                                          "llama2", "mistral", "gemma", "nofuse", "unigram", "unigram-bytes",
-                                         "unigram-precompiled", "words"));
+                                         "unigram-precompiled", "words", "clip"));
 
 TEST(TokenizerJson, SpecialTokensGoAround) {
   EXPECT_THAT(TokenizerJson(FileOf("llama2"), "").before(), ElementsAre(1));

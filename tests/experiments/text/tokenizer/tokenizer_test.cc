@@ -92,11 +92,49 @@ TEST(TokenizerFolder, BosIsTheTokenizersUnlessItsConfigSaysNone) {
   EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
   PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": false})");
   EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), std::nullopt);
+  PutFile(folder / "tokenizer.json", GetFile(kData / "tokenizers/llama3.json"));  // which has its own
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 0);
+  fs::remove(folder / "tokenizer.json");
   for (const char* bad : {R"({"add_bos_token": "no"})", "[]", "{"}) {
     PutFile(folder / "tokenizer_config.json", bad);
     EXPECT_THAT(Call([&] { Tokenizer::Load(folder.path()); }), ThrowsMessage<Error>(HasSubstr("tokenizer_config.json")))
         << bad;
   }
+}
+
+// HFLM.prefix_token_id of lm-evaluation-harness 0.4.9.
+TEST(TokenizerFolder, PrefixIsTheNamedBosOrElseTheNamedEos) {
+  const TemporaryFolder folder;
+  PutFile(folder / "tokenizer.model", GetFile(kPair / "tokenizer.model"));
+  EXPECT_EQ(Tokenizer::Load(folder.path()).prefix(), std::nullopt);
+  PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": false, "bos_token": null, "eos_token": "</s>"})");
+  EXPECT_EQ(Tokenizer::Load(folder.path()).prefix(), 2);
+  PutFile(folder / "tokenizer_config.json",
+          R"({"add_bos_token": false, "bos_token": {"content": "<s>"}, "eos_token": "</s>"})");
+  EXPECT_EQ(Tokenizer::Load(folder.path()).prefix(), 1);
+}
+
+TEST(RequireSamePieces, NamesTheFirstThatDiffers) {
+  const TemporaryFolder a, b, without;
+  const std::string pieces = GetFile(kData / "tokenizers/llama3.json");
+  PutFile(a / "tokenizer.json", pieces);
+  RequireSamePieces(a.path(), without.path());
+  // Other ids for the same pieces.
+  std::string swapped = pieces;
+  const size_t at = swapped.find("\"A\":34"), other = swapped.find("\"B\":35");
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_NE(other, std::string::npos);
+  swapped[at + 1] = 'B', swapped[other + 1] = 'A';
+  PutFile(b / "tokenizer.json", swapped);
+  EXPECT_THAT(Call([&] { RequireSamePieces(a.path(), b.path()); }),
+              ThrowsMessage<Error>(HasSubstr(b.path().string() +
+                                             ": tokenizer: got piece \"B\" for id 34, expected "
+                                             "\"A\" as in " +
+                                             a.path().string())));
+  // More pieces in one of them, and another spelling of the file.
+  PutFile(b / "tokenizer.json", pieces + "\n");
+  PutFile(b / "added_tokens.json", R"({"<x>": 700})");
+  RequireSamePieces(a.path(), b.path());
 }
 
 }  // namespace
