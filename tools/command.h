@@ -20,6 +20,7 @@
 
 #include "experiments/passes/progress.h"
 #include "kernels/linear/projector.h"
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/plan.h"
 
@@ -125,7 +126,8 @@ void Group(CLI::App& command, const char* name);
 template <typename T>
 CLI::Option* AddModel(CLI::App& command, T& model) {
   return Add(command, "MODEL", model, "checkpoint folder, quantized checkpoint or GGUF file (tare help model)")
-      ->required();
+      ->required()
+      ->transform([](const std::string& path) { return HubSnapshot(path).string(); }, "");
 }
 // `plan`: a text, or the texts of an option that may be repeated.
 template <typename T>

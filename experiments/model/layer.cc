@@ -36,6 +36,7 @@ LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
   for (const LinearLayer& linear : LinearLayersOf(c, layer)) WeightsOf(w, linear) = LoadLinear(weights, linear, c);
   w.heads = family.heads(c);
   if (const int window = c.Window(layer); window > 0) w.mask = {Mask::Kind::kWindow, window};
+  if (!c.causal) w.mask = {Mask::Kind::kFull};
   return w;
 }
 

@@ -25,9 +25,16 @@ void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
     const AttentionSequence& s = batch.sequences[i];
     const int64_t tokens = batch.Length(i);
-    if (tokens > config.max_positions)
-      Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index, tokens,
-           config.max_positions);
+    if (const int most = std::max(config.max_positions, config.positions_reached); tokens > most)
+      Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index, tokens, most);
+    if (!config.causal && tokens > config.positions_reached)
+      Fail("sequence {}: got {} tokens, expected at most {}: windows in both directions are not supported", s.index,
+           tokens, config.positions_reached);
+    if (!config.causal && (!batch.caches.empty() || !s.branches.empty()))
+      Fail(
+          "sequence {}: got is_causal false in config.json, expected true to go on from tokens: each would see those "
+          "after it; try perplexity, or tare stats",
+          s.index);
     if (!batch.caches.empty() && batch.caches[i]->Outgrows(s.past + s.prefix))
       Fail("sequence {}: got token {} after keys that longrope turned for at most {}; try a cache that expects it",
            s.index, s.past + s.prefix, config.rotary.original_positions);
@@ -55,7 +62,7 @@ Model::Model(const std::filesystem::path& folder, WeightReading reading, Math ma
   const std::string head_name(HeadTensor(config_));
   head_ = LinearWeights(head_name, weights_.Matrix(head_name, V, E), {}, kHeadPart);
   if (config_.tied_embeddings && weights_.SameBytes(head, embedding)) weights_.Ignore(head);
-  weights_.CheckAllTaken();
+  weights_.CheckAllTaken(config_);
 }
 
 Model::Model(const std::filesystem::path& folder, Math math, const WeightMemory& memory)

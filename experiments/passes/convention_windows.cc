@@ -25,9 +25,7 @@ WindowCut CutAsTool(const TokenInput& input, const ModelConfig& config, const Wi
   if (options.stride != 0)
     FailUsage("--stride: got {}, expected 0 with --convention {}, which has its own", options.stride, name);
   const int64_t window = options.window == 0 ? std::min<int64_t>(usual, config.max_positions) : options.window;
-  if (window < least || window > config.max_positions)
-    FailUsage("--window: got {}, expected {} to {} (the checkpoint's max_position_embeddings)", window, least,
-              config.max_positions);
+  CheckWindow(window, least, config);
   return {.window = window,
           .stride = window,
           .bos = input.bos.has_value(),

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -200,13 +201,19 @@ std::vector<Window> CutWindows(size_t n, size_t tokens_per_window, size_t stride
   return windows;
 }
 
+void CheckWindow(int64_t window, int64_t least, const ModelConfig& config) {
+  const int most = std::max(config.max_positions, config.positions_reached);
+  if (window < least || window > most)
+    FailUsage("--window: got {}, expected {} to {} (the checkpoint's max_position_embeddings)", window, least, most);
+  if (window > config.max_positions)
+    Notice(Formatted("--window {}: more than max_position_embeddings {}, within the {} that rope_scaling reaches",
+                     window, config.max_positions, most));
+}
+
 WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const WindowOptions& options) {
   const int64_t bos = input.bos ? 1 : 0, usual = UsualWindow(input);
   const int64_t window = options.window == 0 ? std::min<int64_t>(usual, config.max_positions) : options.window;
-  if (window < 1 + bos || window > config.max_positions) {
-    FailUsage("--window: got {}, expected {} to {} (the checkpoint's max_position_embeddings)", window, 1 + bos,
-              config.max_positions);
-  }
+  CheckWindow(window, 1 + bos, config);
   const int64_t held = window - bos;
   // Without <s>, windows share a token: the first of each is scored as the last of the one before.
   const int64_t widest = bos == 1 ? held : std::max<int64_t>(1, held - 1);

@@ -40,6 +40,10 @@ struct Window {
   size_t first_scored = 0;    // in the row: the window scores [first_scored, end)
 };
 
+// Throws Error for a --window of fewer positions than `least`, or of more than the model's scaled rotary positions
+// reach. A notice says where it has more than max_position_embeddings.
+void CheckWindow(int64_t window, int64_t least, const ModelConfig& config);
+
 // No windows for no tokens.
 std::vector<Window> CutWindows(size_t n, size_t tokens_per_window, size_t stride);
 

@@ -67,8 +67,7 @@ int64_t PositionsOf(const WindowOptions& options, const ModelConfig& config) {
   if (options.convention == Convention::kLlamaCpp)
     FailUsage("--convention: got llama.cpp with documents, expected tare or lm-eval; try perplexity=TEXT");
   const int64_t positions = options.window > 0 ? options.window : config.max_positions;
-  if (positions < 2 || positions > config.max_positions)
-    Fail("documents: got windows of {}, expected 2 to max_position_embeddings {}", positions, config.max_positions);
+  CheckWindow(positions, 2, config);
   return positions;
 }
 

@@ -263,6 +263,16 @@ void Checkpoint::Release(const std::string& name) const {
   source_->Release(part != nullptr ? part->whole : name);
 }
 
+fs::path HubSnapshot(const fs::path& path) {
+  std::error_code error;
+  if (IsFile(path / "config.json") || !fs::is_directory(path / "snapshots", error)) return path;
+  const std::string name = Beginning(path / "refs" / "main", 64);
+  const fs::path named = path / "snapshots" / name.substr(0, name.find('\n'));
+  if (!name.empty() && IsFile(named / "config.json")) return named;
+  const std::vector<fs::directory_entry> all{fs::directory_iterator(path / "snapshots", error), {}};
+  return all.size() == 1 ? all.front().path() : path;
+}
+
 std::string Checkpoint::ConfigHash() const { return Sha256OfText(CheckpointText(path_, "config.json").value_or("")); }
 
 std::map<std::string, std::string> ModelFileHashes(const fs::path& path) {

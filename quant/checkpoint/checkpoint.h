@@ -77,6 +77,10 @@ class Checkpoint {
   std::map<std::string, std::unique_ptr<const ForeignMatrix>> matrices_;  // rows and experts of those that were split
 };
 
+// The snapshot in a hub's cache folder (models--ORG--NAME): the one that refs/main names, or the only one. Other paths,
+// and folders of several snapshots, stay as they are.
+std::filesystem::path HubSnapshot(const std::filesystem::path& path);
+
 // Files of a tokenizer as Hugging Face libraries save them. Whatever is made from a checkpoint keeps those that it has,
 // so that other programs read texts the same way.
 inline constexpr std::array kTokenizerFiles{

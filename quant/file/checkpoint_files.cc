@@ -134,11 +134,19 @@ CheckpointFiles::CheckpointFiles(const fs::path& folder) : files_(OpenFiles(fold
   for (const Safetensors& file : files_) {
     for (const TensorView& tensor : file.tensors()) tensors_.emplace(tensor.name, tensor);
   }
-  const std::optional<TensorNamesFile> names_file = TensorNamesFile::In(folder);
-  if (!names_file) return;
-  names_hash_ = Sha256OfFile(folder / TensorNamesFile::kName);
+  if (const std::optional<TensorNamesFile> names_file = TensorNamesFile::In(folder)) {
+    names_hash_ = Sha256OfFile(folder / TensorNamesFile::kName);
+    Rename(names_file->OursOf(names()));
+  } else if (tensors_.contains("embed_tokens.weight") && !tensors_.contains("model.embed_tokens.weight")) {
+    std::map<std::string, std::string> ours_of;
+    for (const std::string& name : names()) ours_of[name] = name.starts_with("lm_head.") ? name : "model." + name;
+    Rename(ours_of);
+  }
+}
+
+void CheckpointFiles::Rename(const std::map<std::string, std::string>& ours_of) {
   std::map<std::string, TensorView, std::less<>> renamed;
-  for (const auto& [theirs, ours] : names_file->OursOf(names())) {
+  for (const auto& [theirs, ours] : ours_of) {
     if (ours.empty()) continue;
     TensorView& tensor = renamed[ours] = tensors_.at(theirs);
     tensor.name = ours;

@@ -5,7 +5,8 @@
 //   {"metadata": {...}, "weight_map": {"TENSOR": "model-00001-of-00002.safetensors", ...}}
 //
 // The map and the shards must agree: every tensor is in exactly the shard that the map names. If there is a
-// tensor-names.json, tensors have the names that it gives them (quant/file/tensor_names.h).
+// tensor-names.json, tensors have the names that it gives them (quant/file/tensor_names.h). Otherwise those of a model
+// that was saved from its base class, which lack "model.", get it; lm_head has none.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,8 @@ class CheckpointFiles {
 
  private:
   std::vector<Safetensors> files_;
-  std::string names_hash_;  // of tensor-names.json
+  std::string names_hash_;                                         // of tensor-names.json
+  void Rename(const std::map<std::string, std::string>& ours_of);  // empty: left out
   std::map<std::string, TensorView, std::less<>> tensors_;
 };
 

@@ -14,8 +14,8 @@ namespace tare {
 
 // Four layers of four heads.
 inline nlohmann::json SmallConfig(const char* family) {
-  return {{"model_type", family},   {"vocab_size", 50},         {"hidden_size", 48},      {"intermediate_size", 40},
-          {"num_hidden_layers", 4}, {"num_attention_heads", 4}, {"rms_norm_eps", 0.00001}};
+  return {{"model_type", family},   {"vocab_size", 50},         {"hidden_size", 48},        {"intermediate_size", 40},
+          {"num_hidden_layers", 4}, {"num_attention_heads", 4}, {"num_key_value_heads", 4}, {"rms_norm_eps", 0.00001}};
 }
 
 inline nlohmann::json With(nlohmann::json json, const char* key, const nlohmann::json& value) {

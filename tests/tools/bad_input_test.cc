@@ -185,7 +185,7 @@ class BadConfigTest : public BadInputTest {
 TEST_F(BadConfigTest, NeededKeysMissing) {
   for (const char* key : {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
                           "num_attention_heads", "rms_norm_eps"})
-    RefusedConfig("llama-mha", [&](nlohmann::json& config) { config.erase(key); },
+    RefusedConfig("diff-v1-mha", [&](nlohmann::json& config) { config.erase(key); },
                   {"m/config.json: key '" + std::string(key) + "' is missing"});
 }
 

@@ -239,6 +239,7 @@ const gguf::Architecture& GgufArchitectureOf(const ModelConfig& c, const std::st
                "one of llama.cpp's architectures that Tare knows: mistral, " + gguf::FamiliesText());
   const std::string family(known->family);
   const bool is_gemma = family == "gemma3_text";
+  if (!c.causal) CannotHold(where, "is_causal false", "a model whose tokens see none after them");
   if (c.gate != OutputGate::kNone) CannotHold(where, "gates of attention's output", "none");
   if (c.attention_scale && !is_gemma && family != "granite")
     CannotHold(where, "another scale of attention logits", "the head's width");

@@ -163,6 +163,9 @@ void KeptTokens::Drop(const DecodeHeads& table, KvCache& cache, int64_t kept) {
 SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
     : skip_(plan.policy.skip), held_(plan.held), rotary_(config.rotary) {
   const CacheShape shape = ShapeOf(config);
+  if (!config.causal)
+    Fail("cache {}: got a model with is_causal false in config.json, expected one whose tokens do not see later ones",
+         Name(plan));
   const KeepRule keep = InKeys(config, plan);
   const bool shares = std::ranges::contains(config.kinds, LayerKind::kSharedAttention);
   if (keep.Drops() && shares)

@@ -9,6 +9,7 @@
 
 #include "experiments/model/config/family.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/json.h"
 #include "quant/file/strict_json.h"
@@ -27,14 +28,32 @@ void CheckHeads(const ModelConfig& c, const std::string& where) {
   }
 }
 
-void CheckPositions(const ModelConfig& c, const std::string& where) {
+void CheckPositions(ModelConfig& c, const std::string& where) {
   if (!c.rotates) return;
-  for (const RotaryConfig* rotary : {&c.rotary, c.window_rotary ? &*c.window_rotary : nullptr}) {
+  for (RotaryConfig* rotary : {&c.rotary, c.window_rotary ? &*c.window_rotary : nullptr}) {
     if (rotary == nullptr) continue;
+    if (rotary->share != 1 && !FamilyOf(c).rotates_parts && rotary->type == RotaryConfig::Type::kDefault) {
+      Notice(Formatted("{}: partial_rotary_factor: not read in a {} model, as in transformers", where, c.family));
+      rotary->share = 1;
+    }
     if (rotary->share != 1 && !FamilyOf(c).rotates_parts)
-      Fail("{}: partial_rotary_factor: got {}, expected 1 of a {} model (others are not supported)", where,
-           rotary->share, c.family);
+      Fail("{}: partial_rotary_factor: got {}, expected 1 of a {} model with scaled positions", where, rotary->share,
+           c.family);
     CheckRotary(*rotary, c.head_dim, where);
+  }
+}
+
+// is_causal: false lets a token see those after it: without a window all, with one of w keys those at most w away, so
+// within w + 1 positions all. Longer texts are refused. transformers reads null as false.
+void ReadMask(const ConfigKeys& keys, ModelConfig& c) {
+  c.causal &= !keys.IsNull("is_causal") && keys.Flag("is_causal", true);
+  if (c.causal) return;
+  if (FamilyOf(c).defaults.hidden == 0 || c.projection > 0)
+    Fail("{}: is_causal: got false, expected true in a {} model", keys.where(), c.family);
+  Notice(keys.where() +
+         ": attention in both directions: tokens see those after them, so their probabilities predict nothing");
+  for (const int window : c.windows) {
+    if (window > 0) c.positions_reached = std::min(c.positions_reached, window + 1);
   }
 }
 
@@ -50,6 +69,18 @@ std::string CheckpointsIn(const std::filesystem::path& folder) {
   for (const std::string& one : std::span(found).first(std::min<size_t>(found.size(), 4)))
     text += (text.empty() ? "; try " : " or ") + one;
   return text;
+}
+
+// A folder of weights that are added to those of another model.
+void RefuseAdapter(const std::filesystem::path& path) {
+  const char* const name = "adapter_config.json";
+  const std::optional<std::string> text = CheckpointText(path, name);
+  if (!text) return;
+  const nlohmann::json json = ParseJson(*text, (path / name).string());
+  const char* const base = "base_model_name_or_path";
+  const ConfigKeys keys(json, (path / name).string());
+  Fail("{}: got an adapter of {}, expected a whole model; try one that both are merged into (peft: merge_and_unload)",
+       path.string(), keys.Has(base) ? keys.Text(base) : "another model");
 }
 
 }  // namespace
@@ -74,6 +105,8 @@ double ConfigKeys::Positive(const char* key) const {
     Wrong(key, "a positive number");
   return value.get<double>();
 }
+
+double ConfigKeys::NotNegative(const char* key) const { return !Has(key) || Get(key) == 0 ? 0.0 : Positive(key); }
 
 std::vector<double> ConfigKeys::Positives(const char* key) const {
   std::vector<double> numbers;
@@ -123,6 +156,8 @@ ConfigKeys ConfigKeys::Object(const char* key) const {
   if (!Get(key).is_object()) Wrong(key, "an object");
   return {object_[key], where_ + ": " + key};
 }
+
+bool ConfigKeys::Filled(const char* key) const { return Has(key) && !Object(key).object_.empty(); }
 
 void ConfigKeys::Refuse(const char* key, std::initializer_list<const char*> accepted) const {
   if (!Has(key)) return;
@@ -174,6 +209,12 @@ std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, con
   return windows;
 }
 
+void NoteUnread(const ConfigKeys& keys, std::string_view family, std::initializer_list<const char*> unread) {
+  for (const char* key : unread)
+    if (keys.Has(key))
+      Notice(Formatted("{}: {}: not read in a {} model, as in transformers", keys.where(), key, family));
+}
+
 std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers) {
   const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 4096) : 0;
   const int first = keys.Integer("max_window_layers", 0, 28);
@@ -214,30 +255,43 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   const ConfigKeys keys(json, where);
   ModelConfig c;
   const std::string type = keys.Text("model_type"), key = where + ": model_type";
+  if (keys.Has("text_config") && std::ranges::none_of(Families(), [&](auto* f) { return f->name == type; }))
+    Fail(
+        "{}: got '{}', a model of more than text; its text model is in text_config: try that as the config.json of a "
+        "folder with its tensors",
+        key, type);
   const Family& family = FamilyNamed(type, key);
   c.family = family.name;
-  if (family.names.class_row.empty()) c.vocabulary = keys.Integer("vocab_size", 1);
-  c.hidden = keys.Integer("hidden_size", 1);
-  c.ffn = keys.Integer("intermediate_size", 1);
-  c.layers = keys.Integer("num_hidden_layers", 1);
+  const ModelDefaults& usual = family.defaults;
+  const auto count = [&keys](const char* name, int otherwise) {
+    return otherwise > 0 ? keys.Integer(name, 1, otherwise) : keys.Integer(name, 1);
+  };
+  if (family.names.class_row.empty()) c.vocabulary = count("vocab_size", usual.vocabulary);
+  c.hidden = count("hidden_size", usual.hidden);
+  c.ffn = count("intermediate_size", usual.ffn);
+  c.layers = count("num_hidden_layers", usual.layers);
   if (c.layers > kMostLayers) Fail("{}: num_hidden_layers: got {}, expected 1 to {}", where, c.layers, kMostLayers);
-  c.heads = keys.Integer("num_attention_heads", 1);
-  c.kv_heads = keys.Integer("num_key_value_heads", 1, c.heads);
-  if (!keys.Has("head_dim") && c.hidden % c.heads != 0) {
+  c.heads = count("num_attention_heads", usual.heads);
+  const bool by_class = usual.kv_heads > 0 && !keys.IsNull("num_key_value_heads");
+  c.kv_heads = keys.Integer("num_key_value_heads", 1, by_class ? usual.kv_heads : c.heads);
+  const bool derived = usual.head_dim == 0 || keys.IsNull("head_dim");
+  if (derived && !keys.Has("head_dim") && c.hidden % c.heads != 0) {
     Fail("{}: hidden_size: got {}, expected a multiple of num_attention_heads {} where head_dim is not given", where,
          c.hidden, c.heads);
   }
-  c.head_dim = keys.Integer("head_dim", 2, c.hidden / c.heads);
-  c.max_positions = keys.Integer("max_position_embeddings", 1, 2048);  // transformers' own default
-  c.tied_embeddings = keys.Flag("tie_word_embeddings", false);
-  if (keys.Has("bos_token_id")) c.bos = keys.Integer("bos_token_id", 0);
+  c.head_dim = keys.Integer("head_dim", 2, derived ? c.hidden / c.heads : usual.head_dim);
+  c.max_positions = keys.Integer("max_position_embeddings", 1, usual.positions);
+  c.rotary.theta = usual.theta;
+  c.tied_embeddings = keys.Flag("tie_word_embeddings", usual.tied);
+  if (keys.Has("bos_token_id")) c.bos = keys.Integer("bos_token_id", std::numeric_limits<int32_t>::min());
   keys.Refuse("quantization_config");
   family.read(keys, c);
   CheckHeads(c, where);
   CheckPositions(c, where);
   if (keys.Has("rotary_layout")) c.rotary.layout = ReadRotaryLayout(keys);
-  if (c.bos && *c.bos >= c.vocabulary)
-    Fail("{}: bos_token_id: got {}, expected less than vocab_size {}", where, *c.bos, c.vocabulary);
+  if (c.bos && (*c.bos < 0 || *c.bos >= c.vocabulary)) c.bos.reset();  // as files without such a token write it
+  c.positions_reached = PositionsReached(c.rotary, c.max_positions);
+  ReadMask(keys, c);
   return c;
 }
 
@@ -267,6 +321,7 @@ static void CheckCounts(const std::filesystem::path& path, const ModelConfig& c,
 ModelConfig LoadConfig(const std::filesystem::path& path) {
   const std::optional<std::string> text = ModelConfigText(path);
   const std::string where = (path / "config.json").string();
+  if (!text) RefuseAdapter(path);
   if (!text)
     Fail("{}: no such file; expected a checkpoint in Hugging Face layout (config.json, *.safetensors){}", where,
          CheckpointsIn(path));

@@ -33,6 +33,7 @@ class ConfigKeys {
   }
   double Positive(const char* key) const;
   double Positive(const char* key, double otherwise) const { return Has(key) ? Positive(key) : otherwise; }
+  double NotNegative(const char* key) const;             // 0 if missing
   std::vector<double> Positives(const char* key) const;  // a list of them
   bool Flag(const char* key, bool otherwise) const;
   std::string Text(const char* key) const;
@@ -42,6 +43,7 @@ class ConfigKeys {
   // A list of integers or nulls.
   std::vector<std::optional<int>> Integers(const char* key, int smallest) const;
   ConfigKeys Object(const char* key) const;
+  bool Filled(const char* key) const;  // whether it has anything in it: transformers reads an empty object as missing
   // Refuses a key unless its value is null, false, or one of the accepted JSON texts.
   void Refuse(const char* key, std::initializer_list<const char*> accepted = {}) const;
 
@@ -60,6 +62,8 @@ int ReadWindow(const ConfigKeys& keys, int otherwise);
 // The windows of all layers: `window` where layer_types (transformers 5) says sliding_attention or, if that key is
 // missing, where `slides` is true, and 0 elsewhere. Empty if no layer has one.
 std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides);
+// Says that keys, which other families read, are not read, as in transformers' class of this family.
+void NoteUnread(const ConfigKeys& keys, std::string_view family, std::initializer_list<const char*> unread);
 // As ReadWindows, from the keys of Qwen: use_sliding_window, and max_window_layers, the first layer that slides.
 std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers);
 
@@ -88,6 +92,7 @@ struct ModelConfig {
   bool tied_embeddings = false;
   bool attention_bias = false;
   bool mlp_bias = false;
+  bool causal = true;  // whether a token sees none after it
   std::optional<int> bos;
   // In V1 models, the place of the second map's query head within each head or group of heads.
   enum class Pairing { kHalves, kAdjacent };
@@ -112,6 +117,7 @@ struct ModelConfig {
   float logit_divisor = 1;         // of vocabulary logits, before a cap
   std::optional<float> logit_cap;  // c: vocabulary logits x become c tanh(x / c)
   bool rotates = true;             // whether queries and keys have rotary positions
+  int positions_reached = 0;       // by scaled ones: max_positions, or more, where these are the old ones
   std::vector<bool> unrotated;     // per layer, whether it has none although others have; or empty
   // For models whose layers are not all attention.
   std::vector<LayerKind> kinds;  // per layer; empty: all kAttention

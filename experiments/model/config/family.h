@@ -95,6 +95,17 @@ struct TensorNames {
 // channels of an output head differently, but for a head norm's weight (Family::head_norm).
 enum class Rotation { kNone, kStream, kStreamAndValues };
 
+// Values where config.json lacks the key (families/defaults.h).
+struct ModelDefaults {
+  int vocabulary = 0, hidden = 0, ffn = 0, layers = 0, heads = 0;  // 0: config.json must have the key
+  int kv_heads = 0;                                                // 0: as heads
+  int head_dim = 0;                                                // 0: hidden / heads
+  int positions = 2048;
+  double norm_eps = 0;  // 0: as for counts
+  double theta = 1e4;
+  bool tied = false;
+};
+
 struct Family {
   std::string_view name;                               // model_type of config.json
   std::string_view activation = "silu";                // hidden_act
@@ -119,6 +130,7 @@ struct Family {
   // be scaled or moved there, between values and o_proj; empty: there is none, or it has no weight of its own.
   std::string_view head_norm = {};
   std::string_view examples = {};  // checkpoints of the family, for docs/reference/supported.md
+  ModelDefaults defaults = {};
 };
 
 // Families, AddFamily and FamilyNamed are defined in families/table.cc, which knows all families.

@@ -19,15 +19,19 @@ using Type = RotaryConfig::Type;
 
 constexpr std::pair<std::string_view, Type> kTypes[]{
     {"default", Type::kDefault},   {"linear", Type::kLinear}, {"llama3", Type::kLlama3}, {"yarn", Type::kYarn},
-    {"longrope", Type::kLongRope}, {"su", Type::kLongRope}};  // as the first Phi-3 files call it
+    {"longrope", Type::kLongRope}, {"su", Type::kLongRope},  // as the first Phi-3 files call it
+    {"dynamic", Type::kDefault}};
 
 Type ParseType(const ConfigKeys& keys) {
   const char* key = keys.Has("rope_type") ? "rope_type" : "type";  // `type`: before transformers 4.43
   const std::string type = keys.Has(key) ? keys.Text(key) : "default";
+  if (keys.Has("type") && keys.Text("type") != type)
+    Fail("{}: type: got '{}', expected rope_type '{}'", keys.where(), keys.Text("type"), type);
+  if (type == "dynamic") keys.Positive("factor");
   for (const auto& [name, known] : kTypes)
     if (type == name) return known;
-  Fail("{}: {}: got '{}', expected default, linear, llama3, yarn or longrope (others are not supported)", keys.where(),
-       key, type);
+  Fail("{}: {}: got '{}', expected default, linear, dynamic, llama3, yarn or longrope (others are not supported)",
+       keys.where(), key, type);
 }
 
 // The file's own key goes before that of the object, as in transformers.
@@ -47,8 +51,9 @@ void ReadLlama3(const ConfigKeys& keys, RotaryConfig& rotary) {
 
 void ReadYarn(const ConfigKeys& keys, RotaryConfig& rotary) {
   if (rotary.factor < 1) Fail("{}: factor: got {}, expected at least 1", keys.where(), rotary.factor);
-  rotary.fast_rotations = keys.Positive("beta_fast", rotary.fast_rotations);
-  rotary.slow_rotations = keys.Positive("beta_slow", rotary.slow_rotations);
+  const double fast = keys.NotNegative("beta_fast"), slow = keys.NotNegative("beta_slow");
+  if (fast > 0) rotary.fast_rotations = fast;
+  if (slow > 0) rotary.slow_rotations = slow;
   if (rotary.fast_rotations <= rotary.slow_rotations)
     Fail("{}: beta_fast: got {}, expected more than beta_slow {}", keys.where(), rotary.fast_rotations,
          rotary.slow_rotations);
@@ -57,10 +62,10 @@ void ReadYarn(const ConfigKeys& keys, RotaryConfig& rotary) {
          rotary.original_positions, rotary.slow_rotations);
   if (rotary.theta <= 1) Fail("{}: rope_theta: got {}, expected more than 1 for yarn", keys.where(), rotary.theta);
   rotary.truncate = keys.Flag("truncate", true);
-  const bool both = keys.Has("mscale") && keys.Has("mscale_all_dim");
-  const double usual = both ? YarnAttentionFactor(rotary.factor, keys.Positive("mscale")) /
-                                  YarnAttentionFactor(rotary.factor, keys.Positive("mscale_all_dim"))
-                            : YarnAttentionFactor(rotary.factor);
+  const double m = keys.NotNegative("mscale"), of_all = keys.NotNegative("mscale_all_dim");
+  const double usual = m > 0 && of_all > 0
+                           ? YarnAttentionFactor(rotary.factor, m) / YarnAttentionFactor(rotary.factor, of_all)
+                           : YarnAttentionFactor(rotary.factor);
   rotary.attention_factor = keys.Positive("attention_factor", usual);
 }
 
@@ -118,6 +123,12 @@ std::string_view Name(Type type) {
   return std::ranges::find(kTypes, type, &std::pair<std::string_view, Type>::second)->first;
 }
 
+int PositionsReached(const RotaryConfig& rotary, int max_positions) {
+  if (rotary.type != Type::kLinear && rotary.type != Type::kYarn) return max_positions;
+  const double from = rotary.type == Type::kLinear ? max_positions : rotary.original_positions;
+  return std::max(max_positions, static_cast<int>(std::min(from * rotary.factor, double{1 << 30})));
+}
+
 double YarnAttentionFactor(double factor, double m) { return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1.0; }
 
 RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions, const RotaryConfig& usual) {
@@ -125,10 +136,23 @@ RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions, const RotaryC
   around.theta = keys.Positive("rope_theta", usual.theta);
   around.share = ReadShare(keys, usual.share);
   around.original_positions = keys.Positive("original_max_position_embeddings", usual.original_positions);
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {  // new and old name, as transformers reads both
-    if (keys.Has(key)) return ReadRotaryObject(keys.Object(key), max_positions, around);
-  }
-  return around;
+  const char* const key = "rope_parameters";
+  return ReadScaling(keys, max_positions,
+                     keys.Has(key) ? ReadRotaryObject(keys.Object(key), max_positions, around) : around, around);
+}
+
+RotaryConfig ReadScaling(const ConfigKeys& keys, int max_positions, const RotaryConfig& named,
+                         const RotaryConfig& around) {
+  if (!keys.Filled("rope_scaling")) return named;
+  const RotaryConfig scaled = ReadRotaryObject(keys.Object("rope_scaling"), max_positions, around);
+  if (!keys.Has("rope_parameters") || scaled == named) return scaled;
+  if (named.type != Type::kDefault || named.theta != scaled.theta || named.share != scaled.share)
+    Fail(
+        "{}: rope_scaling: got {} with rope_theta {}, expected what rope_parameters says, {} with rope_theta {}; try "
+        "one "
+        "of them, with rope_theta in it",
+        keys.where(), Name(scaled.type), scaled.theta, Name(named.type), named.theta);
+  return scaled;
 }
 
 RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, const RotaryConfig& around) {
@@ -138,11 +162,13 @@ RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, c
   rotary.share = ReadShare(parameters, around.share);
   rotary.type = ParseType(parameters);
   if (rotary.type == Type::kDefault) return rotary;
-  if (rotary.type != Type::kLongRope) rotary.factor = parameters.Positive("factor");
+  rotary.original_positions = rotary.type == Type::kLinear ? 0 : ReadOriginal(parameters, around, max_positions);
+  if (rotary.type == Type::kYarn && parameters.IsNull("factor")) {
+    rotary.factor = max_positions / rotary.original_positions;
+  } else if (rotary.type != Type::kLongRope) {
+    rotary.factor = parameters.Positive("factor");
+  }
   if (rotary.type == Type::kLinear) return rotary;
-  if (rotary.type == Type::kYarn && around.original_positions == 0)
-    parameters.Positive("original_max_position_embeddings");  // or it is missing
-  rotary.original_positions = ReadOriginal(parameters, around, max_positions);
   if (rotary.type == Type::kLlama3) ReadLlama3(parameters, rotary);
   if (rotary.type == Type::kYarn) ReadYarn(parameters, rotary);
   if (rotary.type == Type::kLongRope) ReadLongRope(parameters, max_positions, rotary);

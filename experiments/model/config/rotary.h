@@ -3,6 +3,7 @@
 // are pairs that turn by position * f_i, i < r / 2. Unscaled f_i = theta^(-2i/r); scaled, a divisor of each:
 //
 //   linear    the factor
+//   dynamic   1 within max_position_embeddings, beyond which texts are refused: read as default
 //   llama3    1 for waves shorter than original / high, the factor for those longer than original / low; between them a
 //             ramp over turns per token
 //   yarn      1 for pairs that turn often within the original positions, the factor for those that turn seldom; between
@@ -43,6 +44,8 @@ struct RotaryConfig {
   double share = 1.0;                  // of a head's channels that rotate
   std::vector<double> short_divisors, long_divisors;  // longrope: of each pair's frequency
 
+  bool operator==(const RotaryConfig&) const = default;
+
   // r, of a head of d channels.
   int Channels(int head_dim) const { return static_cast<int>(head_dim * share); }
   // Whether the keys of a sequence of so many tokens turn by the long divisors.
@@ -52,9 +55,15 @@ struct RotaryConfig {
 };
 
 std::string_view Name(RotaryConfig::Type type);  // as rope_type has it
+// The positions that linear and yarn reach, at least max_positions: files may keep the length before scaling there.
+int PositionsReached(const RotaryConfig& rotary, int max_positions);
 
 // Accepts both spellings of the rotary parameters. `usual` stands in for keys that are missing.
 RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions, const RotaryConfig& usual = {});
+// What rope_scaling says within `around`, as transformers reads it in the place of rope_parameters, or `named`, what
+// these say, where it is missing or empty. Throws Error where both scale, or turn, in different ways.
+RotaryConfig ReadScaling(const ConfigKeys& keys, int max_positions, const RotaryConfig& named,
+                         const RotaryConfig& around);
 // One object of rotary parameters, within a configuration that says what `around` has. Throws Error for one that holds
 // others by type of layer.
 RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, const RotaryConfig& around);

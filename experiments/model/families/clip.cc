@@ -130,7 +130,8 @@ constexpr Family Tower(std::string_view name, const TensorNames& names, void (*r
           .forward = ClipForward,
           .rotation = Rotation::kNone,
           .smoothed = {},
-          .examples = "openai/clip-vit-base-patch32 and others; a MODEL for each tower"};
+          .examples = "openai/clip-vit-base-patch32 and others; a MODEL for each tower",
+          .defaults = DefaultsOf(name)};
 }
 
 constexpr Family Differential(Family tower) {

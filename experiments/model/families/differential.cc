@@ -39,7 +39,7 @@ float ExpOfDot(const LayerWeights& w, std::string_view q, std::string_view k) {
 
 // lambda_init is from the configuration, or follows from the layer's depth.
 LayerWeights LoadDifferentialLayer(Weights& weights, const ModelConfig& config, int layer) {
-  LayerWeights w = LoadLlamaLayer(weights, config, layer);
+  LayerWeights w = LoadLayer(weights, config, layer);
   SetLambda(w, config.lambda_init.value_or(LambdaInit(layer)));
   return w;
 }
@@ -49,7 +49,8 @@ constexpr auto kDiffV1Linear =
 constexpr auto kDiffV1Vectors = Joined(kLlamaVectors, kLambdaVectors, kHeadNormVectors);
 
 void ReadDiffV1Config(const ConfigKeys& keys, ModelConfig& c) {
-  ReadLlamaConfig(keys, c);
+  ReadDecoderConfig(keys, c);
+  keys.Refuse("sliding_window");
   c.rotary.layout = RotaryConfig::Layout::kInterleaved;
   c.pairing = Pairing::kAdjacent;
   if (keys.Has("head_pairing")) {
@@ -75,8 +76,9 @@ constexpr auto kLambdaProjection = std::to_array<LinearPlace>(
 constexpr auto kDiffV2Linear = Joined(kLlamaLinear, kLambdaProjection);
 
 void ReadDiffV2Config(const ConfigKeys& keys, ModelConfig& c) {
-  ReadLlamaConfig(keys, c);
+  ReadDecoderConfig(keys, c);
   c.rotary.layout = RotaryConfig::Layout::kInterleaved;
+  keys.Refuse("sliding_window");
   keys.Refuse("head_pairing", {"\"adjacent\""});
   keys.Refuse("lambda_init");
   if (c.heads % (2 * int64_t{c.kv_heads}) != 0) {

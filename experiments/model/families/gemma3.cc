@@ -18,8 +18,8 @@ constexpr std::string_view kPreFeedForwardNorm = "pre_feedforward_layernorm.weig
                            kPostFeedForwardNorm = "post_feedforward_layernorm.weight";
 
 void ReadPositions(const ConfigKeys& keys, ModelConfig& c) {
-  constexpr double kTheta = 1e6, kWindowTheta = 1e4;
-  c.rotary.theta = keys.Positive("rope_theta", kTheta);
+  constexpr double kWindowTheta = 1e4;
+  c.rotary.theta = keys.Positive("rope_theta", c.rotary.theta);
   c.window_rotary = RotaryConfig{.theta = keys.Positive("rope_local_base_freq", kWindowTheta)};
   if (keys.Has("rope_parameters")) {
     const ConfigKeys by_type = keys.Object("rope_parameters");
@@ -29,14 +29,17 @@ void ReadPositions(const ConfigKeys& keys, ModelConfig& c) {
     for (const char* flat : {"rope_type", "rope_theta", "factor"}) by_type.Refuse(flat);
     read("full_attention", c.rotary);
     read("sliding_attention", *c.window_rotary);
-  } else if (keys.Has("rope_scaling")) {
-    c.rotary = ReadRotaryObject(keys.Object("rope_scaling"), c.max_positions, c.rotary);
   }
+  if (keys.Has("rope_scaling"))
+    keys.Object("rope_scaling").Refuse("type");  // transformers' class reads rope_type alone
+  c.rotary = ReadScaling(keys, c.max_positions, c.rotary, {.theta = c.rotary.theta});
+  c.rotary.truncate = true;  // transformers does not look for the key here
 }
 
 // Every layer slides but the last of each pattern, unless layer_types says it layer by layer.
-std::vector<int> ReadPattern(const ConfigKeys& keys, int layers) {
-  const int window = ReadWindow(keys, 4096), pattern = keys.Integer("sliding_window_pattern", 1, 6);
+std::vector<int> ReadPattern(const ConfigKeys& keys, int layers, bool causal) {
+  // In both directions less than w / 2 + 1 away.
+  const int window = ReadWindow(keys, 4096) / (causal ? 1 : 2), pattern = keys.Integer("sliding_window_pattern", 1, 6);
   if (window == 0 && pattern > 1 && !keys.Has("layer_types"))
     Fail(
         "{}: sliding_window: got null, expected a number of keys, as sliding_window_pattern {} makes layers slide; try "
@@ -51,16 +54,14 @@ void ReadGemma3Config(const ConfigKeys& keys, ModelConfig& c) {
     Fail("{}: hidden_activation: got '{}', expected {} (others are not supported)", keys.where(),
          keys.Text("hidden_activation"), gelu);
   keys.Refuse("attn_logit_softcapping");  // transformers reads the key and does not do it
-  keys.Refuse("use_bidirectional_attention");
-  if (!keys.Has("head_dim")) c.head_dim = 256;
-  c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps", 1e-6));
+  c.causal = !keys.Flag("use_bidirectional_attention", false);
+  ReadNormEps(keys, c);
   c.attention_bias = keys.Flag("attention_bias", false);
-  c.tied_embeddings = keys.Flag("tie_word_embeddings", true);
   c.attention_scale = 1.0f / std::sqrt(static_cast<float>(keys.Positive("query_pre_attn_scalar", 256)));
   if (keys.Has("final_logit_softcapping")) c.logit_cap = static_cast<float>(keys.Positive("final_logit_softcapping"));
   c.embedding_scale = std::sqrt(static_cast<float>(c.hidden));
   c.qk_norm = true;
-  c.windows = ReadPattern(keys, c.layers);
+  c.windows = ReadPattern(keys, c.layers, c.causal);
   ReadPositions(keys, c);
 }
 
@@ -93,7 +94,6 @@ constinit const Family kGemma3 =
             [](Family& f) {
               f.linear = kGemma3Linear;
               f.vectors = kGemma3Vectors;
-              f.load = LoadLayer;
               f.forward = Gemma3Forward;
               f.rotation = Rotation::kNone;
               f.norm_offset = 1;

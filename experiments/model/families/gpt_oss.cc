@@ -16,13 +16,11 @@ namespace {
 constexpr std::string_view kSinkTensor = "self_attn.sinks";
 constexpr RouterNames kGptOssRouter{.weight = "mlp.router.weight", .bias = "mlp.router.bias"};
 
-RotaryConfig ReadPositions(const ConfigKeys& keys, int max_positions) {
-  constexpr double kTheta = 150000;
-  const double theta = keys.Positive("rope_theta", kTheta);
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    if (keys.Has(key)) return ReadRotaryObject(keys.Object(key), max_positions, {.theta = theta});
-  }
-  RotaryConfig yarn{.type = RotaryConfig::Type::kYarn, .theta = theta, .factor = 32};  // of transformers' class
+// With neither key, the YaRN of transformers' class.
+RotaryConfig ReadOwnPositions(const ConfigKeys& keys, const ModelConfig& c) {
+  const RotaryConfig read = ReadRotary(keys, c.max_positions, c.rotary);
+  if (keys.Has("rope_parameters") || keys.Filled("rope_scaling")) return read;
+  RotaryConfig yarn{.type = RotaryConfig::Type::kYarn, .theta = read.theta, .factor = 32};
   yarn.original_positions = 4096;
   yarn.truncate = false;
   yarn.attention_factor = YarnAttentionFactor(yarn.factor);
@@ -31,9 +29,7 @@ RotaryConfig ReadPositions(const ConfigKeys& keys, int max_positions) {
 
 void ReadGptOss(const ConfigKeys& keys, ModelConfig& c) {
   CheckActivation(keys, c);
-  if (!keys.Has("head_dim")) c.head_dim = 64;
-  if (!keys.Has("max_position_embeddings")) c.max_positions = 131072;
-  c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps", 1e-5));
+  ReadNormEps(keys, c);
   c.attention_bias = keys.Flag("attention_bias", true);
   c.mlp_bias = true;
   c.sinks = true;
@@ -41,7 +37,7 @@ void ReadGptOss(const ConfigKeys& keys, ModelConfig& c) {
   if (window == 0 && !keys.Has("layer_types"))
     Fail("{}: sliding_window: got null, expected a number of keys, as every other layer has a window", keys.where());
   c.windows = ReadWindows(keys, c.layers, window, [](int layer) { return layer % 2 == 0; });
-  c.rotary = ReadPositions(keys, c.max_positions);
+  c.rotary = ReadOwnPositions(keys, c);
   ReadExperts(keys, c, {.experts = 128, .chosen = 4});
   c.gate_with_up = true;
   keys.Refuse("swiglu_limit", {"7", "7.0"});

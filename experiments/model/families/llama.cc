@@ -49,25 +49,23 @@ std::vector<bool> ReadUnrotated(const ConfigKeys& keys, int layers) {
 }
 
 void ReadSmolLm3(const ConfigKeys& keys, ModelConfig& c) {
-  if (!keys.Has("max_position_embeddings")) c.max_positions = 32768;
-  c.rotary.theta = 2e6;
   ReadDecoderConfig(keys, c);
-  c.tied_embeddings = keys.Flag("tie_word_embeddings", true);
   c.unrotated = ReadUnrotated(keys, c.layers);
   const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 0) : 0;
   c.windows = ReadWindows(keys, c.layers, window, [&c](int layer) { return !c.Rotates(layer); });
 }
 
 void ReadPhi3(const ConfigKeys& keys, ModelConfig& c) {
-  for (const char* key : {"attention_bias", "mlp_bias", "lm_head_bias", "layer_types"}) keys.Refuse(key);
+  for (const char* key : {"attention_bias", "mlp_bias", "lm_head_bias"}) keys.Refuse(key);
+  NoteUnread(keys, c.family, {"layer_types"});
   for (const char* key : {"full_attn_mod", "interpolate_factor"}) keys.Refuse(key, {"1", "1.0"});
-  if (!keys.Has("max_position_embeddings")) c.max_positions = 4096;
   c.rotary.original_positions = 4096;
   ReadDecoderConfig(keys, c);
   if (const auto type = c.rotary.type; type != RotaryConfig::Type::kDefault && type != RotaryConfig::Type::kLongRope)
     Fail("{}: rope_type: got '{}', expected default or longrope in a phi3 model", keys.where(), Name(type));
   const int window = ReadWindow(keys, 0);
-  if (window > 0 && window < c.max_positions) c.windows.assign(static_cast<size_t>(c.layers), window);
+  if (window > 0 && window < PositionsReached(c.rotary, c.max_positions))
+    c.windows.assign(static_cast<size_t>(c.layers), window);
 }
 
 constexpr auto kPhi3Linear = Changed(kLlamaLinear, [](auto& places) {
@@ -122,10 +120,14 @@ void CheckActivation(const ConfigKeys& keys, const ModelConfig& c) {
     Fail("{}: hidden_act: got '{}', expected {} (others are not supported)", keys.where(), activation, expected);
 }
 
+void ReadNormEps(const ConfigKeys& keys, ModelConfig& c) {
+  const double usual = FamilyOf(c).defaults.norm_eps;
+  c.norm_eps = static_cast<float>(usual > 0 ? keys.Positive("rms_norm_eps", usual) : keys.Positive("rms_norm_eps"));
+}
+
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& c) {
   CheckActivation(keys, c);
-  keys.Refuse("pretraining_tp", {"1"});
-  c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps"));
+  ReadNormEps(keys, c);
   c.attention_bias = keys.Flag("attention_bias", false);
   c.mlp_bias = keys.Flag("mlp_bias", false);
   c.rotary = ReadRotary(keys, c.max_positions, c.rotary);
@@ -133,13 +135,7 @@ void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& c) {
 
 void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& c) {
   ReadDecoderConfig(keys, c);
-  keys.Refuse("sliding_window");
-}
-
-LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer) {
-  // A buffer that old checkpoints carry; recomputed.
-  weights.Ignore(LayerTensor(config, layer, "self_attn.rotary_emb.inv_freq"));
-  return LoadLayer(weights, config, layer);
+  NoteUnread(keys, c.family, {"sliding_window", "layer_types"});
 }
 
 constinit const Family kGranite = LikeLlama("granite", "ibm-granite/granite-3.3-2b-base, -8b-base; only dense models",

@@ -4,6 +4,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/decoder.h"
+#include "experiments/model/families/defaults.h"
 #include "experiments/model/families/table.h"
 
 namespace tare {
@@ -42,13 +43,13 @@ inline constexpr Site kLlamaSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::
 
 // Refuses an activation other than the family's.
 void CheckActivation(const ConfigKeys& keys, const ModelConfig& config);
-// Norms, biases and rotary positions, those in config where keys are missing; refuses other activations and features
-// that no layer of these families has.
+// rms_norm_eps, or the family's default.
+void ReadNormEps(const ConfigKeys& keys, ModelConfig& config);
+// Norms, biases and rotary positions, those in config where keys are missing; refuses other activations.
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& config);
-// As ReadDecoderConfig, but also refuses a window.
+// As ReadDecoderConfig; windows are not read.
 void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& config);
 std::vector<OutputHead> LlamaHeads(const ModelConfig& config);
-LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer);
 // delta = W_o attention(normed) + b, with the norms of queries and keys, rotary positions, norms of heads, gate, and
 // lambda per layer or per token that the configuration and the weights have.
 void AttendNormed(const LayerCall& call);
@@ -61,15 +62,17 @@ inline constexpr Family kLlama{.name = "llama",
                                .linear = kLlamaLinear,
                                .vectors = kLlamaVectors,
                                .heads = LlamaHeads,
-                               .load = LoadLlamaLayer,
+                               .load = LoadLayer,
                                .forward = LlamaForward,
                                .rotation = Rotation::kStreamAndValues,
                                .smoothed = kLlamaSmoothed,
-                               .examples = "meta-llama/Llama-3.2-1B, TinyLlama, SmolLM2, OSP of 1.4 B"};
+                               .examples = "meta-llama/Llama-3.2-1B, TinyLlama, SmolLM2, OSP of 1.4 B",
+                               .defaults = DefaultsOf("llama")};
 // As kLlama, except for its name, its checkpoints and its keys.
 constexpr Family LikeLlama(std::string_view name, std::string_view examples,
                            void (*read)(const ConfigKeys& keys, ModelConfig&)) {
-  return Changed(kLlama, [&](Family& f) { f.name = name, f.examples = examples, f.read = read; });
+  return Changed(
+      kLlama, [&](Family& f) { f.name = name, f.examples = examples, f.read = read, f.defaults = DefaultsOf(name); });
 }
 
 }  // namespace tare

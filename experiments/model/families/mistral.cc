@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mistral: as llama without biases, and each query sees the last sliding_window keys (4096 if the key is missing, all
-// if it is null). Ministral: the same in the layers that layer_types says, in all of them without it.
+// if it is null), in the layers that layer_types says, in all of them without it. Ministral is the same: transformers'
+// AutoModel makes a Ministral of a Mistral with layer_types.
 //
 // Mixtral (modeling_mixtral.py): attention as llama's without biases, over all keys or a window, and experts in the
 // place of the feed-forward (experts.h), whose gate, up and down are stored as w1, w3 and w2.
@@ -17,18 +18,13 @@ void ReadMinistral(const ConfigKeys& keys, ModelConfig& c) {
   c.windows = ReadWindows(keys, c.layers, ReadWindow(keys, 4096), [](int) { return true; });
 }
 
-void ReadMistral(const ConfigKeys& keys, ModelConfig& c) {
-  keys.Refuse("layer_types");
-  ReadMinistral(keys, c);
-}
-
 constexpr RouterNames kMixtralRouter{.weight = "block_sparse_moe.gate.weight", .bias = {}};
 
 void ReadMixtral(const ConfigKeys& keys, ModelConfig& c) {
   ReadDecoderConfig(keys, c);
   c.attention_bias = c.mlp_bias = false;  // whatever a key says
   if (const int window = ReadWindow(keys, 0); window > 0) c.windows.assign(static_cast<size_t>(c.layers), window);
-  keys.Refuse("layer_types");
+  NoteUnread(keys, c.family, {"layer_types"});
   ReadExperts(keys, c, {.experts = 8, .chosen = 2});
 }
 
@@ -40,7 +36,7 @@ constexpr auto kMixtralVectors = Joined(kLlamaVectors, std::array{RouterPlace(kM
 
 }  // namespace
 
-constinit const Family kMistral = LikeLlama("mistral", "mistralai/Mistral-7B-v0.1", ReadMistral),
+constinit const Family kMistral = LikeLlama("mistral", "mistralai/Mistral-7B-v0.1", ReadMinistral),
                        kMinistral = LikeLlama("ministral", "as mistral, with layer_types", ReadMinistral);
 
 constinit const Family kMixtral =

@@ -24,11 +24,12 @@ constexpr auto kMotifVectors = Joined(kLlamaVectors, kLambdaVectors, kHeadNormVe
 int NoiseHeads(const ModelConfig& c) { return c.noise_heads > 0 ? c.noise_heads : c.heads / 2; }
 
 void ReadMotifConfig(const ConfigKeys& keys, ModelConfig& c) {
-  ReadLlamaConfig(keys, c);
+  ReadDecoderConfig(keys, c);
   c.attention_bias = c.mlp_bias = keys.Flag("use_bias", false);
   if (keys.Flag("qkv_bias", c.attention_bias) != c.attention_bias)
     Fail("{}: qkv_bias: got {}, expected what use_bias says, {} (others are not supported)", keys.where(),
          !c.attention_bias, c.attention_bias);
+  keys.Refuse("sliding_window");
   keys.Refuse("k_ratio", {"1"});
   for (const char* key : {"kv_lora_rank", "mhc_enabled", "diff_v2", "use_sliding_window"}) keys.Refuse(key);
   c.head_norm_eps = static_cast<float>(keys.Positive("attn_rms_norm_eps", 1e-5));
@@ -45,7 +46,7 @@ void ReadMotifConfig(const ConfigKeys& keys, ModelConfig& c) {
 std::vector<OutputHead> MotifHeads(const ModelConfig& c) { return GroupedHeads(c.heads, NoiseHeads(c), c.kv_heads); }
 
 LayerWeights LoadMotifLayer(Weights& weights, const ModelConfig& config, int layer) {
-  LayerWeights w = LoadLlamaLayer(weights, config, layer);
+  LayerWeights w = LoadLayer(weights, config, layer);
   SetLambda(w, LambdaInit(layer - 1));
   return w;
 }

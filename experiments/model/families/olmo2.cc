@@ -22,7 +22,7 @@ void ReadOlmo(const ConfigKeys& keys, ModelConfig& c) {
 
 void ReadOlmo2(const ConfigKeys& keys, ModelConfig& c) {
   ReadOlmo(keys, c);
-  for (const char* key : {"sliding_window", "layer_types"}) keys.Refuse(key);
+  NoteUnread(keys, c.family, {"sliding_window", "layer_types"});
 }
 
 void ReadOlmo3(const ConfigKeys& keys, ModelConfig& c) {

@@ -9,7 +9,8 @@
 //
 // Qwen3-MoE (modeling_qwen3_moe.py): attention as qwen3's, and experts in the place of the feed-forward
 // (experts.h). With norm_topk_prob the shares of a token's experts sum to 1, else they are
-// those of a softmax over all. A configuration where some layers have no experts is refused.
+// those of a softmax over all. A configuration where some layers have no experts is refused. With use_sliding_window
+// every layer slides, as in transformers 5.12; max_window_layers, which 4.51 read, and layer_types are not read.
 #include "experiments/model/families/experts.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
@@ -30,14 +31,13 @@ constexpr auto kQwen2Linear = Changed(kLlamaLinear, [](auto& places) { At(places
 
 void ReadQwen3Decoder(const ConfigKeys& keys, ModelConfig& c) {
   ReadDecoderConfig(keys, c);
-  c.windows = ReadQwenWindows(keys, c.layers);
-  if (!keys.Has("head_dim")) c.head_dim = 128;
   c.mlp_bias = false;
   c.qk_norm = true;
 }
 
 void ReadQwen3Config(const ConfigKeys& keys, ModelConfig& c) {
   ReadQwen3Decoder(keys, c);
+  c.windows = ReadQwenWindows(keys, c.layers);
   c.attention_bias = keys.Flag("qkv_bias", c.attention_bias);  // of the gate's authors
   if (!keys.Flag("use_qk_norm", true)) Fail("{}: use_qk_norm: false is not supported", keys.where());
   if (keys.Flag("headwise_attn_output_gate", false)) {
@@ -54,6 +54,11 @@ constexpr RouterNames kQwen3MoeRouter{.weight = "mlp.gate.weight", .bias = {}};
 
 void ReadQwen3Moe(const ConfigKeys& keys, ModelConfig& c) {
   ReadQwen3Decoder(keys, c);
+  const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 4096) : 0;
+  if (window > 0) {
+    c.windows.assign(static_cast<size_t>(c.layers), window);
+    NoteUnread(keys, c.family, {"max_window_layers", "layer_types"});
+  }
   c.ffn = keys.Integer("moe_intermediate_size", 1, 768);
   c.shares_sum = keys.Flag("norm_topk_prob", false);
   keys.Refuse("decoder_sparse_step", {"1"});

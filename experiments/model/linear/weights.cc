@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <ranges>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -62,6 +63,28 @@ size_t FirstNotFinite(const std::byte* bytes, size_t count, Bits mask) {
 bool IsZeroBias(const std::string& name, const TensorView* tensor) {
   return tensor != nullptr && name.ends_with(".bias") &&
          std::ranges::all_of(tensor->bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// Buffers that programs save with weights, and make again or do not need here: positions and scales of caches.
+constexpr std::string_view kBuffers[]{".inv_freq", ".position_ids", ".masked_bias", ".q_scale", ".k_scale", ".v_scale"};
+
+std::string_view FirstPart(std::string_view name) { return name.substr(0, name.find('.')); }
+
+bool IsBeside(std::string_view name, const TensorView* tensor, const ModelConfig& config) {
+  if (tensor != nullptr && tensor->elements() == 0) return true;
+  if (std::ranges::any_of(kBuffers, [&](std::string_view end) { return name.ends_with(end); })) return true;
+  const TensorNames& names = FamilyOf(config).names;
+  if (name.starts_with(names.layer)) {
+    const std::string_view rest = name.substr(names.layer.size());
+    const std::optional<int> layer = ParseNumber<int>(FirstPart(rest));
+    return layer && *layer >= config.layers;
+  }
+  const std::string_view parts[]{names.embedding, names.final_norm, names.head, names.layer};
+  if (std::ranges::contains(parts, FirstPart(name), FirstPart)) return false;
+  // Layers of other names may be the model's own.
+  return name.starts_with("mtp.") || std::ranges::none_of(std::views::split(name, '.'), [](const auto& part) {
+           return ParseNumber<int>(std::string_view(part)).has_value();
+         });
 }
 
 bool IsAligned(const TensorView& tensor, WeightType type) {
@@ -157,7 +180,9 @@ const TensorView& Weights::Take(const std::string& name, const std::vector<int64
     for (const std::string& other : files_.names()) {
       if (!taken_.contains(other)) others.push_back(other);
     }
-    Fail("{}: tensor '{}': missing; expected shape {}{}", where_, name, ShapeText(shape), NearestText(name, others));
+    const bool within = std::ranges::any_of(others, [&](const auto& other) { return other.ends_with("." + name); });
+    Fail("{}: tensor '{}': missing; expected shape {}{}{}", where_, name, ShapeText(shape), NearestText(name, others),
+         within ? "; are these of the text model within a larger one? try tensor-names.json" : "");
   }
   if (tensor->shape != shape) {
     Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name, ShapeText(tensor->shape),
@@ -234,15 +259,22 @@ bool Weights::SameBytes(const std::string& a, const std::string& b) const {
          (reading_ == WeightReading::kShapes || std::ranges::equal(x->bytes, y->bytes));
 }
 
-void Weights::CheckAllTaken() const {
+void Weights::CheckAllTaken(const ModelConfig& config) const {
+  std::vector<std::string> beside;
   for (const std::string& name : files_.names()) {
-    if (!taken_.contains(name) && !IsZeroBias(name, files_.Find(name))) {
-      Fail(
-          "{}: tensor '{}': not part of the model that config.json describes; a key may be missing there "
-          "(attention_bias, mlp_bias, tie_word_embeddings), or the family may be wrong",
-          where_, name);
-    }
+    const TensorView* const tensor = files_.Find(name);
+    if (taken_.contains(name) || IsZeroBias(name, tensor)) continue;
+    if (!IsBeside(name, tensor, config))
+      Fail("{}: tensor '{}': not part of the model that config.json describes; {}the family may be wrong", where_, name,
+           name.ends_with(".bias")               ? "attention_bias or mlp_bias may be missing there, or "
+           : name == FamilyOf(config).names.head ? "tie_word_embeddings or "
+                                                 : "");
+    beside.push_back(name);
   }
+  if (beside.empty()) return;
+  const std::string shown = beside[0] + (beside.size() > 1 ? ", " + beside[1] : "");
+  Notice(Formatted("{}: {} tensors are not part of the model and left out: {}{}", where_, beside.size(), shown,
+                   beside.size() > 2 ? ", ..." : ""));
 }
 
 void RequireFinite(const TensorView& tensor, size_t first, size_t count, const std::string& where) {

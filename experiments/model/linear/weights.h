@@ -79,9 +79,10 @@ class Weights {
   bool SameBytes(const std::string& a, const std::string& b) const;
   // Removes a name from the list of unused tensors.
   void Ignore(const std::string& name) { taken_.insert(name); }
-  // Throws Error if the checkpoint has a tensor that the model did not take: unknown parts are not ignored, unless they
-  // are biases of zeros.
-  void CheckAllTaken() const;
+  // Throws Error if the checkpoint has a tensor that the model did not take, unless it is a bias of zeros, or beside
+  // the model: a buffer, an empty one, of a layer after the last, or of a name that no part of the family begins with
+  // and that numbers no layer (v_head.), or of mtp. A notice says which of these were left out.
+  void CheckAllTaken(const ModelConfig& config) const;
 
   const Checkpoint& files() const { return files_; }
 

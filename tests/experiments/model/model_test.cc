@@ -67,8 +67,7 @@ TEST(ModelTest, ConfigAndWeightsMustAgree) {
     other.config[key] = value;
     ExpectRefused(other, "tensor '", "expected");
   }
-  const std::pair<const char*, nlohmann::json> ignored[] = {
-      {"num_hidden_layers", 2}, {"attention_bias", false}, {"mlp_bias", false}};
+  const std::pair<const char*, nlohmann::json> ignored[] = {{"attention_bias", false}, {"mlp_bias", false}};
   for (const auto& [key, value] : ignored) {
     EditedCheckpoint other = whole;
     other.config[key] = value;
@@ -102,12 +101,57 @@ TEST(ModelTest, UnknownTensorsAreRefused) {
   ExpectRefused(checkpoint, "model.layers.0.self_attn.q_norm.weight", "not part of the model");
 }
 
-TEST(ModelTest, RotaryBuffersOfOldCheckpointsAreIgnored) {
+// Each of which transformers leaves out, too: the logits stay.
+TEST(ModelTest, TensorsBesideTheModelAreLeftOut) {
+  static std::string notices;
+  notices.clear();
+  OnNotice([](const std::string& text) { notices += text + "\n"; });
+  for (const char* name : {"llama-mha", "gemma3", "gpt-oss"}) {
+    const TemporaryFolder folder;
+    EditedCheckpoint checkpoint(GoldenFolder(name));
+    const EditedCheckpoint::Tensor some = checkpoint.tensors.at("model.norm.weight");
+    for (const char* beside : {"model.layers.0.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq",
+                               "model.layers.77.mlp.up_proj.weight", "mtp.fc.weight", "v_head.summary.weight",
+                               "model.embeddings.position_ids", "model.layers.0.self_attn.k_scale"})
+      checkpoint.tensors[beside] = some;
+    checkpoint.Write(folder / "m");
+    const TokenBatch batch = GoldenBatch(name);
+    EXPECT_EQ(FolderLogits(folder / "m", batch), FolderLogits(GoldenFolder(name), batch)) << name;
+    EXPECT_THAT(notices, HasSubstr("7 tensors are not part of the model and left out: model.embeddings.position_ids"));
+  }
+  OnNotice(nullptr);
+  for (const char* within : {"model.layers.0.self_attn.q_norm.weight", "model.norm.bias", "model.embed_norm.weight",
+                             "blocks.0.attn.freqs"}) {
+    EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+    checkpoint.tensors[within] = checkpoint.tensors.at("model.norm.weight");
+    ExpectRefused(checkpoint, within, "not part of the model");
+  }
+}
+
+TEST(ModelTest, NamesOfABaseClassGetItsPrefix) {
   const TemporaryFolder folder;
   EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
-  checkpoint.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = checkpoint.tensors.at("model.norm.weight");
+  std::map<std::string, EditedCheckpoint::Tensor> bare;
+  for (const auto& [name, tensor] : checkpoint.tensors)
+    bare[name.starts_with("model.") ? name.substr(6) : name] = tensor;
+  checkpoint.tensors = {bare.begin(), bare.end()};
   checkpoint.Write(folder / "m");
-  EXPECT_NO_THROW(Model model(folder / "m"));
+  const TokenBatch batch = GoldenBatch("llama-mha");
+  EXPECT_EQ(FolderLogits(folder / "m", batch), FolderLogits(GoldenFolder("llama-mha"), batch));
+}
+
+TEST(ModelTest, WithoutAMaskThereIsNoGoingOn) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+  checkpoint.config["is_causal"] = false;
+  checkpoint.Write(folder / "m");
+  Model model(folder / "m");
+  EXPECT_THAT(Call([&] { SequenceCache(model.config(), CachePlan{}); }),
+              ThrowsMessage<Error>(HasSubstr("is_causal false in config.json")));
+  TokenBatch branches;
+  branches.Add(0, std::vector<int32_t>{1, 2});
+  branches.AddBranch(std::vector<int32_t>{3});
+  EXPECT_THAT(Call([&] { model.Forward(branches); }), ThrowsMessage<Error>(HasSubstr("to go on from tokens")));
 }
 
 TEST(ModelTest, HeadBesideTiedEmbeddingsMustBeTheSame) {
@@ -182,7 +226,11 @@ TEST(ModelTest, TokensOutsideTheVocabularyAreRefused) {
 }
 
 TEST(ModelTest, SequencesLongerThanThePositionsAreRefused) {
-  Model model(GoldenFolder("llama-old-config"));
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+  checkpoint.config["max_position_embeddings"] = 512;
+  checkpoint.Write(folder / "m");
+  Model model(folder / "m");
   const std::vector<int32_t> tokens(513, 5);
   TokenBatch batch;
   batch.Add(41, std::span(tokens).first(512));

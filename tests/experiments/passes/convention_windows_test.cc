@@ -14,6 +14,7 @@
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/perplexity.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
@@ -33,6 +34,20 @@ std::vector<int32_t> Counting(size_t n) {
 }
 
 // The harness's example: ten tokens, four at a time.
+TEST(Convention, AWindowGoesAsFarAsScaledPositions) {
+  static std::string said;
+  said.clear();
+  OnNotice([](const std::string& text) { said += text; });
+  const ModelConfig config{.max_positions = 64, .positions_reached = 256};
+  CheckWindow(64, 2, config);
+  EXPECT_EQ(said, "");
+  CheckWindow(256, 2, config);
+  EXPECT_THAT(said, testing::HasSubstr("more than max_position_embeddings 64, within the 256"));
+  OnNotice(nullptr);
+  EXPECT_THAT([&] { CheckWindow(257, 2, config); },
+              testing::ThrowsMessage<UsageError>(testing::HasSubstr("got 257, expected 2 to 256")));
+}
+
 TEST(Convention, RollingWindowsAreTheHarnesss) {
   const std::vector<ScoredSequence> windows = RollingWindows(Counting(10), 99, 4);
   ASSERT_EQ(windows.size(), 3u);

@@ -18,6 +18,22 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
+TEST(Checkpoint, AHubsCacheFolderHoldsTheSnapshotThatMainNames) {
+  const TemporaryFolder folder;
+  const auto cache = folder / "models--ORG--NAME", snapshots = cache / "snapshots";
+  EXPECT_EQ(HubSnapshot(cache), cache) << "there is none";
+  std::filesystem::create_directories(snapshots / "a1");
+  PutFile(snapshots / "a1/config.json", "{}");
+  EXPECT_EQ(HubSnapshot(cache), snapshots / "a1") << "the only one";
+  std::filesystem::create_directories(snapshots / "b2");
+  PutFile(snapshots / "b2/config.json", "{}");
+  EXPECT_EQ(HubSnapshot(cache), cache) << "which of two";
+  std::filesystem::create_directories(cache / "refs");
+  PutFile(cache / "refs/main", "b2\n");
+  EXPECT_EQ(HubSnapshot(cache), snapshots / "b2");
+  EXPECT_EQ(HubSnapshot(snapshots / "a1"), snapshots / "a1");
+}
+
 TEST(Checkpoint, Folder) {
   const TemporaryFolder folder;
   const std::vector<std::byte> bytes(8);

@@ -151,10 +151,10 @@ TEST(ReadConfig, ScalingFallsBackToTheModelsPositions) {
 TEST(ReadConfig, MissingKeysAreNamed) {
   for (const char* key : {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
                           "num_attention_heads", "rms_norm_eps"}) {
-    Json without = Smallest();
+    Json without = Smallest("diff_v1");  // which no class of transformers has defaults for
     ASSERT_EQ(without.erase(key), 1u);
     Refuses(without, key, "missing");
-    Refuses(With(Smallest(), key, nullptr), key, "missing");
+    Refuses(With(Smallest("diff_v1"), key, nullptr), key, "missing");
   }
   const Json llama3 = {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
   for (const char* key : {"factor", "low_freq_factor", "high_freq_factor"}) {
@@ -169,11 +169,19 @@ TEST(ReadConfig, MissingKeysAreNamed) {
 TEST(ReadConfig, UnsupportedFeaturesAreRefusedByName) {
   Refuses(With(Smallest(), "hidden_act", "gelu"), "hidden_act", "gelu");
   Refuses(With(Smallest(), "quantization_config", {{"bits", 4}}), "quantization_config", "not supported");
-  Refuses(With(Smallest(), "sliding_window", 4096), "sliding_window", "4096");
-  Refuses(With(Smallest(), "partial_rotary_factor", 0.5), "partial_rotary_factor", "0.5");
-  Refuses(With(Smallest(), "rope_parameters", {{"partial_rotary_factor", 0.25}}), "partial_rotary_factor", "0.25");
-  Refuses(With(Smallest(), "pretraining_tp", 2), "pretraining_tp", "2");
-  for (const char* type : {"dynamic", "proportional", ""}) {
+  for (const char* family : {"diff_v1", "diff_v2", "motif"}) {
+    Refuses(With(With(Smallest(family), "hidden_act", nullptr), "sliding_window", 4096), "sliding_window", "4096");
+    const int keys = std::string(family) == "diff_v2" ? 3 : 6;
+    Refuses(With(With(Smallest(family), "num_key_value_heads", keys), "is_causal", false), "is_causal", "got false");
+  }
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    Refuses(With(Smallest(), key, {{"partial_rotary_factor", 0.25}, {"rope_type", "linear"}, {"factor", 2}}),
+            "partial_rotary_factor", "0.25");
+    Refuses(With(Smallest(), key, {{"rope_type", "linear"}, {"type", "yarn"}, {"factor", 2}}), "type", "'yarn'");
+    Refuses(With(Smallest(), key, {{"rope_type", "dynamic"}}), "factor", "missing");
+  }
+  Refuses(With(Smallest("gemma3"), "text_config", Smallest()), "model_type", "text model is in text_config");
+  for (const char* type : {"proportional", ""}) {
     Refuses(With(Smallest(), "rope_parameters", {{"rope_type", type}, {"factor", 2}}), "rope_type",
             std::string("'") + type + "'");
     Refuses(With(Smallest(), "rope_scaling", {{"type", type}, {"factor", 2}}), "rope_scaling: type",
@@ -184,8 +192,8 @@ TEST(ReadConfig, UnsupportedFeaturesAreRefusedByName) {
 TEST(ReadConfig, FeaturesThatAreOffAreAccepted) {
   const std::pair<const char*, Json> accepted[] = {
       {"hidden_act", "silu"},       {"hidden_act", "swish"},        {"quantization_config", nullptr},
-      {"sliding_window", nullptr},  {"partial_rotary_factor", 1.0}, {"partial_rotary_factor", 1},
-      {"pretraining_tp", 1},        {"head_dim", nullptr},          {"num_key_value_heads", nullptr},
+      {"sliding_window", 4096},     {"partial_rotary_factor", 0.5}, {"partial_rotary_factor", 1},
+      {"pretraining_tp", 2},        {"head_dim", nullptr},          {"num_key_value_heads", nullptr},
       {"rope_parameters", nullptr}, {"attention_bias", nullptr},    {"a_key_of_no_meaning", 3}};
   for (const auto& [key, value] : accepted) EXPECT_NO_THROW(Parse(With(Smallest(), key, value))) << key << " " << value;
 }
@@ -213,7 +221,7 @@ TEST(ReadConfig, UnknownFamiliesAreRefused) {
 TEST(ReadConfig, WrongTypesAreRefusedByKey) {
   Refuses(With(Smallest(), "model_type", 3), "model_type", "expected a string");
   for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-                          "num_key_value_heads", "head_dim", "max_position_embeddings", "bos_token_id"}) {
+                          "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
     for (const Json& wrong : {Json("8"), Json(8.5), Json(true), Json::array({8}), Json::object()}) {
       Refuses(With(Smallest(), key, wrong), key, "expected an integer");
     }
@@ -240,14 +248,49 @@ TEST(ReadConfig, WrongTypesAreRefusedByKey) {
           "expected a positive number");
 }
 
+Json Scaled(const char* type, double factor) { return {{"rope_type", type}, {"factor", factor}}; }
+
+TEST(ReadConfig, ScalingCountsBesideParametersThatDoNotScale) {
+  const Json v5 = With(Smallest(), "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e4}});
+  const ModelConfig both = Parse(With(v5, "rope_scaling", Scaled("linear", 4)));
+  EXPECT_EQ(both.rotary.type, RotaryConfig::Type::kLinear);
+  EXPECT_EQ(Parse(With(v5, "rope_scaling", Json::object())).rotary.type, RotaryConfig::Type::kDefault);
+  EXPECT_NO_THROW(
+      Parse(With(With(Smallest(), "rope_scaling", Scaled("linear", 4)), "rope_parameters", Scaled("linear", 4))));
+  const Json other[]{Scaled("linear", 2), Scaled("yarn", 4), {{"rope_theta", 500}}};
+  for (const Json& parameters : other)
+    Refuses(With(With(Smallest(), "rope_scaling", Scaled("linear", 4)), "rope_parameters", parameters), "rope_scaling",
+            "expected what rope_parameters says");
+}
+
+TEST(ReadConfig, ScaledPositionsReachFurther) {
+  EXPECT_EQ(Parse(Smallest()).positions_reached, 2048);
+  EXPECT_EQ(Parse(With(Smallest(), "rope_scaling", Scaled("linear", 4))).positions_reached, 8192);
+  EXPECT_EQ(Parse(With(Smallest(), "rope_scaling", Scaled("dynamic", 4))).positions_reached, 2048);
+  Json yarn = Scaled("yarn", 4);
+  EXPECT_EQ(Parse(With(Smallest(), "rope_scaling", yarn)).positions_reached, 8192);
+  yarn["original_max_position_embeddings"] = 100;
+  EXPECT_EQ(Parse(With(Smallest(), "rope_scaling", yarn)).positions_reached, 2048);
+}
+
+TEST(ReadConfig, TokensThatSeeLaterOnesStayWithinAWindow) {
+  EXPECT_TRUE(Parse(With(Smallest(), "is_causal", true)).causal);
+  for (const Json& no : {Json(false), Json(nullptr)}) {  // transformers reads null as false
+    EXPECT_FALSE(Parse(With(Smallest(), "is_causal", no)).causal);
+    const ModelConfig slides = Parse(With(With(Smallest("ministral"), "is_causal", no), "num_key_value_heads", 6));
+    EXPECT_EQ(slides.positions_reached, 4097);
+  }
+}
+
 TEST(ReadConfig, Llama3FactorsMustAscend) {
   Refuses(With(Smallest(), "rope_parameters",
                {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}),
           "high_freq_factor", "more than low_freq_factor 4");
 }
 
-TEST(ReadConfig, BosMustBeOfTheVocabulary) {
-  Refuses(With(Smallest(), "bos_token_id", 50), "bos_token_id", "less than vocab_size 50");
+TEST(ReadConfig, ABosOutsideTheVocabularyIsNone) {
+  for (const int none : {-1, 50}) EXPECT_EQ(Parse(With(Smallest(), "bos_token_id", none)).bos, std::nullopt);
+  Refuses(With(Smallest(), "bos_token_id", "1"), "bos_token_id", "expected an integer");
   EXPECT_EQ(Parse(With(Smallest(), "bos_token_id", 49)).bos, 49);
   EXPECT_EQ(Parse(With(Smallest(), "bos_token_id", nullptr)).bos, std::nullopt);
 }
@@ -263,6 +306,9 @@ TEST(ReadConfig, FoldersWithoutOneAreRefused) {
   const TemporaryFolder folder;
   EXPECT_THAT(Call([&] { LoadConfig(folder / "nowhere"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("nowhere"), HasSubstr("no such folder"))));
+  PutFile(folder / "adapter_config.json", R"({"peft_type": "LORA", "base_model_name_or_path": "ORG/BASE"})");
+  EXPECT_THAT(Call([&] { LoadConfig(folder.path()); }), ThrowsMessage<Error>(HasSubstr("got an adapter of ORG/BASE")));
+  std::filesystem::remove(folder / "adapter_config.json");
   EXPECT_THAT(Call([&] { LoadConfig(folder.path()); }), ThrowsMessage<Error>(HasSubstr("config.json")));
   PutFile(folder / "config.json", Smallest().dump());
   EXPECT_EQ(LoadConfig(folder.path()).hidden, 48);

@@ -160,17 +160,14 @@ TEST(RotaryScaling, NonsenseIsRefusedByKey) {
   for (const double bad : {0.0, -2.0}) {
     ExpectRefused(scaled(linear, "factor", bad), "rope_parameters: factor: got " + nlohmann::json(bad).dump());
     ExpectRefused(scaled(yarn, "attention_factor", bad), "rope_parameters: attention_factor: got");
-    ExpectRefused(
-        scaled(yarn, "mscale", bad).patch({{{"op", "add"}, {"path", "/rope_parameters/mscale_all_dim"}, {"value", 1}}}),
-        "rope_parameters: mscale: got");
     ExpectRefused(scaled(kLongRope, "short_factor", {1, bad}), "rope_parameters: short_factor: got");
     ExpectRefused(scaled(kLongRope, "factor", bad), "rope_parameters: factor: got");
     ExpectRefused({{"partial_rotary_factor", bad}}, "partial_rotary_factor: got");
   }
   ExpectRefused({{"partial_rotary_factor", 1.5}}, "partial_rotary_factor: got 1.5, expected at most 1");
   ExpectRefused(scaled(linear, "partial_rotary_factor", 2), "rope_parameters: partial_rotary_factor: got 2");
-  ExpectRefused(scaled(yarn, "original_max_position_embeddings", nullptr),
-                "rope_parameters: key 'original_max_position_embeddings'");
+  for (const char* key : {"mscale", "mscale_all_dim", "beta_slow"})
+    ExpectRefused(scaled(yarn, key, -2), "rope_parameters: " + std::string(key) + ": got -2");
   ExpectRefused(scaled(yarn, "beta_fast", 0.5), "rope_parameters: beta_fast: got 0.5, expected more than beta_slow 1");
   ExpectRefused(scaled(kLongRope, "long_factor", nullptr), "rope_parameters: key 'long_factor' is missing");
   ExpectRefused(scaled(kLongRope, "long_factor", 2), "rope_parameters: long_factor: got 2, expected a list");

@@ -82,7 +82,7 @@ TEST(GptOssTest, RefusesWhatItDoesNotCompute) {
   };
   Parsed(yarn("beta_fast", 32));
   ExpectConfigRefused(yarn("factor", 0.5), "rope_parameters: factor", "got 0.5, expected at least 1");
-  ExpectConfigRefused(yarn("factor", nullptr), "rope_parameters: key 'factor'", "missing");
+  EXPECT_EQ(Parsed(yarn("factor", nullptr)).rotary.factor, 32) << "max_position_embeddings over the original ones";
   ExpectConfigRefused(yarn("beta_fast", 0.5), "rope_parameters: beta_fast", "got 0.5, expected more than beta_slow 1");
   ExpectConfigRefused(yarn("beta_slow", -1), "rope_parameters: beta_slow", "a positive number");
   ExpectConfigRefused(yarn("truncate", 1), "rope_parameters: truncate", "true or false");
@@ -90,7 +90,7 @@ TEST(GptOssTest, RefusesWhatItDoesNotCompute) {
   ExpectConfigRefused(yarn("original_max_position_embeddings", 4), "rope_parameters: original_max_position_embeddings",
                       "got 4, expected more than");
   ExpectConfigRefused(yarn("rope_theta", 1), "rope_parameters: rope_theta", "got 1, expected more than 1");
-  ExpectConfigRefused(yarn("rope_type", "dynamic"), "rope_parameters: rope_type", "got 'dynamic'");
+  ExpectConfigRefused(yarn("rope_type", "ntk"), "rope_parameters: rope_type", "got 'ntk'");
   ExpectConfigRefused(With(Small(), "sliding_window", 0), "sliding_window", "got 0");
   ExpectConfigRefused(With(Small(), "sliding_window", nullptr), "sliding_window",
                       "got null, expected a number of keys");

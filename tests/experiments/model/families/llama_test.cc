@@ -64,8 +64,9 @@ TEST(GraniteTest, MultipliersAreOneWithoutTheirKeys) {
     ExpectConfigRefused(With(SmallConfig("granite"), key, 0), key, "got 0, expected a positive number");
     ExpectConfigRefused(With(SmallConfig("granite"), key, "12"), key, "expected a positive number");
   }
-  ExpectConfigRefused(With(SmallConfig("granite"), "partial_rotary_factor", 0.5), "partial_rotary_factor",
-                      "got 0.5, expected 1 of a granite model");
+  ExpectConfigRefused(With(With(SmallConfig("granite"), "partial_rotary_factor", 0.5), "rope_scaling",
+                           {{"type", "linear"}, {"factor", 2}}),
+                      "partial_rotary_factor", "got 0.5, expected 1 of a granite model");
 }
 
 TEST(GraniteTest, EachMultiplierCounts) {

@@ -41,7 +41,8 @@ TEST(MistralTest, MinistralsWindowsAreByLayer) {
   EXPECT_THAT(Parsed(With(ministral, "sliding_window", nullptr)).windows, IsEmpty());
   ExpectConfigRefused(With(With(ministral, "sliding_window", nullptr), "layer_types", types), "layer_types",
                       "no sliding_window is in use");
-  ExpectConfigRefused(With(SmallConfig("mistral"), "layer_types", types), "layer_types", "not supported");
+  EXPECT_THAT(Parsed(With(With(SmallConfig("mistral"), "layer_types", types), "sliding_window", 9)).windows,
+              testing::ElementsAre(0, 9, 0, 9));
 }
 
 TEST(MistralTest, HasNoBiasesWhateverTheKeysSay) {

@@ -145,6 +145,8 @@ TEST(Qwen3MoeTest, ReadsItsKeys) {
     other[key] = value;
     ExpectConfigRefused(other, key, says);
   };
+  json["use_sliding_window"] = true, json["sliding_window"] = 5, json["max_window_layers"] = 1;
+  EXPECT_THAT(Parsed(json).windows, testing::Each(5)) << "as in transformers 5.12";
   refused("mlp_only_layers", {1}, "is not supported");
   refused("decoder_sparse_step", 2, "2 is not supported");
   refused("moe_intermediate_size", 0, "got 0");

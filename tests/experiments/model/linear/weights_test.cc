@@ -13,6 +13,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/matrix_parts.h"
+#include "tests/support/arrays.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
@@ -225,19 +226,23 @@ TEST(WeightsTest, MisalignedTensorsAreCopied) {
   }
 }
 
+const ModelConfig kLlamaConfig{.family = "llama", .layers = 1};
+
 TEST(WeightsTest, UnusedTensorsAreNamed) {
   const Projector projector(Math::kF32);
-  OneTensor one(DType::kF32, {2, 2});
-  Weights weights = one.Open(projector);
-  EXPECT_THAT(Call([&] { weights.CheckAllTaken(); }),
-              ThrowsMessage<Error>(AllOf(HasSubstr("'w'"), HasSubstr("not part of the model"))));
-  EXPECT_TRUE(weights.Has("w"));
-  EXPECT_FALSE(weights.Has("v"));
-  weights.Ignore("w");
-  EXPECT_NO_THROW(weights.CheckAllTaken());
-  Weights taken = one.Open(projector);
-  taken.Matrix("w", 2, 2);
-  EXPECT_NO_THROW(taken.CheckAllTaken());
+  const TemporaryFolder folder;
+  PutFile(folder / "config.json", "{}");
+  PutArrays(folder / "model.safetensors", {{"model.w", SomeArray({2, 2})}});
+  Weights weights(folder.path(), projector);
+  EXPECT_THAT(Call([&] { weights.CheckAllTaken(kLlamaConfig); }),
+              ThrowsMessage<Error>(AllOf(HasSubstr("'model.w'"), HasSubstr("not part of the model"))));
+  EXPECT_TRUE(weights.Has("model.w"));
+  EXPECT_FALSE(weights.Has("model.v"));
+  weights.Ignore("model.w");
+  EXPECT_NO_THROW(weights.CheckAllTaken(kLlamaConfig));
+  Weights taken(folder.path(), projector);
+  taken.Matrix("model.w", 2, 2);
+  EXPECT_NO_THROW(taken.CheckAllTaken(kLlamaConfig));
 }
 
 TEST(WeightsTest, BiasesOfZerosAreNoPartOfAModel) {
@@ -246,12 +251,14 @@ TEST(WeightsTest, BiasesOfZerosAreNoPartOfAModel) {
   PutFile(folder / "config.json", "{}");
   for (const uint16_t last : {0, 1}) {
     const std::vector<uint16_t> bias{0, 0, last};
-    WriteSafetensors(folder / "model.safetensors", {{"q_proj.bias", DType::kF16, {3}, std::as_bytes(std::span(bias))}});
+    WriteSafetensors(folder / "model.safetensors",
+                     {{"model.q_proj.bias", DType::kF16, {3}, std::as_bytes(std::span(bias))}});
     const Weights weights(folder.path(), projector);
     if (last == 0) {
-      EXPECT_NO_THROW(weights.CheckAllTaken());
+      EXPECT_NO_THROW(weights.CheckAllTaken(kLlamaConfig));
     } else {
-      EXPECT_THAT(Call([&] { weights.CheckAllTaken(); }), ThrowsMessage<Error>(HasSubstr("'q_proj.bias': not part")));
+      EXPECT_THAT(Call([&] { weights.CheckAllTaken(kLlamaConfig); }),
+                  ThrowsMessage<Error>(HasSubstr("'model.q_proj.bias': not part")));
     }
   }
 }
