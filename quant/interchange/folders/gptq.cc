@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -153,6 +152,14 @@ class ZeroPointProof {
   std::string less_one_, as_they_are_;  // a symmetric matrix that shows it
 };
 
+// Whether GPTQModel 1 to 6 wrote it. From words of 3-bit zero points these subtract other constants than 1 from each,
+// and only they add them again (ModelCloud/GPTQModel 8e8ff117b).
+bool HasOddThreeBits(SchemeKeys& keys) {
+  const Json* const meta = keys.Find("meta");
+  if (meta == nullptr || !meta->is_object() || !meta->contains("quantizer")) return false;
+  return NamePattern("gptqmodel:[1-6]\\.", keys.where()).MatchesSomewhere(JsonText(meta->at("quantizer")));
+}
+
 }  // namespace
 
 PackedCodes ZeroCodes(PackedCodes packed, StoredZeros stored) {
@@ -214,9 +221,17 @@ ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors) {
       "lm_head quantizer parallel_packing offload_to_disk offload_to_disk_path device compute_device_filter foem "
       "gptaq gptaq_alpha v2 v2_alpha v2_memory_device failsafe failsafe_with_rtn auto_forward_data_parallel "
       "vram_strategy gc_mode wait_for_submodule_finalizers fallback weight_only process pack_impl");
+  const bool odd = !is_v2 && HasOddThreeBits(keys);
   keys.RefuseOthers();
+  const SettingsOfModule checked = [&](const std::string& module) {
+    const std::optional<GptqSettings> of_module = settings(module);
+    if (odd && of_module && of_module->bits == 3)
+      Fail("{}: got zero points of 3 bits as GPTQModel before 7 stores them, expected ones of 7 or of gptq_v2",
+           tensors.Where(module + ".qzeros"));
+    return of_module;
+  };
   ForeignModel model;
-  ReadGptqMatrices(settings, is_v2 ? StoredZeros::kAsTheyAre : StoredZeros::kLessOne, keys.where(), tensors, model);
+  ReadGptqMatrices(checked, is_v2 ? StoredZeros::kAsTheyAre : StoredZeros::kLessOne, keys.where(), tensors, model);
   return model;
 }
 

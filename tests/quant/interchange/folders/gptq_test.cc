@@ -130,6 +130,22 @@ TEST(GptqZeroPoints, AsymmetricOnesAreWhatTheFileSays) {
   }
 }
 
+// Releases 1 to 6 subtract other constants of 3 bits, which only they add again.
+TEST(GptqZeroPoints, ThreeBitsOfOldReleasesAreRefused) {
+  EditedCheckpoint checkpoint = Golden();
+  SchemeOf(checkpoint)["meta"]["quantizer"] = {"gptqmodel:5.6.2"};
+  ExpectRefused(checkpoint, "tensor 'a.int3.qzeros': got zero points of 3 bits", "GPTQModel before 7");
+  SchemeOf(checkpoint)["meta"]["quantizer"] = "gptqmodel:2.0.0";
+  ExpectRefused(checkpoint, "tensor 'a.int3.qzeros': got zero points of 3 bits", "");
+  const TemporaryFolder folder;
+  for (const auto& [name, quantizer] : {std::pair("gptq", "gptqmodel:7.0.0"), {"gptq-v2", "gptqmodel:5.6.2"}}) {
+    checkpoint = EditedCheckpoint(ForeignFolder(name));
+    SchemeOf(checkpoint)["meta"]["quantizer"] = {quantizer};
+    checkpoint.Write(folder / name);
+    ExpectSameBits(folder / name, name);
+  }
+}
+
 TEST(GptqZeroPoints, AsymmetricOnesOfAWrongNameAreAStepOff) {
   EditedCheckpoint checkpoint(ForeignFolder("gptq-v2-far"));
   SchemeOf(checkpoint)["checkpoint_format"] = "gptq";
