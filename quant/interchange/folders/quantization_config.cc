@@ -326,6 +326,10 @@ int64_t BytesOf(const std::vector<const TensorView*>& tensors) {
 LeftModules::LeftModules(SchemeKeys& keys, std::initializer_list<std::string_view> lists) {
   for (const std::string_view list : lists) {
     for (const std::string& text : keys.Texts(list)) {
+      if (text.find_first_of("*?") == text.npos) {
+        names_.push_back("." + text + ".");
+        continue;
+      }
       std::string pattern;
       for (const char c : text) {
         const bool is_plain = c == '_' || (std::isalnum(static_cast<unsigned char>(c)) != 0);
@@ -337,7 +341,9 @@ LeftModules::LeftModules(SchemeKeys& keys, std::initializer_list<std::string_vie
 }
 
 bool LeftModules::Has(const std::string& module) const {
-  return std::ranges::any_of(patterns_, [&](const NamePattern& pattern) { return pattern.MatchesStart(module); });
+  const std::string whole = "." + module + ".";
+  return std::ranges::any_of(names_, [&](const std::string& name) { return whole.contains(name); }) ||
+         std::ranges::any_of(patterns_, [&](const NamePattern& pattern) { return pattern.MatchesStart(module); });
 }
 
 void LeftModules::RequireCodes(const std::string& module, const std::string& where,

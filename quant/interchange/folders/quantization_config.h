@@ -128,6 +128,7 @@ class LeftModules {
   void RequireCodes(const std::string& module, const std::string& where, const ModuleTensors& tensors) const;
 
  private:
+  std::vector<std::string> names_;  // between points; thousands, where each layer has its own, so no patterns
   std::vector<NamePattern> patterns_;
 };
 
