@@ -61,7 +61,15 @@ Model::Model(const std::filesystem::path& folder, WeightReading reading, Math ma
   for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(family_.load(weights_, config_, layer));
   const std::string head_name(HeadTensor(config_));
   head_ = LinearWeights(head_name, weights_.Matrix(head_name, V, E), {}, kHeadPart);
-  if (config_.tied_embeddings && weights_.SameBytes(head, embedding)) weights_.Ignore(head);
+  if (config_.tied_embeddings && weights_.Has(head)) {
+    if (!weights_.SameBytes(head, embedding))
+      Fail(
+          "{}: tensor '{}': got other values than those of '{}', which config.json ties to it; try "
+          "\"tie_word_embeddings\": "
+          "false there",
+          folder.string(), head, embedding);
+    weights_.Ignore(head);
+  }
   weights_.CheckAllTaken(config_);
 }
 

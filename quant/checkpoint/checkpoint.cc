@@ -188,7 +188,8 @@ void Checkpoint::Split(const std::string& name, const std::vector<Rows>& parts) 
   const TensorView* const whole = Find(name);
   const ForeignMatrix* const codes = whole == nullptr ? FindForeign(name) : nullptr;
   if (whole == nullptr && codes == nullptr) return;
-  const std::vector<int64_t> shape = whole != nullptr ? whole->shape : std::vector{codes->out(), codes->in()};
+  std::vector<int64_t> shape = whole != nullptr ? whole->shape : std::vector{codes->out(), codes->in()};
+  if (shape.size() == 3 && whole->elements() > 0) shape = {shape[0] * shape[1], shape[2]};  // experts' matrices
   int64_t rows = 0;
   for (const Rows& part : parts) {
     RefuseBoth(name, part.name);
@@ -197,9 +198,11 @@ void Checkpoint::Split(const std::string& name, const std::vector<Rows>& parts) 
   if (shape.empty() || shape[0] != rows || rows == 0)
     Fail("{}: tensor '{}': got shape {}, expected {} rows from config.json", path_.string(), name, ShapeText(shape),
          rows);
+  TensorView flat = whole != nullptr ? *whole : TensorView{};
+  flat.shape = shape;
   int64_t begin = 0;
   for (const Rows& part : parts) {
-    if (whole != nullptr) parts_.emplace(part.name, PartOf(*whole, begin, part));
+    if (whole != nullptr) parts_.emplace(part.name, PartOf(flat, begin, part));
     if (codes != nullptr) matrices_.emplace(part.name, std::make_unique<ForeignRows>(*codes, begin, part.count));
     begin += part.count;
   }

@@ -36,7 +36,8 @@ class Checkpoint {
   std::vector<std::string> notes() const { return source_->notes(); }
 
   // Shows rows of a tensor, or of another tool's matrix, one after another, as tensors of their own instead of it.
-  // Throws Error unless they are all of its rows. Nothing happens if there is no such tensor.
+  // Throws Error unless they are all of its rows, or those of all matrices of a tensor [count, out, in]. Nothing
+  // happens if there is no such tensor.
   struct Rows {
     std::string name;
     int64_t count = 0;

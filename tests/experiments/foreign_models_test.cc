@@ -23,6 +23,8 @@ constexpr const char* kModels[] = {"llama-gptq",
                                    "llama-compressed-w8a8",
                                    "llama-compressed-fp8",
                                    "llama-compressed-nvfp4",
+                                   "llama-fp8",
+                                   "llama-modelopt-nvfp4",
                                    "llama-nf4",
                                    "llama-mlx"};
 

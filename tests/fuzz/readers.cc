@@ -196,7 +196,7 @@ void CompareIntegers(const ForeignMatrix& matrix) {
 // All rows of what another tool's reader takes.
 void TakeRows(const std::string& config, const CheckpointFiles& files) {
   ModuleTensors tensors(files, "folder");
-  const ForeignModel model = ReadForeignModel(config, "config.json", tensors);
+  const ForeignModel model = ReadForeignModel(config, "folder", tensors);
   for (const auto& [name, matrix] : model.matrices) {
     Require(matrix->in() <= int64_t{1} << 20, "a matrix wider than its file");
     std::vector<float> row(static_cast<size_t>(matrix->in()));

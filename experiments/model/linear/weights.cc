@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <ranges>
+#include <utility>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -131,7 +133,38 @@ std::vector<StackedTensor> StackedTensors(const ModelConfig& config) {
   return all;
 }
 
+namespace {
+
+// What MLX calls the tensor of all experts: for PREFIX.experts.{}.NAME, PREFIX.switch_mlp.NAME with its own names of
+// gate, up and down; empty for other names.
+std::string MlxExperts(std::string_view tensor) {
+  constexpr std::string_view kExperts = "experts.{}.";
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"w1", "gate_proj"}, {"w2", "down_proj"}, {"w3", "up_proj"}};
+  const size_t at = tensor.find(kExperts);
+  if (at == tensor.npos) return {};
+  std::string_view name = tensor.substr(at + kExperts.size());
+  for (const auto& [family, mlx] : kNames) name = name == family ? mlx : name;
+  return Formatted("{}switch_mlp.{}", tensor.substr(0, at), name);
+}
+
+// Experts' matrices one below another in one tensor [experts, out, in], as MLX stores them.
+void SplitMlxExperts(const ModelConfig& config, Checkpoint& files) {
+  for (int layer = 0; config.experts > 0 && layer < config.layers; ++layer) {
+    std::map<std::string, std::vector<Checkpoint::Rows>> stacked;
+    for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
+      if (!linear.expert || !linear.place->stacked.empty()) continue;
+      const std::string name = LayerTensor(config, layer, MlxExperts(linear.place->tensor)) + ".weight";
+      stacked[name].push_back({linear.Tensor(config) + ".weight", ShapeOf(linear.place->weight, config).out});
+    }
+    for (const auto& [name, parts] : stacked) files.Split(name, parts);
+  }
+}
+
+}  // namespace
+
 void SplitFused(const ModelConfig& config, Checkpoint& files) {
+  SplitMlxExperts(config, files);
   for (const FusedTensor& fused : FusedTensors(config)) files.Split(fused.name, fused.parts);
   for (const StackedTensor& stacked : StackedTensors(config)) {
     files.SplitMatrices(stacked.name, stacked.Parts(".weight"));
@@ -246,6 +279,12 @@ WeightMatrix Weights::Stored(const std::string& name, int64_t out, int64_t in) {
 }
 
 std::vector<float> Weights::Vector(const std::string& name, const std::vector<int64_t>& shape) {
+  if (const ForeignMatrix* codes = files_.FindForeign(name); codes != nullptr && shape.size() == 2) {  // MLX's routers
+    TakeCodes(name, shape[0], shape[1]);
+    std::vector<float> rows(static_cast<size_t>(shape[0] * shape[1]));
+    codes->Rows(0, shape[0], rows.data());
+    return rows;
+  }
   const TensorView& tensor = Take(name, shape, WeightReading::kWhole);  // small
   std::vector<float> values(tensor.elements());
   RowAsFloat(DenseMatrix{tensor.bytes.data(), TypeOf(tensor, where_), 1, std::ssize(values)}, 0, values.data());
@@ -253,10 +292,19 @@ std::vector<float> Weights::Vector(const std::string& name, const std::vector<in
 }
 
 bool Weights::SameBytes(const std::string& a, const std::string& b) const {
-  const TensorView* x = files_.Find(a);
-  const TensorView* y = files_.Find(b);
-  return x != nullptr && y != nullptr && x->dtype == y->dtype && x->shape == y->shape &&
-         (reading_ == WeightReading::kShapes || std::ranges::equal(x->bytes, y->bytes));
+  const TensorView *x = files_.Find(a), *y = files_.Find(b);
+  if (x != nullptr && y != nullptr)
+    return x->dtype == y->dtype && x->shape == y->shape &&
+           (reading_ == WeightReading::kShapes || std::ranges::equal(x->bytes, y->bytes));
+  const ForeignMatrix *p = files_.FindForeign(a), *q = files_.FindForeign(b);
+  if (p == nullptr || q == nullptr || p->out() != q->out() || p->in() != q->in()) return false;
+  std::vector<float> of_p(static_cast<size_t>(p->in())), of_q(of_p.size());
+  for (int64_t row = 0; row < p->out() && reading_ != WeightReading::kShapes; ++row) {
+    p->Row(row, of_p.data());
+    q->Row(row, of_q.data());
+    if (of_p != of_q) return false;
+  }
+  return true;
 }
 
 void Weights::CheckAllTaken(const ModelConfig& config) const {

@@ -6,7 +6,7 @@
 //
 // A stored tensor may be the weights, or biases, of several linear layers, one below another, as a family's record says
 // (LinearPlace::fused). Everything else sees one tensor per linear layer: rows of the stored one, in place. It sees a
-// tensor of all experts as one tensor per expert (LinearPlace::stacked).
+// tensor of all experts, the family's (LinearPlace::stacked) or MLX's, as one tensor per expert.
 #pragma once
 
 #include <cstdint>
@@ -68,14 +68,15 @@ class Weights {
   WeightMatrix Stored(const std::string& name, int64_t out, int64_t in);
   // W [shape[0], product of the others].
   DenseMatrix Flattened(const std::string& name, const std::vector<int64_t>& shape);
-  // A small tensor as f32.
+  // A small tensor as f32; a matrix may be in another tool's codes.
   std::vector<float> Vector(const std::string& name, const std::vector<int64_t>& shape);
 
   // Shows the rows of fused tensors as tensors (SplitFused).
   Weights& Split(const ModelConfig& config);
 
   bool Has(const std::string& name) const { return files_.Has(name); }
-  // Whether two tensors have the same bytes or, under kShapes, which does not read them, whether they may.
+  // Whether two tensors have the same bytes, or codes of another tool that stand for the same values; under kShapes,
+  // which does not read them, whether they may.
   bool SameBytes(const std::string& a, const std::string& b) const;
   // Removes a name from the list of unused tensors.
   void Ignore(const std::string& name) { taken_.insert(name); }

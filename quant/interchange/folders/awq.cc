@@ -6,7 +6,6 @@
 //   X.scales   f16 [G, out]
 //
 //   W = scale * (code - zero point)
-#include <algorithm>
 #include <array>
 
 #include "quant/base/error.h"
@@ -92,15 +91,13 @@ ForeignModel ReadAwq(SchemeKeys& keys, ModuleTensors& tensors) {
   keys.Only("desc_act", {"false"});
   keys.Only("pack_dtype", {"\"int32\""});
   for (const char* key : {"dynamic", "adapter", "rotation"}) keys.Only(key, {});
-  const std::vector<std::string> left = keys.Texts("modules_to_not_convert");
+  const LeftModules left(keys, {"modules_to_not_convert"});
   keys.Ignore("do_fuse fuse_max_seq_len modules_to_fuse exllama_config lm_head meta");
   keys.RefuseOthers();
   ForeignModel model;
   ReadAwqMatrices(
       [&](const std::string& module) -> std::optional<GptqSettings> {
-        if (std::ranges::any_of(left, [&](const std::string& part) { return module.contains(part); }))
-          return std::nullopt;
-        return all;
+        return left.Has(module) ? std::nullopt : std::optional(all);
       },
       keys.where(), tensors, model);
   return model;

@@ -93,8 +93,13 @@ CompressedConfig::Target CompressedConfig::ParseTarget(const std::string& text, 
 }
 
 CompressedConfig::CompressedConfig(SchemeKeys& keys) : where_(keys.where()) {
-  keys.Only("quantization_status", {"\"compressed\""});
-  for (const char* key : {"sparsity_config", "transform_config"}) keys.Only(key, {"{}"});
+  keys.Only("quantization_status", {"\"compressed\"", "\"frozen\""});  // both have scales and codes
+  keys.Only("transform_config", {"{}"});
+  if (const Json* sparsity = keys.Find("sparsity_config"); sparsity != nullptr && !sparsity->empty()) {
+    SchemeKeys own(*sparsity, where_ + ": sparsity_config");
+    own.Text("format");
+    own.Only("format", {"\"dense\""});  // all values are stored, whatever share of them is 0
+  }
   if (const Json* caches = keys.Find("kv_cache_scheme"); caches != nullptr && !caches->empty())
     caches_ = ReadArguments(*caches, where_ + ": kv_cache_scheme");
   ReadVersion(keys);

@@ -17,7 +17,7 @@ class FolderCheckpoint : public CheckpointSource {
  public:
   explicit FolderCheckpoint(const fs::path& path) : files_(path), tensors_(files_, path.string()) {
     const std::optional<std::string> config = FolderText(path, "config.json");
-    if (config) model_ = ReadForeignModel(*config, (path / "config.json").string(), tensors_);
+    if (config) model_ = ReadForeignModel(*config, path, tensors_);
   }
 
   std::vector<std::string> names() const override {

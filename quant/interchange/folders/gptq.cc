@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a module, the settings of modules by patterns, the convention of zero points by votes, and the readers.
+// The parts of a module, the settings of modules by patterns, the convention of zero points, and the readers.
 #include "quant/interchange/folders/gptq.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -109,37 +108,13 @@ class DynamicSettings {
   std::vector<Rule> rules_;
 };
 
-constexpr int64_t kRows = 64;  // of a matrix that are looked at
-// The two means differ by one. With 4 bits, codes of a row are spread by some 3, so the mean of 64 rows of 64 columns
-// is known to 0.05.
-constexpr double kNear = 0.25, kFar = 0.75;
-
-// The median over rows of the mean of code - zero point: rows of one sign do not move it.
-double MiddleOf(const GroupedParts& parts, const PackedCodes& zeros) {
-  const int64_t step = std::max<int64_t>(1, parts.out / kRows);
-  std::vector<uint8_t> codes(static_cast<size_t>(parts.in));
-  std::vector<double> means;
-  for (int64_t row = 0; row < parts.out; row += step) {
-    parts.codes.Row(row, parts.in, codes.data());
-    int64_t total = 0;
-    for (int64_t c = 0; c < parts.in; ++c) {
-      const int64_t group = parts.group_of.empty() ? c / parts.columns : parts.group_of[c];
-      total += int64_t{codes[c]} - int64_t{zeros.At(row, group)};
-    }
-    means.push_back(static_cast<double>(total) / static_cast<double>(parts.in));
-  }
-  const auto middle = means.begin() + std::ssize(means) / 2;
-  std::ranges::nth_element(means, middle);
-  return *middle;
-}
-
-// Which of the two conventions the zero points of a checkpoint's matrices show.
-class ZeroPointVotes {
+// Which of the two conventions a checkpoint's symmetric matrices prove; without any, what the configuration says holds.
+class ZeroPointProof {
  public:
-  ZeroPointVotes(std::string where, StoredZeros configured) : where_(std::move(where)), configured_(configured) {}
+  ZeroPointProof(std::string where, StoredZeros configured) : where_(std::move(where)), configured_(configured) {}
 
   // parts.zeros are as they are stored. Throws Error if they contradict sym: true, or each other.
-  void AddSymmetric(const GroupedParts& parts) {
+  void Add(const GroupedParts& parts) {
     const uint32_t middle = 1u << (parts.codes.bits - 1), first = parts.zeros->At(0, 0);
     if (first != middle && first != middle - 1)
       Fail("{}: zero point 0 is stored as {}, expected {} or {} of all where quantization_config says sym: true",
@@ -159,26 +134,11 @@ class ZeroPointVotes {
            less_one_, as_they_are_);
   }
 
-  void AddAsymmetric(const GroupedParts& parts) {
-    const double weight = std::exp2(-2 * parts.codes.bits);  // the spread of codes grows with 2^bits
-    mean_less_one_ += weight * MiddleOf(parts, ZeroCodes(*parts.zeros, StoredZeros::kLessOne));
-    mean_as_they_are_ += weight * MiddleOf(parts, ZeroCodes(*parts.zeros, StoredZeros::kAsTheyAre));
-    weights_ += weight;
-  }
-
   // With a note, if it is not the configured one.
   StoredZeros Decide(std::vector<std::string>& notes) const {
     StoredZeros decided = configured_;
-    if (!less_one_.empty()) {
-      decided = StoredZeros::kLessOne;
-    } else if (!as_they_are_.empty()) {
-      decided = StoredZeros::kAsTheyAre;
-    } else if (weights_ > 0) {
-      const double less_one = std::fabs(mean_less_one_ / weights_);
-      const double as_they_are = std::fabs(mean_as_they_are_ / weights_);
-      if (less_one < kNear && as_they_are > kFar) decided = StoredZeros::kLessOne;
-      if (as_they_are < kNear && less_one > kFar) decided = StoredZeros::kAsTheyAre;
-    }
+    if (!less_one_.empty()) decided = StoredZeros::kLessOne;
+    if (!as_they_are_.empty()) decided = StoredZeros::kAsTheyAre;
     if (decided != configured_)
       notes.emplace_back(decided == StoredZeros::kLessOne
                              ? "zero points are stored less one, as their values show; config.json says otherwise"
@@ -190,8 +150,15 @@ class ZeroPointVotes {
   std::string where_;
   StoredZeros configured_;
   std::string less_one_, as_they_are_;  // a symmetric matrix that shows it
-  double mean_less_one_ = 0, mean_as_they_are_ = 0, weights_ = 0;
 };
+
+// Whether GPTQModel 1 to 6 wrote it. From words of 3-bit zero points these subtract other constants than 1 from each,
+// and only they add them again (ModelCloud/GPTQModel 8e8ff117b).
+bool HasOddThreeBits(SchemeKeys& keys) {
+  const Json* const meta = keys.Find("meta");
+  if (meta == nullptr || !meta->is_object() || !meta->contains("quantizer")) return false;
+  return NamePattern("gptqmodel:[1-6]\\.", keys.where()).MatchesSomewhere(JsonText(meta->at("quantizer")));
+}
 
 }  // namespace
 
@@ -218,21 +185,17 @@ GptqSettings ReadGptqSettings(SchemeKeys& keys, GptqSettings settings) {
 void ReadGptqMatrices(const SettingsOfModule& settings, StoredZeros configured, const std::string& where,
                       ModuleTensors& tensors, ForeignModel& model) {
   std::vector<GroupedParts> all;
-  ZeroPointVotes votes(where, configured);
+  ZeroPointProof proof(where, configured);
   for (const std::string& module : tensors.ModulesWith("qweight")) {
     const std::optional<GptqSettings> of_module = settings(module);
     if (!of_module)
       Fail("{}: got codes, expected a plain weight: {} leaves this module as it is", tensors.Where(module + ".qweight"),
            where);
     all.push_back(GptqParts(module, *of_module, tensors));
-    if (of_module->symmetric) {
-      votes.AddSymmetric(all.back());
-    } else {
-      votes.AddAsymmetric(all.back());
-    }
+    if (of_module->symmetric) proof.Add(all.back());
   }
   tensors.CheckNothingLeft({"qweight", "qzeros", "scales", "g_idx"});
-  const StoredZeros stored = votes.Decide(model.notes);
+  const StoredZeros stored = proof.Decide(model.notes);
   for (GroupedParts& parts : all) {
     parts.zeros = ZeroCodes(*parts.zeros, stored);
     AddMatrix(std::move(parts), tensors, model);
@@ -258,9 +221,17 @@ ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors) {
       "lm_head quantizer parallel_packing offload_to_disk offload_to_disk_path device compute_device_filter foem "
       "gptaq gptaq_alpha v2 v2_alpha v2_memory_device failsafe failsafe_with_rtn auto_forward_data_parallel "
       "vram_strategy gc_mode wait_for_submodule_finalizers fallback weight_only process pack_impl");
+  const bool odd = !is_v2 && HasOddThreeBits(keys);
   keys.RefuseOthers();
+  const SettingsOfModule checked = [&](const std::string& module) {
+    const std::optional<GptqSettings> of_module = settings(module);
+    if (odd && of_module && of_module->bits == 3)
+      Fail("{}: got zero points of 3 bits as GPTQModel before 7 stores them, expected ones of 7 or of gptq_v2",
+           tensors.Where(module + ".qzeros"));
+    return of_module;
+  };
   ForeignModel model;
-  ReadGptqMatrices(settings, is_v2 ? StoredZeros::kAsTheyAre : StoredZeros::kLessOne, keys.where(), tensors, model);
+  ReadGptqMatrices(checked, is_v2 ? StoredZeros::kAsTheyAre : StoredZeros::kLessOne, keys.where(), tensors, model);
   return model;
 }
 

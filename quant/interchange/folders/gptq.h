@@ -33,12 +33,9 @@ using SettingsOfModule = std::function<std::optional<GptqSettings>(const std::st
 
 // GPTQ's two conventions of zero points. Version 1 subtracts one from each before packing, by subtracting 0x11111111
 // (of 4 bits) from each word, so that a zero point of 0 borrows from its neighbour and the sum of words gives it
-// back; version 2 stores them as they are. Checkpoints name the version, and many name the wrong one. The values
-// tell:
-//
-//   symmetric    all zero points are 2^(bits - 1): stored as that, or as one less
-//   asymmetric   weights are near zero on average, so the mean of code - zero point is near 0 by the right convention
-//                and near 1 or -1 by the wrong one
+// back; version 2 stores them as they are. Checkpoints name the version, and some name the wrong one. Symmetric
+// matrices prove it: all their zero points are 2^(bits - 1), stored as that or as one less. Nothing proves it for
+// others: both conventions make weights of any codes, with means near zero, so there the name holds.
 enum class StoredZeros { kLessOne, kAsTheyAre };
 
 // The zero points of `packed`, as the convention stores them.

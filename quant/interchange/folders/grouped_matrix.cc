@@ -42,7 +42,7 @@ float ElementAt(const TensorView& tensor, int64_t i) {
 float LargestOf(const StoredScales& scales, const std::string& where) {
   float largest = 0.0f;
   for (int64_t i = 0; i < static_cast<int64_t>(scales.tensor->elements()); ++i) {
-    const float value = ElementAt(*scales.tensor, i) / scales.divisor;
+    const float value = ElementAt(*scales.tensor, i) / scales.divisor * scales.factor;
     if (!std::isfinite(value))
       Fail("{}: '{}', index {}: got a scale of {}, expected a finite one; try the checkpoint's source", where,
            scales.tensor->name, i, value);
@@ -192,7 +192,7 @@ void GroupedMatrix::Integers(int64_t row, const IntegerRow& to) const {
 
 float StoredScales::At(int64_t row, int64_t group) const {
   const float value = ElementAt(*tensor, row / rows * row_step + group * group_step);
-  return divisor == 1.0f ? value : value / divisor;
+  return divisor == 1.0f ? value * factor : value / divisor;
 }
 
 void AddMatrix(GroupedParts parts, const ModuleTensors& tensors, ForeignModel& model) {

@@ -5,7 +5,7 @@
 //
 // value: what a code stands for, an integer or a number of FP8, FP4 or NF4. Integers and their differences are exact in
 // f32, so the product is rounded once, as in the tools' own formulas with scales taken to f32. A second scale of the
-// whole tensor divides the first before the product (NVFP4), in f32. Only MLX adds.
+// whole tensor divides or multiplies the first before the product (NVFP4), in f32. Only MLX adds.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct StoredScales {
   const TensorView* tensor = nullptr;
   int64_t row_step = 0, group_step = 0;  // in elements
   int64_t rows = 1;                      // that share one
-  float divisor = 1.0f;
+  float divisor = 1.0f, factor = 1.0f;   // of the whole tensor
 
   float At(int64_t row, int64_t group) const;
 };

@@ -7,6 +7,9 @@
 //
 //   W = scale * code + bias
 //
+// A layer's experts are one module, X.switch_mlp.gate_proj, whose tensors have a dimension more, of experts, before the
+// others: W [experts out, in].
+//
 // config.json has "quantization": {"group_size": 64, "bits": 4, MODULE: {...} or false, ...}, and often the same as
 // quantization_config, without quant_method.
 #include "quant/interchange/folders/quantization_config.h"
@@ -32,20 +35,26 @@ MlxSettings ReadMlxSettings(SchemeKeys& keys) {
 }
 
 GroupedParts MlxParts(const std::string& module, const MlxSettings& s, ModuleTensors& tensors) {
-  const TensorView& codes = tensors.TakeMatrix(module, "weight", {DType::kU32});
-  const TensorView& scales = tensors.TakeMatrix(module, "scales", kFloatTypes);
-  const TensorView& biases = tensors.TakeMatrix(module, "biases", kFloatTypes);
+  const TensorView& codes = tensors.Take(module, "weight", {DType::kU32});
+  const TensorView& scales = tensors.Take(module, "scales", kFloatTypes);
+  const TensorView& biases = tensors.Take(module, "biases", kFloatTypes);
+  if (codes.shape.size() != 2 && codes.shape.size() != 3)
+    Fail("{}: got shape {}, expected a matrix, or one of each expert", tensors.Where(codes.name),
+         ShapeText(codes.shape));
+  const int64_t words = codes.shape.back();
   const std::string name = module + ".weight", scheme = Formatted("MLX int{}/group{}", s.bits, s.group);
-  GroupedParts parts{.name = name, .where = tensors.Where(name), .scheme = scheme, .out = codes.shape[0]};
-  parts.in = codes.shape[1] * 32 / s.bits;
-  if (codes.shape[1] * 32 % s.bits != 0 || parts.in % s.group != 0)
-    Fail("{}: got {} words in a row, expected whole groups: {} in config.json", parts.where, codes.shape[1], scheme);
+  GroupedParts parts{.name = name, .where = tensors.Where(name), .scheme = scheme, .in = words * 32 / s.bits};
+  parts.out = static_cast<int64_t>(codes.elements()) / words;
+  if (words * 32 % s.bits != 0 || parts.in % s.group != 0)
+    Fail("{}: got {} words in a row, expected whole groups: {} in config.json", parts.where, words, scheme);
   parts.groups = parts.in / s.group;
   parts.columns = s.group;
   const std::string because = Formatted("{} [{}, {}] is {} in config.json", name, parts.out, parts.in, scheme);
-  tensors.Require(scales, {parts.out, parts.groups}, because);
-  tensors.Require(biases, {parts.out, parts.groups}, because);
-  parts.codes = {.words = codes.bytes.data(), .bits = s.bits, .stream_step = codes.shape[1]};
+  std::vector<int64_t> shape = codes.shape;
+  shape.back() = parts.groups;
+  tensors.Require(scales, shape, because);
+  tensors.Require(biases, shape, because);
+  parts.codes = {.words = codes.bytes.data(), .bits = s.bits, .stream_step = words};
   parts.values = IntegerValues(0);
   parts.scales = {.tensor = &scales, .row_step = parts.groups, .group_step = 1};
   parts.added = StoredScales{.tensor = &biases, .row_step = parts.groups, .group_step = 1};

@@ -6,6 +6,7 @@
 #include <pcre2.h>
 
 #include <algorithm>
+#include <cctype>
 #include <ranges>
 
 #include "quant/base/error.h"
@@ -65,13 +66,80 @@ constexpr Method kMethods[] = {
     {"auto-round", ReadAutoRound},
     {"intel/auto-round", ReadAutoRound},
     {"compressed-tensors", ReadCompressedTensors},
+    {"fp8", ReadFp8},
+    {"modelopt", ReadModelOpt},
     {"bitsandbytes", ReadBitsAndBytes},
     {"mxfp4", ReadMxfp4},
 };
 
+// The keys of config.json, and the files beside it, that settings may be in, and whose they are if they do not say it.
+// Some are left in folders of plain weights; then no tensor has this part.
+struct Place {
+  const char *key, *file;
+  std::string_view method, part;
+};
+
+constexpr Place kSettingsPlaces[] = {
+    {kKey, nullptr, "", ""},
+    {"compression_config", nullptr, "compressed-tensors", ""},
+    {nullptr, "hf_quant_config.json", "modelopt", "weight_scale"},
+    {nullptr, "quantize_config.json", "gptq", "qweight"},
+    {nullptr, "quant_config.json", "awq", "qweight"},
+};
+
+// What decides how codes are read, under the names that the places have for it.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kDeciding{{{"bits", "w_bit"},
+                                                                                  {"group_size", "q_group_size"},
+                                                                                  {"sym", "sym"},
+                                                                                  {"zero_point", "zero_point"},
+                                                                                  {"checkpoint_format", "format"},
+                                                                                  {"quant_method", "method"}}};
+
 const Json* MemberOf(const Json& json, const char* key) {
   const auto found = json.is_object() ? json.find(key) : json.end();
   return found == json.end() || found->is_null() ? nullptr : &*found;
+}
+
+struct Settings {
+  const Place* place = nullptr;  // none: there are none
+  Json json;
+  std::string where;
+};
+
+// Throws Error where two places have settings that would read codes differently.
+void RequireSame(const Settings& a, const Settings& b) {
+  for (const auto& [name, other] : kDeciding) {
+    const auto value = [&](const Settings& s) {
+      const Json* const found = MemberOf(s.json, name.data());
+      return found != nullptr ? found : MemberOf(s.json, other.data());
+    };
+    const Json *x = value(a), *y = value(b);
+    if (x != nullptr && y != nullptr && *x != *y)
+      Fail("{}: {}: got {}, but {} has {}; expected one; try removing the wrong one", b.where, name, Shown(*y), a.where,
+           Shown(*x));
+  }
+}
+
+// The first place that has settings.
+Settings SettingsIn(const Json& config, const std::filesystem::path& folder, const ModuleTensors& tensors) {
+  Settings all;
+  for (const Place& place : kSettingsPlaces) {
+    Settings here{.place = &place, .json = {}, .where = (folder / (place.file ? place.file : "config.json")).string()};
+    if (place.key != nullptr) {
+      const Json* const found = MemberOf(config, place.key);
+      if (found == nullptr) continue;
+      here.json = *found;
+      here.where += std::string(": ") + place.key;
+    } else {
+      if (tensors.ModulesWith(place.part).empty()) continue;
+      const std::optional<std::string> text = FolderText(folder, place.file);
+      if (!text) continue;
+      here.json = ParseOrderedJson(*text, here.where);
+    }
+    if (all.place != nullptr) RequireSame(all, here);
+    if (all.place == nullptr) all = std::move(here);
+  }
+  return all;
 }
 
 std::string TypeList(std::initializer_list<DType> types) {
@@ -139,6 +207,11 @@ int64_t SchemeKeys::Integer(std::string_view key, int64_t least, int64_t most, s
   if (!fits || value.get<int64_t>() < least || value.get<int64_t>() > most)
     Wrong(key, Formatted("an integer from {} to {}", least, most));
   return value.get<int64_t>();
+}
+
+bool SchemeKeys::SaysNull(std::string_view key) const {
+  const auto found = object_.find(std::string(key));
+  return found != object_.end() && found->is_null();
 }
 
 bool SchemeKeys::Flag(std::string_view key, bool otherwise) {
@@ -252,32 +325,70 @@ int64_t BytesOf(const std::vector<const TensorView*>& tensors) {
   return bytes;
 }
 
-ForeignModel ReadForeignModel(const std::string& config, const std::string& where, ModuleTensors& tensors) {
+LeftModules::LeftModules(SchemeKeys& keys, std::initializer_list<std::string_view> lists) {
+  for (const std::string_view list : lists) {
+    for (const std::string& text : keys.Texts(list)) {
+      if (text.find_first_of("*?") == text.npos) {
+        names_.push_back("." + text + ".");
+        continue;
+      }
+      std::string pattern;
+      for (const char c : text) {
+        const bool is_plain = c == '_' || (std::isalnum(static_cast<unsigned char>(c)) != 0);
+        pattern += c == '*' ? ".*" : c == '?' ? "." : (is_plain ? "" : "\\") + std::string(1, c);
+      }
+      patterns_.emplace_back("(.*\\.)?" + pattern + "(\\..*)?$", Formatted("{}: {}", keys.where(), list));
+    }
+  }
+}
+
+bool LeftModules::Has(const std::string& module) const {
+  const std::string whole = "." + module + ".";
+  return std::ranges::any_of(names_, [&](const std::string& name) { return whole.contains(name); }) ||
+         std::ranges::any_of(patterns_, [&](const NamePattern& pattern) { return pattern.MatchesStart(module); });
+}
+
+void LeftModules::RequireCodes(const std::string& module, const std::string& where,
+                               const ModuleTensors& tensors) const {
+  if (Has(module))
+    Fail("{}: got codes, expected a plain weight: {} leaves this module as it is", tensors.Where(module + ".weight"),
+         where);
+}
+
+ForeignModel ReadForeignModel(const std::string& config, const std::filesystem::path& folder, ModuleTensors& tensors) {
+  const std::string where = (folder / "config.json").string();
   const Json json = ParseOrderedJson(config, where);
-  const Json *scheme = MemberOf(json, kKey), *mlx = MemberOf(json, "quantization");
-  if (scheme != nullptr && mlx != nullptr && *scheme != *mlx)
-    Fail("{}: got quantization and quantization_config, which differ; expected the same settings", where);
+  const Settings settings = SettingsIn(json, folder, tensors);
+  const Json* const mlx = MemberOf(json, "quantization");
+  if (settings.place != nullptr && mlx != nullptr && settings.json != *mlx)
+    Fail("{}: got quantization and {}, which differ; expected the same settings", where,
+         settings.place->key != nullptr ? settings.place->key : settings.place->file);
   if (mlx != nullptr) {
     SchemeKeys keys(*mlx, where + ": quantization");
     return ReadMlx(keys, *mlx, tensors);
   }
-  if (scheme == nullptr) return {};
-  SchemeKeys keys(*scheme, where + ": " + kKey);
+  if (settings.place == nullptr) return {};
+  SchemeKeys keys(settings.json, settings.where);
   const std::string key = keys.Has("quant_method") || !keys.Has("method") ? "quant_method" : "method";
   keys.Ignore("method");
-  const std::string method = keys.Text(key);
+  std::optional<std::string> otherwise;
+  if (!settings.place->method.empty()) otherwise = settings.place->method;
+  const Json* const producer = keys.Find("producer");
+  if (producer != nullptr && MemberOf(*producer, "name") != nullptr && (*producer)["name"] == "modelopt")
+    otherwise = "modelopt";
+  const std::string method = keys.Text(key, otherwise);
   for (const Method& known : kMethods) {
     if (method == known.name) return known.read(keys, tensors);
   }
-  keys.Wrong(key, "gptq, awq, auto-round, compressed-tensors, bitsandbytes or mxfp4: others are not supported");
+  keys.Wrong(
+      key, "gptq, awq, auto-round, compressed-tensors, fp8, modelopt, bitsandbytes or mxfp4: others are not supported");
 }
 
 std::string WithoutQuantizationConfig(const std::string& config, const std::string& where) {
   Json json = ParseOrderedJson(config, where);
-  if (!json.is_object() || (!json.contains(kKey) && !json.contains("quantization"))) return config;
-  json.erase(kKey);
-  json.erase("quantization");
-  return JsonText(json, 2) + "\n";
+  size_t erased = 0;
+  for (const char* key : {kKey, "compression_config", "quantization"}) erased += json.is_object() ? json.erase(key) : 0;
+  return erased == 0 ? config : JsonText(json, 2) + "\n";
 }
 
 }  // namespace tare

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `quantization_config` of a folder's config.json says that another tool quantized it; MLX writes `quantization`.
-// quant_method names the tool, and its reader takes the codes. A method, a key or a tensor that no reader understands
-// is refused by name.
+// `quantization_config` of a folder's config.json says that another tool quantized it; old compressed-tensors writes
+// `compression_config`, MLX `quantization`, and some tools a file beside config.json. quant_method names the tool, and
+// its reader takes the codes. A method, a key or a tensor that no reader understands is refused by name.
 #pragma once
 
 #include <array>
@@ -55,6 +55,7 @@ class SchemeKeys {
   // Functions with `otherwise` return it for a key that is missing or null, and throw Error without it.
   const Json* Find(std::string_view key);  // null if it is missing or null
   bool Has(std::string_view key) { return Find(key) != nullptr; }
+  bool SaysNull(std::string_view key) const;  // null, and not missing
   int64_t Integer(std::string_view key, int64_t least, int64_t most, std::optional<int64_t> otherwise = {});
   bool Flag(std::string_view key, bool otherwise);
   std::string Text(std::string_view key, const std::optional<std::string>& otherwise = {});
@@ -115,17 +116,35 @@ struct ForeignModel {
   std::vector<std::string> notes;  // decisions, and advice to the user, a sentence each
 };
 
+// Modules that a configuration leaves as they are, each by its name or by neighbouring parts of it between points, so
+// that "mlp.gate" is not "mlp.gate_proj"; * and ? stand for any text and any letter.
+class LeftModules {
+ public:
+  // The lists of these names.
+  LeftModules(SchemeKeys& keys, std::initializer_list<std::string_view> lists);
+
+  bool Has(const std::string& module) const;
+  // Throws Error for a module with codes that is one of them.
+  void RequireCodes(const std::string& module, const std::string& where, const ModuleTensors& tensors) const;
+
+ private:
+  std::vector<std::string> names_;  // between points; thousands, where each layer has its own, so no patterns
+  std::vector<NamePattern> patterns_;
+};
+
 // Bytes of all of these.
 int64_t BytesOf(const std::vector<const TensorView*>& tensors);
 
-// The codes of a folder whose config.json, named `where`, is `config`; nothing without quantization_config.
-ForeignModel ReadForeignModel(const std::string& config, const std::string& where, ModuleTensors& tensors);
+// The codes of a folder whose config.json is `config`; nothing without settings there or in a file beside it.
+ForeignModel ReadForeignModel(const std::string& config, const std::filesystem::path& folder, ModuleTensors& tensors);
 
 // The reader of each method, in a source of its name.
 ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadAwq(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadAutoRound(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadCompressedTensors(SchemeKeys& keys, ModuleTensors& tensors);
+ForeignModel ReadFp8(SchemeKeys& keys, ModuleTensors& tensors);
+ForeignModel ReadModelOpt(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadBitsAndBytes(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadMxfp4(SchemeKeys& keys, ModuleTensors& tensors);
 ForeignModel ReadMlx(SchemeKeys& keys, const Json& object, ModuleTensors& tensors);
@@ -134,7 +153,7 @@ ForeignModel ReadMlx(SchemeKeys& keys, const Json& object, ModuleTensors& tensor
 std::unique_ptr<const CheckpointSource> OpenFolderCheckpoint(const std::filesystem::path& folder);
 // A file of the folder, config.json with the entries of tensor-names.json; nullopt if there is none.
 std::optional<std::string> FolderText(const std::filesystem::path& folder, const std::string& name);
-// The text of config.json without both keys: of the model alone.
+// The text of config.json without these keys: of the model alone.
 std::string WithoutQuantizationConfig(const std::string& config, const std::string& where);
 
 }  // namespace tare

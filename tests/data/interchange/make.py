@@ -17,12 +17,17 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 OUT, IN = 32, 64
 
 
-def save(name, config, tensors, expected, **keys):
+def save(name, config, tensors, expected, beside=None, **keys):
+    """beside: the file that has the settings, where config.json has none."""
     folder = os.path.join(HERE, name)
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
-        json.dump({**keys, "quantization_config": config}, file, indent=1)
-        file.write("\n")
+    texts = {"config.json": {**keys, "quantization_config": config}}
+    if beside is not None:
+        texts = {"config.json": keys, beside: config}
+    for text, value in texts.items():
+        with open(os.path.join(folder, text), "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
+            file.write("\n")
     save_file({k: v.detach().clone().contiguous() for k, v in tensors.items()}, os.path.join(folder, "model.safetensors"),
               {"format": "pt"})
     save_file({k: v.detach().clone().contiguous() for k, v in expected.items()},
@@ -112,6 +117,34 @@ def auto_round():
                                                              zeros=8)
     save("auto-round-awq", {"quant_method": "auto-round", "packing_format": "auto_round:auto_awq", "bits": 4,
                             "group_size": 32, "sym": True}, awq_tensors("a", layer), {"a.weight": awq_dequantized(layer)})
+
+
+def far_from_zero():
+    """Asymmetric, the mean of code - zero point a code or two away from 0: no mean tells how zero points are stored."""
+    for name, less_one in (("gptq-far", True), ("gptq-v2-far", False), ("auto-round-far", None)):
+        torch.manual_seed(21)
+        tensors, expected, overrides = {}, {}, {}
+        for bits in (2, 3, 4, 8):
+            module, weight = f"a.int{bits}", torch.randn(OUT, IN) / 8
+            weight += (-1 if less_one else 1) * 1.1 * 6 / 8 / (2**bits - 1)
+            weight[:, 0], weight[:, 1] = -0.5, 0.5  # no zero point is 0
+            weight[:, 32], weight[:, 33] = -0.5, 0.5
+            if less_one is not None:
+                parts, expected[module + ".weight"] = gptq_parts(weight, bits, 32, asymmetric, less_one, False)
+            else:
+                scale, zero = asymmetric(weight, bits, 32)
+                layer = oracles.AUTO_ROUND["auto_round"](bits, 32, IN, OUT, False)
+                layer.device = "cpu"
+                layer.pack(linear_of(weight), scale, zero.clone())
+                parts = {part: getattr(layer, part).clone() for part in ("qweight", "qzeros", "scales")}
+                expected[module + ".weight"] = oracles.auto_round_dequantized(layer)
+            tensors |= {f"{module}.{k}": v for k, v in parts.items()}
+            overrides[module] = {"bits": bits}
+        config = {"bits": 4, "group_size": 32, "sym": False}
+        config |= {"quant_method": "auto-round", "packing_format": "auto_round", "extra_config": overrides} \
+            if less_one is None else {"quant_method": "gptq", "desc_act": False, "dynamic": overrides,
+                                      "checkpoint_format": "gptq" if less_one else "gptq_v2"}
+        save(name, config, tensors, expected)
 
 
 def linear_of(weight):
@@ -328,6 +361,7 @@ def mlx():
 if __name__ == "__main__":
     gptq()
     auto_round()
+    far_from_zero()
     awq()
     compressed_packed()
     compressed_bytes()

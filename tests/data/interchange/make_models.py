@@ -10,6 +10,7 @@ import transformers
 import oracles
 from make import (arguments, asymmetric, awq_dequantized, awq_layer, compressed, float8, four_bits, gptq_parts, linear_of,
                   mlx_parts, packed, save, symmetric)
+from make_scaled import blocks_of, nvfp4_parts
 from oracles import fp4
 
 MODEL = dict(vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
@@ -102,6 +103,14 @@ def models():
     model_of("mlx", 20, settings, lambda w: mlx_parts(w, 4, 32), everything=True, quantization=settings)
     model_of("compressed-nvfp4", 18, compressed(linear(arguments(4, "tensor_group", group_size=16, type="float")),
                                                 "nvfp4-pack-quantized"), nvfp4)
+
+    def fp8_blocks(w):
+        codes, scale, value = blocks_of(w, 48, 48, torch.bfloat16)
+        return {"weight": codes, "weight_scale_inv": scale}, value
+    model_of("fp8", 24, {"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3",
+                         "weight_block_size": [48, 48]}, fp8_blocks)
+    model_of("modelopt-nvfp4", 25, {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"],
+                                    "producer": {"name": "modelopt", "version": "0.39.0"}}, nvfp4_parts)
 
 
 if __name__ == "__main__":

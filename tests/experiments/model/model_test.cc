@@ -3,6 +3,8 @@
 // products. parity_test.cc checks agreement with transformers.
 #include "experiments/model/model.h"
 
+#include <array>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -163,6 +165,26 @@ TEST(ModelTest, HeadBesideTiedEmbeddingsMustBeTheSame) {
   EXPECT_EQ(FolderLogits(folder / "m", batch), FolderLogits(GoldenFolder("llama-gqa"), batch));
   checkpoint.tensors["lm_head.weight"].SetBits(77, 0x3f80);
   ExpectRefused(checkpoint, "lm_head.weight", "tie_word_embeddings");
+}
+
+// Another tool's codes of both, as llm-compressor writes them; other codes for the head are no tied head.
+TEST(ModelTest, CodesOfTheHeadBesideTiedEmbeddingsMustBeTheSame) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/interchange/llama-mlx");
+  checkpoint.config["tie_word_embeddings"] = true;
+  for (const std::string part : {"weight", "scales", "biases"}) checkpoint.tensors.erase("lm_head." + part);
+  checkpoint.Write(folder / "tied");
+  for (const std::string part : {"weight", "scales", "biases"})
+    checkpoint.tensors["lm_head." + part] = checkpoint.tensors.at("model.embed_tokens." + part);
+  checkpoint.Write(folder / "twice");
+  TokenBatch batch;
+  batch.Add(0, std::array{1, 17, 95, 4, 60});
+  EXPECT_EQ(FolderLogits(folder / "twice", batch), FolderLogits(folder / "tied", batch));
+  checkpoint.tensors.at("lm_head.weight").SetBits(7, 0x12345678);
+  ExpectRefused(checkpoint, "lm_head.weight", "which config.json ties to it");
+  checkpoint.tensors["lm_head.weight"] = {DType::kBF16, {96, 64}, std::vector<std::byte>(size_t{2} * 96 * 64)};
+  checkpoint.tensors.erase("lm_head.scales"), checkpoint.tensors.erase("lm_head.biases");
+  ExpectRefused(checkpoint, "lm_head.weight", "which config.json ties to it");
 }
 
 TEST(ModelTest, MisalignedTensorsGiveTheSameLogits) {

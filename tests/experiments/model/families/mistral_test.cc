@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <map>
+
 #include "experiments/model/config/config.h"
 #include "experiments/model/families/table.h"
 #include "experiments/model/model.h"
@@ -70,6 +73,62 @@ TEST(MixtralTest, QuantizedExpertsAreThoseOfThePlan) {
     EXPECT_EQ(LogitsOf(quantized, GoldenBatch(name)), LogitsOf(model, GoldenBatch(name), visitors)) << name;
     std::filesystem::remove(folder / "q.h5");
   }
+}
+
+// MLX has all experts of a layer in one tensor [experts, out, in], and its own names for w1, w3 and w2.
+TEST(MixtralTest, ExpertsInOneTensorOfMlxAreTheSame) {
+  const TemporaryFolder folder;
+  for (const char* name : {"mixtral", "qwen3-moe"}) {
+    EditedCheckpoint checkpoint(GoldenFolder(name));
+    std::map<std::string, EditedCheckpoint::Tensor> stacked;
+    for (const auto& [stored, tensor] : checkpoint.tensors) {
+      const size_t at = stored.find("experts.");
+      if (at == stored.npos) continue;
+      std::string part = stored.substr(stored.find('.', at + 8) + 1);
+      for (const auto& [family, mlx] : {std::pair("w1.", "gate_proj."), {"w2.", "down_proj."}, {"w3.", "up_proj."}})
+        part = part.starts_with(family) ? mlx + part.substr(3) : part;
+      EditedCheckpoint::Tensor& all = stacked[stored.substr(0, at) + "switch_mlp." + part];
+      if (all.shape.empty()) all = {tensor.dtype, {0, tensor.shape[0], tensor.shape[1]}, {}};
+      ++all.shape[0];  // fewer than ten, so they come by their numbers
+      all.bytes.insert(all.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+    }
+    EXPECT_EQ(stacked.size(), 6u) << name;
+    std::erase_if(checkpoint.tensors, [](const auto& t) { return t.first.find("experts.") != t.first.npos; });
+    checkpoint.tensors.merge(stacked);
+    checkpoint.Write(folder / name);
+    Model model(folder / name), separate(GoldenFolder(name));
+    EXPECT_EQ(LogitsOf(model, GoldenBatch(name)), LogitsOf(separate, GoldenBatch(name))) << name;
+  }
+}
+
+// MLX rounds routers as well: 8 bits, (code - 64) / 64.
+TEST(MixtralTest, ARouterInCodesIsRead) {
+  EditedCheckpoint plain(GoldenFolder("mixtral")), coded = plain;
+  for (const std::string layer : {"0", "1"}) {
+    const std::string router = "model.layers." + layer + ".block_sparse_moe.gate.";
+    EditedCheckpoint::Tensor values{DType::kF32, {4, 48}, std::vector<std::byte>(size_t{4} * 4 * 48)};
+    EditedCheckpoint::Tensor codes{DType::kU32, {4, 12}, std::vector<std::byte>(size_t{4} * 48)};
+    EditedCheckpoint::Tensor scales{DType::kF32, {4, 1}, std::vector<std::byte>(size_t{4} * 4)}, biases = scales;
+    for (size_t i = 0; i < 4 * 48; ++i) {
+      const size_t code = (i * 37 + layer[0]) % 128;
+      codes.bytes[i] = static_cast<std::byte>(code);
+      values.SetBits(i, std::bit_cast<uint32_t>((static_cast<float>(code) - 64) / 64));
+    }
+    for (size_t row = 0; row < 4; ++row) {
+      scales.SetBits(row, std::bit_cast<uint32_t>(1.0f / 64));
+      biases.SetBits(row, std::bit_cast<uint32_t>(-1.0f));
+    }
+    plain.tensors[router + "weight"] = values;
+    coded.tensors[router + "weight"] = codes;
+    coded.tensors[router + "scales"] = scales;
+    coded.tensors[router + "biases"] = biases;
+  }
+  coded.config["quantization"] = {{"bits", 8}, {"group_size", 48}};
+  const TemporaryFolder folder;
+  plain.Write(folder / "plain");
+  coded.Write(folder / "coded");
+  Model with_values(folder / "plain"), with_codes(folder / "coded");
+  EXPECT_EQ(LogitsOf(with_codes, GoldenBatch("mixtral")), LogitsOf(with_values, GoldenBatch("mixtral")));
 }
 
 TEST(MixtralTest, ARandomCheckpointIsWhole) {

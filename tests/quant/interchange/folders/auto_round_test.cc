@@ -10,12 +10,27 @@ namespace {
 using testing::IsEmpty;
 
 TEST(AutoRound, DequantizesAsItsOwnLayersDo) {
-  for (const char* name : {"auto-round", "auto-round-gptq", "auto-round-awq"}) {
+  for (const char* name : {"auto-round", "auto-round-gptq", "auto-round-awq", "auto-round-far"}) {
     ExpectSameBits(ForeignFolder(name), name);
     EXPECT_THAT(Checkpoint(ForeignFolder(name)).notes(), IsEmpty()) << name;
   }
   EXPECT_EQ(Checkpoint(ForeignFolder("auto-round")).FindForeign("a.int8.weight")->scheme(), "AutoRound int8/group64");
   EXPECT_EQ(Checkpoint(ForeignFolder("auto-round-awq")).FindForeign("a.weight")->scheme(), "AutoRound int4/group32");
+}
+
+// Symmetric in 2, 3, 4 and 8 bits, stored less one: each width proves it against the name.
+TEST(AutoRound, SymmetricZeroPointsProveTheirConvention) {
+  for (const char* module : {"a.int2", "a.int3", "a.int4", "a.int8"}) {
+    EditedCheckpoint checkpoint(ForeignFolder("auto-round-gptq"));
+    std::erase_if(checkpoint.tensors, [&](const auto& t) { return !t.first.starts_with(std::string(module) + "."); });
+    SchemeOf(checkpoint)["packing_format"] = "auto_round";
+    const TemporaryFolder folder;
+    checkpoint.Write(folder / "m");
+    const std::string name = std::string(module) + ".weight";
+    const Checkpoint named_wrong(folder / "m"), right(ForeignFolder("auto-round-gptq"));
+    EXPECT_EQ(RowsOf(*named_wrong.FindForeign(name)), RowsOf(*right.FindForeign(name))) << module;
+    EXPECT_THAT(named_wrong.notes(), testing::ElementsAre(testing::HasSubstr("less one, as their values show")));
+  }
 }
 
 TEST(AutoRound, KeysAreHonouredOrRefused) {

@@ -22,6 +22,26 @@ TEST(Awq, KeysAreHonouredOrRefused) {
   refused("surprise", 1.5, "expected no such key");
 }
 
+// Names are whole parts between points: 'mlp.gate' is the router, and not 'mlp.gate_proj'.
+TEST(Awq, ModulesThatStayAreNamedByWholeParts) {
+  const auto notes = [](const std::string& module, const char* left) {
+    EditedCheckpoint checkpoint(ForeignFolder("awq"));
+    for (const char* part : {"qweight", "qzeros", "scales"}) {
+      checkpoint.tensors[module + "." + part] = checkpoint.tensors.at(std::string("a.") + part);
+      checkpoint.tensors.erase(std::string("a.") + part);
+    }
+    SchemeOf(checkpoint)["modules_to_not_convert"] = {left};
+    const TemporaryFolder folder;
+    checkpoint.Write(folder / "m");
+    return RowsOf(*Checkpoint(folder / "m").FindForeign(module + ".weight"));
+  };
+  const std::vector<float> right = RowsOf(*Checkpoint(ForeignFolder("awq")).FindForeign("a.weight"));
+  for (const char* left : {"mlp.gate", "gate", "layers.1", "lm_head", "model.layers.1", "down_proj"})
+    EXPECT_EQ(notes("model.layers.12.mlp.gate_proj", left), right) << left;
+  for (const char* left : {"mlp.gate_proj", "gate_proj", "layers.12", "model", "model.layers.12.mlp.gate_proj", "mlp"})
+    EXPECT_THROW(notes("model.layers.12.mlp.gate_proj", left), Error) << left;
+}
+
 TEST(Awq, PartsMustFit) {
   EditedCheckpoint checkpoint(ForeignFolder("awq"));
   SchemeOf(checkpoint)["group_size"] = 16;

@@ -92,7 +92,7 @@ TEST(CompressedConfig, KeysAreHonouredOrRefused) {
     json[key] = value;
     Refused(json, std::string("c: ") + key, why);
   };
-  whole("quantization_status", "frozen", "expected \"compressed\"");
+  whole("quantization_status", "calibration", "expected \"compressed\" or \"frozen\"");
   whole("kv_cache_scheme", {{"num_bits", 0}}, "num_bits: got 0");
   whole("sparsity_config", {{"format", "sparse-24-bitmask"}}, "others are not supported");
   whole("transform_config", {{"config_groups", 1}}, "others are not supported");

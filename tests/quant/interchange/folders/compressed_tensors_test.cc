@@ -26,6 +26,22 @@ TEST(CompressedTensors, SchemesSayFormatAndGroups) {
   EXPECT_EQ(scheme("a.mxfp8.weight"), "compressed-tensors mxfp8/group32");
 }
 
+// As llm-compressor wrote folders before it compressed the status, and beside a sparsity that leaves nothing out.
+TEST(CompressedTensors, FrozenAndDenseFoldersHaveTheSameCodes) {
+  EditedCheckpoint checkpoint = Golden("compressed-bytes");
+  SchemeOf(checkpoint)["quantization_status"] = "frozen";
+  SchemeOf(checkpoint)["sparsity_config"] = {
+      {"format", "dense"}, {"global_sparsity", 0.14}, {"sparsity_structure", "unstructured"}};
+  const TemporaryFolder folder;
+  checkpoint.Write(folder / "m");
+  ExpectSameBits(folder / "m", "compressed-bytes");
+  SchemeOf(checkpoint)["sparsity_config"].erase("format");
+  ExpectRefused(checkpoint, "sparsity_config: format: missing", "");
+  checkpoint.tensors.at("a.int8.weight") = {DType::kF32, {32, 64}, std::vector<std::byte>(4 * 32 * 64)};
+  SchemeOf(checkpoint).erase("sparsity_config");
+  ExpectRefused(checkpoint, "tensor 'a.int8.weight': got dtype F32, expected I8", "");  // frozen, and not compressed
+}
+
 // 20 codes of 3 bits are in two words with gaps and without: the version tells.
 TEST(CompressedTensors, TheVersionTellsWhereShapesDoNot) {
   EditedCheckpoint checkpoint = Golden("compressed-packed-0.18");

@@ -109,7 +109,6 @@ std::vector<std::string> NotesOf(const char* golden, const char* format) {
   SchemeOf(checkpoint)["checkpoint_format"] = format;
   const TemporaryFolder folder;
   checkpoint.Write(folder / "m");
-  if (std::string(golden).starts_with("gptq")) ExpectSameBits(folder / "m", golden);
   return Checkpoint(folder / "m").notes();
 }
 
@@ -122,14 +121,44 @@ TEST(GptqZeroPoints, AWordLessOneBorrows) {
   EXPECT_NE(packed.At(0, 2) + 1, codes.At(0, 2));  // field by field it would be another
 }
 
-TEST(GptqZeroPoints, AsymmetricOnesAreToldByTheirMean) {
-  EXPECT_THAT(NotesOf("gptq", "gptq"), IsEmpty());
-  EXPECT_THAT(NotesOf("gptq-v2", "gptq_v2"), IsEmpty());
-  EXPECT_THAT(NotesOf("gptq", "gptq_v2"), ElementsAre(HasSubstr("less one, as their values show")));
-  EXPECT_THAT(NotesOf("gptq-v2", "gptq"), ElementsAre(HasSubstr("as they are, as their values show")));
+// Both conventions make weights of any codes, so what the file says holds, also where the mean of code - zero point is
+// far from 0: 2, 3, 4 and 8 bits that GPTQModel packed.
+TEST(GptqZeroPoints, AsymmetricOnesAreWhatTheFileSays) {
+  for (const char* name : {"gptq-far", "gptq-v2-far"}) {
+    ExpectSameBits(ForeignFolder(name), name);
+    EXPECT_THAT(Checkpoint(ForeignFolder(name)).notes(), IsEmpty()) << name;
+  }
 }
 
-TEST(GptqZeroPoints, SymmetricOnesAreToldByTheirValue) {
+// Releases 1 to 6 subtract other constants of 3 bits, which only they add again.
+TEST(GptqZeroPoints, ThreeBitsOfOldReleasesAreRefused) {
+  EditedCheckpoint checkpoint = Golden();
+  SchemeOf(checkpoint)["meta"]["quantizer"] = {"gptqmodel:5.6.2"};
+  ExpectRefused(checkpoint, "tensor 'a.int3.qzeros': got zero points of 3 bits", "GPTQModel before 7");
+  SchemeOf(checkpoint)["meta"]["quantizer"] = "gptqmodel:2.0.0";
+  ExpectRefused(checkpoint, "tensor 'a.int3.qzeros': got zero points of 3 bits", "");
+  const TemporaryFolder folder;
+  for (const auto& [name, quantizer] : {std::pair("gptq", "gptqmodel:7.0.0"), {"gptq-v2", "gptqmodel:5.6.2"}}) {
+    checkpoint = EditedCheckpoint(ForeignFolder(name));
+    SchemeOf(checkpoint)["meta"]["quantizer"] = {quantizer};
+    checkpoint.Write(folder / name);
+    ExpectSameBits(folder / name, name);
+  }
+}
+
+TEST(GptqZeroPoints, AsymmetricOnesOfAWrongNameAreAStepOff) {
+  EditedCheckpoint checkpoint(ForeignFolder("gptq-v2-far"));
+  SchemeOf(checkpoint)["checkpoint_format"] = "gptq";
+  const TemporaryFolder folder;
+  checkpoint.Write(folder / "m");
+  const Checkpoint wrong(folder / "m"), right(ForeignFolder("gptq-v2-far"));
+  EXPECT_THAT(wrong.notes(), IsEmpty());
+  const float scale = checkpoint.tensors.at("a.int4.scales").Value(0);
+  EXPECT_NEAR(RowsOf(*right.FindForeign("a.int4.weight"))[5] - RowsOf(*wrong.FindForeign("a.int4.weight"))[5], scale,
+              1e-6);
+}
+
+TEST(GptqZeroPoints, SymmetricOnesProveIt) {
   EXPECT_THAT(NotesOf("llama-gptq-named-wrong", "gptq"), ElementsAre(HasSubstr("as they are, as their values show")));
   EXPECT_THAT(NotesOf("llama-gptq-named-wrong", "gptq_v2"), IsEmpty());
 }

@@ -25,6 +25,22 @@ TEST(Mlx, EitherKeyWillDo) {
   EXPECT_EQ(ModelConfigText(folder / "m"), "{}\n");
 }
 
+// Experts in one tensor [experts, out, in]: their matrices one below another.
+TEST(Mlx, ExpertsAreOneMatrix) {
+  for (const char* module : {"a.int3", "a.int4", "a.int8"}) {
+    EditedCheckpoint checkpoint = Golden();
+    for (const char* part : {"weight", "scales", "biases"}) {
+      auto& tensor = checkpoint.tensors.at(std::string(module) + "." + part);
+      tensor.shape = {4, tensor.shape[0] / 4, tensor.shape[1]};
+    }
+    const TemporaryFolder folder;
+    checkpoint.Write(folder / "m");
+    ExpectSameBits(folder / "m", "mlx");
+    checkpoint.tensors.at(std::string(module) + ".scales").shape = {8, 4, 64 / 32};
+    if (std::string(module) == "a.int4") ExpectRefused(checkpoint, "tensor 'a.int4.scales': got shape [8, 4, 2]", "");
+  }
+}
+
 TEST(Mlx, KeysAreHonouredOrRefused) {
   const auto refused = [](const char* key, const nlohmann::json& value, const char* why) {
     EditedCheckpoint checkpoint = Golden();

@@ -13,6 +13,8 @@
 namespace tare::quantization_config_test {
 namespace {
 
+namespace fs = std::filesystem;
+
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -115,6 +117,76 @@ TEST(QuantizationConfig, UnknownMethodsAreNamed) {
   const TemporaryFolder folder;
   checkpoint.Write(folder / "m");
   EXPECT_THAT(Checkpoint(folder / "m").names(), ElementsAre("a.qweight", "a.qzeros", "a.scales"));
+}
+
+// Settings that lie in a file beside config.json alone, as AutoGPTQ and AutoAWQ wrote them.
+TEST(QuantizationConfig, SettingsMayLieBeside) {
+  const auto write = [](const char* golden, const char* file, const nlohmann::json& settings, const fs::path& to) {
+    EditedCheckpoint checkpoint(ForeignFolder(golden));
+    checkpoint.config.erase("quantization_config");
+    checkpoint.Write(to);
+    PutFile(to / file, settings.dump());
+  };
+  const TemporaryFolder folder;
+  nlohmann::json gptq = EditedCheckpoint(ForeignFolder("gptq")).config["quantization_config"];
+  gptq.erase("quant_method");
+  gptq["model_file_base_name"] = nullptr;
+  write("gptq", "quantize_config.json", gptq, folder / "gptq");
+  ExpectSameBits(folder / "gptq", "gptq");
+  const nlohmann::json awq = {{"zero_point", true}, {"q_group_size", 32}, {"w_bit", 4}, {"version", "GEMM"}};
+  write("awq", "quant_config.json", awq, folder / "awq");
+  ExpectSameBits(folder / "awq", "awq");
+  write("awq", "quant_config.json", {{"w_bit", 4}, {"surprise", 1}}, folder / "surprise");
+  EXPECT_THAT([&] { Checkpoint(folder / "surprise"); },
+              ThrowsMessage<Error>(HasSubstr("quant_config.json: surprise: got 1, expected no such key")));
+}
+
+// In both places the same is said, or nothing is believed.
+TEST(QuantizationConfig, TwoPlacesMustAgree) {
+  const auto with = [](const char* file, const nlohmann::json& settings, const fs::path& to) {
+    EditedCheckpoint(ForeignFolder("awq")).Write(to);
+    PutFile(to / file, settings.dump());
+  };
+  const TemporaryFolder folder;
+  with("quant_config.json", {{"w_bit", 4}, {"q_group_size", 32}, {"version", "GEMM"}}, folder / "same");
+  ExpectSameBits(folder / "same", "awq");
+  with("quant_config.json", {{"w_bit", 4}, {"q_group_size", 64}}, folder / "groups");
+  EXPECT_THAT([&] { Checkpoint(folder / "groups"); },
+              ThrowsMessage<Error>(HasSubstr("quant_config.json: group_size: got 64, but ")));
+  with("quantize_config.json", {{"bits", 4}, {"zero_point", false}}, folder / "zeros");
+  EXPECT_THAT([&] { Checkpoint(folder / "zeros"); }, ThrowsMessage<Error>(HasSubstr("zero_point: got false, but ")));
+}
+
+// Files that other tools leave in a folder of plain weights say nothing of it.
+TEST(QuantizationConfig, AFileBesidePlainWeightsIsNotRead) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(ForeignFolder("awq"));
+  checkpoint.config.erase("quantization_config");
+  std::erase_if(checkpoint.tensors, [](const auto& t) { return !t.first.ends_with("scales"); });
+  checkpoint.Write(folder / "m");
+  for (const char* file : {"hf_quant_config.json", "quantize_config.json", "quant_config.json"})
+    PutFile(folder / "m" / file, "no JSON");
+  EXPECT_THAT(Checkpoint(folder / "m").names(), ElementsAre("a.scales"));
+}
+
+TEST(QuantizationConfig, TheOldestKeyIsTheSame) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(ForeignFolder("compressed-bytes"));
+  checkpoint.config["compression_config"] = SchemeOf(checkpoint);
+  checkpoint.config.erase("quantization_config");
+  checkpoint.Write(folder / "m");
+  ExpectSameBits(folder / "m", "compressed-bytes");
+  EXPECT_EQ(ModelConfigText(folder / "m"), "{}\n");
+}
+
+TEST(LeftModules, NamesAreWholePartsAndPatterns) {
+  const Json json = Json::parse(R"({"list": ["mlp.gate", "lm_head", "model.layers.0*", "*.e?", "a+b"]})");
+  SchemeKeys keys(json, "w");
+  const LeftModules left(keys, {"list", "missing"});
+  for (const char* module : {"model.layers.3.mlp.gate", "mlp.gate.x", "lm_head", "model.layers.0.q", "x.ex", "a+b"})
+    EXPECT_TRUE(left.Has(module)) << module;
+  for (const char* module : {"model.layers.3.mlp.gate_proj", "xmlp.gate", "lm_heads", "model.layers.3", "ex", "aab"})
+    EXPECT_FALSE(left.Has(module)) << module;
 }
 
 TEST(QuantizationConfig, TheModelsOwnConfigHasNone) {
