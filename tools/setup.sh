@@ -88,7 +88,10 @@ for option; do
     --browser) packages+=$browser_packages ;;
     --ccache) packages+=$ccache_packages ;;
     -h | --help) sed -n '3,17s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "setup: got '$option', expected nothing, --lint, --python, --slurm, --fuzz, --bench, --browser or --ccache" >&2; exit 2 ;;
+    *)
+      echo "setup: got '$option', expected --lint, --python, --slurm, --fuzz, --bench, --browser or --ccache" >&2
+      exit 2
+      ;;
   esac
 done
 

@@ -165,9 +165,8 @@ constexpr Known kKnown[] = {
     {"qwen2", R"({"use_sliding_window": false, "sliding_window": null, "layer_types": null})"},
     {"qwen3", R"({"attention_bias": false})"},
     {"qwen3-moe", R"({"norm_topk_prob": true})"},
-    {"gemma3",
-     R"({"query_pre_attn_scalar": 16, )"
-     R"("layer_types": ["sliding_attention", "sliding_attention", "sliding_attention"]})"},
+    {"gemma3", R"({"query_pre_attn_scalar": 16, )"
+               R"("layer_types": ["sliding_attention", "sliding_attention", "sliding_attention"]})"},
     {"gpt-oss", R"({"rope_parameters": {"beta_fast": 32}})"},
 };
 

@@ -23,9 +23,7 @@ constexpr std::string_view kSchemas[] = {
     "tare.stats/3",         "tare.sweep/2",   "tare.sweep/3",       "tare.compare/1", "tare.eval/1", "tare.bench/1",
     "tare.bench.forward/1", "tare.inspect/1", "tare.attribution/1", "tare.search/1",  "tare.maps/1"};
 
-bool IsHdf5(const fs::path& path) {
-  return Beginning(path, 8) == "\x89HDF\r\n\x1a\n";
-}
+bool IsHdf5(const fs::path& path) { return Beginning(path, 8) == "\x89HDF\r\n\x1a\n"; }
 
 std::string TextOf(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 

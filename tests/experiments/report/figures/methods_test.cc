@@ -63,7 +63,7 @@ TEST(MethodsTest, OtherBitsAreAnotherSentence) {
                                            AllOf(HasSubstr("At 3.25 bits"), HasSubstr("gptq.h5 (gptq)."))));
 }
 
-// Of models that are no versions of one, and of tables without sizes, there is no figure.
+// Models that are no versions of one, and tables without sizes, have no figure.
 TEST(MethodsTest, WithoutSizesThereIsNone) {
   Json sweep = Versions();
   sweep.erase("sizes");

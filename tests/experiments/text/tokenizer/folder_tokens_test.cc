@@ -30,7 +30,7 @@ struct Case {
 
 class FolderTokensTest : public testing::Test {
  protected:
-  // "tokenizer.model" and the pieces of the demo models, or "tokenizer.json" and those of a style; other files as given.
+  // "tokenizer.model" and the pieces of the demo models, or "tokenizer.json" and a style's; other files as given.
   void Fill(const std::string& name, const std::map<std::string, std::string>& files) {
     PutFile(folder_ / name,
             GetFile(name == "tokenizer.json" ? TARE_SOURCE_DIR "/tests/data/text/tokenizers/llama3.json"

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches through caches, with branches, give the logits of ordinary passes, each row once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "experiments/passes/sequences.h"
+#include "tests/support/compare.h"
+#include "tests/support/golden.h"
+#include "tests/support/logits.h"
+
+namespace tare::cached_passes_test {
+namespace {
+
+// The golden row, repeated until it is longer than a page.
+std::vector<int32_t> Long(const std::string& name) {
+  const std::vector<int32_t> row = GoldenRows(name)[0];
+  std::vector<int32_t> tokens;
+  while (tokens.size() < 74) tokens.insert(tokens.end(), row.begin(), row.end());
+  return tokens;
+}
+
+std::vector<float> ThroughCaches(Model& model, const TokenBatch& whole, const CachePlan& plan) {
+  const int64_t V = model.config().vocabulary;
+  std::vector<float> logits(static_cast<size_t>(whole.Rows() * V));
+  std::vector<int> seen(static_cast<size_t>(whole.Rows()));
+  PassThroughCaches(model, {}, whole, plan, [&](const TokenBatch& pass, const std::vector<int64_t>& rows) {
+    ASSERT_EQ(pass.Rows(), std::ssize(rows));
+    std::vector<int64_t> all(rows.size());
+    std::iota(all.begin(), all.end(), 0);
+    for (const int64_t row : rows) ++seen[static_cast<size_t>(row)];
+    model.VocabularyLogits(all,
+                           [&](size_t i, const float* row, int) { std::copy_n(row, V, logits.begin() + rows[i] * V); });
+  });
+  EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+  return logits;
+}
+
+TEST(CachedPassesTest, BranchesForkTheirPrefix) {
+  for (const char* name : {"llama-gqa", "diffllama-gqa"}) {
+    Model model(GoldenFolder(name));
+    const std::vector<int32_t> tokens = Long(name);
+    TokenBatch batch;
+    batch.Add(0, std::span(tokens).first(60));
+    batch.AddBranch(std::span(tokens).subspan(60, 14));  // over the end of a page
+    batch.AddBranch(std::span(tokens).first(3));
+    batch.Add(1, std::span(tokens).first(1));
+    const std::vector<float> expected = LogitsOf(model, batch);
+    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, {}), expected, 2e-5)) << name;
+    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, ParseCachePlan("cache_k=int8/token,cache_v=int8/token,last=80")),
+                        expected, 2e-5))
+        << name;
+  }
+}
+
+// Where scales per channel are fixed by a page's last token, chunks end with pages: as one token at a time.
+TEST(CachedPassesTest, ByChannelAsTokenByToken) {
+  Model model(GoldenFolder("diffllama-mha"));
+  const std::vector<int32_t> tokens = Long("diffllama-mha");
+  TokenBatch batch;
+  batch.Add(0, tokens);
+  CachePlan plan = ParseCachePlan("cache_k=int8/channel,cache_v=int8/channel");
+  EXPECT_EQ(SequenceCache(model.config(), plan).TokensAtOnce(), 64);
+  const std::vector<float> by_page = ThroughCaches(model, batch, plan);
+  plan.policy.last = 1;  // in f32 as it is, and one token at a time
+  EXPECT_EQ(SequenceCache(model.config(), plan).TokensAtOnce(), 1);
+  EXPECT_TRUE(AllNear(ThroughCaches(model, batch, plan), by_page, 2e-3));
+}
+
+// Dropped keys are dropped for every token that comes after, whatever the branch.
+TEST(CachedPassesTest, KeysAreDroppedAsTokenByToken) {
+  Model model(GoldenFolder("diffllama-mha"));
+  const std::vector<int32_t> tokens = Long("diffllama-mha");
+  for (const char* policy : {"window", "h2o", "difference", "snapkv", "snapkv-difference"}) {
+    const CachePlan plan = ParseCachePlan(std::string("keep=") + policy + "/40");
+    TokenBatch batch;
+    batch.Add(0, std::span(tokens).first(60));
+    batch.AddBranch(std::span(tokens).subspan(60, 10));
+    SequenceCache cache(model.config(), plan);
+    cache.ExpectPrompt(60);
+    std::vector<float> expected;
+    for (size_t t = 0; t < 70; ++t) {
+      TokenBatch one;
+      one.AddAfter(cache, 0, std::span(tokens).subspan(t, 1));
+      const std::vector<float> logits = LogitsOf(model, one);
+      expected.insert(expected.end(), logits.begin(), logits.end());
+    }
+    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, plan), expected, 2e-5)) << policy;
+  }
+}
+
+}  // namespace
+}  // namespace tare::cached_passes_test
