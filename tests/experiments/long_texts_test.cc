@@ -35,7 +35,7 @@ TEST(LongTextsTest, WhatOfATextIsNeeded) {
 
 // Each sequence of such an input is one window, and as many are taken as are asked for.
 TEST(LongTextsTest, WindowsThatWereReadAloneAreTaken) {
-  TokenInput text{.sequences = {}, .bos = 7, .whole = false, .in_windows = true};
+  TokenInput text{.sequences = {}, .bos = 70, .whole = false, .in_windows = true};
   for (int i = 0; i < 10; ++i) text.sequences.push_back(std::vector<int32_t>(10, i));
   const WindowOptions options{.window = 11, .tokens = 90};
   for (const auto& sequences :
