@@ -69,8 +69,7 @@ TEST(Documents, ByTheHarnesssConventionItsOwnBosCounts) {
 TEST(Documents, WindowsMustFitThePositions) {
   EXPECT_THAT(Call([] { Measured({.window = 2049}); }),
               ThrowsMessage<Error>(HasSubstr("--window: got 2049, expected 2 to")));
-  EXPECT_THAT(Call([] { Measured({.window = 1}); }),
-              ThrowsMessage<Error>(HasSubstr("--window: got 1, expected 2 to")));
+  EXPECT_THAT(Call([] { Measured({.window = 1}); }), ThrowsMessage<Error>(HasSubstr("--window: got 1, expected 2 to")));
 }
 
 TEST(DocumentItems, PagesAreDetokenizedAndCountedAsTheHarness) {
