@@ -4,6 +4,7 @@
 // MiB that the name says: 1 stays in the caches, 521 is more than any has.
 #include <memory>
 
+#include "quant/base/aligned.h"
 #include "quant/base/formatted.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/random_quantized.h"
@@ -75,7 +76,7 @@ KernelCase Token(const std::shared_ptr<Weights>& w, int64_t mebibytes) {
 // Unpacked, the panels have the codes, in groups of 4 inputs (packed_matrix.h).
 std::string WrongPanels(const Weights& w) {
   const PackedMatrix& packed = w.packed[0];
-  std::vector<int8_t> scratch(static_cast<size_t>(packed.PaddedIn() * PackedMatrix::kPanel));
+  AlignedBuffer<int8_t> scratch(static_cast<size_t>(packed.PaddedIn() * PackedMatrix::kPanel));
   std::vector<float> codes(static_cast<size_t>(w.in()));
   std::string wrong;
   for (int64_t n = 0; n < w.out() && wrong.empty(); n += w.out() - 1) {
