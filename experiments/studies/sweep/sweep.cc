@@ -113,7 +113,8 @@ std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<st
   std::set<std::string> names;
   for (size_t i = 0; i < options.models.size(); ++i) {
     const std::filesystem::path& folder = options.models[i];
-    if (!options.source.empty() || options.study == "compare") RequireSamePieces(options.models.front(), folder);
+    if (i > 0 && (!options.source.empty() || options.study == "compare"))
+      RequireSamePieces(options.models.front(), folder);
     const Model model(folder);  // whose rows a plan's groups must divide
     if (!names.insert(ModelName(folder)).second)
       Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
