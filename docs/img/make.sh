@@ -144,20 +144,30 @@ of 'of("model") != last {
     "The standard model's heads grow sharper with depth; the differential model's first maps are sharp from layer 0." \
     left=58 row_height=30
 
-{
-  printf 'panel\t\nx\tshare of what the machine could do\tlinear\t0\t1.05\t0,0.25,0.5,0.75,1\ny\t\tnames\n'
-  of 'of("machine") == "AMD Zen 4, two cores" && of("program") == "Tare" && of("share") + 0 > 0 &&
-      of("share") + 0 <= 1 && of("bench") !~ /statistics/ {
-      name = of("case")
-      gsub(/, (error|blocks of).*|^own /, "", name)
-      sub(/ with/, ",", name)
-      bench = of("bench") ~ /^decoding/ ? "decode " : of("bench") ~ /^INT8/ ? "attention " : "forward "
-      if (bench == "attention " && name !~ /f32/) name = "int8 " name
-      if (bench == "forward ") name = "f32 " name
-      point(name ~ /f32|bf16/ ? "others/x" : "standard/x", of("share") + 0, bench name) }' $data/speed.csv
-} | chart roofline 'Integer kernels reach half to two thirds of what the machine could do, f32 more.' \
+# shares RECORD: a chart's points for the figures of V1 on one thread that have a share of their limit.
+shares() {
+  jq -r '.figures[] | select(.share and .share <= 1 and (.case | test("^v1, (?!oneDNN).*(N |16384).* heads$")))
+    | [(if .question == "decode" then "decode " else "" end),
+       (.case | sub("^v1, "; "") | sub(", (with|N |[0-9]+ keys|blocks).*"; "") | sub("/token"; ""))] as $name
+    | ["point", (if .case | test("f32|bf16") then "others/x" else "standard/x" end), .share, ($name | add)]
+    | @tsv' "$1"
+}
+for machine in zen4 xeon-amx-2-noisy; do
+  printf 'panel\t%s\n' "$(jq -r .machine.name $data/speed/$machine.json)"
+  printf 'x\tshare of what the machine could do\tlinear\t0\t1.05\t0,0.25,0.5,0.75,1\ny\t\tnames\n'
+  shares $data/speed/$machine.json
+done | chart roofline "Integer prefill reaches two thirds of Zen 4's roofline, and a fifth of AMX's." \
   left=188 \
   legend='standard/x=integers,others/x=f32 and bf16'
+{
+  printf 'panel\t\nx\tns per pair of query and key\tlog\t0.3\t130\t0.3,1,3,10,30,100\ny\t\tnames\n'
+  jq -r '.figures[] | select(.question == "prefill" and (.case | startswith("v1")))
+    | (.case | sub("^v1, "; "") | sub(", N .*"; "")) as $name | ($name | test("oneDNN")) as $rival
+    | ["point", (if $rival then "others/x" else "standard/x" end), .value, $name],
+      (select(.share and ($rival | not)) | ["point", "standard/open", .value * .share, $name])
+    | @tsv' $data/speed/xeon-amx-2-noisy.json
+} | chart speed "Integer maps take half of bf16's time, and a sixth of oneDNN's int8 chain." left=150 \
+  legend="standard/x=Tare,others/x=oneDNN,standard/open=limit"
 
 diagram sites 'Every step of a differential layer is a site; its two maps are quantized late or early.' 546 <<'END'
 box hidden box 20 10 440 hidden states, and the norm

@@ -43,7 +43,7 @@ said 'said: got no record'
 record || [ $? -eq 2 ] || die 'runs without a file'
 said 'got no FILE.json'
 
-jq -rn --arg question tokens -f "$root/tools/results/machines.jq" other.json a.json >table.csv
+jq -rn --arg question tokens --arg what value -f "$root/tools/results/machines.jq" other.json a.json >table.csv
 [ "$(head -n 1 table.csv)" = '"case","unit","here","there"' ] || die "got $(head -n 1 table.csv)"
 [ "$(wc -l <table.csv)" -eq $((1 + $(jq '[.figures[] | select(.question == "tokens")] | length' a.json))) ] ||
   die "got $(cat table.csv)"

@@ -1,5 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables of docs/results/speed.md, for tools/results/make.sh.
-#: rows.awk rows=^(INT8.V1.*(error|own|Graph).*Zen.4|decoding,.V1,.16.*Zen.4) columns=1,2,3,5,7 data/speed.csv
-#: rows.awk rows=^prompt.of.512.*[|].1.[|].*Xeon columns=2,3,5 data/speed.csv
+# Tables of docs/results/speed.md from the records of machines in docs/results/data/speed (tools/record.sh), for
+# tools/results/make.sh: one CSV a question, and one of the shares of limits.
+#: rows.awk csv=speed-prefill
+#:  rows=^v1,.(early.int8,.blocks.of.256,.N|int[48].early|bf16|f32|oneDNN.(int8|Graph)).*heads.[|] columns=1,3,4,5,6 prefill.csv
+records() { jq -rn --arg question "$1" --arg what "$2" -f "$root/tools/results/machines.jq" data/speed/*.json; }
+records prefill value >prefill.csv
+#: rows.awk csv=speed-decode rows=^v1,.(int[48]|bf16|f32|oneDNN|ik.*q4|ggml.*q4).*16384.*heads.[|]
+#:  columns=1,3,4,5,6 decode.csv
+records decode value >decode.csv
+#: rows.awk csv=speed-prompt rows=(Q._0|f32|executed).[|] columns=1,3,4 prompt.csv
+records prompt value >prompt.csv
+#: rows.awk csv=speed-tokens rows=(Q._0|int[48]).[|].tok columns=1,3,5 tokens.csv
+records tokens value >tokens.csv
+#: rows.awk csv=speed-forward forward.csv
+records forward value >forward.csv
+#: rows.awk csv=speed-linear linear.csv
+records linear value >linear.csv
+#: rows.awk csv=speed-long long.csv
+records long value >long.csv
+#: rows.awk csv=speed-shares shares.csv
+records 'prefill|decode' share >shares.csv
