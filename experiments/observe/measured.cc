@@ -9,6 +9,7 @@
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/nearest.h"
@@ -151,8 +152,11 @@ void QuantizeBlock(const MeasuredFormat& format, const WideClips& clips, const S
   const float whole = kind == Kind::kHead ? clips.head : clips.tensor;
   const Granularity of_row{.kind = Kind::kRow, .n = 0};  // a weight's output channel
   ForEachGroup(block, kind == Kind::kChannel ? of_row : format.granularity, [&](const ScaleGroup& group) {
-    const float clip = spans && !has_blocks ? whole : AbsMax(group.values.data(), group.values.size());
-    FakeQuantize(group.values.data(), group.values.size(), ScaleFor(clip, codes, spans ? whole : 1.0f), codes);
+    const std::span<float> values = group.values;
+    const float of_tensor = spans ? whole : 1.0f,
+                of_block = spans && !has_blocks ? whole : AbsMax(values.data(), values.size());
+    const float clip = FourOrSix(values.data(), std::ssize(values), codes, of_block, of_tensor);
+    FakeQuantize(values.data(), values.size(), ScaleFor(clip, codes, of_tensor), codes);
   });
 }
 

@@ -60,7 +60,7 @@ QuantizedMatrixBuffer CalibratedRounding::Round(const WeightMatrix& stored, Site
   });
   try {
     QuantizedMatrixBuffer matrix = MatrixFor(rule, stored.out, stored.in, read);
-    by_.round(read, EndsFor(weight, rule, read, matrix.view()), matrix);
+    by_.round(read, EndsFor(weight, rule, read, matrix), matrix);
     if (by_.improve) by_.improve(read, matrix);
     return matrix;
   } catch (const Error& error) {
@@ -70,11 +70,12 @@ QuantizedMatrixBuffer CalibratedRounding::Round(const WeightMatrix& stored, Site
 
 // A step's, unless the rule chooses by itself.
 GroupEnds CalibratedRounding::EndsFor(Site weight, const Rule& rule, const ReadRow& read,
-                                      const QuantizedMatrix& matrix) const {
+                                      const QuantizedMatrixBuffer& matrix) const {
   if (by_.ends && !rule.options.mse) {
-    if (GroupEnds ends = by_.ends(weight, read, matrix)) return ends;
+    if (GroupEnds ends = by_.ends(weight, read, matrix.view())) return ends;
   }
-  return EndsBy(rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix.format);
+  return EndsBy(rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix.view().format,
+                matrix.tensor_absmax());
 }
 
 CalibratedLayers::CalibratedLayers(const QuantizeMethod& method, const std::filesystem::path& model,

@@ -31,7 +31,7 @@ class CalibratedRounding {
                               const std::string& where) const;
 
  private:
-  GroupEnds EndsFor(Site weight, const Rule& rule, const ReadRow& read, const QuantizedMatrix& matrix) const;
+  GroupEnds EndsFor(Site weight, const Rule& rule, const ReadRow& read, const QuantizedMatrixBuffer& matrix) const;
 
   InputRounding by_;  // each function of the step that has it
 };

@@ -75,13 +75,34 @@ void RoundRow(const float* row, EndsOf ends_of, QuantizedMatrixBuffer& matrix, i
 
 }  // namespace
 
-Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice) {
+// In double: the two scales often have equal errors, which their products in f32 would tell apart.
+float FourOrSix(const float* values, int64_t n, const Format& format, float clip, float tensor_absmax) {
+  if (format.scale != ScaleType::kFourOverSix || clip == 0 || tensor_absmax < kSmallestAbsmax) return clip;
+  const Grid& grid = Info(format).grid;
+  const auto error_of = [&](float end) {
+    const TwoLevels levels = TwoLevelsOf(end, tensor_absmax, grid, format.scale);
+    const double step = double{levels.of_block} * double{tensor_absmax} / (256.0 * double{grid.largest});
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const double error = double{Nearest(values[i] * levels.Inverse(), grid)} * step - double{values[i]};
+      sum += error * error;
+    }
+    return sum;
+  };
+  return error_of(1.5f * clip) < error_of(clip) ? 1.5f * clip : clip;
+}
+
+Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice, float tensor_absmax) {
   const FormatInfo& info = Info(format);
-  const Ends widest = EndsOf({values, static_cast<size_t>(n)}, format);
+  Ends widest = EndsOf({values, static_cast<size_t>(n)}, format);
+  if (format.scale == ScaleType::kFourOverSix) {
+    const float end = FourOrSix(values, n, format, widest.high, tensor_absmax);
+    widest = {-end, end};
+  }
   if (choice == ClipChoice::kAbsmax || widest.high - widest.low < kSmallestAbsmax) return widest;
   constexpr int kSteps = 32;
   const auto error_of = [&](Ends ends) {
-    return SquaredError(values, n, GroupScaleFor(ends, format, ends.high), info);
+    return SquaredError(values, n, GroupScaleFor(ends, format, tensor_absmax), info);
   };
   Ends best = widest;
   double least = error_of(widest);
@@ -96,8 +117,10 @@ Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice
   return best;
 }
 
-GroupEnds EndsBy(ClipChoice choice, const Format& format) {
-  return [=](int64_t, int64_t, const float* values, int64_t n) { return ChooseEnds(values, n, format, choice); };
+GroupEnds EndsBy(ClipChoice choice, const Format& format, float tensor_absmax) {
+  return [=](int64_t, int64_t, const float* values, int64_t n) {
+    return ChooseEnds(values, n, format, choice, tensor_absmax);
+  };
 }
 
 void RoundedValues(const float* values, int64_t n, const GroupScale& group, const Format& format, float* rounded) {
@@ -106,10 +129,7 @@ void RoundedValues(const float* values, int64_t n, const GroupScale& group, cons
 }
 
 void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffer& matrix, int64_t index) {
-  const QuantizedMatrix& m = matrix.view();
-  RoundRow(
-      row, [&](int64_t, const float* values, int64_t n) { return ChooseEnds(values, n, m.format, choice); }, matrix,
-      index);
+  RoundRowToNearest(row, EndsBy(choice, matrix.view().format, matrix.tensor_absmax()), matrix, index);
 }
 
 void RoundRowToNearest(const float* row, const GroupEnds& ends, QuantizedMatrixBuffer& matrix, int64_t index) {

@@ -6,6 +6,8 @@
 //   kLeastSquares  clips at absmax * (1 - i / 64), i = 0 .. 31, whichever gives the group the least squared error; the
 //                  first of equals. With a zero point both ends are multiplied, as GPTQ does; with a minimum the range
 //                  shrinks about its middle
+//
+// Four over six (block_scale.h) first chooses between the largest magnitude and 1.5 times it.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +22,17 @@ using ReadRow = std::function<void(int64_t row, float* values)>;
 
 enum class ClipChoice { kAbsmax, kLeastSquares };
 
-// The ends that determine the scale of n finite values.
-Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice);
+// The ends that determine the scale of n finite values. tensor_absmax: the largest magnitude of all that share the
+// format's f32 per tensor, if it has one.
+Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice, float tensor_absmax = 0);
+// clip, or 1.5 clip where the format is four over six and the n values then lose less, by squared error.
+float FourOrSix(const float* values, int64_t n, const Format& format, float clip, float tensor_absmax);
 
 // Chooses the ends that determine the scale of group g, n values of a row.
 using GroupEnds = std::function<Ends(int64_t row, int64_t g, const float* values, int64_t n)>;
 
 // Chooses ends as ChooseEnds does.
-GroupEnds EndsBy(ClipChoice choice, const Format& format);
+GroupEnds EndsBy(ClipChoice choice, const Format& format, float tensor_absmax = 0);
 
 // The values that n values of a group are rounded to.
 void RoundedValues(const float* values, int64_t n, const GroupScale& group, const Format& format, float* rounded);

@@ -13,8 +13,10 @@
 //
 // E4M3 with an f32 per tensor (NVFP4): t = T / (448 L) for the tensor's largest magnitude T; the block's scale is a / L
 // / t, rounded to the nearest E4M3 value, at least 2^-9; scale = block * t. With 256 instead of 448, the largest block
-// scale, 256, times 6 / 4 is still an E4M3 value ("four over six"). Sources: OCP MX 1.0, 6.3; the rules' names are
-// torchao's; Alvarez et al., Introducing NVFP4, NVIDIA 2025.
+// scale, 256, times 6 / 4 is still an E4M3 value. "Four over six" takes that scale, whose largest code 4 stands for a,
+// for the blocks that lose less by it (FourOrSix, quant/algorithms/round_to_nearest.h). Sources: OCP MX 1.0, 6.3; the
+// rules' names are torchao's; Alvarez et al., Introducing NVFP4, NVIDIA 2025; Cook et al., arXiv 2512.02010, and
+// mit-han-lab/fouroversix dadfad6, reference.py.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +27,18 @@
 
 namespace tare {
 
-enum class ScaleType : uint8_t { kF32, kE8M0Floor, kE8M0Ceil, kE8M0Rceil, kE8M0Even, kTwoLevel, kTwoLevel256 };
+enum class ScaleType : uint8_t {
+  kF32,
+  kE8M0Floor,
+  kE8M0Ceil,
+  kE8M0Rceil,
+  kE8M0Even,
+  kTwoLevel,
+  kTwoLevel256,
+  kFourOverSix
+};
 
-constexpr bool IsTwoLevel(ScaleType type) { return type == ScaleType::kTwoLevel || type == ScaleType::kTwoLevel256; }
+constexpr bool IsTwoLevel(ScaleType type) { return type >= ScaleType::kTwoLevel; }
 
 // absmax > 0, finite. The result is -127 to 127.
 inline int E8M0Exponent(float absmax, const Grid& grid, ScaleType rule) {
@@ -51,7 +62,7 @@ inline float PowerOfTwo(int exponent) {
 
 // t, the scale per tensor of two-level scales.
 inline float TensorScale(float tensor_absmax, const Grid& grid, ScaleType type) {
-  return tensor_absmax / ((type == ScaleType::kTwoLevel256 ? 256.0f : kE4M3.largest) * grid.largest);
+  return tensor_absmax / ((type == ScaleType::kTwoLevel ? kE4M3.largest : 256.0f) * grid.largest);
 }
 
 // Scales of a block and of its tensor.

@@ -25,6 +25,7 @@ constexpr auto kScaleWords = std::to_array<ScaleWord>({
     {":rceil", ScaleType::kE8M0Floor, ScaleType::kE8M0Rceil},
     {":even", ScaleType::kE8M0Floor, ScaleType::kE8M0Even},
     {":256", ScaleType::kTwoLevel, ScaleType::kTwoLevel256},
+    {":4over6", ScaleType::kTwoLevel, ScaleType::kFourOverSix},
     {":floor", ScaleType::kF32, ScaleType::kE8M0Floor},
     {":ceil", ScaleType::kF32, ScaleType::kE8M0Ceil},
     {":rceil", ScaleType::kF32, ScaleType::kE8M0Rceil},
@@ -49,7 +50,7 @@ std::vector<Format> SpellingsOf(const FormatRow& row) {
   };
   add(row.base);
   for (const ScaleWord& word : kScaleWords) {
-    if (!has_scales || word.table != row.scale) continue;
+    if (!has_scales || word.table != row.scale || (IsTwoLevel(word.scale) && row.base != Format::kNvFp4)) continue;
     Format format = row.base;
     format.scale = word.scale;
     add(format);

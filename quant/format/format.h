@@ -3,14 +3,14 @@
 //
 // Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for values
 // that cannot be negative (probabilities) and, with a zero point (zero_point.h), for values that lean to one side.
-// Their scale is an f32, and integer kernels accept them. The others are MX formats and NVFP4, which define how many
-// values share a scale; FP8 and NF4 with an f32; ternary weights, whose scale is their mean magnitude; E8P, where
-// eight weights share a code (grid.h); and normal4 to normal1, for what is normal after a rotation, whose scale is
-// the root of the mean square. bf16, for caches only, has neither codes nor a scale.
+// Their scale is an f32, and integer kernels accept them. The others are MX formats, NVFP4 and NVINT4 (arXiv
+// 2510.25602), which define how many values share a scale; FP8 and NF4 with an f32; ternary weights, whose scale is
+// their mean magnitude; E8P, where eight weights share a code (grid.h); and normal4 to normal1, for what is normal
+// after a rotation, whose scale is the root of the mean square. bf16, for caches only, has neither codes nor a scale.
 //
-// A suffix of the name selects another rule for the scale and for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
-// of two, as in MX, instead of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. A user's own list of values is a
-// format too (listed_grid.h).
+// A suffix of the name selects another rule for the scale and for ties: mxfp4:rceil, nvfp4:4over6, fp8e4m3:floor (a
+// power of two, as in MX, instead of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. A user's own list of values is
+// a format too (listed_grid.h).
 //
 // A suffix with a plus gives signed integers another range of codes: int4+full, int4+zero, int4+min, and normal values
 // and lists a mean: normal3+mean, grid(-1 0 1)+mean (CodeRange).
@@ -85,6 +85,7 @@ struct Format {
     kMxFp8E5M2,
     kMxInt8,
     kNvFp4,
+    kNvInt4,
     kFp8E4M3,
     kFp8E5M2,
     kNf4,
@@ -161,6 +162,7 @@ inline constexpr auto kFormats = std::to_array<FormatRow>({
     {Format::kMxFp8E5M2, "mxfp8e5m2", {8, 0, 0, kE5M2, 32}, ScaleType::kE8M0Floor},
     {Format::kMxInt8, "mxint8", {8, 0, 0, kSixtyFourths, 32}, ScaleType::kE8M0Floor},
     {Format::kNvFp4, "nvfp4", {4, 0, 0, kE2M1, 16}, ScaleType::kTwoLevel},
+    {Format::kNvInt4, "nvint4", {4, 0, 0, kE1M2, 16}, ScaleType::kTwoLevel},
     {Format::kFp8E4M3, "fp8e4m3", {8, 0, 0, kE4M3}},
     {Format::kFp8E5M2, "fp8e5m2", {8, 0, 0, kE5M2}},
     {Format::kNf4, "nf4", {4, 0, 0, kNormalQuantiles}},

@@ -3,6 +3,7 @@
 // constant below it (subnormals); or the values are a list.
 //
 //   E2M1    0 0.5 1 1.5 2 3 4 6
+//   E1M2    0 1 2 .. 7: integers, with a sign
 //   E2M3    steps of 1/8 below 2, of 1/4 below 4, of 1/2 up to 7.5
 //   E3M2    steps of 1/16 below 0.5, doubling up to 28
 //   E4M3    steps of 2^-9 below 2^-5, doubling up to 448; its two NaN codes are not values
@@ -105,6 +106,7 @@ inline constexpr std::array<float, 16> kLloydMax4Levels{-2.7325895710f, -2.06901
                                                         1.2562311973f,  1.6180463860f,  2.0690172265f,  2.7325895710f};
 
 inline constexpr Grid kE2M1{1, 1.0f, 6.0f};
+inline constexpr Grid kE1M2{2, 4.0f, 7.0f};
 inline constexpr Grid kE2M3{3, 1.0f, 7.5f};
 inline constexpr Grid kE3M2{2, 0.25f, 28.0f};
 inline constexpr Grid kE4M3{3, 0x1p-6f, 448.0f};

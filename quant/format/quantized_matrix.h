@@ -67,6 +67,7 @@ class QuantizedMatrixBuffer {
                         const Hadamard* rotation = nullptr);
 
   const QuantizedMatrix& view() const { return view_; }
+  float tensor_absmax() const { return tensor_absmax_; }
   uint8_t* Codes(int64_t row) { return codes_.data() + static_cast<size_t>(row) * view_.RowBytes(); }
   // Stores and returns the scale of a group with these ends, and its zero point or minimum. Throws Error for a range
   // beyond f32.

@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/formatted.h"
 #include "quant/file/safetensors.h"
+#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 
 namespace tare::other_implementations_test {
@@ -161,6 +163,37 @@ TEST(OtherImplementations, SaturateAndKeepNaN) {
       const float ours = Nearest(x[i], grid), other = std::max(theirs[i], -grid.largest);  // gfloat's mxint8 has a -2
       EXPECT_TRUE(ours == other || (std::isnan(ours) && std::isnan(other))) << name << ' ' << x[i];
     }
+  }
+}
+
+// Blocks of zeros, one outlier, constants, subnormals and ties among them. Where a block's scale is 0 in E4M3,
+// fouroversix and NVINT4 make zeros; here it is 2^-9 of the tensor's.
+TEST(OtherImplementations, FourOverSixAndNvint4HaveTheCodesOfTheirAuthors) {
+  const Safetensors golden(TARE_SOURCE_DIR "/tests/data/formats/fp4.safetensors");
+  const auto read = [&](const std::string& name) { return Read(*golden.Find(name)).values; };
+  const std::vector<float> x = read("x");
+  const float of_tensor = AbsMax(x);
+  constexpr std::pair<const char*, const char*> kPairs[] = {
+      {"nvfp4:4over6", "fos_mse"}, {"nvfp4", "static6"}, {"nvint4", "nvint4"}};
+  for (const auto& [name, peer] : kPairs) {
+    const Format format = *ParseFormat(name);
+    const std::vector<float> codes = read(std::string(peer) + "_values"), values = read(std::string(peer) + "_dequant");
+    int compared = 0;
+    for (size_t at = 0; at < x.size(); at += 16) {
+      const float* const block = x.data() + at;
+      const float clip = FourOrSix(block, 16, format, AbsMax({block, 16}), of_tensor);
+      const Scale scale = ScaleFor(clip, format, of_tensor);
+      if (std::ranges::all_of(codes.begin() + static_cast<ptrdiff_t>(at),
+                              codes.begin() + static_cast<ptrdiff_t>(at) + 16, [](float code) { return code == 0; }))
+        continue;
+      ++compared;
+      for (size_t i = at; i < at + 16; ++i) {
+        const float code = Rounded(x[i], scale.inv, format);
+        EXPECT_EQ(code, codes[i]) << name << " block " << at / 16 << " value " << x[i];
+        EXPECT_NEAR(code * scale.scale, values[i], std::fabs(values[i]) * 0x1p-21f) << name << ' ' << i;
+      }
+    }
+    EXPECT_GT(compared, 15) << name;
   }
 }
 

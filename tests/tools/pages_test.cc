@@ -147,6 +147,7 @@ std::string GridText(const FormatInfo& info) {
     if (Nearest(x, grid) == x && ++count) values += Formatted(" {}", x);
   }
   if (grid.mantissa_bits == 0) return "-1" + values;
+  if (grid.Step() == 1) return "integers:" + values;
   const int bias = 1 - std::ilogb(grid.smallest_normal), exponent_bits = std::ilogb(bias + 1) + 1;
   return Formatted("E{}M{}{}", exponent_bits, grid.mantissa_bits, count <= 8 ? ":" + values : "");
 }

@@ -46,7 +46,7 @@ void CheckScale(const SiteBlock& block, const ScaleGroup& group, float clip, flo
 // +zero, +min and +mean.
 GroupScale ScaleOfEnds(std::span<const float> values, const Rule& rule) {
   const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
-  return GroupScaleFor(ChooseEnds(values.data(), std::ssize(values), rule.format, choice), rule.format, 0);
+  return GroupScaleFor(ChooseEnds(values.data(), std::ssize(values), rule.format, choice, 0), rule.format, 0);
 }
 
 // Rounds a group by one scale: of `clip`, or with a zero point, a minimum or a mean of what lies in `sharing`, all of
@@ -60,6 +60,7 @@ void RoundBy(const SiteBlock& block, const ScaleGroup& group, const Rule& rule, 
     if (see) see(block.key(), sharing, scale);
     return RoundedValues(values.data(), std::ssize(values), scale, rule.format, values.data());
   }
+  clip = FourOrSix(sharing.data(), std::ssize(sharing), rule.format, clip, of_tensor);
   const Scale scale = ScaleFor(clip, rule.format, of_tensor);
   CheckScale(block, group, clip, scale.scale, rule.format);
   FakeQuantize(values.data(), values.size(), scale, rule.format);

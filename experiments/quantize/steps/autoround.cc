@@ -77,7 +77,8 @@ LearnedLayer::LearnedLayer(const ModelConfig& config, const LayerWeights& stored
     const WeightMatrix& from = WeightsOf(stored, linear).stored();
     const ReadRow read = RowsToRound(*rule, from.in, [&from](int64_t row, float* y) { RowAsFloat(from, row, y); });
     LearnedMatrix& m = matrices_.emplace_back(linear, rule, MatrixFor(*rule, from.out, from.in, read));
-    const GroupEnds ends = EndsBy(rule->options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, rule->format);
+    const GroupEnds ends = EndsBy(rule->options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, rule->format,
+                                  m.codes.tensor_absmax());
     try {
       for (int64_t first = 0; first < from.out; first += kRowsTogether)
         m.rows.emplace_back(m.codes.view(), first, read, ends);

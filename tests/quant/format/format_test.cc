@@ -52,7 +52,8 @@ TEST(Format, EverySpelling) {
   };
   for (const char* base : {"mxfp4", "mxfp6e2m3", "mxfp6e3m2", "mxfp8e4m3", "mxfp8e5m2", "mxint8"})
     add(base, powers, ties);
-  add("nvfp4", {"", ":256"}, ties);
+  add("nvfp4", {"", ":256", ":4over6"}, ties);
+  add("nvint4", {""}, ties);
   for (const char* base : {"fp8e4m3", "fp8e5m2"}) add(base, powers_instead, ties);
   add("nf4", powers_instead, {""});
   std::vector<std::string> names;
@@ -83,6 +84,7 @@ TEST(Format, GridsThatAreIntegersTimesAStep) {
   expect("int2", Format::kInt4, 1.0f);
   expect("mxfp4", Format::kInt6, 0.5f);  // to 12
   expect("nvfp4", Format::kInt6, 0.5f);
+  expect("nvint4", Format::kInt4, 1.0f);
   expect("mxfp6e2m3:ceil", Format::kInt8, 0.125f);  // to 60
   expect("mxint8", Format::kInt8, 1.0f / 64);
   for (const char* none : {"f32", "mxfp6e3m2", "mxfp8e4m3", "fp8e5m2", "nf4"})
