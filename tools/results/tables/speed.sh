@@ -3,7 +3,8 @@
 # Tables of docs/results/speed.md from the records of machines in docs/results/data/speed (tools/record.sh), for
 # tools/results/make.sh: one CSV a question, and one of the shares of limits.
 #: rows.awk csv=speed-prefill
-#:  rows=^v1,.(early.int8,.blocks.of.256,.N|int[48].early|bf16|f32|oneDNN.(int8|Graph)).*heads.[|] columns=1,3,4,5,6 prefill.csv
+#:  rows=^v1,.(early.int8,.blocks.of.256,.N|int[48].early|bf16|f32|oneDNN.(int8|Graph)).*heads.[|]
+#:  columns=1,3,4,5,6 prefill.csv
 records() { jq -rn --arg question "$1" --arg what "$2" -f "$root/tools/results/machines.jq" data/speed/*.json; }
 records prefill value >prefill.csv
 #: rows.awk csv=speed-decode rows=^v1,.(int[48]|bf16|f32|oneDNN|ik.*q4|ggml.*q4).*16384.*heads.[|]
