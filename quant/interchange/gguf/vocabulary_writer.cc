@@ -140,6 +140,9 @@ void SpellUserDefined(TokenList& tokens) {
 }
 
 void AddTokens(const TokenList& tokens, std::string_view model, std::string_view pre, MetadataWriter& out) {
+  if (const auto unused = std::ranges::count(tokens.kinds, kUnused); unused > 0)
+    Notice(Formatted("{}: the embedding has {} rows without a token of the tokenizer; they become unused tokens",
+                     out.where(), unused));
   out.Text(TokenizerKey("model"), model);
   out.Text(TokenizerKey("pre"), pre);
   out.Texts(TokenizerKey("tokens"), tokens.texts);
