@@ -6,7 +6,7 @@
 #                       [--ccache]
 #   --lint   also clang-format and clang-tidy (and an omp.h for clang)
 #   --python also packages to build and test the Python module
-#   --slurm  also Slurm, to test tools/cluster/slurm.sh
+#   --slurm  also Slurm and munge, to test tools/cluster/slurm.sh
 #   --fuzz   also clang, for the sanitizers and libFuzzer, and the tools that measure coverage
 #   --bench  also jq, for tools/record.sh
 #   --browser also Chromium, to test the report as its reader sees it
@@ -61,6 +61,7 @@ slurm_packages='
 slurmctld             23.11
 slurmd                23.11
 slurm-client          23.11
+munge                 0.5.15
 '
 fuzz_packages='
 clang                 1:19

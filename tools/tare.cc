@@ -12,12 +12,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "kernels/product/library_settings.h"
 #include "quant/base/error.h"
@@ -101,25 +99,32 @@ void ObeyWaitPolicy() {
   if (policy == "active" || policy == "ACTIVE") tare::ThreadPool::SpinFor(std::chrono::milliseconds(10));
 }
 
-// Libraries read variables that change what they compute (ONEDNN_DEFAULT_FPMATH_MODE) or how files are opened
-// (HDF5_DRIVER), write files (ONEDNN_JIT_DUMP) or load code (HDF5_PLUGIN_PATH, OPENSSL_CONF, INTEL_LIBITTNOTIFY64).
-// None of them has looked yet. ONEDNN_VERBOSE may stay: it only shows what is done.
-void ForgetVariablesOfLibraries() {
-  constexpr std::string_view kOfLibraries[] = {"HDF5_", "H5", "ONEDNN_", "DNNL_", "ICU_", "OPENSSL_", "INTEL_"};
-  std::vector<std::string> names;
-  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-    const std::string name(*variable, std::strcspn(*variable, "="));
-    const bool of_library =
-        std::ranges::any_of(kOfLibraries, [&](std::string_view begin) { return name.starts_with(begin); });
-    if (of_library && name != "ONEDNN_VERBOSE") names.push_back(name);
+// Libraries read variables that change what they compute (ONEDNN_DEFAULT_FPMATH_MODE), on how many threads
+// (OMP_THREAD_LIMIT), or how files are opened (HDF5_DRIVER), write files (ONEDNN_JIT_DUMP) or load code
+// (HDF5_PLUGIN_PATH, OPENSSL_CONF, INTEL_LIBITTNOTIFY64).
+constexpr std::string_view kOfLibraries[] = {"HDF5_",    "H5",     "ONEDNN_", "DNNL_", "ICU_",
+                                             "OPENSSL_", "INTEL_", "OMP_",    "GOMP_", "KMP_"};
+// An OMP_WAIT_POLICY that OpenMP does not know it would print as it is.
+constexpr std::string_view kMayStay[] = {"OMP_WAIT_POLICY=passive", "OMP_WAIT_POLICY=PASSIVE", "OMP_WAIT_POLICY=active",
+                                         "OMP_WAIT_POLICY=ACTIVE"};
+
+// The loader calls it before what libraries do first, as OpenMP looks before main. ONEDNN_VERBOSE may stay: it only
+// shows what is done.
+void ForgetVariablesOfLibraries(int, char**, char** variables) {
+  char** kept = variables;
+  for (; *variables != nullptr; ++variables) {
+    const std::string_view variable(*variables);
+    const bool stays = variable.starts_with("ONEDNN_VERBOSE=") || std::ranges::contains(kMayStay, variable);
+    const auto begins = [&](std::string_view begin) { return variable.starts_with(begin); };
+    if (stays || std::ranges::none_of(kOfLibraries, begins)) *kept++ = *variables;
   }
-  for (const std::string& name : names) unsetenv(name.c_str());
-  setenv("HDF5_PLUGIN_PRELOAD", "::", 1);  // HDF5's word for no plugins, also of its own folder
+  *kept = nullptr;
 }
+[[gnu::section(".preinit_array"), gnu::used]] auto* const before_libraries = &ForgetVariablesOfLibraries;
 
 void Prepare() {
   OpenStandardFiles();
-  ForgetVariablesOfLibraries();
+  setenv("HDF5_PLUGIN_PRELOAD", "::", 1);  // HDF5's word for no plugins, also of its own folder
   ObeyWaitPolicy();
   RememberHashes();
   if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,9 @@ std::string Hdf5Reason();
 // Passes the result of a call through: a negative one is a failure, reported as "WHERE: ACTION: REASON".
 void CheckHdf5(int64_t result, const std::string& where, const char* action);
 Hdf5Handle CheckedHandle(hid_t id, Hdf5Handle::Close close, const std::string& where, const char* action);
+
+// Opens the bytes of an HDF5 file, which outlive it; `where` is its name.
+hid_t OpenHdf5(std::span<const std::byte> bytes, const std::string& where);
 
 // Hash of the names of a file's datasets, sorted, one per line.
 std::string HashOfNames(const std::vector<std::string>& names);

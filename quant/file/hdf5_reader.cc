@@ -19,31 +19,6 @@ constexpr size_t kMaxCompression = 1032;
 // A larger attribute is a damaged one; configurations and plans take kilobytes.
 constexpr size_t kMaxAttributeBytes = size_t{64} << 20;
 
-// Opens with the library's own locking first: a file that is open in this process, by h5py or by us, must be opened
-// again in the same way. Then opens without a lock: the file is only read, some network file systems refuse locks, and
-// others may have opened it so.
-hid_t OpenForReading(const std::filesystem::path& path, const std::string& where) {
-  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-  if (id >= 0) return id;
-  const Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
-  CheckHdf5(H5Pset_file_locking(access, false, true), where, "locking");
-  const hid_t unlocked = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
-  if (unlocked < 0 && Hdf5Reason().contains("file locking"))
-    Fail("{}: is open in this process with another way of locking; try closing it there first", where);
-  CheckHdf5(unlocked, where, "damaged or cut short; try making or downloading it again");
-  return unlocked;
-}
-
-// External links are not followed: a file must not choose which other files are read.
-herr_t RefuseExternalLink(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
-
-// Properties of the class that opening a dataset requires and other objects accept.
-Hdf5Handle LinkProperties(const std::string& where) {
-  Hdf5Handle links = CheckedHandle(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, where, "link access properties");
-  CheckHdf5(H5Pset_elink_cb(links, RefuseExternalLink, nullptr), where, "external links");
-  return links;
-}
-
 // Endlessly nested groups would take HDF5 minutes; files in use have only a few levels.
 constexpr ptrdiff_t kMaxGroups = 32;
 constexpr herr_t kTooDeep = 1;  // more than 0 ends the visit
@@ -63,8 +38,7 @@ class OpenDataset {
  public:
   OpenDataset(hid_t file, const std::filesystem::path& path, const std::string& name)
       : where_(path.string() + ": dataset '" + name + "'"),
-        links_(LinkProperties(where_)),
-        id_(CheckedHandle(H5Dopen2(file, ObjectPath(name), links_), H5Dclose, where_, "not there, or damaged")),
+        id_(CheckedHandle(H5Dopen2(file, ObjectPath(name), H5P_DEFAULT), H5Dclose, where_, "not there, or damaged")),
         type_(CheckedHandle(H5Dget_type(id_), H5Tclose, where_, "damaged")),
         create_(CheckedHandle(H5Dget_create_plist(id_), H5Pclose, where_, "damaged")) {}
 
@@ -110,7 +84,7 @@ class OpenDataset {
 
  private:
   std::string where_;
-  Hdf5Handle links_, id_, type_, create_;
+  Hdf5Handle id_, type_, create_;
 };
 
 // The part of the mapped file that a contiguous dataset is.
@@ -167,8 +141,7 @@ class OpenAttribute {
  public:
   OpenAttribute(hid_t file, const std::filesystem::path& path, const std::string& object, const std::string& key)
       : where_(Formatted("{}: '{}': attribute '{}'", path.string(), ObjectPath(object), key)),
-        links_(LinkProperties(where_)),
-        object_(CheckedHandle(H5Oopen(file, ObjectPath(object), links_), H5Oclose, where_, "no such object")),
+        object_(CheckedHandle(H5Oopen(file, ObjectPath(object), H5P_DEFAULT), H5Oclose, where_, "no such object")),
         id_(CheckedHandle(H5Aopen(object_, key.c_str(), H5P_DEFAULT), H5Aclose, where_, "not there, or damaged")),
         type_(CheckedHandle(H5Aget_type(id_), H5Tclose, where_, "damaged")) {
     if (H5Tget_size(type_) > kMaxAttributeBytes) Fail("{}: got {} bytes, too large", where_, H5Tget_size(type_));
@@ -200,7 +173,7 @@ class OpenAttribute {
 
  private:
   std::string where_;
-  Hdf5Handle links_, object_, id_, type_;
+  Hdf5Handle object_, id_, type_;
 };
 
 }  // namespace
@@ -208,9 +181,12 @@ class OpenAttribute {
 Hdf5Reader::Hdf5Reader(MappedFile file) : file_(std::move(file)) {
   const QuietHdf5 quiet;
   const std::string where = path().string();
-  if (H5Fis_accessible(path().c_str(), H5P_DEFAULT) <= 0)
-    Fail("{}: got {} bytes that are not an HDF5 file; try making it again", where, file_.bytes().size());
-  id_ = OpenForReading(path(), where);
+  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";  // after 0, 512, 1024, ... bytes of a user's own
+  bool is_hdf5 = false;
+  for (size_t at = 0; at < file_.bytes().size() && !is_hdf5; at = std::max<size_t>(512, 2 * at))
+    is_hdf5 = file_.text().substr(at).starts_with(kSignature);
+  if (!is_hdf5) Fail("{}: got {} bytes that are not an HDF5 file; try making it again", where, file_.bytes().size());
+  id_ = OpenHdf5(file_.bytes(), where);
 }
 
 // The other constructor has ended, so that the destructor closes a file that is refused here.
@@ -240,8 +216,7 @@ std::vector<std::string> Hdf5Reader::datasets() const {
 
 bool Hdf5Reader::Has(const std::string& name) const {
   const QuietHdf5 quiet;
-  const Hdf5Handle links = LinkProperties(path().string());
-  const Hdf5Handle object(H5Oopen(id_, ObjectPath(name), links), H5Oclose);
+  const Hdf5Handle object(H5Oopen(id_, ObjectPath(name), H5P_DEFAULT), H5Oclose);
   return object >= 0 && H5Iget_type(object) == H5I_DATASET;
 }
 
@@ -323,8 +298,7 @@ template std::vector<double> Hdf5Reader::Read<double>(const std::string&) const;
 
 bool Hdf5Reader::HasAttribute(const std::string& object, const std::string& key) const {
   const QuietHdf5 quiet;
-  const Hdf5Handle links = LinkProperties(path().string());
-  const Hdf5Handle target(H5Oopen(id_, ObjectPath(object), links), H5Oclose);
+  const Hdf5Handle target(H5Oopen(id_, ObjectPath(object), H5P_DEFAULT), H5Oclose);
   return target >= 0 && H5Aexists(target, key.c_str()) > 0;
 }
 

@@ -48,7 +48,11 @@ AtomicFolder::AtomicFolder(const fs::path& path) : final_(path), above_(OpenFold
     }
     folder_ = OpenFolder::Of(temporary_);
     fd_ = folder_ == nullptr ? -1 : folder_->Reading();
-    if (fd_ < 0) FailToCreate(path, errno);
+    if (fd_ < 0) {
+      const int error = errno;
+      unlinkat(above_->fd(), temporary_.filename().c_str(), AT_REMOVEDIR);
+      FailToCreate(path, error);
+    }
     if (!LockLinked(fd_)) close(std::exchange(fd_, -1));
   }
 }

@@ -88,7 +88,11 @@ Campaign::Campaign(const Setting& setting)
 
 void Campaign::Round() {
   const size_t what = random_.Below(1000);
-  if (what < 767) return DamagedInput();
+  if (what < 717) return DamagedInput();
+  if (what < 732) return SpecialFile();
+  if (what < 747) return ChangedWhileRead();
+  if (what < 757) return OddEnvironment();
+  if (what < 767) return BrokenStreams();
   if (what < 832) return GrownTokenizer();
   if (what < 836) return PythonCalls();
   if (what < 840) return ClusterScripts();
@@ -155,6 +159,8 @@ void Campaign::Judge(const Attempt& attempt, const End& end) {
     return Found(attempt, end, "a sanitizer's report");
   if (end.exit_code > 2) return Found(attempt, end, "exit code " + std::to_string(end.exit_code));
   if (Contains(end.err, "tare: internal error: ")) return Found(attempt, end, "a message that nobody wrote");
+  if (attempt.program->says == "tare: " && (end.out + end.err).find_first_of("\x1b\x07") != std::string::npos)
+    return Found(attempt, end, "a control character for the terminal");
   if (silent && attempt.limits.file_bytes == RLIM_INFINITY) return Found(attempt, end, "failed without a message");
 }
 

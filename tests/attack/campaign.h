@@ -70,6 +70,10 @@ class Campaign {
   void GrownTokenizer();
   void PythonCalls();
   void ClusterScripts();
+  void SpecialFile();
+  void ChangedWhileRead();
+  void OddEnvironment();
+  void BrokenStreams();
 
   const Program& SomeProgram(size_t one_sanitized_in);
   Words Line(const Attempt& attempt) const;
@@ -80,6 +84,7 @@ class Campaign {
   const End& Whole(const Words& words, const std::string& place);  // of the undamaged file
   const Contents& Reference(const Job& job);                       // what is in out/ after it
   void ClearOut();
+  void PutBack(const Subject& subject);
   void CheckBroken(const Attempt& attempt, const End& end);
   void PutStrangers(const Contents& reference);
   void CheckStrangers(const Attempt& attempt, const End& end, const Contents& reference);

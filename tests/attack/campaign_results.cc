@@ -21,8 +21,12 @@ Words StrangersOf(const Contents& outputs) {
   return {name + ".tmp", name + ".77-0.tmp", name + ".folder.tmp/config.json", name + ".quantized.tmp"};
 }
 
+// Markup in three forms, or a value of another kind or size than any command writes.
 Json Marked(size_t form) {
-  return form == 0 ? Json(kMarkup) : form == 1 ? Json::array({kMarkup}) : Json{{kMarkup, kMarkup}};
+  static const std::vector<Json> forms{
+      kMarkup, Json::array({kMarkup}), {{kMarkup, kMarkup}}, nullptr,   -1,       0, 1e308, 1e-320, true, "",
+      "x",     Json::array(),          Json::object(),       "\x1b[2J", INT64_MAX};
+  return forms[form % forms.size()];
 }
 
 // Read by these, besides what Subjects names.
@@ -50,7 +54,7 @@ void Campaign::MarkedResult() {
   for (size_t marks = 1 + random_.Below(2); marks > 0; --marks) {
     const Json fields = json.flatten();
     const auto field = std::next(fields.begin(), static_cast<ptrdiff_t>(random_.Below(fields.size())));
-    json[Json::json_pointer(field.key())] = Marked(random_.Below(3));
+    json[Json::json_pointer(field.key())] = Marked(random_.OneIn(2) ? random_.Below(3) : random_.Below(15));
   }
   PutFile(folder_ / "out" / "marked.json", json.dump());
   const Attempt attempt{"report", {"report", "out/marked.json", "--out", "out/r.html"}, &SomeProgram(16)};

@@ -5,7 +5,8 @@
 # usage: capture_test.sh TARE PROGRAM
 set -euo pipefail
 tare=$1 program=$2
-python3 -c 'import torch, transformers, safetensors' 2>/dev/null || exit 77
+python3 -c 'import torch, transformers, safetensors' 2>/dev/null ||
+  { echo 'capture_test: Python lacks torch, transformers or safetensors; try pip install (400 MB)'; exit 77; }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -63,12 +63,19 @@ TEST_F(LimitsTest, FailingThreadsGiveAMessage) {
   EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: threads: got "), HasSubstr(" of "), HasSubstr("--threads")));
 }
 
+// And leave nothing behind, a folder that was just made included.
 TEST_F(LimitsTest, FewOpenFilesGiveAMessage) {
-  for (rlim_t files = 4; files <= 8; ++files) {
-    const Outcome outcome = StartTare(commands_[1], {.open_files = files});
-    ASSERT_THAT(outcome.exit_code, AnyOf(0, 1, 127)) << files;  // 127: what the program is linked to cannot be opened
-    if (outcome.exit_code != 1) continue;
-    EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: "), HasSubstr("Too many open files")));
+  for (const Command& command :
+       {commands_[1], Command{"convert", model_, "--to", "diff_v1", "--out", folder_ / "made"}}) {
+    for (rlim_t files = 4; files <= 8; ++files) {
+      const Outcome outcome = StartTare(command, {.open_files = files});
+      // 127: what the program is linked to cannot be opened
+      ASSERT_THAT(outcome.exit_code, AnyOf(0, 1, 127)) << files;
+      for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+        EXPECT_NE(entry.path().extension(), ".tmp") << command[0] << " with " << files;
+      if (outcome.exit_code != 1) continue;
+      EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: "), HasSubstr("Too many open files")));
+    }
   }
 }
 

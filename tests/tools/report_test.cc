@@ -2,7 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/report/drawing/drawing.h"
+#include "experiments/report/figures/figures.h"
+#include "experiments/report/input/material.h"
+#include "quant/base/error.h"
 #include "tests/support/call_tare.h"
+#include "tests/support/golden.h"
 #include "tests/support/report_material.h"
 
 namespace tare::report_test {
@@ -34,6 +39,46 @@ TEST(ReportCommandTest, AValueOfAnotherKindIsNoInternalError) {
     EXPECT_THAT(outcome.err, HasSubstr("s.json: "));
     EXPECT_THAT(outcome.err, HasSubstr("was it made by another version? Try making it again"));
   }
+}
+
+// Every value of what commands wrote, one at a time, as another: it is drawn, or refused as Error or as Json's.
+TEST(ReportCommandTest, OddValuesAreDrawnOrRefused) {
+  const TemporaryFolder folder;
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors", out = folder / "odd.json";
+  const std::vector<std::vector<std::string>> commands{
+      {"stats", model, "--input", ids, "--json", folder / "stats.json"},
+      {"eval", model, "--plan", "int4", "--tasks", "divergence=" + ids, "--json", folder / "eval.json"},
+      {"maps", model, "--plan", "k=int4/token", "--input", ids, "--json", folder / "maps.json"},
+      {"sweep", model, "--bits", "16,4", "--tasks", "perplexity=" + ids, "--out", folder / "sweep"}};
+  int drawn = 0, refused = 0;
+  for (const std::vector<std::string>& command : commands) {
+    ASSERT_EQ(CallTare(command).exit_code, 0) << command[0];
+    const std::string file = command[0] == "sweep" ? folder / "sweep/table.json" : std::filesystem::path(command.back());
+    const Json whole = Json::parse(GetFile(file));
+    const Json fields = whole.flatten();
+    for (auto field = fields.begin(); field != fields.end(); ++field) {
+      for (const Json& odd : std::vector<Json>{nullptr, -1, "x", Json::array(), Json::object(), 1e308}) {
+        Json json = whole;
+        json[Json::json_pointer(field.key())] = odd;
+        PutFile(out, json.dump());
+        try {
+          const Material material = ReadMaterial({out});
+          for (const FigureKind& kind : kFigureKinds) {
+            for (const FigureData& figure : kind.make(material)) (void)SpecificationOf(figure);
+          }
+          ++drawn;
+        } catch (const Error&) {
+          ++refused;
+        } catch (const Json::exception&) {
+          ++refused;
+        } catch (const std::exception& error) {
+          ADD_FAILURE() << command[0] << " " << field.key() << " = " << odd.dump() << ": " << error.what();
+        }
+      }
+    }
+  }
+  EXPECT_GT(drawn, 500);
+  EXPECT_GT(refused, 500);
 }
 
 TEST(ReportCommandTest, FilesWithoutAFigureAreRefused) {

@@ -11,6 +11,7 @@
 #include "experiments/model/model.h"
 #include "experiments/passes/generate.h"
 #include "experiments/quantize/provenance.h"
+#include "experiments/text/tokenizer/folder_tokens.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
@@ -121,6 +122,13 @@ class GgufJob {
       const Tokenizer tokenizer = Tokenizer::Load(path_);
       use.before = tokenizer.before();
       use.after = tokenizer.after();
+      std::map<std::string, bool> special;
+      for (const nlohmann::json& token : pipeline::ReadFolderTokens(path_).added)
+        special.emplace(token.at("content"), token.value("special", false));
+      for (int32_t id = 0; id < tokenizer.vocabulary(); ++id) {
+        if (const auto token = special.find(tokenizer.Piece(id)); token != special.end())
+          use.added.push_back({id, token->first, token->second});
+      }
     }
     summary_.has_tokenizer = gguf::AddVocabulary(file, use, metadata_);
     if (!summary_.has_tokenizer) metadata_.Text("tokenizer.ggml.model", "no_vocab");

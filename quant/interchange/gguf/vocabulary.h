@@ -83,14 +83,22 @@ std::optional<std::string> TokenizerText(const Metadata& metadata, std::string_v
 // BPE whose words are cut as llama.cpp has a name for, else SentencePiece's tokenizer.model where it is BPE without a
 // table that maps characters. Others are refused by name.
 //
-// Ids without a token, up to the rows of the embedding, become unused tokens [PAD<id>].
+// Ids without a token, up to the rows of the embedding, become unused tokens [PAD<id>], and a notice counts them.
 
-// Facts that the files alone do not tell.
+// A token that a file beside the tokenizer adds, or changes the kind of.
+struct FolderToken {
+  int64_t id = 0;
+  std::string text;
+  bool special = false;
+};
+
+// Facts that the tokenizer's file alone does not tell.
 struct VocabularyUse {
   int64_t tokens = 0;           // rows of the embedding
   std::vector<int32_t> before;  // ids that the model expects around a text
   std::vector<int32_t> after;
   std::vector<int32_t> ends;  // ids that end a text, the usual one first
+  std::vector<FolderToken> added = {};
 };
 
 // `file` gives a small file of the checkpoint by its name. False if there is no tokenizer: nothing is written then.

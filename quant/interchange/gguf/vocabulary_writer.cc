@@ -29,12 +29,33 @@ struct TokenList {
   }
 };
 
+using Parsed = nlohmann::json;  // whose objects find their members fast
+
+Parsed MemberOrNull(const Parsed& json, const char* key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  return found == json.end() ? Parsed() : *found;
+}
+
 std::string TokenizerKey(std::string_view name) { return "tokenizer.ggml." + std::string(name); }
 
 void PadTo(int64_t tokens, TokenList& list, const std::string& where) {
   if (std::ssize(list.texts) > tokens)
     Fail("{}: got {} tokens, expected at most the {} rows of the embedding", where, list.texts.size(), tokens);
   while (std::ssize(list.texts) < tokens) list.Add(Formatted("[PAD{}]", list.texts.size()), 0, kUnused);
+}
+
+// As llama.cpp's converter takes them: no text merges into one of them (its score), the unknown piece stays, and one
+// that no row of the embedding belongs to is left out.
+void AddFolderTokens(const std::vector<FolderToken>& added, TokenList& list) {
+  for (const FolderToken& token : added) {
+    const auto at = static_cast<size_t>(token.id);
+    if (at >= list.texts.size()) continue;
+    const int kind = list.kinds[at] == kUnknown ? kUnknown : token.special ? kControl : kUserDefined;
+    if (list.texts[at] == token.text && list.kinds[at] == kind) continue;
+    list.texts[at] = token.text;
+    list.scores[at] = -1000;
+    list.kinds[at] = kind;
+  }
 }
 
 void RequireOnce(const TokenList& list, const std::string& where) {
@@ -119,6 +140,9 @@ void SpellUserDefined(TokenList& tokens) {
 }
 
 void AddTokens(const TokenList& tokens, std::string_view model, std::string_view pre, MetadataWriter& out) {
+  if (const auto unused = std::ranges::count(tokens.kinds, kUnused); unused > 0)
+    Notice(Formatted("{}: the embedding has {} rows without a token of the tokenizer; they become unused tokens",
+                     out.where(), unused));
   out.Text(TokenizerKey("model"), model);
   out.Text(TokenizerKey("pre"), pre);
   out.Texts(TokenizerKey("tokens"), tokens.texts);
@@ -139,7 +163,7 @@ void AddEnds(const VocabularyUse& use, int64_t end, const TokenList& tokens, Met
   for (size_t i = 0; i < use.ends.size(); ++i) AddId(kKeys[i], use.ends[i], tokens, out);
 }
 
-void AddSentencePiece(std::string_view bytes, const VocabularyUse& use, MetadataWriter& out) {
+void AddSentencePiece(std::string_view bytes, const Parsed& json, const VocabularyUse& use, MetadataWriter& out) {
   const std::string where = out.where() + ": tokenizer.model";
   PieceFile file = ReadPieceFile(bytes);
   const auto refuse = [&](bool wrong, std::string_view got, std::string_view expected) {
@@ -151,6 +175,13 @@ void AddSentencePiece(std::string_view bytes, const VocabularyUse& use, Metadata
   refuse(!file.escapes || file.space_last, "spaces after words, or as they are", "U+2581 before words");
   refuse(!use.after.empty(), "tokens after a text", "none");
   PadTo(use.tokens, file.tokens, where);
+  for (const Parsed& token : MemberOrNull(json, "added_tokens")) {
+    const Parsed id = MemberOrNull(token, "id"), text = MemberOrNull(token, "content");
+    if (id.is_number_integer() && text.is_string())
+      AddFolderTokens({{id.get<int64_t>(), text.get<std::string>(), MemberOrNull(token, "special") == true}},
+                      file.tokens);
+  }
+  AddFolderTokens(use.added, file.tokens);
   SpellUserDefined(file.tokens);
   RequireOnce(file.tokens, where);
   AddTokens(file.tokens, "llama", "default", out);
@@ -162,13 +193,6 @@ void AddSentencePiece(std::string_view bytes, const VocabularyUse& use, Metadata
   out.Flag(TokenizerKey("add_eos_token"), false);
   out.Flag(TokenizerKey("add_space_prefix"), file.begins_with_space);
   out.Flag(TokenizerKey("remove_extra_whitespaces"), file.drops_spaces);
-}
-
-using Parsed = nlohmann::json;  // whose objects find their members fast
-
-Parsed MemberOrNull(const Parsed& json, const char* key) {
-  const auto found = json.is_object() ? json.find(key) : json.end();
-  return found == json.end() ? Parsed() : *found;
 }
 
 // Without what offsets alone depend on.
@@ -207,7 +231,8 @@ int64_t IdIn(const Parsed& id, int64_t tokens, const std::string& where) {
   return id.get<int64_t>();
 }
 
-TokenList BytePairs(const Parsed& tokenizer, int64_t tokens, const std::string& where) {
+TokenList BytePairs(const Parsed& tokenizer, const VocabularyUse& use, const std::string& where) {
+  const int64_t tokens = use.tokens;
   TokenList list;
   PadTo(tokens, list, where);
   const Parsed vocabulary = MemberOrNull(tokenizer["model"], "vocab");
@@ -227,6 +252,7 @@ TokenList BytePairs(const Parsed& tokenizer, int64_t tokens, const std::string& 
     list.texts[at] = added["content"].get<std::string>();
     list.kinds[at] = MemberOrNull(added, "special") == true ? kControl : kUserDefined;
   }
+  AddFolderTokens(use.added, list);
   RequireOnce(list, where);
   return list;
 }
@@ -251,7 +277,7 @@ void AddBytePairs(const Parsed& tokenizer, const VocabularyUse& use, MetadataWri
     if (!value.is_null() && value != "")
       Fail("{}: model: {}: got {}, expected none; a GGUF file cannot hold it", where, key, value.dump());
   }
-  const TokenList tokens = BytePairs(tokenizer, use.tokens, where);
+  const TokenList tokens = BytePairs(tokenizer, use, where);
   AddTokens(tokens, "gpt2", cutting.name, out);
   out.Texts(TokenizerKey("merges"), MergesOf(tokenizer["model"], where));
   if (!use.before.empty()) AddId("bos_token_id", use.before[0], tokens, out);
@@ -284,7 +310,7 @@ bool AddVocabulary(const std::function<std::optional<std::string>(const std::str
   if (json && IsByteLevel(tokenizer)) {
     AddBytePairs(tokenizer, use, out);
   } else if (model) {
-    AddSentencePiece(*model, use, out);
+    AddSentencePiece(*model, tokenizer, use, out);
   } else {
     Fail("{}: tokenizer.json: got a model that is not byte-level BPE, expected that, or a tokenizer.model beside it",
          out.where());

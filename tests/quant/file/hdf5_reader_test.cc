@@ -334,7 +334,7 @@ TEST(Hdf5Reader, GroupsInGroupsWithoutEndAreRefused) {
               ThrowsMessage<Error>(HasSubstr("nested deeper than 32")));
 }
 
-// Within one process HDF5 opens a file a second time only with the same locking.
+// Within one process HDF5 would open a file a second time only with the same locking.
 TEST(Hdf5Reader, OpensBesideOthersInEitherOrder) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "a.h5";
@@ -351,8 +351,7 @@ TEST(Hdf5Reader, OpensBesideOthersInEitherOrder) {
   }
   H5Pset_file_locking(access_list, true, false);  // h5py's locking=True, which is not its default
   const hid_t strict = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access_list);
-  EXPECT_THAT(Call([&] { (void)Hdf5Reader{path}; }),
-              ThrowsMessage<Error>(HasSubstr("a.h5: is open in this process with another way of locking")));
+  EXPECT_THAT(Hdf5Reader(path).Read<float>("x"), ElementsAre(1, 2));
   H5Fclose(strict);
   H5Pclose(access_list);
   const Hdf5Reader reader(path);

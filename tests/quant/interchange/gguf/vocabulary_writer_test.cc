@@ -8,6 +8,7 @@
 #include <map>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
@@ -85,6 +86,50 @@ TEST(GgufVocabularyWriter, IdsWithoutATokenAreUnused) {
   EXPECT_EQ(metadata.Reals("tokenizer.ggml.token_type")->at(522), 5);
   EXPECT_EQ(metadata.Unsigned("tokenizer.ggml.eos_token_id", 999), 520u);
   EXPECT_EQ(metadata.Unsigned("tokenizer.ggml.eot_token_id", 999), 519u);
+}
+
+// Scores and kinds are those of llama.cpp's convert_hf_to_gguf.py (_create_vocab_sentencepiece).
+TEST(GgufVocabularyWriter, TokensOfTheFolderAreTokens) {
+  const TemporaryFolder folder;
+  for (const char* name : {"pieces", "qwen2"}) {
+    Files files = Golden(name);
+    const int64_t first = name == std::string("pieces") ? 2048 : 521;
+    if (first == 2048)
+      files["tokenizer.json"] = Json{{"model", {{"type", "Unigram"}}},
+                                     {"added_tokens", {{{"id", 2050}, {"content", "a b"}, {"special", false}}}}}
+                                    .dump();
+    MetadataWriter out("m");
+    static std::string said;
+    said.clear();
+    OnNotice([](const std::string& text) { said += text; });
+    ASSERT_TRUE(Add(files,
+                    {.tokens = 2053,
+                     .before = {},
+                     .after = {},
+                     .ends = {},
+                     .added = {{first, "<|im_start|>", true}, {first + 1, "<mine>", false}, {2053, "no row", false}}},
+                    out));
+    OnNotice(nullptr);
+    WriteGguf(folder / "t.gguf", out, {}, {});
+    const MappedFile written(folder / "t.gguf");
+    const Metadata metadata = Parse(written.bytes(), "t.gguf").metadata;
+    const auto texts = *metadata.Texts("tokenizer.ggml.tokens");
+    const auto kinds = *metadata.Reals("tokenizer.ggml.token_type");
+    const auto at = static_cast<size_t>(first);
+    EXPECT_EQ(texts.size(), 2053u);
+    EXPECT_EQ(texts[at], "<|im_start|>");
+    EXPECT_EQ(kinds[at], 3);
+    EXPECT_EQ(texts[at + 1], "<mine>");
+    EXPECT_EQ(kinds[at + 1], 4);
+    const int64_t unused = first == 2048 ? 2 : 2053 - 523;
+    EXPECT_EQ(said, "m: the embedding has " + std::to_string(unused) +
+                        " rows without a token of the tokenizer; they become unused tokens");
+    if (first != 2048) continue;
+    EXPECT_EQ(texts[2050], "a b");
+    EXPECT_EQ(kinds[2050], 4);
+    EXPECT_EQ(metadata.Reals("tokenizer.ggml.scores")->at(2050), -1000);
+    EXPECT_EQ(texts[2051], "[PAD2051]");
+  }
 }
 
 TEST(GgufVocabularyWriter, WithoutATokenizerNothingIsWritten) {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What HDF5's file driver refuses to read, made with the library itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <filesystem>
+
+#include "quant/base/error.h"
+#include "quant/file/hdf5.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
+
+namespace tare::hdf5_bytes_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+enum class Hidden { kNothing, kFilters, kCache };
+
+// A group whose links lie in a heap, as those of large groups do.
+std::filesystem::path Written(const std::filesystem::path& path, Hidden hidden) {
+  const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS), space = H5Screate(H5S_SCALAR);
+  H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
+  H5Pset_link_phase_change(create, 0, 0);
+  if (hidden == Hidden::kFilters) H5Pset_filter(create, H5Z_FILTER_FLETCHER32, 0, 0, nullptr);
+  const H5AC_cache_image_config_t image{H5AC__CURR_CACHE_IMAGE_CONFIG_VERSION, hidden == Hidden::kCache, false, -1};
+  EXPECT_GE(H5Pset_mdc_image_config(access, const_cast<H5AC_cache_image_config_t*>(&image)), 0);
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, create, access);
+  const hid_t dataset = H5Dcreate2(file, "x", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const float value = 7;
+  H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value);
+  H5Dclose(dataset), H5Fclose(file), H5Sclose(space), H5Pclose(create), H5Pclose(access);
+  return path;
+}
+
+TEST(Hdf5Bytes, HeapsWithFiltersAreRefused) {
+  const TemporaryFolder folder;
+  const Hdf5Reader plain(Written(folder / "plain.h5", Hidden::kNothing));
+  EXPECT_THAT(plain.datasets(), ElementsAre("x"));
+  EXPECT_THAT(plain.Read<float>("x"), ElementsAre(7));
+  for (const Hidden hidden : {Hidden::kFilters, Hidden::kCache}) {
+    const std::filesystem::path path = Written(folder / "odd.h5", hidden);
+    EXPECT_THAT(Call([&] { (void)Hdf5Reader(path).datasets(); }),
+                ThrowsMessage<Error>(HasSubstr("got a group or attribute with filters, expected none")));
+  }
+}
+
+// What is read is what was opened.
+TEST(Hdf5Bytes, AFileThatIsReplacedWhileItIsRead) {
+  const TemporaryFolder folder;
+  const Hdf5Reader reader(Written(folder / "x.h5", Hidden::kNothing));
+  std::filesystem::remove(folder / "x.h5");
+  PutFile(folder / "x.h5", "no HDF5 file");
+  EXPECT_THAT(reader.Read<float>("x"), ElementsAre(7));
+}
+
+}  // namespace
+}  // namespace tare::hdf5_bytes_test
