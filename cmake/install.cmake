@@ -6,7 +6,7 @@ set(pages ${CMAKE_BINARY_DIR}/pages)
 set(made_here ${CMAKE_BINARY_DIR}/package)  # where find_package does not look, should the build folder be in PATH
 
 # The whole of it or nothing: first of all rules.
-set(needed $<TARGET_FILE:tare_experiments>)
+set(needed $<TARGET_FILE:tare_${TARE_COMPONENT}>)
 if(TARE_TOOLS)
   list(APPEND needed $<TARGET_FILE:tare> ${pages}/tare.1 ${pages}/tare ${pages}/_tare)
 endif()
@@ -17,7 +17,7 @@ install(CODE "foreach(file ${needed})
   endif()
 endforeach()")
 
-foreach(component numbers files kernels experiments)
+foreach(component ${tare_built})
   install(TARGETS tare_${component} EXPORT tare-${component} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
           FILE_SET HEADERS DESTINATION include/tare)
   install(EXPORT tare-${component} NAMESPACE tare:: DESTINATION ${folder})

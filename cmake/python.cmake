@@ -1,7 +1,7 @@
 # TARE_PYTHON: the Python module, where nanobind and Python's headers are there. A sanitized one is made if asked for:
 # it loads where LD_PRELOAD names the sanitizer's library (tools/attack.sh).
 set(tare_python_default OFF)
-if(NOT TARE_SANITIZE)
+if(tare_whole AND NOT TARE_SANITIZE)
   find_package(Python 3.12 QUIET COMPONENTS Interpreter Development.Module Development.SABIModule)
   if(Python_FOUND)
     find_package(nanobind 2.4 QUIET CONFIG)

@@ -1,10 +1,12 @@
 # All that the build needs comes from the distribution (tools/setup.sh installs it): what the components are linked
 # with, then what our own sources, program and tests include. A missing package is named with the command that mends it.
-tare_find(experiments)
+tare_find(${TARE_COMPONENT})
 find_package(Eigen3 3.4 QUIET CONFIG)
 tare_need(Eigen3_FOUND libeigen3-dev)
-find_path(boost_math_INCLUDE boost/math/distributions/students_t.hpp)  # of headers alone, in one source
-tare_need(boost_math_INCLUDE libboost-dev)
+if(tare_whole)
+  find_path(boost_math_INCLUDE boost/math/distributions/students_t.hpp)  # of headers alone, in one source
+  tare_need(boost_math_INCLUDE libboost-dev)
+endif()
 if(TARE_TOOLS)
   find_path(CLI11_INCLUDE CLI/CLI.hpp)
   tare_need(CLI11_INCLUDE libcli11-dev)

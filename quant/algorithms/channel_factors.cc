@@ -6,6 +6,7 @@
 
 #include <Eigen/Core>
 
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
@@ -56,7 +57,8 @@ void ChooseGroup(const Floats& w, const QuantizedMatrix& matrix, int64_t g, cons
 }  // namespace
 
 std::vector<float> SmoothingFactors(std::span<const float> input, std::span<const float> weight, double alpha) {
-  TARE_CHECK(input.size() == weight.size() && alpha >= 0 && alpha <= 1);
+  CheckEqual("smoothing", "weights", std::ssize(weight), std::ssize(input));
+  if (!(alpha >= 0 && alpha <= 1)) Fail("smoothing: got an alpha of {}, expected 0 to 1", alpha);
   std::vector<float> s(input.size(), 1.0f);
   for (size_t j = 0; j < s.size(); ++j) {
     if (input[j] == 0 || weight[j] == 0) continue;
@@ -67,7 +69,7 @@ std::vector<float> SmoothingFactors(std::span<const float> input, std::span<cons
 }
 
 std::vector<float> AwqFactors(std::span<const double> magnitudes, int ratio) {
-  TARE_CHECK(ratio >= 0 && ratio < kAwqRatios);
+  CheckRange("AWQ", "ratio", ratio, 0, kAwqRatios - 1);
   constexpr double kSmallest = 1e-4;
   double least = HUGE_VAL, most = 0;
   std::vector<double> raw(magnitudes.size(), 0.0);
@@ -85,7 +87,7 @@ std::vector<float> AwqFactors(std::span<const double> magnitudes, int ratio) {
 }
 
 std::vector<Ends> AwqEnds(const ReadRow& read, const QuantizedMatrix& matrix, std::span<const float> moments) {
-  TARE_CHECK(std::ssize(moments) == matrix.in * matrix.in);
+  CheckSquare("AWQ", moments.size(), matrix.in);
   const Eigen::Map<const Floats> h(moments.data(), matrix.in, matrix.in);
   std::vector<Ends> ends(static_cast<size_t>(matrix.out * matrix.Groups()));
   ParallelForBlocks(matrix.out, kRowsTried, [&](int64_t first, int64_t rows) {

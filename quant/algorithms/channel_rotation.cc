@@ -8,6 +8,7 @@
 #include <Eigen/Core>
 #include <Eigen/LU>
 
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
 
@@ -31,7 +32,7 @@ void AddOfRange(bool to_zero, std::span<const float> w, double along, std::span<
 
 ChannelRotation::ChannelRotation(Hadamard first, std::vector<double> learned)
     : first_(std::move(first)), learned_(std::move(learned)) {
-  TARE_CHECK(learned_.empty() || std::ssize(learned_) == size() * size());
+  if (!learned_.empty()) CheckEqual("rotation", "learned values", std::ssize(learned_), size() * size());
 }
 
 ChannelRotation ChannelRotation::KeepingTheMean(Hadamard first) {
@@ -66,7 +67,8 @@ void ChannelRotation::Rotate(const float* x, float* y) const {
 
 void CayleyStep(int64_t n, std::span<const double> m, double angle, std::vector<double>& q) {
   using Square = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  TARE_CHECK(std::ssize(m) == n * n && std::ssize(q) == n * n);
+  CheckSquare("Cayley step", m.size(), n);
+  CheckSquare("Cayley step", q.size(), n);
   const Eigen::Map<const Square> gradient(m.data(), n, n);
   Square k = gradient - gradient.transpose();
   const double norm = k.norm();

@@ -2,11 +2,13 @@
 #include "quant/algorithms/gptq.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <span>
 
 #include "quant/algorithms/panel_products.h"
 #include "quant/algorithms/second_moments.h"
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -63,7 +65,9 @@ std::vector<int64_t> OrderOf(const std::vector<float>& hessian, int64_t in, int6
 GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where,
                        int64_t together, GptqOrder order)
     : by_(order) {
-  TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in);
+  CheckSquare(where, hessian.size(), in);
+  CheckRange(where, "inputs that share a code", together, 1, in);
+  if (!(damping >= 0 && std::isfinite(damping))) Fail("{}: got a damping of {}, expected 0 or more", where, damping);
   if (const auto bad = FirstNotFinite(hessian))
     Fail("{}: the calibration's second moments hold NaN or infinity at {}; try another calibration text", where, *bad);
   const double mean = MeanOfDiagonal(hessian, in);
@@ -92,7 +96,7 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
 
 void GptqFactor::Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
-  TARE_CHECK(m.in == in());
+  CheckEqual("GPTQ", "inputs", m.in, in());
   ParallelForBlocks(m.out, kRowsTogether, [&](int64_t first, int64_t) {
     RowsInWork rows(first, ends, matrix);
     Fill(read, rows);

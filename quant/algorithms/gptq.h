@@ -43,13 +43,14 @@ class GptqFactor {
  public:
   // hessian: sum of x x^T, [in, in], symmetric; only its upper triangle is read. An input that is always 0 is rounded
   // to nearest, if it shares its code with no other. together: the most inputs that have one code in any of the
-  // weights, 1 or kLatticeWidth. Throws Error, starting with `where`, if the hessian is not finite or not positive
-  // definite, or if `together` does not divide in.
+  // weights, 1 or kLatticeWidth. Throws Error, starting with `where`, if the hessian is not [in, in], not finite or
+  // not positive definite, the damping is below 0, or `together` does not divide in.
   GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where,
              int64_t together = 1, GptqOrder order = GptqOrder::kFalling);
 
   int64_t in() const { return static_cast<int64_t>(order_.size()); }
   // Rounds all of matrix's rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other.
+  // Throws Error for a matrix of other inputs.
   void Round(const ReadRow& read, const GroupEnds& ends, QuantizedMatrixBuffer& matrix) const;
 
  private:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quant/algorithms/second_moments.h"
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -171,7 +172,7 @@ void QuantEase::Read(const ReadRow& read, const QuantizedMatrix& m, Block& block
 
 void QuantEase::Improve(const ReadRow& read, int sweeps, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
-  TARE_CHECK(m.in == in_);
+  CheckEqual("QuantEase", "inputs", m.in, in_);
   const bool fits_scales = m.format.scale == ScaleType::kF32;
   const int64_t together = RowsAtOnce(m.Groups());
   ParallelForBlocks(m.out, together, [&](int64_t first, int64_t rows) {

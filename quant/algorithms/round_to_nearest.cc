@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/integers.h"
 #include "quant/format/grid.h"
@@ -61,6 +62,8 @@ Ends Shrunk(Ends ends, float factor, CodeRange range) {
 template <typename EndsOf>
 void RoundRow(const float* row, EndsOf ends_of, QuantizedMatrixBuffer& matrix, int64_t index) {
   const QuantizedMatrix& m = matrix.view();
+  CheckRange("weights", "row", index, 0, m.out - 1);
+  CheckPointer("weights", row, m.in);
   if (const auto bad = FirstNotFinite({row, static_cast<size_t>(m.in)}))
     Fail("weights, row {}: got {} at {}, expected finite values", index, row[*bad], *bad);
   thread_local std::vector<float> rounded;

@@ -38,7 +38,7 @@ GroupEnds EndsBy(ClipChoice choice, const Format& format, float tensor_absmax = 
 void RoundedValues(const float* values, int64_t n, const GroupScale& group, const Format& format, float* rounded);
 
 // Rounds one row of `in` values into its place in a matrix. Throws Error, naming the index, for a value that is not
-// finite.
+// finite, and for a row that the matrix does not have.
 void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffer& matrix, int64_t index);
 void RoundRowToNearest(const float* row, const GroupEnds& ends, QuantizedMatrixBuffer& matrix, int64_t index);
 // Rounds a row with ends that all groups share: one scale per tensor.

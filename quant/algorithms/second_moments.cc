@@ -7,6 +7,7 @@
 
 #include <Eigen/Core>
 
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
@@ -37,7 +38,7 @@ void AddErrors(const Rows& d, const Rows& h, double* sums) {
 }  // namespace
 
 std::vector<float> BothTriangles(std::vector<float> hessian, int64_t in, const std::string& where) {
-  TARE_CHECK(std::ssize(hessian) == in * in);
+  CheckSquare(where, hessian.size(), in);
   for (int64_t i = 0; i < in; ++i) {
     if (FirstNotFinite(std::span(hessian).subspan(static_cast<size_t>(i * in + i), static_cast<size_t>(in - i))))
       Fail("{}: the calibration's second moments hold NaN or infinity; try another calibration text", where);
@@ -47,7 +48,8 @@ std::vector<float> BothTriangles(std::vector<float> hessian, int64_t in, const s
 }
 
 double OutputError(std::span<const float> errors, int64_t in, std::span<const float> moments) {
-  TARE_CHECK(std::ssize(moments) == in * in && std::ssize(errors) % in == 0);
+  CheckSquare("output error", moments.size(), in);
+  CheckEqual("output error", "values beyond whole rows", std::ssize(errors) % in, 0);
   const int64_t rows = std::ssize(errors) / in;
   const Rows h(moments.data(), in, in);
   std::vector<double> sums(static_cast<size_t>(rows), 0.0);
@@ -62,7 +64,8 @@ double OutputError(std::span<const float> errors, int64_t in, std::span<const fl
 AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in,
                                    double damping, const std::string& where)
     : in_(in) {
-  TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in && hessian.size() == cross.size());
+  CheckSquare(where, hessian.size(), in);
+  CheckSquare(where, cross.size(), in);
   if (FirstNotFinite(hessian) || FirstNotFinite(cross))
     Fail("{}: the calibration's moments hold NaN or infinity; try another calibration text", where);
   const double mean = MeanOfDiagonal(hessian, in);

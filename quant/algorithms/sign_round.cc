@@ -7,6 +7,7 @@
 #include <span>
 
 #include "quant/algorithms/second_moments.h"
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/integers.h"
 #include "quant/base/parallel.h"
@@ -208,7 +209,9 @@ SignRound::SignRound(const std::vector<float>& hessian, int64_t in, const std::s
 
 void SignRound::Round(const ReadRow& read, const GroupEnds& ends, int steps, QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
-  TARE_CHECK(m.in == in_ && IsInteger(m.format) && steps > 0);
+  CheckEqual("SignRound", "inputs", m.in, in_);
+  CheckRange("SignRound", "steps", steps, 1);
+  if (!IsInteger(m.format)) Fail("SignRound: got {}, expected integer codes", Name(m.format));
   ParallelForBlocks(m.out, kRowsTogether, [&](int64_t first, int64_t) {
     LearnedRows rows(m, first, read, ends);
     std::array<double, kRowsTogether> least;

@@ -137,6 +137,8 @@ std::optional<StepCodes> AsStepCodes(const Format& format) {
 }
 
 std::string Name(const Format& format) {
+  const auto number = static_cast<size_t>(format.base);
+  if (number >= kFormats.size()) return Formatted("no format ({})", number);
   const FormatRow& row = RowOf(format.base);
   std::string name = format.levels.empty() ? std::string(row.name) : GridName(format.levels.values());
   for (const ScaleWord& word : kScaleWords) {

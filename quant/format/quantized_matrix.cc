@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
@@ -59,6 +60,13 @@ void CheckShape(const QuantizedMatrix& m, const std::string& where) {
          m.group, m.in, info.together, Name(m.format));
 }
 
+void CheckData(const QuantizedMatrix& m, const std::string& where) {
+  CheckPointer(where, m.codes, m.out);
+  if (m.scale_codes == nullptr) CheckPointer(where, m.scales, m.out);
+  if (m.format.range == CodeRange::kZero) CheckPointer(where, m.zeros, m.out);
+  if (m.format.range == CodeRange::kMin) CheckPointer(where, m.minima, m.out);
+}
+
 // Weights near the end of f32 are rounded up to a scale whose largest code is infinite. With a minimum a group's values
 // rise or fall with the code, so the first and the last are its ends.
 void CheckScales(const QuantizedMatrix& m, int64_t row, const std::string& where) {
@@ -80,6 +88,8 @@ void CheckScales(const QuantizedMatrix& m, int64_t row, const std::string& where
 }
 
 void DequantizeRow(const QuantizedMatrix& m, int64_t row, float* y, const std::string& where) {
+  CheckRange(where, "row", row, 0, m.out - 1);
+  CheckData(m, where);
   CheckScales(m, row, where);
   try {
     Unpack<float>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()},
@@ -124,6 +134,8 @@ QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t
 }
 
 GroupScale QuantizedMatrixBuffer::SetScale(int64_t row, int64_t g, Ends ends) {
+  CheckRange("weights", "row", row, 0, view_.out - 1);
+  CheckRange("weights", "group", g, 0, view_.Groups() - 1);
   const GroupScale group = GroupScaleFor(ends, view_.format, tensor_absmax_);
   const Scale& scale = group.scale;
   const int64_t at = row * view_.Groups() + g;

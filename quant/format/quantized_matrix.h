@@ -49,6 +49,9 @@ int64_t GroupOf(Granularity granularity, int64_t in);
 // Throws Error unless format, sizes and group fit together. Does not read codes or scales.
 void CheckShape(const QuantizedMatrix& matrix, const std::string& where);
 
+// Throws Error for a part that the format has and the matrix does not point to: codes, scales, zero points, minima.
+void CheckData(const QuantizedMatrix& matrix, const std::string& where);
+
 // Throws Error, naming `where`, row and group, for a scale that is NaN, or overflows f32 times the format's largest
 // value, for a zero point that is no code, and for a minimum from which a value overflows. Scales of Tare's own
 // quantizers are 0 or more; other tools have negative ones, and all that reads codes takes them.
@@ -70,7 +73,7 @@ class QuantizedMatrixBuffer {
   float tensor_absmax() const { return tensor_absmax_; }
   uint8_t* Codes(int64_t row) { return codes_.data() + static_cast<size_t>(row) * view_.RowBytes(); }
   // Stores and returns the scale of a group with these ends, and its zero point or minimum. Throws Error for a range
-  // beyond f32.
+  // beyond f32, and a row or group that there is not.
   GroupScale SetScale(int64_t row, int64_t g, Ends ends);
   float* Scales(int64_t row) { return scales_.data() + row * view_.Groups(); }  // if they are f32
   uint8_t* Zeros(int64_t row) { return zeros_.data() + row * view_.Groups(); }  // if the format has them

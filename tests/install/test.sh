@@ -55,6 +55,24 @@ foreign+='|/quant/(file|plan|observe|calibrate|statistics)/|/experiments/'
 ninja -C "$work/everything" -t deps | grep -E "$foreign" >/dev/null ||
   die "got no foreign header even where there are some: is the pattern right?"
 
+# The kernels as a part of another project, which finds no other package and whose own package stays its own.
+mkdir "$work/parent"
+cat >"$work/parent/CMakeLists.txt" <<EOF
+cmake_minimum_required(VERSION 3.25)
+project(parent LANGUAGES CXX)
+set(TARE_COMPONENT kernels CACHE STRING "")
+add_subdirectory($source tare)
+add_executable(use $source/tests/install/use_kernels.cc)
+target_link_libraries(use PRIVATE tare::kernels)
+EOF
+configure parent part "${alone[@]:1:2}" || { cat "$work/configure.log"; die "kernels as a subproject do not configure"; }
+[ ! -e "$work/part/CPackConfig.cmake" ] || die "a subproject wrote its parent's CPackConfig.cmake"
+! ninja -C "$work/part" -t targets all | grep -E 'tare_(files|experiments)' ||
+  die "kernels as a subproject build more than that (above)"
+
+# No compiler flag of ours reaches the consumer.
+! ninja -C "$work/kernels" -t commands | grep -e -fopenmp || die "a consumer of kernels is compiled with -fopenmp (above)"
+
 # What is missing is named, with its package.
 configure consumer files -DCOMPONENTS=files "${alone[@]:1}" && die "files configure without their libraries"
 for package in libssl-dev libhdf5-dev libpcre2-dev; do
