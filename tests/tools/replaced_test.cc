@@ -23,7 +23,7 @@ using Command = std::vector<std::string>;
 
 // A page that quotes what the commands write.
 constexpr const char* kNotes =
-    "Notes of mine: {\"schema\": \"tare.eval/1\"}, k[l0]=levels(1 2), <svg svg.marks:root{ tare.stats.file/2 "
+    "Notes of mine: {\"schema\": \"tare.eval/1\"}, k[l0]=grid(1 2), <svg svg.marks:root{ tare.stats.file/2 "
     "model,site\n";
 
 class ReplacedTest : public testing::Test {
