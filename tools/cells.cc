@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cells.h"
 
+#include <algorithm>
+
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/open_folder.h"
 
 namespace tare {
 namespace {
@@ -28,7 +31,8 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
   AddWindowOptions(command, sweep.windows);
   AddStrideOption(command, sweep.windows);
   Group(command, "Output");
-  Add(command, "--out DIR", sweep.folder, "folder of the results; the same command resumes in it")->required();
+  Add(command, "--out DIR", sweep.folder, "folder of the results; the same command continues in it")->required();
+  AddFresh(command, options.fresh, "OUT");
   AddJson(command, options.json);
 }
 
@@ -37,7 +41,8 @@ void AddSharedOptions(CLI::App& command, CellsCommand& options) {
   options.machine.AddWithHashesTo(command);
 }
 
-ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs) {
+ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs,
+                         const std::string& schema) {
   const SweepOptions& sweep = options.sweep;
   OutputsIn(sweep.folder, {});
   auto folder = std::make_unique<const OutputFolder>(sweep.folder);
@@ -46,20 +51,25 @@ ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::str
   inputs.insert(inputs.end(), options.folders.begin(), options.folders.end());
   for (const TaskSpec& task : sweep.tasks) inputs.push_back(task.file);
   names.insert(names.end(), outputs.begin(), outputs.end());
-  std::vector<std::string> files = OutputsIn(sweep.folder, names);
-  files.push_back(options.json);
+  std::vector<Output> files = OutputsIn(sweep.folder, names);
+  // A folder with runs or results in JSON is one that Tare wrote; what reads the runs refuses others.
+  const bool ours = std::ranges::any_of(files, [](const Output& file) {
+    return Begins(file.path, JsonOf("tare.")) || Begins(file.path, "\"schema\":\"tare.");
+  });
+  for (Output& file : files) file.beginning = ours || file.path.ends_with(".jsonl") ? "" : JsonOf("tare.");
+  files.push_back({options.json, JsonOf(schema)});
   std::vector<AtomicFile> claims = ClaimFiles(inputs, files);
+  for (const std::string& name : names) {
+    if (options.fresh) RemoveFile(sweep.folder / name);
+  }
   return {std::move(folder), std::move(claims)};
 }
 
-// An interrupted sweep keeps what it finished.
-std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later) try {
+std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later) {
   return RunSweep(options, [&](const std::string& what, int64_t runs_after) {
     line.Begin(what, runs_after + runs_later);
     return line.Callback();
   });
-} catch (const Interrupted& error) {
-  Fail("{}; {} keeps the finished runs, and the same command continues", error.what(), options.folder.string());
 }
 
 std::vector<SweepCell> RunCells(const SweepOptions& options) {

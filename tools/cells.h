@@ -21,6 +21,7 @@ struct CellsCommand {
   SweepOptions sweep;
   std::vector<std::filesystem::path> folders = {};  // results of other runs, which are read too
   MachineOptions machine;
+  bool fresh = false;      // without what an earlier run finished
   bool list = false;       // only the cells with their numbers
   std::string cells = {};  // their numbers, "3" or "3-5"; empty: all
 };
@@ -31,12 +32,13 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options);
 void AddSharedOptions(CLI::App& command, CellsCommand& options);
 
 // The folder of the cells before its files: who has it is refused none of them. `outputs` are files of the folder
-// besides its cells.
+// besides its cells; schema: of --json, "tare.sweep/".
 struct ClaimedFolder {
   std::unique_ptr<const OutputFolder> folder;
   std::vector<AtomicFile> files;
 };
-ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs);
+ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs,
+                         const std::string& schema);
 
 // Runs the cells and shows progress in the line; `runs_later`: runs of the command after them.
 std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "kernels/product/library_settings.h"
 #include "quant/base/error.h"
@@ -18,6 +19,7 @@
 #include "quant/base/parallel.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/json_value.h"
+#include "quant/file/mapped_file.h"
 #include "quant/file/remembered_hashes.h"
 
 namespace tare {
@@ -54,8 +56,8 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
   }
 }
 
-// Whether the command that runs shows no progress lines.
-static bool quiet = false;
+// Whether the command that runs shows no progress lines, and whether it replaces files of others.
+static bool quiet = false, force = false;
 
 void Group(CLI::App& command, const char* name) { command.option_defaults()->group(name); }
 
@@ -70,6 +72,10 @@ void AddJson(CLI::App& command, std::string& target) {
 void AddQuiet(CLI::App& command) {
   quiet = false;
   command.add_flag("--quiet", quiet, "no progress lines; errors and warnings are still printed")->group(kCommon);
+}
+
+void AddFresh(CLI::App& command, bool& fresh, const std::string& where) {
+  command.add_flag("--fresh", fresh, Formatted("start over, instead of continuing what is in {}", where));
 }
 
 void AddHashAgain(CLI::App& command) {
@@ -130,7 +136,7 @@ std::string ShellWord(const std::string& word) {
 // equal results would not be equal bytes.
 constexpr std::string_view kWithValue[] = {"--out",     "--json",  "--csv",   "--records",
                                            "--threads", "--cells", "--merge", "--checkpoint"};
-constexpr std::string_view kFlags[] = {"--quiet", "--resume", "--hash-again"};
+constexpr std::string_view kFlags[] = {"--quiet", "--fresh", "--force", "--hash-again"};
 
 // A command's words, starting with the program's path. For bench all of them, because it measures threads.
 std::string CommandLine(const std::vector<std::string>& words) {
@@ -154,6 +160,16 @@ std::vector<std::string> words_of_main;
 }  // namespace
 
 void KeepCommand(int argc, char** argv) { words_of_main.assign(argv, argv + argc); }
+
+std::map<std::string, std::string> AskedBy(const CLI::App& command) {
+  std::map<std::string, std::string> asked;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 && !std::ranges::contains(kWithValue, name) && !std::ranges::contains(kFlags, name))
+      asked[name] = Listed(option->results(), " ");
+  }
+  return asked;
+}
 
 Json WithCommand(const Json& json) {
   if (json.is_array()) {
@@ -187,6 +203,7 @@ void ForCommands(const CLI::App& app,
 }
 
 void CheckValues(CLI::App& app) {
+  bool writes = false;
   for (CLI::Option* option : app.get_options()) {
     const std::string type = option->get_type_name();
     if (type.starts_with("FLOAT") || type.starts_with("INT") || type.starts_with("UINT"))
@@ -198,7 +215,10 @@ void CheckValues(CLI::App& app) {
           ->each([](const std::string& target) {
             if (!PrintsTables(target)) SilenceOneDnn();
           });
+    writes = writes || option->check_lname("out") || option->check_lname("json");
   }
+  force = false;
+  if (writes) app.add_flag("--force", force, "replace files that the command did not write")->group(kCommon);
   for (CLI::App* sub : app.get_subcommands({})) CheckValues(*sub);
 }
 
@@ -214,6 +234,7 @@ fs::path PlaceOf(const fs::path& path) { return fs::weakly_canonical(fs::absolut
 // What this command is going to make.
 struct PlannedOutputs {
   std::map<fs::path, std::string> places;  // of files and new folders, with the names that were given
+  std::set<std::string> replaced;          // the names of those that were there, not empty
   // To the end of the command: where it makes its folder is where this looked.
   std::vector<std::shared_ptr<const OpenFolder>> looked_at;
 } planned_outputs;
@@ -226,10 +247,28 @@ fs::path WithoutSlash(const fs::path& folder) {
   return folder.has_filename() || !folder.has_relative_path() ? folder : folder.parent_path();
 }
 
-std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std::string>& names) {
-  std::vector<std::string> outputs;
+std::string JsonOf(const std::string& schema) { return "\"schema\": \"" + schema; }
+std::string Hdf5Of(const std::string& schema) { return "\x89HDF*" + schema; }
+
+bool Begins(const fs::path& path, std::string_view beginning) {
+  constexpr size_t kLooksAt = 4096;
+  std::string text = Beginning(path, kLooksAt);
+  text.erase(0, text.find_first_not_of("[{ \n"));
+  const size_t gap = beginning.find_first_of("*?");
+  const bool begins = text.starts_with(beginning.substr(0, gap));
+  if (!begins || gap == beginning.npos) return begins;
+  const size_t at = text.find(beginning.substr(gap + 1), gap);
+  return at != text.npos && (beginning[gap] == '*' || text.find_first_of(" \n", gap) > at);
+}
+
+std::string Made(const std::string& output) {
+  return planned_outputs.replaced.contains(output) ? output + " (replaced)" : output;
+}
+
+std::vector<Output> OutputsIn(const fs::path& folder, const std::vector<std::string>& names) {
+  std::vector<Output> outputs;
   if (OpenFolder::Of(folder) != nullptr) {  // follows a link; in a folder that is held, looks at the entry there
-    for (const std::string& name : names) outputs.push_back(folder / name);
+    for (const std::string& name : names) outputs.push_back({folder / name});
     return outputs;
   }
   std::error_code error;
@@ -243,28 +282,42 @@ std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std
   return {};
 }
 
-std::vector<std::string> NewFilesIn(const fs::path& folder, const std::vector<std::string>& names) {
-  std::vector<std::string> outputs = OutputsIn(folder, names);
-  for (const std::string& output : outputs) {
+std::vector<Output> NewFilesIn(const fs::path& folder, const std::vector<std::string>& names) {
+  std::vector<Output> outputs = OutputsIn(folder, names);
+  for (const Output& output : outputs) {
     std::error_code error;
-    if (fs::exists(output, error)) Fail("{}: exists already and would be overwritten; try another --out", output);
+    if (fs::exists(output.path, error))
+      Fail("{}: exists already and would be overwritten; try another --out", output.path);
   }
   return outputs;
 }
 
-std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const std::vector<Output>& outputs) {
   std::vector<AtomicFile> claims;
   for (const std::string& input : inputs) {
     if (IsFile(input)) NoteInput(input);
   }
-  for (const std::string& output : outputs) {
+  for (const auto& [output, beginning] : outputs) {
     if (!IsFile(output)) continue;
-    claims.emplace_back(output);
-    const auto [other, is_new] = planned_outputs.places.emplace(PlaceOf(claims.back().final_path()), output);
+    const fs::path place = PlaceOf(claims.emplace_back(output).final_path());
+    const auto [other, is_new] = planned_outputs.places.emplace(place, output);
     if (!is_new)
       Fail("{}: two outputs of one command have this place (the other: {}); try another name", output, other->second);
+    std::error_code error;
+    const uintmax_t bytes = fs::file_size(place, error);
+    if (error || bytes == 0) continue;
+    if (!force && !beginning.empty() && !Begins(place, beginning))
+      Fail("{}: got a file that this command did not write, expected none or its own; try another name, or --force",
+           output);
+    planned_outputs.replaced.insert(output);
   }
   return claims;
+}
+
+void ShowContinued(const std::string& text) {
+  if (quiet) return;
+  if (isatty(STDERR_FILENO) == 1) std::fputs("\r\033[K", stderr);  // over a progress line
+  PutError(Formatted("tare: {}\n", text));
 }
 
 static double Now() {

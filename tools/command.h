@@ -9,6 +9,7 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,7 +45,8 @@ void ForCommands(const CLI::App& app,
                  const std::function<void(const std::string& words, const CLI::App& command)>& body);
 
 // Checks every option of app: one that takes numbers takes no empty text (which CLI11 reads as 0), nor does --out;
-// and --json knows standard output by its device's name too, and has it to itself: oneDNN writes nothing there.
+// and --json knows standard output by its device's name too, and has it to itself: oneDNN writes nothing there. Gives
+// every command that writes files --force.
 void CheckValues(CLI::App& app);
 
 // Checks an option: "got '1,000', expected a whole number of 0 or more".
@@ -145,6 +147,8 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
 // Options of the group kCommon: --quiet, for every command that shows progress; and --hash-again, for commands that
 // record the hash of weights.
 void AddQuiet(CLI::App& command);
+// --fresh, for commands that continue what an interrupted one left; where: "OUT.part".
+void AddFresh(CLI::App& command, bool& fresh, const std::string& where);
 void AddHashAgain(CLI::App& command);
 
 // --threads, --math and --quiet, of the group kCommon, and with hashes --hash-again; Apply sets the threads.
@@ -167,6 +171,9 @@ std::string CpuName();
 // Keeps the arguments of main for WithCommand.
 void KeepCommand(int argc, char** argv);
 
+// The options that figures depend on, as they were given: {"--tokens", "4096"}, {"MODEL", "m"}.
+std::map<std::string, std::string> AskedBy(const CLI::App& command);
+
 // Adds the command line, in shell syntax, to the object: "command", after its schema. Leaves out options that figures
 // do not depend on (--out, --threads, --cells ...); bench keeps them all. In a list, adds it to each object; objects
 // without a schema stay unchanged.
@@ -176,20 +183,40 @@ nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json);
 // empty, nowhere.
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json);
 
+// An output, and how a file begins that the command wrote there earlier: its first bytes, and after a '*' or '?' what
+// follows within the next 4 KB, anywhere or before a blank. Brackets before it do not count, so that `"ids":[` is the
+// beginning of {"ids":[..]}. "": its reader tells.
+struct Output {
+  std::string path, beginning = {};
+};
+
+// The beginnings of JSON by WriteJson ("tare.eval/", or "tare.stats." of several schemas), and of HDF5 files.
+std::string JsonOf(const std::string& schema);
+std::string Hdf5Of(const std::string& schema);
+
 // Files of a command are checked before anything runs: no output may be an input or a file in an input folder, also of
-// those that are opened later (quant/file/files_of_run.h), and no two outputs of a command may be the same file. Names
-// as on the command line; "" and "-" (standard output) are skipped. Throws Error for these conflicts, and if an output
-// cannot be written: a missing folder, no permission, a folder or device of that name, or another process that writes
-// it. The result keeps other processes from the outputs as long as it lives.
+// those that are opened later (quant/file/files_of_run.h), no two outputs of a command may be the same file, and an
+// output may replace only what the same command wrote, or an empty file, unless --force is given. Names as on the
+// command line; "" and "-" (standard output) are skipped. Throws Error for these conflicts, and if an output cannot be
+// written: a missing folder, no permission, a folder or device of that name, or another process that writes it. The
+// result keeps other processes from the outputs as long as it lives.
 [[nodiscard]] std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs,
-                                                 const std::vector<std::string>& outputs);
+                                                 const std::vector<Output>& outputs);
+// Whether a file begins so.
+bool Begins(const std::filesystem::path& path, std::string_view beginning);
+
+// An output for the line that says what was made: "S.h5 (replaced)" where it was there before.
+std::string Made(const std::string& output);
 
 // The outputs, for ClaimFiles, of a command that writes these names into a folder. Empty if the folder does not exist
 // yet: the command creates it, but not its parent. Throws Error if it could not be created.
-std::vector<std::string> OutputsIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
+std::vector<Output> OutputsIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
 
 // OutputsIn of a folder that must not contain any of the files yet.
-std::vector<std::string> NewFilesIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
+std::vector<Output> NewFilesIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
+
+// On standard error, unless --quiet is given.
+void ShowContinued(const std::string& text);
 
 // Begins a new command: what an earlier one was going to make is forgotten.
 void ForgetOutputs();

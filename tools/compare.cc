@@ -88,9 +88,10 @@ void Run(const CLI::App&, CompareArguments& options) {
   CompleteQuestion(sweep);
   sweep.study = "compare";
   TextOf(sweep.tasks);  // refuses tasks without one before the folder is claimed
-  const ClaimedFolder claims =
-      ClaimCells(options, {"table.csv", "table.txt", "table.json", "outliers.jsonl", "outliers.csv", "attribution.csv",
-                           "pairs.csv", "compare.txt", "compare.json"});
+  const ClaimedFolder claims = ClaimCells(options,
+                                          {"table.csv", "table.txt", "table.json", "outliers.jsonl", "outliers.csv",
+                                           "attribution.csv", "pairs.csv", "compare.txt", "compare.json"},
+                                          "tare.compare/");
   sweep.math = options.machine.Apply();
   for (const std::filesystem::path& model : sweep.models) LoadConfig(model);
   const int64_t tokens = sweep.windows.tokens;
@@ -99,7 +100,7 @@ void Run(const CLI::App&, CompareArguments& options) {
       AskBoth(sweep, plan, tokens == 0 ? options.attribute_tokens : std::min(options.attribute_tokens, tokens));
   std::vector<ClaimedFolder> sites;
   for (const ModelAttribution& model : both)
-    sites.push_back(ClaimAttribution({.tasks = {}, .json = {}, .sweep = model.sweep}));
+    sites.push_back(ClaimAttribution({.tasks = {}, .json = {}, .sweep = model.sweep, .fresh = options.fresh}));
   std::vector<ComparedPair> pairs{{.where = sweep.folder.string(), .sweep = {}}};
   for (const std::filesystem::path& other : options.folders) pairs.push_back(ReadComparedPair(other));
   const Compared all = RunAll(sweep, both, plan, pairs);

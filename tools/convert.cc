@@ -30,13 +30,14 @@ std::string TypesText(const GgufSummary& s) {
 }
 
 void RunToGguf(const ConvertArguments& options) {
-  const std::vector<AtomicFile> claims = ClaimFiles({options.model}, {options.out, options.json});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles({options.model}, {{options.out, "GGUF*tare.version"}, {options.json, JsonOf("tare.convert.gguf/")}});
   options.machine.Apply();
   const GgufSummary s =
       ConvertToGguf(options.model, options.type, TARE_VERSION, options.out, ProgressLine("convert").Callback());
   const double bits = 8.0 * static_cast<double>(s.matrix_bytes) / static_cast<double>(s.matrix_values);
   if (PrintsTables(options.json)) {
-    PrintLine("{}: {} as gguf, {}", options.out, LoadConfig(options.model).family, SizeText(s.bytes));
+    PrintLine("{}: {} as gguf, {}", Made(options.out), LoadConfig(options.model).family, SizeText(s.bytes));
     PrintLine("  tensors: {}", TypesText(s));
     PrintLine("  {:.2f} bits per weight, relative error {:.4f}", bits, s.relative_error);
     if (s.rounded_scales > 0)
@@ -65,8 +66,8 @@ void RunToGguf(const ConvertArguments& options) {
 }
 
 void RunToFolder(const ConvertArguments& options) {
-  std::vector<std::string> outputs = NewFilesIn(options.out, ExportedFiles());
-  outputs.push_back(options.json);
+  std::vector<Output> outputs = NewFilesIn(options.out, ExportedFiles());
+  outputs.push_back({options.json, JsonOf("tare.convert/")});
   const std::vector<AtomicFile> claims = ClaimFiles({options.model}, outputs);
   options.machine.Apply();
   const std::filesystem::path folder = WithoutSlash(options.out);

@@ -23,7 +23,8 @@ void Run(const CLI::App& command, DumpArguments& options) {
   Plan plan = Plan::Parse(options.plan);
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
-  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input, options.stats}, {options.out});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles({options.model, options.input, options.stats}, {{options.out, Hdf5Of("tare.dump/")}});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   const TokenInput input = LoadModelInput(options.input, model, options.windows.NeededOf(model.config()));
@@ -35,7 +36,7 @@ void Run(const CLI::App& command, DumpArguments& options) {
       {"windows", Formatted("window {}, stride {}, tokens {}, limit {}, from {}{}", w.window, w.stride, w.tokens,
                             w.limit, Name(w.from), input.in_windows ? ", each beginning at a line or word" : "")}};
   Dump(model, run, sequences, sites, options.out, ProgressLine("dump").Callback(), origin);
-  PrintLine("{}: {} of {}", options.out, Counted(std::ssize(sequences), "sequence"),
+  PrintLine("{}: {} of {}", Made(options.out), Counted(std::ssize(sequences), "sequence"),
             Counted(std::ssize(sequences.at(0).tokens), "token"));
 }
 

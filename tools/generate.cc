@@ -137,7 +137,8 @@ void Run(const CLI::App&, GenerateArguments& options) {
                                           : "got --input too, expected one of the two; try leaving out --input");
   const Plan plan = Plan::Parse(options.plan);
   const CachePlan cache = ParseCachePlan(options.cache);
-  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles({options.model, options.input}, {{options.json, JsonOf("tare.generate/")}});
   Model model(options.model, options.machine.Apply());
   PlanRun run(PromptPlanOf(plan, ModelSitesOf(model), cache.policy), ModelSitesOf(model), cache);
   options.generate.cache = *run.cache();

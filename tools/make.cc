@@ -182,15 +182,20 @@ constexpr Maker kMakers[] = {
 
 void RunMaker(const Maker& maker, const MakeArguments& options) {
   const std::vector<AtomicFile> claims =
-      ClaimFiles({options.model, options.text, options.templates, options.data}, {options.out, options.json});
+      ClaimFiles({options.model, options.text, options.templates, options.data},
+                 {{options.out, Formatted("\"maker\":\"{}\"", maker.name)}, {options.json, JsonOf("tare.probes/")}});
   CheckSize(options, maker.volume(options));
   const std::vector<Json> items = maker.make(options);
   std::string lines;
-  for (const Json& item : items) lines += JsonText(item) + "\n";
+  for (const Json& item : items) {
+    Json line{{"maker", maker.name}};
+    line.update(item);
+    lines += JsonText(line) + "\n";
+  }
   WriteFileAtomically(options.out, lines);
   const ProbeReport report = ProbeItems(options.out);
   if (PrintsTables(options.json)) {
-    PrintLine("{}: {}", options.out, Counted(std::ssize(items), "item"));
+    PrintLine("{}: {}", Made(options.out), Counted(std::ssize(items), "item"));
     PrintText("{}", ProbeText(report));
   }
   WriteJson(options.json, ProbeJson(report));
@@ -217,7 +222,7 @@ struct ProbeArguments {
 
 void RunProbe(const ProbeArguments& options) {
   const auto& [items, json] = options;
-  const std::vector<AtomicFile> claims = ClaimFiles({items}, {json});
+  const std::vector<AtomicFile> claims = ClaimFiles({items}, {{json, JsonOf("tare.probes/")}});
   const ProbeReport report = ProbeItems(items);
   if (PrintsTables(json)) PrintText("{}", ProbeText(report));
   WriteJson(json, ProbeJson(report));

@@ -14,6 +14,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/kept.h"
 #include "quant/base/memory.h"
 #include "quant/base/nearest.h"
 #include "quant/file/files_of_run.h"
@@ -168,7 +169,9 @@ int Run(int argc, char** argv) {
 
 int RunProgram(int argc, char** argv, void (*prepare)()) {
   OnNotice([](const std::string& text) { PutError(Formatted("tare: warning: {}\n", text)); });
+  OnContinued(ShowContinued);
   ForgetOutputs();
+  NoteKept("");
   const FilesOfRun noted;
   try {
     prepare();

@@ -27,7 +27,7 @@ constexpr const char* kCompressed = "compressed-tensors";
 
 struct QuantizeArguments {
   std::string model, plan, method = "rtn", calibrate, cut, stats, out, format = "h5", json;
-  bool resume = false;
+  bool fresh = false;
   WindowOptions windows{.tokens = 32768};
   MachineOptions machine;
 };
@@ -45,12 +45,12 @@ std::string IsMethod(const std::string& text) {
 
 std::string PartsFolder(const QuantizeArguments& options) { return WithoutSlash(options.out).string() + ".parts"; }
 
-// The file, and the folders: that of safetensors, and the one where calibrated methods keep parts for --resume.
+// The file, and the folders: that of safetensors, and the one where calibrated methods keep parts.
 std::vector<AtomicFile> ClaimOutputs(const QuantizeArguments& options, const CalibrationTexts& calibration) {
-  std::vector<std::string> outputs{options.out};
+  std::vector<Output> outputs{{options.out, Hdf5Of("tare.quantized/")}};
   if (options.format == kDequantized) outputs = NewFilesIn(options.out, ExportedFiles());
   if (options.format == kCompressed) outputs = NewFilesIn(options.out, CompressedFiles());
-  outputs.push_back(options.json);
+  outputs.push_back({options.json, JsonOf("tare.quantize/")});
   std::vector<std::string> inputs{options.model, options.stats};
   for (const CalibrationTexts::Part& part : calibration.parts) inputs.push_back(part.file.string());
   std::vector<AtomicFile> claims = ClaimFiles(inputs, outputs);
@@ -139,13 +139,13 @@ std::string CalibratedText(const std::vector<CalibratedOn>& files) {
 void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made& made) {
   const QuantizeSummary& s = made.summary;
   if (s.matrices == 0) {
-    PrintLine("{}: equivalent weights, no codes", options.out);
+    PrintLine("{}: equivalent weights, no codes", Made(options.out));
   } else if (options.format != kDequantized) {
-    PrintLine("{}: {} matrices, {:.2f} bits per weight, relative error {:.4f}", options.out, s.matrices,
+    PrintLine("{}: {} matrices, {:.2f} bits per weight, relative error {:.4f}", Made(options.out), s.matrices,
               s.bits_per_weight, s.relative_error);
     PrintLine("  in {}", plan.canonical());
   } else {
-    PrintLine("{}: {} matrices rounded and dequantized, relative error {:.4f}", options.out, s.matrices,
+    PrintLine("{}: {} matrices rounded and dequantized, relative error {:.4f}", Made(options.out), s.matrices,
               s.relative_error);
     PrintLine("  rounded to {}", plan.canonical());
   }
@@ -174,7 +174,7 @@ void Run(const CLI::App& command, QuantizeArguments& options) {
                         .statistics = options.stats,
                         .windows = options.windows,
                         .parts = PartsFolder(options),
-                        .resume = options.resume};
+                        .fresh = options.fresh};
   const Made made = MadeBy(job, options.format, ProgressLine("quantize").Callback());
   const QuantizeSummary& s = made.summary;
   if (PrintsTables(options.json)) PrintSummary(options, job.plan, made);
@@ -215,7 +215,7 @@ void AddQuantize(CLI::App& app) {
   Group(command, "Output");
   Add(command, "--out FILE", options.out, "file, or folder for the other formats")->required();
   Add(command, "--format h5|safetensors|compressed-tensors", options.format, "safetensors: a dequantized copy");
-  command.add_flag("--resume", options.resume, "continue an interrupted run (from OUT.parts)");
+  AddFresh(command, options.fresh, "OUT.parts");
   AddJson(command, options.json);
   options.machine.AddWithHashesTo(command);
   command.footer(Examples({"tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5",

@@ -37,7 +37,8 @@ struct ReportArguments {
 };
 
 void Run(const ReportArguments& options) try {
-  const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles(options.files, {{options.out, "<!doctype html>*<meta name=\"generator\" content=\"tare "}});
   const Material material = ReadMaterial({options.files.begin(), options.files.end()});
   std::vector<FigureData> figures;
   for (const FigureKind& kind : kFigureKinds) {
@@ -53,7 +54,7 @@ void Run(const ReportArguments& options) try {
                         "tare report " + Listed(options.files, " ") + " --out " + options.out};
   const std::string page = ReportPage(words, material, figures, drawing);
   WriteFileAtomically(options.out, page);
-  PrintLine("{}: {}, {}", options.out, Counted(std::ssize(figures), "figure"), SizeText(std::ssize(page)));
+  PrintLine("{}: {}, {}", Made(options.out), Counted(std::ssize(figures), "figure"), SizeText(std::ssize(page)));
 } catch (const Json::exception& error) {
   RefuseOdd(options.files, error);
 }
@@ -104,6 +105,9 @@ class MemoryFile {
   int fd_;
 };
 
+// A PDF's second line is a comment of four bytes above 127, so that nobody takes the file for text: here "tare".
+constexpr std::string_view kPdfMark = "\n%\xF4\xE1\xF2\xE5\n";
+
 // Text stays text; the file embeds this machine's fonts.
 std::string PdfOf(const std::string& svg) {
   MemoryFile in("svg"), out("pdf");
@@ -121,11 +125,17 @@ std::string PdfOf(const std::string& svg) {
   if (!started) Fail("rsvg-convert: not found, and a PDF needs it; try `apt install librsvg2-bin`, or F.svg");
   const bool ended = waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (!ended) Fail("rsvg-convert: failed; try F.svg");
-  return out.Get();
+  std::string pdf = out.Get();
+  const size_t line = pdf.find("\n%");
+  if (line != pdf.npos && pdf.find('\n', line + 1) == line + kPdfMark.size() - 1)
+    pdf.replace(line, kPdfMark.size(), kPdfMark);
+  return pdf;
 }
 
 void Run(const PlotArguments& options) try {
-  const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
+  const bool pdf = options.out.ends_with(".pdf");
+  const std::vector<AtomicFile> claims =
+      ClaimFiles(options.files, {{options.out, pdf ? "%PDF*" + std::string(kPdfMark) : "<svg *svg.marks:root{"}});
   const Material material = ReadMaterial({options.files.begin(), options.files.end()});
   std::string known;
   for (const FigureKind& kind : kFigureKinds) {
@@ -133,9 +143,9 @@ void Run(const PlotArguments& options) try {
       known += (known.empty() ? "" : " ") + figure.name;
       if (figure.name != options.figure) continue;
       const std::string svg = Drawing().Svg(figure.Kind(), SpecificationOf(figure));
-      WriteFileAtomically(options.out, options.out.ends_with(".pdf") ? PdfOf(svg) : svg);
+      WriteFileAtomically(options.out, pdf ? PdfOf(svg) : svg);
       for (const std::string& missing : MissingOf(figure)) Notice(figure.name + ": not drawn: " + missing);
-      return PrintText("{}", Paragraphs(options.out + ": " + figure.caption));
+      return PrintText("{}", Paragraphs(Made(options.out) + ": " + figure.caption));
     }
   }
   FailUsage("--figure {}: the files have no data for it, expected one of: {}", options.figure, known);

@@ -95,8 +95,9 @@ void CheckLimit(const CLI::App& command, const SearchArguments& options) {
 }
 
 // The requested cells, without the folder's others.
-std::vector<SweepCell> Cells(const SearchArguments& options) {
+std::vector<SweepCell> Cells(SearchArguments& options) {
   std::vector<SweepCell> cells = RunCells(options.sweep);
+  options.sweep.says_earlier = false;  // from now on they are this run's
   if (!options.sweep.only) cells.resize(options.sweep.tasks.size() * options.sweep.question.plans.size());
   return cells;
 }
@@ -121,7 +122,7 @@ void WriteModel(const SearchArguments& options, const Search& search) {
   const QuantizeJob job{.model = options.model, .plan = Plan::Parse(search.Answer().plan), .out = options.out_model};
   const QuantizeSummary made = Quantize(job, ProgressLine("quantize").Callback());
   if (PrintsTables(options.json))
-    PrintLine("{}: {} matrices, {:.3f} bits per weight, {} of tensors", options.out_model, made.matrices,
+    PrintLine("{}: {} matrices, {:.3f} bits per weight, {} of tensors", Made(options.out_model), made.matrices,
               made.bits_per_weight, SizeText(made.bytes_after));
 }
 
@@ -148,8 +149,8 @@ void Run(const CLI::App& command, SearchArguments& options) {
   search.parts = std::move(choices.parts);
   Select(options);
   options.sweep.tasks = all;
-  const ClaimedFolder claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"});
-  const std::vector<AtomicFile> model = ClaimFiles({}, {options.out_model});
+  const ClaimedFolder claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"}, "tare.search/");
+  const std::vector<AtomicFile> model = ClaimFiles({}, {{options.out_model, Hdf5Of("tare.quantized/")}});
   options.sweep.tasks = {all.front()};
   options.sweep.math = options.machine.Apply();
   Merge(options);

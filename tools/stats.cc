@@ -81,11 +81,19 @@ void SayWhatIsLeftOut(const std::vector<std::string>& names) {
   Notice("skipped, no matching site: " + text);
 }
 
+std::vector<Output> OutputsOf(const StatsArguments& options, const std::string& json_schema) {
+  std::vector<Output> outputs{{options.json, JsonOf(json_schema)}, {options.csv, "model,site,layer,head,map,"}};
+  if (options.out.empty()) return outputs;
+  for (const std::string& file : {options.out, options.out + ".part"})
+    outputs.push_back({file, Hdf5Of("tare.stats.file/")});
+  return outputs;
+}
+
 // Collects statistics of arrays that another program captured.
 void CollectTensors(StatsArguments& options) {
   std::vector<std::string> inputs = options.tensors;
   inputs.insert(inputs.end(), {options.axes, options.spans});
-  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.out, options.out + ".part"});
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, OutputsOf(options, "tare.stats.file/"));
   const CapturedLayout layout = options.axes.empty() ? CapturedLayout() : CapturedLayout::Load(options.axes);
   const CapturedInput input = LoadCaptured({options.tensors.begin(), options.tensors.end()}, layout);
   SayWhatIsLeftOut(input.left_over);
@@ -122,7 +130,7 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
                                "got items with --spans, --window or --tokens, expected only --limit: they "
                                "have their own marks and lengths");
   if (options.out.empty())
-    return need({"--sites", "--formats", "--calibrate", "--spans", "--shard", "--resume", "--checkpoint"}, "--out");
+    return need({"--sites", "--formats", "--calibrate", "--spans", "--shard", "--fresh", "--checkpoint"}, "--out");
   if (options.models.size() > 1)
     throw CLI::ValidationError("--out",
                                Formatted("got {} MODELs, expected one, which a file describes", options.models.size()));
@@ -132,14 +140,14 @@ void Run(const CLI::App& command, StatsArguments& options) {
   if (!command.get_subcommands().empty()) return;
   CheckUsage(command, options);
   options.statistics.shard = ParseShard("--shard", options.shard);
+  options.statistics.asked = AskedBy(command);
   if (!options.tensors.empty()) {
     options.machine.Apply();
     return CollectTensors(options);
   }
   std::vector<std::string> inputs = options.models;
   inputs.insert(inputs.end(), {options.input, options.spans});
-  const std::vector<AtomicFile> claims =
-      ClaimFiles(inputs, {options.json, options.csv, options.out, options.out.empty() ? "" : options.out + ".part"});
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, OutputsOf(options, "tare.stats/"));
   for (const std::string& folder : options.models) LoadConfig(folder);
   std::vector<Json> models;
   {
@@ -155,7 +163,7 @@ void Run(const CLI::App& command, StatsArguments& options) {
     PrintText("{}", OutlierTable(models));
     PrintText("{}", OutlierLegend(models));
     PrintLine("{} tokens of {}", models[0]["tokens"].get<int64_t>(), options.input);
-    if (!options.out.empty()) PrintLine("every site: tare stats show {}", options.out);
+    if (!options.out.empty()) PrintLine("{}: every site; tare stats show {}", Made(options.out), options.out);
   }
 }
 
@@ -182,7 +190,7 @@ void AddStats(CLI::App& app) {
   Add(command, "--calibrate LIST", s.calibrate, "also static scales of formats, by every calibrator: int8,int4");
   Add(command, "--spans FILE", options.spans, "JSON lines that mark answers and noise, whose attention is measured");
   Add(command, "--shard I/N", options.shard, "part I of N, from 0; tare stats merge joins the parts");
-  command.add_flag("--resume", s.resume, "continue an interrupted run of the same job (from OUT.part)");
+  AddFresh(command, s.fresh, "OUT.part or OUT");
   AddWhole(command, "--checkpoint N", s.checkpoint, "sequences between two writes of OUT.part", 1);
   AddWindowOptions(command, options.windows);
   Group(command, "Arrays that another program captured");

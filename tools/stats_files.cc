@@ -57,7 +57,8 @@ void Show(const ShowOptions& options) {
   if (options.site.empty() && options.csv.empty() && (options.layer >= 0 || options.measures))
     throw CLI::ValidationError("--site",
                                "got none, nor --csv, for the rows of --layer or --measures; try --site attn_logits");
-  const std::vector<AtomicFile> claims = ClaimFiles({options.file}, {options.json, options.csv});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles({options.file}, {{options.json, JsonOf("tare.stats.")}, {options.csv, "site,layer,head,map,"}});
   const StatisticsSet set = ReadStatistics(options.file);
   const SiteRows kind = options.measures ? SiteRows::kMeasures : SiteRows::kFigures;
   if (options.site.empty()) {
@@ -93,12 +94,12 @@ struct MergeOptions {
 };
 
 void Merge(const MergeOptions& options) {
-  const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
+  const std::vector<AtomicFile> claims = ClaimFiles(options.files, {{options.out, Hdf5Of("tare.stats.file/")}});
   StatisticsSet set = ReadStatistics(options.files.front());
   for (size_t i = 1; i < options.files.size(); ++i)
     set.Merge(ReadStatistics(options.files[i]), options.files.front(), options.files[i]);
   WriteStatistics(set, options.out);
-  PrintLine("{}: {}, {}", options.out, Counted(static_cast<int64_t>(set.tokens), "token"),
+  PrintLine("{}: {}, {}", Made(options.out), Counted(static_cast<int64_t>(set.tokens), "token"),
             set.Whole() ? "whole" : "not yet the whole job");
 }
 
@@ -122,7 +123,8 @@ struct DiffFiles {
 constexpr size_t kMostRows = 20;
 
 void Diff(const DiffFiles& options) {
-  const std::vector<AtomicFile> claims = ClaimFiles({options.a, options.b}, {options.json});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles({options.a, options.b}, {{options.json, JsonOf("tare.stats.diff/")}});
   DiffOptions diff = options.diff;
   if (!options.site.empty()) diff.site = SiteNamed(options.site);
   diff.layer = LayerOf(options.layer);
@@ -164,8 +166,8 @@ void ShowOverview(const StatisticsSet& set, const std::string& file, const std::
     PrintText("{}", OverviewTable(set));
     if (set.skip_first > 0)
       PrintLine("from {}: {} of every sequence", set.skip_first, PositionsText("layer_out", set.skip_first));
-    PrintLine("{}: {} tokens of {} in {} sequences; {}", file, set.tokens, set.job.at("model"), set.job.at("sequences"),
-              set.Whole() ? "whole" : "a part: merge it with the other shards");
+    PrintLine("{}: {} tokens of {} in {} sequences; {}", Made(file), set.tokens, set.job.at("model"),
+              set.job.at("sequences"), set.Whole() ? "whole" : "a part: merge it with the other shards");
   }
   WriteJson(json, OverviewJson(set));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare sweep: accuracy against bits, models side by side; resumes where it stopped. tare attribute: the cost of each
+// tare sweep: accuracy against bits, models side by side; continues where it stopped. tare attribute: the cost of each
 // part of a plan. Runs the cells of a sweep over the plan's parts, each alone and each taken out, and evaluates them
 // (experiments/studies/attribution/attribution.h).
 #include "experiments/model/linear/weights.h"
@@ -79,7 +79,7 @@ void Run(const CLI::App& command, CellsCommand& options) {
   options.sweep.tasks = ParseTasks(options.tasks);
   if (options.list) return PrintCells(options.sweep);
   Select(options);
-  const ClaimedFolder claims = ClaimCells(options, {"table.csv", "table.txt", "table.json"});
+  const ClaimedFolder claims = ClaimCells(options, {"table.csv", "table.txt", "table.json"}, "tare.sweep/");
   options.sweep.math = options.machine.Apply();
   Merge(options);
   const SweepResult result = [&] {
@@ -135,7 +135,7 @@ void AddSweep(CLI::App& app) {
 // ---- attribute
 
 ClaimedFolder ClaimAttribution(const CellsCommand& options) {
-  return ClaimCells(options, {"attribution.csv", "attribution.txt", "attribution.json"});
+  return ClaimCells(options, {"attribution.csv", "attribution.txt", "attribution.json"}, "tare.attribution/");
 }
 
 AttributionResult WriteAttribution(const SweepOptions& options, const AttributionQuestion& question,

@@ -94,7 +94,7 @@ void WriteLines(const Tokenizer& tokenizer, const TokenizeArguments& options, To
 }
 
 void Run(const TokenizeArguments& options) {
-  std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.out});
+  std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {{options.out, "\"ids\":["}});
   TokenLines out(claims);
   WriteLines(Tokenizer::LoadFile(options.model), options, out);
   out.Commit();

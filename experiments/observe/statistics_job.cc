@@ -7,6 +7,8 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/kept.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/hdf5.h"
@@ -19,15 +21,44 @@ namespace {
 
 static_assert(kMostSkipped < BlockMeter::kSinkTokens);
 
-// Takes over what an earlier run of the same job finished.
-void TakeUp(StatisticsSet& set, const std::filesystem::path& file, const Shard& shard) {
+constexpr const char* kStartOver = "try --fresh to start over, or another --out";
+
+// "--tokens was 4096, is 8192": the options by which an earlier command differs; under equal ones, what its job does.
+std::string Difference(const Asked& was, const Asked& is, const std::string& key) {
+  const auto in = [](const Asked& asked, const std::string& option) {
+    const auto found = asked.find(option);
+    return found == asked.end() ? "not given" : found->second;
+  };
+  Asked options = was;
+  if (!was.empty()) options.insert(is.begin(), is.end());
+  std::string text;
+  for (const auto& [option, value] : options) {
+    const std::string before = in(was, option), now = in(is, option);
+    if (before != now) text += Formatted("{}{} was {}, is {}", text.empty() ? "" : ", ", option, before, now);
+  }
+  return text.empty() ? "its " + key + " is another" : text;
+}
+
+// Takes over what an earlier run of the same job finished, and says so.
+void TakeUp(StatisticsSet& set, const std::filesystem::path& file, const StatisticsOptions& options, int64_t total) {
   const StatisticsSet found = ReadStatistics(file);
+  const auto& [index, count] = options.shard;
+  if (const std::string key = set.DiffersIn(found); !key.empty())
+    Fail("{}: is of another job: {}; {}", file.string(), Difference(AskedOf(file), options.asked, key), kStartOver);
   for (size_t unit = 0; unit < found.units.size(); ++unit) {
-    if (found.units[unit] == 1 && unit % shard.count != shard.index)
-      Fail("{}: holds unit {}, which does not belong to shard {}/{}; try without --resume", file.string(), unit,
-           shard.index, shard.count);
+    if (found.units[unit] == 1 && unit % count != index)
+      Fail("{}: holds unit {}, which does not belong to shard {}/{}; {}", file.string(), unit, index, count,
+           kStartOver);
   }
   set.Merge(found, "this job", file.string());
+  SayContinued(file.string(), Formatted("{} of {} tokens", set.positions, total));
+}
+
+// Not a damaged one.
+bool IsOfJob(const StatisticsSet& set, const std::filesystem::path& file) try {
+  return SchemaOf(file) == kStatisticsSchema && set.DiffersIn(ReadStatistics(file)).empty();
+} catch (const Error&) {
+  return false;
 }
 
 // A format that is measured at none of the selected sites is a mistake.
@@ -92,38 +123,42 @@ void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& wo
   const auto& [index, count] = options.shard;
   const std::filesystem::path part = out.string() + ".part";  // written over, and removed in the end
   for (const std::filesystem::path& earlier : {out, part}) TakeForOwn(earlier);
-  if (std::filesystem::exists(part) && SchemaOf(part) != kStatisticsSchema)
-    Fail("{}: got a file that is no unfinished job of tare stats, expected none; try another --out, or move it",
-         part.string());
-  if (options.resume && std::filesystem::exists(out)) {
-    TakeUp(set, out, options.shard);
-  } else if (options.resume && std::filesystem::exists(part)) {
-    TakeUp(set, part, options.shard);
+  int64_t total = 0, since = 0;
+  for (size_t unit = index; unit < set.units.size(); unit += count) total += SumOf(work.lengths(unit));
+  const auto note = [&] { NoteKept(Formatted("{} keeps {} of {} tokens", part.string(), set.positions, total)); };
+  if (options.fresh) RemoveFile(part);
+  if (std::filesystem::exists(part)) {
+    TakeUp(set, part, options, total);
+    note();
+  } else if (!options.fresh && IsOfJob(set, out)) {
+    TakeUp(set, out, options, total);
   }
   const auto write = [&](const std::filesystem::path& path) {
     set.MergeSites(observer.Take());
-    WriteStatistics(set, path);
+    WriteStatistics(set, path, path == part ? options.asked : Asked());
   };
-  int64_t total = 0, since = 0;
-  for (size_t unit = index; unit < set.units.size(); unit += count) total += SumOf(work.lengths(unit));
+  const auto earlier = static_cast<int64_t>(set.positions);  // progress is of this run alone
   for (size_t unit = index; unit < set.units.size(); unit += count) {
     if (set.units[unit] == 1) continue;
     ThrowIfStopped();
     if (since >= options.checkpoint) {
       write(part);
+      note();
       since = 0;
     }
-    const auto before = static_cast<int64_t>(set.positions);
-    work.run(unit, [&](int64_t done, int64_t, const char* what) { Report(progress, before + done, total, what); });
+    const auto before = static_cast<int64_t>(set.positions) - earlier;
+    work.run(unit,
+             [&](int64_t done, int64_t, const char* what) { Report(progress, before + done, total - earlier, what); });
     const int64_t positions = SumOf(work.lengths(unit)), sequences = std::ssize(work.lengths(unit));
     set.units[unit] = 1;
     set.positions += static_cast<uint64_t>(positions);
     set.tokens += static_cast<uint64_t>(positions - (has_bos ? sequences : 0));
     since += sequences;
-    Report(progress, static_cast<int64_t>(set.positions), total, "tokens");
+    Report(progress, before + positions, total - earlier, "tokens");
   }
   write(out);
   RemoveFile(part);
+  NoteKept("");
 }
 
 StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A statistics job as units of work: --shard i/n runs the units u with u mod n = i. Finished units are kept beside the
-// file (FILE.part), from which --resume continues; the resulting file is byte-identical.
+// file (FILE.part), from which the same job continues; the resulting file is byte-identical.
 //
 // Of a model on an input, a unit of work is a batch of ForwardAll; the weights belong to the first.
 #pragma once
@@ -15,6 +15,7 @@
 #include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
 #include "quant/observe/statistics_set.h"
+#include "quant/statistics/statistics_file.h"
 
 namespace tare {
 
@@ -29,7 +30,8 @@ struct StatisticsOptions {
   MarkedSpans spans;           // of the sequences, or empty
   int64_t skip_first = kSkipFirst;
   Shard shard;
-  bool resume = false;
+  bool fresh = false;       // starts over where FILE.part or FILE is of this job
+  Asked asked = {};         // for the next run, kept in FILE.part
   int64_t checkpoint = 64;  // sequences between two writes of FILE.part
 };
 

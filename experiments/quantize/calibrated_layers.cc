@@ -170,8 +170,8 @@ QuantizedCheckpoint CalibratedLayers::Part(int layer) const {
     if (found == part.matrices().end() || found->second.out != stored.out || found->second.in != stored.in ||
         found->second.format != rule.format || found->second.group != GroupOf(rule.granularity, stored.in) ||
         found->second.rotation != rule.options.Rotation(stored.in))
-      Fail("{}: the saved layer {} does not match what the plan makes of '{}'; try without --resume", matrices_.where(),
-           layer, name);
+      Fail("{}: the saved layer {} does not match what the plan makes of '{}'; try --fresh", matrices_.where(), layer,
+           name);
   });
   return part;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounds a model's layers one after another by a calibrated method: each by what the layers before it, already rounded,
-// make of the calibration texts. A finished layer is a part of the job (provenance.h), which a resumed job takes up.
+// make of the calibration texts. A finished layer is a part of the job (provenance.h), which its next run takes up.
 #pragma once
 
 #include <cstdint>

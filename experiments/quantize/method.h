@@ -172,7 +172,7 @@ struct QuantizeJob {
   WindowOptions windows = {};             // for the calibration
   std::filesystem::path parts = {};       // folder of finished parts meanwhile; empty: OUT.parts
   std::string model_sha256 = {};          // the model's ContentHash, if the caller knows it; empty: it is read
-  bool resume = false;                    // resumes an interrupted job; the result is byte-identical
+  bool fresh = false;                     // without the parts of an interrupted job; the result is byte-identical
 };
 
 // How many calibration tokens reached each expert of a layer.

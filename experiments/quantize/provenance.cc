@@ -11,11 +11,14 @@
 #include <vector>
 
 #include "experiments/model/model.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/kept.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/open_folder.h"
+#include "quant/file/sha256.h"
 #include "quant/file/temporary_name.h"
 
 namespace tare {
@@ -58,6 +61,19 @@ class FloatTensors {
   std::vector<const TensorView*> tensors_;
 };
 
+constexpr const char *kPrepared = "prepared.h5", *kStartOver = "try --fresh to start over, or another --out";
+
+// "a.txt, 4096 tokens" of "a.txt, sha256 HEX, 4096 tokens".
+std::string WithoutHashes(std::string text) {
+  constexpr std::string_view kHash = "sha256 ";
+  constexpr size_t kDigits = 64;
+  for (size_t at = 0; (at = text.find(kHash)) != text.npos;) {
+    const size_t begin = at >= 2 ? at - 2 : 0;  // with ", "
+    text.erase(begin, at + kHash.size() + kDigits - begin);
+  }
+  return text;
+}
+
 }  // namespace
 
 void RefuseCodes(const Checkpoint& files, const std::filesystem::path& model) {
@@ -83,17 +99,20 @@ void AddStep(Provenance& p, const std::string& method, const std::string& calibr
 void RequireSameJob(const std::filesystem::path& path, const QuantizedCheckpoint& file, const Provenance& job,
                     const std::string& config) {
   const Provenance& found = file.provenance();
-  const auto require = [&](const char* what, const std::string& got, const std::string& expected) {
+  const auto require = [&](const char* option, const std::string& got, const std::string& expected) {
     if (got == expected) return;
-    Fail("{}: belongs to another job: its {} is '{}', this job's is '{}'; try without --resume", path.string(), what,
-         got, expected);
+    const std::string was = WithoutHashes(got), is = WithoutHashes(expected);
+    Fail("{}: is of another job: {}; {}", path.string(),
+         was == is ? Formatted("{} has changed since", option) : Formatted("{} was '{}', is '{}'", option, was, is),
+         kStartOver);
   };
-  require("plan", found.plan, job.plan);
-  require("method", found.method, job.method);
-  require("model", found.source, job.source);
-  require("model's sha256", found.source_sha256, job.source_sha256);
-  require("calibration", found.calibration, job.calibration);
-  require("config.json", std::string(file.File("config.json").value_or("")), config);
+  require("--plan", found.plan, job.plan);
+  require("--method", found.method, job.method);
+  require("MODEL", found.source, job.source);
+  require("MODEL", "sha256 " + found.source_sha256, "sha256 " + job.source_sha256);
+  require("--calibrate", found.calibration, job.calibration);
+  require("MODEL's config.json", "sha256 " + Sha256OfText(file.File("config.json").value_or("")),
+          "sha256 " + Sha256OfText(config));
 }
 
 namespace fs = std::filesystem;
@@ -101,7 +120,7 @@ namespace fs = std::filesystem;
 // "prepared.h5", "layer-12.h5".
 static bool IsPartName(const std::string& name) {
   constexpr std::string_view kLayer = "layer-", kEnd = ".h5";
-  if (name == "prepared.h5") return true;
+  if (name == kPrepared) return true;
   if (!name.starts_with(kLayer) || !name.ends_with(kEnd)) return false;
   return ParseNumber<int>(std::string_view(name).substr(kLayer.size(), name.size() - kLayer.size() - kEnd.size()))
       .has_value();
@@ -133,7 +152,24 @@ void LayerParts::Begin() {
 
 fs::path LayerParts::Prepared() {
   Begin();
-  return folder_ / "prepared.h5";
+  return folder_ / kPrepared;
+}
+
+void LayerParts::TakeUp(const Provenance& job, const std::string& config, int layers) const {
+  if (!begun_) return;
+  const fs::path prepared = folder_ / kPrepared;
+  const std::string method = fs::exists(prepared) ? QuantizedCheckpoint(prepared).provenance().method + "+" : "";
+  if (!job.method.starts_with(method))
+    Fail("{}: is of another job: --method was '{}..', is '{}'; {}", prepared.string(), method, job.method, kStartOver);
+  NoteParts();
+  if (!Has(0)) return;
+  RequireSameJob(LayerFile(0), QuantizedCheckpoint(LayerFile(0)), job, config);
+  SayContinued(folder_.string(), Formatted("{} of {} layers", Layers(), layers));
+}
+
+void LayerParts::NoteParts() const {
+  const std::string what = Has(0) ? Counted(Layers(), "layer") : fs::exists(folder_ / kPrepared) ? kPrepared : "";
+  if (!what.empty()) NoteKept(Formatted("{} keeps {}", folder_.string(), what));
 }
 
 int LayerParts::Layers() const {
@@ -158,6 +194,7 @@ void LayerParts::Keep(int layer, const Provenance& job, const std::string& confi
   part.AddFile("config.json", config);
   body(part);
   part.Commit();
+  NoteParts();
 }
 
 // Parts, and what a killed run left unfinished. The folder stays where somebody put something else there.
@@ -168,6 +205,7 @@ void LayerParts::Remove() const {
     });
   }
   RemoveFolder();
+  NoteKept("");
 }
 
 void LayerParts::RemoveFolder() const {

@@ -25,14 +25,15 @@ Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& mo
 // Adds a step: its name to the method, its text (if any) to the calibration.
 void AddStep(Provenance& provenance, const std::string& method, const std::string& calibration);
 
-// Throws Error, naming the file and the difference, unless this job made the file for a model with this config.json.
+// Throws Error, naming the file and the option that differs, unless this job made the file for a model with this
+// config.json.
 void RequireSameJob(const std::filesystem::path& path, const QuantizedCheckpoint& file, const Provenance& job,
                     const std::string& config);
 
 // What becomes of the parts that an earlier job left: deleted when this job keeps its own first part, or this job's.
 enum class EarlierParts { kDeleted, kTakenUp };
 
-// Finished parts of a long `tare quantize` job, kept in the folder OUT.parts beside the result for --resume: the
+// Finished parts of a long `tare quantize` job, kept in the folder OUT.parts beside the result for its next run: the
 // equivalent checkpoint (prepared.h5) and the codes of each finished layer (layer-N.h5), each file complete or absent.
 // Somebody else's file of such a name is neither taken nor removed.
 class LayerParts {
@@ -45,8 +46,8 @@ class LayerParts {
   const std::filesystem::path& folder() const { return folder_; }
   // The path of the equivalent checkpoint, in an existing folder.
   std::filesystem::path Prepared();
-  // How many layers are finished.
-  int Layers() const;
+  // Takes the parts up for a job of so many layers. Throws Error for those of another job.
+  void TakeUp(const Provenance& job, const std::string& config, int layers) const;
   bool Has(int layer) const { return begun_ && std::filesystem::exists(LayerFile(layer)); }
   // A finished layer, with its bytes checked. Throws Error, naming the difference, if another job made it.
   QuantizedCheckpoint Layer(int layer, const Provenance& job, const std::string& config) const;
@@ -57,6 +58,8 @@ class LayerParts {
   void Remove() const;
 
  private:
+  void NoteParts() const;  // for a run that is interrupted
+  int Layers() const;       // how many are finished
   std::filesystem::path LayerFile(int layer) const;
   void Begin();
   void RemoveFolder() const;  // unless something is in it

@@ -7,9 +7,9 @@
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
-#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/kept.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -71,7 +71,7 @@ std::string SeenByChange(const QuantizeJob& job, const CalibrationWindows& text)
   return change.reads_plan ? Formatted("{} for {}", text.provenance, job.plan.canonical()) : text.provenance;
 }
 
-// Makes the checkpoint with equivalent weights; an existing one is from an earlier run of the same job.
+// Makes the checkpoint with equivalent weights. One that is there among the parts is from an earlier run of this job.
 void Prepare(const QuantizeJob& job, const ModelFiles& model, const fs::path& out, const CalibrationWindows& text,
              const Progress& progress) {
   const Step& change = *job.method.weights;
@@ -80,12 +80,12 @@ void Prepare(const QuantizeJob& job, const ModelFiles& model, const fs::path& ou
   provenance.plan = nothing.canonical();
   provenance.plan_hash = nothing.hash();
   AddStep(provenance, change.text, SeenByChange(job, text));
-  if (job.resume && fs::exists(out)) {
+  if (out != job.out && fs::exists(out)) {
     const bool unties = change.turns_stream && model.config.tied_embeddings;
     const QuantizedCheckpoint prepared(out);
     RequireSameJob(out, prepared, provenance, unties ? UntiedConfigOf(job.model) : ConfigOf(job.model));
     prepared.Verify();
-    return;
+    return SayContinued(out.parent_path().string(), out.filename().string());
   }
   WriteEquivalent(model.files, job.model, change.change({job, text, model.files, model.config, out, progress}),
                   provenance, out, progress);
@@ -95,15 +95,6 @@ void Prepare(const QuantizeJob& job, const ModelFiles& model, const fs::path& ou
 std::string ReadModel(const fs::path& path, const Progress& progress) {
   const Model model(path, WeightReading::kShapes);
   return ReadWhole(path, progress);
-}
-
-QuantizeSummary RoundInParts(const QuantizeJob& job, const ModelFiles& model, const CalibrationWindows& text,
-                             LayerParts& parts, const Progress& progress) try {
-  return RoundLayers(job, model, text, &parts, progress);
-} catch (const Error& error) {
-  if (!StopRequested() || parts.Layers() == 0) throw;
-  Fail("{}; {} keeps {}, and the same command with --resume continues", error.what(), parts.folder().string(),
-       Counted(parts.Layers(), "layer"));
 }
 
 }  // namespace
@@ -132,13 +123,13 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   if (!method.weights && !method.RoundsByCalibration())
     return RoundLayers(job, model, text, nullptr, progress);  // seconds: nothing worth keeping
   LayerParts parts(job.parts.empty() ? fs::path(job.out.string() + ".parts") : job.parts,
-                   job.resume ? EarlierParts::kTakenUp : EarlierParts::kDeleted);
+                   job.fresh ? EarlierParts::kDeleted : EarlierParts::kTakenUp);
   if (method.weights) {
     const fs::path prepared = parts.Prepared();
     Prepare(job, model, prepared, text, progress);
     model = {prepared, rounded, OpenSplit(prepared, rounded)};
   }
-  QuantizeSummary summary = RoundInParts(job, model, text, parts, progress);
+  QuantizeSummary summary = RoundLayers(job, model, text, &parts, progress);
   summary.bytes_before = bytes_before;
   summary.calibration = text.files;
   parts.Remove();

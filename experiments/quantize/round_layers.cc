@@ -59,7 +59,8 @@ class Job {
         files_(model.files),
         plan_(PlanOfWeights(job, files_, config_)),
         matrices_(model_.string(), config_, plan_, files_),
-        provenance_(ProvenanceOf(files_, model_, job.model_sha256)) {
+        provenance_(ProvenanceOf(files_, model_, job.model_sha256)),
+        parts_(parts) {
     TARE_CHECK(parts != nullptr || !job.method.RoundsByCalibration());
     summary_.matrices = CheckRounding(job, files_, config_);
     provenance_.plan = job.plan.canonical();
@@ -76,6 +77,7 @@ class Job {
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
+    if (parts_ != nullptr) parts_->TakeUp(provenance_, config_text_, config_.layers);
     // Hours; only then is the result begun.
     if (calibrated_) summary_.experts = calibrated_->Run(provenance_, config_text_, progress);
     QuantizedCheckpointWriter out(path, provenance_);
@@ -163,6 +165,7 @@ class Job {
   ResolvedPlan plan_;
   LayerMatrices matrices_;
   Provenance provenance_;
+  const LayerParts* parts_;
   QuantizeSummary summary_;
   Squares sums_;
   int64_t code_bytes_ = 0;

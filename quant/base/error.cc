@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "quant/base/formatted.h"
+#include "quant/base/kept.h"
 
 namespace tare {
 namespace {
@@ -31,7 +32,7 @@ void RequestStop() noexcept { stop_requested.store(true, std::memory_order_relax
 bool StopRequested() { return stop_requested.load(std::memory_order_relaxed); }
 
 void ThrowIfStopped() {
-  if (StopRequested()) throw Interrupted("interrupted: no half-written file was left behind");
+  if (StopRequested()) throw Interrupted("interrupted: no half-written file was left behind" + KeptText());
 }
 
 }  // namespace tare

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -19,23 +18,20 @@ std::string ValueOr(const std::map<std::string, std::string>& job, const std::st
   return found == job.end() ? "nothing" : found->second;
 }
 
+// What DiffersIn names besides keys of the job.
+constexpr const char *kSkipFirstKey = "skip_first", *kOthers = "units of work, formats or lambdas";
+
 void RefuseStrangers(const StatisticsSet& a, const StatisticsSet& b, const std::string& where,
                      const std::string& other_where) {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : a.job) keys.insert(key);
-  for (const auto& [key, value] : b.job) keys.insert(key);
-  for (const std::string& key : keys) {
-    const std::string value = ValueOr(a.job, key), other = ValueOr(b.job, key);
-    if (value != other || a.job.contains(key) != b.job.contains(key))
-      Fail("{}: got {} {}, expected {} as in {}: statistics of different jobs do not merge", other_where, key, other,
-           value, where);
-  }
-  if (a.skip_first != b.skip_first)
-    Fail("{}: got skip_first {}, expected {} as in {}: statistics of different jobs do not merge", other_where,
-         b.skip_first, a.skip_first, where);
-  if (a.units.size() != b.units.size() || a.formats != b.formats || a.lambda != b.lambda)
-    Fail("{}: units of work, formats or lambdas differ from those of {}: statistics of different jobs do not merge",
-         other_where, where);
+  const std::string key = a.DiffersIn(b);
+  if (key.empty()) return;
+  if (key == kOthers)
+    Fail("{}: {} differ from those of {}: statistics of different jobs do not merge", other_where, key, where);
+  const auto value = [&](const StatisticsSet& set) {
+    return key == kSkipFirstKey ? std::to_string(set.skip_first) : ValueOr(set.job, key);
+  };
+  Fail("{}: got {} {}, expected {} as in {}: statistics of different jobs do not merge", other_where, key, value(b),
+       value(a), where);
 }
 
 // A site has the same channels in every row of a model, but a damaged file may differ from another file.
@@ -73,6 +69,18 @@ void Shift(ExactSums& powers, double by) {
 }
 
 }  // namespace
+
+std::string StatisticsSet::DiffersIn(const StatisticsSet& other) const {
+  std::map<std::string, std::string> keys = job;
+  keys.insert(other.job.begin(), other.job.end());
+  for (const auto& [key, value] : keys) {
+    const auto a = job.find(key), b = other.job.find(key);
+    if (a == job.end() || b == other.job.end() || a->second != b->second) return key;
+  }
+  if (skip_first != other.skip_first) return kSkipFirstKey;
+  const bool same = units.size() == other.units.size() && formats == other.formats && lambda == other.lambda;
+  return same ? "" : kOthers;
+}
 
 bool HasChannels(Site site) { return site != Site::kAttnLogits && site != Site::kProbs && site != Site::kDifference; }
 

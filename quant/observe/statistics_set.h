@@ -123,6 +123,8 @@ struct StatisticsSet {
   // The index of the sum with this name; nullopt if the site has none.
   std::optional<size_t> FindSum(Site site, const std::string& name) const;
 
+  // The first key of the job by which another set differs, or what else keeps the two from merging; "" of the same job.
+  std::string DiffersIn(const StatisticsSet& other) const;
   // `where` and `other_where` name the two in messages. Throws Error for sets of different jobs and for units seen
   // twice.
   void Merge(const StatisticsSet& other, const std::string& where, const std::string& other_where);

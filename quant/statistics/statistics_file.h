@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,14 @@ inline std::string GroupOf(Site site, int64_t from) {
   return (from > 0 ? kRestGroup : std::string()) + std::string(Name(site));
 }
 
+// The options of a command, which its unfinished file keeps to name those by which another command differs; none in
+// other files.
+using Asked = std::map<std::string, std::string>;
+inline constexpr const char* kAskedKey = "asked";
+Asked AskedOf(const std::filesystem::path& path);
+
 // Writes the whole file or nothing.
-void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path);
+void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path, const Asked& asked = {});
 // Throws Error if the file is not a statistics file, or is damaged.
 StatisticsSet ReadStatistics(const std::filesystem::path& path);
 

@@ -5,6 +5,8 @@
 
 #include "quant/base/error.h"
 #include "quant/file/hdf5.h"
+#include "quant/file/json_value.h"
+#include "quant/file/strict_json.h"
 #include "quant/statistics/statistics_file.h"
 
 namespace tare {
@@ -164,6 +166,17 @@ void ReadSite(const Hdf5Reader& file, Site site, const std::string& group, const
 }
 
 }  // namespace
+
+Asked AskedOf(const std::filesystem::path& path) {
+  const Hdf5Reader file(path);
+  Asked asked;
+  if (!file.HasAttribute("", kAskedKey)) return asked;
+  const Json json = ParseOrderedJson(file.StringAttribute("", kAskedKey), path.string());
+  for (const auto& [option, value] : json.items()) {
+    if (value.is_string()) asked[option] = value;
+  }
+  return asked;
+}
 
 StatisticsSet ReadStatistics(const std::filesystem::path& path) {
   const Hdf5Reader file(path);

@@ -9,6 +9,7 @@
 #include "quant/base/formatted.h"
 #include "quant/calibrate/clipping.h"
 #include "quant/file/hdf5.h"
+#include "quant/file/json_value.h"
 #include "quant/observe/statistics_set.h"
 #include "quant/plan/site.h"
 
@@ -215,7 +216,7 @@ void WriteSiteClips(Hdf5Writer& file, const StatisticsSet& set, Site site, Forma
 
 }  // namespace
 
-void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path) {
+void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path, const Asked& asked) {
   Hdf5Writer file(path);
   file.SetAttribute("", "schema", kStatisticsSchema);
   std::string keys;
@@ -224,6 +225,7 @@ void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path
     keys += (keys.empty() ? "" : " ") + key;
   }
   file.SetAttribute("", "job", keys);
+  if (!asked.empty()) file.SetAttribute("", kAskedKey, JsonText(Json(asked)));
   std::string formats;
   for (const std::string& format : set.formats) formats += (formats.empty() ? "" : ",") + format;
   file.SetAttribute("", "formats", formats);

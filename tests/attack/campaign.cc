@@ -283,11 +283,14 @@ void Campaign::StruckAndResumed() {
   const Contents reference = Reference(job);
   const int64_t time = times_.at(job.command[0] + job.command.back()).count();
   ClearOut();
-  if (random_.OneIn(3) && reference.size() == 1 && job.again.empty())
+  Words command = job.command;
+  if (random_.OneIn(3) && reference.size() == 1) {
     PutFile(folder_ / "out" / reference.begin()->first, "old");
+    command.push_back("--force");
+  }
   static const std::vector<int> signals{SIGKILL, SIGKILL, SIGTERM, SIGINT};
   PutStrangers(reference);
-  Attempt attempt{"struck", job.command, &SomeProgram(16)};
+  Attempt attempt{"struck", command, &SomeProgram(16)};
   for (size_t strikes = 1 + random_.Below(2); strikes > 0; --strikes) {
     attempt.strike = {random_.Of(signals),
                       std::chrono::microseconds(random_.Below(static_cast<size_t>(time + time / 4)))};
@@ -295,8 +298,6 @@ void Campaign::StruckAndResumed() {
     CheckStrangers(attempt, end, reference);
     CheckOut(attempt, end, job, end.Done());
     if (end.Done()) break;
-    attempt.words = job.command;
-    attempt.words.insert(attempt.words.end(), job.again.begin(), job.again.end());
   }
   if (!job.folder.empty()) fs::remove_all(folder_ / job.folder);
   const Attempt again{"resumed", attempt.words, attempt.program};

@@ -29,7 +29,6 @@ struct Subject {
 // A command that writes into out/; run again with `again` after an interruption, it ends with the same bytes.
 struct Job {
   Words command;
-  Words again = {};
   std::string folder = {};  // that it makes, and refuses to write over: removed before it is run again
 };
 

@@ -40,8 +40,8 @@ inline QuantizeJob Calibrated(const std::string& method, const std::string& gold
           .calibration = folder / "ids.h5"};
 }
 
-// A calibrated job that `stop` ends leaves parts alone, or nothing; resumed, it ends in the bytes of `whole`.
-inline void ExpectSameBytesAfter(const Progress& stop, QuantizeJob job, const std::string& whole,
+// A calibrated job that `stop` ends leaves parts alone, or nothing; the next run ends in the bytes of `whole`.
+inline void ExpectSameBytesAfter(const Progress& stop, const QuantizeJob& job, const std::string& whole,
                                  const TemporaryFolder& folder) {
   std::filesystem::remove(job.out);
   EXPECT_THROW(Quantize(job, stop), Error);
@@ -51,7 +51,6 @@ inline void ExpectSameBytesAfter(const Progress& stop, QuantizeJob job, const st
     EXPECT_THAT(entry.path().filename().string(),
                 testing::AnyOf("prepared.h5", testing::MatchesRegex("layer-[0-9]+[.]h5")));
   }
-  job.resume = true;
   Quantize(job, {});
   EXPECT_EQ(GetFile(job.out), whole);
   EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("g.h5", "ids.h5"));

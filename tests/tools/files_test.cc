@@ -124,7 +124,7 @@ TEST_F(FilesTest, NothingIsRemovedThatThisProgramDidNotMake) {
   }
   PutFile(folder_ / "s.h5.part", "kept");
   const std::vector<std::string> stats{"stats", In("m"), "--input", In("text"), "--out", In("s.h5")};
-  Keeps("s.h5.part", stats, "s.h5.part: got a file that is no unfinished job of tare stats, expected none");
+  Keeps("s.h5.part", stats, "s.h5.part: got a file that this command did not write");
   fs::create_directory(folder_ / "q.h5.parts");
   PutFile(folder_ / "q.h5.parts/layer-0.h5", "kept");
   Keeps("q.h5.parts/layer-0.h5",

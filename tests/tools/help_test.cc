@@ -127,7 +127,7 @@ TEST(HelpTest, EveryOptionHasAText) {
 }
 
 TEST(HelpTest, OptionsThatManyCommandsHaveAreExplainedOnce) {
-  EXPECT_THAT(Help("eval"), Contains("  --threads N  --math f32|bf16  --hash-again  --quiet"));
+  EXPECT_THAT(Help("eval"), Contains("  --threads N  --math f32|bf16  --hash-again  --quiet  --force"));
   EXPECT_THAT(Help(""), Contains("  --math f32|bf16       [f32] type of the factors in matrix products"));
   EXPECT_THAT(LinesOf({"help", "tasks"}), Contains(StartsWith("  --temperature X       generate: ")));
 }

@@ -138,7 +138,7 @@ TEST_F(MakeCommand, WrongUsage) {
   const Outcome unknown = Eval({"--by", "depth"});
   EXPECT_EQ(unknown.exit_code, 1);
   EXPECT_THAT(unknown.err, HasSubstr("items.jsonl: line 1: got an item without \"depth\", expected one of its keys: "
-                                     "classes, order, sample, seed, shots"));
+                                     "classes, maker, order, sample, seed, shots"));
 }
 
 }  // namespace

@@ -64,6 +64,12 @@ class OutputsTest : public testing::Test {
       {"maps", "gone", "--plan", "int4", "--input", "text", "--json"},
       {"levels", "gone", "--plan", "v=normal2/token+mean", "--calibrate", "text", "--json"},
       {"levels", "gone", "--plan", "v=normal2/token+mean", "--calibrate", "text", "--out"},
+      {"tokenize", "gone", "--input", "text", "--out"},
+      {"make", "shots", "--text", "text", "--out"},
+      {"convert", "gone", "--to", "gguf", "--out"},
+      {"generate", "gone", "--prompt", "It was", "--json"},
+      {"report", "gone", "--out"},
+      {"plan", "gone", "--json"},
       {"inspect", "gone", "--json"},
       {"verify", "gone", "--json"},
       {"bench", "forward", "--family", "gone", "--json"},
@@ -93,6 +99,10 @@ TEST_F(OutputsTest, FilesThatCannotBeWrittenAreRefusedFirst) {
   Refuses(some, "circle", "the links form a circle");
   Refuses(some, std::string(300, 'x'), "cannot write: File name too long");
   Refuses(some, "/sys/x", "cannot write: ");  // where root may not write either
+}
+
+TEST_F(OutputsTest, FilesThatTheCommandDidNotWriteAreRefusedFirst) {
+  Refuses(files_, "file", "got a file that this command did not write, expected none or its own; try another name, or");
 }
 
 TEST_F(OutputsTest, FoldersThatCannotBeMadeAreRefusedFirst) {

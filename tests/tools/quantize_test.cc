@@ -107,10 +107,11 @@ TEST(QuantizeCommand, InterruptedItSaysWhatIsKept) {
   EXPECT_EQ(stopped.exit_code, -SIGINT);
   EXPECT_THAT(stopped.err,
               testing::MatchesRegex("tare: interrupted: no half-written file was left behind; .*q.h5.parts "
-                                    "keeps [1-4] layers?, and the same command with --resume continues\n"));
+                                    "keeps [1-4] layers?, and the same command continues\n"));
   EXPECT_THAT(folder.Names(), testing::ElementsAre("q.h5.parts"));
-  words.push_back("--resume");
-  EXPECT_EQ(CallTare(words).exit_code, 0);
+  const Outcome continued = CallTare(words);
+  EXPECT_EQ(continued.exit_code, 0);
+  EXPECT_THAT(continued.err, testing::ContainsRegex("q.h5.parts: continues from [1-4] of 4 layers\n"));
   EXPECT_EQ(GetFile(folder / "q.h5"), whole);
 }
 

@@ -85,23 +85,47 @@ TEST_F(StatsFilesTest, KilledAndResumedItEndsInTheSameBytes) {
   const Words more = {"--checkpoint", "1",          "--window", "512", "--sites", "attn_logits,probs,layer_out,weights",
                       "--formats",    "int6/tensor"};
   Done(Collect("whole.h5", more, "llama-gqa"));
-  Words resumed = more;
-  resumed.push_back("--resume");
   int killed = 0;
   for (int round = 0; round < 20 && killed < 3; ++round) {
     fs::remove(folder_ / "r.h5");  // of a run that was over before it was struck
     const std::string before = fs::exists(folder_ / "r.h5.part") ? GetFile(folder_ / "r.h5.part") : "";
-    RunningCommand command(TareCommand(Collect("r.h5", resumed, "llama-gqa")));
+    RunningCommand command(TareCommand(Collect("r.h5", more, "llama-gqa")));
     command.SignalOnce([&] { return fs::exists(folder_ / "r.h5.part") && GetFile(folder_ / "r.h5.part") != before; },
                        SIGKILL);
     if (command.Wait().exit_code == -SIGKILL) ++killed;
   }
   EXPECT_GT(killed, 0);
-  Done(Collect("r.h5", resumed, "llama-gqa"));
+  Done(Collect("r.h5", more, "llama-gqa"));
   EXPECT_EQ(Hash("r.h5"), Hash("whole.h5"));
   EXPECT_FALSE(fs::exists(folder_ / "r.h5.part"));
-  Done(Collect("r.h5", resumed, "llama-gqa"));  // nothing is left to do
+  const Outcome again = CallTare(Collect("r.h5", more, "llama-gqa"));  // nothing is left to do
+  EXPECT_THAT(again.err, HasSubstr("r.h5: continues from 6144 of 6144 tokens\n"));
+  EXPECT_THAT(again.out, HasSubstr("r.h5 (replaced): every site"));
   EXPECT_EQ(Hash("r.h5"), Hash("whole.h5"));
+  Words fresh = more;
+  fresh.push_back("--fresh");
+  EXPECT_EQ(CallTare(Collect("r.h5", fresh, "llama-gqa")).err, "");
+  EXPECT_EQ(Hash("r.h5"), Hash("whole.h5"));
+}
+
+// The last line says what is kept; the next run says where it begins, and another command by which option it differs.
+TEST_F(StatsFilesTest, InterruptedItSaysWhatIsKeptAndByWhatAnotherCommandDiffers) {
+  PutManyIds(ids_, 64, 512);
+  const Words job = {"--checkpoint", "1", "--sites", "layer_out"};
+  RunningCommand command(TareCommand(Collect("r.h5", job, "llama-gqa")));
+  command.SignalOnce([&] { return fs::exists(folder_ / "r.h5.part"); }, SIGINT);
+  const Outcome stopped = command.Wait();
+  ASSERT_EQ(stopped.exit_code, -SIGINT);
+  EXPECT_THAT(stopped.err, testing::ContainsRegex("r.h5.part keeps [0-9]+ of 32768 tokens, and the same command "
+                                                  "continues\n$"));
+  const std::string kept = Hash("r.h5.part");
+  Words other = job;
+  other.insert(other.end(), {"--limit", "9"});
+  Refused(Collect("r.h5", other, "llama-gqa"),
+          {"r.h5.part: is of another job: --limit was not given, is 9; try --fresh to start over, or another --out"});
+  EXPECT_EQ(Hash("r.h5.part"), kept);
+  PutFile(folder_ / "r.h5.part", "mine");
+  Refused(Collect("r.h5", job, "llama-gqa"), {"r.h5.part: got a file that this command did not write"});
 }
 
 TEST_F(StatsFilesTest, OtherJobsAreNeitherResumedNorMerged) {
@@ -113,7 +137,11 @@ TEST_F(StatsFilesTest, OtherJobsAreNeitherResumedNorMerged) {
           {"b.h5: got sequences 2, expected 3"});
   Refused({"stats", "merge", folder_ / "a.h5", folder_ / "c.h5", "--out", folder_ / "x.h5"},
           {"got sites q, expected all"});
-  Refused(Collect("b.h5", {"--resume"}), {"b.h5: got sequences 2, expected 3"});
+  fs::rename(folder_ / "b.h5", folder_ / "d.h5.part");  // of a version that did not keep its options
+  Refused(Collect("d.h5"), {"d.h5.part: is of another job: its input_sha256 is another; try --fresh"});
+  Done(Collect("d.h5", {"--fresh"}));
+  EXPECT_EQ(Hash("d.h5"), Hash("a.h5"));
+  EXPECT_FALSE(fs::exists(folder_ / "d.h5.part"));
 }
 
 // A file of weights under other names of its tensors is another model.
@@ -126,14 +154,13 @@ TEST_F(StatsFilesTest, UnderOtherTensorNamesAJobIsNotContinued) {
     const Json names{{mlp + "gate" + end, mlp + gate + end}, {mlp + "up" + end, mlp + up + end}};
     PutFile(model / "tensor-names.json", Json{{"names", names}}.dump());
   };
-  const Words job{"stats", model, "--input", ids_, "--out", folder_ / "s.h5", "--resume"};
+  const Words job{"stats", model, "--input", ids_, "--out", folder_ / "s.h5"};
   name("up", "gate");
   Done(job);
   const std::string whole = Hash("s.h5");
   name("gate", "up");
-  Refused(job, {"s.h5: got weights_sha256 "});
   fs::rename(folder_ / "s.h5", folder_ / "s.h5.part");
-  Refused(job, {"s.h5.part: got weights_sha256 "});
+  Refused(job, {"s.h5.part: is of another job: its weights_sha256 is another"});
   EXPECT_EQ(Hash("s.h5.part"), whole);
   name("up", "gate");
   Done(job);

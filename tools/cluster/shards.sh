@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Writes statistics as a file of commands, one part of the sequences per line, for any program that runs lines on many
 # machines; the last line, a comment, joins the parts into the bytes of one machine. Re-running a killed line is safe:
-# it resumes where it last wrote, and skips a part that is whole.
+# it continues where it last wrote, and skips a part that is whole.
 #
 # usage: tools/cluster/shards.sh TARE OUT.h5 PARTS STATS... > shards.txt      STATS: the model and options of tare
-# stats, except --out, --shard and --resume
+# stats, except --out and --shard
 #
 # The ways to run the file are those of tools/cluster/cells.sh; then    sed -n 's/^# //p' shards.txt | bash
 set -euo pipefail
@@ -20,7 +20,7 @@ files=()
 for ((k = 0; k < parts; k++)); do
   files+=("$out.$k")
   printf '[ -e %q ] || ' "$out.$k"
-  printf '%q ' "$tare" stats "$@" --shard "$k/$parts" --out "$out.$k" --resume
+  printf '%q ' "$tare" stats "$@" --shard "$k/$parts" --out "$out.$k"
   echo '>/dev/null'
 done
 printf '# %s\n' "$(printf '%q ' "$tare" stats merge "${files[@]}" --out "$out")"

@@ -5,8 +5,10 @@
 #include <initializer_list>
 
 #include "experiments/passes/convention_windows.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/kept.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
@@ -101,6 +103,7 @@ CellLog::CellLog(const std::filesystem::path& folder, const CellReader& reader)
     whole += record.line + "\n";
   }
   if (!lines.damaged.empty()) WriteFileAtomically(path_, whole);
+  NoteRuns();
 }
 
 const Json* CellLog::Find(const Json& key) const {
@@ -111,6 +114,12 @@ const Json* CellLog::Find(const Json& key) const {
 void CellLog::Append(const Json& key, const Json& result) {
   AppendLine(path_, CheckedLine({{"schema", kCellSchema}, {"study", study_}, {"key", key}, {"result", result}}));
   Keep(key, result);
+  NoteRuns();
+}
+
+void CellLog::NoteRuns() const {
+  if (!keys_.empty())
+    NoteKept(Formatted("{} keeps {}", path_.parent_path().string(), Counted(std::ssize(keys_), "finished run")));
 }
 
 void CellLog::Keep(const Json& key, const Json& result) {

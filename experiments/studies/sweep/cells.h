@@ -54,6 +54,7 @@ class CellLog {
   const std::vector<Json>& keys() const { return keys_; }
 
  private:
+  void NoteRuns() const;  // for a run that is interrupted
   void Keep(const Json& key, const Json& result);
 
   OutputFolder folder_;  // held: two sweeps at once would both run what both do not find

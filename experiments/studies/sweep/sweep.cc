@@ -15,6 +15,7 @@
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/kept.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/sha256.h"
 
@@ -272,9 +273,13 @@ class ModelSweep {
 
   void RunMissing(const CellStarting& starting) {
     std::vector<std::vector<const PlannedCell*>> left = InRunOrder(cells_);
+    const int64_t all = std::ssize(left);
     for (auto& together : left)
       std::erase_if(together, [&](const PlannedCell* cell) { return log_.Find(cell->key) != nullptr; });
     std::erase_if(left, [](const auto& together) { return together.empty(); });
+    if (options_.says_earlier && std::ssize(left) < all)
+      SayContinued(options_.folder.string(),
+                   Formatted("{} of {} runs of {}", all - std::ssize(left), all, model_.Name()));
     std::vector<SharingRun> runs;
     for (const auto& together : left) runs.push_back({together.back()->task.get(), together.back()->plan});
     const SharedLayers shared(runs, model_.config().layers);

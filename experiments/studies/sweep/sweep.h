@@ -76,6 +76,7 @@ struct SweepOptions {
   Math math = Math::kF32;
   std::filesystem::path folder;
   std::string study = "sweep";                    // the command whose cells these are; a folder has those of one
+  bool says_earlier = true;                       // that runs of an earlier command are taken up
   std::optional<std::pair<size_t, size_t>> only;  // the first and last cell to run, numbered as in ListCells
 };
 

@@ -67,13 +67,13 @@ TEST_F(StatisticsJobTest, AShardResumesItsOwnPartOnly) {
   EXPECT_EQ(shard.positions, 7 * kTokens);
   std::filesystem::rename(folder_ / "a.h5", folder_ / "b.h5.part");
   try {
-    Collect("b.h5", {.sites = "layer_out", .shard = {.index = 1, .count = 2}, .resume = true});
+    Collect("b.h5", {.sites = "layer_out", .shard = {.index = 1, .count = 2}});
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("holds unit 0, which does not belong to shard 1/2"));
+    EXPECT_THAT(error.what(), HasSubstr("holds unit 0, which does not belong to shard 1/2; try --fresh"));
   }
   // The other part of the whole job is taken up where this one is a beginning of it.
-  const StatisticsSet whole = Collect("b.h5", {.sites = "layer_out", .resume = true});
+  const StatisticsSet whole = Collect("b.h5", {.sites = "layer_out"});
   EXPECT_TRUE(whole.Whole());
   Collect("c.h5", {.sites = "layer_out"});
   EXPECT_EQ(Sha256OfFile(folder_ / "b.h5"), Sha256OfFile(folder_ / "c.h5"));

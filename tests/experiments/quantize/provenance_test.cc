@@ -101,10 +101,10 @@ TEST(Provenance, UnderOtherTensorNamesAJobIsNotContinued) {
     name("up", "gate");
     EXPECT_THROW(Quantize(job, StopOnce(folder / "g.h5.parts" / part)), Error);
     ASSERT_TRUE(std::filesystem::exists(folder / "g.h5.parts" / part));
-    job.resume = true;
     name("gate", "up");
     EXPECT_THAT(Call([&] { Quantize(job, {}); }),
-                ThrowsMessage<Error>(HasSubstr(std::string(part) + ": belongs to another job: its model's sha256 is")));
+                ThrowsMessage<Error>(
+                    HasSubstr(std::string(part) + ": is of another job: MODEL has changed since; try --fresh")));
     name("up", "gate");
     EXPECT_NO_THROW(Quantize(job, {}));
     std::filesystem::remove(folder / "g.h5");
@@ -138,7 +138,7 @@ TEST_F(LayerPartsTest, AResumedJobFindsKeptParts) {
   Provenance other = kLayerJob;
   other.method = "rtn";
   EXPECT_THAT(Call([&] { resumed.Layer(2, other, "{}"); }),
-              ThrowsMessage<Error>(HasSubstr("layer-2.h5: belongs to another job")));
+              ThrowsMessage<Error>(HasSubstr("layer-2.h5: is of another job: --method was 'gptq', is 'rtn'")));
 }
 
 TEST_F(LayerPartsTest, ANewJobDeletesEarlierPartsWithItsFirst) {

@@ -347,14 +347,16 @@ TEST(Quantize, ResumingAnotherJobIsRefused) {
   const TemporaryFolder folder;
   QuantizeJob job = Calibrated("gptq", "llama-gqa", "weights=int4/group16", folder);
   EXPECT_THROW(Quantize(job, StopOnce(folder / "g.h5.parts/layer-0.h5")), Error);
-  job.resume = true;
   job.plan = Plan::Parse("weights=int4/group8");
-  EXPECT_THAT([&] { Quantize(job, {}); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("layer-0.h5: belongs to another job"), HasSubstr("group16"))));
+  EXPECT_THAT(
+      [&] { Quantize(job, {}); },
+      ThrowsMessage<Error>(HasSubstr(
+          "layer-0.h5: is of another job: --plan was 'weights=int4/group16', is 'weights=int4/group8'; try --fresh")));
   job.plan = Plan::Parse("weights=int4/group16");
   job.windows.window = 10;  // the same ids, cut in another way
   EXPECT_THAT([&] { Quantize(job, {}); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("layer-0.h5: belongs to another job"), HasSubstr("windows"))));
+              ThrowsMessage<Error>(HasSubstr("layer-0.h5: is of another job: --calibrate was 'ids.h5, 400 tokens in 8 "
+                                             "windows', is 'ids.h5, 400 tokens in 40 windows'; try --fresh")));
   job.windows.window = 0;
   {  // one that says it is of this job, and is not
     const std::filesystem::path part = folder / "g.h5.parts" / "layer-0.h5";
@@ -365,7 +367,7 @@ TEST(Quantize, ResumingAnotherJobIsRefused) {
     forged.Commit();
   }
   EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("the saved layer 0 does not match")));
-  job.resume = false;  // starts anew
+  job.fresh = true;
   EXPECT_NO_THROW(Quantize(job, {}));
 }
 

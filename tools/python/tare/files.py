@@ -79,7 +79,7 @@ class StatisticsFile(Sites):
         if not (units == 1).all():
             raise ValueError(f"{path}: got {int(units.sum())} of {len(units)} batches, expected all: it is a "
                              "shard, or an unfinished job; try "
-                             "tare stats merge with all shards, or the same tare stats with --resume")
+                             "tare stats merge with all shards, or the same tare stats again")
         self.job = {key: self._file.text("", key) for key in self._file.text("", "job").split()}
         self.formats = [name for name in self._file.text("", "formats").split(",") if name]
         self.tokens = self._file.number("", "tokens")

@@ -155,10 +155,8 @@ TEST(AwqFactorsOfAModel, AnInterruptedJobEndsInTheSameBytes) {
   const std::string whole = GetFile(folder / "q.h5");
   for (const char* unit : {"layers searched", "batches"}) {
     std::filesystem::remove(folder / "q.h5");
-    job.resume = false;
     EXPECT_THROW(Quantize(job, [&](int64_t, int64_t, const char* now) { ThrowAt(unit, now); }), Error);
     EXPECT_FALSE(std::filesystem::exists(folder / "q.h5"));
-    job.resume = true;
     Quantize(job, {});
     EXPECT_EQ(GetFile(folder / "q.h5"), whole) << unit;
     EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("q.h5", "ids.safetensors"));

@@ -191,7 +191,6 @@ TEST(LearnedRotation, AloneItLeavesNothingBesideItsFile) {
 
   std::filesystem::create_directory(folder / "g.h5.parts");
   std::filesystem::rename(folder / "g.h5", folder / "g.h5.parts/prepared.h5");
-  job.resume = true;
   Quantize(job, {});
   EXPECT_TRUE(std::filesystem::exists(folder / "g.h5.parts/prepared.h5"));
 }

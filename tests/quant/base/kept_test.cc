@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/base/kept.h"
+
+#include <gtest/gtest.h>
+
+namespace tare::kept_test {
+namespace {
+
+TEST(Kept, IsSaidUntilNothingIs) {
+  NoteKept("a.part keeps 3 of 9 batches");
+  EXPECT_EQ(KeptText(), "; a.part keeps 3 of 9 batches, and the same command continues");
+  NoteKept("");
+  EXPECT_EQ(KeptText(), "");
+}
+
+TEST(Kept, WhatIsTakenUpIsSaidToWhoAskedForIt) {
+  static std::string said;
+  SayContinued("a.part", "3 of 9 batches");  // nobody did
+  OnContinued([](const std::string& text) { said += text; });
+  SayContinued("b.part", "4 of 9 batches");
+  OnContinued(nullptr);
+  EXPECT_EQ(said, "b.part: continues from 4 of 9 batches");
+}
+
+}  // namespace
+}  // namespace tare::kept_test
