@@ -10,6 +10,7 @@
 #include "experiments/observe/statistics_job.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
+#include "experiments/studies/attribution/captured_attribution.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
@@ -23,7 +24,7 @@ namespace {
 struct StatsArguments {
   std::vector<std::string> models;
   std::vector<std::string> tensors;
-  std::string input, spans, json, csv, out, shard = "0/1", axes, name;
+  std::string input, spans, json, csv, out, shard = "0/1", axes, name, plan;
   StatisticsOptions statistics;
   WindowOptions windows;
   MachineOptions machine;
@@ -89,17 +90,36 @@ std::vector<Output> OutputsOf(const StatsArguments& options, const std::string& 
   return outputs;
 }
 
-// Collects statistics of arrays that another program captured.
+// What a plan costs in the attention of q, k and v that another program captured.
+void PricePlan(const StatsArguments& options, const CapturedInput& input, const std::string& name) {
+  const Plan plan = Plan::Parse(options.plan);
+  const std::vector<Attribution> all = [&] {
+    ProgressLine line(name);
+    return AttributeCaptured(input, plan, line.Callback());
+  }();
+  if (PrintsTables(options.json)) {
+    PrintText("{}\n{}", AttributionTable(all), AttributionLegend(all));
+    PrintLine("nmse: squared error of head_out over its square; 1e-4 is a relative error of 1 %");
+  }
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, AttributionCsv(all, plan));
+  WriteJson(options.json, AttributionJson(all, name, plan, "site"));
+}
+
+// Collects statistics of arrays that another program captured, or the costs of a plan.
 void CollectTensors(StatsArguments& options) {
   std::vector<std::string> inputs = options.tensors;
   inputs.insert(inputs.end(), {options.axes, options.spans});
-  const std::vector<AtomicFile> claims = ClaimFiles(inputs, OutputsOf(options, "tare.stats.file/"));
+  const std::vector<AtomicFile> claims =
+      options.plan.empty()
+          ? ClaimFiles(inputs, OutputsOf(options, "tare.stats.file/"))
+          : ClaimFiles(inputs, {{options.json, JsonOf("tare.attribution/")}, {options.csv, "task,figure,"}});
   const CapturedLayout layout = options.axes.empty() ? CapturedLayout() : CapturedLayout::Load(options.axes);
   const CapturedInput input = LoadCaptured({options.tensors.begin(), options.tensors.end()}, layout);
   SayWhatIsLeftOut(input.left_over);
   if (!options.spans.empty()) options.statistics.spans = MarkedSpans::Load(options.spans, input.lengths);
   const std::string name =
       options.name.empty() ? std::filesystem::path(options.tensors.front()).stem().string() : options.name;
+  if (!options.plan.empty()) return PricePlan(options, input, name);
   const auto set = [&] {
     ProgressLine line(name);
     return CollectCaptured(input, name, options.statistics, TARE_VERSION, options.out, line.Callback());
@@ -116,13 +136,20 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
     }
   };
   if (!options.tensors.empty()) {
-    for (const char* option : {"MODEL", "--input", "--csv", "--window", "--limit", "--tokens", "--from", "--math"}) {
-      if (command.count(option) > 0) throw CLI::ExcludesError("--tensors", option);
-    }
+    const auto exclude = [&](const char* by, std::initializer_list<const char*> others) {
+      for (const char* option : others) {
+        if (command.count(option) > 0) throw CLI::ExcludesError(by, option);
+      }
+    };
+    exclude("--tensors", {"MODEL", "--input", "--window", "--limit", "--tokens", "--from", "--math"});
+    if (!options.plan.empty())
+      return exclude("--plan", {"--out", "--sites", "--formats", "--calibrate", "--spans", "--skip-first", "--shard",
+                                "--resume", "--checkpoint"});
+    exclude("--tensors", {"--csv"});
     if (options.out.empty()) throw CLI::RequiredError("--out");
     return;
   }
-  need({"--axes", "--name"}, "--tensors");
+  need({"--axes", "--name", "--plan"}, "--tensors");
   if (options.models.empty()) throw CLI::RequiredError("MODEL");
   if (options.input.empty()) throw CLI::RequiredError("--input");
   if (IsItems(options) && (!options.spans.empty() || options.windows.window != 0 || options.windows.tokens != 0))
@@ -198,6 +225,8 @@ void AddStats(CLI::App& app) {
       "instead of MODEL: .safetensors, .h5 or .npz with arrays SITE.LAYER, as layer_out.0 [B,T,C]");
   Add(command, "--axes FILE", options.axes, "JSON with other names, axes and masks of the arrays");
   Add(command, "--name NAME", options.name, "the model's, in tables (default: the first file's)");
+  AddPlanOption(command, options.plan,
+                "instead of statistics, what these rules for q, k, v, attn_logits .. cost there");
   options.machine.AddWithHashesTo(command);
   command.footer(Examples(
       {"tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input "

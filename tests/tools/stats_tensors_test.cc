@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "quant/file/json_value.h"
 #include "quant/statistics/statistics_file.h"
+#include "tests/support/arrays.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 
@@ -34,6 +36,25 @@ TEST(StatsTensors, OfADumpAreThoseOfTheModel) {
   EXPECT_EQ(diff.out, "nothing differs (258 rows compared)\n");
 }
 
+TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
+  const TemporaryFolder folder;
+  const std::string captured = folder / "c.safetensors", csv = folder / "c.csv";
+  PutArrays(captured,
+            {{"q.2", SomeArray({21, 2, 5, 4})}, {"k.2", SomeArray({21, 2, 5, 4})}, {"v.2", SomeArray({21, 2, 5, 4})}});
+  const std::string plan = "attn_logits=int4/row,v=int8/token";
+  const Outcome text = CallTare({"stats", "--tensors", captured, "--plan", plan, "--csv", csv, "--threads", "1"});
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("head_out.2, nmse\n"), HasSubstr("\n  attn_logits "), HasSubstr("\n  v "),
+                              HasSubstr("a relative error of 1 %")));
+  EXPECT_THAT(GetFile(csv), HasSubstr("\nhead_out.2,nmse,taken_out,v,"));
+  const Outcome json = CallTare({"stats", "--tensors", captured, "--plan", plan, "--json", "-"});
+  const Json result = Json::parse(json.out);
+  EXPECT_EQ(result["schema"], "tare.attribution/1");
+  EXPECT_EQ(result["model"], "c");
+  EXPECT_EQ(result["figures"][0]["parts"].size(), 2u);
+  EXPECT_TRUE(result["figures"][0]["change"].contains("low")) << "21 sequences are enough for an interval";
+}
+
 TEST(StatsTensors, TakesItsOwnOptionsOnly) {
   const std::string ids = GoldenFolder("llama-gqa") / "expected.safetensors";
   const std::pair<std::vector<std::string>, const char*> lines[] = {
@@ -41,6 +62,8 @@ TEST(StatsTensors, TakesItsOwnOptionsOnly) {
       {{"stats", "--tensors", ids, "--out", "s.h5", "--window", "5"},
        "--tensors: got --window too, expected one of the two; try leaving out --window"},
       {{"stats", "--tensors", ids, "--out", "s.h5", "--input", ids}, "--tensors: got --input too"},
+      {{"stats", "--tensors", ids, "--plan", "q=int8/token", "--out", "s.h5"}, "--plan: got --out too"},
+      {{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--plan", "int8"}, "--plan: got no --tensors with it"},
       {{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--axes", ids},
        "--axes: got no --tensors with it, expected both"}};
   for (const auto& [line, message] : lines) {

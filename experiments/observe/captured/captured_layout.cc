@@ -79,6 +79,27 @@ void ReadSite(Site site, const nlohmann::json& json, const std::string& where, S
   }
 }
 
+CapturedAttention ReadAttention(const nlohmann::json& json, const std::string& where) {
+  CapturedAttention attention;
+  if (!json.is_object()) Fail("{}: got {}, expected an object", where, json.type_name());
+  for (const auto& [key, value] : json.items()) {
+    const std::string here = where + "." + key;
+    if (key == "heads") {
+      attention.heads = TextOf(value, here);
+    } else if ((key == "lambda" || key == "scale") && value.is_number()) {
+      (key == "lambda" ? attention.lambda : attention.scale) = value.get<float>();
+    } else if (key == "window" && value.is_number_unsigned() && value > 0) {
+      attention.mask = {Mask::Kind::kWindow, value.get<int64_t>()};
+    } else if (key == "mask" && (value == "none" || value == "causal") && !json.contains("window")) {
+      attention.mask.kind = value == "none" ? Mask::Kind::kFull : Mask::Kind::kCausal;
+    } else {
+      Fail("{}: got {}, expected heads, lambda, scale, and a window from 1 or the mask causal or none", here,
+           JsonText(value));
+    }
+  }
+  return attention;
+}
+
 }  // namespace
 
 bool IsAttentionMap(Site site) {
@@ -101,8 +122,13 @@ CapturedLayout CapturedLayout::Load(const std::filesystem::path& path) {
   CapturedLayout layout;
   layout.canonical_ = JsonText(json);
   for (const auto& [name, value] : json.items()) {
+    if (name == "attention") {
+      layout.attention_ = ReadAttention(value, path.string() + ": " + name);
+      continue;
+    }
     const std::optional<Site> site = ParseSite(name);
-    if (!site) Fail("{}: got the key '{}', expected sites, as `tare plan` lists them", path.string(), name);
+    if (!site)
+      Fail("{}: got the key '{}', expected sites, as `tare plan` lists them, or attention", path.string(), name);
     ReadSite(*site, value, path.string() + ": " + name, layout.sites_.at(*site));
   }
   return layout;

@@ -18,6 +18,7 @@
 #include "experiments/observe/statistics_job.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/plan/model_sites.h"
+#include "kernels/attention/heads.h"
 #include "quant/file/sha256.h"
 #include "quant/plan/site.h"
 
@@ -39,6 +40,9 @@ namespace tare {
 //          position are 0, else none
 //   maps   for sites with heads: the map of differential attention that a head belongs to: interleaved (1, 2,
 //          1, 2, ...) or halves (1, 1, .., 2, 2, ..). Default: none
+//
+// "attention" says how q, k and v meet, for plans on them: {"heads": "diffllama", "lambda": 0.8, "mask": "none"}; also
+// "scale": 0.125, and in place of a mask "window": 128, which is causal.
 
 enum class MapsOfHeads { kNone, kInterleaved, kHalves };
 
@@ -62,6 +66,13 @@ struct CapturedArray {
 
 bool IsAttentionMap(Site site);  // attn_logits, probs, difference: their columns are keys
 
+struct CapturedAttention {
+  std::string heads = "standard";  // HeadsNamed (kernels/attention/heads.h)
+  std::optional<float> lambda;     // empty: arrays lambda.LAYER [B,H,T,1], if any
+  Mask mask;                       // causal, also with a window, or full
+  std::optional<float> scale;      // of the logits; empty: 1 / sqrt(width)
+};
+
 class CapturedLayout {
  public:
   CapturedLayout();  // names and axes as above
@@ -69,12 +80,14 @@ class CapturedLayout {
   static CapturedLayout Load(const std::filesystem::path& path);
 
   const SiteLayout& Of(Site site) const { return sites_.at(site); }
+  const CapturedAttention& attention() const { return attention_; }
   const std::string& canonical() const { return canonical_; }  // equal for equal files; empty without a file
   // Empty if no site has the name. Throws Error, starting with `where`, if the dimensions do not fit the axes.
   std::optional<CapturedArray> Find(const ArrayInfo& array, const std::string& where) const;
 
  private:
   std::map<Site, SiteLayout> sites_;
+  CapturedAttention attention_;
   std::string canonical_;
 };
 

@@ -46,9 +46,9 @@ struct PlanPart {
   Plan without;      // the plan without this part
 };
 
-// The parts in the order of sites, layers, heads and maps. Throws Error for a plan with fewer than two parts, and for
-// one whose parts no selector can separate.
-std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model);
+// The parts in the order of sites, layers, heads and maps. Throws Error for a plan with fewer parts than `fewest`, and
+// for one whose parts no selector can separate.
+std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model, size_t fewest = 2);
 
 // The costs of a part that are measured.
 enum class PartCosts { kAlone, kAloneAndTakenOut };

@@ -130,7 +130,7 @@ Grain ParseGrain(std::string_view text) {
   return grain;
 }
 
-std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model) {
+std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model, size_t fewest) {
   const std::vector<SiteKey> keys = KeysOf(model);
   std::set<Common> commons;
   for (const SiteKey& key : keys) {
@@ -144,7 +144,7 @@ std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelS
     parts.push_back(PartOf(plan, common, grain, places));
     CheckPart(parts.back(), common, grain, plan, model);
   }
-  if (parts.size() < 2)
+  if (parts.size() < fewest)
     FailUsage("--plan: {} has {} to separate, expected two parts or more; try --by site,layer, or a plan of more sites",
               plan.canonical(), parts.empty() ? "nothing" : "one part, " + parts.front().name);
   return parts;

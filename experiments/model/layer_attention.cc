@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/layer_attention.h"
+
+#include <algorithm>
+
+#include "experiments/model/batch.h"
+#include "experiments/model/config/family.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+constexpr Site kShown[] = {Site::kQ,     Site::kK,          Site::kV,      Site::kAttnLogits,
+                           Site::kProbs, Site::kDifference, Site::kHeadOut};
+
+int HeadsAt(Site site, const AttentionProblem& problem) {
+  if (site == Site::kK) return problem.k.heads;
+  if (site == Site::kV) return problem.v.heads;
+  return site == Site::kDifference || site == Site::kHeadOut ? static_cast<int>(problem.heads.size()) : problem.q.heads;
+}
+
+// Dense, [R][heads][width].
+HeadsView<float> Copy(const HeadsView<const float>& from, AlignedBuffer<float>& to) {
+  to.Reserve(static_cast<size_t>(from.tokens * from.heads * from.width));
+  const HeadsView<float> copy = DenseHeads(to.data(), from.tokens, from.heads, from.width);
+  ParallelFor(static_cast<size_t>(from.tokens), [&](size_t index, int) {
+    const auto row = static_cast<int64_t>(index);
+    for (int head = 0; head < from.heads; ++head) std::copy_n(from.Row(row, head), from.width, copy.Row(row, head));
+  });
+  return copy;
+}
+
+}  // namespace
+
+std::vector<OutputHead> HeadsNamed(std::string_view family, int q_heads, int k_heads, int v_heads) {
+  if (family != "standard" && family != "v1" && family != "v2" && family != "diffllama")
+    Fail("heads: got '{}', expected standard, v1, v2, diffllama or a table of heads", family);
+  const int of_k = family == "v1" ? 2 : 1;  // k heads of a v head
+  if (v_heads * of_k != k_heads)
+    Fail("heads '{}': got {} heads of k and {} of v, expected {} of k for each of v", family, k_heads, v_heads, of_k);
+  if (family == "standard") return StandardHeads(q_heads, k_heads);
+  if (q_heads % 2 != 0) Fail("heads '{}': got {} heads of q, expected pairs of maps", family, q_heads);
+  if (family == "diffllama") return DiffLlamaHeads(q_heads, k_heads);
+  return family == "v1" ? V1Heads(q_heads / 2, v_heads) : V2Heads(q_heads / 2, k_heads);
+}
+
+ModelSites AttentionSites(const AttentionProblem& problem, const std::vector<int>& layers) {
+  const bool differential = std::ranges::any_of(problem.heads, &OutputHead::Differential);
+  ModelSites sites{.family = "captured",
+                   .layers = layers.back() + 1,
+                   .head_dim = problem.q.width,
+                   .maps = differential ? 2 : 1,
+                   .no_prerotary = "captured keys, which have their rotary positions",
+                   .heads = {},
+                   .weights = {}};
+  for (const SiteInfo& info : kSites) sites.layers_of[info.site] = {};
+  for (const Site site : kShown) {
+    if (site == Site::kDifference && !differential) continue;
+    sites.layers_of[site] = layers;
+    for (int head = 0; head < HeadsAt(site, problem); ++head)
+      sites.heads[site].push_back(MapOf(problem.heads, site, head));
+  }
+  return sites;
+}
+
+void RequireRules(const Plan& plan, const ModelSites& sites) {
+  if (std::ranges::none_of(sites.heads, [&](const auto& site) { return plan.Touches(site.first); }))
+    FailUsage("plan '{}': got no rule for attention, expected q, k, v, attn_logits, probs, difference or head_out",
+              plan.canonical());
+}
+
+void SimulatedAttention::Run(const AttentionProblem& problem, std::span<const AttentionSequence> sequences, int layer) {
+  if (problem.k.tokens != problem.q.tokens)
+    Fail(
+        "attention, simulated: got {} queries over {} keys, expected as many, as in a model's pass; try the queries "
+        "of all tokens",
+        problem.q.tokens, problem.k.tokens);
+  SiteVisitor* const visitors[] = {&quantizer_, &sink_};
+  const TokenBatch batch{.tokens = {}, .sequences = {sequences.begin(), sequences.end()}, .caches = {}};
+  for (SiteVisitor* v : visitors) v->BeginBatch(std::ssize(sequences));
+  const HeadsView<float> q = Copy(problem.q, q_), k = Copy(problem.k, k_), v = Copy(problem.v, v_);
+  const auto show = [&](Site site, const HeadsView<float>& values) {
+    ShowHeads(visitors, site, layer, batch, problem.heads, values);
+  };
+  show(Site::kQ, q);
+  show(Site::kK, k);
+  show(Site::kV, v);
+  AttentionProblem rounded = problem;
+  rounded.q = ReadOnly(q), rounded.k = ReadOnly(k), rounded.v = ReadOnly(v);
+  FloatAttention({rounded, sequences, visitors, layer});
+  show(Site::kHeadOut, problem.out);
+}
+
+}  // namespace tare

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of one layer without its model: q, k and v that another program computed go through the steps of a model's
+// pass (Attend in decoder.cc) and are shown to the same visitors, so a simulated plan changes here, bit for bit, what
+// it changes there.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "experiments/model/attention/float_attention.h"
+#include "experiments/plan/model_sites.h"
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/simulated/simulated_quantizer.h"
+#include "kernels/attention/heads.h"
+#include "quant/base/aligned.h"
+
+namespace tare {
+
+// By name: "standard", "v1", "v2" or "diffllama", for these numbers of heads. Throws Error, starting with "heads".
+std::vector<OutputHead> HeadsNamed(std::string_view family, int q_heads, int k_heads, int v_heads);
+
+// The sites that attention with these heads has in the layers, which ascend: q, k, v, attn_logits, probs, head_out,
+// and difference where heads have two maps. It has no others.
+ModelSites AttentionSites(const AttentionProblem& problem, const std::vector<int>& layers);
+
+// Throws Error for a plan that names none of these sites.
+void RequireRules(const Plan& plan, const ModelSites& sites);
+
+class SimulatedAttention {
+ public:
+  // Throws Error for a rule that cannot be simulated there.
+  SimulatedAttention(Plan plan, const ModelSites& sites) : plan_(std::move(plan), sites, Carrying::kSimulated) {}
+  SimulatedAttention(const SimulatedAttention&) = delete;
+
+  // problem: its tokens are the rows of all sequences, each with as many keys as queries. Uses all threads. Throws
+  // Error for other numbers of keys.
+  void Run(const AttentionProblem& problem, std::span<const AttentionSequence> sequences, int layer);
+
+ private:
+  const ResolvedPlan plan_;
+  SimulatedQuantizer quantizer_{plan_};
+  ZeroSink sink_{plan_.plan()};
+  AlignedBuffer<float> q_, k_, v_;  // copies, which the plan changes
+};
+
+}  // namespace tare
