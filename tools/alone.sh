@@ -15,5 +15,5 @@ for file in "$@" "${all[@]}"; do
   esac
 done | xargs -0 -r -n 1 -P "$(nproc)" "${CXX:-c++}" -std=c++23 -fopenmp -fsyntax-only -w -I. \
   $(pkg-config --cflags hdf5 eigen3) -DCLI11_COMPILE -DHWY_WANT_AVX3_DL \
-  '-DHWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_ZEN4|HWY_AVX3_SPR)' \
+  '-DHWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_ZEN4|HWY_AVX3_SPR|HWY_NEON|HWY_ALL_SVE)' \
   -DTARE_{VERSION,SOURCE_DIR,BINARY_DIR,WAITING_LIBRARY}='""' -x c++

@@ -3,7 +3,7 @@
 # Installs the packages that building and testing Tare needs; does nothing if all of them are installed.
 #
 # usage: tools/setup.sh [--lint] [--python] [--slurm] [--fuzz] [--bench] [--browser]
-#                       [--ccache]
+#                       [--ccache] [--arm64]
 #   --lint   also clang-format and clang-tidy (and an omp.h for clang)
 #   --python also packages to build and test the Python module
 #   --slurm  also Slurm and munge, to test tools/cluster/slurm.sh
@@ -11,6 +11,7 @@
 #   --bench  also jq, for tools/record.sh
 #   --browser also Chromium, to test the report as its reader sees it
 #   --ccache also ccache, for whoever builds twice
+#   --arm64  also a compiler and an emulator of arm64, and its libraries in build/arm64-root
 #
 # For Debian 13 or later and Ubuntu 25.04 or later, as root or as a user with sudo. The script checks the versions on
 # offer, not the name of the system: if packages are missing or too old there, it lists them and leaves the system
@@ -78,6 +79,12 @@ chromium-headless-shell 120
 ccache_packages='
 ccache                4.8
 '
+arm64_packages='
+g++-aarch64-linux-gnu 4:14
+qemu-user             1:8
+'
+libraries=$(awk '/^lib|^nlohmann/ { print $1 }' <<<"$packages")
+last=true
 
 for option; do
   case $option in
@@ -88,9 +95,11 @@ for option; do
     --bench) packages+=$bench_packages ;;
     --browser) packages+=$browser_packages ;;
     --ccache) packages+=$ccache_packages ;;
-    -h | --help) sed -n '3,17s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --arm64) packages+=$arm64_packages last="$(dirname "$0")/arm64.sh $libraries" ;;
+    -h | --help) sed -n '3,18s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *)
-      echo "setup: got '$option', expected --lint, --python, --slurm, --fuzz, --bench, --browser or --ccache" >&2
+      echo "setup: got '$option', expected --lint, --python, --slurm, --fuzz, --bench, --browser, --ccache or" \
+        '--arm64' >&2
       exit 2
       ;;
   esac
@@ -122,7 +131,7 @@ while read -r name oldest; do
   version=$(echo "$installed" | awk -v name="$name" '$1 == name { print $2; exit }')
   [ -n "$version" ] && dpkg --compare-versions "$version" ge "$oldest" || missing+=("$name")
 done <<<"$packages"
-[ ${#missing[@]} -gt 0 ] || exit 0
+[ ${#missing[@]} -gt 0 ] || exec $last
 need_command apt-get
 
 as_root=()
@@ -176,3 +185,4 @@ show_steps() {
 apt install --no-install-recommends "${missing[@]}" 2>&1 | tee "$log" | show_steps ||
   fail_with_log "apt-get install failed (above)"
 say "installed: ${missing[*]}"
+exec $last

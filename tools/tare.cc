@@ -128,6 +128,7 @@ void Prepare() {
   ObeyWaitPolicy();
   RememberHashes();
   if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);
+  tare::MeetOneDnn();
 }
 
 }  // namespace

@@ -5,24 +5,26 @@
 # be sanitized, those of the program, the Python module and the installed package, and the checks of the tree. The last
 # line is "N passed, N failed".
 #
-# usage: tools/test.sh [--quick | --changed | --all]
+# usage: tools/test.sh [--quick | --changed | --all | --arm64]
 #   --quick     the dev preset only
 #   --changed   the dev preset, of the layers that a change since origin/main can touch; pages alone: the lint
 #   --all       the thread sanitizer, clang-tidy, every file compiled alone, the commands of pages too (two hours more)
+#   --arm64     kernels, formats and golden models, compiled for arm64 and emulated; a test gets a minute, all ten
 #
 # On Debian 13 warnings are errors, and clang-format and clang-tidy must have nothing to say. The compilers of later
 # systems see more than anybody here has read: there warnings stay warnings and these two are left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-presets='asan release' static_checks=yes sanitized= tidy= werror=ON together=ON changes= skip='^none$'
+presets='asan release' static_checks=yes sanitized= tidy= werror=ON together=ON changes= skip='^none$' setup=
 case "${1:-}" in
   '') ;;
   --quick) presets=dev static_checks= ;;
   --changed) presets=dev static_checks= changes=yes ;;
   --all) presets='asan release tsan' tidy=yes together=OFF ;;  # clang-tidy reads how each source is compiled
-  -h | --help) sed -n '3,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
-  *) echo "test: got '$1', expected nothing, --quick, --changed or --all" >&2; exit 2 ;;
+  --arm64) presets=arm64 static_checks= setup=--arm64 ;;
+  -h | --help) sed -n '3,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *) echo "test: got '$1', expected nothing, --quick, --changed, --all or --arm64" >&2; exit 2 ;;
 esac
 (. /etc/os-release && [ "$ID ${VERSION_ID:-}" = 'debian 13' ]) || static_checks= tidy= werror=OFF
 
@@ -126,7 +128,7 @@ if [ -n "$changes" ]; then
 fi
 if [ -n "$presets" ]; then
   [[ $presets != *asan* ]] || sanitized=yes
-  tools/setup.sh ${sanitized:+--fuzz} ${static_checks:+--lint --python --slurm --bench --browser}
+  tools/setup.sh $setup ${sanitized:+--fuzz} ${static_checks:+--lint --python --slurm --bench --browser}
 else
   for lint in tests/lint/*.sh; do check "$lint" bash "$lint" .; done
 fi

@@ -26,17 +26,14 @@ constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kBytes = 4 * kLanes;
 constexpr int kVectors = 4;  // of outputs at once: two planes of sums stay in registers
 
-struct Sums {
-  VI high[kVectors], low[kVectors];
-};
-
+// high_sum, low_sum [kVectors].
 template <class Format>
-HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, Sums& s) {
+HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, VI* high_sum, VI* low_sum) {
   for (int v = 0; v < kVectors; ++v) {
     hn::Vec<D8> codes[Format::kGroups];
     Format::Unpack(D8(), w, v * kBytes, codes);
     for (int g = 0; g < Format::kGroups; ++g)
-      FourInputs<DI>(high + 4 * g, low + 4 * g).Accumulate(codes[g], s.high[v], s.low[v]);
+      FourInputs<DI>(high + 4 * g, low + 4 * g).Accumulate(codes[g], high_sum[v], low_sum[v]);
   }
 }
 
@@ -63,21 +60,21 @@ HWY_INLINE void Columns(const Call& c, const Panel& panel, float* y) {
   const auto hundred = hn::Set(d, 128.0f);
   for (int64_t begin = 0; begin < c.padded; begin += c.block) {
     const OneToken::Block& block = c.blocks[begin / c.block];
-    Sums s;
+    VI high[kVectors], low[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      s.high[v] = hn::Set(di, -Format::kOffset * block.high_sum);
-      s.low[v] = hn::Set(di, -Format::kOffset * block.low_sum);
+      high[v] = hn::Set(di, -Format::kOffset * block.high_sum);
+      low[v] = hn::Set(di, -Format::kOffset * block.low_sum);
     }
     for (int64_t i = begin; i < std::min(begin + c.block, c.padded);
          i += 4 * Format::kGroups, w += Format::kRecordBytes) {
       AskForWeights(w, Format::kRecordBytes, c.hint);
-      Step<Format>(w, c.high + i, c.low + i, s);
+      Step<Format>(w, c.high + i, c.low + i, high, low);
     }
     const auto x_scale = hn::Set(d, block.scale);
     const int64_t at = begin / c.group * PackedMatrix::kPanel;
     for (int v = 0; v < kVectors; ++v) {
       const auto scale = hn::Mul(hn::Load(d, panel.scales + at + v * kLanes), x_scale);
-      const auto sum = hn::MulAdd(hn::ConvertTo(d, s.high[v]), hundred, hn::ConvertTo(d, s.low[v]));
+      const auto sum = hn::MulAdd(hn::ConvertTo(d, high[v]), hundred, hn::ConvertTo(d, low[v]));
       total[v] = hn::MulAdd(sum, scale, total[v]);
     }
     if constexpr (kOffsets) {

@@ -11,6 +11,10 @@ namespace tare {
 // above the processor's own has no effect. Code without an SSE4 version in Highway runs its SSE2 version.
 void LimitInstructions(std::string_view name);
 
+// On ARM without the file that identifies the processor, as in some containers, oneDNN says so on standard error when
+// it is used first. It is used here, with that output elsewhere; call this before other threads may write there.
+void MeetOneDnn();
+
 // With ONEDNN_VERBOSE in the environment oneDNN writes a line about each of its kernels to standard output, among the
 // figures of a command that writes them there. From here on it writes none, whatever the environment says.
 void SilenceOneDnn();

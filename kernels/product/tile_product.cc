@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See tile_product.h. The only user of oneDNN's ukernel API (3.7 to 3.12; present if DNNL_EXPERIMENTAL_UKERNEL is
-// defined).
+// defined; what it does on processors other than x86 is unknown here).
 #include "kernels/product/tile_product.h"
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace tare {
 
-#ifdef DNNL_EXPERIMENTAL_UKERNEL
+#if defined(DNNL_EXPERIMENTAL_UKERNEL) && defined(__x86_64__)
 
 namespace {
 
@@ -158,7 +158,7 @@ bool TileProduct::OnUkernel() const { return kernel_->path != Kernel::Path::kHig
 
 ProductScope::~ProductScope() { GiveBackTiles(); }
 
-#else  // oneDNN without the ukernel API: Highway serves everything
+#else  // Highway serves everything
 
 struct TileProduct::Kernel {
   ProductShape shape;

@@ -24,6 +24,8 @@ std::atomic<int64_t> spin_microseconds = 50;
 void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
 #endif
 }
 

@@ -4,7 +4,7 @@
 # of control-flow protection, in their code, for the C library's own objects keep its mark from the file. An archive of
 # ours shows what its sources were compiled with; in a program, other archives may have brought it.
 # usage: hardened.sh "NAME..." FILE...       NAME: FORTIFY_SOURCE GLIBCXX_ASSERTIONS stack-protector cf-protection
-#                                            relro now
+#                                            branch-protection (cf-protection of ARM) relro now
 set -euo pipefail
 names=${1:?usage: hardened.sh "NAME..." FILE...}
 shift
@@ -23,6 +23,7 @@ for file; do
       relro) grep -q GNU_RELRO <<<"$segments" ;;
       now) grep -qE 'BIND_NOW|Flags: NOW' <<<"$dynamic" ;;
       cf-protection) [ "$(LC_ALL=C grep -oaP '\xf3\x0f\x1e\xfa' "$file" | wc -l)" -gt 1000 ] ;;
+      branch-protection) [ "$(LC_ALL=C grep -oaP '\x3f\x23\x03\xd5' "$file" | wc -l)" -gt 1000 ] ;;
       *) false ;;
     esac || { echo "$file: got no $name, expected it as cmake/flags.cmake sets it"; bad=1; }
   done

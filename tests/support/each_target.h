@@ -13,7 +13,8 @@
 namespace tare {
 
 // SSE2 has no FMA: where a stage's bits hang on it, that target is left out.
-inline constexpr int64_t kAllTargets[] = {HWY_SSE2, HWY_AVX2, HWY_AVX3, HWY_AVX3_DL};
+inline constexpr int64_t kAllTargets[] = {HWY_SSE2,     HWY_AVX2, HWY_AVX3, HWY_AVX3_DL, HWY_NEON_WITHOUT_AES,
+                                          HWY_NEON_BF16};
 inline constexpr std::span<const int64_t> kFmaTargets = std::span(kAllTargets).subspan(1);
 
 template <typename Check>

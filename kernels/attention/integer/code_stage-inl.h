@@ -185,13 +185,8 @@ bool Merge(const LateMerge& m) {
   return any;
 }
 
-// Lanes whose largest are max(D, 0) and max(-D, 0).
-struct Ends {
-  VI above, below;
-};
-
-// D of one row, all tiles, into out [tiles * 64].
-HWY_INLINE Ends Differences(const EarlyCodes& b, const EarlyFactors& f, int r, int16_t* out) {
+// D of one row, all tiles, into out [tiles * 64]; above, below: lanes whose largest are max(D, 0) and max(-D, 0).
+HWY_INLINE void Differences(const EarlyCodes& b, const EarlyFactors& f, int r, int16_t* out, VI& above, VI& below) {
   const DI16 d;
   const DI di;
   VI16 largest = hn::Zero(d), smallest = hn::Zero(d);
@@ -208,8 +203,8 @@ HWY_INLINE Ends Differences(const EarlyCodes& b, const EarlyFactors& f, int r, i
       hn::Store(difference, d, out + t * kTile + i);
     }
   }
-  return {hn::Max(hn::PromoteLowerTo(di, largest), hn::PromoteUpperTo(di, largest)),
-          hn::Neg(hn::Min(hn::PromoteLowerTo(di, smallest), hn::PromoteUpperTo(di, smallest)))};
+  above = hn::Max(hn::PromoteLowerTo(di, largest), hn::PromoteUpperTo(di, largest));
+  below = hn::Neg(hn::Min(hn::PromoteLowerTo(di, smallest), hn::PromoteUpperTo(di, smallest)));
 }
 
 // The ends of D in 16 rows, and their inv.
@@ -247,12 +242,13 @@ void EarlyRows(const EarlyCodes& b) {
   const int width = b.tiles * kTile;
   for (int first = 0; first < b.rows; first += kRowStep) {
     for (int r = 0; r < kRowStep; r += 4) {
-      Ends four[4];
-      for (int i = 0; i < 4; ++i) four[i] = Differences(b, factors, first + r + i, differences + (r + i) * width);
-      const auto above = ReduceFour(di, four[0].above, four[1].above, four[2].above, four[3].above, Largest());
-      const auto below = ReduceFour(di, four[0].below, four[1].below, four[2].below, four[3].below, Largest());
-      hn::Store(hn::ConvertTo(block, above), block, steps.above + r);
-      hn::Store(hn::ConvertTo(block, below), block, steps.below + r);
+      VI above[4], below[4];
+      for (int i = 0; i < 4; ++i)
+        Differences(b, factors, first + r + i, differences + (r + i) * width, above[i], below[i]);
+      const auto largest = ReduceFour(di, above[0], above[1], above[2], above[3], Largest());
+      const auto smallest = ReduceFour(di, below[0], below[1], below[2], below[3], Largest());
+      hn::Store(hn::ConvertTo(block, largest), block, steps.above + r);
+      hn::Store(hn::ConvertTo(block, smallest), block, steps.below + r);
     }
     ToSteps(b, first, factors.worth + first, steps);
     for (int r = 0; r < kRowStep; ++r) {

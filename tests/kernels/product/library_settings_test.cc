@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <dnnl.hpp>
 
 #include "quant/base/error.h"
@@ -39,6 +40,16 @@ TEST(OneDnnLines, AreNotWrittenOnceSilenced) {
   EXPECT_THAT(Written(), testing::HasSubstr("onednn_verbose"));
   SilenceOneDnn();
   EXPECT_EQ(Written(), "");
+}
+
+// Nothing comes from the first use, where a processor's identification is missing (ARM in a container), and standard
+// error is as it was.
+TEST(OneDnn, IsMetInSilence) {
+  testing::internal::CaptureStderr();
+  MeetOneDnn();
+  std::fputs("after", stderr);
+  std::fflush(stderr);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "after");
 }
 
 }  // namespace
