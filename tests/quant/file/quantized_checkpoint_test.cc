@@ -66,6 +66,8 @@ TEST(QuantizedCheckpoint, FormatsThatAreNotIntegersComeBack) {
   const TemporaryFolder folder;
   for (const auto& [name, group] : {std::pair{"mxfp6e3m2", 32},
                                     {"nvfp4", 16},
+                                    {"nvfp4:4over6", 16},
+                                    {"nvint4", 16},
                                     {"nf4", 20},
                                     {"ternary", 40},
                                     {"e8p", 8},

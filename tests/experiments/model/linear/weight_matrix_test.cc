@@ -126,6 +126,7 @@ TEST_F(RoundedWeightTest, ARuleSaysWhichWeightsShareAScale) {
 TEST_F(RoundedWeightTest, FormatsThatAreNotIntegersRoundByTheirScales) {
   for (const auto& [text, format, group] : {std::tuple{"weights=mxfp4", Format::kMxFp4, size_t{32}},
                                             {"weights=nvfp4", Format::kNvFp4, size_t{16}},
+                                            {"weights=nvint4", Format::kNvInt4, size_t{16}},
                                             {"weights=nf4/group8", Format::kNf4, size_t{8}},
                                             {"weights=fp8e4m3/tensor", Format::kFp8E4M3, size_t{kOut * kIn}}}) {
     std::vector<float> expected = values_;
