@@ -100,6 +100,8 @@ void PrintAttention(const ModelConfig& c, const Json& j) {
     PrintLine("  no rotary positions in layers {}", RangesText(layers));
   if (c.sinks) PrintLine("  a learned sink for each query head");
   if (c.experts > 0) PrintLine("  {} of {} experts for each token", c.chosen_experts, c.experts);
+  if (!c.dense.empty())
+    PrintLine("  no experts in layers {}", RangesText(j["experts"]["without"].get<std::vector<size_t>>()));
   if (c.qk_norm) PrintLine("  norms on queries and keys");
   if (c.gate != OutputGate::kNone)
     PrintLine("  a sigmoid gate on attention's output, one per {}", c.gate == OutputGate::kPerHead ? "head" : "value");

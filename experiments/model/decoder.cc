@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/model/activation.h"
 #include "experiments/model/batch.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -221,7 +222,7 @@ void ProjectOutput(const LayerCall& call) {
 
 void FeedForward(const LayerCall& call, const GatedUnit& unit) {
   const LayerWeights& w = call.weights;
-  const int64_t I = call.config.ffn;
+  const int64_t I = call.config.DenseFfn();
   const SeenProjection widen[] = {{Site::kGateProjIn, w.gate, call.a.gate.data()},
                                   {Site::kUpProjIn, w.up, call.a.up.data()}};
   ProjectSeen(call, call.a.normed.data(), call.config.hidden, widen);
@@ -231,12 +232,19 @@ void FeedForward(const LayerCall& call, const GatedUnit& unit) {
   ProjectSeen(call, call.a.gate.data(), I, {&narrow, 1});
 }
 
-void FeedForwardUngated(const LayerCall& call, Activation f) {
+void FeedForward(const LayerCall& call) {
+  const Activation* const f = call.config.activation;
+  if (f == nullptr) return FeedForward(call, SwiGlu);
+  FeedForward(call, [f](float* gate, const float* up, size_t n) { f->Gate(gate, up, n); });
+}
+
+void FeedForwardUngated(const LayerCall& call) {
   const LayerWeights& w = call.weights;
   const int64_t I = call.config.ffn;
   const SeenProjection widen{Site::kUpProjIn, w.up, call.a.up.data()};
   ProjectSeen(call, call.a.normed.data(), call.config.hidden, {&widen, 1});
-  ForRows(call, [&](int64_t row) { f(call.a.up.data() + row * I, static_cast<size_t>(I)); });
+  const Activation& f = *call.config.activation;
+  ForRows(call, [&](int64_t row) { f.apply(call.a.up.data() + row * I, static_cast<size_t>(I)); });
   const SeenProjection narrow{Site::kDownProjIn, w.down, call.a.delta.data()};
   ProjectSeen(call, call.a.up.data(), I, {&narrow, 1});
 }

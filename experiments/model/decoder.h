@@ -42,10 +42,9 @@ void GateHeads(const LayerCall& call);      // attended *= sigmoid(gate)
 void ProjectOutput(const LayerCall& call);  // delta = W_o attended + b
 // delta = W_down unit(W_gate normed, W_up normed): unit(gate, up, n) leaves its result in gate.
 using GatedUnit = std::function<void(float* gate, const float* up, size_t n)>;
-void FeedForward(const LayerCall& call, const GatedUnit& unit = SwiGlu);
-// delta = W_down f(W_up normed), f in place: Gelu, QuickGelu.
-using Activation = void (*)(float* row, size_t n);
-void FeedForwardUngated(const LayerCall& call, Activation f);
+void FeedForward(const LayerCall& call, const GatedUnit& unit);
+void FeedForward(const LayerCall& call);         // with the configuration's activation f: f(gate) up
+void FeedForwardUngated(const LayerCall& call);  // delta = W_down f(W_up normed)
 void NormDelta(const LayerCall& call, const std::vector<float>& weight);  // delta = norm(delta) * weight
 void AddDelta(const LayerCall& call);                                     // x += residual_scale delta
 

@@ -78,7 +78,7 @@ void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
   }
   GrowRows(attended, rows, AttendedWidth(c));
   for (AlignedBuffer<float>* buffer : {&k, &v}) GrowRows(*buffer, rows, kv_width);
-  for (AlignedBuffer<float>* buffer : {&gate, &up}) GrowRows(*buffer, rows, c.ffn);
+  for (AlignedBuffer<float>* buffer : {&gate, &up}) GrowRows(*buffer, rows, c.DenseFfn());
   scan.Prepare(rows, c);
   positions.clear();
   lengths.clear();

@@ -88,15 +88,13 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
       .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
   const DecodeHeads decoded(table, config.heads, shape, 1.0f);  // the scale is that of no place
   for (const SiteInfo& info : kSites) {
-    if (!config.kinds.empty()) {
+    if (!config.kinds.empty() || config.experts > 0) {
       std::vector<int> having;
       for (int layer = 0; layer < config.layers; ++layer) {
-        if (HasSite(info.site, config.Kind(layer))) having.push_back(layer);
+        if (HasSite(info.site, config, layer)) having.push_back(layer);
       }
       if (std::ssize(having) < config.layers) sites.layers_of[info.site] = std::move(having);
     }
-    if (config.experts > 0 && (info.of == SiteOf::kFeedForward || info.of == SiteOf::kGate))
-      sites.layers_of[info.site] = {};
     const int heads = HeadsOf(info.site, config);
     for (int head = 0; head < heads; ++head) sites.heads[info.site].push_back(MapOf(table, info.site, head));
     if (heads > 0 && !IsOfExperts(info.site)) sites.groups[info.site] = GroupsOf(decoded, info.site, heads);

@@ -95,6 +95,9 @@ Json Describe(const Model& model) {
   }
   if (c.sinks) json["sinks"] = true;
   if (c.experts > 0) json["experts"] = {{"count", c.experts}, {"chosen", c.chosen_experts}};
+  for (size_t layer = 0; layer < c.dense.size(); ++layer) {
+    if (c.dense[layer]) json["experts"]["without"].push_back(layer);
+  }
   if (c.qk_norm) json["qk_norm"] = true;
   if (c.gate != OutputGate::kNone) json["gate"] = c.gate == OutputGate::kPerHead ? "head" : "value";
   if (const QuantizedCheckpoint* file = model.files().quantized()) {

@@ -67,7 +67,7 @@ class LayerChanges {
     change.source = name;
     return change;
   }
-  bool Has(Site site) const { return HasSite(site, config_.Kind(layer_)); }
+  bool Has(Site site) const { return HasSite(site, config_, layer_); }
   // The head norm's weight goes into o_proj.
   void MoveHeadNorm() {
     const std::string_view norm = FamilyOf(config_).head_norm;

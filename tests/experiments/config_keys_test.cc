@@ -78,7 +78,6 @@ double Loss(const std::filesystem::path& folder, const std::vector<std::vector<i
 // Cases that transformers computes and Tare refuses: of each what the message names.
 const std::map<std::string, std::string>& Refused() {
   static const std::map<std::string, std::string> cases{
-      {"yarn, factor below 1", "factor"},
       {"scaling beside parameters", "rope_scaling"},
       {"scaling beside parameters, theta outside", "rope_scaling"},
       {"scaling beside parameters, other theta", "rope_scaling"},
@@ -88,13 +87,7 @@ const std::map<std::string, std::string>& Refused() {
       {"linear by type", "type"},
       {"type and rope_type differ", "type"},
       {"proportional", "rope_type"},
-      {"gelu", "hidden_act"},
-      {"relu2", "hidden_act"},
-      {"sparse step", "decoder_sparse_step"},
-      {"dense layers", "mlp_only_layers"},
       {"swiglu_limit", "swiglu_limit"},
-      {"soft caps", "attn_logit_softcapping"},
-      {"clip_qkv", "clip_qkv"},
       {"is_causal false, window", "expected at most 8"},
       {"is_causal false", "expected at most 8"},
       {"is_causal null", "expected at most 8"},
@@ -127,7 +120,7 @@ TEST_P(ConfigKeys, GiveTransformersLossOrAnErrorThatNamesThem) {
   const auto rows = data["ids"].get<std::vector<std::vector<int32_t>>>();
   const Json& family = data["families"].at(GetParam());
   const TemporaryFolder folder;
-  PutWeights(folder / "model.safetensors", family["shapes"], GetParam() == "gemma3_text" ? 0.0f : 1.0f);
+  PutWeights(folder / "model.safetensors", family["shapes"], GetParam().starts_with("gemma3_text") ? 0.0f : 1.0f);
   int computed = 0;
   for (const auto& [name, expected] : family["nll"].items()) {
     SCOPED_TRACE(name);
@@ -150,13 +143,15 @@ TEST_P(ConfigKeys, GiveTransformersLossOrAnErrorThatNamesThem) {
       ++computed;
     }
   }
-  EXPECT_GT(computed, 40);
+  EXPECT_GT(computed, family["nll"].size() < 10 ? 3 : 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ConfigKeys,
                          testing::Values("llama", "diffllama", "qwen2", "qwen3", "mistral", "ministral", "olmo2",
                                          "olmo3", "gemma3_text", "smollm3", "granite", "phi3", "gpt_oss", "mixtral",
-                                         "qwen3_moe"),
+                                         "qwen3_moe", "llama_biases", "diffllama_biases", "qwen3_biases",
+                                         "olmo2_biases", "gemma3_text_biases", "smollm3_biases", "granite_biases",
+                                         "qwen3_moe_biases", "gpt_oss_no_biases", "qwen3_moe_dense"),
                          [](const auto& parameter) { return parameter.param; });
 
 }  // namespace

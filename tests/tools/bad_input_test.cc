@@ -192,8 +192,8 @@ TEST_F(BadConfigTest, NeededKeysMissing) {
 TEST_F(BadConfigTest, UnknownFamiliesAndFeatures) {
   RefusedConfig("llama-mha", [](nlohmann::json& config) { config["model_type"] = "gpt2"; },
                 {"model_type: got 'gpt2', expected llama, diffllama"});
-  RefusedConfig("llama-mha", [](nlohmann::json& config) { config["hidden_act"] = "gelu"; },
-                {"hidden_act: got 'gelu', expected silu"});
+  RefusedConfig("llama-mha", [](nlohmann::json& config) { config["hidden_act"] = "prelu"; },
+                {"hidden_act: got 'prelu', expected silu, swish"});
   RefusedConfig("llama-mha", [](nlohmann::json& config) { config["quantization_config"] = {{"bits", 4}}; },
                 {"quantization_config: quant_method: missing"});
 }

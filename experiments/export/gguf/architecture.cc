@@ -7,6 +7,7 @@
 #include <functional>
 #include <numeric>
 
+#include "experiments/model/activation.h"
 #include "experiments/model/config/family.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
@@ -28,6 +29,7 @@ void CheckYarn(const RotaryConfig& rotary, std::string_view family, const std::s
     CannotHold(where,
                Formatted("yarn with beta_fast {} and beta_slow {}", rotary.fast_rotations, rotary.slow_rotations),
                Formatted("{} and {}", fixed.fast_rotations, fixed.slow_rotations));
+  if (rotary.factor < 1) CannotHold(where, Formatted("yarn with factor {}", rotary.factor), "1 or more");
   if (!rotary.truncate && family != "gpt_oss") CannotHold(where, "yarn with truncate false", "true");
   if (!rotary.truncate)
     Notice("llama.cpp 0.7.0 computes yarn as with truncate true, so its logits are not those of this gpt-oss");
@@ -239,6 +241,9 @@ const gguf::Architecture& GgufArchitectureOf(const ModelConfig& c, const std::st
                "one of llama.cpp's architectures that Tare knows: mistral, " + gguf::FamiliesText());
   const std::string family(known->family);
   const bool is_gemma = family == "gemma3_text";
+  if (c.activation != nullptr && c.activation != FindActivation(FamilyOf(c).activation))
+    CannotHold(where, Formatted("hidden_act {}", c.activation->Name()), std::string(FamilyOf(c).activation));
+  if (!c.dense.empty()) CannotHold(where, "layers without experts", "experts in every layer");
   if (!c.causal) CannotHold(where, "is_causal false", "a model whose tokens see none after them");
   if (c.gate != OutputGate::kNone) CannotHold(where, "gates of attention's output", "none");
   if (c.attention_scale && !is_gemma && family != "granite")

@@ -78,6 +78,8 @@ enum class LayerKind {
 // A sigmoid gate on attention's output: one value per head, or one per value.
 enum class OutputGate { kNone, kPerHead, kPerValue };
 
+struct Activation;  // experiments/model/activation.h
+
 struct ModelConfig {
   std::string family;  // model_type: names the record in family.h
   int vocabulary = 0;
@@ -86,7 +88,8 @@ struct ModelConfig {
   int layers = 0;
   int heads = 0;  // query heads, each with a softmax map: a differential head has two
   int kv_heads = 0;
-  int head_dim = 0;  // d
+  int head_dim = 0;                        // d
+  const Activation* activation = nullptr;  // of the feed-forward; null: silu, or the family's own
   float norm_eps = 0;
   int max_positions = 0;
   bool tied_embeddings = false;
@@ -107,6 +110,8 @@ struct ModelConfig {
   bool sinks = false;                         // whether each query head has a learned sink (kernels/attention/heads.h)
   int experts = 0;                            // of each layer's feed-forward; 0: one, without a router
   int chosen_experts = 0;                     // of them for each token
+  std::vector<bool> dense;                    // per layer, whether it has no experts although others have; or empty
+  int dense_ffn = 0;                          // I of these
   bool gate_with_up = false;                  // whether an expert's gate and up are one matrix, their rows in turns
   bool shares_sum = true;                     // whether the shares of a token's experts sum to 1, or less
   bool qk_norm = false;                       // norms of queries and keys, before rotary positions
@@ -128,10 +133,9 @@ struct ModelConfig {
   bool scan_conv_bias = true;    // whether that has a bias
   bool mamba_bias = false;       // whether in_proj and out_proj of a Mamba have biases
   // For CLIP's towers.
-  int projection = 0;       // width of the head's output, if that is not vocabulary logits
-  int image_size = 0;       // S: input is images of S x S pixels, not token ids
-  int patch_size = 0;       // p, which divides S
-  bool quick_gelu = false;  // x sigmoid(1.702 x) instead of the exact GELU
+  int projection = 0;  // width of the head's output, if that is not vocabulary logits
+  int image_size = 0;  // S: input is images of S x S pixels, not token ids
+  int patch_size = 0;  // p; what is left of S at the end is not seen
 
   bool SeesImages() const { return image_size > 0; }
   int Patches() const { return image_size / patch_size * (image_size / patch_size); }
@@ -141,6 +145,8 @@ struct ModelConfig {
   // The layer whose keys and values this layer reads; -1 if it has no attention.
   int KeysLayer(int layer) const;
   int Window(int layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }
+  bool Routes(int layer) const { return experts > 0 && (dense.empty() || !dense[static_cast<size_t>(layer)]); }
+  int DenseFfn() const { return dense.empty() ? ffn : dense_ffn; }
   bool Rotates(int layer) const { return rotates && (unrotated.empty() || !unrotated[static_cast<size_t>(layer)]); }
   const RotaryConfig& Rotary(int layer) const { return Window(layer) > 0 && window_rotary ? *window_rotary : rotary; }
 };

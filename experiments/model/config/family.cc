@@ -31,8 +31,14 @@ bool ProjectsLambda(const ModelConfig& config) {
   return std::ranges::contains(FamilyOf(config).linear, Site::kLambdaProjW, &LinearPlace::weight);
 }
 
-bool HasSite(Site site, LayerKind kind) {
+bool HasSite(Site site, const ModelConfig& config, int layer) {
+  const LayerKind kind = config.Kind(layer);
   switch (Info(site).of) {
+    case SiteOf::kExperts:
+      return config.Routes(layer);
+    case SiteOf::kFeedForward:
+    case SiteOf::kGate:
+      return !config.Routes(layer);
     case SiteOf::kMamba:
       return kind == LayerKind::kMamba;
     case SiteOf::kMemoryUnit:
@@ -102,8 +108,8 @@ MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
   if (weight == Site::kQProjW) return {c.heads * (c.head_dim + GateWidth(c)), c.hidden};
   if (weight == Site::kKProjW || weight == Site::kVProjW) return {int64_t{c.kv_heads} * c.head_dim, c.hidden};
   if (weight == Site::kOProjW) return {c.hidden, AttendedWidth(c)};
-  if (weight == Site::kGateProjW || weight == Site::kUpProjW) return {c.ffn, c.hidden};
-  if (weight == Site::kDownProjW) return {c.hidden, c.ffn};
+  if (weight == Site::kGateProjW || weight == Site::kUpProjW) return {c.DenseFfn(), c.hidden};
+  if (weight == Site::kDownProjW) return {c.hidden, c.DenseFfn()};
   if (weight == Site::kLambdaProjW) return {std::ssize(HeadTable(c)), c.hidden};
   if (weight == Site::kExpertsGateUpW) return {(c.gate_with_up ? 2 : 1) * int64_t{c.ffn}, c.hidden};
   if (weight == Site::kExpertsDownW) return {c.hidden, c.ffn};

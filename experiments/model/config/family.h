@@ -78,7 +78,7 @@ struct VectorPlace {
   LayerKinds kinds = {};  // of the layers that have it
 
   bool In(const ModelConfig& config, int layer) const {
-    return (has == nullptr || config.*has) && kinds.Has(config.Kind(layer));
+    return (has == nullptr || config.*has) && kinds.Has(config.Kind(layer)) && (norm.empty() || config.Routes(layer));
   }
 };
 
@@ -108,7 +108,7 @@ struct ModelDefaults {
 
 struct Family {
   std::string_view name;                               // model_type of config.json
-  std::string_view activation = "silu";                // hidden_act
+  std::string_view activation = "silu";                // where hidden_act does not say it
   void (*read)(const ConfigKeys& keys, ModelConfig&);  // the family's own keys: reads or refuses them by name
   TensorNames names;
   std::span<const LinearPlace> linear;
@@ -149,12 +149,12 @@ int64_t AttendedWidth(const ModelConfig& config);   // values of attention's out
 int64_t GateWidth(const ModelConfig& config);       // gates per query head, computed by rows of q_proj; 0: none
 bool ProjectsLambda(const ModelConfig& config);     // whether lambda depends on token and head, not on weights alone
 int HeadsOf(Site site, const ModelConfig& config);  // heads that the site's blocks distinguish; 0: none
-// Whether this kind of layer has the site, in models that have it at all.
-bool HasSite(Site site, LayerKind kind);
+// Whether a layer has the site, in models that have it at all.
+bool HasSite(Site site, const ModelConfig& config, int layer);
 // The linear layers of a layer, in the record's order.
 inline auto LinearOf(const Family& family, const ModelConfig& config, int layer) {
-  return family.linear | std::views::filter([kind = config.Kind(layer)](const LinearPlace& place) {
-           return HasSite(place.weight, kind);
+  return family.linear | std::views::filter([&config, layer](const LinearPlace& place) {
+           return HasSite(place.weight, config, layer);
          });
 }
 // All of a layer, each expert's too.

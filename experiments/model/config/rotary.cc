@@ -50,7 +50,6 @@ void ReadLlama3(const ConfigKeys& keys, RotaryConfig& rotary) {
 }
 
 void ReadYarn(const ConfigKeys& keys, RotaryConfig& rotary) {
-  if (rotary.factor < 1) Fail("{}: factor: got {}, expected at least 1", keys.where(), rotary.factor);
   const double fast = keys.NotNegative("beta_fast"), slow = keys.NotNegative("beta_slow");
   if (fast > 0) rotary.fast_rotations = fast;
   if (slow > 0) rotary.slow_rotations = slow;

@@ -57,10 +57,7 @@ void ReadClipConfig(const ConfigKeys& keys, ModelConfig& c) {
   c.projection = keys.Integer("projection_dim", 1, 512);
   if (c.kv_heads != c.heads)
     Fail("{}: num_key_value_heads: got {}, expected num_attention_heads {}", keys.where(), c.kv_heads, c.heads);
-  const std::string activation = keys.Has("hidden_act") ? keys.Text("hidden_act") : "quick_gelu";
-  if (activation != "gelu" && activation != "quick_gelu")
-    Fail("{}: hidden_act: got '{}', expected gelu or quick_gelu", keys.where(), activation);
-  c.quick_gelu = activation == "quick_gelu";
+  ReadActivation(keys, c);
 }
 
 void ReadVision(const ConfigKeys& keys, ModelConfig& c) {
@@ -68,9 +65,8 @@ void ReadVision(const ConfigKeys& keys, ModelConfig& c) {
   keys.Refuse("num_channels", {"3"});
   c.image_size = keys.Integer("image_size", 1, 224);
   c.patch_size = keys.Integer("patch_size", 1, 32);
-  if (c.image_size % c.patch_size != 0 || c.image_size > 1 << 14)
-    Fail("{}: image_size: got {}, expected a multiple of patch_size {}, at most {}", keys.where(), c.image_size,
-         c.patch_size, 1 << 14);
+  if (c.image_size < c.patch_size || c.image_size > 1 << 14)
+    Fail("{}: image_size: got {}, expected patch_size {} to {}", keys.where(), c.image_size, c.patch_size, 1 << 14);
   c.max_positions = 1 + c.Patches();
 }
 
@@ -113,7 +109,7 @@ void ClipForward(const LayerCall& call) {
   AttendNormed(call);
   AddDelta(call);
   NormStream(call, kNorm2, kNorm2Bias);
-  FeedForwardUngated(call, call.config.quick_gelu ? QuickGelu : Gelu);
+  FeedForwardUngated(call);
   AddDelta(call);
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "experiments/model/activation.h"
 #include "experiments/model/batch.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -95,8 +96,9 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit un
         [&](size_t i, float* row) { std::copy_n(call.a.normed.data() + at[i] / k * E, E, row); },
         [&](int64_t i) {
           float* const inner = x.inner.data() + at[static_cast<size_t>(i)] * I;
-          if (c.gate_with_up) return unit(x.made.data() + i * 2 * I, nullptr, inner, static_cast<size_t>(I));
-          unit(x.made.data() + i * I, x.up.data() + i * I, inner, static_cast<size_t>(I));
+          if (c.gate_with_up) return unit(x.made.data() + i * 2 * I, inner, static_cast<size_t>(I));
+          std::copy_n(x.made.data() + i * I, I, inner);
+          c.activation->Gate(inner, x.up.data() + i * I, static_cast<size_t>(I));
         });
   }
   ShowHeads(call.visitors, Site::kExpertsDownIn, call.layer, call.batch, w.heads,
@@ -120,7 +122,7 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit un
 
 }  // namespace
 
-void ClampedSwiGlu(const float* gate_up, const float*, float* inner, size_t width) {
+void ClampedSwiGlu(const float* gate_up, float* inner, size_t width) {
   constexpr float kLimit = 7.0f, kAlpha = 1.702f;
   for (size_t i = 0; i < width; ++i) {
     const float gate = std::min(gate_up[2 * i], kLimit), up = std::clamp(gate_up[2 * i + 1], -kLimit, kLimit);
@@ -128,12 +130,8 @@ void ClampedSwiGlu(const float* gate_up, const float*, float* inner, size_t widt
   }
 }
 
-void ExpertSwiGlu(const float* gate, const float* up, float* inner, size_t width) {
-  std::copy_n(gate, width, inner);
-  SwiGlu(inner, up, width);
-}
-
 void ExpertsForward(const LayerCall& call, const RouterNames& router, ExpertUnit unit) {
+  if (!call.config.Routes(call.layer)) return LlamaForward(call);
   AddAttention(call);
   NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
   FeedExperts(call, router, unit);

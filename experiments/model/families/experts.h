@@ -18,20 +18,19 @@
 
 namespace tare {
 
-// inner [width] of gate and up [width], or of both in turns in gate [2 width].
-using ExpertUnit = void (*)(const float* gate, const float* up, float* inner, size_t width);
+// inner [width] of gate and up in turns [2 width].
+using ExpertUnit = void (*)(const float* gate_up, float* inner, size_t width);
 
 struct RouterNames {
   std::string_view weight, bias;  // of LayerWeights::vectors: [experts, E] and [experts]; no bias if empty
 };
 
-// A layer's pass: x += W_o attention(norm(x)), as llama's;  x += experts(norm(x)).
-void ExpertsForward(const LayerCall& call, const RouterNames& router, ExpertUnit unit);
+// A layer's pass: x += W_o attention(norm(x)), as llama's;  x += experts(norm(x)), or llama's feed-forward in a layer
+// without experts. unit: null where gate and up are two matrices, for f(gate) up.
+void ExpertsForward(const LayerCall& call, const RouterNames& router, ExpertUnit unit = nullptr);
 
 // gpt-oss: gate and up are neighbours, g = min(gate, 7), u = up within 7 of 0:  (u + 1) g sigmoid(1.702 g).
-void ClampedSwiGlu(const float* gate_up, const float*, float* inner, size_t width);
-// silu(gate) up
-void ExpertSwiGlu(const float* gate, const float* up, float* inner, size_t width);
+void ClampedSwiGlu(const float* gate_up, float* inner, size_t width);
 
 struct ExpertCounts {
   int experts, chosen;  // where config.json does not say it

@@ -26,7 +26,9 @@ void ReadPositions(const ConfigKeys& keys, ModelConfig& c) {
     const auto read = [&](const char* type, RotaryConfig& rotary) {
       if (by_type.Has(type)) rotary = ReadRotaryObject(by_type.Object(type), c.max_positions, rotary);
     };
-    for (const char* flat : {"rope_type", "rope_theta", "factor"}) by_type.Refuse(flat);
+    // transformers writes these beside the others where no layer is of one type, and reads them nowhere.
+    for (const char* flat : {"rope_type", "rope_theta", "factor"})
+      if (!by_type.Has("full_attention") && !by_type.Has("sliding_attention")) by_type.Refuse(flat);
     read("full_attention", c.rotary);
     read("sliding_attention", *c.window_rotary);
   }
@@ -49,11 +51,8 @@ std::vector<int> ReadPattern(const ConfigKeys& keys, int layers, bool causal) {
 }
 
 void ReadGemma3Config(const ConfigKeys& keys, ModelConfig& c) {
-  if (const std::string gelu = "gelu_pytorch_tanh";
-      keys.Has("hidden_activation") && keys.Text("hidden_activation") != gelu)
-    Fail("{}: hidden_activation: got '{}', expected {} (others are not supported)", keys.where(),
-         keys.Text("hidden_activation"), gelu);
-  keys.Refuse("attn_logit_softcapping");  // transformers reads the key and does not do it
+  ReadActivation(keys, c, "hidden_activation");
+  NoteUnread(keys, c.family, {"attn_logit_softcapping"});
   c.causal = !keys.Flag("use_bidirectional_attention", false);
   ReadNormEps(keys, c);
   c.attention_bias = keys.Flag("attention_bias", false);
@@ -72,7 +71,7 @@ void Gemma3Forward(const LayerCall& call) {
   NormDelta(call, vectors.at(kPostAttentionNorm));
   AddDelta(call);
   NormRows(call, vectors.at(kPreFeedForwardNorm));
-  FeedForward(call, GeGluTanh);
+  FeedForward(call);
   NormDelta(call, vectors.at(kPostFeedForwardNorm));
   AddDelta(call);
 }
@@ -92,6 +91,7 @@ constexpr VectorPlace kGemma3Vectors[]{{kInputNorm, HiddenShape, 0, 0},
 constinit const Family kGemma3 =
     Changed(LikeLlama("gemma3_text", "google/gemma-3-1b-pt; only the text part of larger models", ReadGemma3Config),
             [](Family& f) {
+              f.activation = "gelu_pytorch_tanh";
               f.linear = kGemma3Linear;
               f.vectors = kGemma3Vectors;
               f.forward = Gemma3Forward;

@@ -28,7 +28,7 @@ RotaryConfig ReadOwnPositions(const ConfigKeys& keys, const ModelConfig& c) {
 }
 
 void ReadGptOss(const ConfigKeys& keys, ModelConfig& c) {
-  CheckActivation(keys, c);
+  if (keys.Has("hidden_act") && keys.Text("hidden_act") != "silu") NoteUnread(keys, c.family, {"hidden_act"});
   ReadNormEps(keys, c);
   c.attention_bias = keys.Flag("attention_bias", true);
   c.mlp_bias = true;

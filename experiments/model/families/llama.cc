@@ -16,6 +16,7 @@
 // a whole sequence, and with a cache turns the keys before that token by one list and those after it by the other.
 #include "experiments/model/families/llama.h"
 
+#include "experiments/model/activation.h"
 #include "experiments/model/families/differential.h"
 #include "quant/base/error.h"
 
@@ -40,9 +41,7 @@ std::vector<bool> ReadUnrotated(const ConfigKeys& keys, int layers) {
   if (rotates.size() < unrotated.size())
     Fail("{}: no_rope_layers: got {} layers, expected num_hidden_layers {}", keys.where(), rotates.size(), layers);
   for (size_t layer = 0; layer < unrotated.size(); ++layer) {
-    if (rotates[layer].value_or(2) > 1)
-      Fail("{}: no_rope_layers: got {} in layer {}, expected 1 with rotary positions or 0 without", keys.where(),
-           rotates[layer] ? std::to_string(*rotates[layer]) : "null", layer);
+    if (!rotates[layer]) Fail("{}: no_rope_layers: got null in layer {}, expected a number", keys.where(), layer);
     unrotated[layer] = rotates[layer] == 0;
   }
   return unrotated;
@@ -51,8 +50,9 @@ std::vector<bool> ReadUnrotated(const ConfigKeys& keys, int layers) {
 void ReadSmolLm3(const ConfigKeys& keys, ModelConfig& c) {
   ReadDecoderConfig(keys, c);
   c.unrotated = ReadUnrotated(keys, c.layers);
-  const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 0) : 0;
-  c.windows = ReadWindows(keys, c.layers, window, [&c](int layer) { return !c.Rotates(layer); });
+  const bool slides = keys.Flag("use_sliding_window", false) || keys.Has("layer_types");
+  c.windows =
+      ReadWindows(keys, c.layers, slides ? ReadWindow(keys, 0) : 0, [&c](int layer) { return !c.Rotates(layer); });
 }
 
 void ReadPhi3(const ConfigKeys& keys, ModelConfig& c) {
@@ -111,13 +111,14 @@ void LlamaForward(const LayerCall& call) {
   AddDelta(call);
 }
 
-void CheckActivation(const ConfigKeys& keys, const ModelConfig& c) {
-  if (!keys.Has("hidden_act")) return;
-  std::string activation = keys.Text("hidden_act");
-  if (activation == "swish") activation = "silu";
-  const std::string_view expected = FamilyOf(c).activation;
-  if (activation != expected)
-    Fail("{}: hidden_act: got '{}', expected {} (others are not supported)", keys.where(), activation, expected);
+void ReadActivation(const ConfigKeys& keys, ModelConfig& c, const char* key) {
+  const std::string own(FamilyOf(c).activation), name = keys.Has(key) ? keys.Text(key) : own;
+  c.activation = FindActivation(name);
+  if (name == own) return;
+  const bool any = FindActivation(own) != nullptr;
+  if (!any || c.activation == nullptr)
+    Fail("{}: {}: got '{}', expected {} (others are not supported)", keys.where(), key, name,
+         any ? ActivationsText() : own);
 }
 
 void ReadNormEps(const ConfigKeys& keys, ModelConfig& c) {
@@ -126,7 +127,7 @@ void ReadNormEps(const ConfigKeys& keys, ModelConfig& c) {
 }
 
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& c) {
-  CheckActivation(keys, c);
+  ReadActivation(keys, c);
   ReadNormEps(keys, c);
   c.attention_bias = keys.Flag("attention_bias", false);
   c.mlp_bias = keys.Flag("mlp_bias", false);

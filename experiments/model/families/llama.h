@@ -41,11 +41,11 @@ inline constexpr auto kLlamaLinear = Joined(kLlamaAttention, kLlamaFeedForward);
 
 inline constexpr Site kLlamaSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn, Site::kOProjIn};
 
-// Refuses an activation other than the family's.
-void CheckActivation(const ConfigKeys& keys, const ModelConfig& config);
+// hidden_act, or the family's own. Refuses others where that is no plain function of a value.
+void ReadActivation(const ConfigKeys& keys, ModelConfig& config, const char* key = "hidden_act");
 // rms_norm_eps, or the family's default.
 void ReadNormEps(const ConfigKeys& keys, ModelConfig& config);
-// Norms, biases and rotary positions, those in config where keys are missing; refuses other activations.
+// Activation, norms, biases and rotary positions, those in config where keys are missing.
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& config);
 // As ReadDecoderConfig; windows are not read.
 void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& config);

@@ -28,7 +28,7 @@ void ReadMixtral(const ConfigKeys& keys, ModelConfig& c) {
   ReadExperts(keys, c, {.experts = 8, .chosen = 2});
 }
 
-void MixtralForward(const LayerCall& call) { ExpertsForward(call, kMixtralRouter, ExpertSwiGlu); }
+void MixtralForward(const LayerCall& call) { ExpertsForward(call, kMixtralRouter); }
 
 constexpr auto kMixtralLinear =
     WithExperts("block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3", "block_sparse_moe.experts.{}.w2");

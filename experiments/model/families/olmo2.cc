@@ -15,7 +15,7 @@ constexpr std::string_view kOlmoPostFeedForwardNorm = "post_feedforward_layernor
 
 void ReadOlmo(const ConfigKeys& keys, ModelConfig& c) {
   ReadDecoderConfig(keys, c);
-  keys.Refuse("clip_qkv");
+  NoteUnread(keys, c.family, {"clip_qkv"});  // OLMo 1's
   c.mlp_bias = false;
   c.qk_norm = true;
 }

@@ -125,7 +125,7 @@ void ReadScan(const ConfigKeys& keys, ModelConfig& c) {
 }
 
 void ReadPhi4FlashConfig(const ConfigKeys& keys, ModelConfig& c) {
-  CheckActivation(keys, c);
+  ReadActivation(keys, c);
   if (c.layers % 4 != 0)
     Fail("{}: num_hidden_layers: got {}, expected a multiple of 4: layers come in pairs, in two halves", keys.where(),
          c.layers);

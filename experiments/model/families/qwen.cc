@@ -8,9 +8,12 @@
 // Q and Z are rows of q_proj: for each key/value head, the queries of its group, then their gates.
 //
 // Qwen3-MoE (modeling_qwen3_moe.py): attention as qwen3's, and experts in the place of the feed-forward
-// (experts.h). With norm_topk_prob the shares of a token's experts sum to 1, else they are
-// those of a softmax over all. A configuration where some layers have no experts is refused. With use_sliding_window
-// every layer slides, as in transformers 5.12; max_window_layers, which 4.51 read, and layer_types are not read.
+// (experts.h), but in the layers that mlp_only_layers lists and those that are not every decoder_sparse_step-th. With
+// norm_topk_prob the shares of a token's experts sum to 1, else they are those of a softmax over all. With
+// use_sliding_window every layer slides, as in transformers 5.12; max_window_layers, which 4.51 read, and layer_types
+// are not read.
+#include <utility>
+
 #include "experiments/model/families/experts.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
@@ -59,17 +62,22 @@ void ReadQwen3Moe(const ConfigKeys& keys, ModelConfig& c) {
     c.windows.assign(static_cast<size_t>(c.layers), window);
     NoteUnread(keys, c.family, {"max_window_layers", "layer_types"});
   }
-  c.ffn = keys.Integer("moe_intermediate_size", 1, 768);
+  c.dense_ffn = std::exchange(c.ffn, keys.Integer("moe_intermediate_size", 1, 768));
   c.shares_sum = keys.Flag("norm_topk_prob", false);
-  keys.Refuse("decoder_sparse_step", {"1"});
-  keys.Refuse("mlp_only_layers", {"[]"});
   ReadExperts(keys, c, {.experts = 128, .chosen = 8});
+  const int step = keys.Integer("decoder_sparse_step", 1, 1);
+  const std::vector<std::optional<int>> listed =
+      keys.Has("mlp_only_layers") ? keys.Integers("mlp_only_layers", 0) : std::vector<std::optional<int>>();
+  for (int layer = 0; layer < c.layers; ++layer)
+    c.dense.push_back((layer + 1) % step != 0 || std::ranges::contains(listed, std::optional(layer)));
+  if (!std::ranges::contains(c.dense, true)) c.dense.clear();
 }
 
-void Qwen3MoeForward(const LayerCall& call) { ExpertsForward(call, kQwen3MoeRouter, ExpertSwiGlu); }
+void Qwen3MoeForward(const LayerCall& call) { ExpertsForward(call, kQwen3MoeRouter); }
 
 constexpr auto kQwen3MoeLinear =
-    WithExperts("mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj", "mlp.experts.{}.down_proj");
+    Joined(WithExperts("mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj", "mlp.experts.{}.down_proj"),
+           kLlamaFeedForward);  // of layers without experts
 constexpr auto kQwen3MoeVectors = Joined(kQwen3Vectors, std::array{RouterPlace(kQwen3MoeRouter.weight)});
 
 }  // namespace

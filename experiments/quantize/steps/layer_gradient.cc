@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/model/activation.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/text/grammar.h"
@@ -53,8 +54,10 @@ void SwiGluGradient(const float* gate, const float* up, const float* dy, size_t 
 
 std::string WithoutGradient(const ModelConfig& config) {
   const Family& family = FamilyOf(config);
-  if (family.forward == LlamaForward) return "";
-  return Formatted("{} model, through whose layers no gradient goes back", WithArticle(family.name));
+  const bool other = family.forward == LlamaForward && config.activation->gated != SwiGlu;
+  if (family.forward == LlamaForward && !other) return "";
+  return Formatted("{} model{}, through whose layers no gradient goes back", WithArticle(family.name),
+                   other ? Formatted(" with {}", config.activation->Name()) : "");
 }
 
 LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stored, int layer,

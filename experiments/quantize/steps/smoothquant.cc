@@ -221,7 +221,7 @@ std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet&
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
     for (const Site site : FamilyOf(model.config()).smoothed) {
-      if (!HasSite(site, model.config().Kind(layer))) continue;
+      if (!HasSite(site, model.config(), layer)) continue;
       const auto found = seen.sites.find({.site = site, .layer = layer});
       if (found == seen.sites.end() || found->second.channel_absmax.empty())
         Fail("smoothquant: the statistics file has nothing of {} in layer {}; try tare stats with all sites",

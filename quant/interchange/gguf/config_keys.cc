@@ -47,6 +47,8 @@ Json Llama3Of(const Tensor& divisors, int64_t pairs, double theta, const std::st
 Json YarnOf(const Architecture& a, double factor, ArchitectureKeys& keys) {
   keys.ExpectReal("rope.scaling.yarn_ext_factor", 1);
   keys.ExpectReal("rope.scaling.yarn_log_multiplier", 0);
+  if (factor < 1)
+    Fail("{}: {}: got {}, expected at least 1 for yarn", keys.where(), keys.Name("rope.scaling.factor"), factor);
   Json yarn{{"rope_type", "yarn"},
             {"factor", factor},
             {"original_max_position_embeddings", keys.Need("rope.scaling.original_context_length")},

@@ -5,7 +5,8 @@ python3 make.py [FOLDER]   with torch and transformers 5.12.1; writes cases.json
 
 A family has one tiny model in float32, whose weights follow from their names (values()). A case is its config.json with
 `set` merged in and without the keys of `drop`; `nll` is the mean loss of the rows of `ids`, in float64 with eager
-attention, null where transformers fails.
+attention, null where transformers fails or makes up weights that are not in the file. A variant of a family, with
+biases or layers without experts, has some of the cases.
 """
 import copy, json, os, sys, tempfile, zlib
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from safetensors.numpy import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, logging
+from transformers.activations import ACT2CLS
 
 logging.set_verbosity_error()
 ROOT = sys.argv[1] if len(sys.argv) > 1 else "."
@@ -27,6 +29,14 @@ FAMILIES = {
     "smollm3": {}, "granite": {}, "phi3": {}, "gpt_oss": dict(EXPERTS, sliding_window=7), "mixtral": dict(EXPERTS),
     "qwen3_moe": dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16),
 }
+BIASES = dict(attention_bias=True, mlp_bias=True, num_hidden_layers=2)
+VARIANTS = {f"{family}_biases": (family, BIASES) for family in
+            ("llama", "diffllama", "qwen3", "olmo2", "gemma3_text", "smollm3", "granite", "qwen3_moe")}
+VARIANTS |= {
+    "gpt_oss_no_biases": ("gpt_oss", dict(attention_bias=False, num_hidden_layers=2)),
+    "qwen3_moe_dense": ("qwen3_moe", dict(mlp_only_layers=[1], decoder_sparse_step=2, intermediate_size=24)),
+}
+OF_VARIANTS = "as saved", "without rotary keys", "relu2", "sparse step", "dense layers", "is_causal false"
 
 
 def dropped(drop):
@@ -118,6 +128,7 @@ CASES = {
     "gelu": ({"hidden_act": "gelu", "hidden_activation": "gelu"}, None),
     "swish": ({"hidden_act": "swish"}, None),
     "relu2": ({"hidden_act": "relu2", "hidden_activation": "relu2"}, None),
+    "no_rope_layers above 1": ({"no_rope_layers": [2, 0, 1, 3]}, None),
     "without heads' width": ({}, ["head_dim"]),
     "heads' width null": ({"head_dim": None}, None),
     "without key heads": ({}, ["num_key_value_heads"]),
@@ -137,6 +148,9 @@ CASES = {
     "residual_in_fp32": ({"residual_in_fp32": True}, None),
     "alpha": (rope(type="linear", factor=2.0, alpha=1000.0), []),
 }
+# The place where a family applies one is its own, the function is the same: of llama alone.
+ACTIVATIONS = {f"activation {name}": ({"hidden_act": name}, None) for name in ACT2CLS if name not in ("prelu", "xielu")}
+CASES |= ACTIVATIONS
 
 
 def values(name, shape, offset):
@@ -149,8 +163,11 @@ def values(name, shape, offset):
 
 
 def loss(folder, rows):
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
-                                                 experts_implementation="eager").double().eval()
+    model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                                       experts_implementation="eager", output_loading_info=True)
+    if set(info["missing_keys"]) - {"lm_head.weight"}:
+        raise ValueError(f"missing {info['missing_keys']}")
+    model = model.double().eval()
     ids = torch.tensor(rows)
     with torch.no_grad():
         logits = model(ids).logits
@@ -160,15 +177,17 @@ def loss(folder, rows):
 def main():
     ids = [[int(x) for x in (np.arange(20) * k + 5) % 45 + 3] for k in (7, 11)]
     families = {}
-    for family, changes in FAMILIES.items():
+    for family, (of, changes) in ({name: (name, changes) for name, changes in FAMILIES.items()} | VARIANTS).items():
         with tempfile.TemporaryDirectory() as folder:
-            AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **(SMALL | changes))).save_pretrained(folder)
+            AutoModelForCausalLM.from_config(AutoConfig.for_model(of, **(SMALL | FAMILIES[of] | changes))).save_pretrained(folder)
             base = json.load(open(f"{folder}/config.json"))
             shapes = {name: list(t.shape) for name, t in load_file(f"{folder}/model.safetensors").items()}
-            offset = 0 if family == "gemma3_text" else 1
+            offset = 0 if of == "gemma3_text" else 1
             save_file({n: values(n, s, offset) for n, s in shapes.items()}, f"{folder}/model.safetensors", {"format": "pt"})
             found = {}
             for case, (changed, drop) in CASES.items():
+                if family in VARIANTS and case not in OF_VARIANTS or case in ACTIVATIONS and family != "llama":
+                    continue
                 config = {k: v for k, v in base.items() if k not in dropped(drop)} | copy.deepcopy(changed)
                 json.dump(config, open(f"{folder}/config.json", "w"))
                 try:

@@ -167,7 +167,8 @@ TEST(ReadConfig, MissingKeysAreNamed) {
 }
 
 TEST(ReadConfig, UnsupportedFeaturesAreRefusedByName) {
-  Refuses(With(Smallest(), "hidden_act", "gelu"), "hidden_act", "gelu");
+  for (const char* weighted : {"prelu", "xielu"})
+    Refuses(With(Smallest(), "hidden_act", weighted), "hidden_act", weighted);
   Refuses(With(Smallest(), "quantization_config", {{"bits", 4}}), "quantization_config", "not supported");
   for (const char* family : {"diff_v1", "diff_v2", "motif"}) {
     Refuses(With(With(Smallest(family), "hidden_act", nullptr), "sliding_window", 4096), "sliding_window", "4096");

@@ -113,11 +113,12 @@ TEST(ClipTest, ConfigurationsThatContradictThemselvesAreRefused) {
     return ParseConfig(text, "here");
   };
   EXPECT_EQ(parse(R"("num_attention_heads": 4, "image_size": 24, "patch_size": 6)").max_positions, 17);
+  EXPECT_EQ(parse(R"("num_attention_heads": 4, "image_size": 24, "patch_size": 7)").max_positions, 10);
   EXPECT_EQ(parse(R"("num_attention_heads": 4, "head_dim": 9)").head_dim, 9);  // odd: nothing rotates pairs
-  EXPECT_THAT(Call([&] { parse(R"("num_attention_heads": 4, "image_size": 24, "patch_size": 7)"); }),
-              ThrowsMessage<Error>(HasSubstr("image_size: got 24, expected a multiple of patch_size 7")));
-  EXPECT_THAT(Call([&] { parse(R"("num_attention_heads": 4, "hidden_act": "relu")"); }),
-              ThrowsMessage<Error>(HasSubstr("hidden_act: got 'relu', expected gelu or quick_gelu")));
+  EXPECT_THAT(Call([&] { parse(R"("num_attention_heads": 4, "image_size": 24, "patch_size": 25)"); }),
+              ThrowsMessage<Error>(HasSubstr("image_size: got 24, expected patch_size 25 to 16384")));
+  EXPECT_THAT(Call([&] { parse(R"("num_attention_heads": 4, "hidden_act": "prelu")"); }),
+              ThrowsMessage<Error>(HasSubstr("hidden_act: got 'prelu', expected silu, swish, gelu")));
   EXPECT_THAT(Call([&] { parse(R"("num_attention_heads": 1, "head_dim": 32)"); }),
               ThrowsMessage<Error>(HasSubstr("num_attention_heads: got 1, expected an even number")));
 }

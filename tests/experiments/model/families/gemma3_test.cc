@@ -60,10 +60,9 @@ TEST(Gemma3Test, LayersThatSlideNeedAWindow) {
 
 TEST(Gemma3Test, UnsupportedFeaturesAreRefused) {
   const json small = SmallConfig("gemma3_text");
-  ExpectConfigRefused(With(small, "attn_logit_softcapping", 50.0), "attn_logit_softcapping", "50.0");
   ExpectConfigRefused(With(small, "rope_scaling", {{"type", "linear"}, {"factor", 8.0}}), "rope_scaling: type",
                       "not supported");
-  ExpectConfigRefused(With(small, "hidden_activation", "gelu"), "hidden_activation", "'gelu'");
+  ExpectConfigRefused(With(small, "hidden_activation", "prelu"), "hidden_activation", "'prelu'");
   ExpectConfigRefused(With(small, "final_logit_softcapping", 0), "final_logit_softcapping", "positive");
   ExpectConfigRefused(With(small, "rope_parameters", {{"rope_type", "default"}}), "rope_parameters", "rope_type");
   ExpectConfigRefused(With(small, "rope_scaling", {{"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}}}}),

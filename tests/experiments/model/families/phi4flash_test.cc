@@ -87,7 +87,7 @@ TEST(Phi4FlashTest, RefusesWhatItDoesNotCompute) {
   ExpectConfigRefused(With(Small(), "mamba_d_conv", -1), "mamba_d_conv", "got -1");
   ExpectConfigRefused(With(Small(), "mamba_expand", 1 << 30), "mamba_expand", "too large");
   ExpectConfigRefused(With(Small(), "lm_head_bias", true), "lm_head_bias", "not supported");
-  ExpectConfigRefused(With(Small(), "hidden_act", "gelu"), "hidden_act", "expected silu");
+  ExpectConfigRefused(With(Small(), "hidden_act", "prelu"), "hidden_act", "expected silu, swish, gelu");
   ExpectConfigRefused(With(Small(), "num_key_value_heads", 1), "num_key_value_heads", "an even number");
   ExpectConfigRefused(With(Small(), "rope_scaling", {{"type", "yarn"}}), "rope_scaling", "not supported");
   ExpectConfigRefused(With(Small(), "head_dim", 16), "head_dim", "expected hidden_size 48 / num_attention_heads 4");

@@ -147,8 +147,10 @@ TEST(Qwen3MoeTest, ReadsItsKeys) {
   };
   json["use_sliding_window"] = true, json["sliding_window"] = 5, json["max_window_layers"] = 1;
   EXPECT_THAT(Parsed(json).windows, testing::Each(5)) << "as in transformers 5.12";
-  refused("mlp_only_layers", {1}, "is not supported");
-  refused("decoder_sparse_step", 2, "2 is not supported");
+  refused("mlp_only_layers", 1, "expected a list of integers");
+  refused("decoder_sparse_step", 0, "got 0");
+  json["num_hidden_layers"] = 6, json["mlp_only_layers"] = {3, 9}, json["decoder_sparse_step"] = 2;
+  EXPECT_THAT(Parsed(json).dense, testing::ElementsAre(true, false, true, true, true, false));
   refused("moe_intermediate_size", 0, "got 0");
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "experiments/model/activation.h"
 #include "experiments/model/model.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -203,6 +204,10 @@ TEST(LayerGradient, OtherLayersAreRefused) {
     EXPECT_THAT(Call([&] { LayerGradient(model.config(), model.layers()[0], 0, {}); }),
                 testing::ThrowsMessage<Error>(testing::HasSubstr("try signround")));
   }
+  ModelConfig gelu = Model(GoldenFolder("llama-mha")).config();
+  EXPECT_EQ(WithoutGradient(gelu), "");
+  gelu.activation = FindActivation("gelu");
+  EXPECT_THAT(WithoutGradient(gelu), testing::HasSubstr("a llama model with gelu, through whose layers"));
 }
 
 // Steps on rows, against differences in double of their formulas: with steps of 1e-5 off by 1e-9 of values of order 1,
