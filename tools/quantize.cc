@@ -58,17 +58,17 @@ std::vector<AtomicFile> ClaimOutputs(const QuantizeArguments& options, const Cal
   return claims;
 }
 
-struct Made {
+struct Outcome {
   QuantizeSummary summary;
   std::string written;  // into a folder: "28 matrices in pack-quantized"
 };
 
 // By way of a file in a folder beside it, which goes away again.
-Made QuantizeToFolder(QuantizeJob job, const std::string& format, const Progress& progress) {
+Outcome QuantizeToFolder(QuantizeJob job, const std::string& format, const Progress& progress) {
   const AtomicFolder passing(job.out.string() + ".quantized");
   AtomicFolder folder(job.out);
   job.out = passing.path() / "codes.h5";
-  Made made{.summary = Quantize(job, progress), .written = {}};
+  Outcome made{.summary = Quantize(job, progress), .written = {}};
   if (format == kDequantized) {
     const ExportSummary written = ExportDequantized(job.out, job.model, folder.path());
     made.written = WrittenText(written);
@@ -82,7 +82,7 @@ Made QuantizeToFolder(QuantizeJob job, const std::string& format, const Progress
   return made;
 }
 
-Made MadeBy(const QuantizeJob& job, const std::string& format, const Progress& progress) {
+Outcome MadeBy(const QuantizeJob& job, const std::string& format, const Progress& progress) {
   if (format != kDequantized && format != kCompressed) return {Quantize(job, progress), ""};
   if (format == kCompressed) {
     if (!job.method.codes)
@@ -136,20 +136,32 @@ std::string CalibratedText(const std::vector<CalibratedOn>& files) {
   return text;
 }
 
-void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made& made) {
+// First what decides between methods: what the layers' outputs lose.
+std::string ErrorText(const QuantizeSummary& s, const QuantizeMethod& method) {
+  const std::string weights = Formatted("of the weights {:.4f}", s.weight_error);
+  if (s.output_error)
+    return Formatted("error of the layers' outputs {:.4f}{}, {}", *s.output_error,
+                     s.outputs_measured == s.matrices ? "" : Formatted(" ({} matrices)", s.outputs_measured), weights);
+  const std::string why = s.calibration.empty()         ? "no text, try --calibrate"
+                          : method.ComparesWithStored() ? method.RoundingText() + " aims at the stored model's"
+                                                        : "the text reached none";
+  return Formatted("error {}; outputs not measured: {}", weights, why);
+}
+
+void PrintSummary(const QuantizeArguments& options, const QuantizeJob& job, const Outcome& made) {
   const QuantizeSummary& s = made.summary;
   if (s.matrices == 0) {
     PrintLine("{}: equivalent weights, no codes", Made(options.out));
   } else if (options.format != kDequantized) {
-    PrintLine("{}: {} matrices, {:.2f} bits per weight, relative error {:.4f}", Made(options.out), s.matrices,
-              s.bits_per_weight, s.relative_error);
-    PrintLine("  in {}", plan.canonical());
+    PrintLine("{}: {} matrices, {:.2f} bits per weight", Made(options.out), s.matrices, s.bits_per_weight);
+    PrintLine("  in {}", job.plan.canonical());
   } else {
-    PrintLine("{}: {} matrices rounded and dequantized, relative error {:.4f}", Made(options.out), s.matrices,
-              s.relative_error);
-    PrintLine("  rounded to {}", plan.canonical());
+    PrintLine("{}: {} matrices rounded and dequantized", Made(options.out), s.matrices);
+    PrintLine("  rounded to {}", job.plan.canonical());
   }
-  if (!s.calibration.empty()) PrintLine("  calibrated on {}", CalibratedText(s.calibration));
+  if (s.matrices > 0) PrintLine("  {}", ErrorText(s, job.method));
+  if (!s.calibration.empty())
+    PrintLine("  {} on {}", job.method.TakesCalibration() ? "calibrated" : "measured", CalibratedText(s.calibration));
   if (!s.experts.empty()) PrintLine("{}", ReachedText(s.experts));
   PrintLine("  {} of tensors before, {} after{}", SizeText(s.bytes_before), SizeText(s.bytes_after),
             made.written.empty() ? "" : ": " + made.written);
@@ -157,7 +169,7 @@ void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made
 
 void Run(const CLI::App& command, QuantizeArguments& options) {
   const QuantizeMethod method = ParseMethod(options.method);
-  RequireEffect(command, method.TakesCalibration(), {"--calibrate"}, "a method that needs a calibration text");
+  RequireEffect(command, method.codes || method.TakesCalibration(), {"--calibrate"}, "a method that rounds");
   const bool calibrates = !options.calibrate.empty();
   RequireEffect(command, calibrates, {"--window", "--tokens", "--limit", "--from", "--cut"}, "--calibrate");
   const CalibrationTexts calibration =
@@ -175,16 +187,18 @@ void Run(const CLI::App& command, QuantizeArguments& options) {
                         .windows = options.windows,
                         .parts = PartsFolder(options),
                         .fresh = options.fresh};
-  const Made made = MadeBy(job, options.format, ProgressLine("quantize").Callback());
+  const Outcome made = MadeBy(job, options.format, ProgressLine("quantize").Callback());
   const QuantizeSummary& s = made.summary;
-  if (PrintsTables(options.json)) PrintSummary(options, job.plan, made);
-  Json json{{"schema", "tare.quantize/1"},
+  if (PrintsTables(options.json)) PrintSummary(options, job, made);
+  Json json{{"schema", "tare.quantize/2"},
             {"out", options.out},
             {"plan", job.plan.canonical()},
             {"method", options.method},
             {"matrices", s.matrices},
             {"bits_per_weight", s.bits_per_weight},
-            {"relative_error", s.relative_error},
+            {"output_error", s.output_error ? Json(*s.output_error) : Json()},
+            {"outputs_measured", s.outputs_measured},
+            {"weight_error", s.weight_error},
             {"bytes_before", s.bytes_before},
             {"bytes_after", s.bytes_after}};
   for (const CalibratedOn& on : s.calibration)

@@ -44,4 +44,4 @@ awk -F, '
       largest[model[2], "layer_out"] / largest[model[1], "layer_out"],
       rest[model[2], "layer_out"] / rest[model[1], "layer_out"]
     print " This is one pair of small models: it is no evidence about large ones."
-  }' "$1" "$2" | fold -s -w 100
+  }' "$1" "$2" | fold -s -w 80 | sed 's/ *$//'

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// CalibratedRounding of one matrix, and CalibratedLayers: the run, counts of batches, passes, saved parts, rounding.
+// What outputs lose, CalibratedRounding of one matrix, and CalibratedLayers: the run, counts of batches, passes, saved
+// parts, rounding.
 #include "experiments/quantize/calibrated_layers.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <set>
 
 #include "experiments/model/model.h"
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
@@ -26,7 +30,41 @@ Model& Shown(Model& model, const CalibrationWindows& text) {
   return model;
 }
 
+std::string OutputLossName(const std::string& matrix) { return matrix + ".output_loss"; }
+
+void AddOutputLoss(const std::string& matrix, double loss, QuantizedCheckpointWriter& part) {
+  const float value[] = {static_cast<float>(loss)};
+  if (std::isfinite(loss)) part.AddTensor({OutputLossName(matrix), DType::kF32, {1}, std::as_bytes(std::span(value))});
+}
+
 }  // namespace
+
+double OutputLoss(const WeightMatrix& stored, const QuantizedMatrix& codes, const SecondMoments& m,
+                  const std::string& where) {
+  constexpr int64_t kRows = 1024;  // of W and W - Q in memory at once
+  double lost = 0, size = 0;
+  for (int64_t first = 0; first < stored.out; first += kRows) {
+    const auto rows = static_cast<size_t>(std::min(kRows, stored.out - first)), in = static_cast<size_t>(stored.in);
+    std::vector<float> w(rows * in), errors(rows * in);  // [rows, in]
+    ParallelFor(rows, [&](size_t r, int) {
+      const int64_t row = first + static_cast<int64_t>(r);
+      RowAsFloat(stored, row, &w[r * in]);
+      DequantizeRow(codes, row, &errors[r * in], where);
+      for (size_t i = r * in; i < (r + 1) * in; ++i) errors[i] = w[i] - errors[i];
+    });
+    lost += OutputError(errors, stored.in, m.values);
+    size += OutputError(w, stored.in, m.values);
+  }
+  return lost / size;
+}
+
+std::optional<double> OutputLossIn(const QuantizedCheckpoint& part, const std::string& matrix) {
+  const auto found = part.tensors().find(OutputLossName(matrix));
+  if (found == part.tensors().end() || found->second.bytes.size() != sizeof(float)) return {};
+  float loss = 0;
+  std::memcpy(&loss, found->second.bytes.data(), sizeof loss);
+  return loss;
+}
 
 CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, SharedInput input) {
   const auto take = [](auto& to, auto& from) {
@@ -87,7 +125,7 @@ CalibratedLayers::CalibratedLayers(const QuantizeMethod& method, const std::file
       parts_(parts),
       model_(model, reading),
       calibration_(Shown(model_, text), text.sequences) {
-  NoticeFewTokens(text, config_);
+  if (method_.RoundsByCalibration()) NoticeFewTokens(text, config_);
   if (!method_.ComparesWithStored()) return;
   stored_model_.emplace(model, WeightReading::kKnown);
   stored_.emplace(Shown(*stored_model_, text), text.sequences);
@@ -222,17 +260,19 @@ void CalibratedLayers::RoundInput(int layer, Site input, QuantizedCheckpointWrit
   std::optional<int> rounding_for;  // which expert
   const auto round = [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
     const std::string where = matrices_.Where(name);
+    const SecondMoments& m = moments.Of(linear.expert);
     if (!begun || rounding_for != linear.expert) {
       rounding.reset();
-      if (const SecondMoments& m = moments.Of(linear.expert); m.tokens > 0)
+      if (m.tokens > 0 && method_.RoundsByCalibration())
         rounding.emplace(method_, SharedInput(m, SharingCode(layer, input), rule.options.Rotation(m.in), where));
-      if (!linear.expert) moments.Drop();  // the rounding has what it needs of them
       begun = true, rounding_for = linear.expert;
     }
     const WeightMatrix stored = matrices_.Stored(name);
     const QuantizedMatrixBuffer& matrix = of_experts.emplace_back(
         rounding ? rounding->Round(stored, linear.place->weight, rule, where) : QuantizeByRule(stored, rule, where));
     part.AddMatrix(name, matrix.view(), rule.granularity);
+    if (m.tokens > 0 && !method_.ComparesWithStored())
+      AddOutputLoss(name, OutputLoss(stored, matrix.view(), m, where), part);
     model_.UseCodes(linear, matrix.view());
     if (!linear.expert) of_experts.pop_back();  // the model has its values
   };

@@ -19,6 +19,14 @@
 
 namespace tare {
 
+// What the outputs of a linear layer lose: ||(W - Q) X||^2 / ||W X||^2, of the inputs X with the moments X X^T; NaN
+// where all outputs are 0. As exact as OutputError.
+double OutputLoss(const WeightMatrix& stored, const QuantizedMatrix& codes, const SecondMoments& m,
+                  const std::string& where);
+
+// The loss that a part of a job keeps beside a matrix; none where it was not measured.
+std::optional<double> OutputLossIn(const QuantizedCheckpoint& part, const std::string& matrix);
+
 // Rounds weights that share an input by the steps of a method, with the input's second moments.
 class CalibratedRounding {
  public:

@@ -56,10 +56,10 @@ void CheckJob(const QuantizeJob& job) {
     FailUsage("--stats: is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
 }
 
-// The part of the calibration texts that the steps see; empty if they see none.
+// The part of the calibration texts that the steps see, or that outputs are measured on; empty without any.
 CalibrationWindows SeenTexts(const QuantizeJob& job, const ModelConfig& config) {
   const bool changes = job.method.weights && job.method.weights->reads_text && job.statistics.empty();
-  if (!changes && !job.method.RoundsByCalibration()) return {};
+  if (job.calibration.empty() || (!changes && !job.method.codes)) return {};
   return CutCalibration(job.calibration, job.model, config, job.windows);
 }
 
@@ -120,7 +120,7 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   ModelConfig rounded = model.config;
   if (method.weights && method.weights->turns_stream) rounded.tied_embeddings = false;
   CheckRounding(job, model.files, rounded);
-  if (!method.weights && !method.RoundsByCalibration())
+  if (!method.weights && text.sequences.empty())
     return RoundLayers(job, model, text, nullptr, progress);  // seconds: nothing worth keeping
   LayerParts parts(job.parts.empty() ? fs::path(job.out.string() + ".parts") : job.parts,
                    job.fresh ? EarlierParts::kDeleted : EarlierParts::kTakenUp);

@@ -61,25 +61,27 @@ class Job {
         matrices_(model_.string(), config_, plan_, files_),
         provenance_(ProvenanceOf(files_, model_, job.model_sha256)),
         parts_(parts) {
-    TARE_CHECK(parts != nullptr || !job.method.RoundsByCalibration());
+    TARE_CHECK(parts != nullptr || text.sequences.empty());
     summary_.matrices = CheckRounding(job, files_, config_);
     provenance_.plan = job.plan.canonical();
     provenance_.plan_hash = job.plan.hash();
     if (job.plan.HasStaticScales()) {
       AddStep(provenance_, "", "static scales of statistics sha256 " + Sha256OfFile(job.statistics));
     }
-    if (job.method.RoundsByCalibration()) {
+    if (!text.sequences.empty()) {
       const bool known = model_ == job.model && !job.model_sha256.empty();
       calibrated_.emplace(job.method, model_, known ? WeightReading::kKnown : WeightReading::kWhole, text, matrices_,
                           *parts);
     }
-    AddStep(provenance_, job.method.RoundingText(), calibrated_ ? text.provenance : "");
+    AddStep(provenance_, job.method.RoundingText(), job.method.RoundsByCalibration() ? text.provenance : "");
+    of_parts_ = provenance_;  // they also hold what outputs lose on the text
+    if (!job.method.RoundsByCalibration()) AddStep(of_parts_, "", text.provenance);
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
-    if (parts_ != nullptr) parts_->TakeUp(provenance_, config_text_, config_.layers);
+    if (parts_ != nullptr) parts_->TakeUp(of_parts_, config_text_, config_.layers);
     // Hours; only then is the result begun.
-    if (calibrated_) summary_.experts = calibrated_->Run(provenance_, config_text_, progress);
+    if (calibrated_) summary_.experts = calibrated_->Run(of_parts_, config_text_, progress);
     QuantizedCheckpointWriter out(path, provenance_);
     AddTextFiles(model_, config_text_, out);
     for (const auto& [place, clips] : KeptClips(plan_.clips())) out.AddClips(place, clips);
@@ -90,7 +92,9 @@ class Job {
       Report(progress, layer + 1, config_.layers, "layers written");
     }
     out.Commit();
-    summary_.relative_error = sums_.size > 0 ? std::sqrt(sums_.error / sums_.size) : 0;
+    summary_.weight_error = sums_.size > 0 ? std::sqrt(sums_.error / sums_.size) : 0;
+    if (const int64_t n = summary_.outputs_measured; n > 0)
+      summary_.output_error = std::sqrt(output_losses_ / static_cast<double>(n));
     summary_.bits_per_weight = 8 * static_cast<double>(code_bytes_) / static_cast<double>(summary_.values);
     return summary_;
   }
@@ -119,6 +123,9 @@ class Job {
     matrices_.ForEach(layer, [&](const LinearLayer&, const std::string& name, const Rule& rule) {
       if (part) {
         Add(name, part->matrices().at(name), rule, out);
+        const std::optional<double> loss = OutputLossIn(*part, name);
+        output_losses_ += loss.value_or(0);
+        summary_.outputs_measured += loss.has_value();
       } else {
         Add(name, Rounded(name, rule).view(), rule, out);
       }
@@ -164,10 +171,11 @@ class Job {
   const Checkpoint& files_;
   ResolvedPlan plan_;
   LayerMatrices matrices_;
-  Provenance provenance_;
+  Provenance provenance_, of_parts_;
   const LayerParts* parts_;
   QuantizeSummary summary_;
   Squares sums_;
+  double output_losses_ = 0;  // the sum of OutputLoss
   int64_t code_bytes_ = 0;
   std::optional<CalibratedLayers> calibrated_;
 };

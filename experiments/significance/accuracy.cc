@@ -14,6 +14,7 @@
 namespace tare {
 namespace {
 
+constexpr int kMoreDigits = 4;  // than a format has, where it would show an error as 0; beyond, it is one of rounding
 constexpr double kZ = 1.959963984540054;  // the normal distribution's 97.5 % quantile
 
 Interval Wilson(double p, double count, double z) {
@@ -33,7 +34,9 @@ struct NumberFormat {
     const std::string_view number = text.substr(before.size() + 1);
     TARE_CHECK(std::from_chars(number.data(), number.data() + number.size() - 1, digits).ec == std::errc());
   }
-  std::string Text(int most) const { return Formatted("{}.{}{}", before, std::clamp(most, 0, digits), type); }
+  std::string Text(int most, int more = 0) const {
+    return Formatted("{}.{}{}", before, std::clamp(most, 0, digits + more), type);
+  }
 };
 
 int Exponent(double value) { return value == 0 ? 0 : static_cast<int>(std::floor(std::log10(std::abs(value)))); }
@@ -43,7 +46,9 @@ std::string FormatOf(double value, double error, std::string_view format) {
   if (!(error > 0) || !std::isfinite(error) || !std::isfinite(value)) return std::string(format);
   const NumberFormat all(format);
   const int place = Exponent(error) - 1;  // of the error's second digit
-  return all.Text(all.type == 'e' ? Exponent(value) - place : -place);
+  if (all.type == 'e') return all.Text(Exponent(value) - place);
+  const bool hides = error < 0.5 * std::pow(10, -all.digits) && -place <= all.digits + kMoreDigits;
+  return all.Text(-place, hides ? kMoreDigits : 0);
 }
 
 double ErrorOf(const Interval& interval) { return (interval.high - interval.low) / 2 / 1.96; }

@@ -52,7 +52,8 @@ struct OutcomeChanges {
 //
 //   0.7104 and 0.0456 by ".4f": "0.710 +/- 0.046"      1.5713e-03 and 2.86e-05 by ".2e": "1.57e-03 +/- 2.9e-05"
 //
-// A format is std::format's, ".3f", "+.3f" or ".2e". It gives the most digits, and is used in full if the error is 0.
+// A format is std::format's, ".3f", "+.3f" or ".2e". It gives the most digits, all of them if the error is 0; up
+// to four more show an error that it would round to 0.
 std::string NumberText(double value, std::string_view format);
 // "0.710 +/- 0.046"; a sign in the format applies to the value only.
 std::string WithError(double value, double error, std::string_view format);

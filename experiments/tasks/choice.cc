@@ -33,7 +33,11 @@ constexpr WindowKeys kChoiceSamples{.losses = "sample_right", .counts = "sample_
     kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items", .kind = Units::kIndependent};
 constexpr FigureKeys kChoiceFigures[] = {
     {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kChoiceSamples},
-    {.name = "acc_norm", .error = "acc_norm_stderr", .outcomes = "outcomes_norm", .windows = kSamplesNorm}};
+    {.name = "acc_norm",
+     .error = "acc_norm_stderr",
+     .outcomes = "outcomes_norm",
+     .windows = kSamplesNorm,
+     .what = "share of items right, by log-likelihood per character"}};
 
 constexpr WindowKeys kItems{.losses = "item_losses", .counts = "item_counts", .kind = Units::kIndependent};
 constexpr FigureKeys kLoglikelihoodFigures[] = {

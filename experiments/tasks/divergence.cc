@@ -231,12 +231,23 @@ constexpr WindowKeys kKlds{.losses = "window_klds", .counts = "window_tokens"},
     kRatios{.losses = "window_log_ratios", .counts = "window_tokens"},
     kSameTops{.losses = "window_same_tops", .counts = "window_tokens"};
 constexpr FigureKeys kDivergenceFigures[] = {
-    {.name = "kld", .error = "kld_stderr", .windows = kKlds, .format = ".2e", .in_tables = ".2e", .of_same = 0},
-    {.name = "same_top", .error = "same_top_stderr", .windows = kSameTops, .of_same = 1},
+    {.name = "kld",
+     .error = "kld_stderr",
+     .windows = kKlds,
+     .format = ".2e",
+     .in_tables = ".2e",
+     .what = "KL divergence from the unquantized model's predictions, nats per token",
+     .of_same = 0},
+    {.name = "same_top",
+     .error = "same_top_stderr",
+     .windows = kSameTops,
+     .what = "share of tokens whose likeliest prediction is the unquantized model's",
+     .of_same = 1},
     {.name = "perplexity_ratio",
      .error = "perplexity_ratio_stderr",
      .windows = kRatios,
-     .of_mean = OfMean::kExponential}};
+     .of_mean = OfMean::kExponential,
+     .what = "perplexity over that of the unquantized model"}};
 
 }  // namespace
 

@@ -13,8 +13,12 @@ namespace {
 
 std::string Line(const std::string& name, const Figures& figures, const char* unit) {
   std::string line = Formatted("{:<28} ", name);
-  for (const Figure& figure : figures.list)
-    line += Formatted("{} {}   ", figure.keys.name, FigureText(figure, figure.keys.format));
+  for (const Figure& figure : figures.list) {
+    line += Formatted("{} {}", figure.keys.name, FigureText(figure, figure.keys.format));
+    if (const std::optional<Interval> ends = figure.OfWindows(); ends && !figure.error)
+      line += Formatted(" [{}, {}]", BesideInterval(ends->low, *ends, ".4f"), BesideInterval(ends->high, *ends, ".4f"));
+    line += "   ";
+  }
   return line + Counted(figures.count, unit);
 }
 
@@ -65,6 +69,11 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   TARE_CHECK(figures.has_value());
   Json& json = json_["tasks"][name] = result.figures;
   json["input_sha256"] = task.sha256;
+  for (const Figure& figure : figures->list) {
+    const std::string key = figure.keys.name;
+    if (const std::optional<Interval> ends = figure.OfWindows())
+      json.update({{key + "_low", ends->low}, {key + "_high", ends->high}});
+  }
   const std::optional<KeyValueBits> bits = run_.TakeKeyValueBits();
   if (run_.cache()) json.update(ToJson(bits));
   const double rounded = bits ? bits->rounded.value_or(1) : 1;

@@ -57,12 +57,16 @@ std::string HashOfTower(const std::filesystem::path& folder) {
 }
 
 // The error of a figure's mean over windows or samples; empty with too few.
+PairedRuns WindowsOf(const Figure& figure, OfMean of_mean) {
+  return {.counts = figure.windows.counts,
+          .sums = {figure.windows.sums},
+          .signs = {1},
+          .of_mean = of_mean,
+          .kind = figure.keys.windows->kind};
+}
+
 std::optional<double> ErrorOver(const Figure& figure) {
-  const std::optional<MeanError> error = PairedError({.counts = figure.windows.counts,
-                                                      .sums = {figure.windows.sums},
-                                                      .signs = {1},
-                                                      .of_mean = figure.keys.of_mean,
-                                                      .kind = figure.keys.windows->kind});
+  const std::optional<MeanError> error = PairedError(WindowsOf(figure, figure.keys.of_mean));
   return error ? std::optional(error->error) : std::nullopt;
 }
 
@@ -118,6 +122,15 @@ std::optional<Interval> Figure::OfItems() const {
   if (outcomes.empty()) return std::nullopt;
   return windows.sums.empty() ? WilsonInterval(Right(), std::ssize(outcomes))
                               : ClusteredInterval(windows.sums, windows.counts);
+}
+
+std::optional<Interval> Figure::OfWindows() const {
+  if (keys.of_mean != OfMean::kExponential || windows.sums.empty()) return std::nullopt;
+  const PairedRuns losses = WindowsOf(*this, OfMean::kItself);
+  const std::optional<MeanError> of_error = PairedError(losses);
+  if (!of_error || !(of_error->error > 0)) return std::nullopt;
+  const Interval of_mean = of_error->Around(Contrast(losses));
+  return Interval{std::exp(of_mean.low), std::exp(of_mean.high)};
 }
 
 std::string FigureText(const Figure& figure, const char* format) {

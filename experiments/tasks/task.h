@@ -50,6 +50,7 @@ struct FigureKeys {
   OfMean of_mean = OfMean::kItself;  // how the figure follows from the windows' mean
   const char* format = ".4f";        // of value and error in eval's line
   const char* in_tables = ".3f";  // the same in the tables of sweeps; null: only in table.csv, which has every figure
+  const char* what = nullptr;     // what it is, where its name says too little in a table
   // The figure of a model that differs in nothing from its reference, beyond which there is none (0 of a divergence):
   // a change from it to one side needs no test.
   std::optional<double> of_same = std::nullopt;
@@ -150,6 +151,8 @@ struct Figure {
   int64_t Right() const { return std::ranges::count(outcomes, '1'); }
   // The 95 % interval of an accuracy; empty for other figures.
   std::optional<Interval> OfItems() const;
+  // That of a perplexity: e to the ends of its mean loss's; empty for other figures, and of too few windows.
+  std::optional<Interval> OfWindows() const;
 };
 struct Figures {
   std::vector<Figure> list;

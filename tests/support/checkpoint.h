@@ -78,4 +78,14 @@ struct EditedCheckpoint {
   }
 };
 
+// A copy of a checkpoint whose final norm multiplies by 2^exponent: finite weights, and logits of any size.
+inline void ScaleFinalNorm(const std::filesystem::path& from, int exponent, const std::filesystem::path& to) {
+  EditedCheckpoint checkpoint(from);
+  EditedCheckpoint::Tensor& norm = checkpoint.tensors.at("model.norm.weight");
+  const uint32_t bits = static_cast<uint32_t>(127 + exponent) << 23;  // of f32; BF16 is its upper half
+  for (size_t i = 0; i < static_cast<size_t>(norm.shape[0]); ++i)
+    norm.SetBits(i, norm.dtype == DType::kF32 ? bits : bits >> 16);
+  checkpoint.Write(to);
+}
+
 }  // namespace tare

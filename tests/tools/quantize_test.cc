@@ -28,7 +28,10 @@ TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
   const std::string model = PairFolder("novels-differential"), file = folder / "q.h5";
   const Outcome made = CallTare({"quantize", model, "--plan", "weights=int8/channel", "--out", file, "--json", "-"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_NEAR(nlohmann::json::parse(made.out)["bits_per_weight"].get<double>(), 8.11, 0.01);
+  const nlohmann::json said = nlohmann::json::parse(made.out);
+  EXPECT_NEAR(said["bits_per_weight"].get<double>(), 8.11, 0.01);
+  EXPECT_TRUE(said["output_error"].is_null());
+  EXPECT_GT(said["weight_error"], 0);
   const Outcome verified = CallTare({"verify", file});
   EXPECT_EQ(verified.exit_code, 0) << verified.err;
   EXPECT_THAT(verified.out, HasSubstr("whole"));
@@ -80,7 +83,8 @@ TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
   };
   const Outcome made = quantize("weights=int4/group16", "m");
   ASSERT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_THAT(made.out, HasSubstr("28 matrices, 6.02 bits per weight"));
+  EXPECT_THAT(made.out, HasSubstr("28 matrices, 6.02 bits per weight\n"));
+  EXPECT_THAT(made.out, testing::ContainsRegex("error of the weights 0[.][0-9]+; outputs not measured: no text, try"));
   EXPECT_THAT(made.out, HasSubstr(": 28 matrices in pack-quantized"));
   const Outcome refused = quantize("weights=int6/channel", "n");
   EXPECT_EQ(refused.exit_code, 2);
@@ -133,6 +137,8 @@ TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
   ASSERT_EQ(mixed.exit_code, 0) << mixed.err;
   EXPECT_THAT(mixed.out,
               testing::ContainsRegex("calibrated on a.txt, [0-9]+ tokens in [0-9]+ windows?.*; heldout.txt"));
+  EXPECT_THAT(mixed.out,
+              testing::ContainsRegex("  error of the layers' outputs 0[.][0-9]+, of the weights 0[.][0-9]+\n"));
   EXPECT_THAT(QuantizedCheckpoint(folder / "m.h5").provenance().calibration, HasSubstr("; heldout.txt, sha256 "));
   EXPECT_EQ(quantize("n.h5", {"--calibrate", kText, "--cut", "2/2"}).exit_code, 2);
   EXPECT_EQ(quantize("n.h5", {"--calibrate", kText + ":x"}).exit_code, 2);

@@ -114,7 +114,7 @@ TEST(Usage, OptionsWithoutEffectAreRefused) {
   refused({"plan", "int8", model, "--stats", "S.h5"}, "--stats: has no effect without a rule with +static");
   refused({"quantize", model, "--plan", "int8", "--out", "Q.h5", "--limit", "3"},
           "--limit: has no effect without --cal");
-  refused({"quantize", model, "--plan", "int8", "--out", "Q.h5", "--calibrate", ids},
+  refused({"quantize", model, "--method", "hadamard", "--out", "Q.h5", "--calibrate", ids},
           "--calibrate: has no effect without");
   refused({"stats", model, "--input", ids, "--checkpoint", "3"},
           "--checkpoint: got no --out with it, expected both; try --out S.h5");

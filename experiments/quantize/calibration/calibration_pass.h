@@ -108,7 +108,6 @@ class InputMoments {
 
   // expert: none before the one that was asked for last; empty for an input of no experts. Valid until the next call.
   SecondMoments& Of(std::optional<int> expert);
-  void Drop() { moments_.clear(); }  // frees them
 
  private:
   CalibrationPass& calibration_;

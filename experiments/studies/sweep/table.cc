@@ -74,9 +74,9 @@ std::string RowText(const SweepCell& cell) {
   return cell.model + (cell.Plan() == "f32" ? "" : " " + PlanText(cell));
 }
 
-// For one plan "  a change of 0.077 is detected in 4 runs of 5, and half of it with 204 items", for several
-// "  over the plans, changes of 0.077 to 0.12 are detected in 4 runs of 5,
-//   and changes half as large with 204 to 390 items".
+// For one plan "  a true change of 0.077 shows (p < 0.05) in 4 runs of 5; half of it needs 204 items", for several
+// "  true changes of 0.077 to 0.12, by plan, show (p < 0.05) in 4 runs of 5;
+//   half of them need 204 to 390 items".
 std::string PowerText(const std::vector<const Comparison*>& changes, const char* format) {
   std::vector<double> sizes;
   std::vector<int64_t> halves;
@@ -94,10 +94,11 @@ std::string PowerText(const std::vector<const Comparison*>& changes, const char*
   const auto whole = [](int64_t n) { return Formatted("{}", n); };
   const std::string size = range(sizes, number), items = range(halves, whole);
   return sizes.size() == 1
-             ? Formatted("  a change of {} is detected in 4 runs of 5, and half of it with {} items\n", size, items)
+             ? Formatted("  a true change of {} shows (p < 0.05) in 4 runs of 5; half of it needs {} items\n", size,
+                         items)
              : Formatted(
-                   "  over the plans, changes of {} are detected in 4 runs of 5,\n"
-                   "  and changes half as large with {} items\n",
+                   "  true changes of {}, by plan, show (p < 0.05) in 4 runs of 5;\n"
+                   "  half of them need {} items\n",
                    size, items);
 }
 
@@ -125,13 +126,50 @@ std::string ModelRows(const std::vector<SweepFigure>& rows) {
   Table table = source.empty() ? PlanRows("plan", first.figure->keys.name, "change from unquantized")
                                : PlanRows("version", first.figure->keys.name, "change");
   std::vector<const Comparison*> changes;
+  bool quantized = false;
   for (const SweepFigure& row : rows) {
+    quantized = quantized || !row.cell->row.exact;
     table.Add({RowText(*row.cell), FigureText(*row.figure, format),
                row.change != nullptr ? ComparisonText(*row.change, format) : ""});
     changes.push_back(row.change);
   }
   const std::string title = source.empty() ? first.cell->model : "change: from " + source;
-  return Formatted("\n{}\n{}", title, HowAllMeasured(rows)) + TableText(table, 2) + PowerText(changes, format);
+  std::string note;
+  if (std::ranges::count(changes, nullptr) == std::ssize(changes)) {
+    table.columns.pop_back();
+    if (quantized) note = "  no changes: the unquantized model was not run; try 16 in --bits, or --plan f32\n";
+  }
+  return Formatted("\n{}\n{}", title, HowAllMeasured(rows)) + TableText(table, 2) + note + PowerText(changes, format);
+}
+
+struct TabledFigure {
+  const FigureKeys* keys;
+  std::string title;  // its name, and what it is where the name says too little
+};
+
+// The figures of a task's tables. Accuracies that find the same items right in all cells have one, the primary one's.
+std::vector<TabledFigure> TabledFigures(const std::vector<SweepFigure>& of_task) {
+  const SweepCell& cell = *of_task.front().cell;
+  const Figure& primary = cell.figures.list[cell.figures.Primary()];
+  std::vector<TabledFigure> tabled;
+  std::vector<std::string> right;
+  for (const FigureKeys& keys : cell.kind->figures) {
+    if (keys.in_tables == nullptr) continue;
+    std::string outcomes;
+    for (const SweepFigure& f : of_task) {
+      if (std::string_view(f.figure->keys.name) == keys.name) outcomes += f.figure->outcomes + ";";
+    }
+    const auto same = keys.outcomes != nullptr ? std::ranges::find(right, outcomes) : right.end();
+    if (same == right.end()) {
+      tabled.push_back({&keys, keys.what == nullptr ? keys.name : Formatted("{}\n  {}", keys.name, keys.what)});
+      right.push_back(outcomes);
+      continue;
+    }
+    TabledFigure& one = tabled[static_cast<size_t>(same - right.begin())];
+    one.title = Formatted("{} and {}\n  the same items are right by both", one.keys->name, keys.name);
+    if (std::string_view(primary.keys.name) == keys.name) one.keys = &keys;
+  }
+  return tabled;
 }
 
 // How much more the model's figure changed than the first model's.
@@ -219,15 +257,15 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
   const auto groups = Distinct(cells, group);
   std::string text;
   for (const auto& task : Distinct(cells, [](const SweepCell& c) { return c.task; })) {
-    const TaskKind& kind = *std::ranges::find(cells, task, &SweepCell::task)->kind;
-    for (const FigureKeys& keys : kind.figures) {
-      if (keys.in_tables == nullptr) continue;
-      text += Formatted("\n{}, {}\n", task, keys.name);
+    std::vector<SweepFigure> of_task = all;
+    std::erase_if(of_task, [&](const SweepFigure& f) { return f.cell->task != task; });
+    for (const auto& [keys, title] : TabledFigures(of_task)) {
+      text += Formatted("\n{}, {}\n", task, title);
       std::string drops;
       for (const auto& name : groups) {
         std::vector<SweepFigure> rows;
-        std::ranges::copy_if(all, std::back_inserter(rows), [&](const SweepFigure& f) {
-          return group(*f.cell) == name && f.cell->task == task && std::string_view(f.figure->keys.name) == keys.name;
+        std::ranges::copy_if(of_task, std::back_inserter(rows), [&](const SweepFigure& f) {
+          return group(*f.cell) == name && std::string_view(f.figure->keys.name) == keys->name;
         });
         if (rows.empty()) continue;
         text += ModelRows(rows);
@@ -252,8 +290,10 @@ std::string UnitsLegend(const std::vector<const Comparison*>& of) {
   }
   std::string text = std::ranges::any_of(of, &Comparison::few_units) ? kFewUnitsLegend : "";
   if (fewest != nullptr && fewest->degrees < kFewDegrees)
-    text += Formatted("{} windows: Student's t of {} of freedom; more tokens give more\n", fewest->windows,
-                      Counted(fewest->degrees, "degree"));
+    text += Formatted(
+        "{} windows, whose neighbours are alike: their errors have {} of freedom\n"
+        "(Student's t), so that 95 % are {:.1f} errors either way, not 2; more tokens help\n",
+        fewest->windows, Counted(fewest->degrees, "degree"), StudentQuantile(0.975, fewest->degrees));
   return text;
 }
 

@@ -30,6 +30,7 @@ TEST(CalibratedLayers, ProgressCountsBatches) {
   const TemporaryFolder folder;
   WriteCalibrationIds(folder / "ids.h5");
   for (const auto& [golden, plan, method] : {std::tuple{"llama-gqa", "weights=int4/group16", "gptq"},
+                                             {"llama-gqa", "weights=int4/tensor", "rtn"},
                                              {"llama-gqa", "down_proj.w=int4/group16", "gptq"},
                                              {"llama-gqa", "weights=int4/group16", "gptaq"},
                                              {"gpt-oss", "weights=int4/group16", "gptq"},
@@ -83,6 +84,66 @@ TEST(CalibratedLayers, LayersLearnedTogetherLoseLessThanTheNearest) {
   nearest.calibration = {};
   const double least = distance(nearest);
   EXPECT_LT(distance(learned), 0.7 * least);
+}
+
+// The one matrix that is rounded sees inputs that no rounding has touched: its error against sums over these inputs in
+// double.
+TEST(CalibratedLayers, OutputErrorsAreThoseOfTheInputsThemselves) {
+  const TemporaryFolder folder;
+  QuantizeJob job = Calibrated("rtn", "llama-gqa", "q_proj.w[l0]=int4/group16", folder);
+  Model model(job.model);
+  CalibrationPass calibration(model, CutCalibration(job.calibration, job.model, model.config(), {}).sequences);
+  const WeightMatrix& w = model.layers()[0].q.stored();
+  for (const char* method : {"rtn", "gptq"}) {
+    job.method = ParseMethod(method);
+    const QuantizeSummary summary = Quantize(job, {});
+    const QuantizedCheckpoint made(job.out);
+    const QuantizedMatrix& q = made.matrices().begin()->second;
+    double lost = 0, size = 0;
+    for (size_t batch = 0; batch < calibration.batches(); ++batch) {
+      const Site site = Site::kQProjIn;
+      const CaughtInputs x = std::move(calibration.InputsOf(batch, 0, {&site, 1}).at(site));
+      std::vector<float> exact(static_cast<size_t>(w.in)), rounded(exact.size());
+      for (int64_t row = 0; row < w.out; ++row) {
+        RowAsFloat(w, row, exact.data());
+        DequantizeRow(q, row, rounded.data());
+        for (int64_t t = 0; t < x.tokens; ++t) {
+          double of_exact = 0, of_rounded = 0;
+          for (size_t i = 0; i < exact.size(); ++i) {
+            const double value = x.values[i * static_cast<size_t>(x.tokens) + static_cast<size_t>(t)];
+            of_exact += exact[i] * value, of_rounded += rounded[i] * value;
+          }
+          lost += (of_exact - of_rounded) * (of_exact - of_rounded), size += of_exact * of_exact;
+        }
+      }
+    }
+    ASSERT_TRUE(summary.output_error) << method;
+    EXPECT_NEAR(*summary.output_error, std::sqrt(lost / size), 1e-5 * std::sqrt(lost / size)) << method;
+    EXPECT_EQ(summary.outputs_measured, 1);
+  }
+}
+
+// GPTQ moves weights further than to the nearest, and outputs less; the text changes no code of the nearest. What makes
+// up for earlier layers lets its own outputs go: no figure.
+TEST(CalibratedLayers, OutputErrorsTellMethodsApart) {
+  const TemporaryFolder folder;
+  QuantizeJob job = Calibrated("rtn", "llama-gqa", "weights=int4/group16", folder);
+  const QuantizeSummary nearest = Quantize(job, {});
+  const std::string bytes = GetFile(job.out);
+  job.method = ParseMethod("gptq");
+  const QuantizeSummary gptq = Quantize(job, {});
+  EXPECT_EQ(nearest.outputs_measured, nearest.matrices);
+  EXPECT_GT(gptq.weight_error, 1.05 * nearest.weight_error);
+  EXPECT_LT(*gptq.output_error, 0.9 * *nearest.output_error);
+  EXPECT_THROW(Quantize(job, StopOnce(folder / "g.h5.parts/layer-0.h5")), Error);
+  job.resume = true;
+  EXPECT_EQ(Quantize(job, {}).output_error, gptq.output_error) << "resumed";
+  for (const char* method : {"gptaq", "autoround:3"})
+    EXPECT_FALSE(Quantize(Calibrated(method, "llama-gqa", "weights=int4/group16", folder), {}).output_error) << method;
+  job = Calibrated("rtn", "llama-gqa", "weights=int4/group16", folder);
+  job.calibration = {};
+  EXPECT_FALSE(Quantize(job, {}).output_error);
+  EXPECT_EQ(GetFile(job.out), bytes);
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ TEST(Quantize, TheFileIsAModelOfTheDequantizedWeights) {
     for (const char* plan : {"weights=int8/channel", "weights=int4/group16+mse", "weights=int6/tensor,down_proj.w=f32",
                              "weights=int4/channel+hadamard8,o_proj.w=nvfp4+hadamard4"}) {
       const QuantizeSummary summary = Quantize({GoldenFolder(golden), Plan::Parse(plan), folder / "q.h5"}, {});
-      EXPECT_LT(summary.relative_error, 0.2) << plan;
+      EXPECT_LT(summary.weight_error, 0.2) << plan;
       EXPECT_LT(summary.bytes_after, summary.bytes_before);
       WriteDequantized(folder / golden, golden, folder / "q.h5");
       EXPECT_EQ(Logits(folder / "q.h5"), Logits(folder / golden)) << golden << " " << plan;

@@ -43,8 +43,8 @@ TEST(RoundLayers, TheSummaryIsOfTheMatricesThatWereRounded) {
   const QuantizeSummary few = round("down_proj.w=int4/channel"), many = round("down_proj.w=int8/channel");
   EXPECT_EQ(few.matrices, LoadConfig(GoldenFolder("llama-gqa")).layers);
   EXPECT_EQ(few.values, many.values);
-  EXPECT_LT(many.relative_error, few.relative_error / 8);
-  EXPECT_GT(many.relative_error, 0);
+  EXPECT_LT(many.weight_error, few.weight_error / 8);
+  EXPECT_GT(many.weight_error, 0);
   EXPECT_LT(few.bytes_after, many.bytes_after);
   EXPECT_LT(many.bytes_after, many.bytes_before);
 }
@@ -102,7 +102,7 @@ TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
                                               .method = ParseMethod(method),
                                               .calibration = folder / "ids.h5"},
                                              {});
-    EXPECT_LT(summary.relative_error, error) << plan;
+    EXPECT_LT(summary.weight_error, error) << plan;
     EXPECT_NO_THROW(QuantizedCheckpoint(folder / "q.h5").Verify());
   }
 }

@@ -111,7 +111,10 @@ TEST(Accuracy, ClustersAtTheEdges) {
 TEST(Shown, TwoDigitsOfTheError) {
   EXPECT_EQ(WithError(0.7104, 0.0456, ".4f"), "0.710 +/- 0.046");
   EXPECT_EQ(WithError(0.7104, 0.00456, ".4f"), "0.7104 +/- 0.0046");
-  EXPECT_EQ(WithError(0.7104, 0.000456, ".4f"), "0.7104 +/- 0.0005");  // no more than the format has
+  EXPECT_EQ(WithError(0.7104, 0.000456, ".4f"), "0.7104 +/- 0.0005");     // no more than the format has
+  EXPECT_EQ(WithError(1.00123, 0.00042, ".3f"), "1.00123 +/- 0.00042");   // which it would round to 0
+  EXPECT_EQ(WithError(1.00123, 0.0000000042, ".3f"), "1.001 +/- 0.000");  // of rounding
+  EXPECT_EQ(WithInterval(0.00171, {0.00122, 0.00221}, "+.3f"), "+0.00171 [+0.00122, +0.00221]");
   EXPECT_EQ(WithError(29.4784, 1.26, "9.4f"), "     29.5 +/-       1.3");
   EXPECT_EQ(WithError(293.4, 26, ".3f"), "293 +/- 26");
   EXPECT_EQ(WithError(-0.2, 0.153, "+.3f"), "-0.20 +/- 0.15");

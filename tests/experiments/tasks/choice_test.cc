@@ -224,10 +224,7 @@ TEST(ChoiceTest, ItemsMustFitThePositions) {
 // Finite weights whose products are not: no answer, but an error.
 TEST(ChoiceTest, LikelihoodsThatAreNoNumbersAreRefused) {
   const TemporaryFolder folder;
-  EditedCheckpoint checkpoint(PairFolder("novels-standard"));
-  EditedCheckpoint::Tensor& norm = checkpoint.tensors.at("model.norm.weight");
-  for (size_t i = 0; i < 256; ++i) norm.SetBits(i, 0x7f00);  // 2^127
-  checkpoint.Write(folder / "m");
+  ScaleFinalNorm(PairFolder("novels-standard"), 127, folder / "m");
   Model model(folder / "m");
   EXPECT_THAT(Call([&] { Measure(model, ContextSharing::kAllowed, Items("continuations", 2)); }),
               ThrowsMessage<Error>(HasSubstr("item of line 1, ending 0: the log-likelihood is not finite")));

@@ -80,6 +80,25 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
 }
 
 // A row of `tokens` ids in one window; query t of them sees t keys. What its caches held by hand: pairs with codes.
+// e to the ends of the mean loss's interval, beside the value, and in JSON.
+TEST(EvaluationTest, APerplexityHasItsOwnInterval) {
+  Model model(PairFolder("novels-standard"));
+  PlanRun run(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(model));
+  const TaskOptions options{.windows = {.window = 16, .limit = 24}};
+  Evaluation evaluation(model, run, options.windows);
+  const std::string text = TARE_SOURCE_DIR "/experiments/pair/heldout.txt";
+  const std::string line = evaluation.Run(ReadTasks(ParseTasks("perplexity=" + text), model, options).at(0), {});
+  const Json& p = evaluation.json()["tasks"]["perplexity:heldout"];
+  std::vector<double> means = p["window_losses"];
+  for (double& mean : means) mean /= 15;  // tokens of each window
+  const Interval ends = ErrorOfMean(means, Units::kOfText)->Around(p["nll"]);
+  EXPECT_NEAR(p["perplexity_low"].get<double>(), std::exp(ends.low), 1e-9 * std::exp(ends.low));
+  EXPECT_NEAR(p["perplexity_high"].get<double>(), std::exp(ends.high), 1e-9 * std::exp(ends.high));
+  EXPECT_THAT(line, HasSubstr(Formatted("perplexity {:9.4f} [{:.0f}, {:.0f}]   nll ", p["perplexity"].get<double>(),
+                                        std::exp(ends.low), std::exp(ends.high))));
+  EXPECT_FALSE(p.contains("nll_low"));
+}
+
 TEST(EvaluationTest, BitsAreThoseThatCachesHeld) {
   const TemporaryFolder folder;
   Model model(PairFolder("novels-differential"));

@@ -121,10 +121,37 @@ TEST(TableTest, AccuraciesChangeByPairedDifferences) {
   const std::vector<SweepCell> cells = {Choice("f32", Times(5, "11010"), "11111"),
                                         Choice("attn_logits=int4/row", Times(5, "10001"), "11111")};
   const std::vector<std::string> lines = Lines(Table(cells));
-  ASSERT_EQ(lines.size(), 16u);
+  ASSERT_EQ(lines.size(), 17u);
   EXPECT_EQ(lines[1], "choice:c, acc");
   EXPECT_EQ(lines[5], Row("unquantized", "0.60 +/- 0.25"));
   EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "0.40 +/- 0.25", "-0.20 +/- 0.15"));
+  EXPECT_EQ(lines[9], "choice:c, acc_norm");
+  EXPECT_EQ(lines[10], "  share of items right, by log-likelihood per character");
+}
+
+// With the same items right by both, one table: that of the figure that is tested.
+TEST(TableTest, AccuraciesWithTheSameItemsAreOneTable) {
+  const std::string before = Times(20, "11110"), after = Times(20, "10000");
+  std::vector<SweepCell> cells = {Choice("f32", before, before), Choice("attn_logits=int4/row", after, after)};
+  for (const char* primary : {"acc", "acc_norm"}) {
+    for (SweepCell& cell : cells) cell.figures.reported = primary;
+    const std::string text = Table(cells);
+    EXPECT_THAT(text, testing::StartsWith("\nchoice:c, acc and acc_norm\n  the same items are right by both\n\nm\n"));
+    EXPECT_THAT(text, HasSubstr("-0.600 +/- 0.049 *")) << primary;
+    EXPECT_EQ(text.find("choice:c", 5), text.npos) << "a table twice";
+  }
+  cells[1] = Choice("attn_logits=int4/row", after, Times(20, "01000"));  // as many, but others
+  EXPECT_THAT(Table(cells), HasSubstr("\nchoice:c, acc_norm\n"));
+}
+
+// Without an unquantized run there is nothing to change from.
+TEST(TableTest, WithoutAnUnquantizedRunAColumnIsLeftOutAndTheLineSaysWhy) {
+  const SweepCell four = Perplexity("a", "attn_logits=int4/row", 21.75);
+  EXPECT_THAT(Lines(Table({four})),
+              ElementsAre("", "perplexity:t, perplexity", "", "a", Row("plan", "perplexity"),
+                          Row("attn_logits=int4/row", "21.750"),
+                          "  no changes: the unquantized model was not run; try 16 in --bits, or --plan f32"));
+  EXPECT_THAT(Table({Perplexity("a", "f32", 20.5)}), Not(HasSubstr("change")));
 }
 
 // No item was wrong, none changed: s = 0 is no error bar.
@@ -132,8 +159,8 @@ TEST(TableTest, FewItemsHaveIntervals) {
   const std::vector<SweepCell> cells = {Choice("f32", "11111", "11111"),
                                         Choice("attn_logits=int4/row", "11111", "11111")};
   const std::vector<std::string> lines = Lines(Table(cells));
-  EXPECT_EQ(lines[5], Row("unquantized", "1.00 [0.57, 1.00]"));
-  EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "1.00 [0.57, 1.00]", "+0.00 [-0.40, +0.40] ?"));
+  EXPECT_EQ(lines[6], Row("unquantized", "1.00 [0.57, 1.00]"));
+  EXPECT_EQ(lines[7], Row("attn_logits=int4/row", "1.00 [0.57, 1.00]", "+0.00 [-0.40, +0.40] ?"));
 }
 
 // Sixty of 100 items lost, none gained: significant, and its mark explained. What 100 items show with as many changed
@@ -143,7 +170,7 @@ TEST(TableTest, MarksSayWhatIsSignificant) {
                                         Choice("attn_logits=int4/row", Times(20, "10000"), Times(100, "1"))};
   const std::vector<std::string> lines = Lines(Table(cells));
   EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "0.20 +/- 0.25", "-0.600 +/- 0.049 *"));
-  EXPECT_EQ(lines[7], "  a change of 0.216 is detected in 4 runs of 5, and half of it with 408 items");
+  EXPECT_EQ(lines[7], "  a true change of 0.216 shows (p < 0.05) in 4 runs of 5; half of it needs 408 items");
   const std::string legend = SweepLegend(CompareCells(cells));
   EXPECT_THAT(legend, HasSubstr("\n* significant: p < 0.05 after Holm over 1 change,\n"
                                 "of each task's primary figure; the others are not tested\n"));
@@ -166,8 +193,8 @@ TEST(TableTest, PowerOverPlansSaysSo) {
                                         Choice("attn_logits=int8/row", Times(20, "11100"), Times(100, "1"))};
   const std::vector<std::string> lines = Lines(Table(cells));
   EXPECT_THAT(lines[8],
-              testing::ContainsRegex("^  over the plans, changes of 0.1.* to 0.216 are detected in 4 runs of 5,$"));
-  EXPECT_THAT(lines[9], testing::ContainsRegex("^  and changes half as large with [0-9 to]+ items$"));
+              testing::ContainsRegex("^  true changes of 0.1.* to 0.216, by plan, show .p < 0.05. in 4 runs of 5;$"));
+  EXPECT_THAT(lines[9], testing::ContainsRegex("^  half of them need [0-9 to]+ items$"));
 }
 
 // 20 windows leave two degrees of freedom, 130 windows ten.
@@ -178,7 +205,8 @@ TEST(TableTest, TheLegendSaysWhereDegreesAreFew) {
     return SweepLegend(CompareCells(
         {Perplexity("a", "f32", std::exp(2), before), Perplexity("a", "attn_logits=int4/row", std::exp(2.3), after)}));
   };
-  EXPECT_THAT(legend(20), EndsWith("20 windows: Student's t of 2 degrees of freedom; more tokens give more\n"));
+  EXPECT_THAT(legend(20), EndsWith("20 windows, whose neighbours are alike: their errors have 2 degrees of freedom\n"
+                                   "(Student's t), so that 95 % are 4.3 errors either way, not 2; more tokens help\n"));
   EXPECT_THAT(legend(130), Not(HasSubstr("degrees")));
   EXPECT_THAT(legend(5), Not(HasSubstr("degree")));
 }
