@@ -5,22 +5,26 @@
 
 #include "kernels/attention/row_block.h"
 #include "kernels/elementwise/rows.h"
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 
 namespace tare {
 
 void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
-  const auto check_signed = [](const char* name, Format format) {
-    if (Info(format).min_code >= 0) Fail("attention plan, {}: got {}, expected int8, int6 or int4", name, Name(format));
+  const auto is_signed = [](const Format& f) { return f == Format::kInt8 || f == Format::kInt6 || f == Format::kInt4; };
+  const auto is_unsigned = [](const Format& f) { return f == Format::kU8 || f == Format::kU6 || f == Format::kU4; };
+  const auto check_signed = [&](const char* name, const Format& format) {
+    if (!is_signed(format)) Fail("attention plan, {}: got {}, expected int8, int6 or int4", name, Name(format));
   };
   check_signed("q", plan.q);
   check_signed("k", plan.k);
   check_signed("v", plan.v);
   if (plan.logits != Format::kF32) check_signed("attn_logits", plan.logits);
+  CheckRange("attention plan", "order", static_cast<int64_t>(plan.order), 0, 1);
   if (plan.order == AttentionPlan::Order::kEarly) {
-    if (!IsInteger(plan.probs))
+    if (!is_signed(plan.probs) && !is_unsigned(plan.probs))
       Fail("attention plan, difference: got {}, expected int8, int6, int4, u8, u6 or u4", Name(plan.probs));
-  } else if (plan.probs != Format::kU8 && plan.probs != Format::kU6 && plan.probs != Format::kU4) {
+  } else if (!is_unsigned(plan.probs)) {
     Fail("attention plan, probs: got {}, expected u8, u6 or u4", Name(plan.probs));
   }
   if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
@@ -40,6 +44,9 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
 }
 
 void MeanOfPrefix(HeadsView<const float> x, float* mean) {
+  if (const std::string wrong = WrongIn(x); !wrong.empty()) Fail("mean of a prefix: {}", wrong);
+  CheckRange("mean of a prefix", "tokens", x.tokens, 1);
+  CheckPointer("mean of a prefix, mean", mean, int64_t{x.heads} * x.width);
   const int64_t tokens = std::min(x.tokens, kSmoothingTokens);
   const int64_t size = int64_t{x.heads} * x.width;
   std::fill_n(mean, size, 0.0f);

@@ -5,18 +5,15 @@
 
 #include <cmath>
 
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
 
-template <typename T>
-void CheckView(const char* name, const HeadsView<T>& view) {
-  if (view.tokens < 0 || view.heads < 1 || view.width < 1)
-    Fail("attention {}: got {} tokens, {} heads, width {}; expected at least 0, 1, 1", name, view.tokens, view.heads,
-         view.width);
-  if (view.data == nullptr && view.tokens > 0)
-    Fail("attention {}: got a null pointer for {} tokens", name, view.tokens);
+void CheckView(const char* name, const HeadsView<const float>& view) {
+  if (const std::string wrong = WrongIn(view); !wrong.empty()) Fail("attention {}: {}", name, wrong);
 }
 
 void CheckIndex(const char* name, size_t row, int index, int heads) {
@@ -29,7 +26,7 @@ void CheckRow(const AttentionProblem& problem, size_t row) {
   CheckIndex("q1", row, head.q1, problem.q.heads);
   CheckIndex("k1", row, head.k1, problem.k.heads);
   for (int i = 0; i < head.VSlices(); ++i) CheckIndex("v", row, head.v[i], problem.v.heads);
-  if (head.VSlices() * problem.v.width != problem.out.width)
+  if (int64_t{head.VSlices()} * problem.v.width != problem.out.width)
     Fail("attention head table, row {}: got {} slices of V of width {}, expected the output's width {}", row,
          head.VSlices(), problem.v.width, problem.out.width);
   if (!head.Differential()) return;
@@ -65,11 +62,55 @@ void CheckSinks(std::span<const float> sinks, int q_heads, const char* where) {
   }
 }
 
+std::string WrongIn(const HeadsView<const float>& x) {
+  constexpr int64_t kMostValues = int64_t{1} << 40;
+  if (x.tokens < 0 || x.heads < 1 || x.width < 1)
+    return Formatted("got {} tokens, {} heads, width {}; expected at least 0, 1, 1", x.tokens, x.heads, x.width);
+  if (x.heads > kMostHeads || x.tokens > kMostValues / x.heads / x.width)
+    return Formatted("got {} tokens of {} heads of width {}, expected at most {} heads and 2^40 values", x.tokens,
+                     x.heads, x.width, kMostHeads);
+  return x.data == nullptr && x.tokens > 0 ? Formatted("got a null pointer for {} tokens", x.tokens) : "";
+}
+
+void CheckFinite(const char* where, const HeadsView<const float>& x) {
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    for (int h = 0; h < x.heads; ++h) {
+      const float* const row = x.Row(t, h);
+      for (int i = 0; i < x.width; ++i) {
+        if (!std::isfinite(row[i]))
+          Fail("{}: got {} at token {}, head {}, channel {}, expected finite values", where, row[i], t, h, i);
+      }
+    }
+  }
+}
+
+void CheckLambda(const char* where, const LambdaView& lambda, int64_t tokens, int64_t head) {
+  for (int64_t t = 0; t < tokens; ++t) {
+    if (!std::isfinite(lambda.At(t, head)))
+      Fail("{}, lambda: got {} at token {}, output head {}, expected a finite number", where, lambda.At(t, head), t,
+           head);
+  }
+}
+
+void FailLogit(int64_t query, int q_head) {
+  Fail(
+      "attention logits: got 2^30 or more in magnitude, or an overflow, of query {}, head {}, expected less; try "
+      "smaller values of q, k or scale",
+      query, q_head);
+}
+
+void CheckLambdas(const AttentionProblem& problem) {
+  for (size_t h = 0; h < problem.heads.size(); ++h) {
+    if (problem.heads[h].Differential())
+      CheckLambda("attention", problem.lambda, problem.q.tokens, static_cast<int64_t>(h));
+  }
+}
+
 void CheckProblem(const AttentionProblem& problem) {
   CheckView("q", problem.q);
   CheckView("k", problem.k);
   CheckView("v", problem.v);
-  CheckView("out", problem.out);
+  CheckView("out", ReadOnly(problem.out));
   if (problem.q.width != problem.k.width)
     Fail("attention: got q of width {} and k of width {}, expected the same", problem.q.width, problem.k.width);
   if (problem.k.tokens != problem.v.tokens)
@@ -81,8 +122,12 @@ void CheckProblem(const AttentionProblem& problem) {
          problem.out.heads);
   CheckSinks(problem.sinks, problem.q.heads, "attention");
   if (!std::isfinite(problem.scale)) Fail("attention scale: got {}, expected a finite number", problem.scale);
-  if (problem.mask.kind == Mask::Kind::kWindow && problem.mask.window < 1)
-    Fail("attention window: got {}, expected at least 1", problem.mask.window);
+  const Mask& mask = problem.mask;
+  CheckRange("attention mask", "kind", static_cast<int64_t>(mask.kind), 0, static_cast<int64_t>(Mask::Kind::kWindow));
+  if (mask.kind == Mask::Kind::kWindow && mask.window < 1)
+    Fail("attention window: got {}, expected at least 1", mask.window);
+  constexpr int64_t kMostShift = int64_t{1} << 61;
+  CheckRange("attention mask", "a shift of", mask.shift, -kMostShift, kMostShift);
   for (size_t row = 0; row < problem.heads.size(); ++row) CheckRow(problem, row);
 }
 

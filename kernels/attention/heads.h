@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace tare {
@@ -89,7 +90,7 @@ struct Mask {
   KeyRange Keys(int64_t t, int64_t T, int64_t S) const {
     if (kind == Kind::kFull) return {0, S};
     const int64_t last = t + 1 + S - T + shift, end = std::clamp<int64_t>(last, 0, S);
-    return {kind == Kind::kWindow ? std::clamp<int64_t>(last - window, 0, end) : 0, end};
+    return {kind == Kind::kWindow && last > window ? std::min(last - window, end) : 0, end};
   }
 };
 
@@ -112,8 +113,22 @@ struct AttentionProblem {
 
 // Throws Error unless there is a sink for each of the query heads, or none, and none is NaN or +infinity.
 void CheckSinks(std::span<const float> sinks, int q_heads, const char* where);
-// Throws Error unless every index of the table is inside the views and all shapes agree.
+// Throws Error unless every index of the table is inside the views, all shapes agree and every size is less than what
+// products of sizes could overflow by.
 void CheckProblem(const AttentionProblem& problem);
+
+inline constexpr int kMostHeads = 1 << 16;  // of a view; and 2^40 values: a broadcast view takes no memory
+// What is wrong with a view, "got a null pointer for 3 tokens"; empty: nothing.
+std::string WrongIn(const HeadsView<const float>& x);
+// Throws Error, naming the place, for NaN and infinities: in x, and in head h of lambda, of which the tokens are read.
+void CheckFinite(const char* where, const HeadsView<const float>& x);
+void CheckLambda(const char* where, const LambdaView& lambda, int64_t tokens, int64_t head);
+void CheckLambdas(const AttentionProblem& problem);  // of its heads with two maps
+
+// What a query's largest scaled attention logit must stay below in magnitude, in the kernels of prefill. Beyond,
+// logits in f32 are no longer as near to each other as the exponential takes them to be, or overflow.
+inline constexpr float kMostLogit = 0x1p30f;
+[[noreturn]] void FailLogit(int64_t query, int q_head);  // throws Error
 
 inline constexpr int kLargestWidth = 1024;  // of a head of Q, K or V that the fast kernels take
 // Throws Error for wider ones.

@@ -8,6 +8,7 @@
 
 #include "kernels/attention/exponentials.h"
 #include "kernels/attention/row_block.h"
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/format/quantize.h"
 #include "quant/format/zero_point.h"
@@ -261,10 +262,14 @@ struct Row {
 QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head) {
   CheckProblem(problem);
   CheckPlan(plan, problem);
+  CheckRange("quantized reference", "query", t, 0, problem.q.tokens - 1);
+  CheckRange("quantized reference", "head", head, 0, problem.out.heads - 1);
   return Row{plan, problem, t, head}.Run();
 }
 
 void QuantizedReference(const AttentionPlan& plan, const AttentionProblem& problem) {
+  CheckProblem(problem);
+  CheckPlan(plan, problem);
   for (int64_t t = 0; t < problem.q.tokens; ++t) {
     for (int h = 0; h < problem.out.heads; ++h)
       std::ranges::copy(QuantizedReferenceRow(plan, problem, t, h).out, problem.out.Row(t, h));

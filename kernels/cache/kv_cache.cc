@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/elementwise/rows.h"
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/memory.h"
@@ -19,6 +20,7 @@
 namespace tare {
 namespace {
 
+constexpr const char* kKeep = "cache, keep";
 constexpr size_t kLargePage = size_t{2} << 20;  // of the processor's
 
 // Memory for a piece, and where in it the piece begins: on a large page, if it is as long as one. Otherwise up to 2 MiB
@@ -35,19 +37,16 @@ std::byte* BeginOf(AlignedBuffer<std::byte>& piece) {
   return piece.data() + (large ? (begin + kLargePage - 1) / kLargePage * kLargePage - begin : 0);
 }
 
-CacheShape Checked(const CacheShape& s) {
-  if (s.k_heads < 1 || s.k_width < 1 || s.v_heads < 1 || s.v_width < 1)
-    Fail("cache: got {} heads of k, {} wide, and {} of v, {} wide, expected at least 1 of each", s.k_heads, s.k_width,
-         s.v_heads, s.v_width);
-  if (std::max(s.k_width, s.v_width) > kLargestWidth)
-    Fail("cache: got heads of width {}, expected at most {}", std::max(s.k_width, s.v_width), kLargestWidth);
-  return s;
+CacheShape Checked(const CacheShape& shape) {
+  CheckShape(shape);
+  return shape;
 }
 
 bool HasRounding(const CacheRules& rules) { return rules.k.format != Format::kF32 || rules.v.format != Format::kF32; }
 
 CacheRules Checked(CacheRules rules) {
   for (const CacheRule& rule : {rules.k, rules.v}) {
+    CheckRange("cache", "format", static_cast<int64_t>(rule.format.base), 0, std::ssize(kFormats) - 1);
     if (!IsCached(rule.format))
       Fail("cache: got {}, expected f32, bf16, int8, int6, int4, int3 or int2", Name(rule.format));
   }
@@ -58,6 +57,8 @@ CacheRules Checked(CacheRules rules) {
   if (rules.first < 0 || rules.last < 0)
     Fail("cache: got first {} and last {}, expected at least 0", rules.first, rules.last);
   if (!HasRounding(rules)) rules.first = rules.last = 0;  // they are f32 as it is
+  constexpr int64_t kAll = int64_t{1} << 60;              // two of them add up
+  rules.first = std::min(rules.first, kAll), rules.last = std::min(rules.last, kAll);
   return rules;
 }
 
@@ -78,7 +79,11 @@ Growth GrowthOf(const CacheRule& rule, int width, float turn) {
           .limit = rule.InRuns() ? kLargestF16 : std::numeric_limits<float>::max()};
 }
 
-void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width, Growth growth) {
+// Returns the largest magnitude.
+float CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width,
+                Growth growth) {
+  if (const std::string wrong = WrongIn(x); !wrong.empty()) Fail("cache, {}: {}", name, wrong);
+  float largest = 0;
   if (x.tokens != tokens || x.heads != heads || x.width != width) {
     Fail("cache, {}: got {} tokens of {} heads of width {}, expected {} of {} of width {}", name, x.tokens, x.heads,
          x.width, tokens, heads, width);
@@ -86,6 +91,7 @@ void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens
   for (int64_t t = 0; t < tokens; ++t) {
     for (int h = 0; h < heads; ++h) {
       const float absmax = AbsMax(x.Row(t, h), static_cast<size_t>(width));
+      largest = std::max(largest, absmax);
       if (absmax * growth.factor <= growth.limit) continue;
       if (std::isfinite(absmax) && growth.limit == kLargestF16)
         Fail(
@@ -96,6 +102,7 @@ void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens
            h, std::isfinite(absmax) ? Formatted("values up to {}", absmax) : "NaN or infinity");
     }
   }
+  return largest;
 }
 
 }  // namespace
@@ -153,12 +160,18 @@ std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewCodedPages(int64
   return pages;
 }
 
+// Another cache has the pages of one that was moved from.
+void KvCache::CheckMoved() const {
+  if (std::ssize(pages_) < Pages()) Fail("cache: got one that was moved from, expected one with its tokens");
+}
+
 void KvCache::CheckKept(const std::vector<int64_t>& places, int64_t tokens) const {
-  TARE_CHECK(std::ssize(places) == tokens && tokens >= rules_.first + rules_.last && tokens <= tokens_);
+  CheckEqual(kKeep, "tokens of a head", std::ssize(places), tokens);
+  CheckRange(kKeep, "tokens", tokens, std::min(tokens_, rules_.first + rules_.last), tokens_);
   for (int64_t i = 0; i < tokens; ++i) {
-    TARE_CHECK(places[i] >= (i == 0 ? 0 : places[i - 1] + 1) && places[i] < tokens_);
-    TARE_CHECK(i >= rules_.first || places[i] == i);
-    TARE_CHECK(i < tokens - rules_.last || places[i] == i + tokens_ - tokens);
+    const bool first = i < rules_.first, last = i >= tokens - rules_.last;
+    const int64_t least = last ? i + tokens_ - tokens : i == 0 ? 0 : places[i - 1] + 1;
+    CheckRange(kKeep, "place", places[i], first ? i : least, first ? i : last ? least : tokens_ - 1);
   }
 }
 
@@ -239,9 +252,12 @@ void KvCache::RoundFullPages() {
 
 void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const float>& v) {
   const float turn = rotary_ ? std::numbers::sqrt2_v<float> : 1.0f;  // of pairs: one may take all of the other
-  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, GrowthOf(rules_.k, shape().k_width, turn));
+  const float largest_key =
+      CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, GrowthOf(rules_.k, shape().k_width, turn));
   CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, GrowthOf(rules_.v, shape().v_width, 1));
   if (k.tokens == 0) return;
+  CheckMoved();
+  largest_key_ = std::max(largest_key_, largest_key);
   ReadBackCutPage();
   const int64_t new_pages = CeilDiv(tokens_ + k.tokens, kPageTokens) - std::ssize(pages_);
   pages_.resize(pages_.size() + static_cast<size_t>(new_pages));
@@ -270,6 +286,7 @@ void KvCache::Truncate(int64_t tokens) {
     Fail("cache, truncate: got {} tokens, expected at most the {} there are", tokens, tokens_);
   plain_from_ = std::max(plain_from_, LastFrom());
   tokens_ = tokens;
+  if (tokens == 0) largest_key_ = 0;
   plain_from_ = std::min(plain_from_, tokens_);
   pages_.resize(static_cast<size_t>(Pages()));
   rounded_ = std::min(rounded_, Pages());
@@ -304,7 +321,9 @@ KvCache::Page KvCache::KeptPage(int64_t number, int64_t tokens, std::span<const 
 void KvCache::Keep(std::span<const std::vector<int64_t>> of_k_heads, std::span<const std::vector<int64_t>> of_v_heads) {
   if (coded_.ByPages()) Fail("cache, keep: got scales per channel, expected one per token");
   if (rotary_) Fail("cache, keep: got keys before rotary, expected them after it");
-  TARE_CHECK(std::ssize(of_k_heads) == shape().k_heads && std::ssize(of_v_heads) == shape().v_heads);
+  CheckMoved();
+  CheckEqual(kKeep, "heads of k", std::ssize(of_k_heads), shape().k_heads);
+  CheckEqual(kKeep, "heads of v", std::ssize(of_v_heads), shape().v_heads);
   const int64_t tokens = std::ssize(of_k_heads[0]), dropped = tokens_ - tokens;
   for (const auto& heads : {of_k_heads, of_v_heads})
     for (const std::vector<int64_t>& places : heads) CheckKept(places, tokens);
@@ -327,6 +346,7 @@ size_t KvCache::Bytes() const {
 }
 
 std::array<KvCache::Part, KvCache::kMostParts> KvCache::Parts(int64_t number) const {
+  CheckRange("cache", "page", number, 0, std::ssize(pages_) - 1);
   const Page& page = pages_[number];
   const int64_t begin = number * kPageTokens, end = std::min(begin + kPageTokens, tokens_);
   const int64_t first = std::clamp(rules_.first, begin, end);
@@ -339,12 +359,14 @@ std::array<KvCache::Part, KvCache::kMostParts> KvCache::Parts(int64_t number) co
 }
 
 KvCache::Part KvCache::PartOf(int64_t token) const {
-  TARE_CHECK(token >= 0 && token < tokens_);
+  CheckRange("cache", "token", token, 0, tokens_ - 1);
   const std::array<Part, kMostParts> parts = Parts(token / kPageTokens);
   return *std::ranges::find_if(parts, [&](const Part& p) { return token % kPageTokens < p.keys.end; });
 }
 
 void KvCache::ReadKey(int64_t token, int head, float* key) const {
+  CheckRange("cache, key", "head", head, 0, shape().k_heads - 1);
+  CheckPointer("cache, key", key, shape().k_width);
   const Part part = PartOf(token);
   part.layout->ReadKey(part.k, static_cast<int>(token % kPageTokens), head, key);
   if (k_rotation_) k_rotation_->RotateBack(key, key);
@@ -352,6 +374,8 @@ void KvCache::ReadKey(int64_t token, int head, float* key) const {
 }
 
 void KvCache::ReadValue(int64_t token, int head, float* value) const {
+  CheckRange("cache, value", "head", head, 0, shape().v_heads - 1);
+  CheckPointer("cache, value", value, shape().v_width);
   const Part part = PartOf(token);
   part.layout->ReadValue(part.v, static_cast<int>(token % kPageTokens), head, value);
   if (v_rotation_) v_rotation_->RotateBack(value, value);

@@ -47,8 +47,8 @@ struct CacheRules {
 
 class KvCache {
  public:
-  // rotary: for keys kept before it, which have been through it when they come. Throws Error for sizes below 1, heads
-  // wider than kLargestWidth, first or last below 0, widths of which no Hadamard rotation is known, and keys before
+  // rotary: for keys kept before it, which have been through it when they come. Throws Error for what CheckShape
+  // refuses, first or last below 0, widths of which no Hadamard rotation is known, and keys before
   // rotary without one of their width.
   KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary = nullptr);
 
@@ -60,11 +60,13 @@ class KvCache {
   // Keeps the first `tokens`. Throws Error for more than there are.
   void Truncate(int64_t tokens);
   // Keeps of each head's tokens those at these places, which rise and are as many for every head, codes as they are.
-  // The first and the last tokens, which are in f32, must be among them. Throws Error for scales per channel, which
-  // others of a page share, and for keys before rotary, whose places are their positions.
+  // The first and the last tokens, which are in f32, must be among them. Throws Error for other places, for scales per
+  // channel, which others of a page share, and for keys before rotary, whose places are their positions.
   void Keep(std::span<const std::vector<int64_t>> of_k_heads, std::span<const std::vector<int64_t>> of_v_heads);
 
   int64_t tokens() const { return tokens_; }
+  // At least the largest magnitude of its keys as they came.
+  float LargestKey() const { return largest_key_; }
   // Tokens that are read from codes: all but the first, the last ones and a page whose scales are not yet fixed.
   int64_t RoundedTokens() const;
   const CacheShape& shape() const { return coded_.shape(); }
@@ -73,7 +75,8 @@ class KvCache {
   // with the last page of their piece.
   size_t Bytes() const;
 
-  // The token's row as attention sees it: dequantized, and rotated back.
+  // The token's row as attention sees it: dequantized, and rotated back. Throws Error for a token or a head that there
+  // is not.
   void ReadKey(int64_t token, int head, float* key) const;
   void ReadValue(int64_t token, int head, float* value) const;
 
@@ -127,6 +130,7 @@ class KvCache {
                   int64_t row);
   void RoundFullPages();
   Part PartOf(int64_t token) const;
+  void CheckMoved() const;
   void CheckKept(const std::vector<int64_t>& places, int64_t tokens) const;
   Page KeptPage(int64_t number, int64_t tokens, std::span<const std::vector<int64_t>> of_k_heads,
                 std::span<const std::vector<int64_t>> of_v_heads) const;
@@ -138,6 +142,7 @@ class KvCache {
   const Hadamard *k_rotation_, *v_rotation_;  // null: none
   std::shared_ptr<const KeyRotary> rotary_;   // null: keys are kept unchanged
   int64_t tokens_ = 0;
+  float largest_key_ = 0;
   int64_t rounded_ = 0;     // by pages: how many have codes
   int64_t plain_from_ = 0;  // tokens from here on have their f32, if they are among the last ones
 };

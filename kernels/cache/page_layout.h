@@ -65,6 +65,8 @@ struct CacheShape {
 
   friend bool operator==(const CacheShape&, const CacheShape&) = default;
 };
+// Throws Error for sizes below 1, more than kMostHeads heads and heads wider than kLargestWidth.
+void CheckShape(const CacheShape& shape);
 
 inline constexpr int kPageTokens = 64;
 

@@ -90,10 +90,11 @@ void PassOverKeys(const Unit& u) {
   }
 }
 
-// A group's differences, of the part's keys, into scratch. Returns whether any weighs more than skip.
+// A group's differences, of the part's keys, into scratch. Returns whether any weighs more than skip, or is NaN.
 bool LoadDifferences(const Unit& u, const Group& group, int64_t page, const Part& part) {
   const int64_t queries = u.Queries();
-  float most = 0, *d = u.x.d;
+  bool weighs = false;
+  float* d = u.x.d;
   for (const Difference& difference : group.differences) {
     for (int64_t t = 0; t < queries; ++t, d += kPageTokens) {
       PageMap maps[2];
@@ -102,10 +103,10 @@ bool LoadDifferences(const Unit& u, const Group& group, int64_t page, const Part
         const float weight = map == 0 ? 1.0f : u.work.s.lambda.At(t, difference.head);
         maps[map] = {u.P(page, group, i), weight * u.x.share[u.FirstRow(group) + i]};
       }
-      most = std::max(most, DifferenceOfPart(maps[0], maps[1], part.keys, d));
+      weighs = !(DifferenceOfPart(maps[0], maps[1], part.keys, d) <= u.table.skip()) || weighs;
     }
   }
-  return most > u.table.skip();
+  return weighs;
 }
 
 // Differences as they are multiplied with a run of a head's values.
@@ -206,15 +207,39 @@ void AddChunks(const DecodeHeads& table, const DecodeWork& work, const Group& gr
   }
 }
 
-template <typename T>
-void CheckShape(const char* name, size_t number, const HeadsView<T>& x, int64_t tokens, int heads, int width) {
+void CheckView(const char* name, size_t number, const HeadsView<const float>& x, int64_t tokens, int heads, int width) {
+  if (const std::string wrong = WrongIn(x); !wrong.empty()) Fail("decode, sequence {}, {}: {}", number, name, wrong);
   if (x.tokens != tokens || x.heads != heads || x.width != width) {
     Fail("decode, sequence {}, {}: got {} tokens of {} heads of width {}, expected {} of {} of width {}", number, name,
          x.tokens, x.heads, x.width, tokens, heads, width);
   }
 }
 
-void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence& s) {
+// Sums of products of queries and keys stay finite in f32, whatever their order.
+void CheckProducts(const DecodeHeads& table, size_t number, const DecodeSequence& s, float largest_q) {
+  const double scale = std::max(1.0, double{table.scale()} * double{kLog2E}), k = double{s.cache->LargestKey()};
+  if (double{largest_q} * k * table.shape().k_width * scale >= 0x1p124)
+    Fail(
+        "decode, sequence {}: got queries up to {} and keys up to {}, expected products that float32 holds; try a "
+        "smaller scale of either",
+        number, largest_q, s.cache->LargestKey());
+}
+
+void CheckLambdas(const DecodeHeads& table, size_t number, const DecodeSequence& s) {
+  if (s.lambda.data == nullptr) Fail("decode, sequence {}: two maps, but no lambda", number);
+  for (const Group& group : table.groups()) {
+    for (const Difference& difference : group.differences) {
+      for (int64_t t = 0; t < s.q.tokens && difference.row[1] != kNoMap; ++t) {
+        if (const float lambda = s.lambda.At(t, difference.head); !std::isfinite(lambda))
+          Fail("decode, sequence {}, lambda: got {} at token {}, output head {}, expected a finite number", number,
+               lambda, t, difference.head);
+      }
+    }
+  }
+}
+
+// What a sequence points to is there and has the table's shapes.
+void CheckShapes(const DecodeHeads& table, size_t number, const DecodeSequence& s) {
   if (s.cache == nullptr) Fail("decode, sequence {}: got no cache", number);
   if (s.cache->shape() != table.shape())
     Fail("decode, sequence {}: got a cache of {} heads of k and {} of v, {} and {} wide, expected {} and {}, {} and {}",
@@ -222,17 +247,27 @@ void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence
          table.shape().k_heads, table.shape().v_heads, table.shape().k_width, table.shape().v_width);
   if (s.newer < 0 || s.newer > s.cache->tokens())
     Fail("decode, sequence {}: got {} newer tokens, expected 0 to the cache's {}", number, s.newer, s.cache->tokens());
-  CheckShape("q", number, s.q, s.q.tokens, table.q_heads(), table.shape().k_width);
-  CheckShape("out", number, s.out, s.q.tokens, table.heads(), table.out_width());
+  CheckView("q", number, s.q, s.q.tokens, table.q_heads(), table.shape().k_width);
   if (!s.sinks.empty()) CheckSinks(s.sinks, table.q_heads(), Formatted("decode, sequence {}", number).c_str());
-  if (table.differential() && s.lambda.data == nullptr) Fail("decode, sequence {}: two maps, but no lambda", number);
+}
+
+}  // namespace
+
+void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence& s) {
+  CheckShapes(table, number, s);
+  if (table.differential()) CheckLambdas(table, number, s);
+  float largest = 0;
   for (int64_t t = 0; t < s.q.tokens; ++t) {
     for (int h = 0; h < s.q.heads; ++h) {
-      if (!std::isfinite(AbsMax(s.q.Row(t, h), static_cast<size_t>(s.q.width))))
+      largest = std::max(largest, AbsMax(s.q.Row(t, h), static_cast<size_t>(s.q.width)));
+      if (!std::isfinite(largest))
         Fail("decode, sequence {}, q: token {}, head {}: got NaN or infinity, expected finite values", number, t, h);
     }
   }
+  CheckProducts(table, number, s, largest);
 }
+
+namespace {
 
 // Calls body for every unit of a round, on all threads.
 template <typename Body>
@@ -290,12 +325,17 @@ void SumMaps(const DecodeHeads& table, const DecodeLayout& layout, std::span<con
 }  // namespace
 
 size_t DecodeWorkspaceBytes(const DecodeHeads& table, std::span<const DecodeSequence> sequences) {
+  for (size_t i = 0; i < sequences.size(); ++i) CheckShapes(table, i, sequences[i]);
   return BytesOf(DecodeLayout(table, sequences));
 }
 
 ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSequence> sequences,
                            std::span<std::byte> workspace) {
-  for (size_t i = 0; i < sequences.size(); ++i) CheckSequence(table, i, sequences[i]);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const DecodeSequence& s = sequences[i];
+    CheckSequence(table, i, s);
+    CheckView("out", i, ReadOnly(s.out), s.q.tokens, table.heads(), table.out_width());
+  }
   const DecodeLayout layout(table, sequences);
   const Workspace<DecodeLayout> memory(layout, workspace);
   const std::span<DecodeWork> works = memory.Packed();

@@ -13,7 +13,7 @@
 //
 // A part's exponentials hang on nothing but the part; values are summed in at most kMostChunks runs of pages, cut by
 // the cache's length alone, and those in order: the same bits on any number of threads, and over codes on any
-// instruction set.
+// instruction set. Several threads may call at once, each with a workspace of its own, over caches that none writes to.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +46,8 @@ struct ValuePages {
 };
 
 // Writes every out; over an empty cache, or no visible key, zeros. Returns what was read. Throws Error, before anything
-// is written, for shapes that differ from the table's, queries that are not finite, and a workspace too small or
-// misaligned.
+// is written, for shapes that differ from the table's, queries and lambdas that are not finite, queries and keys so
+// large that sums of their products may overflow, and a workspace too small or misaligned.
 ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSequence> sequences,
                            std::span<std::byte> workspace);
 
@@ -60,7 +60,7 @@ ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSeque
 enum class KeyMass { kMaps, kDifference };
 
 // Adds to mass[group][token], each of at least as many tokens as the cache has. Keys are read twice; out is not written
-// and V not read. The sequence is as DecodeAttention takes it.
+// and V not read. The sequence is as DecodeAttention takes it, and so refused.
 void AddKeyMass(KeyMass of, const DecodeHeads& table, const DecodeSequence& s, std::span<std::vector<float>> mass);
 
 // Decoding beside codes differs from the truth by less than kDecodeBound (1 + the row's largest |logit|) of ||P1 V|| +

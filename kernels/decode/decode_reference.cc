@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "kernels/attention/reference_attention.h"
+#include "quant/base/arguments.h"
+#include "quant/base/error.h"
 
 namespace tare {
 namespace {
@@ -29,7 +31,9 @@ double LargestLogit(const AttentionProblem& problem, int64_t t) {
 }  // namespace
 
 DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s) {
+  if (s.cache == nullptr) Fail("decode reference: got no cache");
   const KvCache& cache = *s.cache;
+  CheckRange("decode reference", "newer tokens", s.newer, 0, cache.tokens());
   const int64_t tokens = cache.tokens() - s.newer;
   const int maps = head.Maps(), slices = head.VSlices(), d = cache.shape().k_width, width = cache.shape().v_width;
   if (tokens == 0)

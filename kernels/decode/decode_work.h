@@ -32,6 +32,9 @@ struct Cuts {
   int64_t runs;           // of groups
 };
 
+// Throws Error, naming the sequence, for what DecodeAttention refuses but its output (decode_attention.cc).
+void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence& s);
+
 // A sequence's share of a round.
 struct DecodeWork {
   DecodeSequence s;

@@ -7,9 +7,10 @@
 #include <limits>
 
 #include "kernels/attention/exponentials.h"
+#include "kernels/decode/decode_work.h"
 #include "kernels/decode/group_queries.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/arguments.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -111,7 +112,9 @@ class GroupMass {
 }  // namespace
 
 void AddKeyMass(KeyMass of, const DecodeHeads& table, const DecodeSequence& s, std::span<std::vector<float>> mass) {
-  TARE_CHECK(std::ssize(mass) == std::ssize(table.groups()) && s.cache->shape() == table.shape());
+  CheckSequence(table, 0, s);
+  CheckEqual("key mass", "groups", std::ssize(mass), std::ssize(table.groups()));
+  for (const std::vector<float>& group : mass) CheckRange("key mass", "tokens", std::ssize(group), s.cache->tokens());
   ParallelFor(table.groups().size(), [&](size_t g, int) { GroupMass(table, s, table.groups()[g]).AddTo(mass[g], of); });
 }
 

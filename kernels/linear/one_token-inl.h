@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "kernels/product/read_ahead.h"
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/integers.h"
 #include "quant/base/parallel.h"
@@ -121,16 +122,20 @@ namespace tare {
 HWY_EXPORT_T(ProjectPanel, one_token::ProjectPanel);
 
 OneToken::OneToken(int64_t in, int64_t block)
-    : in_(in),
+    : in_((CheckSizes(in, block), in)),
       block_(block),
       padded_(RoundUp(in, PackedMatrix::kRecord)),
       high_(static_cast<size_t>(padded_), 0),
       low_(static_cast<size_t>(padded_), 0),
-      blocks_(static_cast<size_t>(CeilDiv(in, block))) {
-  TARE_CHECK(block == 64 || block == 32 || block == 16);
+      blocks_(static_cast<size_t>(CeilDiv(in, block))) {}
+
+void OneToken::CheckSizes(int64_t in, int64_t block) {
+  CheckRange("one token", "inputs", in, 0, int64_t{1} << 40);
+  if (block != 64 && block != 32 && block != 16) Fail("one token: got blocks of {}, expected 64, 32 or 16", block);
 }
 
 void OneToken::Load(const float* x) {
+  CheckPointer("one token, x", x, in_);
   for (int64_t begin = 0; begin < in_; begin += block_) {
     const int64_t end = std::min(begin + block_, in_);
     const float absmax = AbsMax({x + begin, static_cast<size_t>(end - begin)});
@@ -167,8 +172,13 @@ void OneToken::ProjectPanelOf(const PackedMatrix& w, int64_t panel, const float*
 
 // A panel meets all tokens while a cache holds it.
 void OneToken::ProjectTokens(std::span<const OneToken> tokens, const PackedMatrix& w, const float* bias, float* y) {
-  for (const OneToken& token : tokens)
-    TARE_CHECK(w.in() == token.in_ && (w.Groups() == 1 || w.GroupInputs() % token.block_ == 0));
+  CheckPointer("one token, y", y, std::ssize(tokens));
+  for (const OneToken& token : tokens) {
+    CheckEqual("one token", "inputs", token.in_, w.in());
+    if (w.Groups() > 1 && w.GroupInputs() % token.block_ != 0)
+      Fail("one token: got blocks of {}, expected a divisor of the weights' groups of {}", token.block_,
+           w.GroupInputs());
+  }
   ParallelFor(static_cast<size_t>(w.Panels()), [&](size_t panel, int) {
     for (size_t t = 0; t < tokens.size(); ++t)
       tokens[t].ProjectPanelOf(w, static_cast<int64_t>(panel), bias, y + static_cast<int64_t>(t) * w.out());
@@ -176,6 +186,7 @@ void OneToken::ProjectTokens(std::span<const OneToken> tokens, const PackedMatri
 }
 
 void OneTokenProjector::Project(const float* x, int64_t tokens, std::span<const QuantizedProjection> projections) {
+  CheckProjections("one token", x, tokens, projections);
   std::vector<const std::vector<OneToken>*> loaded;
   for (const QuantizedProjection& p : projections) {
     const std::pair key{p.weight->in(), OneToken::BlockOf(*p.weight)};

@@ -23,11 +23,13 @@
 
 namespace tare {
 
-// x as integers, for every matrix with this number of inputs and this block. The constructor allocates all memory.
+// x as integers, for every matrix with this number of inputs and this block. The constructor allocates all memory. Any
+// number of threads may project one that none loads.
 class OneToken {
  public:
   static constexpr int kLargestCode = 127 * 128;
 
+  // Throws Error for other blocks than 64, 32 and 16.
   OneToken(int64_t in, int64_t block);
 
   // x [in]. Throws Error, naming the index, if a value is not finite.
@@ -36,7 +38,7 @@ class OneToken {
   // Inputs that share a scale with these weights: 64, 32 or 16, a divisor of their groups (one group per row fits any).
   static int64_t BlockOf(const PackedMatrix& weight);
 
-  // y [out] = W x + bias; weight must have this token's number of inputs and block.
+  // y [out] = W x + bias. Throws Error for a weight of other inputs or groups than this token's.
   void Project(const PackedMatrix& weight, const float* bias, float* y) const {
     ProjectTokens({this, 1}, weight, bias, y);
   }
@@ -49,6 +51,7 @@ class OneToken {
   };
 
  private:
+  static void CheckSizes(int64_t in, int64_t block);
   // Outputs of one panel of weights.
   void ProjectPanelOf(const PackedMatrix& weight, int64_t panel, const float* bias, float* y) const;
 
@@ -61,11 +64,11 @@ class OneToken {
 // 4096 x 4096 on an Intel Xeon, see docs/develop/notebook.md).
 inline constexpr int64_t kFewTokens = 16;
 
-// Several matrices with the same input. Memory is kept from call to call.
+// Several matrices with the same input. Memory is kept from call to call. One thread at a time may call an object.
 class OneTokenProjector {
  public:
-  // x [tokens, in] is the input of all; throws Error as OneToken does. Each token's outputs are bit-equal to its
-  // outputs without the others.
+  // x [tokens, in] is the input of all; throws Error as OneToken does, and for what CheckProjections refuses. Each
+  // token's outputs are bit-equal to its outputs without the others.
   void Project(const float* x, int64_t tokens, std::span<const QuantizedProjection> projections);
 
  private:

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
 #include "quant/base/parallel.h"
@@ -141,6 +142,7 @@ bool PackedMatrix::Takes(const QuantizedMatrix& m) {
 PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
     : format_(StepCodesOf(m.format).format), bits_(Info(format_).bits), out_(m.out), in_(m.in), groups_(1) {
   CheckShape(m, "packed weights");
+  CheckData(m, "packed weights");
   if (m.in % m.group != 0) Fail("packed weights: got blocks of {} in rows of {}, expected a divisor", m.group, m.in);
   groups_ = m.Groups();
   if (groups_ > 1 && m.group % kRecord != 0) {

@@ -8,6 +8,7 @@
 #include <dnnl.hpp>
 
 #include "kernels/elementwise/rows.h"
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/base/memory.h"
@@ -126,6 +127,18 @@ const Projector::Product& Projector::ProductFor(int64_t rows, int64_t out, const
   return *product;
 }
 
+void Projector::Check(const float* x, int64_t rows, std::span<const Projection> projections) const {
+  CheckRange("projector", "rows", rows, 0, int64_t{1} << 40);
+  for (const Projection& p : projections) {
+    CheckPointer("projector, x", x, rows);
+    CheckWeight("projector", p.weight, p.y);
+    CheckEqual("projector", "inputs", p.weight.in, projections[0].weight.in);
+    if (rows == 1 && p.weight.order != WeightOrder::kRows) Fail("projector: got columns for one row, expected rows");
+    if (rows > 1 && math_ == Math::kBf16 && p.weight.type != WeightType::kBf16)
+      Fail("projector: got weights that are not bf16 for products of bf16; try Math::kF32");
+  }
+}
+
 void Projector::ProjectOne(const float* x, std::span<const Projection> projections) {
   std::vector<float> rounded;
   if (math_ == Math::kBf16) {
@@ -134,13 +147,11 @@ void Projector::ProjectOne(const float* x, std::span<const Projection> projectio
     for (size_t i = 0; i < in; ++i) rounded[i] = FloatFromBf16(Bf16FromFloat(x[i]));
     x = rounded.data();
   }
-  for (const Projection& p : projections) {
-    TARE_CHECK(p.weight.in == projections[0].weight.in && p.weight.order == WeightOrder::kRows);
-    RowProduct(p.weight, math_, x, p.bias, p.y);
-  }
+  for (const Projection& p : projections) RowProduct(p.weight, math_, x, p.bias, p.y);
 }
 
 void Projector::Project(const float* x, int64_t rows, std::span<const Projection> projections) {
+  Check(x, rows, projections);
   if (rows == 0 || projections.empty()) return;
   const int64_t in = projections[0].weight.in;
   if (rows == 1) return ProjectOne(x, projections);
@@ -156,7 +167,6 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
   chunks_.clear();
   const int64_t chunk_rows = ChunkRows(math_);
   for (const Projection& p : projections) {
-    TARE_CHECK(p.weight.in == in && (math_ == Math::kF32 || p.weight.type == WeightType::kBf16));
     const int64_t panels = CeilDiv(p.weight.out, kPanelOut);
     const int64_t parts = CeilDiv(p.weight.out, kChunkOut);
     for (int64_t part = 0; part < parts; ++part) {

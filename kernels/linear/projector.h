@@ -55,7 +55,8 @@ constexpr int64_t PaddedRows(int64_t rows) { return (rows + 15) / 16 * 16; }
 // Whether this machine has such products: all have kF32's, some kBf16's.
 bool HasProducts(Math math);
 
-// Memory grows with the largest call and is kept: a repeated call allocates nothing but what oneDNN allocates.
+// Memory grows with the largest call and is kept: a repeated call allocates nothing but what oneDNN allocates. One
+// thread at a time may call an object, IsNative too; each may have its own.
 class Projector {
  public:
   explicit Projector(Math math);
@@ -63,7 +64,8 @@ class Projector {
   Projector(const Projector&) = delete;
   Projector& operator=(const Projector&) = delete;
 
-  // All projections share `in`. With Math::kBf16 x is rounded to bf16 once, and weights must be bf16.
+  // All projections share `in`. With Math::kBf16 x is rounded to bf16 once, and the weights of several rows must be
+  // bf16. Throws Error for others, null pointers, sizes below 0 and one row by columns.
   void Project(const float* x, int64_t rows, std::span<const Projection> projections);
 
   // Whether this machine multiplies f32 (or bf16, under kBf16) by so many rows of this type of weight without oneDNN's
@@ -82,6 +84,7 @@ class Projector {
     int64_t row, out;
   };
   void ProjectOne(const float* x, std::span<const Projection> projections);
+  void Check(const float* x, int64_t rows, std::span<const Projection> projections) const;
   const Product& ProductFor(int64_t rows, int64_t out, const Projection& projection);
 
   const Math math_;
@@ -98,7 +101,10 @@ class Projector {
 // With bf16 factors, values of other types are rounded when read, to the nearest, ties to even; x is bf16 already.
 // Reading W takes the time. One thread sums each output in a fixed order: bit-equal on any number of threads.
 //
-// x [in], bias [out] or null, y [out].
+// x [in], bias [out] or null, y [out]. Throws Error for null pointers and sizes below 0.
 void RowProduct(const DenseMatrix& weight, Math math, const float* x, const float* bias, float* y);
+
+// Throws Error, starting with where, for a weight or y [out] that is not there, and sizes below 0 or beyond memory.
+void CheckWeight(const char* where, const DenseMatrix& weight, const float* y);
 
 }  // namespace tare

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/linear/product_stage.h"
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/integers.h"
 #include "quant/base/parallel.h"
@@ -22,12 +23,15 @@ constexpr int64_t kRowsStep = 16;    // heights of tiles, so that few kernels se
 // Codes of neighbouring rows must not fall onto the same cache sets: never a multiple of 1024 bytes apart.
 int64_t CodeStride(const PackedMatrix& w) { return RoundUp(w.PaddedIn(), 64) + 64; }
 
-void CheckProjections(std::span<const QuantizedProjection> projections, const TokenFormat& token) {
+void CheckCall(const float* x, int64_t rows, std::span<const QuantizedProjection> projections,
+               const TokenFormat& token) {
+  CheckProjections("quantized linear", x, rows, projections);
+  if (token.clip && !(*token.clip >= 0 && std::isfinite(*token.clip)))
+    Fail("quantized linear: got a clip of {}, expected a finite number of 0 or more", *token.clip);
   const Format activation = token.format;
   if (activation != Format::kInt8 && activation != Format::kInt6 && activation != Format::kInt4)
     Fail("quantized linear: got {} activations, expected int8, int6 or int4", Name(activation));
   for (const QuantizedProjection& p : projections) {
-    TARE_CHECK(p.weight->in() == projections[0].weight->in());
     if (p.weight->GroupInputs() > kLargestGroup) {
       Fail("quantized linear: got {} inputs that share a scale, expected at most {}; try weights of group128",
            p.weight->GroupInputs(), kLargestGroup);
@@ -36,6 +40,17 @@ void CheckProjections(std::span<const QuantizedProjection> projections, const To
 }
 
 }  // namespace
+
+void CheckProjections(const char* where, const float* x, int64_t rows,
+                      std::span<const QuantizedProjection> projections) {
+  CheckRange(where, "rows", rows, 0, int64_t{1} << 40);
+  for (const QuantizedProjection& p : projections) {
+    CheckPointer(where, p.weight, 1);
+    CheckEqual(where, "inputs", p.weight->in(), projections[0].weight->in());
+    CheckPointer(where, x, rows);
+    CheckPointer(where, p.y, rows);
+  }
+}
 
 // Tiles may read up to kRowsStep - 1 rows too many: these hold any codes, and their sums are ignored.
 void QuantizedLinear::ToCodes(const float* x, int64_t rows, const TokenFormat& activation, const PackedMatrix& w) {
@@ -138,8 +153,8 @@ void QuantizedLinear::RunPiece(const Piece& piece, int64_t rows, Scratch& scratc
 
 void QuantizedLinear::Project(const float* x, int64_t rows, const TokenFormat& activation,
                               std::span<const QuantizedProjection> projections) {
+  CheckCall(x, rows, projections, activation);
   if (rows == 0 || projections.empty()) return;
-  CheckProjections(projections, activation);
   const PackedMatrix& first = *projections[0].weight;
   ToCodes(x, rows, activation, first);
   steps_.clear();

@@ -44,11 +44,16 @@ struct QuantizedProjection {
   float* y = nullptr;           // [rows, out]
 };
 
-// Memory grows with the largest call and is kept: a repeated call allocates nothing.
+// Throws Error, starting with where, for null pointers, rows below 0 and weights of different inputs.
+void CheckProjections(const char* where, const float* x, int64_t rows,
+                      std::span<const QuantizedProjection> projections);
+
+// Memory grows with the largest call and is kept: a repeated call allocates nothing but what oneDNN allocates. One
+// thread at a time may call an object; each may have its own.
 class QuantizedLinear {
  public:
-  // All projections share `in`. Throws Error, naming the row, if a value of x is not finite, and if sums could
-  // overflow.
+  // All projections share `in`. Throws Error for what CheckProjections refuses, other formats and clips of activations,
+  // naming the row, if a value of x is not finite, and if sums could overflow.
   void Project(const float* x, int64_t rows, const TokenFormat& activation,
                std::span<const QuantizedProjection> projections);
 

@@ -84,8 +84,18 @@ namespace tare {
 
 HWY_EXPORT_T(Dots, row_product::Dots);
 
+void CheckWeight(const char* where, const DenseMatrix& weight, const float* y) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  CheckRange(where, "outputs", weight.out, 0, kMost);
+  CheckRange(where, "inputs", weight.in, 0, kMost / std::max<int64_t>(1, weight.out));
+  CheckPointer(where, weight.data, weight.out * weight.in);
+  CheckPointer(where, y, weight.out);
+}
+
 void RowProduct(const DenseMatrix& weight, Math math, const float* x, const float* bias, float* y) {
   constexpr int64_t kOutputs = 64;  // of a unit of work
+  CheckWeight("row product", weight, y);
+  CheckPointer("row product, x", x, weight.in);
   ParallelForBlocks(weight.out, kOutputs, [&](int64_t begin, int64_t count) {
     const int64_t end = begin + count;
     HWY_DYNAMIC_DISPATCH(Dots)(&weight, math, begin, end, x, y);

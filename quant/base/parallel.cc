@@ -20,7 +20,8 @@ int AvailableProcessors() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
-int thread_count = 0;
+std::atomic<int> thread_count = 0;    // of the process; 0: not yet asked
+thread_local int count_of_calls = 0;  // of this thread's calls; 0: the process's
 
 // Hands out indices to workers and keeps the first exception.
 class Handout {
@@ -59,9 +60,16 @@ void SetThreads(int threads) {
 }
 
 int Threads() {
+  if (count_of_calls != 0) return count_of_calls;
   if (thread_count == 0) SetThreads(0);
   return thread_count;
 }
+
+ThreadsOfCalls::ThreadsOfCalls(int threads) : before_(count_of_calls) {
+  if (threads < 1) Fail("threads of calls: got {}, expected at least 1", threads);
+  count_of_calls = threads;
+}
+ThreadsOfCalls::~ThreadsOfCalls() { count_of_calls = before_; }
 
 OneThread::OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
 OneThread::~OneThread() { omp_set_num_threads(before_); }

@@ -12,9 +12,22 @@
 
 namespace tare {
 
-// Number of threads that ParallelFor uses; 0 means all that the process may run on.
+// Number of threads that ParallelFor uses; 0 means all that the process may run on. Every function here may be called
+// by any thread at any time; of calls at once, one has the threads of the pool, and others each run on their own.
 void SetThreads(int threads);
 int Threads();
+
+// While it lives, this is the number of threads of what its thread calls, and of the workspaces that it asks for,
+// whatever SetThreads says. Throws Error for less than 1.
+class ThreadsOfCalls {
+ public:
+  explicit ThreadsOfCalls(int threads);
+  ~ThreadsOfCalls();
+  ThreadsOfCalls(const ThreadsOfCalls&) = delete;
+
+ private:
+  int before_;
+};
 
 // While it lives, oneDNN called on this thread makes and runs its primitives for one thread.
 class OneThread {

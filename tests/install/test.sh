@@ -65,13 +65,15 @@ add_subdirectory($source tare)
 add_executable(use $source/tests/install/use_kernels.cc)
 target_link_libraries(use PRIVATE tare::kernels)
 EOF
-configure parent part "${alone[@]:1:2}" || { cat "$work/configure.log"; die "kernels as a subproject do not configure"; }
+configure parent part "${alone[@]:1:2}" ||
+  { cat "$work/configure.log"; die "kernels as a subproject do not configure"; }
 [ ! -e "$work/part/CPackConfig.cmake" ] || die "a subproject wrote its parent's CPackConfig.cmake"
 ! ninja -C "$work/part" -t targets all | grep -E 'tare_(files|experiments)' ||
   die "kernels as a subproject build more than that (above)"
 
 # No compiler flag of ours reaches the consumer.
-! ninja -C "$work/kernels" -t commands | grep -e -fopenmp || die "a consumer of kernels is compiled with -fopenmp (above)"
+! ninja -C "$work/kernels" -t commands | grep -e -fopenmp ||
+  die "a consumer of kernels is compiled with -fopenmp (above)"
 
 # What is missing is named, with its package.
 configure consumer files -DCOMPONENTS=files "${alone[@]:1}" && die "files configure without their libraries"

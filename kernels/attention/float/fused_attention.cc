@@ -3,10 +3,12 @@
 #include "kernels/attention/float/fused_attention.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/attention/float/fused_block.h"
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/workspace.h"
+#include "kernels/elementwise/rows.h"
 
 namespace tare {
 namespace {
@@ -51,6 +53,19 @@ TileRows RowsOfTile(const HeadsView<const float>& view, int head, int64_t tile) 
   return rows;
 }
 
+// Rows that cannot be computed are NaN or infinite: throws Error where that is not what the inputs add up to.
+void CheckRows(const AttentionProblem& p, const RowBlock& block) {
+  for (int64_t t = block.first; t < block.first + block.count; ++t) {
+    const float* const row = p.out.Row(t, block.head);
+    if (std::isfinite(AbsMax(row, static_cast<size_t>(p.out.width)))) continue;
+    CheckFinite("attention q", p.q);
+    CheckFinite("attention k", p.k);
+    CheckFinite("attention v", p.v);
+    if (std::any_of(row, row + p.out.width, [](float x) { return std::isnan(x); }))
+      FailLogit(t, p.heads[static_cast<size_t>(block.head)].q1);
+  }
+}
+
 // A tile of all heads of K and V.
 void PackTile(const Layout& l, const Layout::Packed& packed, int64_t tile) {
   const HeadsView<const float>&k = l.problem.k, &v = l.problem.v;
@@ -71,6 +86,7 @@ void FusedAttention(const AttentionProblem& problem, std::span<std::byte> memory
   const Layout layout(problem, types);
   const Workspace workspace(layout, memory);
   if (problem.q.tokens == 0) return;
+  CheckLambdas(problem);
   const Layout::Packed packed = workspace.Packed();
   ParallelFor(static_cast<size_t>(layout.kernel.tiles),
               [&](size_t tile, int) { PackTile(layout, packed, static_cast<int64_t>(tile)); });
@@ -78,6 +94,7 @@ void FusedAttention(const AttentionProblem& problem, std::span<std::byte> memory
     const ProductScope tiles;
     const RowBlock block = BlockOfRows(problem, layout.kernel.rows, layout.row_blocks, static_cast<int64_t>(index));
     RunFused({layout.kernel, problem, block, layout.HeadOf(packed, block.head), workspace.Scratch(thread), {}});
+    CheckRows(problem, block);
   });
 }
 

@@ -46,10 +46,11 @@ HWY_INLINE void LateFactors(const LateCodes& b, float* factors) {
 }
 
 void EarlyWeightRows(int rows, int tiles, const float* lambda, const float* max, const int32_t* exp_sums,
-                     float* weights) {
+                     float* largest_of_row, float* weights) {
   const DF d;
   for (int r = 0; r < rows; r += kLanes) {
     const VF largest = LargestOver(tiles, rows, max + r);
+    hn::Store(largest, d, largest_of_row + r);
     VF sum = hn::Zero(d);
     for (int t = r; t < tiles * rows; t += rows) {
       const VF below = Below(hn::Load(d, max + t), largest);
@@ -275,8 +276,9 @@ HWY_EXPORT_T(EarlyRows, code_stage::EarlyRows);
 
 void LateStage(const LateCodes& block) { HWY_DYNAMIC_DISPATCH(LateRows)(block); }
 bool MergeBlocks(const LateMerge& blocks) { return HWY_DYNAMIC_DISPATCH(Merge)(blocks); }
-void EarlyWeights(int rows, int tiles, const float* lambda, const float* max, const int32_t* exp_sums, float* weights) {
-  HWY_DYNAMIC_DISPATCH(EarlyWeightRows)(rows, tiles, lambda, max, exp_sums, weights);
+void EarlyWeights(int rows, int tiles, const float* lambda, const float* max, const int32_t* exp_sums, float* largest,
+                  float* weights) {
+  HWY_DYNAMIC_DISPATCH(EarlyWeightRows)(rows, tiles, lambda, max, exp_sums, largest, weights);
 }
 void EarlyStage(const EarlyCodes& block) { HWY_DYNAMIC_DISPATCH(EarlyRows)(block); }
 

@@ -63,9 +63,10 @@ struct LateMerge {
 // Returns whether any of shrinks is not 1.
 bool MergeBlocks(const LateMerge& blocks);
 
-// The weights w of one map's tiles in a row. lambda: [rows], null for 1; max, exp_sums: [tiles][rows]; weights:
-// [tiles][rows] out, may lie on max.
-void EarlyWeights(int rows, int tiles, const float* lambda, const float* max, const int32_t* exp_sums, float* weights);
+// The weights w of one map's tiles in a row, and M of each row. lambda: [rows], null for 1; max, exp_sums:
+// [tiles][rows]; largest: [rows] out; weights: [tiles][rows] out, may lie on max.
+void EarlyWeights(int rows, int tiles, const float* lambda, const float* max, const int32_t* exp_sums, float* largest,
+                  float* weights);
 
 struct EarlyCodes {
   int rows = 0;

@@ -4,7 +4,8 @@
 // and key block. See code_stage.h for the formulas.
 //
 // Memory comes from the caller: the call allocates nothing, apart from oneDNN. Results are the same bits on any number
-// of threads.
+// of threads. Several threads may call at once, each with a workspace of its own, for as many threads as its call
+// (parallel.h).
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,9 @@ namespace tare {
 // and at most 4 MiB per thread (of ParallelFor).
 size_t WorkspaceBytes(const AttentionPlan& plan, const AttentionProblem& problem);
 
-// Writes problem.out. Throws Error for what CheckProblem or CheckPlan refuse, a workspace too small or misaligned, and
-// NaN or Inf in Q, K or V.
+// Writes problem.out. Throws Error for what CheckProblem or CheckPlan refuse, a workspace too small or misaligned, NaN
+// or Inf in Q, K, V or lambda, and, with some of the output written, for a query's largest logit of kMostLogit or more
+// in magnitude (heads.h; of quantized logits: any of its logits).
 void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace);
 
 }  // namespace tare

@@ -3,6 +3,7 @@
 #include "kernels/attention/integer/executed_layout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/attention/exponentials.h"
@@ -81,6 +82,13 @@ struct Block {
     }
   }
 
+  // Throws Error where a row that sees keys has a largest logit, in 1/2048 octaves, that the exponential cannot take.
+  void CheckLargest(int map, int r, float largest) const {
+    if (std::abs(largest) < kMostLogit * (kLog2E * kExpUnitsPerOctave)) return;
+    const KeyRange keys = problem.Keys(block.first + r);
+    if (keys.begin < keys.end) FailLogit(block.first + r, head.Q(map));
+  }
+
   // Calls visit(tile, map, sums) with the product of Q and K for all maps of tiles [tile, end).
   template <class Visit>
   void ForEachProduct(int64_t tile, int64_t end, Visit visit) const {
@@ -111,7 +119,9 @@ struct Block {
       LogitStage(
           {.sums = Sums(tile, map, masked), .logits = Logits(map, tile), .absmax = Of(scratch.logit_absmax, map)});
     });
-    for (int map = 0; map < head.Maps(); ++map)
+    for (int map = 0; map < head.Maps(); ++map) {
+      for (int r = 0; r < block.count; ++r)
+        CheckLargest(map, r, Of(scratch.logit_absmax, map)[r] * Of(scratch.row_factors, map)[r]);
       LogitTables({.rows = rows,
                    .qmax = Info(plan.logits).max_code,
                    .absmax = Of(scratch.logit_absmax, map),
@@ -119,6 +129,7 @@ struct Block {
                    .inv = Of(scratch.logit_inv, map),
                    .steps = Of(scratch.logit_steps, map),
                    .table = LogitTable(map)});
+    }
   }
 
   void Score(int64_t tile, int map, bool masked, float* max, int32_t* exp_sums) const {
@@ -226,7 +237,9 @@ struct Block {
         std::fill_n(sums + tiles * rows, rows, kExpLargest);
         ++tiles;
       }
-      EarlyWeights(rows, tiles, map == 0 ? nullptr : scratch.lambda, max, sums, Weights(map, block.begin_tile));
+      EarlyWeights(rows, tiles, map == 0 ? nullptr : scratch.lambda, max, sums, scratch.spare_max,
+                   Weights(map, block.begin_tile));
+      for (int r = 0; r < block.count; ++r) CheckLargest(map, r, scratch.spare_max[r]);
     }
     ForEachGroup([&](int64_t tile, int64_t end) {
       ForEachBlock(tile, end, [&](int64_t first, int64_t last) {
@@ -300,6 +313,7 @@ struct Block {
   // Late: what a row's sum of a map's codes is multiplied with. A code of qmax is worth 2^reference in the norm, the
   // sink 2^sink; without one this is lambda / norm to the bit.
   float LateFactor(int map, int r, float lambda) const {
+    CheckLargest(map, r, Of(scratch.reference, map)[r]);
     const float norm = Of(scratch.norm, map)[r];
     if (!(norm > 0)) return 0.0f;
     const float above = (SinkUnits(map) - Of(scratch.reference, map)[r]) / kExpUnitsPerOctave;

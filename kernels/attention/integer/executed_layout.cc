@@ -3,8 +3,10 @@
 #include "kernels/attention/integer/executed_layout.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/attention/integer/packing.h"
+#include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/round.h"
 
@@ -51,6 +53,15 @@ struct Packer {
     }
   }
 
+  // Finite beside any row's inverse scale (kMeanOnlyScale).
+  static void CheckBiases(const float* bias, int q_head) {
+    for (int i = 0; i < kTile; ++i) {
+      if (!(std::abs(bias[i]) < 0x1p62f))
+        Fail("attention plan, q: got a mean of head {} whose product with a key is {}, expected less than 2^62", q_head,
+             bias[i]);
+    }
+  }
+
   // The biases of one tile's keys, for every head and map.
   void KeyBiases(int64_t tile) const {
     for (int64_t row = 0; row < std::ssize(problem.heads); ++row) {
@@ -59,6 +70,7 @@ struct Packer {
         const int64_t key = layout.KeyTile(head.K(map), tile) * kTile;
         KeyBias(packed.k_codes + key * layout.d4, problem.k.width, Mean(plan.q_mean, head.Q(map), problem.q.width),
                 packed.k_scales + key, packed.k_bias + layout.BiasTile(row, map, tile) * kTile);
+        CheckBiases(packed.k_bias + layout.BiasTile(row, map, tile) * kTile, head.Q(map));
       }
     }
   }

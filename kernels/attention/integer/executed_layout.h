@@ -90,9 +90,9 @@ struct ExecutedScratch {
   uint16_t* logit_table = arena.Take<uint16_t>(2 * rows * kLogitEntries);  // [2][rows][kLogitEntries]
   float* tile_max = arena.Take<float>(2 * l.scored * rows);  // [2][scored][rows]: each tile's largest logit
   float* weights = tile_max;                                 // early: what 1 of each tile's exps is worth replaces them
-  int32_t* exp_sums = arena.Take<int32_t>(2 * l.scored * rows);     // [2][scored][rows]
-  float* spare_max = arena.Take<float>(rows);                       // [rows] early: for tiles scored again; never read
-  float* block_max = arena.Take<float>(2 * l.group_blocks * rows);  // [2][group blocks][rows] late: largest logits
+  int32_t* exp_sums = arena.Take<int32_t>(2 * l.scored * rows);  // [2][scored][rows]
+  float* spare_max = arena.Take<float>(rows);  // [rows] early: a map's largest logits; then never read
+  float* block_max = arena.Take<float>(2 * l.group_blocks * rows);      // [2][group blocks][rows] late: largest logits
   int32_t* code_sums = arena.Take<int32_t>(2 * l.group_blocks * rows);  // [2][group blocks][rows] late
   uint8_t* codes = arena.Take<uint8_t>(2 * rows * l.code_stride);       // [2][rows][code_stride], early of one
   int32_t* zeros =

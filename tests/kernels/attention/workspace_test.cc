@@ -46,6 +46,11 @@ TEST(Workspace, ScratchesFollowThePackedOneAfterTheOther) {
   SetThreads(0);
 }
 
+TEST(Workspace, IsForTheThreadsThatTheCallStates) {
+  const ThreadsOfCalls three(3);
+  EXPECT_EQ(BytesOf(ToyLayout()), 128u + 64 + 3 * 192);
+}
+
 TEST(Workspace, RefusesMemoryThatIsTooSmallOrMisaligned) {
   SetThreads(1);
   const ToyLayout layout;

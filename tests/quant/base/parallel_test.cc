@@ -97,5 +97,37 @@ TEST(Threads, ZeroMeansAllAndIsAtLeastOne) {
   EXPECT_GE(Threads(), 1);
 }
 
+TEST(ThreadsOfCalls, AreThoseOfTheirThreadWhileTheyLive) {
+  SetThreads(3);
+  {
+    const ThreadsOfCalls of_this(2);
+    EXPECT_EQ(Threads(), 2);
+    {
+      const ThreadsOfCalls inner(7);
+      EXPECT_EQ(Threads(), 7);
+    }
+    EXPECT_EQ(Threads(), 2);
+    std::thread([] { EXPECT_EQ(Threads(), 3); }).join();
+    std::atomic<int> largest = 0;
+    ParallelFor(1000, [&](size_t, int thread) {
+      for (int now = largest; thread > now && !largest.compare_exchange_weak(now, thread);) {
+      }
+    });
+    EXPECT_LT(largest, 2);
+  }
+  EXPECT_EQ(Threads(), 3);
+  SetThreads(0);
+  EXPECT_THROW(ThreadsOfCalls(0), Error);
+}
+
+// Under the thread sanitizer a plain count is a race.
+TEST(Threads, TheFirstCallMayBeOfSeveralThreads) {
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i)
+    callers.emplace_back([i] { i == 0 ? SetThreads(2) : ParallelFor(10, [](size_t, int) {}); });
+  for (std::thread& caller : callers) caller.join();
+  SetThreads(0);
+}
+
 }  // namespace
 }  // namespace tare::parallel_test

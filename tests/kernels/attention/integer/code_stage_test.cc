@@ -82,12 +82,12 @@ TEST(CodeStage, BlocksMergeAsTheFormulasSay) {
 
 TEST(CodeStage, EarlyWeightsAreTheFormulasAndMayReplaceTheMaxima) {
   const RandomBlock block(2);
-  AlignedBuffer<float> lambda(kRows), weights(kTiles * kRows);
+  AlignedBuffer<float> lambda(kRows), largest(kRows), weights(kTiles * kRows);
   for (int r = 0; r < kRows; ++r) lambda[r] = 0.1f * static_cast<float>(r) - 1;
   OnEachTarget(kAllTargets, [&] {
     for (const float* factor : {static_cast<const float*>(nullptr), static_cast<const float*>(lambda.data())}) {
       std::copy_n(block.max.data(), block.max.size(), weights.data());
-      EarlyWeights(kRows, kTiles, factor, weights.data(), block.exp_sums.data(), weights.data());
+      EarlyWeights(kRows, kTiles, factor, weights.data(), block.exp_sums.data(), largest.data(), weights.data());
       for (int r = 0; r < kRows; ++r) {
         float sum = 0;
         for (int t = 0; t < kTiles; ++t) sum += block.Below(t, r) * static_cast<float>(block.exp_sums[t * kRows + r]);
