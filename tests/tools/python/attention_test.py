@@ -160,7 +160,7 @@ for plan in None, "attn_logits=int4/row":
         tare.attention(x, x, x, plan=plan, execution="simulated", threads=1)
         print("no interrupt")
     except KeyboardInterrupt:
-        print("late" if time.monotonic() - pressed > 5 else "heard")  # of a minute, and of a second where nothing else runs
+        print("late" if time.monotonic() - pressed > 5 else "heard")  # of a minute; 5: on a busy machine
 print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
