@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "quant/base/forget_stop.h"
 #include "quant/base/formatted.h"
 #include "quant/base/kept.h"
 
@@ -28,6 +29,8 @@ void CheckFailed(const char* condition, const char* file, int line) {
 }
 
 void RequestStop() noexcept { stop_requested.store(true, std::memory_order_relaxed); }
+
+void ForgetStop() noexcept { stop_requested.store(false, std::memory_order_relaxed); }
 
 bool StopRequested() { return stop_requested.load(std::memory_order_relaxed); }
 

@@ -18,6 +18,26 @@ void RotateRowBack(const QuantizedMatrix& m, int64_t row, float* y, const std::s
     Fail("{}: row {}: got values beyond f32 from codes of rotated weights; try smaller weights", where, row);
 }
 
+// As CheckShape, also for unsigned values.
+void CheckSizes(const QuantizedMatrix& m, const std::string& where) {
+  const FormatInfo& info = Info(m.format);
+  if (!HasCodes(m.format)) Fail("{}: got format {}, expected one with codes", where, Name(m.format));
+  if (info.bits == 1 || info.range == CodeRange::kMean)
+    Fail("{}: got format {}, expected one of weights; try normal2", where, Name(m.format));
+  if (m.out < 1 || m.in < 1 || m.in > std::numeric_limits<int64_t>::max() / 8 / m.out)
+    Fail("{}: got {} x {} weights, expected at least one and no more than fit in memory", where, m.out, m.in);
+  if (info.block > 0 && m.group != info.block)
+    Fail("{}: got groups of {}, expected {}, {}'s block", where, m.group, info.block, Name(m.format));
+  if (info.block == 0 && (m.group < 1 || m.in % m.group != 0))
+    Fail("{}: got groups of {} in rows of {} weights, expected a divisor; try another group, or channel", where,
+         m.group, m.in);
+  if (m.rotation != nullptr && m.rotation->size() != m.in)
+    Fail("{}: got a rotation of {} channels, expected {}", where, m.rotation->size(), m.in);
+  if (m.group % info.together != 0)
+    Fail("{}: got groups of {} in rows of {} weights, expected a multiple of {}, which share a code of {}", where,
+         m.group, m.in, info.together, Name(m.format));
+}
+
 }  // namespace
 
 float QuantizedMatrix::ScaleOf(int64_t row, int64_t g) const {
@@ -41,23 +61,9 @@ int64_t GroupOf(Granularity granularity, int64_t in) {
 }
 
 void CheckShape(const QuantizedMatrix& m, const std::string& where) {
-  const FormatInfo& info = Info(m.format);
-  if (!HasCodes(m.format) || (IsInteger(m.format) && info.min_code == 0 && !HasOffset(m.format)))
+  if (IsInteger(m.format) && Info(m.format).min_code == 0 && !HasOffset(m.format))
     Fail("{}: got format {}, expected one of signed values", where, Name(m.format));
-  if (info.bits == 1 || info.range == CodeRange::kMean)
-    Fail("{}: got format {}, expected one of weights; try normal2", where, Name(m.format));
-  if (m.out < 1 || m.in < 1 || m.in > std::numeric_limits<int64_t>::max() / 8 / m.out)
-    Fail("{}: got {} x {} weights, expected at least one and no more than fit in memory", where, m.out, m.in);
-  if (info.block > 0 && m.group != info.block)
-    Fail("{}: got groups of {}, expected {}, {}'s block", where, m.group, info.block, Name(m.format));
-  if (info.block == 0 && (m.group < 1 || m.in % m.group != 0))
-    Fail("{}: got groups of {} in rows of {} weights, expected a divisor; try another group, or channel", where,
-         m.group, m.in);
-  if (m.rotation != nullptr && m.rotation->size() != m.in)
-    Fail("{}: got a rotation of {} channels, expected {}", where, m.rotation->size(), m.in);
-  if (m.group % info.together != 0)
-    Fail("{}: got groups of {} in rows of {} weights, expected a multiple of {}, which share a code of {}", where,
-         m.group, m.in, info.together, Name(m.format));
+  CheckSizes(m, where);
 }
 
 void CheckData(const QuantizedMatrix& m, const std::string& where) {
@@ -114,7 +120,7 @@ QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t
                                              const Hadamard* rotation)
     : tensor_absmax_(tensor_absmax),
       view_{.format = format, .out = out, .in = in, .group = group, .rotation = rotation} {
-  CheckShape(view_, "quantized matrix");
+  CheckSizes(view_, "quantized matrix");
   const ScaleType type = format.scale;
   if (IsTwoLevel(type)) view_.of_tensor = TensorScale(tensor_absmax, Info(format).grid, type);
   codes_.Reset(static_cast<size_t>(out) * view_.RowBytes());

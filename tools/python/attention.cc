@@ -5,6 +5,7 @@
 #include <limits>
 
 #include <nanobind/stl/optional.h>
+#include "experiments/model/layer_attention.h"
 #include "experiments/plan/executed_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "quant/base/error.h"
@@ -16,27 +17,7 @@ namespace nb = nanobind;
 namespace tare {
 namespace {
 
-constexpr const char* kAttention =
-    R"(Attention of standard and differential heads: softmax(scale q1 k1) V - lambda softmax(scale q2 k2) V.
-
-q [T, q heads, d], k [S, k heads, d], v [S, v heads, width]: float32 in CPU memory, of any library that speaks DLPack or
-the buffer protocol; any strides but a dense last dimension. Nothing is copied: of a PyTorch tensor [B, H, T, d] give
-x[b].transpose(0, 1). T queries, S keys; a causal query t sees keys up to t + S - T.
-
-heads    which heads of q, k and v belong together. A family: "standard" (as many maps as q heads), "v1" (maps 2h and
-         2h + 1 of q and of k), "diffllama" (map j with j + half, V of two slices side by side), "v2" (maps 2h and
-         2h + 1 of q over the same k and v).
-         Or a table with one row per output head: (q1, k1, v) or (q1, k1, v, q2, k2), v an index or a pair.
-lambda_  weight of the second map: a number, or float32 [output heads] or [T, output heads].
-plan     rules for q, k, v, and probs or difference (and attn_logits): run in integers. None: in float32.
-causal   each query sees its own and earlier positions; window: only that many of them (0: all).
-scale    of the logits; None: 1 / sqrt(d).
-out      float32 [T, output heads, slices * width] to write into, not overlapping the inputs; None: a new array.
-threads  0: all. Results are bit-identical on any number.
-
-Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
-turns. Raises ValueError for invalid input, including NaN and infinities in q, k and v and logits that may reach 2^30,
-and in a process that was forked after the first call.)";
+constexpr const char* kAttention = "Attention of one sequence, [tokens, heads, width]: see tare.attention.";
 
 // A broadcast array takes no memory, so its dimensions may be any numbers.
 HeadsView<const float> ViewOf(const AnyArray& array, const char* name) {
@@ -77,22 +58,10 @@ OutputHead RowOf(nb::handle row, size_t number) {
   return head;
 }
 
-std::vector<OutputHead> FamilyHeads(const std::string& family, int q_heads, int k_heads, int v_heads) {
-  if (family != "standard" && family != "v1" && family != "v2" && family != "diffllama")
-    Fail("heads: got '{}', expected standard, v1, v2, diffllama or a table of heads", family);
-  const int of_k = family == "v1" ? 2 : 1;  // k heads of a v head
-  if (v_heads * of_k != k_heads)
-    Fail("heads '{}': got {} heads of k and {} of v, expected {} of k for each of v", family, k_heads, v_heads, of_k);
-  if (family == "standard") return StandardHeads(q_heads, k_heads);
-  if (q_heads % 2 != 0) Fail("heads '{}': got {} heads of q, expected pairs of maps", family, q_heads);
-  if (family == "diffllama") return DiffLlamaHeads(q_heads, k_heads);
-  return family == "v1" ? V1Heads(q_heads / 2, v_heads) : V2Heads(q_heads / 2, k_heads);
-}
-
 std::vector<OutputHead> HeadsOf(nb::handle heads, const AttentionProblem& problem) {
   std::vector<OutputHead> table;
   std::string family;
-  if (nb::try_cast(heads, family, false)) return FamilyHeads(family, problem.q.heads, problem.k.heads, problem.v.heads);
+  if (nb::try_cast(heads, family, false)) return HeadsNamed(family, problem.q.heads, problem.k.heads, problem.v.heads);
   if (!nb::isinstance<nb::sequence>(heads)) Fail("heads: got neither a name nor a table; try heads='standard'");
   for (size_t i = 0; i < nb::len(heads); ++i) table.push_back(RowOf(heads[i], i));
   return table;
@@ -198,22 +167,39 @@ void RequireLogits(const AttentionProblem& problem) {
         q, k, problem.scale);
 }
 
-void Run(const AttentionProblem& problem, const std::optional<std::string>& plan, Turn& turn) {
-  RequireLogits(problem);
-  if (!plan || plan->empty()) return FusedAttention(problem, turn.Workspace(FusedWorkspaceBytes(problem)));
-  const ExecutedPlan executed = ExecutedPlanOfText("attention", *plan, problem.q.heads);
+void RunSimulated(const AttentionProblem& problem, const std::string& plan) {
+  const ModelSites sites = AttentionSites(problem, {0});
+  SimulatedAttention run(Plan::Parse(plan), sites);
+  RequireRules(Plan::Parse(plan), sites);
+  const AttentionSequence all{.prefix = problem.q.tokens, .branches = {}};
+  if (problem.q.tokens > 0) run.Run(problem, {&all, 1}, 0);
+}
+
+void RunExecuted(const AttentionProblem& problem, const std::string& plan, Turn& turn) {
+  const ExecutedPlan executed = ExecutedPlanOfText("attention", plan, problem.q.heads);
   ExecutedMemory memory;
   const ExecutedSequence prepared(executed, problem, memory);
   prepared.Run(turn.Workspace(prepared.WorkspaceBytes()));
 }
 
+void Run(const AttentionProblem& problem, const std::optional<std::string>& plan, const std::string& execution,
+         Turn& turn) {
+  if (execution != "executed" && execution != "simulated")
+    Fail("execution: got '{}', expected executed or simulated", execution);
+  RequireLogits(problem);
+  if (!plan || plan->empty()) return FusedAttention(problem, turn.Workspace(FusedWorkspaceBytes(problem)));
+  execution == "simulated" ? RunSimulated(problem, *plan) : RunExecuted(problem, *plan, turn);
+}
+
 nb::object Attention(nb::handle q, nb::handle k, nb::handle v, nb::handle heads, nb::handle lambda,
-                     const std::optional<std::string>& plan, bool causal, int64_t window, std::optional<float> scale,
-                     nb::handle out, int threads) {
+                     const std::optional<std::string>& plan, const std::string& execution, bool causal, int64_t window,
+                     std::optional<float> scale, nb::handle out, int threads) {
   const AnyArray q_array = FloatsOf(q, "q", 3), k_array = FloatsOf(k, "k", 3), v_array = FloatsOf(v, "v", 3);
   AttentionProblem problem{.q = ViewOf(q_array, "q"), .k = ViewOf(k_array, "k"), .v = ViewOf(v_array, "v")};
   const std::vector<OutputHead> table = HeadsOf(heads, problem);
   if (table.empty()) Fail("heads: got an empty table, expected a row per output head");
+  if (lambda.is_none() && std::ranges::any_of(table, &OutputHead::Differential))
+    Fail("lambda_: got none, expected the weight of the second map, which these heads have; try lambda_=0.8");
   const Lambda lambda_of(lambda, problem.q.tokens, table.size());
   const Output output(out, problem.q.tokens, static_cast<int>(table.size()), table.front().VSlices() * problem.v.width);
   problem.heads = table;
@@ -222,7 +208,7 @@ nb::object Attention(nb::handle q, nb::handle k, nb::handle v, nb::handle heads,
   problem.scale = scale ? *scale : 1.0f / std::sqrt(static_cast<float>(problem.q.width));
   problem.out = output.view;
   CheckProblem(problem);
-  InTurn(threads, [&](Turn& turn) { Run(problem, plan, turn); });
+  InTurn(threads, [&](Turn& turn) { Run(problem, plan, execution, turn); });
   return output.object;
 }
 
@@ -231,11 +217,12 @@ nb::object Attention(nb::handle q, nb::handle k, nb::handle v, nb::handle heads,
 void AddAttention(nb::module_& module) {
   using namespace nb::literals;
   module.def("attention", Attention, "q"_a, "k"_a, "v"_a, nb::kw_only(), "heads"_a = "standard",
-             "lambda_"_a = nb::none(), "plan"_a = nb::none(), "causal"_a = true, "window"_a = 0, "scale"_a = nb::none(),
-             "out"_a = nb::none(), "threads"_a = 0, kAttention,
+             "lambda_"_a = nb::none(), "plan"_a = nb::none(), "execution"_a = "executed", "causal"_a = true,
+             "window"_a = 0, "scale"_a = nb::none(), "out"_a = nb::none(), "threads"_a = 0, kAttention,
              nb::sig("def attention(q: object, k: object, v: object, *, heads: str | list[tuple] = 'standard', "
-                     "lambda_: float | object | None = None, plan: str | None = None, causal: bool = True, "
-                     "window: int = 0, scale: float | None = None, out: object | None = None, threads: int = 0) "
+                     "lambda_: float | object | None = None, plan: str | None = None, "
+                     "execution: str = 'executed', causal: bool = True, window: int = 0, scale: float | None = None, "
+                     "out: object | None = None, threads: int = 0) "
                      "-> numpy.ndarray"));
 }
 

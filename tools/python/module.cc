@@ -4,11 +4,14 @@
 #include "tools/python/module.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 
 #include "quant/base/error.h"
+#include "quant/base/forget_stop.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/mapped_file.h"
@@ -41,6 +44,23 @@ AlignedBuffer<std::byte>& KeptWorkspace() {
   return workspace;
 }
 
+struct sigaction of_python;  // its handler of SIGINT, while a turn on the main thread has another
+
+// Whether Ctrl-C now requests a stop, too. A program that ignores or ends by it goes on to; other threads' calls are
+// not interrupted, as elsewhere in Python.
+bool ListenToInterrupts() {
+  if (gettid() != getpid() || sigaction(SIGINT, nullptr, &of_python) != 0) return false;
+  if ((of_python.sa_flags & SA_SIGINFO) != 0 || of_python.sa_handler == SIG_DFL || of_python.sa_handler == SIG_IGN)
+    return false;
+  struct sigaction both = of_python;
+  both.sa_handler = [](int signal) {
+    RequestStop();
+    of_python.sa_handler(signal);
+  };
+  both.sa_flags |= SA_ONSTACK;  // thread_pool.h
+  return sigaction(SIGINT, &both, nullptr) == 0;
+}
+
 // Some buffers have no strides, whatever is asked of them (numpy.datetime64's, of one value), and nanobind reads them.
 bool HasStrides(nb::handle object) {
   if (PyObject_CheckBuffer(object.ptr()) == 0) return true;
@@ -57,6 +77,8 @@ bool HasStrides(nb::handle object) {
 void Translate(const std::exception_ptr& caught, void*) {
   try {
     std::rethrow_exception(caught);
+  } catch (const Interrupted&) {
+    if (PyErr_CheckSignals() == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
   } catch (const Error& error) {
     PyErr_SetString(PyExc_ValueError, error.what());
   }
@@ -77,7 +99,7 @@ AnyArray ArrayOf(nb::handle object, const std::string& where) {
     }
     Fail(
         "{}: got {}{}, expected an array of numbers in CPU memory that supports the buffer protocol or DLPack; try "
-        "numpy.asarray(x), x.astype('float32'), x.detach() or x.cpu()",
+        "numpy.asarray(x), x.astype('float32') or x.cpu()",
         where, ClassOf(object), type);
   }
   if (array.device_type() != nb::device::cpu::value)
@@ -91,7 +113,8 @@ AnyArray FloatsOf(nb::handle object, const std::string& where, size_t dimensions
     Fail("{}: got {}, expected float32; try x.astype('float32'), or x.float() of a tensor", where,
          TypeName(array.dtype()));
   if (array.ndim() != dimensions)
-    Fail("{}: got shape {}, expected {} dimensions; try x.reshape(...)", where, ShapeText(ShapeOf(array)), dimensions);
+    Fail("{}: got shape {}, expected {} dimensions [tokens, heads, width]", where, ShapeText(ShapeOf(array)),
+         dimensions);
   if (dimensions > 0 && array.shape(dimensions - 1) > 1 && array.stride(dimensions - 1) != 1)
     Fail("{}: got a stride of {} in the last dimension, expected 1; try numpy.ascontiguousarray(x)", where,
          array.stride(dimensions - 1));
@@ -155,7 +178,15 @@ NewArray::NewArray(const std::vector<int64_t>& shape) {
 
 bool ForkedAfterTurn() { return forked; }
 
-Turn::Turn(int threads) : lock_(TurnMutex()) { SetThreads(threads); }
+Turn::Turn(int threads) : lock_(TurnMutex()) {
+  SetThreads(threads);
+  listens_ = ListenToInterrupts();
+}
+
+Turn::~Turn() {
+  if (listens_) sigaction(SIGINT, &of_python, nullptr);
+  ForgetStop();
+}
 
 std::span<std::byte> Turn::Workspace(size_t bytes) {
   KeptWorkspace().Reserve(bytes);

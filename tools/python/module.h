@@ -41,8 +41,12 @@ struct NewArray {
 
 // Only one call computes or reads files at a time, on as many threads as it requests (0: all), because threads, the
 // kernels' workspace and HDF5 belong to the process. InTurn makes it.
+//
+// On Python's main thread Ctrl-C ends the work between two of its units, as in the program, and the call raises
+// KeyboardInterrupt: Python's own handler would be heard only after the call.
 class Turn {
  public:
+  ~Turn();
   // Memory of this turn, aligned to 64 bytes, not initialised.
   std::span<std::byte> Workspace(size_t bytes);
 
@@ -52,6 +56,7 @@ class Turn {
   explicit Turn(int threads);
 
   std::lock_guard<std::mutex> lock_;
+  bool listens_;
 };
 
 // work(turn), without the GIL: it must neither touch Python's objects nor return them. Making an object may run the

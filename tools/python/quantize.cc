@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/vector.h>
 #include "experiments/model/linear/weight_matrix.h"
+#include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
@@ -14,21 +15,12 @@ namespace nb = nanobind;
 namespace tare {
 namespace {
 
-constexpr const char* kQuantize =
-    R"(Quantizes values to codes and scales, each to the nearest code, by a rule of a plan.
-
-x     float32, float16 or bfloat16 [..., n] in CPU memory, row-major; scales are along the last dimension.
-rule  format/granularity as in plans: "int4/group64", "int8/channel" (a scale per row), "int8/tensor", "mxfp4",
-      "nf4/group64+mse", "int4/group32+zero"; for weights [out, in], or, with a site, for the site's values:
-      "linear_in=int8/token".
-threads  0: all.
-
-Returns a Quantized. Raises ValueError for NaN and infinities, and for a rule that does not apply.)";
+constexpr const char* kQuantize = "Codes and scales by one rule SITE=FORMAT/GRANULARITY: see tare.quantize.";
 
 constexpr const char* kDequantize = R"(The values that the codes stand for, float32 in the original shape.)";
 
 Rule RuleOf(const std::string& text) {
-  const Plan plan = Plan::Parse(text.find('=') == text.npos ? "weights=" + text : text);
+  const Plan plan = Plan::Parse(text);
   if (plan.rules().size() != 1 || !HasCodes(plan.rules().front().format))
     Fail("rule '{}': got {} rules, or f32, expected one rule with a format; try int4/group64", text,
          plan.rules().size());
@@ -38,6 +30,8 @@ Rule RuleOf(const std::string& text) {
   known.hadamard = rule.options.hadamard;
   if (rule.options != known)
     Fail("rule '{}': got {}, expected no option but +mse and +hadamard", text, TextOf(rule.options));
+  if (HasZeroPoint(rule))
+    Fail("rule '{}': got a zero point, expected a format whose scale alone gives its values; try int8", text);
   if (IsWeight(rule.sites.front())) return rule;
   using Kind = Granularity::Kind;
   switch (rule.granularity.kind) {
@@ -66,6 +60,16 @@ WeightType WeightTypeOf(const AnyArray& array) {
   Fail("x: got {}, expected float32, float16 or bfloat16; try x.astype('float32')", TypeName(array.dtype()));
 }
 
+// Unsigned codes would make values below 0 zeros.
+void RequireShares(const DenseMatrix& values) {
+  ParallelFor(static_cast<size_t>(values.out), [&](size_t index, int) {
+    std::vector<float> row(static_cast<size_t>(values.in));
+    RowAsFloat(values, static_cast<int64_t>(index), row.data());
+    if (std::ranges::any_of(row, [](float v) { return v < 0; }))
+      Fail("x: got a value below 0 in row {}, expected none for unsigned codes; try int8", index);
+  });
+}
+
 Quantized Quantize(nb::handle x, const std::string& text, int threads) {
   const AnyArray array = ArrayOf(x, "x");
   const std::vector<int64_t> shape = ShapeOf(array);
@@ -75,8 +79,10 @@ Quantized Quantize(nb::handle x, const std::string& text, int threads) {
   const int64_t in = shape.back();
   const DenseMatrix values{array.data(), WeightTypeOf(array), static_cast<int64_t>(array.size()) / in, in};
   const Rule rule = RuleOf(text);
-  const auto buffer = InTurn(
-      threads, [&](Turn&) { return std::make_shared<QuantizedMatrixBuffer>(QuantizeByRule(values, rule, "x")); });
+  const auto buffer = InTurn(threads, [&](Turn&) {
+    if (IsInteger(rule.format) && Info(rule.format).min_code == 0 && !HasOffset(rule.format)) RequireShares(values);
+    return std::make_shared<QuantizedMatrixBuffer>(QuantizeByRule(values, rule, "x"));
+  });
   return {buffer->view(), shape, buffer};
 }
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tare.open on what the program writes: the same figures as the program's own JSON, and refusals of other files."""
+import collections.abc
 import gc
 import json
+import pickle
 import shutil
 import subprocess
 import sys
@@ -40,6 +42,18 @@ class StatisticsTest(Case):
         self.assertEqual((file.skip_first, file.rest.sites), (1, file.sites))
         self.assertEqual(file["layer_out"]["count"] - file.rest["layer_out"]["count"], 2 * 8)
         self.assertEqual(file["layer_out"]["channel_absmax"].shape, (1, 8))
+
+    def test_it_is_a_mapping_that_prints_and_can_be_pickled(self):
+        file = tare.open(self.path)
+        self.assertIsInstance(file, collections.abc.Mapping)
+        self.assertEqual((list(file), len(file), "layer_out" in file, "probs" in file),
+                         (["attn_logits", "layer_out"], 2, True, False))
+        self.assertIsNone(file.get("probs"))
+        self.assertEqual(repr(file), f"<tare.StatisticsFile {str(self.path)!r}: attn_logits layer_out>")
+        again = pickle.loads(pickle.dumps(file))
+        self.assertTrue(np.array_equal(again["layer_out"]["absmax"], file["layer_out"]["absmax"]))
+        self.assertEqual(pickle.loads(pickle.dumps(file["layer_out"])).keys(), file["layer_out"].keys())
+        self.assertIn("Statistics", dir(tare))
 
     def test_a_damaged_dataset_is_refused_as_often_as_it_is_asked_for(self):
         absmax = tare.open(self.path)["layer_out"]["absmax"].tobytes()
@@ -117,7 +131,9 @@ print(before, file.array("units").tolist())
         captured = self.folder / "captured.npz"
         program("stats", "--tensors", captured, captured, "--shard", "0/2", "--out", self.folder / "shard.h5")
         self.refuses("shard.h5: got 1 of 2 batches, expected all: it is a shard", tare.open, self.folder / "shard.h5")
-        self.refuses("nowhere.h5", tare.open, self.folder / "nowhere.h5")
+        with self.assertRaises(FileNotFoundError) as caught:
+            tare.open(self.folder / "nowhere.h5")
+        self.assertEqual(caught.exception.filename, str(self.folder / "nowhere.h5"))
         (self.folder / "text.h5").write_text("no HDF5")
         self.refuses("text.h5", tare.open, self.folder / "text.h5")
         bytes_ = bytearray(self.path.read_bytes())
@@ -142,7 +158,10 @@ class QuantizedCheckpointTest(Case):
         again = tare.quantize(file[name], "int4/group16")  # codes of codes are the same codes
         self.assertTrue(np.array_equal(again.codes, quantized.codes))
         self.assertEqual(file[file.tensors[0]].dtype, np.float32)
-        self.refuses("got no tensor 'none', expected one of tensors()", file.__getitem__, "none")
+        self.refuses("none: got no such tensor, expected one of ", file.__getitem__, "none")
+        self.assertIn(name, file)
+        self.assertEqual(list(file), file.matrices + file.tensors)
+        self.assertTrue(np.array_equal(pickle.loads(pickle.dumps(file))[name], file[name]))
         values, codes = file[name], quantized.codes.copy()
         with (self.folder / "Q.h5").open("r+b") as cut:  # nothing of what was opened changes
             cut.truncate(4096)

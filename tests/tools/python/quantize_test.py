@@ -34,6 +34,24 @@ class QuantizeTest(Case):
         whole = tare.quantize(self.x, "int8/tensor")
         self.assertEqual(len(np.unique(whole.scales)), 1)
 
+    def test_formats_of_activations_need_no_site(self):
+        for rule, same in ("int4/token", "linear_in=int4/token"), ("int6/row", "int6/channel"), (
+                "int8/block64", "int8/group64"):
+            self.assertTrue(np.array_equal(tare.quantize(self.x, rule).dequantize(),
+                                           tare.quantize(self.x, same).dequantize()), rule)
+        shares = np.abs(self.x)
+        for rule in "u8/row", "probs=u8/row":
+            scale = shares.max(1, keepdims=True) / np.float32(255)
+            codes = np.rint(shares * (np.float32(255) / shares.max(1, keepdims=True)))
+            quantized = tare.quantize(shares, rule)
+            self.assertTrue(np.array_equal(quantized.codes, codes.astype(np.uint8)), rule)
+            self.assertTrue(np.array_equal(quantized.dequantize(), codes * scale), rule)
+        four = tare.quantize(shares, "u4/block64")
+        self.assertEqual((four.format, four.group, four.codes.shape), ("u4", 64, (6, 64)))
+        self.refuses("got a value below 0 in row 0, expected none for unsigned codes", tare.quantize, self.x, "u8/row")
+        self.refuses("difference=u8/row': got a zero point", tare.quantize, shares, "difference=u8/row")
+        self.refuses("rule 'int4/nothing': got 'nothing', expected", tare.quantize, self.x, "int4/nothing")
+
     def test_codes_lie_as_in_files(self):
         quantized = tare.quantize(self.x, "int8/channel")
         self.assertTrue(np.array_equal(quantized.codes.view(np.int8), np.rint(self.x / quantized.scales)))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Low-bit quantization of Differential Transformers: low-bit attention on arrays of any library, tensors to codes and
 back, statistics of any model, and the files of the command `tare` as numpy arrays and tables."""
-from ._tare import Quantized, __version__, attention, dequantize, quantize
+from ._tare import Quantized, __version__, dequantize
 from .files import open
+from .kernels import attention, quantize
 
 
 def __getattr__(name):
@@ -13,6 +14,10 @@ def __getattr__(name):
         from .program import run
         return run
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return __all__
 
 
 __all__ = ["Quantized", "Statistics", "__version__", "attention", "dequantize", "open", "quantize", "run"]

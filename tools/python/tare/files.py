@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens what the command writes: statistics files and quantized checkpoints (HDF5), and folders of sweeps (JSON)."""
+import collections.abc
 import csv
+import errno
 import json
+import os
 import pathlib
 
 from . import _tare
@@ -13,6 +16,12 @@ SWEEP = "tare.sweep/3"
 OTHER_FOLDERS = {"attribution.json": "attribute", "search.json": "search"}  # by their result
 
 
+class Missing(ValueError, KeyError):
+    """What was asked for, and what there is."""
+
+    __str__ = ValueError.__str__
+
+
 class Measures(dict):
     """A site's datasets by name; asking for another one raises an error that lists them."""
 
@@ -21,7 +30,10 @@ class Measures(dict):
         self._site = site
 
     def __missing__(self, name):
-        raise ValueError(f"{name}: got no such dataset of {self._site}, expected one of {' '.join(self)}")
+        raise Missing(f"{name}: got no such dataset of {self._site}, expected one of {' '.join(self)}")
+
+    def __reduce__(self):
+        return Measures, (self._site, dict(self))
 
 
 def _frame(columns):
@@ -41,7 +53,32 @@ def _value(text):
         return text
 
 
-class Sites:
+class Named(collections.abc.Mapping):
+    """What `_names()` lists, by name: for `in`, len() and loops."""
+
+    def __contains__(self, name):
+        return name in self._names()
+
+    def __iter__(self):
+        return iter(self._names())
+
+    def __len__(self):
+        return len(self._names())
+
+    __hash__, __eq__ = object.__hash__, object.__eq__  # no look into the arrays
+
+
+class Opened(Named):
+    """A file: what is pickled is its path, and it is opened again."""
+
+    def __repr__(self):
+        return f"<tare.{type(self).__name__} {str(self._path)!r}: {' '.join(self)}>"
+
+    def __reduce__(self):
+        return type(self), (self._path,)
+
+
+class Sites(Named):
     """The sites of a statistics file: `sites["attn_logits"]` is a site's datasets by name, numpy arrays of what the
     file held when it was opened; one row per layer, head and map. Each is checked against its SHA-256 on first
     use."""
@@ -51,10 +88,13 @@ class Sites:
         names = [name.removeprefix(prefix) for name in file.names() if name.startswith(prefix)]
         self.sites = sorted({name.split("/")[0] for name in names if name.count("/") == 1})
 
+    def _names(self):
+        return self.sites
+
     def __getitem__(self, site):
         """{dataset: array} of the site; R rows: layer, head, map, absmax, kurtosis [R], channel_absmax [R, C], ..."""
         if site not in self.sites:
-            raise ValueError(f"{site}: got no such site, expected one of {' '.join(self.sites)}")
+            raise Missing(f"{site}: got no such site, expected one of {' '.join(self.sites)}")
         group = f"{self._prefix}{site}/"
         return Measures(site, {name.removeprefix(group): self._file.array(name) for name in self._file.names()
                                if name.startswith(group)})
@@ -68,12 +108,13 @@ class Sites:
         return _frame({"site": [site] * rows, **figures})
 
 
-class StatisticsFile(Sites):
+class StatisticsFile(Opened, Sites):
     """A statistics file (docs/reference/statistics-file.md) of all positions: `file["attn_logits"]`.
     `file.rest["attn_logits"]` is the same without the first `file.skip_first` positions of every sequence; if none are
     skipped it has no sites."""
 
     def __init__(self, path):
+        self._path = path
         self._file = _tare.File(str(path))
         units = self._file.array("units")
         if not (units == 1).all():
@@ -88,18 +129,24 @@ class StatisticsFile(Sites):
         self.rest = Sites(self._file, "rest/")
 
 
-class QuantizedCheckpoint:
+class QuantizedCheckpoint(Opened):
     """A quantized checkpoint (docs/reference/quantized-checkpoint.md): `file[name]` is a tensor's values in float32;
     `quantized(name)` is its codes and scales. It takes as much memory as the file, and stays as it was when it was
     opened."""
 
     def __init__(self, path):
+        self._path = path
         self._file = _tare.Checkpoint(str(path))
         self.provenance = self._file.provenance()
         self.matrices = self._file.matrices()
         self.tensors = self._file.tensors()
 
+    def _names(self):
+        return self.matrices + self.tensors
+
     def __getitem__(self, name):
+        if name not in self:
+            raise Missing(f"{name}: got no such tensor, expected one of {' '.join(self)}")
         return self._file.quantized(name).dequantize() if name in self.matrices else self._file.tensor(name)
 
     def quantized(self, name):
@@ -158,6 +205,8 @@ class Sweep:
 def open(path):
     """What the command wrote: a StatisticsFile, a QuantizedCheckpoint or a Sweep (of a folder). ValueError for a file
     of another schema."""
+    if not pathlib.Path(path).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if pathlib.Path(path).is_dir():
         return Sweep(path)
     if pathlib.Path(path).suffix in (".json", ".jsonl"):

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""attention and quantize: arrays as frameworks make them, for the compiled module, which takes one sequence."""
+from . import _tare
+
+LAYOUTS = {"thd": "[tokens, heads, width]", "htd": "[heads, tokens, width]",
+           "bthd": "[batch, tokens, heads, width]", "bhtd": "[batch, heads, tokens, width]"}
+
+
+def _floats(x):
+    """x, without gradients, or in float32 if it has 16 bits."""
+    if hasattr(x, "detach"):  # a PyTorch tensor
+        x = x.detach()
+        return x.float() if str(x.dtype) in ("torch.float16", "torch.bfloat16") else x
+    return x.astype("float32") if str(getattr(x, "dtype", "")) in ("float16", "bfloat16") else x
+
+
+def _arranged(x, name, layout):
+    """A view of x: [tokens, heads, width], with a batch before."""
+    shape = list(getattr(x, "shape", ()))
+    if hasattr(x, "ndim") and len(shape) != len(layout):
+        others = " or ".join(f"layout='{other}' for {axes}" for other, axes in LAYOUTS.items()
+                             if len(other) == len(shape))
+        raise ValueError(f"{name}: got shape {shape}, expected {LAYOUTS[layout]} by layout='{layout}'; try "
+                         f"{others or 'an array of 3 dimensions, or 4 with a batch'}")
+    if layout in ("thd", "bthd"):
+        return x
+    order = [layout.index(axis) for axis in "bthd" if axis in layout]
+    return x.permute(order) if hasattr(x, "permute") else x.transpose(order)
+
+
+def _readable(x):
+    """x, or a copy of what has gaps in its last dimension or odd addresses, which kernels cannot read."""
+    if hasattr(x, "stride"):  # a PyTorch tensor's method
+        return x if x.stride(-1) == 1 else x.contiguous()
+    if hasattr(x, "flags") and hasattr(x, "strides") and (x.strides[-1] != x.itemsize or not x.flags.aligned):
+        return x.copy()
+    return x
+
+
+def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = None, execution: str = "executed",
+              layout: str = "thd", causal: bool = True, window: int = 0, scale: float | None = None, out=None,
+              threads: int = 0):
+    """Attention of standard and differential heads: softmax(scale q1 k1) V - lambda softmax(scale q2 k2) V.
+
+    q [T, q heads, d], k [S, k heads, d], v [S, v heads, width]: float32, float16 or bfloat16 in CPU memory, of any
+    library that speaks DLPack or the buffer protocol, in any strides. What is float32 and dense in its last dimension
+    is not copied. T queries, S keys; a causal query t sees keys up to t + S - T.
+
+    heads    which heads of q, k and v belong together. A family: "standard" (as many maps as q heads), "v1" (maps 2h
+             and 2h + 1 of q and of k), "diffllama" (map j with j + half, V of two slices side by side), "v2" (maps 2h
+             and 2h + 1 of q over the same k and v).
+             Or a table with one row per output head: (q1, k1, v) or (q1, k1, v, q2, k2), v an index or a pair.
+    lambda_  weight of the second map: a number, or float32 [output heads], [T, output heads] or, with a batch,
+             [B, T, output heads].
+    plan     rules for the sites of attention. None: in float32.
+    execution  "executed": on integer kernels, by rules for q, k, v, and probs or difference (and attn_logits);
+             "simulated": rounded and computed in float32 as in a model, by any rules for q, k, v, attn_logits, probs,
+             difference and head_out, with T = S.
+    layout   the axes of q, k, v, out and the result: "thd", "htd", and with a batch "bthd" or, as in PyTorch, "bhtd".
+             No scale spans two sequences.
+    causal   each query sees its own and earlier positions; window: only that many of them (0: all).
+    scale    of the logits; None: 1 / sqrt(d).
+    out      float32 [T, output heads, slices * width], in the layout, to write into, not overlapping the inputs; None:
+             a new numpy array.
+    threads  0: all. Results are bit-identical on any number.
+
+    Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
+    turns; Ctrl-C ends a call. Raises ValueError for invalid input, including NaN and infinities in q, k and v and
+    logits that may reach 2^30, and in a process that was forked after the first call."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout: got '{layout}', expected one of {' '.join(LAYOUTS)}")
+    arrays = [_arranged(_floats(x), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
+    room = None if out is None else _arranged(out, "out", layout)
+
+    def one(arrays, lambda_, room):
+        try:
+            return _tare.attention(*map(_readable, arrays), heads=heads, lambda_=lambda_, plan=plan,
+                                   execution=execution, causal=causal, window=window, scale=scale, out=room,
+                                   threads=threads)
+        except ValueError as error:  # what an option of the program does, an argument does here
+            raise ValueError(str(error).replace("simulating it", "execution='simulated'")) from None
+
+    if "b" not in layout:
+        made = one(arrays, lambda_, room)
+        return out if out is not None else made if layout == "thd" else made.transpose(1, 0, 2)
+    batches = [len(x) for x in arrays]
+    if len(set(batches)) > 1 or batches[0] == 0:
+        raise ValueError("q, k, v: got batches of {}, {} and {} sequences, expected equal ones".format(*batches))
+    if room is not None and len(room) != batches[0]:
+        raise ValueError(f"out: got {len(room)} sequences, expected {batches[0]}")
+    of_each = getattr(lambda_, "ndim", 0) == 3
+    if of_each and len(lambda_) != batches[0]:
+        raise ValueError(f"lambda_: got {len(lambda_)} sequences, expected {batches[0]}")
+    made = [one([x[b] for x in arrays], lambda_[b] if of_each else lambda_, None if room is None else room[b])
+            for b in range(batches[0])]
+    if out is not None:
+        return out
+    import numpy  # takes a tenth of a second
+    return numpy.stack([x if layout == "bthd" else x.transpose(1, 0, 2) for x in made])
+
+
+def quantize(x, rule: str, *, threads: int = 0) -> _tare.Quantized:
+    """Quantizes values to codes and scales, each to the nearest code, by a rule of a plan.
+
+    x     float32, float16 or bfloat16 [..., n] in CPU memory, row-major; scales are along the last dimension.
+    rule  format/granularity as plans have it for weights [out, in], "int4/group64", "int8/channel" (a scale per row),
+          "int8/tensor", "mxfp4", "nf4/group64+mse", "int4/group32+zero"; or for activations, "int4/token", "int8/row",
+          "int4/block64", "u8/row" (values from 0); or with a site: "linear_in=int8/token", "probs=u8/block64" (before
+          the division by the codes' sum).
+    threads  0: all.
+
+    Returns a Quantized. Raises ValueError for NaN and infinities, and for a rule that does not apply."""
+    x = x.detach() if hasattr(x, "detach") else x
+    refusal = None
+    for site in [""] if "=" in rule else ["weights=", "linear_in=", "probs=", "difference="]:
+        try:
+            return _tare.quantize(x, site + rule, threads=threads)
+        except ValueError as error:
+            if not site or not str(error).startswith("plan, column"):
+                raise
+            refusal = refusal or str(error)
+    what = refusal.split(": ", 1)[1].split("\n")[0]  # of weights, without the site, which is not the user's
+    raise ValueError(f"rule '{rule}': {what}; try int4/group64, int8/token, or a site and = before it")
