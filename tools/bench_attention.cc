@@ -38,6 +38,7 @@ struct BenchAttentionArguments {
 };
 
 constexpr const char* kAttentionLegend =
+    "ukernel: oneDNN's product of small matrices; VNNI, AMX: the processor's instructions for bytes.\n"
     "n: queries; S: keys; d: head width of q and k; H: output heads; kv: key/value heads; th: threads.\n"
     "kernel: the codes of q, k, the probabilities and v on Tare's integer kernels; f32 and bf16: Tare's\n"
     "floating-point kernels; oneDNN: its primitives, composed; oneDNN Graph: its attention, if every head has its own\n"

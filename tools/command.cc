@@ -20,6 +20,7 @@
 #include "quant/file/files_of_run.h"
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
+#include "quant/file/named_files.h"
 #include "quant/file/remembered_hashes.h"
 
 namespace tare {
@@ -202,6 +203,9 @@ void ForCommands(const CLI::App& app,
   }
 }
 
+// Inputs that may be pipes, beside those of --tasks and --calibrate.
+static constexpr const char* kPipes[] = {"--input", "--text", "--data", "--spans", "ITEMS"};
+
 void CheckValues(CLI::App& app) {
   bool writes = false;
   for (CLI::Option* option : app.get_options()) {
@@ -210,6 +214,8 @@ void CheckValues(CLI::App& app) {
       option->check([](const std::string& text) { return text.empty() ? "got '', expected a number" : std::string(); });
     if (option->check_lname("out"))
       option->check([](const std::string& text) { return text.empty() ? "got '', expected a name" : std::string(); });
+    if (std::ranges::any_of(kPipes, [&](const char* name) { return option->check_name(name); }))
+      option->transform(FileOf);
     if (option->check_lname("json"))
       option->transform([](const std::string& text) { return text == "/dev/stdout" ? "-" : text; })
           ->each([](const std::string& target) {

@@ -11,6 +11,8 @@
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json_value.h"
+#include "quant/file/mapped_file.h"
+#include "quant/file/named_files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
@@ -135,6 +137,10 @@ void Run(const CLI::App&, GenerateArguments& options) {
     throw CLI::ValidationError(
         "--prompt", options.input.empty() ? "got none, expected a text, or a file with --input; try --prompt 'It was'"
                                           : "got --input too, expected one of the two; try leaving out --input");
+  if (options.prompt == "-") {
+    options.prompt = MappedFile(FileOf("-")).text();
+    if (options.prompt.ends_with('\n')) options.prompt.pop_back();  // as a shell's $(COMMAND)
+  }
   const Plan plan = Plan::Parse(options.plan);
   const CachePlan cache = ParseCachePlan(options.cache);
   const std::vector<AtomicFile> claims =
@@ -175,7 +181,7 @@ void AddGenerate(CLI::App& app) {
       NewCommand<GenerateArguments>(app, "generate", "continue a text with a KV cache, which may be low-bit", Run);
   AddModel(command, options.model);
   Group(command, "The text");
-  Add(command, "--prompt WORDS", options.prompt, "the text to continue");
+  Add(command, "--prompt WORDS", options.prompt, "the text to continue; -: from standard input");
   Add(command, "--input FILE", options.input, "instead: a text, or one row of input_ids");
   AddWhole(command, "--tokens N", options.generate.tokens, "tokens to generate at most", 1);
   Group(command, "How the model runs");

@@ -157,10 +157,12 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI:
   for (const CLI::Option* option : app->get_options()) {
     if (!option->nonpositional()) help += HelpRow(OptionUsage(*option), OptionText(*option));
   }
-  const std::vector<const CLI::App*> commands = app->get_subcommands({});
-  if (!commands.empty()) help += "Commands:\n";
-  for (const CLI::App* command : commands)
+  std::string group;
+  for (const CLI::App* command : app->get_subcommands({})) {
+    const std::string of = command->get_group() == "Subcommands" ? "Commands" : command->get_group();
+    if (of != std::exchange(group, of)) help += of + ":\n";
     help += HelpRow(command->get_name(), command->get_description(), kCommandColumn);
+  }
   if (app->get_parent() == nullptr)
     help += "Options of most commands:\n" + GroupRows(*app->get_subcommand("eval"), kCommon);
   return help + GroupsOf(*app) + "\n" + Paragraphs(app->get_footer()) +

@@ -19,6 +19,7 @@ namespace {
 struct InspectArguments {
   std::string model, json;
   bool check = false;
+  Together matrices = Together::kLayers;
   MachineOptions machine;
 };
 
@@ -32,12 +33,12 @@ std::string Short(const std::string& format) {
   return Formatted("grid of {}", std::ranges::count(format, ' ') + 1);
 }
 
-void PrintQuantized(const Json& j) {
+void PrintQuantized(const Json& j, Together what) {
   PrintLine("  quantized from {}, method {}", j["source"].get<std::string>(), j["method"].get<std::string>());
   PrintLine("  plan {}", j["plan"].get<std::string>());
-  PrintLine("  {:<44} {:<9} {:>6} {:>10} {:>5}", "matrix", "format", "group", "bytes", "bits");
-  for (const Json& m : ExpertsTogether(j["quantized"])) {
-    PrintLine("  {:<44} {:<9} {:>6} {:>10} {:>5.2f}", m["tensor"].get<std::string>(),
+  PrintLine("  {:<39} {:>4} {:<9} {:>6} {:>10} {:>5}", "matrix", "n", "format", "group", "bytes", "bits");
+  for (const Json& m : MatricesOf(j["quantized"], what)) {
+    PrintLine("  {:<39} {:>4} {:<9} {:>6} {:>10} {:>5.2f}", m["tensor"].get<std::string>(), m["count"].get<int64_t>(),
               Short(m["format"].get<std::string>()), m["group"].get<int64_t>(), m["bytes"].get<uint64_t>(),
               m["bits_per_weight"].get<double>());
   }
@@ -67,18 +68,18 @@ std::string ExecutedText(const Json& foreign, const std::string& scheme) {
   return text;
 }
 
-void PrintForeign(const Json& j) {
+void PrintForeign(const Json& j, Together what) {
   for (const auto& [scheme, totals] : j["schemes"].items())
     PrintNote(Formatted("quantized as {}: {}, {:.2f} bits per weight{}", scheme,
                         Counted(totals["matrices"].get<int64_t>(), "tensor"), totals["bits_per_weight"].get<double>(),
                         ExecutedText(j["foreign"], scheme)));
   for (const Json& note : j["notes"]) PrintNote(note.get<std::string>());
   PrintLine("  quantized weights together: {:.2f} bits per weight", j["bits_per_weight"].get<double>());
-  PrintLine("  {:<42} {:<18} {:>10} {:>5}", "matrix", "scheme", "bytes", "bits");
-  for (const Json& m : ExpertsTogether(j["foreign"])) {
+  PrintLine("  {:<37} {:>4} {:<18} {:>10} {:>5}", "matrix", "n", "scheme", "bytes", "bits");
+  for (const Json& m : MatricesOf(j["foreign"], what)) {
     const std::string scheme = m["scheme"].get<std::string>();  // "TOOL FORMAT"
-    PrintLine("  {:<42} {:<18} {:>10} {:>5.2f}", m["tensor"].get<std::string>(), scheme.substr(scheme.find(' ') + 1),
-              m["bytes"].get<int64_t>(), m["bits_per_weight"].get<double>());
+    PrintLine("  {:<37} {:>4} {:<18} {:>10} {:>5.2f}", m["tensor"].get<std::string>(), m["count"].get<int64_t>(),
+              scheme.substr(scheme.find(' ') + 1), m["bytes"].get<int64_t>(), m["bits_per_weight"].get<double>());
   }
 }
 
@@ -117,7 +118,7 @@ void PrintInput(const ModelConfig& c, const std::vector<std::string>& names) {
   if (names.size() > 1) PrintLine("  texts are read by {}, as transformers does; not by {}", names[0], names[1]);
 }
 
-void Print(const Model& model, const Json& j) {
+void Print(const Model& model, const Json& j, Together matrices) {
   const ModelConfig& c = model.config();
   PrintLine("{}: {}, {} parameters, {}", j["model"].get<std::string>(), j["family"].get<std::string>(),
             j["parameters"].get<uint64_t>(), SizeText(j["bytes"].get<int64_t>()));
@@ -130,8 +131,8 @@ void Print(const Model& model, const Json& j) {
             j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
   PrintAttention(c, j);
   PrintInput(c, j.value("tokenizers", std::vector<std::string>()));
-  if (j.contains("quantized")) PrintQuantized(j);
-  if (j.contains("foreign")) PrintForeign(j);
+  if (j.contains("quantized")) PrintQuantized(j, matrices);
+  if (j.contains("foreign")) PrintForeign(j, matrices);
   if (Maps(model.config()) == 2)
     PrintLine("  {} differential heads per layer (two maps each)", HeadTable(model.config()).size());
   bool titled = false;
@@ -152,7 +153,7 @@ void RunInspect(const InspectArguments& options) {
   Json json = Describe(model);
   json["checked"] = options.check;
   if (PrintsTables(options.json)) {
-    Print(model, json);
+    Print(model, json, options.matrices);
     if (options.check) PrintLine("\n  checked: every weight is finite");
   }
   WriteJson(options.json, json);
@@ -181,6 +182,9 @@ void AddInspect(CLI::App& app) {
       app, "inspect", "show a checkpoint: family, shapes, bits per weight, lambda", RunInspect);
   AddModel(command, options.model);
   command.add_flag("--check", options.check, "read every weight, and fail where one is not finite");
+  command.add_flag_callback(
+      "--all", [&options] { options.matrices = Together::kExperts; },
+      "a line for each quantized matrix, not for each kind");
   AddJson(command, options.json);
   options.machine.AddThreadsTo(command);
   command.footer(Examples({"tare inspect experiments/pair/novels-differential", "tare inspect Q.h5 --json -",

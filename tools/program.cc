@@ -3,15 +3,19 @@
 #include "tools/program.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "experiments/text/tokenizer/encoding_progress.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/kept.h"
@@ -91,21 +95,21 @@ std::string InOurWords(const CLI::App& command, const std::string& path, const C
                                                : "another value");
 }
 
-// Describes a usage error in one line that begins with the command. An unknown word is reported before a missing one,
-// with the nearest known word, or all of them if none is near:
+// Describes a usage error in one line that begins with the command; a command that needs another below it and got none
+// has its help instead. An unknown word is reported before a missing one, with the nearest known word, or all of them
+// if none is near:
 //
 //   tare eval: unknown option '--taks'; the nearest is --tasks
-//   tare bench: got no command, expected one of forward linear attention
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* innermost = &app;
-  std::string path = app.get_name();
+  std::string path = app.get_name(), before;
   while (!innermost->get_subcommands().empty()) {
     innermost = innermost->get_subcommands().front();
-    path += " " + innermost->get_name();
+    before = std::exchange(path, path + " " + innermost->get_name());
   }
   const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
   if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
-    return Formatted("{}: got no command, expected one of {}", path, Listed(commands, " "));
+    return Formatted("{}\ntare: got no command, expected one of these", innermost->help(before));
   if (unknown.empty()) return Formatted("{}: {}", path, InOurWords(*innermost, path, error));
   const std::string& word = unknown.front();
   const std::string dashes = word.starts_with("-") ? "--" : "";
@@ -135,10 +139,25 @@ void RefuseDashes(int argc, char** argv) {
   }
 }
 
-constexpr AddCommand* kCommands[] = {AddInspect,  AddPlan,    AddDump,   AddStats,    AddEval,       AddGenerate,
-                                     AddQuantize, AddConvert, AddVerify, AddSweep,    AddCompare,    AddAttribute,
-                                     AddMaps,     AddLevels,  AddSearch, AddTokenize, AddMake,       AddProbe,
-                                     AddBench,    AddReport,  AddPlot,   AddHelp,     AddCompletion, AddManual};
+struct CommandGroup {
+  const char* name;  // in help
+  std::vector<AddCommand*> commands;
+};
+const CommandGroup kCommands[] = {
+    {"Look at a model", {AddInspect, AddStats, AddDump, AddMaps}},
+    {"Measure what a plan costs", {AddPlan, AddEval, AddSweep, AddCompare, AddAttribute, AddSearch, AddGenerate}},
+    {"Make low-bit checkpoints", {AddQuantize, AddLevels, AddConvert, AddVerify}},
+    {"Make texts and items", {AddTokenize, AddMake, AddProbe}},
+    {"Show results and measure speed", {AddReport, AddPlot, AddBench}},
+    {"Get help", {AddHelp, AddCompletion, AddManual}}};
+
+// A line for a long text that becomes tokens.
+void ShowTokenizing(int64_t done, int64_t bytes) {
+  static std::optional<ProgressLine> line;
+  if (!line) line.emplace("tokenize");
+  line->Callback()(done, bytes, "bytes");
+  if (done == bytes) line.reset();
+}
 
 int Run(int argc, char** argv) {
   CLI::App app{"measure what low-bit quantization costs Differential Transformers", "tare"};
@@ -148,7 +167,12 @@ int Run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("tare COMMAND --help prints the options of a command, tare help TOPIC more about " + TopicNames(", ") +
              ".\n\n" + Examples({"tare inspect experiments/pair/novels-differential", "tare help plan"}));
-  for (AddCommand* const add : kCommands) add(app);
+  for (const auto& [group, commands] : kCommands) {
+    for (AddCommand* const add : commands) {
+      add(app);
+      app.get_subcommands({}).back()->group(group);
+    }
+  }
   CheckValues(app);
   try {
     app.parse(argc, argv);
@@ -160,9 +184,9 @@ int Run(int argc, char** argv) {
     app.exit(error);  // --help, --version
   }
   // The last flush tells nothing of writes that failed before it.
-  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0
-             ? 0
-             : Failed("standard output: cannot be written; try freeing space, or another place for it");
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  return Failed(errno == EPIPE ? "standard output: cannot be written: whoever reads it has ended"
+                               : "standard output: cannot be written; try freeing space, or another place for it");
 }
 
 }  // namespace
@@ -170,6 +194,7 @@ int Run(int argc, char** argv) {
 int RunProgram(int argc, char** argv, void (*prepare)()) {
   OnNotice([](const std::string& text) { PutError(Formatted("tare: warning: {}\n", text)); });
   OnContinued(ShowContinued);
+  OnEncoding(ShowTokenizing);
   ForgetOutputs();
   NoteKept("");
   const FilesOfRun noted;

@@ -6,6 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <ranges>
+
 #include "experiments/report/drawing/drawing.h"
 #include "experiments/report/figures/figures.h"
 #include "experiments/report/page/page.h"
@@ -42,6 +45,7 @@ void Run(const ReportArguments& options) try {
   const Material material = ReadMaterial({options.files.begin(), options.files.end()});
   std::vector<FigureData> figures;
   for (const FigureKind& kind : kFigureKinds) {
+    ThrowIfStopped();
     for (FigureData& figure : kind.make(material)) {
       if (figure.on_page) figures.push_back(std::move(figure));
     }
@@ -105,50 +109,91 @@ class MemoryFile {
   int fd_;
 };
 
-// A PDF's second line is a comment of four bytes above 127, so that nobody takes the file for text: here "tare".
-constexpr std::string_view kPdfMark = "\n%\xF4\xE1\xF2\xE5\n";
+// What rsvg-convert makes of an SVG. Text of a PDF stays text, in fonts of this machine, which the file embeds. A PNG
+// has three pixels for each of the drawing's, on white, for its text is black.
+//
+// Tare knows its own by the mark: a PDF's second line, a comment of four bytes above 127, so that nobody takes the file
+// for text, here "tare"; and a PNG's chunk of text behind its header of 33 bytes, with its CRC.
+struct Conversion {
+  std::string_view ending, magic, mark;
+  std::array<const char*, 3> options;
+};
+constexpr Conversion kConversions[] = {{".pdf", "%PDF", "\n%\xF4\xE1\xF2\xE5\n", {"--format=pdf"}},
+                                       {".png",
+                                        "\x89PNG",
+                                        {"\0\0\0\x0DtEXtSoftware\0Tare\x17\x04\x10\xCA", 25},
+                                        {"--format=png", "--zoom=3", "--background-color=white"}}};
 
-// Text stays text; the file embeds this machine's fonts.
-std::string PdfOf(const std::string& svg) {
-  MemoryFile in("svg"), out("pdf");
+const Conversion* ConversionOf(const std::string& out) {
+  const auto* const found =
+      std::ranges::find_if(kConversions, [&](const auto& to) { return out.ends_with(to.ending); });
+  return found == std::end(kConversions) ? nullptr : found;
+}
+
+std::string Marked(std::string file, const Conversion& to) {
+  if (to.ending == ".png") return file.insert(std::min<size_t>(33, file.size()), to.mark);
+  const size_t line = file.find("\n%");
+  if (line != file.npos && file.find('\n', line + 1) == line + to.mark.size() - 1)
+    file.replace(line, to.mark.size(), to.mark);
+  return file;
+}
+
+std::string Converted(const std::string& svg, const Conversion& to) {
+  MemoryFile in("svg"), out("converted");
   in.Put(svg);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in.fd(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, out.fd(), STDOUT_FILENO);
-  std::string arguments[] = {"rsvg-convert", "--format=pdf"};
-  char* const argv[] = {arguments[0].data(), arguments[1].data(), nullptr};
+  std::array<const char*, 5> argv{"rsvg-convert"};  // and a null
+  std::ranges::copy(to.options, argv.begin() + 1);
   pid_t process = 0;
   int status = 0;
-  const bool started = posix_spawnp(&process, argv[0], &actions, nullptr, argv, environ) == 0;
+  const bool started =
+      posix_spawnp(&process, argv[0], &actions, nullptr, const_cast<char* const*>(argv.data()), environ) == 0;
   posix_spawn_file_actions_destroy(&actions);
-  if (!started) Fail("rsvg-convert: not found, and a PDF needs it; try `apt install librsvg2-bin`, or F.svg");
+  if (!started)
+    Fail("rsvg-convert: not found, and a {} file needs it; try `apt install librsvg2-bin`, or F.svg", to.ending);
   const bool ended = waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (!ended) Fail("rsvg-convert: failed; try F.svg");
-  std::string pdf = out.Get();
-  const size_t line = pdf.find("\n%");
-  if (line != pdf.npos && pdf.find('\n', line + 1) == line + kPdfMark.size() - 1)
-    pdf.replace(line, kPdfMark.size(), kPdfMark);
-  return pdf;
+  return Marked(out.Get(), to);
+}
+
+void Draw(const FigureData& figure, const std::string& out) {
+  std::string drawn = Drawing().Svg(figure.Kind(), SpecificationOf(figure));
+  if (const Conversion* const to = ConversionOf(out)) drawn = Converted(drawn, *to);
+  WriteFileAtomically(out, drawn);
+  for (const std::string& missing : MissingOf(figure)) Notice(figure.name + ": not drawn: " + missing);
+  PrintText("{}", Paragraphs(Made(out) + ": " + figure.caption));
+}
+
+// The figures of a kind, "" if there are none: all names if the kind was asked for, otherwise a few of many.
+std::string RowOf(const FigureKind& kind, const std::vector<FigureData>& figures, const std::string& asked) {
+  constexpr size_t kFew = 3;
+  const size_t count = figures.size(), shown = asked == kind.name || count <= kFew + 1 ? count : kFew;
+  if (count == 0) return "";
+  std::string names = Listed(figures | std::views::take(shown) | std::views::transform(&FigureData::name), " ");
+  if (shown < count) names += Formatted(" and {} more: --figure {}", count - shown, kind.name);
+  return count == 1 ? HelpRow(names, std::string(kind.what), 16) : Paragraphs("  " + names);
 }
 
 void Run(const PlotArguments& options) try {
-  const bool pdf = options.out.ends_with(".pdf");
+  const Conversion* const to = ConversionOf(options.out);
   const std::vector<AtomicFile> claims =
-      ClaimFiles(options.files, {{options.out, pdf ? "%PDF*" + std::string(kPdfMark) : "<svg *svg.marks:root{"}});
+      ClaimFiles(options.files,
+                 {{options.out, to ? std::string(to->magic) + "*" + std::string(to->mark) : "<svg *svg.marks:root{"}});
   const Material material = ReadMaterial({options.files.begin(), options.files.end()});
   std::string known;
   for (const FigureKind& kind : kFigureKinds) {
-    for (const FigureData& figure : kind.make(material)) {
-      known += (known.empty() ? "" : " ") + figure.name;
-      if (figure.name != options.figure) continue;
-      const std::string svg = Drawing().Svg(figure.Kind(), SpecificationOf(figure));
-      WriteFileAtomically(options.out, pdf ? PdfOf(svg) : svg);
-      for (const std::string& missing : MissingOf(figure)) Notice(figure.name + ": not drawn: " + missing);
-      return PrintText("{}", Paragraphs(Made(options.out) + ": " + figure.caption));
-    }
+    const std::vector<FigureData> figures = kind.make(material);
+    const auto figure = std::ranges::find(figures, options.figure, &FigureData::name);
+    if (figure != figures.end()) return Draw(*figure, options.out);
+    known += RowOf(kind, figures, options.figure);
   }
-  FailUsage("--figure {}: the files have no data for it, expected one of: {}", options.figure, known);
+  if (known.empty()) Fail("{}: got nothing to draw a figure from", options.files.front());
+  known.pop_back();  // the end of its last line
+  FailUsage("--figure: {}, expected one of:\n{}",
+            options.figure.empty() ? "got none" : "the files have no data for " + options.figure, known);
 } catch (const Json::exception& error) {
   RefuseOdd(options.files, error);
 }
@@ -157,13 +202,13 @@ void Run(const PlotArguments& options) try {
 
 void AddPlot(CLI::App& app) {
   const auto [command, options] =
-      NewCommand<PlotArguments>(app, "plot", "draw one figure of the report as SVG or PDF", Run);
+      NewCommand<PlotArguments>(app, "plot", "draw one figure of the report as SVG, PDF or PNG", Run);
   Add(command, "FILE", options.files, "the same files as tare report")->required();
-  Add(command, "--figure NAME", options.figure, "name of the figure, from the list below")->required();
-  Add(command, "--out FILE", options.out, "F.svg or F.pdf")->required()->check([](const std::string& out) {
-    return out.ends_with(".svg") || out.ends_with(".pdf")
+  Add(command, "--figure NAME", options.figure, "name of the figure; without it, those that the files have are listed");
+  Add(command, "--out FILE", options.out, "F.svg, F.pdf or F.png")->required()->check([](const std::string& out) {
+    return out.ends_with(".svg") || ConversionOf(out) != nullptr
                ? std::string()
-               : Formatted("got '{}', expected a name that ends in .svg or .pdf", out);
+               : Formatted("got '{}', expected a name that ends in .svg, .pdf or .png", out);
   });
   std::string figures = "Figures:";
   for (const FigureKind& kind : kFigureKinds) figures += Formatted("\n  {:<12}{}", kind.name, kind.what);

@@ -40,6 +40,7 @@ libboost-dev          1.81
 node-vega             5.20
 node-vega-lite        5.5
 libquickjs            2024.01
+librsvg2-bin          2.54
 libgtest-dev          1.14
 libgmock-dev          1.14
 libbenchmark-dev      1.8

@@ -51,14 +51,27 @@ void StopOnLostPage(int, siginfo_t* info, void*) {
 }
 
 volatile std::sig_atomic_t stopped_by = 0;
+std::atomic<int64_t> stopped_at;  // milliseconds
+
+// A second Ctrl-C ends the process at once. One within half a second is the first one's: timeout(1) signals the process
+// and then its group, this process with it.
+void Stop(int signal) {
+  using namespace std::chrono;
+  const int64_t now = duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+  if (stopped_by == 0) {
+    stopped_by = signal;
+    stopped_at = now;
+    tare::RequestStop();
+  } else if (now - stopped_at > 500) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);  // delivered when this has returned
+  }
+}
 
 void StopOnSignals() {
   struct sigaction action = {};
-  action.sa_handler = [](int signal) {
-    stopped_by = signal;
-    tare::RequestStop();
-  };
-  action.sa_flags = SA_RESETHAND | SA_ONSTACK;  // a second Ctrl-C ends the process at once; thread_pool.h
+  action.sa_handler = Stop;
+  action.sa_flags = SA_ONSTACK;  // thread_pool.h
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   struct sigaction hangup = {};

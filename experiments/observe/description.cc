@@ -3,6 +3,7 @@
 #include "experiments/observe/description.h"
 
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -135,25 +136,33 @@ Json Describe(const Model& model) {
   return json;
 }
 
-Json ExpertsTogether(const Json& matrices) {
+// A tensor's name with * for the numbers of layers and experts, or only of experts.
+static std::string NameOf(const std::string& tensor, Together what) {
+  std::istringstream parts(tensor);
+  std::string name, before;
+  for (std::string part; std::getline(parts, part, '.'); before = part) {
+    const bool number = part.find_first_not_of("0123456789") == part.npos;
+    name += (name.empty() ? "" : ".") + (number && (what == Together::kLayers || before == "experts") ? "*" : part);
+  }
+  return name;
+}
+
+Json MatricesOf(const Json& matrices, Together what) {
   Json rows = Json::array();
   std::map<std::pair<std::string, Json>, size_t> at;
   for (const Json& m : matrices) {
-    Json row = m, rest = m;
-    std::string name = m["tensor"].get<std::string>();
-    constexpr std::string_view kExperts = ".experts.";
-    if (const size_t begin = name.find(kExperts); begin != name.npos) {
-      const size_t number = begin + kExperts.size(), end = name.find('.', number);
-      name.replace(number, end == name.npos ? end : end - number, "*");
-    }
-    row["tensor"] = name;
+    Json rest = m;
     rest.erase("tensor");
+    const std::string name = NameOf(m["tensor"], what);
     const auto [found, added] = at.try_emplace({name, rest}, rows.size());
     if (added) {
-      rows.push_back(row);
-    } else {
-      rows[found->second]["bytes"] = rows[found->second]["bytes"].get<uint64_t>() + m["bytes"].get<uint64_t>();
+      rows.push_back(m);
+      rows.back().update({{"tensor", name}, {"count", 1}});
+      continue;
     }
+    Json& row = rows[found->second];
+    row["bytes"] = row["bytes"].get<uint64_t>() + m["bytes"].get<uint64_t>();
+    row["count"] = row["count"].get<int64_t>() + 1;
   }
   return rows;
 }

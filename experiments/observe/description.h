@@ -10,8 +10,9 @@ namespace tare {
 // tare.inspect/1. Optional keys are there where they mean something.
 Json Describe(const Model& model);
 
-// Its "quantized" or "foreign" matrices in the order of their first, those of a layer's experts together where all else
-// is equal: their names with * for the number, their bytes added.
-Json ExpertsTogether(const Json& matrices);
+// Its "quantized" or "foreign" matrices in the order of their first, those of a layer's experts together, or of all
+// layers, where all else is equal: their names with * for the number, their bytes added, and their "count".
+enum class Together { kExperts, kLayers };
+Json MatricesOf(const Json& matrices, Together what);
 
 }  // namespace tare

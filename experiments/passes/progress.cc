@@ -12,9 +12,9 @@ std::string TimeText(double seconds) {
 }
 
 // For slow units, the time of each.
-std::string RateText(double per_second) {
-  if (per_second >= 10) return Formatted("{:.0f} per second", per_second);
-  if (per_second >= 1) return Formatted("{:.1f} per second", per_second);
+std::string RateText(double per_second, const std::string& unit) {
+  if (unit == "bytes") return SizeText(static_cast<int64_t>(per_second)) + "/s";
+  if (per_second >= 1) return Formatted("{:.{}f} {}/s", per_second, per_second >= 10 ? 0 : 1, unit);
   return 1 / per_second < 120 ? Formatted("{:.1f} s each", 1 / per_second) : TimeText(1 / per_second) + " each";
 }
 
@@ -53,7 +53,7 @@ std::string ProgressClock::Line(int64_t done, int64_t total, const std::string& 
                                 : Formatted(": {} of {} {}", done, total, unit);
   if (done > 0 && seconds > 0) {
     const double rate = static_cast<double>(done) / seconds;
-    figures += ", " + (bytes ? SizeText(static_cast<int64_t>(rate)) + " per second" : RateText(rate));
+    figures += ", " + RateText(rate, unit);
     if (!parts) figures += Formatted(", {} left", TimeText(seconds * (1 - share) / share));
   }
   std::string all;

@@ -31,7 +31,7 @@ class ProgressClock {
   std::string Start() const;
 
   // "quantize: 3 of 4 layers, 12.0 s each, 12 s left", in at most `columns` columns: a name that is too long is cut.
-  // Of several runs: "run 3 of 85, 2 % of all, 12 min left; llama q=int4/token perplexity:text: 45 %, 1200 per second".
+  // Of several runs: "run 3 of 85, 2 % of all, 12 min left; llama q=int4/token perplexity:text: 45 %, 1200 tokens/s".
   // A count that restarts, or a new unit, begins the next step of the same run, with its own rate. Units "... of
   // weights" are of a plan, before the run's own work: they move no share of all.
   std::string Line(int64_t done, int64_t total, const std::string& unit, double now, size_t columns);

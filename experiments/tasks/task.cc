@@ -3,7 +3,6 @@
 #include "experiments/tasks/task.h"
 
 #include <set>
-#include <sstream>
 
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/contrast.h"
@@ -14,6 +13,7 @@
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/named_files.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -23,15 +23,22 @@ constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask,        &kD
                                       &kZeroShotTask,   &kLogLikelihoodTask, &kLongPerplexityTask,
                                       &kDocumentsTask,  &kRetrievalTask,     &kGenerateTask};
 
-TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
+[[noreturn]] void FailForFile(const std::filesystem::path& file, std::string_view list) {
+  if (std::filesystem::is_directory(file))
+    FailUsage("--tasks: {}: got a folder, expected a file{}", file.string(),
+              std::filesystem::exists(file / "config.json") ? "; is it MODEL, which has no option before it?" : "");
+  FailUsage("--tasks: {}: no such file (a device does not count){}", file.string(),
+            list.contains(',') ? "; a comma in a name is written twice" : "");
+}
+
+TaskSpec ParseTask(const std::string& text, std::string_view list, TaskKinds kinds) {
   const size_t equals = text.find('=');
   const auto kind = std::ranges::find(kinds, text.substr(0, equals), &TaskKind::name);
   if (kind == kinds.end()) FailUsage("--tasks: got '{}', expected {}", text, TaskUsage(" or ", kinds));
   if (equals == std::string::npos || equals + 1 == text.size())
     FailUsage("--tasks: '{}' names no file; expected {}=FILE", text, (*kind)->name);
-  TaskSpec spec{*kind, text.substr(equals + 1)};
-  if (!std::filesystem::is_regular_file(spec.file))
-    FailUsage("--tasks: {}: no such file (a folder or device does not count)", spec.file.string());
+  TaskSpec spec{*kind, FileOf(text.substr(equals + 1))};
+  if (!std::filesystem::is_regular_file(spec.file)) FailForFile(spec.file, list);
   RequireUtf8(spec.Name(), text + ": the file's name");
   return spec;
 }
@@ -185,13 +192,12 @@ bool IsReadInWindows(const TaskSpec& task, const ModelConfig& config, const Wind
 std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds) {
   std::vector<TaskSpec> specs;
   std::set<std::string> names;
-  std::stringstream stream{std::string(text)};
-  for (std::string part; std::getline(stream, part, ',');) {
-    specs.push_back(ParseTask(part, kinds));
+  if (text.empty()) FailUsage("--tasks: got nothing, expected {}, separated by commas", TaskUsage(" or ", kinds));
+  for (const std::string& part : SplitNames(text)) {
+    specs.push_back(ParseTask(part, text, kinds));
     if (!names.insert(specs.back().Name()).second)
       FailUsage("--tasks: two tasks are called {}; try renaming a file", specs.back().Name());
   }
-  if (specs.empty()) FailUsage("--tasks: got nothing, expected {}, separated by commas", TaskUsage(" or ", kinds));
   return specs;
 }
 

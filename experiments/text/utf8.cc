@@ -44,10 +44,13 @@ void RequireUtf8(std::string_view text, std::string_view where) {
   const std::optional<size_t> at = FindInvalidUtf8(text);
   if (!at) return;
   const auto line = 1 + std::ranges::count(text.substr(0, *at), '\n');
-  Fail(
-      "{}: got byte 0x{:02x} at offset {} (line {}), which is not valid UTF-8 there; try converting the text: iconv -f "
-      "LATIN1 -t UTF-8",
-      where, static_cast<unsigned char>(text[*at]), *at, line);
+  constexpr size_t kNear = 4096;  // random bytes have 400 of these
+  const bool binary = std::ranges::any_of(text.substr(*at, kNear), [](unsigned char c) {
+    return c < 0x20 && !std::string_view("\t\n\v\f\r").contains(static_cast<char>(c));
+  });
+  Fail("{}: got byte 0x{:02x} at offset {} (line {}), which is not valid UTF-8 there; {}", where,
+       static_cast<unsigned char>(text[*at]), *at, line,
+       binary ? "expected a text, and these bytes are none" : "try converting the text: iconv -f LATIN1 -t UTF-8");
 }
 
 size_t CountCharacters(std::string_view text) {

@@ -25,12 +25,24 @@ bool IsFile(const fs::path& path) {
 
 // "ORG/NAME", as hubs name checkpoints, or a name alone.
 bool IsHubName(const std::string& text) {
+  constexpr std::string_view kOfFiles[] = {".h5", ".txt", ".json", ".jsonl", ".npz", ".csv", ".html"};
+  if (std::ranges::contains(kOfFiles, fs::path(text).extension().string())) return false;
   const size_t slash = text.find('/');
   return slash != 0 && slash + 1 < text.size() && slash == text.rfind('/') && text[0] != '.' && text[0] != '~';
 }
 
 bool BeginsWith(const fs::path& path, std::string_view expected) {
   return Beginning(path, expected.size()) == expected;
+}
+
+// What may help where nothing has the name.
+std::string HintFor(const fs::path& path) {
+  const std::string text = path.string();
+  if (!text.empty() && text.find_first_not_of("0123456789") == text.npos)
+    return "; if it is a value of an option, lists have commas: 16,4";
+  if (!IsHubName(text)) return "";
+  return Formatted("; to download one: hf download {}{} --local-dir {}", path.has_parent_path() ? "" : "ORG/", text,
+                   path.filename().string());
 }
 
 // Whether the first bytes are text: printable, beyond ASCII, or white space.
@@ -44,6 +56,7 @@ bool IsText(const fs::path& path) {
 [[noreturn]] void RefuseModel(const fs::path& path) {
   const std::string extension = path.extension();
   if (extension == ".gguf") Fail("{}: no such file; expected a GGUF file", path.string());
+  if (extension == ".h5" && !IsFile(path)) Fail("{}: no such file; expected a file of tare quantize", path.string());
   if (IsFile(path) && (extension == ".safetensors" || IsFile(path.parent_path() / "config.json")))
     Fail("{}: got one file of a checkpoint, expected its folder; try {}", path.string(),
          path.has_parent_path() ? path.parent_path().string() : ".");
@@ -54,11 +67,7 @@ bool IsText(const fs::path& path) {
   Fail(
       "{}: no such folder; expected a checkpoint folder in Hugging Face layout (config.json, *.safetensors), or a "
       "file of tare quantize{}",
-      path.string(),
-      IsHubName(path.string())
-          ? Formatted("; to download one: hf download {}{} --local-dir {}", path.has_parent_path() ? "" : "ORG/",
-                      path.string(), path.filename().string())
-          : "");
+      path.string(), HintFor(path));
 }
 
 // Whether the first bytes are not HDF5's, and they or the name show another kind. HDF5's own reader reports damage.

@@ -28,6 +28,20 @@ bool HasWord(std::string_view list, std::string_view word) {
 // A choice of words separated by blanks, for messages.
 std::string OneOf(std::string_view list) { return (list.contains(' ') ? "one of " : "") + std::string(list); }
 
+std::string OneOf(std::span<const Granularity::Kind> kinds) {
+  std::string admitted;
+  for (const Granularity::Kind kind : kinds) AppendWord(admitted, Spelling(kind));
+  return OneOf(admitted) + (admitted.contains("<N>") ? Formatted(" (N from 1 to {})", Granularity::kMaxN) : "");
+}
+
+// Where a word has a sign of another notation, the plan's.
+std::string_view SignInPlaceOf(std::string_view word) {
+  const size_t at = word.find_first_of(";:");
+  if (at == word.npos) return "";
+  if (word[at] == ';') return "; ',' separates rules";
+  return ExpandSites(word.substr(0, at)).empty() ? "" : "; '=' follows a site";
+}
+
 std::string Printable(std::string_view bytes) {
   std::string text(bytes);
   for (char& c : text) {
@@ -96,8 +110,8 @@ void Parser::RefuseAt(size_t at, std::string_view what) const {
 void Parser::Refuse(size_t at, std::string_view expected) const {
   constexpr size_t kShown = 32;
   if (at == text_.size()) RefuseAt(at, Formatted("got the end, expected {}", expected));
-  const size_t length = std::clamp(EndOfWord(at) - at, size_t{1}, kShown);
-  RefuseAt(at, Formatted("got '{}', expected {}", Printable(text_.substr(at, length)), expected));
+  const std::string_view word = text_.substr(at, std::max(EndOfWord(at) - at, size_t{1}));
+  RefuseAt(at, Formatted("got '{}', expected {}{}", Printable(word.substr(0, kShown)), expected, SignInPlaceOf(word)));
 }
 
 IndexRange Parser::ParseRange(size_t at, std::string_view word) {
@@ -163,13 +177,10 @@ Format Parser::ParseRuleFormat(const SiteClass& site_class) {
 }
 
 Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
-  std::string admitted;
-  for (const Granularity::Kind kind : site_class.granularities) AppendWord(admitted, Spelling(kind));
   const size_t at = Place();
   const std::optional<Granularity> granularity = ParseGranularity(Word());
-  if (!granularity || !std::ranges::contains(site_class.granularities, granularity->kind)) {
-    Refuse(at, OneOf(admitted) + (admitted.contains("<N>") ? Formatted(" (N from 1 to {})", Granularity::kMaxN) : ""));
-  }
+  if (!granularity || !std::ranges::contains(site_class.granularities, granularity->kind))
+    Refuse(at, OneOf(site_class.granularities));
   return *granularity;
 }
 
@@ -266,7 +277,7 @@ Rule Parser::ParseRule() {
     if (Take('/'))
       RefuseAt(pos_ - 1, Formatted("got a granularity, but {} has blocks of {}", Name(rule.format), block));
   } else if (HasCodes(rule.format)) {
-    Require('/', "'/' and a granularity");
+    Require('/', "'/' and " + OneOf(site_class.granularities));
     rule.granularity = ParseRuleGranularity(site_class);
   }
   const bool f32 = rule.format == Format::kF32, takes_options = !f32 || !site_class.of_f32.empty();

@@ -235,6 +235,10 @@ TEST_F(BadInputTest, InvalidTexts) {
   Refused(Dump(pair_, Put("s.txt", "   ")), {"s.txt: got nothing but spaces"});
   Refused(Dump(pair_, Put("l.txt", "one\ncaf\xe9 two")),
           {"l.txt: got byte 0xe9 at offset 7 (line 2)", "UTF-8", "iconv"});
+  Refused(Dump(pair_, Put("b.txt", std::string("caf\xe9 \x01", 6))),
+          {"not valid UTF-8 there; expected a text, and these bytes are none"});
+  Refused(Dump(pair_, Put("i.txt", "\n{\"ctx\": \"a\"}\n{}\n")),
+          {"i.txt: got lines of JSON, expected a text; try a task"});
   Refused(Dump(pair_, folder_ / "none.txt"), {"none.txt: no such file"});
   Refused(Dump(pair_, out_), {"out: got a folder, expected a file"});
   // A checkpoint without a tokenizer we can run: two lines of Python make ids.

@@ -46,7 +46,7 @@ for scheme in 0 1; do
 done
 ! cmp -s "$work/0-820.png" "$work/1-820.png" || die 'the dark scheme is the light one'
 browse 820 1 --dump-dom >"$work/dom.html"
-for part in '>Download CSV<' '>Download SVG<' '<th scope="col"><button type="button">' 'id="tip"'; do
+for part in '>Download CSV<' '>Download SVG<' '>Download PNG<' '<th scope="col"><button type="button">' 'id="tip"'; do
   grep -q "$part" "$work/dom.html" || die "the script did not make $part"
 done
 first=$(grep -A2 'id="findings"' "$work/dom.html" | grep -o '<li>[^<]*' | head -n 1)

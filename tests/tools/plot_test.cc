@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "tests/support/call_tare.h"
+#include "tests/support/golden.h"
 #include "tests/support/report_material.h"
 #include "tests/support/run_command.h"
 
@@ -28,18 +31,59 @@ TEST_F(PlotCommandTest, WritesOneFigure) {
   EXPECT_THAT(outcome.out, HasSubstr("f.svg: Largest and median magnitude"));
 }
 
+// One row each; of several figures of a kind, which --figure KIND lists all, the first ones.
 TEST_F(PlotCommandTest, ListsTheFigures) {
   const Outcome outcome = CallTare(Plot("bits", "f.svg"));
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("--figure bits: the files have no data for it, expected one of: largest"));
-  EXPECT_EQ(CallTare(Plot("largest", "f.png")).exit_code, 2);
+  EXPECT_THAT(outcome.err, StartsWith("tare: --figure: the files have no data for bits, expected one of:\n"
+                                      "  largest       largest magnitudes"));
+  const Outcome none = CallTare({"plot", folder_ / "o.json", "--out", folder_ / "f.svg"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, StartsWith("tare: --figure: got none, expected one of:\n  largest  "));
+  EXPECT_EQ(CallTare(Plot("largest", "f.gif")).exit_code, 2);
+
+  const std::filesystem::path model = GoldenFolder("diffllama-gqa");
+  const Outcome made = CallTare({"stats", model, "--input", model / "expected.safetensors", "--out", folder_ / "s.h5"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const auto listed = [&](const std::string& figure) {
+    return CallTare({"plot", folder_ / "s.h5", "--figure", figure, "--out", folder_ / "f.svg"}).err;
+  };
+  EXPECT_THAT(listed("x"), HasSubstr("\n  maps:"));
+  EXPECT_THAT(listed("x"), HasSubstr("--figure maps"));
+  EXPECT_LT(listed("x").size(), 1500u);
+  EXPECT_THAT(listed("maps"), HasSubstr(" maps:probs.entropy"));
+  EXPECT_THAT(listed("maps"), testing::Not(HasSubstr("--figure maps")));
+  std::istringstream lines(listed("maps"));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
-TEST_F(PlotCommandTest, WithoutTheConverterAPdfNamesThePackage) {
-  const Outcome outcome = StartTare(Plot("largest", "f.pdf"), {.environment = {"PATH=/nowhere"}});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("apt install librsvg2-bin"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "f.pdf"));
+TEST_F(PlotCommandTest, WithoutTheConverterTheMessageNamesThePackage) {
+  for (const std::string out : {"f.pdf", "f.png"}) {
+    const Outcome outcome = StartTare(Plot("largest", out), {.environment = {"PATH=/nowhere"}});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("apt install librsvg2-bin"));
+    EXPECT_THAT(outcome.err, HasSubstr(out.substr(1)));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / out));
+  }
+}
+
+// What is said to the converter, where this machine has none.
+TEST_F(PlotCommandTest, AsksForAPngOnWhite) {
+  std::filesystem::create_directory(folder_ / "bin");
+  PutFile(folder_ / "bin/rsvg-convert", "#!/bin/sh\necho \"$@\"\n/bin/cat\n");
+  std::filesystem::permissions(folder_ / "bin/rsvg-convert", std::filesystem::perms::all);
+  const CommandSetting with{.environment = {"PATH=" + (folder_ / "bin").string()}};
+  ASSERT_EQ(StartTare(Plot("largest", "f.png"), with).exit_code, 0);
+  EXPECT_THAT(GetFile(folder_ / "f.png"), StartsWith("--format=png --zoom=3 --background-color=white\n<svg"));
+  ASSERT_EQ(StartTare(Plot("largest", "f.pdf"), with).exit_code, 0);
+  EXPECT_THAT(GetFile(folder_ / "f.pdf"), StartsWith("--format=pdf\n<svg"));
+}
+
+TEST_F(PlotCommandTest, WritesAPng) {
+  const Outcome outcome = StartTare(Plot("largest", "f.png"));
+  if (outcome.err.contains("not found")) GTEST_SKIP() << "no rsvg-convert; tools/setup.sh installs it";
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(GetFile(folder_ / "f.png"), StartsWith("\x89PNG\r\n"));
 }
 
 }  // namespace

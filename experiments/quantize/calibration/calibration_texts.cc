@@ -9,6 +9,7 @@
 #include "experiments/tasks/documents.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/named_files.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -21,14 +22,14 @@ bool IsFile(std::string_view name) {
   return std::filesystem::exists(std::filesystem::path(name), too_long);
 }
 
-Part ParsePart(std::string_view text) {
+Part ParsePart(const std::string& text) {
   const size_t colon = text.rfind(':');
-  if (colon == text.npos || IsFile(text)) return {std::filesystem::path(text)};
+  if (colon == text.npos || IsFile(text)) return {FileOf(text)};
   const auto weight = ParseNumber<double>(text.substr(colon + 1));
   if (!weight || !(*weight >= 1e-6 && *weight <= 1e6))
     FailUsage("--calibrate: {}: got weight '{}', expected a number from 1e-6 to 1e6, as in a.txt:2,b.txt:1", text,
               text.substr(colon + 1));
-  return {std::filesystem::path(text.substr(0, colon)), *weight};
+  return {FileOf(text.substr(0, colon)), *weight};
 }
 
 bool AreDocuments(const std::filesystem::path& path) { return path.extension() == ".jsonl"; }
@@ -132,18 +133,16 @@ CalibrationTexts CalibrationTexts::Parse(const std::string& text, const Shard& c
   texts.cut = cut;
   if (text.empty()) return texts;
   if (IsFile(text)) {
-    texts.parts.push_back({text});
+    texts.parts.push_back({FileOf(text)});
     return texts;
   }
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const Part part = ParsePart(std::string_view(text).substr(begin, end - begin));
+  for (const std::string& one : SplitNames(text)) {
+    const Part part = ParsePart(one);
     if (part.file.empty()) FailUsage("--calibrate: got '{}', expected a file's name between commas", text);
     for (const Part& other : texts.parts) {
       if (other.file == part.file) FailUsage("--calibrate: got {} twice, expected each text once", part.file.string());
     }
     texts.parts.push_back(part);
-    begin = end + 1;
   }
   return texts;
 }

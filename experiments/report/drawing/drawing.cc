@@ -58,6 +58,7 @@ void Drawing::Run(std::string_view text, const char* file) {
 }
 
 std::string Drawing::Svg(const std::string& name, const Json& specification) {
+  ThrowIfStopped();  // a figure takes a part of a second
   const std::string text = JsonText(specification);
   const JSValue global = JS_GetGlobalObject(context_), draw = JS_GetPropertyStr(context_, global, "draw");
   std::array<JSValue, 3> arguments;

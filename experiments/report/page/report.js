@@ -31,6 +31,20 @@ function save(name, type, text) {
   URL.revokeObjectURL(link.href);
 }
 
+// Three pixels for each of the drawing's, on white, for its text is black outside the page.
+function savePng(name, svg) {
+  const image = new Image(), {width, height} = svg.viewBox.baseVal;
+  image.addEventListener('load', () => {
+    const canvas = Object.assign(document.createElement('canvas'), {width: 3 * width, height: 3 * height});
+    const context = canvas.getContext('2d');
+    context.fillStyle = 'white';
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(image, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob(blob => save(name, 'image/png', blob));
+  });
+  image.src = `data:image/svg+xml,${encodeURIComponent(svg.outerHTML)}`;
+}
+
 for (const figure of document.querySelectorAll('figure')) {
   const actions = figure.querySelector('.actions'), table = figure.querySelector('table');
   const offer = (label, act) => {
@@ -42,6 +56,7 @@ for (const figure of document.querySelectorAll('figure')) {
   };
   offer('Download CSV', () => save(`${figure.id}.csv`, 'text/csv', csvOf(table)));
   offer('Download SVG', () => save(`${figure.id}.svg`, 'image/svg+xml', figure.querySelector('svg').outerHTML));
+  offer('Download PNG', () => savePng(`${figure.id}.png`, figure.querySelector('svg')));
   for (const heading of table.tHead.rows[0].cells) {
     const button = document.createElement('button');
     button.type = 'button';

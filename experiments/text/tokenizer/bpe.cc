@@ -7,6 +7,7 @@
 #include <queue>
 
 #include "experiments/text/tokenizer/characters.h"
+#include "experiments/text/tokenizer/encoding_progress.h"
 #include "experiments/text/tokenizer/steps.h"
 
 namespace tare::pipeline {
@@ -238,7 +239,10 @@ void Bpe::EncodeWord(std::string_view word, std::vector<int32_t>* ids) const {
 }
 
 void Bpe::EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const {
-  if (word.size() <= kShortSymbols || !prefix_.empty() || !suffix_.empty()) return EncodeWord(word, ids);
+  if (word.size() <= kShortSymbols || !prefix_.empty() || !suffix_.empty()) {
+    EncodeWord(word, ids);
+    return EncodingProgress::Add(word);
+  }
   if (ignore_merges_) {
     if (const std::optional<int32_t> whole = pieces().Find(word)) return ids->push_back(*whole);
   }
@@ -246,6 +250,7 @@ void Bpe::EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* 
     const size_t end = FindCut(word, begin);
     const std::string_view part = word.substr(begin, end - begin);
     ignore_merges_ ? MergeWord(part, ids) : EncodeWord(part, ids);  // only whole words ignore merges
+    EncodingProgress::Add(part);
     begin = end;
   }
 }

@@ -166,6 +166,7 @@ Pattern Pattern::Regex(const std::string& expression, const std::string& where) 
 void Pattern::ForEachPart(std::string_view text, const PartVisitor& visit) const {
   size_t before = 0;
   const auto match = [&](size_t begin, size_t end) {
+    ThrowIfStopped();  // a long text has millions
     if (before != begin) visit({before, begin, false});
     visit({begin, end, true});
     before = end;

@@ -7,6 +7,7 @@
 #include <sentencepiece_processor.h>
 
 #include "experiments/text/tokenizer/character_table.h"
+#include "experiments/text/tokenizer/encoding_progress.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/file/wire_format.h"
@@ -187,6 +188,7 @@ std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids) cons
 
 std::vector<int32_t> SentencePieceTokenizer::EncodeFirst(std::string_view text, size_t count) const {
   RequireUtf8(text, "text");
+  const EncodingProgress progress(count == SIZE_MAX ? text : "");  // of the first ids nobody knows the share
   std::vector<int32_t> ids;
   const auto add = [&](const pipeline::AddedTokens::Segment& segment) {
     if (segment.id) return ids.push_back(*segment.id);
@@ -212,6 +214,7 @@ void SentencePieceTokenizer::EncodePart(const Part& part, std::string_view text,
     const auto status = part.processor->Encode(chunk, &pieces);
     if (!status.ok()) Fail("text: SentencePiece cannot encode it ({})", status.ToString());
     ids->insert(ids->end(), pieces.begin(), pieces.end());
+    EncodingProgress::Add(chunk);
   };
   while (part.rule != ChunkRule::kWhole && text.size() > kChunkBytes && ids->size() < count) {
     const size_t cut = FindCut(text, kChunkBytes);

@@ -12,6 +12,7 @@
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/hdf5.h"
+#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/safetensors.h"
 #include "quant/file/sha256.h"
@@ -149,11 +150,19 @@ std::vector<std::vector<int32_t>> Rows(const IdTensor& tensor, int vocabulary, c
   return rows;
 }
 
+// Items and documents: names and marks would be scored as text.
+void RefuseObjects(std::string_view text, const std::string& where) {
+  const size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  if (text.substr(begin).starts_with('{') && Json::accept(text.substr(begin, text.find('\n', begin) - begin)))
+    Fail("{}: got lines of JSON, expected a text; try a task of items or documents (tare help tasks)", where);
+}
+
 void ReadText(const std::filesystem::path& model_folder, int vocabulary, const TextPart& part, TokenInput* input) {
   const std::string where = input->path.string();
   const MappedFile file(input->path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   if (text.empty()) Fail("{}: got an empty file, expected a text", where);
+  RefuseObjects(text, where);
   EncodedText encoded = EncodeText(text, input->sha256, model_folder, part, where);
   for (const std::vector<int32_t>& row : encoded.rows) RequireRows(row, vocabulary, where);
   input->bos = encoded.bos;

@@ -26,15 +26,15 @@ TEST(Progress, MayBeEmpty) { EXPECT_NO_THROW(Report({}, 3, 8, "items")); }
 
 TEST(ProgressClock, SaysRateAndTimeLeft) {
   ProgressClock clock("eval", 100);
-  EXPECT_EQ(clock.Line(500, 2000, "tokens", 110, 80), "eval: 500 of 2000 tokens, 50 per second, 30 s left");
-  EXPECT_EQ(clock.Line(520, 2000, "tokens", 310, 80), "eval: 520 of 2000 tokens, 2.5 per second, 10 min left");
-  EXPECT_EQ(clock.Line(2000, 2000, "tokens", 310, 80), "eval: 2000 of 2000 tokens, 9.5 per second, 0 s left");
+  EXPECT_EQ(clock.Line(500, 2000, "tokens", 110, 80), "eval: 500 of 2000 tokens, 50 tokens/s, 30 s left");
+  EXPECT_EQ(clock.Line(520, 2000, "tokens", 310, 80), "eval: 520 of 2000 tokens, 2.5 tokens/s, 10 min left");
+  EXPECT_EQ(clock.Line(2000, 2000, "tokens", 310, 80), "eval: 2000 of 2000 tokens, 9.5 tokens/s, 0 s left");
 }
 
 TEST(ProgressClock, SizesAreReadable) {
   ProgressClock clock("verify", 0);
   EXPECT_EQ(clock.Line(5'000'000'000, 10'000'000'000, "bytes", 10, 80),
-            "verify: 5.00 GB of 10.0 GB, 500 MB per second, 10 s left");
+            "verify: 5.00 GB of 10.0 GB, 500 MB/s, 10 s left");
 }
 
 // A layer in 12 s is not "0 per second".
@@ -50,7 +50,7 @@ TEST(ProgressClock, EachStepHasItsOwnRate) {
   clock.Line(39, 39, "tensors", 100, 80);
   EXPECT_EQ(clock.Line(1, 4, "layers", 103, 80), "quantize: 1 of 4 layers, 3.0 s each, 9 s left");
   clock.Line(4, 4, "layers", 112, 80);
-  EXPECT_EQ(clock.Line(2, 4, "layers", 113, 80), "quantize: 2 of 4 layers, 2.0 per second, 1 s left");
+  EXPECT_EQ(clock.Line(2, 4, "layers", 113, 80), "quantize: 2 of 4 layers, 2.0 layers/s, 1 s left");
 }
 
 // Half of the first of three runs in 5 s leaves 25 s; one and a half of them in 20 s leave 20 s.
@@ -72,12 +72,12 @@ TEST(ProgressClock, AnOnlyRunIsNotCounted) {
   ProgressClock clock("", 0);
   clock.Begin("a", 0, 0);
   EXPECT_EQ(clock.Start(), "");
-  EXPECT_EQ(clock.Line(1, 4, "items", 1, 80), "a: 1 of 4 items, 1.0 per second, 3 s left");
+  EXPECT_EQ(clock.Line(1, 4, "items", 1, 80), "a: 1 of 4 items, 1.0 items/s, 3 s left");
 }
 
 TEST(ProgressClock, TheNameIsCutToTheColumns) {
   ProgressClock clock("a-model-with-a-long-name choice:needles-4", 0);
-  EXPECT_EQ(clock.Line(1, 2, "items", 1, 60), "a-model-with-a-lon..: 1 of 2 items, 1.0 per second, 1 s left");
+  EXPECT_EQ(clock.Line(1, 2, "items", 1, 60), "a-model-with-a-lon..: 1 of 2 items, 1.0 items/s, 1 s left");
   EXPECT_EQ(clock.Line(1, 2, "items", 1, 8), "..: 1 of");
 }
 

@@ -138,7 +138,7 @@ TEST(CachePlan, RefusalsNameTheRule) {
   refused("int8", "cache, 'int8': got 'int8', expected cache_k");
   refused("first[l0]=4", "cache, 'first[l0]=4': got 'first', expected cache_k");
   refused("first=-1", "cache, 'first=-1': got '-1', expected a number of tokens");
-  refused("cache_k=int4", "plan, column 13: got the end, expected '/' and a granularity");
+  refused("cache_k=int4", "plan, column 13: got the end, expected '/' and one of token channel");
   refused("cache_k=int4/head", "got 'head', expected one of token channel");
   refused("cache_k=f32/token", "got '/'");
   refused("cache_k=mxint8/token", "got 'mxint8', expected one of f32 int8 int6 int4 int3 int2 bf16");

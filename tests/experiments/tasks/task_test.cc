@@ -86,7 +86,13 @@ TEST(TaskTest, InvalidTasksAreRefused) {
   refuses("perplexity", "names no file");
   refuses("perplexity=", "names no file");
   refuses("choice=" + (folder / "none.jsonl").string(), "no such file");
-  refuses("choice=" + folder.path().string(), "no such file");
+  refuses("choice=" + folder.path().string(), "got a folder, expected a file");
+  PutFile(folder / "config.json", "{}");
+  refuses("choice=" + folder.path().string(), "got a folder, expected a file; is it MODEL, which");
+  refuses("choice=" + folder.path().string() + "/a,b.txt", "/a: no such file (a device does not count); a comma in a");
+  PutFile(folder / "a,b.txt", "x");
+  EXPECT_EQ(ParseTasks("choice=" + text + ",perplexity=" + folder.path().string() + "/a,,b.txt")[1].file.filename(),
+            "a,b.txt");
   refuses("perplexity=" + text + ",perplexity=" + (folder / "t.jsonl").string(), "two tasks are called perplexity:t");
   EXPECT_NO_THROW(ParseTasks("perplexity=" + text + ",choice=" + (folder / "t.jsonl").string()));
 }

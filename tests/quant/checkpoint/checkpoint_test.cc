@@ -93,6 +93,10 @@ TEST(Checkpoint, NeitherIsRefusedWithSomethingToTry) {
   refused(folder / "pytorch_model.bin", "got a pickle, which Tare never reads");
   refused("model.gguf", "model.gguf: no such file; expected a GGUF file");
   refused("Org/Name-1B", "; to download one: hf download Org/Name-1B --local-dir Name-1B");
+  refused("rtn.h5", "rtn.h5: no such file; expected a file of tare quantize");
+  refused("4", "; if it is a value of an option, lists have commas");
+  EXPECT_THAT(Call([&] { Checkpoint checkpoint("own.txt"); }),
+              ThrowsMessage<Error>(testing::Not(HasSubstr("hf download"))));
   refused("Name-1B", "; to download one: hf download ORG/Name-1B --local-dir Name-1B");
 }
 

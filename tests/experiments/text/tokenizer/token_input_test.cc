@@ -65,6 +65,15 @@ TEST_F(TokenInputTest, TextIsOneRowBehindBos) {
   EXPECT_EQ(input.sha256, Sha256OfFile(path));
 }
 
+// Names of keys would be scored; a text that begins with a brace is none of these.
+TEST_F(TokenInputTest, ItemsAreNoText) {
+  EXPECT_THAT(Call([&] { Load(TARE_SOURCE_DIR "/experiments/pair/needles-4.jsonl"); }),
+              ThrowsMessage<Error>(HasSubstr("needles-4.jsonl: got lines of JSON, expected a text")));
+  EXPECT_NO_THROW(Load(WriteText("{ It was } dark.\n")));
+  EXPECT_NO_THROW(Load(WriteText("{\n  \"a\": 1\n}\n")));
+  EXPECT_NO_THROW(Load(WriteText("\"It was dark.\"\n")));
+}
+
 TEST_F(TokenInputTest, BadTexts) {
   EXPECT_THAT(Call([&] { Load(WriteText("")); }), ThrowsMessage<Error>(HasSubstr("text.txt: got an empty file")));
   EXPECT_THAT(Call([&] { Load(WriteText("   ")); }),

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/named_files.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kStandardInput = "/dev/stdin";
+
+// The open file that a path names; -1 for any other path.
+int DescriptorIn(std::string_view path) {
+  if (path == kStandardInput) return STDIN_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (path.starts_with(folder)) return ParseNumber<int>(path.substr(folder.size())).value_or(-1);
+  }
+  return -1;
+}
+
+struct Closing {
+  explicit Closing(int file) : fd(file) {}
+  Closing(const Closing&) = delete;
+  ~Closing() { close(fd); }
+  const int fd;
+};
+
+int NewFile() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  const int fd = error ? -1 : open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  return fd >= 0 ? fd : memfd_create("pipe", MFD_CLOEXEC);
+}
+
+// Up to so many bytes; none at the end. Looks up now and then, for a signal may come just before the wait begins.
+size_t Read(int fd, std::span<char> bytes, const std::string& path) {
+  for (;;) {
+    constexpr int kMilliseconds = 100;
+    pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
+    const int ready = poll(&readable, 1, kMilliseconds);
+    ThrowIfStopped();  // also at the end: what wrote into the pipe may have been interrupted
+    if (ready == 0) continue;
+    const ssize_t got = read(fd, bytes.data(), bytes.size());
+    if (got >= 0) return static_cast<size_t>(got);
+    if (errno != EINTR && errno != EAGAIN) Fail("{}: cannot read: {}", path, std::strerror(errno));
+  }
+}
+
+void Write(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR)
+      Fail("{}: cannot copy it to a temporary file: {}; try TMPDIR=FOLDER with more space", path, std::strerror(errno));
+    if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+}  // namespace
+
+std::string FileOf(const std::string& path) {
+  const std::string name(path == "-" ? kStandardInput : std::string_view(path));
+  const int fd = DescriptorIn(name);
+  struct stat status{};
+  if (fd < 0 || fstat(fd, &status) != 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) return name;
+  // A file that a shell has read a part of goes on there.
+  if (S_ISDIR(status.st_mode) || (S_ISREG(status.st_mode) && lseek(fd, 0, SEEK_CUR) <= 0)) return name;
+  const int file = NewFile();
+  if (file < 0) Fail("{}: cannot make a temporary file: {}", name, std::strerror(errno));
+  const Closing closing(file);
+  std::array<char, 1 << 16> bytes;
+  while (const size_t got = Read(fd, bytes, name)) Write(file, {bytes.data(), got}, name);
+  lseek(file, 0, SEEK_SET);
+  dup2(file, fd);
+  return name;
+}
+
+std::vector<std::string> SplitNames(std::string_view list) {
+  std::vector<std::string> names(1);
+  for (size_t i = 0; i < list.size(); ++i) {
+    const bool comma = list[i] == ',', twice = comma && list.substr(i + 1).starts_with(',');
+    comma && !twice ? static_cast<void>(names.emplace_back()) : names.back().push_back(list[i]);
+    if (twice) ++i;
+  }
+  return names;
+}
+
+}  // namespace tare
