@@ -188,9 +188,12 @@ std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
 void Run(const BenchDecodeArguments& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {{o.json, JsonOf("tare.bench/")}});
   const std::vector<DecodeResult> results = BenchDecode(Cases(o), ProgressLine("bench decode").Callback());
-  if (PrintsTables(o.json))
-    PrintText("{}\nprefetch on this processor: {}\n\n{}{}", TableText(DecodeBenchTable(results), 2),
-              Name(BestReadHint()), QuietText(LargestSpread(results)), Paragraphs(kDecodeLegend));
+  if (PrintsTables(o.json)) {
+    PrintText("{}\n", TableText(DecodeBenchTable(results), 2));
+    for (const std::string& finding : DecodeFindings(results)) PrintText("{}", Paragraphs(finding));
+    PrintText("\nprefetch on this processor: {}\n\n{}{}", Name(BestReadHint()), QuietText(LargestSpread(results)),
+              Paragraphs(kDecodeLegend));
+  }
   WriteJson(o.json, DecodeBenchJson(results, CpuName()));
 }
 

@@ -201,6 +201,25 @@ void AddBaselines(const AttentionCase& shape, std::vector<AttentionCase>& cases)
   }
 }
 
+namespace {
+
+std::string ShapeText(const AttentionCase& c) {
+  return Formatted("{}, {}, {}, {}", c.family, Counted(c.n, "query"), Counted(c.threads, "thread"), c.data);
+}
+
+// Whether maps in four bits are faster than in eight, by more than calls spread.
+std::string FourBitsText(const AttentionResult& four, const AttentionResult& eight) {
+  const double times = eight.seconds / four.seconds;
+  const bool faster = times > 1 + std::max(four.spread, eight.spread);
+  return Formatted("{}: INT4 maps take {:.2f} ns per pair and INT8 maps {:.2f}: {}.", ShapeText(four.measured),
+                   four.ns_per_pair, eight.ns_per_pair,
+                   faster ? Formatted("{:.2f} times as fast", times)
+                          : "no faster beyond the spread, as their codes take a byte each and so the same "
+                            "instructions; decoding, where reading counts, is timed by `tare bench decode`");
+}
+
+}  // namespace
+
 std::vector<std::string> AttentionFindings(const AttentionBench& bench) {
   std::vector<std::string> findings;
   for (const AttentionResult& r : bench.results) {
@@ -210,11 +229,17 @@ std::vector<std::string> AttentionFindings(const AttentionBench& bench) {
       return other.measured.kernel == "tare" && ShapeOf(other.measured) == ShapeOf(c) && other.seconds < r.seconds;
     });
     if (!beaten)
-      findings.push_back(Formatted(
-          "{}, {}, {}, {}: the fastest integer kernel, {}, takes {:.2f} ns per pair, {:.2f} times as fast as the "
-          "fastest of oneDNN, with an error of {:.1f} %.",
-          c.family, Counted(c.n, "query"), Counted(c.threads, "thread"), c.data, r.name, r.ns_per_pair, r.x_onednn,
-          100 * r.rel_l2));
+      findings.push_back(
+          Formatted("{}: the fastest integer kernel, {}, takes {:.2f} ns per pair, {:.2f} times as fast as the fastest "
+                    "of oneDNN, with an error of {:.1f} %.",
+                    ShapeText(c), r.name, r.ns_per_pair, r.x_onednn, 100 * r.rel_l2));
+  }
+  for (const AttentionResult& four : bench.results) {
+    for (const AttentionResult& eight : bench.results) {
+      if (four.name.starts_with("int4 ") && eight.name == "int8" + four.name.substr(4) &&
+          ShapeOf(four.measured) == ShapeOf(eight.measured))
+        findings.push_back(FourBitsText(four, eight));
+    }
   }
   return findings;
 }

@@ -51,7 +51,7 @@ Table AttentionBenchTable(const AttentionBench& bench);
 // {"schema":"tare.bench/1",...}; the caller fills in machine.cpu.
 Json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu);
 
-// A sentence for each shape: its fastest integer kernel, compared with oneDNN.
+// Sentences for each shape: its fastest integer kernel, compared with oneDNN; and whether INT4 is faster than INT8.
 std::vector<std::string> AttentionFindings(const AttentionBench& bench);
 
 // Adds a case for each baseline that can run c's shape here; c's plan is ignored.

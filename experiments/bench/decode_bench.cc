@@ -9,6 +9,7 @@
 
 #include "experiments/bench/onednn_attention.h"
 #include "experiments/bench/timing.h"
+#include "experiments/text/grammar.h"
 #include "kernels/decode/decode_attention.h"
 #include "kernels/product/read_ahead.h"
 #include "quant/base/aligned.h"
@@ -233,10 +234,37 @@ Table DecodeBenchTable(const std::vector<DecodeResult>& results) {
   return TableOf(columns, results);
 }
 
+std::vector<std::string> DecodeFindings(const std::vector<DecodeResult>& results) {
+  std::vector<std::string> findings;
+  const auto in_eight = [](std::string plan) {
+    for (size_t at = 0; (at = plan.find("int4", at)) != plan.npos;) plan.replace(at, 4, "int8");
+    return plan;
+  };
+  for (const DecodeResult& four : results) {
+    for (const DecodeResult& eight : results) {
+      const DecodeCase &a = four.measured, &b = eight.measured;
+      const bool pair = IsOurs(a) && IsOurs(b) && a.threads == b.threads && a.shape == b.shape &&
+                        Name(a.plan) != Name(b.plan) && in_eight(Name(a.plan)) == Name(b.plan);
+      if (!pair) continue;
+      const double times = eight.seconds / four.seconds, bytes = four.bytes / eight.bytes;
+      const bool faster = times > 1 + std::max(four.spread, eight.spread);
+      findings.push_back(
+          Formatted("{}, {}, {}: decoding with {} takes {:.2f} ns per key and head, and in 8 bits {:.2f}: {}.",
+                    a.shape.family, Counted(a.shape.n, "key"), Counted(a.threads, "thread"), Name(a.plan),
+                    four.ns_per_key_head, eight.ns_per_key_head,
+                    faster ? Formatted("{:.2f} times as fast, as it reads {:.2f} of the bytes", times, bytes)
+                           : Formatted("no faster beyond the spread, though it reads {:.2f} of the bytes{}", bytes,
+                                       eight.in_last_cache ? ", which the processor's last cache holds" : "")));
+    }
+  }
+  return findings;
+}
+
 Json DecodeBenchJson(const std::vector<DecodeResult>& results, const std::string& cpu) {
   return {{"schema", "tare.bench/1"},
           {"bench", "decode"},
           {"machine", {{"cpu", cpu}, {"last_cache_bytes", LastCacheBytes()}, {"read_hint", Name(BestReadHint())}}},
+          {"findings", DecodeFindings(results)},
           {"cases", TableJson(DecodeBenchTable(results))}};
 }
 

@@ -48,6 +48,9 @@ std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, cons
 // One row per case.
 Table DecodeBenchTable(const std::vector<DecodeResult>& results);
 
+// A sentence for each shape and plan in four bits that was also timed in eight: whether it is faster, and why.
+std::vector<std::string> DecodeFindings(const std::vector<DecodeResult>& results);
+
 // {"schema":"tare.bench/1","bench":"decode",...}
 Json DecodeBenchJson(const std::vector<DecodeResult>& results, const std::string& cpu);
 

@@ -19,6 +19,8 @@ struct DecodeShape {
   int heads = 8;              // output heads
   int kv_heads = 0;           // a divisor of heads; 0: the same number
   int batch = 1;              // sequences
+
+  friend bool operator==(const DecodeShape&, const DecodeShape&) = default;
 };
 
 class DecodeInputs {

@@ -96,8 +96,8 @@ std::vector<FigureData> Positions(const Material& material) {
   FigureData figure{.name = "positions",
                     .title = "Divergence by position",
                     .caption =
-                        "KL divergence from the unquantized model, nats per token, by the number of "
-                        "context tokens (powers of two, log scale). n: tokens, in the table.",
+                        "KL divergence from the unquantized model, nats per token, by the number of context tokens "
+                        "(powers of two, log scale). n: tokens, in the table.",
                     .table = Titled({"of: model, plan", "first: context from (tokens)", "last: to",
                                      "kld: divergence (nats)", "perplexity_ratio: perplexity ratio", "n: tokens"}),
                     .drawn = {"kld"}};

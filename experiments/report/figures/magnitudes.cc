@@ -14,14 +14,34 @@
 namespace tare {
 namespace {
 
+struct Peak {
+  double size = NAN;
+  int head = -1;  // -1: of no head
+};
+
 struct Largest {
   std::string site, model;
   int layer = 0;
-  double largest = 0, median = 0;
-  int64_t from = 0;   // the rest is of positions from here on; 0: not measured
-  double rest = NAN;  // its largest
+  Peak largest;
+  double median = 0;
+  int64_t from = 0;  // the rest is of positions from here on; 0: not measured
+  Peak rest;
   uint64_t count = 0;
 };
+
+Peak PeakOf(const OutlierStatistics& s, Site site) {
+  if (s.count() == 0) return {};
+  return {s.absmax(), site == Site::kAttnLogits ? s.top.Sorted().front().place.head : -1};
+}
+
+// The peak of a site in a layer of `tare stats --json`.
+Peak PeakOf(const Json& layer, const std::string& site) {
+  Peak peak{.size = NumberAt(layer.at(site), "absmax")};
+  for (const Json& head : site == "attn_logits" ? layer.value("heads", Json::array()) : Json::array()) {
+    if (peak.head < 0 && NumberAt(head, "absmax") == peak.size) peak.head = head.at("head");
+  }
+  return peak;
+}
 
 std::string NotFinite(uint64_t count, const std::string& site, const std::string& model, int layer) {
   return Formatted("site {}, model {}, layer {}: {} values are infinite or NaN and are left out", site, model, layer,
@@ -38,8 +58,8 @@ void AddStatistics(const ModelStatistics& of, std::vector<Largest>& all, std::ve
       if (s.nonfinite > 0) missing.push_back(NotFinite(s.nonfinite, site, of.model, layer));
       const bool some = s.count() > 0;
       if (some || s.nonfinite > 0)
-        all.push_back({site, of.model, layer, some ? s.absmax() : NAN, some ? s.Quantile(0.5) : NAN, of.set.skip_first,
-                       later.count() > 0 ? later.absmax() : NAN, s.count()});
+        all.push_back({site, of.model, layer, PeakOf(s, at), some ? s.Quantile(0.5) : NAN, of.set.skip_first,
+                       PeakOf(later, at), s.count()});
     }
   }
 }
@@ -55,40 +75,51 @@ void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::s
       const uint64_t bad = s.value("nonfinite", uint64_t{0});
       if (bad > 0) missing.push_back(NotFinite(bad, site, json.at("model"), layer.at("layer")));
       if (count + bad > 0)
-        all.push_back({site, json.at("model"), layer.at("layer"), count > 0 ? NumberAt(s, "absmax") : NAN,
+        all.push_back({site, json.at("model"), layer.at("layer"), PeakOf(layer, site),
                        count > 0 ? NumberAt(s, "median") : NAN, rest ? json["rest"].at("from").get<int64_t>() : 0,
-                       rest ? NumberAt(json["rest"].at("layers").at(i).at(site), "absmax") : NAN, count});
+                       rest ? PeakOf(json["rest"].at("layers").at(i), site) : Peak(), count});
     }
   }
 }
 
 std::string KindOfSite(const std::string& site) { return site == "attn_logits" ? "attention logit" : "hidden state"; }
 
+// "8.668, in head 0 of layer 3".
+std::string PeakText(const Largest& one, Peak Largest::* peak) {
+  const auto& [size, head] = one.*peak;
+  return Formatted("{:.4g}, in {}layer {}", size, head < 0 ? "" : Formatted("head {} of ", head), one.layer);
+}
+
 // One sentence per site: the largest of each model, and its ratio to the first model's.
-std::vector<std::string> FindingsOf(const std::vector<Largest>& all, double Largest::* figure, const std::string& the) {
+std::vector<std::string> FindingsOf(const std::vector<Largest>& all, Peak Largest::* peak, const std::string& the) {
   std::vector<std::string> findings;
+  const auto size = [peak](const Largest& one) { return (one.*peak).size; };
   for (const char* site : {"attn_logits", "layer_out"}) {
     std::vector<Largest> tops;  // per model
     for (const Largest& one : all) {
-      if (one.site != site || !std::isfinite(one.*figure)) continue;
+      if (one.site != site || !std::isfinite(size(one))) continue;
       const auto known = std::ranges::find(tops, one.model, &Largest::model);
       if (known == tops.end()) {
         tops.push_back(one);
-      } else if (one.*figure > (*known).*figure) {
+      } else if (size(one) > size(*known)) {
         *known = one;
       }
     }
     if (tops.empty()) continue;
-    std::string text = Formatted("{} largest {} of {} is {:.4g}, in layer {}", the, KindOfSite(site), tops[0].model,
-                                 tops[0].*figure, tops[0].layer);
+    const double first = size(tops[0]);
+    std::string text =
+        Formatted("{} largest {} of {} is {}", the, KindOfSite(site), tops[0].model, PeakText(tops[0], peak));
     for (size_t i = 1; i < tops.size(); ++i) {
-      text += Formatted("; that of {} is {:.4g}, in layer {}", tops[i].model, tops[i].*figure, tops[i].layer);
-      if (tops[0].*figure > 0) text += Formatted(" ({:.2f} times as large)", tops[i].*figure / tops[0].*figure);
+      text += Formatted("; that of {} is {}", tops[i].model, PeakText(tops[i], peak));
+      if (first > 0) text += Formatted(" ({:.2f} times as large)", size(tops[i]) / first);
     }
     findings.push_back(text + ".");
   }
   return findings;
 }
+
+bool RestDiffers(const Largest& one) { return !std::isnan(one.rest.size) && one.rest.size != one.largest.size; }
+bool SameLine(const Largest& a, const Largest& b) { return a.site == b.site && a.model == b.model; }
 
 // Adds the findings of `rest` that differ from the findings of `largest`. Only models with an equal `from` compare.
 void AddFindingsOfRest(std::vector<Largest> all, std::vector<std::string>& findings) {
@@ -160,16 +191,17 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
                     .drawn = {"magnitude"}};
   for (const Largest& one : all) {
     counts[one.site + " of " + one.model] += one.count;
-    figure.table.Add({one.site, one.model, one.layer, "largest", NumberOrNull(one.largest), one.count});
+    figure.table.Add({one.site, one.model, one.layer, "largest", NumberOrNull(one.largest.size), one.count});
     figure.table.Add({one.site, one.model, one.layer, "median", NumberOrNull(one.median), one.count});
-    if (!std::isnan(one.rest))
-      figure.table.Add({one.site, one.model, one.layer, Formatted("largest from {}", one.from), one.rest, nullptr});
+    const auto differs = [&](const Largest& other) { return SameLine(one, other) && RestDiffers(other); };
+    if (!std::isnan(one.rest.size) && std::ranges::any_of(all, differs))
+      figure.table.Add(
+          {one.site, one.model, one.layer, Formatted("largest from {}", one.from), one.rest.size, nullptr});
   }
   figure.caption =
       "Largest and median magnitude of attention logits (scaled, before the softmax) and of hidden states after each "
       "layer; no unit; the median to within 0.4 %. All positions count; for `largest from N` those of every sequence "
-      "from "
-      "position N on. n, values:";
+      "from position N on, and without that line they have the same largest. n, values:";
   for (const auto& [what, count] : counts) figure.caption += Formatted(" {} {};", what, count);
   figure.caption.back() = '.';
   figure.findings = FindingsOf(all, &Largest::largest, "The");
@@ -183,9 +215,9 @@ std::vector<FigureData> Histograms(const Material& material) {
       .name = "histograms",
       .title = "Magnitudes and the codes' grid",
       .caption =
-          "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers, "
-          "heads and positions together; values below 2^-16 of the largest are in the first step. Below: the values of "
-          "8, 6 and 4-bit codes, with one scale for all. n, values:",
+          "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers, heads and positions "
+          "together; values below 2^-16 of the largest are in the first step. Below: the values of 8, 6 and 4-bit "
+          "codes, with one scale for all. n, values:",
       .table = Titled({"site", "model", "kind", "magnitude", "share", "n: values"})};
   for (const Site site : {Site::kAttnLogits, Site::kLayerOut}) {
     for (const ModelStatistics& of : material.statistics)

@@ -57,8 +57,9 @@ FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& fig
                  .on_page = std::ranges::contains(kOnPage, measure)});
 }
 
-// Where each panel has its largest.
+// Where each panel has its largest. That of logits is said of the figure of largest magnitudes.
 void AddFindings(FigureData& figure, const std::string& measure) {
+  if (measure == "attn_logits.absmax") return;
   std::vector<const Json*> largest;
   for (const Json& row : figure.table.rows) {
     if (row.at("value").is_null()) continue;
@@ -73,9 +74,9 @@ void AddFindings(FigureData& figure, const std::string& measure) {
   std::string text;
   for (const Json* row : largest)
     text +=
-        Formatted("{} {:.4g} in {}, layer {}, head {}",
+        Formatted("{} {:.4g} in {}, head {} of layer {}",
                   text.empty() ? Formatted("The largest {} is", WordsOf(measure).words) : ";", NumberAt(*row, "value"),
-                  row->at("panel").get<std::string>(), row->at("layer").get<int>(), row->at("head").get<int>());
+                  row->at("panel").get<std::string>(), row->at("head").get<int>(), row->at("layer").get<int>());
   if (!text.empty()) figure.findings.push_back(text + ".");
 }
 
@@ -151,12 +152,13 @@ void AddPlan(const Json& run, const Json& plan, FigureData& figure) {
 std::vector<FigureData> Maps(const Material& material) {
   std::vector<FigureData> figures;
   for (const ModelStatistics& of : material.statistics) {
+    const bool two_maps = std::ranges::any_of(of.set.sites, [](const auto& site) { return site.first.map == 2; });
     for (const auto& [key, s] : of.set.sites) {
       if (!key.layer || !key.head || s.outliers.count() == 0) continue;
       Measures measures = AllMeasures(of.set, key);
       std::erase_if(measures, [](const auto& measure) { return measure.first == "absmax"; });  // of groups of sequences
       measures.emplace(measures.begin(), "absmax", s.outliers.absmax());
-      const std::string panel = of.model + (key.map ? Formatted(", map {}", *key.map) : "");
+      const std::string panel = of.model + (two_maps && key.map ? Formatted(", map {}", *key.map) : "");
       for (const auto& [name, value] : measures) {
         FigureNamed(std::string(Name(key.site)) + "." + name, figures)
             .table.Add({panel, *key.layer, *key.head, NumberOrNull(value), s.outliers.count()});

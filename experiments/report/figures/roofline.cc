@@ -126,9 +126,8 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
           "Operations needed per second against operations needed per byte read or written. The roof of each kernel "
           "(end of its bar) is the limit measured in the same run: the machine's products of the kernel's type, or "
           "reading its memory; for decoding, reading the cache alone; none: it moved while the kernel ran. Both axes "
-          "are "
-          "logarithmic. n: the median call. Spread: of the calls, (largest - smallest) / median. x oneDNN: the time of "
-          "oneDNN's fastest kernel on the same tensors over this one's.",
+          "are logarithmic. n: the median call. Spread: of the calls, (largest - smallest) / median. x oneDNN: the "
+          "time of oneDNN's fastest kernel on the same tensors over this one's.",
       .drawn = {"speed", "roof"}};
   std::vector<Kernel> all;
   material.ForEach("tare.bench/1", [&](const Json& json) {

@@ -40,18 +40,17 @@ std::string ScaleOf(const SweepCell& cell) {
   return "one scale per " + cell.row.granularity + (IsInteger(cell) ? "" : ", " + cell.row.format);
 }
 
-// A divergence is above 0 by itself, so that its interval is enough. Figures that are not their task's primary one have
-// no test.
-std::string VerdictText(const Comparison& c) {
-  if (c.p_holm) return c.Significant() ? "" : " (not significant)";
-  return c.primary && c.interval ? "" : " (not tested)";
+// What a sentence says of all that is not significant. A divergence is above 0 by itself: its interval is enough.
+std::string VerdictMark(const Comparison& c) {
+  const bool needs_no_test = !c.p_holm && c.primary && c.interval;
+  return c.Significant() || needs_no_test ? "" : Formatted(" ({})", VerdictWord(c));
 }
 
 // "With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], ..."
 std::string BitsSentence(const SweepFigure& row) {
   const SweepCell& cell = *row.cell;
   return Formatted("{}, {}'s {} {}{}.", PlanWords(cell), cell.model, FigureOnText(cell.task, row.figure->keys.name),
-                   MoveText(row), VerdictText(*row.change));
+                   MoveText(row), VerdictMark(*row.change));
 }
 
 // A sentence per model on its largest change at the fewest bits.
@@ -143,11 +142,13 @@ void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
       figure.table.rows.back()["floor"] = floors.at(BitsPanelOf(row));  // for the drawing alone
     }
   }
+  const bool changes = std::ranges::any_of(rows, [](const SweepFigure& row) { return row.change != nullptr; });
   figure.caption = Formatted(
-      "What low-bit {} cost: {}. Bars are 95 % intervals: a share's own (Wilson), for the others that of the change "
-      "from the unquantized model, paired by window. "
-      "Findings are significant (p < 0.05 after Holm over the primary figures of all tasks) unless marked. n:",
-      sites[0], MeasuredText(rows));
+      "What low-bit {} cost: {}. Bars are 95 % intervals: a share's own (Wilson), for the others {}. n:", sites[0],
+      MeasuredText(rows),
+      changes ? "that of the change from the unquantized model, paired by window. Findings are significant "
+                "(p < 0.05 after Holm over the primary figures of all tasks) unless marked"
+              : "none, as the unquantized model was not run");
   std::vector<std::string> counts;
   for (const std::string& panel : panels) {
     const auto row = std::ranges::find(rows, panel, BitsPanelOf);
@@ -215,9 +216,8 @@ void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
   figure.caption = Formatted(
       "A model's change from its unquantized form minus that of {} under the same plan, in each figure's own unit. "
       "Bars are 95 % intervals, paired by window, sample or item; filled marks are significant (p < 0.05 after Holm "
-      "over the "
-      "primary figures of all tasks). These models are one sample of training: differences apply to them alone. "
-      "n: in the table.",
+      "over the primary figures of all tasks). These models are one sample of training: differences apply to them "
+      "alone. n: in the table.",
       first);
   figures.push_back(std::move(figure));
 }

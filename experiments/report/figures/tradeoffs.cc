@@ -124,10 +124,10 @@ FigureData FigureOf(const Sweep& sweep) {
       .name = "caches",
       .title = "Keys and values: divergence against bits",
       .caption =
-          "KL divergence from the unquantized model, nats per token (log), against the "
-          "bits per value that a cache of these keys and values takes, with its scales in 16 bits. Bars "
-          "are 95 % intervals, by window. Lines join the plans that no plan of fewer or equally many "
-          "bits beats; neighbours on them were not tested against each other. n: predicted tokens.",
+          "KL divergence from the unquantized model, nats per token (log), against the bits per value that a cache of "
+          "these keys and values takes, with its scales in 16 bits. Bars are 95 % intervals, by window. Lines join the "
+          "plans that no plan of fewer or equally many bits beats; neighbours on them were not tested against each "
+          "other. n: predicted tokens.",
       .table = Titled({"panel: task", "model", "plan", "key_bits: bits per key value", "value_bits: bits per value",
                        "bits: mean bits", "kld: divergence (nats)", "low: from", "high: to", "n: tokens"}),
       .drawn = {"kld"}};
@@ -168,8 +168,8 @@ std::string FindingOf(const Json& json, const Json& answer) {
         "prediction was {:.3g}.",
         panel, NumberAt(*budget, "bits_per_weight"), bits, loses, predicted);
   return Formatted(
-      "The cheapest measured plan of {} that loses at most {:.3g} nats per token has {:.2f} bits per "
-      "operand and loses {}; the prediction was {:.3g}.",
+      "The cheapest measured plan of {} that loses at most {:.3g} nats per token has {:.2f} bits per operand and loses "
+      "{}; the prediction was {:.3g}.",
       panel, NumberAt(json, "within"), bits, loses, predicted);
 }
 
@@ -255,10 +255,10 @@ std::vector<FigureData> Frontiers(const Material& material) {
   FigureData figure{.name = "frontier",
                     .title = "The cheapest plans within a loss",
                     .caption =
-                        "KL divergence from the unquantized model, nats per token, against the mean "
-                        "bits of all searched operands. Predicted: the sum of what the parts lose alone; measured: the "
-                        "loss of the whole plan, with 95 % intervals, paired by window; allowed: the limit of "
-                        "--within. n: the measured steps, in the table with their plans.",
+                        "KL divergence from the unquantized model, nats per token, against the mean bits of all "
+                        "searched operands. Predicted: the sum of what the parts lose alone; measured: the loss of the "
+                        "whole plan, with 95 % intervals, paired by window; allowed: the limit of --within. n: the "
+                        "measured steps, in the table with their plans.",
                     .table = Titled({"panel: model", "kind", "step", "bits: bits per operand",
                                      "loss: divergence (nats)", "low: from", "high: to", "plan"}),
                     .drawn = {"bits", "loss"}};

@@ -11,6 +11,7 @@
 #include "quant/file/checked_lines.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/mapped_file.h"
+#include "quant/file/quantized_checkpoint.h"
 #include "quant/file/strict_json.h"
 #include "quant/statistics/statistics_file.h"
 
@@ -22,6 +23,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSchemas[] = {
     "tare.stats/3",         "tare.sweep/2",   "tare.sweep/3",       "tare.compare/1", "tare.eval/1", "tare.bench/1",
     "tare.bench.forward/1", "tare.inspect/1", "tare.attribution/1", "tare.search/1",  "tare.maps/1"};
+
+constexpr const char* kCommands =
+    "tare stats, sweep, compare, eval, attribute, search, maps, bench or inspect (--json F or --out)";
 
 bool IsHdf5(const fs::path& path) { return Beginning(path, 8) == "\x89HDF\r\n\x1a\n"; }
 
@@ -62,9 +66,9 @@ void AddSettings(const Json& json, SourceFile& file) {
 }
 
 [[noreturn]] void RefuseSchema(const std::string& path, const std::string& schema) {
-  std::string known = std::string(kStatisticsSchema) + ", tare.dump/1";
-  for (const std::string_view one : kSchemas) known += ", " + std::string(one);
-  Fail("{}: got the schema {}, expected one of {}; try the command that makes these again", path, schema, known);
+  Fail("{}: got the schema {}, expected statistics or a dump, or results of {}; try {}", path, schema, kCommands,
+       IsQuantizedSchema(schema) ? Formatted("`tare sweep {} --source MODEL --out DIR` and DIR", path)
+                                 : "its command again");
 }
 
 class Reader {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
@@ -116,11 +117,14 @@ std::string Filled(std::string_view page, const std::map<std::string, std::strin
 std::string ReportPage(const PageWords& words, const Material& material, const std::vector<FigureData>& figures,
                        Drawing& drawing) {
   std::string findings, missing, contents, sections;
+  std::set<std::string> said;
   for (const FigureData& figure : figures) {
     const std::string id = IdOf(figure);
-    for (const std::string& finding : figure.findings)
+    for (const std::string& finding : figure.findings) {
+      if (!said.insert(finding).second) continue;
       findings += Formatted("<li>{} <a href=\"#{}\" aria-label=\"to the figure {}\">figure</a></li>\n",
                             Escaped(finding), id, Escaped(figure.title));
+    }
     for (const std::string& one : MissingOf(figure))
       missing += Formatted("<li>{}: {} <a href=\"#{}\" aria-label=\"to the figure {}\">figure</a></li>\n",
                            Escaped(figure.title), Escaped(one), id, Escaped(figure.title));

@@ -99,6 +99,25 @@ TEST(BenchAttention, BaselinesOfAShape) {
   SetThreads(0);
 }
 
+// INT4 against INT8 of the same shape and order, by more than calls spread.
+TEST(BenchAttention, SaysWhetherFourBitsAreFaster) {
+  AttentionBench bench{.isa = "", .roofline = {}, .results = {}};
+  for (const char* name : {"int8 early", "int4 early", "int8 late"}) {
+    AttentionResult& r = bench.results.emplace_back();
+    r.measured = Small("tare", "v1"), r.name = name, r.seconds = 1, r.spread = 0.05, r.ns_per_pair = 1.7;
+  }
+  EXPECT_THAT(
+      AttentionFindings(bench),
+      testing::ElementsAre(testing::AllOf(
+          testing::StartsWith("v1, 96 queries, 1 thread, gaussian: INT4 maps take 1.70 ns per pair and INT8 maps "
+                              "1.70: no faster beyond the spread, as their codes take a byte each"),
+          testing::EndsWith("decoding, where reading counts, is timed by `tare bench decode`."))));
+  bench.results[0].seconds = 1.06;
+  EXPECT_THAT(AttentionFindings(bench), testing::ElementsAre(testing::EndsWith(": 1.06 times as fast.")));
+  bench.results[1].measured.n = 7;
+  EXPECT_TRUE(AttentionFindings(bench).empty());
+}
+
 TEST(BenchAttention, GroupedHeadsOverMoreKeysThanQueries) {
   std::vector<AttentionCase> cases{Small("tare", "v1"), Small("tare-f32", "v2"), Small("onednn-f32", "v1")};
   for (AttentionCase& c : cases) c.heads = 4, c.kv_heads = 2, c.keys = 200, c.repetitions = 1;

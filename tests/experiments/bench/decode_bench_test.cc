@@ -57,6 +57,26 @@ TEST(BenchDecode, MeasuresCachesAndBaselines) {
   SetThreads(0);
 }
 
+// Four bits against eight of the same shape, by more than calls spread.
+TEST(BenchDecode, SaysWhetherFourBitsAreFaster) {
+  const CachePlan kInt8 = ParseCachePlan("cache_k=int8/token,cache_v=int8/token");
+  std::vector<DecodeResult> results{{.measured = Small("tare", kInt4), .seconds = 1, .spread = 0.1, .bytes = 52},
+                                    {.measured = Small("tare", kInt8), .seconds = 1.5, .spread = 0.2, .bytes = 100},
+                                    {.measured = Small("tare", kInt8), .seconds = 9}};
+  results[0].ns_per_key_head = 11.9, results[1].ns_per_key_head = 22.7;
+  results[2].measured.shape.n = 7;
+  const std::string all =
+      "v1, 100 keys, 1 thread: decoding with cache_k=int4/token,cache_v=int4/token takes 11.90 ns per key and head, "
+      "and in 8 bits 22.70: ";
+  EXPECT_THAT(DecodeFindings(results),
+              testing::ElementsAre(all + "1.50 times as fast, as it reads 0.52 of the bytes."));
+  results[1].spread = 0.6, results[1].in_last_cache = true;
+  EXPECT_THAT(DecodeFindings(results),
+              testing::ElementsAre(all + "no faster beyond the spread, though it reads 0.52 of the bytes, which the "
+                                         "processor's last cache holds."));
+  EXPECT_EQ(DecodeBenchJson(results, "a CPU")["findings"].size(), 1u);
+}
+
 TEST(BenchDecode, RefusesBeforeItMeasures) {
   const auto message = [](auto change, const char* text) {
     DecodeCase c = Small("tare", kInt4);

@@ -31,8 +31,9 @@ TEST(LargestTest, FindsEachModelsLargest) {
 TEST(LargestTest, TheRestIsDrawnBesideAllPositions) {
   const Material material = MaterialOf({OutliersOf("a", 20, 60, 1), OutliersOf("b", 5, 90, 1), OutliersOf("c", 5, 70)});
   const FigureData figure = LargestMagnitudes(material).at(0);
-  EXPECT_EQ(figure.table.rows.size(), 2u * 2 * (2 * 3 + 2));
-  EXPECT_EQ(std::ranges::count(figure.table.rows, "largest from 1", [](const Json& row) { return row["figure"]; }), 8);
+  // Logits have the same figures from position 1 on: no line on top of the other.
+  EXPECT_EQ(figure.table.rows.size(), 2u * 2 * 3 * 2 + 2 * 2);
+  EXPECT_EQ(std::ranges::count(figure.table.rows, "largest from 1", [](const Json& row) { return row["figure"]; }), 4);
   EXPECT_THAT(
       figure.findings,
       testing::IsSupersetOf(
@@ -42,6 +43,26 @@ TEST(LargestTest, TheRestIsDrawnBesideAllPositions) {
            "times as large)."}));
   // Logits have the same figures from position 1 on, which are not repeated.
   EXPECT_THAT(figure.findings, Not(Contains(HasSubstr("on the largest attention logit"))));
+}
+
+// In both halves of a statistics file, and in JSON.
+TEST(LargestTest, TheHeadOfTheLargestLogitIsNamed) {
+  nlohmann::ordered_json json = OutliersOf("a", 20, 60);
+  json["layers"][1]["heads"] = {{{"head", 0}, {"absmax", 7}}, {{"head", 1}, {"absmax", 20}}};
+  EXPECT_THAT(LargestMagnitudes(MaterialOf({json})).at(0).findings,
+              Contains("The largest attention logit of a is 20, in head 1 of layer 1."));
+  SiteStatistics s, rest;
+  s.outliers.top.Offer(-9.0f, {.head = 3}), s.outliers.magnitudes.Add(-9.0f);
+  rest.outliers.top.Offer(4.0f, {.head = 2}), rest.outliers.magnitudes.Add(4.0f);
+  StatisticsSet set;
+  set.skip_first = 1;
+  set.sites.emplace(SiteKey{Site::kAttnLogits, 0, 3, 1}, s);
+  set.rest.emplace(SiteKey{Site::kAttnLogits, 0, 2, 1}, rest);
+  Material material;
+  material.statistics.emplace_back("m", set);
+  EXPECT_THAT(LargestMagnitudes(material).at(0).findings,
+              ElementsAre("The largest attention logit of m is 9, in head 3 of layer 0.",
+                          "From position 1 on the largest attention logit of m is 4, in head 2 of layer 0."));
 }
 
 TEST(LargestTest, AStatisticsFileTakesPrecedenceOverJson) {

@@ -28,15 +28,20 @@ TEST(MapsTest, EachMeasureIsAFigureAndSomeAreOnThePage) {
   const FigureData absmax = named("maps:probs.absmax");
   EXPECT_FALSE(absmax.on_page);
   ASSERT_EQ(absmax.table.rows.size(), 2u);  // layer_out has no heads
-  EXPECT_THAT(absmax.table.rows[1], ElementsAre("m, map 1", 1, 0, largest, set.sites.at(high).outliers.count()));
-  EXPECT_THAT(absmax.findings[0], HasSubstr("The largest probs.absmax is 50 in m, map 1, layer 1, head 0."));
+  EXPECT_THAT(absmax.table.rows[1], ElementsAre("m", 1, 0, largest, set.sites.at(high).outliers.count()));
+  EXPECT_THAT(absmax.findings[0], HasSubstr("The largest probs.absmax is 50 in m, head 0 of layer 1."));
   EXPECT_THAT(absmax.caption, HasSubstr("defined in docs/reference/statistics-file.md of Tare's sources"));
   const FigureData logits = named("maps:attn_logits.absmax");
   EXPECT_TRUE(logits.on_page);
   EXPECT_EQ(logits.title, "Magnitude of attention logits by layer and head");
-  EXPECT_THAT(logits.findings[0], HasSubstr("The largest magnitude of attention logits is "));
+  EXPECT_TRUE(logits.findings.empty()) << "the figure of largest magnitudes says it";
   EXPECT_THAT(logits.caption, HasSubstr("over all positions: the largest |x|, scaled, before the softmax; no unit."));
   EXPECT_EQ(figures[0].name, "maps:attn_logits.absmax");
+  material.statistics[0].set.sites.emplace(SiteKey{Site::kProbs, 0, 1, 2}, set.sites.at(high));
+  const std::vector<FigureData> of_two = Maps(material);
+  const FigureData two = *std::ranges::find(of_two, "maps:probs.absmax", &FigureData::name);
+  EXPECT_EQ(two.table.rows[0]["panel"], "m, map 2");
+  EXPECT_EQ(two.table.rows[2]["panel"], "m, map 1");
 }
 
 using ::testing::ElementsAre;

@@ -44,6 +44,18 @@ TEST(PageTest, NamesMissingRowsAndRuns) {
   EXPECT_THAT(PageOf(MaterialOf({OutliersOf("one", 20, 60)})), Not(HasSubstr("could not be drawn")));
 }
 
+TEST(PageTest, SaysNoSentenceTwice) {
+  FigureData figure = LargestMagnitudes(MaterialOf({OutliersOf("one", 20, 60)})).at(0), again = figure;
+  figure.findings = {"One.", "Two."}, again.findings = {"Two.", "Three."};
+  Drawing drawing;
+  const std::string page = ReportPage({"t", "1", ""}, {}, {figure, again}, drawing);
+  for (const char* said : {"<li>One. ", "<li>Two. ", "<li>Three. "}) {
+    const size_t at = page.find(said);
+    ASSERT_NE(at, page.npos) << said;
+    EXPECT_EQ(page.find(said, at + 1), page.npos) << said;
+  }
+}
+
 // Names of models, tasks and files may hold anything.
 TEST(PageTest, ContentsOfFilesAreEscaped) {
   const std::string hostile = "</script><script>alert(1)</script><img src=x onerror='a\"b'>{{script}}\xff";
