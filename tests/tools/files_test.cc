@@ -203,6 +203,7 @@ TEST_F(FilesTest, OneCommandWritesAFileAtATime) {
   EXPECT_EQ(first.Wait().exit_code, -SIGKILL);
   std::vector<std::string> again = command;
   again[5] = "100";
+  again.push_back("--fresh");
   EXPECT_EQ(CallTare(again).exit_code, 0);
   for (const auto& entry : fs::directory_iterator(folder_.path())) EXPECT_NE(entry.path().extension(), ".tmp");
 }
