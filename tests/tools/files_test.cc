@@ -104,7 +104,9 @@ TEST_F(FilesTest, WhatACommandKeepsForItselfIsNoInput) {
   ASSERT_EQ(CallTare(compare).exit_code, 0);
   for (const std::string name :
        {"cells.jsonl", "outliers.jsonl", "attribution-A/cells.jsonl", "attribution-B/attribution.csv"})
-    Keeps("cmp/" + name, with(compare, {"--json", In("cmp/" + name)}), "two outputs of one command");
+    Keeps(
+        "cmp/" + name, with(compare, {"--json", In("cmp/" + name)}),
+        name.starts_with("attribution") ? "got a file that this command did not write" : "two outputs of one command");
   EXPECT_EQ(CallTare(compare).exit_code, 0);
 }
 
