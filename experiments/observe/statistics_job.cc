@@ -36,7 +36,7 @@ std::string Difference(const Asked& was, const Asked& is, const std::string& key
     const std::string before = in(was, option), now = in(is, option);
     if (before != now) text += Formatted("{}{} was {}, is {}", text.empty() ? "" : ", ", option, before, now);
   }
-  return text.empty() ? "its " + key + " is another" : text;
+  return text.empty() ? "it differs in " + key : text;
 }
 
 // Takes over what an earlier run of the same job finished, and says so.

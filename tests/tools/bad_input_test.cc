@@ -303,11 +303,11 @@ TEST_F(BadInputTest, AFullDisk) {
   PutManyIds(ids_, 2, 20);
   Refused(StartTare(Dump(golden_, ids_, {"--sites", "logits,attn_logits"}), {.file_bytes = 1000}),
           {"x.h5: writing failed: File too large; try freeing space"});
-  const std::string json = Put("x.json", "old");
+  const std::string old = R"({"schema": "tare.stats/3"})", json = Put("x.json", old);
   const Outcome stats = StartTare({"stats", golden_, "--input", ids_, "--json", json}, {.file_bytes = 2000});
   EXPECT_EQ(stats.exit_code, 1);
   EXPECT_THAT(stats.err, HasSubstr("x.json: writing failed: File too large"));
-  EXPECT_EQ(GetFile(json), "old");
+  EXPECT_EQ(GetFile(json), old);
 
   // The cells that fit are kept, whole.
   const std::vector<std::string> sweep{"sweep", golden_, "--tasks", "perplexity=" + ids_, "--out", folder_ / "s"};

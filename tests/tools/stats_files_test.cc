@@ -138,7 +138,7 @@ TEST_F(StatsFilesTest, OtherJobsAreNeitherResumedNorMerged) {
   Refused({"stats", "merge", folder_ / "a.h5", folder_ / "c.h5", "--out", folder_ / "x.h5"},
           {"got sites q, expected all"});
   fs::rename(folder_ / "b.h5", folder_ / "d.h5.part");  // of a version that did not keep its options
-  Refused(Collect("d.h5"), {"d.h5.part: is of another job: its input_sha256 is another; try --fresh"});
+  Refused(Collect("d.h5"), {"d.h5.part: is of another job: it differs in sequences; try --fresh"});
   Done(Collect("d.h5", {"--fresh"}));
   EXPECT_EQ(Hash("d.h5"), Hash("a.h5"));
   EXPECT_FALSE(fs::exists(folder_ / "d.h5.part"));
@@ -160,7 +160,7 @@ TEST_F(StatsFilesTest, UnderOtherTensorNamesAJobIsNotContinued) {
   const std::string whole = Hash("s.h5");
   name("gate", "up");
   fs::rename(folder_ / "s.h5", folder_ / "s.h5.part");
-  Refused(job, {"s.h5.part: is of another job: its weights_sha256 is another"});
+  Refused(job, {"s.h5.part: is of another job: it differs in weights_sha256"});
   EXPECT_EQ(Hash("s.h5.part"), whole);
   name("up", "gate");
   Done(job);
