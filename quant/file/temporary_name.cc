@@ -84,6 +84,7 @@ pid_t OtherWriter(const OpenFolder& folder, const std::filesystem::path& path) {
 void RemoveTemporary(const OpenFolder& folder, const std::string& temporary) {
   if (IsInput(folder.fd(), temporary.c_str())) return;
   if (unlinkat(folder.fd(), temporary.c_str(), 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
+  if (unlinkat(folder.fd(), temporary.c_str(), AT_REMOVEDIR) == 0) return;  // an empty one, even without a free handle
   const int fd = openat(folder.fd(), temporary.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return;
   OpenFolder::Adopt(fd)->ForEachName([&](const std::string& name) {
