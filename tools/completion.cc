@@ -191,17 +191,15 @@ constexpr const char* kZsh = R"~(#compdef tare
 _tare() {
   local -a found
   found=(${(f)"$("${words[1]}" completion zsh -- "${(@)words[2,CURRENT-1]}" "$PREFIX" 2>/dev/null)"})
-  if (( ! $#found ));
-then compset - P '*[=,]' _files return fi compadd - Q - S '' --$ { (M) found : # * [= / ] }
-compadd - Q-- $ {
-found:
-#*[= /]
+  if (( ! $#found )); then
+    compset -P '*[=,]'
+    _files
+    return
+  fi
+  compadd -Q -S '' -- ${(M)found:#*[=/]}
+  compadd -Q -- ${found:#*[=/]}
 }
-}
-if
-  [[$funcstack [1] == _tare]];
-then _tare "$@";
-else compdef _tare tare; fi
+if [[ $funcstack[1] == _tare ]]; then _tare "$@"; else compdef _tare tare; fi
 )~";
 
 // fish offers files, also after =, where the condition does not hold.
