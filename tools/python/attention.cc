@@ -2,14 +2,12 @@
 // tare.attention: the kernels of kernels/attention on arrays of any library, without copying them.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <nanobind/stl/optional.h>
 #include "experiments/model/layer_attention.h"
 #include "experiments/plan/executed_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "quant/base/error.h"
-#include "quant/base/parallel.h"
 #include "tools/python/module.h"
 
 namespace nb = nanobind;
@@ -19,20 +17,19 @@ namespace {
 
 constexpr const char* kAttention = "Attention of one sequence, [tokens, heads, width]: see tare.attention.";
 
-// A broadcast array takes no memory, so its dimensions may be any numbers.
+// A broadcast array takes no memory, so its dimensions may be any numbers, and a view has some as int.
 HeadsView<const float> ViewOf(const AnyArray& array, const char* name) {
-  constexpr size_t kMostHeads = 1 << 16, kMostValues = size_t{1} << 40;
   if (array.shape(1) > kMostHeads || array.shape(2) > kLargestWidth)
     Fail("{}: got {} heads of width {}, expected at most {} of {}", name, array.shape(1), array.shape(2), kMostHeads,
          kLargestWidth);
-  if (array.shape(0) > kMostValues / std::max<size_t>(1, array.shape(1) * array.shape(2)))
-    Fail("{}: got shape {}, expected at most 2^40 values", name, ShapeText(ShapeOf(array)));
-  return {static_cast<const float*>(array.data()),
-          static_cast<int64_t>(array.shape(0)),
-          static_cast<int>(array.shape(1)),
-          static_cast<int>(array.shape(2)),
-          array.stride(0),
-          array.stride(1)};
+  const HeadsView<const float> view{static_cast<const float*>(array.data()),
+                                    static_cast<int64_t>(array.shape(0)),
+                                    static_cast<int>(array.shape(1)),
+                                    static_cast<int>(array.shape(2)),
+                                    array.stride(0),
+                                    array.stride(1)};
+  if (const std::string wrong = WrongIn(view); !wrong.empty()) Fail("{}: {}", name, wrong);
+  return view;
 }
 
 int IndexAt(nb::handle row, size_t i, size_t number) {
@@ -126,47 +123,6 @@ struct Output {
   }
 };
 
-// As the integer kernels say it. The softmax of the one in f32 passes over what is not a number.
-void RequireFinite(const HeadsView<const float>& of, int64_t token, int head, const char* name) {
-  const float* const row = of.Row(token, head);
-  for (int channel = 0; channel < of.width; ++channel) {
-    if (!std::isfinite(row[channel]))
-      Fail("attention {}: got {} at token {}, head {}, channel {}, expected finite values", name, row[channel], token,
-           head, channel);
-  }
-}
-
-// The length of the longest row. Throws Error for NaN and infinities.
-double LongestOf(const HeadsView<const float>& of, const char* name) {
-  std::vector<double> longest(static_cast<size_t>(Threads()));  // squared; of each thread's rows
-  ParallelFor(static_cast<size_t>(of.tokens), [&](size_t index, int thread) {
-    const int64_t token = static_cast<int64_t>(index);
-    for (int head = 0; head < of.heads; ++head) {
-      const float* const row = of.Row(token, head);
-      double squares = 0;  // no float's square overflows it
-      for (int channel = 0; channel < of.width; ++channel) squares += double{row[channel]} * row[channel];
-      if (!std::isfinite(squares)) RequireFinite(of, token, head, name);
-      double& most = longest[static_cast<size_t>(thread)];
-      most = std::max(most, squares);
-    }
-  });
-  return std::sqrt(*std::ranges::max_element(longest));
-}
-
-// Beyond, logits in f32 are no longer as near to each other as the exponential takes them to be (exponentials.h), or
-// overflow, and outputs are finite and wrong.
-void RequireLogits(const AttentionProblem& problem) {
-  constexpr double kMost = 1 << 30;
-  const double q = LongestOf(problem.q, "q"), k = LongestOf(problem.k, "k");
-  LongestOf(problem.v, "v");
-  const double scale = std::abs(double{problem.scale});
-  if (q * k * scale >= kMost || q * k >= std::numeric_limits<float>::max() || scale >= kMost)
-    Fail(
-        "attention logits: got rows of q up to {:.3g} long, of k up to {:.3g}, and a scale of {:.3g}, expected a "
-        "product below 2^30; try smaller ones",
-        q, k, problem.scale);
-}
-
 void RunSimulated(const AttentionProblem& problem, const std::string& plan) {
   const ModelSites sites = AttentionSites(problem, {0});
   SimulatedAttention run(Plan::Parse(plan), sites);
@@ -186,7 +142,6 @@ void Run(const AttentionProblem& problem, const std::optional<std::string>& plan
          Turn& turn) {
   if (execution != "executed" && execution != "simulated")
     Fail("execution: got '{}', expected executed or simulated", execution);
-  RequireLogits(problem);
   if (!plan || plan->empty()) return FusedAttention(problem, turn.Workspace(FusedWorkspaceBytes(problem)));
   execution == "simulated" ? RunSimulated(problem, *plan) : RunExecuted(problem, *plan, turn);
 }

@@ -20,18 +20,19 @@ namespace HWY_NAMESPACE {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // 2^x for x <= 0; 2^-126 below, NaN of NaN (Max has x for its second argument, which processors return where one is
-// NaN). The octave, x rounded, is added to the exponent's bits. The coefficients
-// are those of the least relative error on |f| <= 1/2, by Remez's exchange, but for the last, so that 2^0 is 1.
+// NaN). The octave, x rounded, becomes a power of two: added to the exponent's bits, it would make numbers of NaN with
+// low bits. The coefficients are those of the least relative error on |f| <= 1/2, by Remez's exchange, but for the
+// last, so that 2^0 is 1.
 HWY_INLINE VF Exp2(VF x) {
   const DF d;
   const DI di;
-  const VF magic = hn::Set(d, kToNearest), clamped = hn::Max(hn::Set(d, -126.0f), x);
+  const VF magic = hn::Set(d, kToNearest + 127), clamped = hn::Max(hn::Set(d, -126.0f), x);
   const VF shifted = hn::Add(clamped, magic);
   const VF f = hn::Sub(clamped, hn::Sub(shifted, magic));
   VF p = hn::Set(d, 1.32764725e-3f);
   for (const float c : {9.67554096e-3f, 5.55071309e-2f, 0.240221202f, 0.693146944f, 1.0f})
     p = hn::MulAdd(p, f, hn::Set(d, c));
-  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+  return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
 }
 
 struct AllKeys {
@@ -100,7 +101,9 @@ void WeightRows(int rows, int tiles, const float* max, const float* exp_sums, fl
       hn::Store(below, d, weights + t);
       sum = hn::MulAdd(below, hn::Load(d, exp_sums + t), sum);
     }
-    const VF factor = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
+    const auto taken = hn::Lt(hn::Abs(largest), hn::Set(d, kMostLogit * kLog2E));
+    const VF one = hn::IfThenElse(taken, hn::Set(d, 1.0f), hn::NaN(d));
+    const VF factor = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(one, sum));
     for (int t = r; t < tiles * rows; t += rows) hn::Store(hn::Mul(hn::Load(d, weights + t), factor), d, weights + t);
   }
 }

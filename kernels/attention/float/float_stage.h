@@ -6,7 +6,7 @@
 //   difference = e1 w1 - lambda e2 w2, or e1 w1
 //
 // 2^f on |f| <= 1/2 by a polynomial of degree 5 within 2.1e-7, its f32 roundings included. NaN and infinite logits make
-// their row NaN.
+// their row NaN, and so does a largest one of kMostLogit or more in magnitude (heads.h); -infinity beside others is 0.
 #pragma once
 
 #include <cstdint>

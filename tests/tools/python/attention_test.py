@@ -232,6 +232,7 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         for i, name in enumerate("qkv"):
             for value in np.nan, np.inf, -np.inf:
                 given = arrays(8, 2, 2)
+                given[0][7, 1, 3] = -1 if value == -np.inf else 1  # an infinite key's logit is not -infinity
                 given[i][7, 1, 3] = value
                 self.refuses(f"{name}: got {value} at token 7, head 1, channel 3", tare.attention, *given)
 
@@ -241,12 +242,13 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         v = np.arange(12, dtype=np.float32).reshape(3, 1, 4)
         k = one * np.array([0, 1, 2**29], np.float32)[:, None, None]
         self.near(tare.attention(one, k, v, causal=False, scale=1.0), v[[2, 2, 2]])
-        refused = "attention logits: got rows of q up to"
+        refused = "attention logits: got 2^30 or more in magnitude, or an overflow, of query"
         self.refuses(refused, tare.attention, one, 2 * k, v, scale=1.0)
-        self.refuses(refused, tare.attention, one, 2 * k, v, scale=-1.0)
+        self.refuses(refused, tare.attention, -one, 2 * k[2:], v[2:], scale=1.0)
+        self.near(tare.attention(one, 2 * k, v, causal=False, scale=-1.0), v[[0, 0, 0]] + 4 * 0.119203)  # 0 is largest
         self.refuses(refused, tare.attention, one * np.float32(1e25), one * np.float32(1e25), v, scale=1e-30)
-        self.refuses(refused, tare.attention, one * 0, k, v, scale=3e38)
-        self.refuses(refused, tare.attention, one, 2 * k, v, scale=1.0, plan=PLAN)
+        self.near(tare.attention(one * 0, k, v, causal=False, scale=3e38), v.mean(0, keepdims=True)[[0, 0, 0]])
+        self.refuses(refused, tare.attention, one, 3 * k, v, scale=1.0, plan=PLAN)
         self.near(tare.attention(one * np.float32(1e15), one, v, causal=False, scale=1e-15),
                   tare.attention(one, one, v, causal=False, scale=1.0))
 
@@ -257,7 +259,7 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
                      wide(x, (2, 2**32 + 1, 8), (32, 0, 4)), x, x)
         self.refuses("k: got 1 heads of width 4294967304, expected", tare.attention, x,
                      np.lib.stride_tricks.as_strided(x, (2, 1, 2**32 + 8), (0, 0, 4)), x)
-        self.refuses("v: got shape [9223372036854775, 1, 8], expected at most 2^40 values", tare.attention, x, x,
+        self.refuses("v: got 9223372036854775 tokens of 1 heads of width 8, expected at most", tare.attention, x, x,
                      wide(x, (9223372036854775, 1, 8), (0, 0, 4)))
 
     def test_wrong_questions_are_named(self):

@@ -65,8 +65,8 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
     threads  0: all. Results are bit-identical on any number.
 
     Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
-    turns; Ctrl-C ends a call. Raises ValueError for invalid input, including NaN and infinities in q, k and v and
-    logits that may reach 2^30, and in a process that was forked after the first call."""
+    turns; Ctrl-C ends a call. Raises ValueError for invalid input, including NaN and infinities that a query
+    sees and largest logits of 2^30 or more, and in a process that was forked after the first call."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout: got '{layout}', expected one of {' '.join(LAYOUTS)}")
     arrays = [_arranged(_floats(x), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
