@@ -53,7 +53,7 @@ TEST(ReportCommandTest, OddValuesAreDrawnOrRefused) {
   int drawn = 0, refused = 0;
   for (const std::vector<std::string>& command : commands) {
     ASSERT_EQ(CallTare(command).exit_code, 0) << command[0];
-    const std::string file = command[0] == "sweep" ? folder / "sweep/table.json" : std::filesystem::path(command.back());
+    const std::string file = command[0] == "sweep" ? (folder / "sweep/table.json").string() : command.back();
     const Json whole = Json::parse(GetFile(file));
     const Json fields = whole.flatten();
     const size_t step = fields.size() / 20 + 1;
