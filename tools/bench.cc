@@ -125,7 +125,7 @@ void TimeFamily(const ForwardOptions& o, const std::string& family, Math math,
 }
 
 void RunForward(const ForwardOptions& o) {
-  const std::vector<AtomicFile> claims = ClaimFiles({}, {{o.json, JsonOf("tare.bench.forward/")}});
+  const std::vector<AtomicFile> claims = ClaimFiles({}, {{o.json, JsonWith("tare.bench.forward/")}});
   const ModelConfig& config = o.config;
   if (config.hidden % config.heads != 0)
     FailUsage("--hidden: got {} for {} heads, expected a multiple; try --hidden {}", config.hidden, config.heads,
@@ -200,7 +200,7 @@ constexpr const char* kLinearLegend =
     "of the output against the layer before quantization, in double. Every case is checked before it is timed.";
 
 void Run(const BenchLinearArguments& options) {
-  const std::vector<AtomicFile> claims = ClaimFiles({}, {{options.json, JsonOf("tare.bench/")}});
+  const std::vector<AtomicFile> claims = ClaimFiles({}, {{options.json, JsonWith("tare.bench/")}});
   std::vector<LinearCase> cases = options.one.plan.empty() ? DefaultLinearCases() : std::vector{options.one};
   for (LinearCase& c : cases) {
     c.threads = options.one.threads;

@@ -95,7 +95,7 @@ void Print(const AttentionBench& bench) {
 }
 
 void Run(const BenchAttentionArguments& o) {
-  const std::vector<AtomicFile> claims = ClaimFiles({}, {{o.json, JsonOf("tare.bench/")}});
+  const std::vector<AtomicFile> claims = ClaimFiles({}, {{o.json, JsonWith("tare.bench/")}});
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
   for (const int threads : o.threads) {
     if (threads > processors)
@@ -186,7 +186,7 @@ std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
 }
 
 void Run(const BenchDecodeArguments& o) {
-  const std::vector<AtomicFile> claims = ClaimFiles({}, {{o.json, JsonOf("tare.bench/")}});
+  const std::vector<AtomicFile> claims = ClaimFiles({}, {{o.json, JsonWith("tare.bench/")}});
   const std::vector<DecodeResult> results = BenchDecode(Cases(o), ProgressLine("bench decode").Callback());
   if (PrintsTables(o.json)) {
     PrintText("{}\n", TableText(DecodeBenchTable(results), 2));

@@ -54,9 +54,9 @@ ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::str
   std::vector<Output> files = OutputsIn(sweep.folder, names);
   // A folder with runs or results in JSON is one that Tare wrote; what reads the runs refuses others.
   const bool ours = std::ranges::any_of(files, [](const Output& file) {
-    return Begins(file.path, JsonOf("tare.")) || Begins(file.path, "\"schema\":\"tare.");
+    return Begins(file.path, JsonWith("tare.")) || Begins(file.path, "\"schema\":\"tare.");
   });
-  for (Output& file : files) file.beginning = ours || file.path.ends_with(".jsonl") ? "" : JsonOf("tare.");
+  for (Output& file : files) file.beginning = ours || file.path.ends_with(".jsonl") ? "" : JsonWith("tare.");
   files.push_back({options.json, JsonOf(schema)});
   std::vector<AtomicFile> claims = ClaimFiles(inputs, files);
   for (const std::string& name : names) {

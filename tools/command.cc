@@ -253,8 +253,8 @@ fs::path WithoutSlash(const fs::path& folder) {
   return folder.has_filename() || !folder.has_relative_path() ? folder : folder.parent_path();
 }
 
-std::string JsonOf(const std::string& schema) { return "\"schema\": \"" + schema; }
-std::string Hdf5Of(const std::string& schema) { return "\x89HDF*" + schema; }
+std::string JsonWith(const std::string& schema) { return "\"schema\": \"" + schema; }
+std::string Hdf5With(const std::string& schema) { return "\x89HDF*" + schema; }
 
 bool Begins(const fs::path& path, std::string_view beginning) {
   constexpr size_t kLooksAt = 4096;

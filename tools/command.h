@@ -191,8 +191,8 @@ struct Output {
 };
 
 // The beginnings of JSON by WriteJson ("tare.eval/", or "tare.stats." of several schemas), and of HDF5 files.
-std::string JsonOf(const std::string& schema);
-std::string Hdf5Of(const std::string& schema);
+std::string JsonWith(const std::string& schema);
+std::string Hdf5With(const std::string& schema);
 
 // Files of a command are checked before anything runs: no output may be an input or a file in an input folder, also of
 // those that are opened later (quant/file/files_of_run.h), no two outputs of a command may be the same file, and an

@@ -31,7 +31,7 @@ std::string TypesText(const GgufSummary& s) {
 
 void RunToGguf(const ConvertArguments& options) {
   const std::vector<AtomicFile> claims =
-      ClaimFiles({options.model}, {{options.out, "GGUF*tare.version"}, {options.json, JsonOf("tare.convert.gguf/")}});
+      ClaimFiles({options.model}, {{options.out, "GGUF*tare.version"}, {options.json, JsonWith("tare.convert.gguf/")}});
   options.machine.Apply();
   const GgufSummary s =
       ConvertToGguf(options.model, options.type, TARE_VERSION, options.out, ProgressLine("convert").Callback());
@@ -67,7 +67,7 @@ void RunToGguf(const ConvertArguments& options) {
 
 void RunToFolder(const ConvertArguments& options) {
   std::vector<Output> outputs = NewFilesIn(options.out, ExportedFiles());
-  outputs.push_back({options.json, JsonOf("tare.convert/")});
+  outputs.push_back({options.json, JsonWith("tare.convert/")});
   const std::vector<AtomicFile> claims = ClaimFiles({options.model}, outputs);
   options.machine.Apply();
   const std::filesystem::path folder = WithoutSlash(options.out);

@@ -24,7 +24,7 @@ void Run(const CLI::App& command, DumpArguments& options) {
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const std::vector<AtomicFile> claims =
-      ClaimFiles({options.model, options.input, options.stats}, {{options.out, Hdf5Of("tare.dump/")}});
+      ClaimFiles({options.model, options.input, options.stats}, {{options.out, Hdf5With("tare.dump/")}});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   const TokenInput input = LoadModelInput(options.input, model, options.windows.NeededOf(model.config()));

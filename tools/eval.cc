@@ -112,7 +112,7 @@ void Run(const CLI::App& command, EvalArguments& options) {
   std::vector<std::string> inputs{options.model, options.stats, options.task.reference, options.task.other_tower};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
   const std::vector<AtomicFile> claims = ClaimFiles(
-      inputs, {{options.json, JsonOf("tare.eval/")}, {options.records, "\"task\":\""}, {options.csv, "task,"}});
+      inputs, {{options.json, JsonWith("tare.eval/")}, {options.records, "\"task\":\""}, {options.csv, "task,"}});
   CheckEffects(command, plan, specs, options.breakdown);
   CheckKeys(specs, options);
   Model model(options.model, options.machine.Apply());

@@ -144,7 +144,7 @@ void Run(const CLI::App&, GenerateArguments& options) {
   const Plan plan = Plan::Parse(options.plan);
   const CachePlan cache = ParseCachePlan(options.cache);
   const std::vector<AtomicFile> claims =
-      ClaimFiles({options.model, options.input}, {{options.json, JsonOf("tare.generate/")}});
+      ClaimFiles({options.model, options.input}, {{options.json, JsonWith("tare.generate/")}});
   Model model(options.model, options.machine.Apply());
   PlanRun run(PromptPlanOf(plan, ModelSitesOf(model), cache.policy), ModelSitesOf(model), cache);
   options.generate.cache = *run.cache();

@@ -147,7 +147,7 @@ void Print(const Model& model, const Json& j, Together matrices) {
 }
 
 void RunInspect(const InspectArguments& options) {
-  const std::vector<AtomicFile> claims = ClaimFiles({options.model}, {{options.json, JsonOf("tare.inspect/")}});
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model}, {{options.json, JsonWith("tare.inspect/")}});
   const Model model(options.model, options.check ? WeightReading::kWhole : WeightReading::kShapes,
                     options.machine.Apply());
   Json json = Describe(model);
@@ -161,7 +161,7 @@ void RunInspect(const InspectArguments& options) {
 
 void RunVerify(const VerifyArguments& options) {
   const auto& [path, json] = options;
-  const std::vector<AtomicFile> claims = ClaimFiles({path}, {{json, JsonOf("tare.verify/")}});
+  const std::vector<AtomicFile> claims = ClaimFiles({path}, {{json, JsonWith("tare.verify/")}});
   const Hdf5Reader file(path);
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
   {

@@ -41,7 +41,7 @@ void Run(const LevelsArguments& options) {
   std::vector<std::string> inputs{options.model};
   for (const CalibrationTexts::Part& part : texts.parts) inputs.push_back(part.file.string());
   const std::vector<AtomicFile> claims =
-      ClaimFiles(inputs, {{options.out, "?=grid("}, {options.json, JsonOf("tare.levels/")}});
+      ClaimFiles(inputs, {{options.out, "?=grid("}, {options.json, JsonWith("tare.levels/")}});
   const Plan plan = Plan::Parse(options.plan);
   Model model(options.model, options.machine.Apply());
   const CalibrationWindows windows = CutCalibration(texts, model.folder(), model.config(), options.windows);

@@ -183,7 +183,7 @@ constexpr Maker kMakers[] = {
 void RunMaker(const Maker& maker, const MakeArguments& options) {
   const std::vector<AtomicFile> claims =
       ClaimFiles({options.model, options.text, options.templates, options.data},
-                 {{options.out, Formatted("\"maker\":\"{}\"", maker.name)}, {options.json, JsonOf("tare.probes/")}});
+                 {{options.out, Formatted("\"maker\":\"{}\"", maker.name)}, {options.json, JsonWith("tare.probes/")}});
   CheckSize(options, maker.volume(options));
   const std::vector<Json> items = maker.make(options);
   std::string lines;
@@ -222,7 +222,7 @@ struct ProbeArguments {
 
 void RunProbe(const ProbeArguments& options) {
   const auto& [items, json] = options;
-  const std::vector<AtomicFile> claims = ClaimFiles({items}, {{json, JsonOf("tare.probes/")}});
+  const std::vector<AtomicFile> claims = ClaimFiles({items}, {{json, JsonWith("tare.probes/")}});
   const ProbeReport report = ProbeItems(items);
   if (PrintsTables(json)) PrintText("{}", ProbeText(report));
   WriteJson(json, ProbeJson(report));

@@ -40,7 +40,7 @@ std::string LegendOf(size_t windows) {
 
 void Run(const MapsArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles(
-      {options.model, options.input}, {{options.json, JsonOf("tare.maps/")}, {options.csv, "plan,layer,map,"}});
+      {options.model, options.input}, {{options.json, JsonWith("tare.maps/")}, {options.csv, "plan,layer,map,"}});
   const Math math = options.machine.Apply();
   Model exact(options.model, math);
   if (exact.config().projection > 0) Fail("{}: got a tower of CLIP, expected a language model", exact.Name());

@@ -25,7 +25,7 @@ Json Describe(const CLI::App& command, const PlanArguments& options) {
 
 void Run(const CLI::App& command, PlanArguments& options) {
   const std::vector<AtomicFile> claims =
-      ClaimFiles({options.model, options.stats}, {{options.json, JsonOf("tare.plan/")}});
+      ClaimFiles({options.model, options.stats}, {{options.json, JsonWith("tare.plan/")}});
   const Json json = Describe(command, options);
   if (PrintsTables(options.json)) PrintText("{}", PlanText(json));
   WriteJson(options.json, json);

@@ -150,7 +150,7 @@ void Run(const CLI::App& command, SearchArguments& options) {
   Select(options);
   options.sweep.tasks = all;
   const ClaimedFolder claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"}, "tare.search/");
-  const std::vector<AtomicFile> model = ClaimFiles({}, {{options.out_model, Hdf5Of("tare.quantized/")}});
+  const std::vector<AtomicFile> model = ClaimFiles({}, {{options.out_model, Hdf5With("tare.quantized/")}});
   options.sweep.tasks = {all.front()};
   options.sweep.math = options.machine.Apply();
   Merge(options);

@@ -83,10 +83,10 @@ void SayWhatIsLeftOut(const std::vector<std::string>& names) {
 }
 
 std::vector<Output> OutputsOf(const StatsArguments& options, const std::string& json_schema) {
-  std::vector<Output> outputs{{options.json, JsonOf(json_schema)}, {options.csv, "model,site,layer,head,map,"}};
+  std::vector<Output> outputs{{options.json, JsonWith(json_schema)}, {options.csv, "model,site,layer,head,map,"}};
   if (options.out.empty()) return outputs;
   for (const std::string& file : {options.out, options.out + ".part"})
-    outputs.push_back({file, Hdf5Of("tare.stats.file/")});
+    outputs.push_back({file, Hdf5With("tare.stats.file/")});
   return outputs;
 }
 
@@ -112,7 +112,7 @@ void CollectTensors(StatsArguments& options) {
   const std::vector<AtomicFile> claims =
       options.plan.empty()
           ? ClaimFiles(inputs, OutputsOf(options, "tare.stats.file/"))
-          : ClaimFiles(inputs, {{options.json, JsonOf("tare.attribution/")}, {options.csv, "task,figure,"}});
+          : ClaimFiles(inputs, {{options.json, JsonWith("tare.attribution/")}, {options.csv, "task,figure,"}});
   const CapturedLayout layout = options.axes.empty() ? CapturedLayout() : CapturedLayout::Load(options.axes);
   const CapturedInput input = LoadCaptured({options.tensors.begin(), options.tensors.end()}, layout);
   SayWhatIsLeftOut(input.left_over);

@@ -58,7 +58,7 @@ void Show(const ShowOptions& options) {
     throw CLI::ValidationError("--site",
                                "got none, nor --csv, for the rows of --layer or --measures; try --site attn_logits");
   const std::vector<AtomicFile> claims =
-      ClaimFiles({options.file}, {{options.json, JsonOf("tare.stats.")}, {options.csv, "site,layer,head,map,"}});
+      ClaimFiles({options.file}, {{options.json, JsonWith("tare.stats.")}, {options.csv, "site,layer,head,map,"}});
   const StatisticsSet set = ReadStatistics(options.file);
   const SiteRows kind = options.measures ? SiteRows::kMeasures : SiteRows::kFigures;
   if (options.site.empty()) {
@@ -94,7 +94,7 @@ struct MergeOptions {
 };
 
 void Merge(const MergeOptions& options) {
-  const std::vector<AtomicFile> claims = ClaimFiles(options.files, {{options.out, Hdf5Of("tare.stats.file/")}});
+  const std::vector<AtomicFile> claims = ClaimFiles(options.files, {{options.out, Hdf5With("tare.stats.file/")}});
   StatisticsSet set = ReadStatistics(options.files.front());
   for (size_t i = 1; i < options.files.size(); ++i)
     set.Merge(ReadStatistics(options.files[i]), options.files.front(), options.files[i]);
@@ -124,7 +124,7 @@ constexpr size_t kMostRows = 20;
 
 void Diff(const DiffFiles& options) {
   const std::vector<AtomicFile> claims =
-      ClaimFiles({options.a, options.b}, {{options.json, JsonOf("tare.stats.diff/")}});
+      ClaimFiles({options.a, options.b}, {{options.json, JsonWith("tare.stats.diff/")}});
   DiffOptions diff = options.diff;
   if (!options.site.empty()) diff.site = SiteNamed(options.site);
   diff.layer = LayerOf(options.layer);
