@@ -57,7 +57,7 @@ ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::str
     return Begins(file.path, JsonWith("tare.")) || Begins(file.path, "\"schema\":\"tare.");
   });
   for (Output& file : files) file.beginning = ours || file.path.ends_with(".jsonl") ? "" : JsonWith("tare.");
-  files.push_back({options.json, JsonOf(schema)});
+  files.push_back({options.json, JsonWith(schema)});
   std::vector<AtomicFile> claims = ClaimFiles(inputs, files);
   for (const std::string& name : names) {
     if (options.fresh) RemoveFile(sweep.folder / name);

@@ -46,6 +46,7 @@ void ForCommands(const CLI::App& app,
 
 // Checks every option of app: one that takes numbers takes no empty text (which CLI11 reads as 0), nor does --out;
 // texts may be pipes (quant/file/named_files.h); and --json knows standard output by its device's name too, and has it
+// texts may be pipes (quant/file/named_files.h); and --json knows standard output by its device's name too, and has it
 // to itself: oneDNN writes nothing there. Gives every command that writes files --force.
 void CheckValues(CLI::App& app);
 
