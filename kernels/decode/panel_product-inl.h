@@ -65,8 +65,8 @@ HWY_INLINE void Codes(const uint8_t* w, const Panels& p, const PanelFactor* x, i
     VI high[kCount][kAtOnce], low[kCount][kAtOnce];
     for (int i = 0; i < kCount; ++i) {
       for (int v = 0; v < kAtOnce; ++v) {
-        high[i][v] = hn::Set(di, -Bits::kOffset * x[i].high_sum);
-        low[i][v] = hn::Set(di, -Bits::kOffset * x[i].low_sum);
+        high[i][v] = hn::Set(di, -kRaisedBy<Bits> * x[i].high_sum);
+        low[i][v] = hn::Set(di, -kRaisedBy<Bits> * x[i].low_sum);
       }
     }
     const uint8_t* record = w;
@@ -77,7 +77,8 @@ HWY_INLINE void Codes(const uint8_t* w, const Panels& p, const PanelFactor* x, i
         Bits::Unpack(D8(), record, 4 * lane + v * kBytes, codes);
         for (int g = 0; g < Bits::kGroups; ++g) {
           for (int i = 0; i < kCount; ++i)
-            FourInputs<DI>(x[i].high + r + 4 * g, x[i].low + r + 4 * g).Accumulate(codes[g], high[i][v], low[i][v]);
+            FourInputs<DI>(x[i].high + r + 4 * g, x[i].low + r + 4 * g)
+                .template Accumulate<Bits>(codes[g], high[i][v], low[i][v]);
         }
       }
     }

@@ -107,6 +107,16 @@ struct ThreeBits {
   }
 };
 
+// What Accumulate has in a code beyond its value, times which the sums of x are taken off. ARM's sdot multiplies signed
+// bytes: codes below 128 are that, and those of EightBits become it again.
+#if HWY_TARGET == HWY_NEON_BF16
+template <class Bits>
+inline constexpr int kRaisedBy = Bits::kOffset == 128 ? 0 : Bits::kOffset;
+#else
+template <class Bits>
+inline constexpr int kRaisedBy = Bits::kOffset;
+#endif
+
 // Broadcasts four inputs of x, both planes, to every lane.
 template <class DI>
 struct FourInputs {
@@ -120,10 +130,17 @@ struct FourInputs {
     std::memcpy(&four, plane, 4);
     return hn::BitCast(DS8(), hn::Set(DI(), four));
   }
-  template <class V8>
+  template <class Bits, class V8>
   HWY_INLINE void Accumulate(V8 codes, VI& high_sum, VI& low_sum) const {
+#if HWY_TARGET == HWY_NEON_BF16
+    if constexpr (kRaisedBy<Bits> == 0) codes = hn::Xor(codes, hn::Set(hn::DFromV<V8>(), 128));
+    const auto signed_codes = hn::BitCast(DS8(), codes);
+    high_sum = VI(vdotq_s32(high_sum.raw, signed_codes.raw, high.raw));
+    low_sum = VI(vdotq_s32(low_sum.raw, signed_codes.raw, low.raw));
+#else
     high_sum = hn::SumOfMulQuadAccumulate(DI(), codes, high, high_sum);
     low_sum = hn::SumOfMulQuadAccumulate(DI(), codes, low, low_sum);
+#endif
   }
 
   hn::Vec<DS8> high, low;

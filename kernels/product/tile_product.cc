@@ -154,11 +154,9 @@ void TileProduct::Run(const void* a, const void* b, void* c) const {
   kernel_->ukernel.execute(a, b, no_offsets, c, scratch.data());
 }
 
-bool TileProduct::OnUkernel() const { return kernel_->path != Kernel::Path::kHighway; }
-
 ProductScope::~ProductScope() { GiveBackTiles(); }
 
-#else  // Highway serves everything
+#else  // Highway serves what i8mm does not
 
 struct TileProduct::Kernel {
   ProductShape shape;
@@ -170,9 +168,10 @@ static std::unique_ptr<TileProduct::Kernel> Make(const ProductShape& shape) {
   return std::make_unique<TileProduct::Kernel>(shape);
 }
 
-void TileProduct::Run(const void* a, const void* b, void* c) const { ExactProduct(kernel_->shape, a, b, c); }
-
-bool TileProduct::OnUkernel() const { return false; }
+void TileProduct::Run(const void* a, const void* b, void* c) const {
+  if (I8mmTakes(kernel_->shape)) return I8mmProduct(kernel_->shape, a, b, c);
+  ExactProduct(kernel_->shape, a, b, c);
+}
 
 ProductScope::~ProductScope() {}
 
