@@ -59,7 +59,7 @@ class LayerParts {
 
  private:
   void NoteParts() const;  // for a run that is interrupted
-  int Layers() const;       // how many are finished
+  int Layers() const;      // how many are finished
   std::filesystem::path LayerFile(int layer) const;
   void Begin();
   void RemoveFolder() const;  // unless something is in it

@@ -52,8 +52,9 @@ void PutText(std::string_view raw) {
   const std::string text = Printable(raw);
   const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!whole || std::fflush(stdout) != 0)
-    Fail("standard output: cannot be written: {}", errno == EPIPE ? "whoever reads it has ended"
-         : std::string(std::strerror(errno)) + "; try freeing space, or another place for it");
+    Fail("standard output: cannot be written: {}",
+         errno == EPIPE ? "whoever reads it has ended"
+                        : std::string(std::strerror(errno)) + "; try freeing space, or another place for it");
 }
 
 std::string FormatArguments(std::string_view format, std::format_args args) { return std::vformat(format, args); }

@@ -95,9 +95,9 @@ TEST(EvaluationTest, APerplexityHasItsOwnInterval) {
   EXPECT_NEAR(p["perplexity_low"].get<double>(), std::exp(ends.low), 1e-9 * std::exp(ends.low));
   EXPECT_NEAR(p["perplexity_high"].get<double>(), std::exp(ends.high), 1e-9 * std::exp(ends.high));
   const Interval shown{std::exp(ends.low), std::exp(ends.high)};
-  EXPECT_THAT(line, HasSubstr(Formatted("perplexity {:9.4f} [{}, {}]   nll ", p["perplexity"].get<double>(),
-                                        BesideInterval(shown.low, shown, ".4f"),
-                                        BesideInterval(shown.high, shown, ".4f"))));
+  EXPECT_THAT(line,
+              HasSubstr(Formatted("perplexity {:9.4f} [{}, {}]   nll ", p["perplexity"].get<double>(),
+                                  BesideInterval(shown.low, shown, ".4f"), BesideInterval(shown.high, shown, ".4f"))));
   EXPECT_FALSE(p.contains("nll_low"));
 }
 
