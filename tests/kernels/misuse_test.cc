@@ -186,7 +186,9 @@ TEST(Misuse, AttentionRefusesSizesPointersAndFormats) {
     }
     Attention a;
     change(a);
-    if (a.problem.q.width < INT_MAX) EXPECT_THROW(ReferenceAttention(a.problem), Error) << name;  // it takes any width
+    if (a.problem.q.width < INT_MAX) {  // it takes any width
+      EXPECT_THROW(ReferenceAttention(a.problem), Error) << name;
+    }
     EXPECT_THROW(QuantizedReference(a.plan, a.problem), Error) << name;
   }
   for (const CodeRange range : {CodeRange::kFull, CodeRange::kZero, CodeRange::kMin}) {
@@ -380,7 +382,9 @@ TEST(Misuse, LinearLayersAreRefused) {
       {"read without codes", [&] { DequantizeRow(without_codes, 0, row.data()); }},
       {"read beyond", [&] { DequantizeRow(l.codes.view(), 64, row.data()); }},
   });
-  if (HasProducts(Math::kBf16)) EXPECT_THROW(dense(w, l.x.data(), y, 16, Math::kBf16), Error);
+  if (HasProducts(Math::kBf16)) {
+    EXPECT_THROW(dense(w, l.x.data(), y, 16, Math::kBf16), Error);
+  }
 }
 
 }  // namespace

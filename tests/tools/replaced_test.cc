@@ -107,7 +107,9 @@ TEST_F(ReplacedTest, EachCommandReplacesItsOwnOutputAndNoOther) {
     const Outcome again = With(command, {own});
     EXPECT_EQ(again.exit_code, 0) << again.err;
     const bool says = command.back() == "--out" && command[0] != "tokenize" && command[0] != "levels";
-    if (says) EXPECT_THAT(again.out, HasSubstr(own + " (replaced)"));
+    if (says) {
+      EXPECT_THAT(again.out, HasSubstr(own + " (replaced)"));
+    }
     for (const auto& [other, text] : {std::pair<std::string, std::string>("notes", kNotes), {"plan.json", plan}}) {
       if (command[0] == "plan" && other == "plan.json") continue;
       const Outcome refused = With(command, {other});
