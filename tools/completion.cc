@@ -219,8 +219,7 @@ struct CompletionArguments {
 }  // namespace
 
 void AddCompletion(CLI::App& app) {
-  CLI::App& command =
-      *app.add_subcommand("completion", "print the completion of commands, options and values for a shell");
+  CLI::App& command = *app.add_subcommand("completion", "print the completion of commands and values for a shell");
   const auto options = std::make_shared<CompletionArguments>();
   Add(command, "SHELL", options->shell, "bash, zsh or fish")->required()->check(OneOf("bash|zsh|fish"));
   Add(command, "WORD", options->words,

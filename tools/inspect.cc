@@ -75,10 +75,10 @@ void PrintForeign(const Json& j, Together what) {
                         ExecutedText(j["foreign"], scheme)));
   for (const Json& note : j["notes"]) PrintNote(note.get<std::string>());
   PrintLine("  quantized weights together: {:.2f} bits per weight", j["bits_per_weight"].get<double>());
-  PrintLine("  {:<37} {:>4} {:<18} {:>10} {:>5}", "matrix", "n", "scheme", "bytes", "bits");
+  PrintLine("  {:<38} {:>4} {:<17} {:>10} {:>5}", "matrix", "n", "scheme", "bytes", "bits");
   for (const Json& m : MatricesOf(j["foreign"], what)) {
     const std::string scheme = m["scheme"].get<std::string>();  // "TOOL FORMAT"
-    PrintLine("  {:<37} {:>4} {:<18} {:>10} {:>5.2f}", m["tensor"].get<std::string>(), m["count"].get<int64_t>(),
+    PrintLine("  {:<38} {:>4} {:<17} {:>10} {:>5.2f}", m["tensor"].get<std::string>(), m["count"].get<int64_t>(),
               scheme.substr(scheme.find(' ') + 1), m["bytes"].get<int64_t>(), m["bits_per_weight"].get<double>());
   }
 }

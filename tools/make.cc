@@ -183,7 +183,7 @@ constexpr Maker kMakers[] = {
 void RunMaker(const Maker& maker, const MakeArguments& options) {
   const std::vector<AtomicFile> claims =
       ClaimFiles({options.model, options.text, options.templates, options.data},
-                 {{options.out, Formatted("\"maker\":\"{}\"", maker.name)}, {options.json, JsonWith("tare.probes/")}});
+                 {{options.out, "\"maker\":\""}, {options.json, JsonWith("tare.probes/")}});
   CheckSize(options, maker.volume(options));
   const std::vector<Json> items = maker.make(options);
   std::string lines;

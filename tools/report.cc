@@ -131,6 +131,7 @@ const Conversion* ConversionOf(const std::string& out) {
 }
 
 std::string Marked(std::string file, const Conversion& to) {
+  if (!file.starts_with(to.magic)) return file;
   if (to.ending == ".png") return file.insert(std::min<size_t>(33, file.size()), to.mark);
   const size_t line = file.find("\n%");
   if (line != file.npos && file.find('\n', line + 1) == line + to.mark.size() - 1)

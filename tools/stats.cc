@@ -144,7 +144,7 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
     exclude("--tensors", {"MODEL", "--input", "--window", "--limit", "--tokens", "--from", "--math"});
     if (!options.plan.empty())
       return exclude("--plan", {"--out", "--sites", "--formats", "--calibrate", "--spans", "--skip-first", "--shard",
-                                "--resume", "--checkpoint"});
+                                "--fresh", "--checkpoint"});
     exclude("--tensors", {"--csv"});
     if (options.out.empty()) throw CLI::RequiredError("--out");
     return;

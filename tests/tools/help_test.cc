@@ -160,7 +160,7 @@ TEST(HelpTest, LongLinesContinueInTheirColumn) {
 // A paragraph is filled: no line of it ends where the next word had room.
 TEST(HelpTest, ParagraphsAreFilled) {
   const std::vector<std::string> help = Help("bench attention");
-  const auto begin = std::ranges::find_if(help, [](const auto& line) { return line.starts_with("n: queries"); });
+  const auto begin = std::ranges::find_if(help, [](const auto& line) { return line.starts_with("ukernel: "); });
   ASSERT_NE(begin, help.end());
   for (auto line = begin; !(line + 1)->empty(); ++line)
     EXPECT_GT(line->size() + 1 + (line + 1)->find(' '), 80u) << *line;

@@ -37,7 +37,7 @@ TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
   EXPECT_THAT(verified.out, HasSubstr("whole"));
   const Outcome inspected = CallTare({"inspect", file});
   EXPECT_THAT(inspected.out, HasSubstr(", method rtn\n  plan weights=int8/channel\n"));
-  EXPECT_THAT(inspected.out, HasSubstr("  format     group      bytes  bits\n"));
+  EXPECT_THAT(inspected.out, HasSubstr(" n format     group      bytes  bits\n"));
   const auto perplexity = [&](const std::string& path) {
     const Outcome outcome = CallTare({"eval", path, "--tasks", "perplexity=" + kText, "--limit", "4", "--json", "-"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

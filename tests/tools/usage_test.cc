@@ -14,7 +14,7 @@ using ::testing::StartsWith;
 
 TEST(Usage, UnknownWordsAreNamedWithTheNearest) {
   EXPECT_THAT(CallTare({"translate"}).err,
-              StartsWith("tare: unknown command 'translate'; expected one of inspect plan dump"));
+              StartsWith("tare: unknown command 'translate'; expected one of inspect stats dump"));
   EXPECT_THAT(CallTare({"evla"}).err, HasSubstr("the nearest is eval"));
   EXPECT_THAT(CallTare({"eval", "M", "--foo"}).err,
               StartsWith("tare eval: unknown option '--foo'; expected one of --help"));
@@ -83,7 +83,6 @@ TEST(Usage, MissingOptionsSayWhatToTry) {
        "tare: search: got 0 of --within, --bits-per-weight and --bytes"},
       {{"make", "shots", "--out", "i.jsonl"}, "tare make shots: --text: got none, expected prose, or examples"},
       {{"bench", "forward", "--hidden", "8", "--heads", "16"}, "tare: --hidden: got 8 for 16 heads, expected"},
-      {{"plot", "sweep", "--out", "f.svg"}, "tare plot: --figure: got none, expected NAME; try --figure bits"},
       {{"help", "plans"}, "tare help: TOPIC: got 'plans', expected model, plan, tasks, methods, cache or a command"}};
   for (const auto& [line, message] : lines) {
     const Outcome outcome = CallTare(line);
