@@ -77,7 +77,7 @@ TEST(ProgressClock, AnOnlyRunIsNotCounted) {
 
 TEST(ProgressClock, TheNameIsCutToTheColumns) {
   ProgressClock clock("a-model-with-a-long-name choice:needles-4", 0);
-  EXPECT_EQ(clock.Line(1, 2, "items", 1, 60), "a-model-with-a-lon..: 1 of 2 items, 1.0 items/s, 1 s left");
+  EXPECT_EQ(clock.Line(1, 2, "items", 1, 60), "a-model-with-a-long-n..: 1 of 2 items, 1.0 items/s, 1 s left");
   EXPECT_EQ(clock.Line(1, 2, "items", 1, 8), "..: 1 of");
 }
 

@@ -24,7 +24,8 @@ using Arrays = std::map<std::string, TestArray>;
 class CapturedStatisticsTest : public testing::Test {
  protected:
   StatisticsSet Collect(const std::vector<Arrays>& files, const std::string& axes = "{}",
-                        const StatisticsOptions& options = {}) {
+                        StatisticsOptions options = {}) {
+    options.fresh = true;  // one file takes them all
     std::vector<std::filesystem::path> paths;
     for (size_t i = 0; i < files.size(); ++i) {
       paths.push_back(folder_ / ("f" + std::to_string(i) + ".safetensors"));
