@@ -27,7 +27,7 @@ fi
 module=$build/python/tare/_tare.abi3.so
 [ -e "$module" ] || { echo "wheel: $module is not built; try tools/wheel.sh without TARE_BUILD" >&2; exit 1; }
 
-version=$(sed -nE 's/^project\(tare VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
+version=$(sed -n 's/^#define TARE_VERSION_STRING "\(.*\)"$/\1/p' quant/base/version.h)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/tare-$version libraries=$work/tare-$version/tare.libs information=$work/tare-$version/tare-$version.dist-info
