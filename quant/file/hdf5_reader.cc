@@ -206,8 +206,8 @@ Hdf5Reader::~Hdf5Reader() {
 std::vector<std::string> Hdf5Reader::datasets() const {
   const QuietHdf5 quiet;
   std::vector<std::string> names;
-  // In the file's own order: for any other one HDF5 makes a table, and frees what it has not filled where a heap of names
-  // cannot be read.
+  // In the file's own order: for any other one HDF5 makes a table, and frees what it has not filled where a heap of
+  // names cannot be read.
   const herr_t visited = H5Ovisit3(id_, H5_INDEX_NAME, H5_ITER_NATIVE, CollectDataset, &names, H5O_INFO_BASIC);
   CheckHdf5(visited, path().string(), "damaged");
   if (visited == kTooDeep)
