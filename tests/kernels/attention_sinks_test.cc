@@ -26,7 +26,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kHuge = 1e30f;
+constexpr float kHuge = 1e8f;  // below kMostLogit
 
 const Mask kMasks[] = {{Mask::Kind::kFull}, {Mask::Kind::kCausal}, {Mask::Kind::kWindow, 37}};
 

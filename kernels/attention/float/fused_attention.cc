@@ -16,11 +16,9 @@ namespace {
 // The caller's memory: K and V of all heads, and a scratch for each thread.
 struct Layout {
   Layout(const AttentionProblem& a_problem, ProductTypes types)
-      : problem(a_problem),
+      : problem((CheckWidths(a_problem), a_problem)),
         kernel(problem, types, problem.q.tokens, problem.k.tokens, FusedValues::kTiles),
-        row_blocks(CeilDiv(problem.q.tokens, kernel.rows)) {
-    CheckWidths(problem);
-  }
+        row_blocks(CeilDiv(problem.q.tokens, kernel.rows)) {}
 
   int64_t KeyBytes() const { return kernel.tiles * kernel.operands.KeyBytes(problem.k.width); }      // of a head
   int64_t ValueBytes() const { return kernel.tiles * kernel.operands.ValueBytes(problem.v.width); }  // the same

@@ -330,7 +330,8 @@ TEST(DecodeAttention, MemoryGrowsByTheExponentials) {
 TEST(DecodeAttention, BadInputIsNamedAndNothingIsWritten) {
   RandomDecode c({.queries = 2, .keys = 70}, kInt4);
   const auto refused = [&](DecodeSequence s, const char* message) {
-    AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.table, {&s, 1}));
+    const DecodeSequence valid = c.sequence();
+    AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.table, {&valid, 1}));
     EXPECT_THAT(Call([&] { DecodeAttention(c.table, {&s, 1}, workspace.span()); }),
                 ThrowsMessage<Error>(HasSubstr(message)));
   };
