@@ -243,8 +243,8 @@ TEST(Sinks, OthersAreRefused) {
   RandomDecode c({.family = HeadKind::kStandard, .queries = 1, .keys = 5}, {});
   const std::vector<float> bad(2, nan);
   DecodeSequence s = c.sequence();
-  s.sinks = bad;
   AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.table, {&s, 1}));
+  s.sinks = bad;
   EXPECT_THAT(Call([&] { DecodeAttention(c.table, {&s, 1}, workspace.span()); }),
               ThrowsMessage<Error>(HasSubstr("decode, sequence 0, sinks: got nan of head 0")));
 }
