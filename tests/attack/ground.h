@@ -26,7 +26,7 @@ struct Subject {
   bool ours = false;  // Tare wrote it with checksums: damaged, it may be refused, but gives no other figure
 };
 
-// A command that writes into out/; run again with `again` after an interruption, it ends with the same bytes.
+// A command that writes into out/; run again after an interruption, it ends with the same bytes.
 struct Job {
   Words command;
   std::string folder = {};  // that it makes, and refuses to write over: removed before it is run again
