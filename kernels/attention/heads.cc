@@ -57,8 +57,9 @@ void CheckSinks(std::span<const float> sinks, int q_heads, const char* where) {
   if (!sinks.empty() && std::ssize(sinks) != q_heads)
     Fail("{}, sinks: got {}, expected one for each of {} query heads, or none", where, sinks.size(), q_heads);
   for (size_t head = 0; head < sinks.size(); ++head) {
-    if (!(sinks[head] < std::numeric_limits<float>::infinity()))
-      Fail("{}, sinks: got {} of head {}, expected a number, or -infinity for no sink", where, sinks[head], head);
+    if (!(std::abs(sinks[head]) < kMostLogit) && sinks[head] != -std::numeric_limits<float>::infinity())
+      Fail("{}, sinks: got {} of head {}, expected less than 2^30 in magnitude, or -infinity for no sink", where,
+           sinks[head], head);
   }
 }
 

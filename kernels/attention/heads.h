@@ -111,7 +111,8 @@ struct AttentionProblem {
   }
 };
 
-// Throws Error unless there is a sink for each of the query heads, or none, and none is NaN or +infinity.
+// Throws Error unless there is a sink for each of the query heads, or none, and each is less than kMostLogit in
+// magnitude, or -infinity.
 void CheckSinks(std::span<const float> sinks, int q_heads, const char* where);
 // Throws Error unless every index of the table is inside the views, all shapes agree and every size is less than what
 // products of sizes could overflow by.

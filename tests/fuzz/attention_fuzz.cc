@@ -145,7 +145,7 @@ struct Fuzz {
       if (random() % 3 == 0) plan.k_mean = k_mean.data();
       std::vector<float> sinks(static_cast<size_t>(c.problem.q.heads));
       for (float& sink : sinks)
-        sink = Pick(random, {-std::numeric_limits<float>::infinity(), -1e30f, -2.0f, 0.0f, 3.0f, 40.0f, 1e30f});
+        sink = Pick(random, {-std::numeric_limits<float>::infinity(), -1e9f, -2.0f, 0.0f, 3.0f, 40.0f, 1e9f});
       if (plan.k_mean == nullptr && random() % 3 == 0) c.problem.sinks = sinks;
       problem = Describe(shape, plan) + (c.problem.sinks.empty() ? "" : " sinks");
       Executed(plan, c);

@@ -228,8 +228,9 @@ TEST(Sinks, OthersAreRefused) {
     EXPECT_THAT(Call([&] { CheckProblem(in.problem); }), ThrowsMessage<Error>(HasSubstr(why)));
     in.problem.sinks = {};
   };
-  refused({1, nan}, "attention, sinks: got nan of head 1, expected a number, or -infinity for no sink");
+  refused({1, nan}, "attention, sinks: got nan of head 1, expected less than 2^30 in magnitude, or -infinity");
   refused({kInfinity, 0}, "attention, sinks: got inf of head 0");
+  refused({0, -1e30f}, "attention, sinks: got -1e+30 of head 1");
   refused({1}, "attention, sinks: got 1, expected one for each of 2 query heads, or none");
   const std::vector<float> sinks(2, 1.0f), mean(64, 0.0f);
   in.problem.sinks = sinks;
