@@ -39,6 +39,8 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
         "attention plan, {}: got a mean for heads with sinks, whose rows do not sum to 1, expected none; try no "
         "+smooth",
         plan.k_mean != nullptr ? "k" : "v");
+  if (problem.lse.data != nullptr && plan.k_mean != nullptr)
+    Fail("attention plan, k: got a mean, which takes a constant from every lse, expected none; try no +smooth");
   CheckWidths(problem);
   if (!(problem.scale > 0)) Fail("attention scale: got {}, expected more than 0", problem.scale);
 }

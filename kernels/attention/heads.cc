@@ -51,6 +51,16 @@ std::vector<OutputHead> PairedHeads(int heads, int kv, int k_heads, const char* 
   return table;
 }
 
+void CheckLse(const AttentionProblem& problem) {
+  const HeadsView<float>& lse = problem.lse;
+  if (lse.data == nullptr) return;
+  int maps = 1;
+  for (const OutputHead& head : problem.heads) maps = std::max(maps, head.Maps());
+  if (lse.tokens != problem.q.tokens || lse.heads != problem.out.heads || lse.width != maps)
+    Fail("attention lse: got {} tokens of {} heads and {} maps, expected {} of {} and {}", lse.tokens, lse.heads,
+         lse.width, problem.q.tokens, problem.out.heads, maps);
+}
+
 }  // namespace
 
 void CheckSinks(std::span<const float> sinks, int q_heads, const char* where) {
@@ -122,7 +132,9 @@ void CheckProblem(const AttentionProblem& problem) {
     Fail("attention: got a table of {} heads and an output of {}, expected the same", problem.heads.size(),
          problem.out.heads);
   CheckSinks(problem.sinks, problem.q.heads, "attention");
-  if (!std::isfinite(problem.scale)) Fail("attention scale: got {}, expected a finite number", problem.scale);
+  CheckLse(problem);
+  if (!std::isfinite(problem.scale))
+    Fail("attention scale: got {}, expected a finite number; try 1 / sqrt({})", problem.scale, problem.q.width);
   const Mask& mask = problem.mask;
   CheckRange("attention mask", "kind", static_cast<int64_t>(mask.kind), 0, static_cast<int64_t>(Mask::Kind::kWindow));
   if (mask.kind == Mask::Kind::kWindow && mask.window < 1)
@@ -130,6 +142,29 @@ void CheckProblem(const AttentionProblem& problem) {
   constexpr int64_t kMostShift = int64_t{1} << 61;
   CheckRange("attention mask", "a shift of", mask.shift, -kMostShift, kMostShift);
   for (size_t row = 0; row < problem.heads.size(); ++row) CheckRow(problem, row);
+}
+
+AttentionProblem PartOf(const AttentionProblem& problem, KeyRange queries, KeyRange keys) {
+  const auto check = [](const KeyRange& range, int64_t tokens, const char* of) {
+    if (range.begin < 0 || range.begin > range.end || range.end > tokens)
+      Fail("attention: got a part from {} {} to {}, expected one of {}", of, range.begin, range.end, tokens);
+  };
+  check(queries, problem.q.tokens, "query"), check(keys, problem.k.tokens, "key");
+  AttentionProblem part = problem;
+  const auto cut = [](auto& view, const KeyRange& range) {
+    if (view.data != nullptr) view.data += range.begin * view.token_stride;
+    view.tokens = range.end - range.begin;
+  };
+  cut(part.q, queries), cut(part.out, queries), cut(part.lse, queries), cut(part.k, keys), cut(part.v, keys);
+  if (part.lambda.data != nullptr) part.lambda.data += queries.begin * part.lambda.token_stride;
+  return part;
+}
+
+void WriteLse(const AttentionProblem& problem, int64_t t, int64_t head, int map, double lse) {
+  if (problem.lse.data == nullptr) return;
+  const KeyRange keys = problem.Keys(t);
+  problem.lse.Row(t, static_cast<int>(head))[map] =
+      keys.begin < keys.end ? static_cast<float>(lse) : problem.Sink(problem.heads[static_cast<size_t>(head)].Q(map));
 }
 
 void CheckWidths(const AttentionProblem& problem) {

@@ -79,13 +79,17 @@ struct KeyRange {
   int64_t end = 0;  // begin == end: the row sees no key, and its output is zero
 };
 
-// causal: query t of T sees keys up to t + S - T + shift; window: of those only the last `window` ones. shift: how many
-// keys lie between the last of these S and the last query's, for a part of the keys.
+// causal: query t of T sees keys up to t + S - T + shift, so that the last query sees the last key (FlashAttention);
+// window: of those only the last `window` ones. shift: how many keys lie between the last of these S and the last
+// query's, for a part of the keys.
 struct Mask {
   enum class Kind { kFull, kCausal, kWindow };
   Kind kind = Kind::kCausal;
   int64_t window = 0;
   int64_t shift = 0;
+
+  // Query t sees keys up to t, as is_causal of PyTorch's scaled_dot_product_attention has it.
+  static Mask CausalFromStart(int64_t T, int64_t S) { return {.kind = Kind::kCausal, .shift = T - S}; }
 
   KeyRange Keys(int64_t t, int64_t T, int64_t S) const {
     if (kind == Kind::kFull) return {0, S};
@@ -101,9 +105,12 @@ struct AttentionProblem {
   std::span<const OutputHead> heads;
   LambdaView lambda;
   Mask mask;
-  float scale = 1.0f;                 // of the attention logits, usually 1 / sqrt(d)
-  std::span<const float> sinks = {};  // [q heads], beside scaled logits; empty: none
-  HeadsView<float> out;               // [T][heads.size()][slices * width of a slice]
+  float scale = std::numeric_limits<float>::quiet_NaN();  // of the attention logits, usually 1 / sqrt(d); required
+  std::span<const float> sinks = {};                      // [q heads], beside scaled logits; empty: none
+  HeadsView<float> out;                                   // [T][heads.size()][slices * width of a slice]
+  // [T][heads.size()][maps], or none: the natural logarithm of each row's sum of exp(x), a sink's included, with which
+  // outputs over parts of the keys become one; -infinity where a row sees nothing.
+  HeadsView<float> lse = {};
 
   KeyRange Keys(int64_t t) const { return mask.Keys(t, q.tokens, k.tokens); }  // that query t sees
   float Sink(int q_head) const {
@@ -117,6 +124,11 @@ void CheckSinks(std::span<const float> sinks, int q_heads, const char* where);
 // Throws Error unless every index of the table is inside the views, all shapes agree and every size is less than what
 // products of sizes could overflow by.
 void CheckProblem(const AttentionProblem& problem);
+// These queries over these keys: a sequence of several that follow each other in q, k, v and out (cumulative lengths).
+// Each ends within the problem's tokens.
+AttentionProblem PartOf(const AttentionProblem& problem, KeyRange queries, KeyRange keys);
+// Writes the lse of a map of output head `head`, if it is asked for.
+void WriteLse(const AttentionProblem& problem, int64_t t, int64_t head, int map, double lse);
 
 inline constexpr int kMostHeads = 1 << 16;  // of a view; and 2^40 values: a broadcast view takes no memory
 // What is wrong with a view, "got a null pointer for 3 tokens"; empty: nothing.

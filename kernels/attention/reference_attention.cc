@@ -9,18 +9,20 @@ namespace tare {
 namespace {
 
 // Softmax over the visible keys; [keys.end - keys.begin], empty where nothing is seen.
-std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, int q, int k, KeyRange keys) {
+std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, size_t h, int map, KeyRange keys) {
+  const int q = problem.heads[h].Q(map), k = problem.heads[h].K(map);
   std::vector<double> row;
   for (int64_t s = keys.begin; s < keys.end; ++s) {
     double logit = 0;
     for (int i = 0; i < problem.q.width; ++i) logit += double{problem.q.Row(t, q)[i]} * problem.k.Row(s, k)[i];
     row.push_back(logit * problem.scale);
   }
-  if (row.empty()) return row;
+  if (row.empty()) return WriteLse(problem, t, static_cast<int64_t>(h), map, 0), row;
   const double sink = problem.Sink(q), largest = std::max(sink, *std::ranges::max_element(row));
   double sum = std::exp(sink - largest);
   for (double& x : row) sum += x = std::exp(x - largest);
   for (double& x : row) x /= sum;
+  WriteLse(problem, t, static_cast<int64_t>(h), map, largest + std::log(sum));
   return row;
 }
 
@@ -51,12 +53,12 @@ void ForEachRow(const AttentionProblem& problem, Visit visit) {
     const KeyRange keys = problem.Keys(t);
     for (size_t h = 0; h < problem.heads.size(); ++h) {
       const OutputHead& head = problem.heads[h];
-      const std::vector<double> first = TimesV(problem, head, MapRow(problem, t, head.q1, head.k1, keys), keys);
+      const std::vector<double> first = TimesV(problem, head, MapRow(problem, t, h, 0, keys), keys);
       if (!head.Differential()) {
         visit(t, h, first, 0.0, std::vector<double>());
       } else {
         visit(t, h, first, double{problem.lambda.At(t, h)},
-              TimesV(problem, head, MapRow(problem, t, head.q2, head.k2, keys), keys));
+              TimesV(problem, head, MapRow(problem, t, h, 1, keys), keys));
       }
     }
   }

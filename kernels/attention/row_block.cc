@@ -42,8 +42,11 @@ void LoadLambda(const AttentionProblem& problem, const RowBlock& block, int rows
 }
 
 void WriteZeros(const AttentionProblem& problem, const RowBlock& block) {
-  for (int r = 0; r < block.count; ++r)
-    std::fill_n(problem.out.Row(block.first + r, block.head), problem.out.width, 0.0f);
+  for (int64_t t = block.first; t < block.first + block.count; ++t) {
+    std::fill_n(problem.out.Row(t, block.head), problem.out.width, 0.0f);
+    for (int map = 0; map < problem.heads[static_cast<size_t>(block.head)].Maps(); ++map)
+      WriteLse(problem, t, block.head, map, 0);
+  }
 }
 
 }  // namespace tare

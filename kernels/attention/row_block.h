@@ -3,8 +3,12 @@
 // block needs, which keys each row sees, and in which order a tile has its keys.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <numbers>
 
 #include "kernels/attention/heads.h"
 #include "quant/base/integers.h"
@@ -40,6 +44,19 @@ void LoadLambda(const AttentionProblem& problem, const RowBlock& block, int rows
 
 // The output of rows that see nothing.
 void WriteZeros(const AttentionProblem& problem, const RowBlock& block);
+
+// A map's lse of a block's rows, from each tile's maximum, in `unit`ths of an octave, and its sum of exponentials,
+// where `one` is the maximum's own: both [tiles][rows].
+template <typename Sum>
+void WriteTilesLse(const AttentionProblem& problem, const RowBlock& block, int map, int rows, int tiles,
+                   const float* max, const Sum* sums, double unit, double one) {
+  for (int r = 0; problem.lse.data != nullptr && r < block.count; ++r) {
+    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (int i = r; i < tiles * rows; i += rows) largest = std::max(largest, double{max[i]});
+    for (int i = r; i < tiles * rows; i += rows) sum += std::exp2((max[i] - largest) / unit) * sums[i] / one;
+    WriteLse(problem, block.first + r, block.head, map, (largest / unit + std::log2(sum)) * std::numbers::ln2);
+  }
+}
 
 // The order of a tile's 64 keys between the two products of the integer kernels. x86 packs two vectors of 32 bits into
 // one of 16, and those into bytes, within each 128 bits, in one instruction each; a pack that keeps the order takes

@@ -15,6 +15,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/memory.h"
+#include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 
 namespace tare {
@@ -37,23 +38,10 @@ std::byte* BeginOf(AlignedBuffer<std::byte>& piece) {
   return piece.data() + (large ? (begin + kLargePage - 1) / kLargePage * kLargePage - begin : 0);
 }
 
-CacheShape Checked(const CacheShape& shape) {
-  CheckShape(shape);
-  return shape;
-}
-
 bool HasRounding(const CacheRules& rules) { return rules.k.format != Format::kF32 || rules.v.format != Format::kF32; }
 
 CacheRules Checked(CacheRules rules) {
-  for (const CacheRule& rule : {rules.k, rules.v}) {
-    CheckRange("cache", "format", static_cast<int64_t>(rule.format.base), 0, std::ssize(kFormats) - 1);
-    if (!IsCached(rule.format))
-      Fail("cache: got {}, expected f32, bf16, int8, int6, int4, int3 or int2", Name(rule.format));
-  }
-  if (HasCodes(rules.k.format) && !MayShareKeyScale(rules.k.granularity))
-    Fail("cache, k: got a scale per {}, expected {}", Name(rules.k.granularity), kKeyGranularities);
-  if (HasCodes(rules.v.format) && !MayShareValueScale(rules.v.granularity))
-    Fail("cache, v: got a scale per {}, expected {}", Name(rules.v.granularity), kValueGranularities);
+  CheckRules(rules.k, rules.v);
   if (rules.first < 0 || rules.last < 0)
     Fail("cache: got first {} and last {}, expected at least 0", rules.first, rules.last);
   if (!HasRounding(rules)) rules.first = rules.last = 0;  // they are f32 as it is
@@ -79,15 +67,18 @@ Growth GrowthOf(const CacheRule& rule, int width, float turn) {
           .limit = rule.InRuns() ? kLargestF16 : std::numeric_limits<float>::max()};
 }
 
+void CheckView(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width) {
+  if (const std::string wrong = WrongIn(x); !wrong.empty()) Fail("cache, {}: {}", name, wrong);
+  if (x.tokens != tokens || x.heads != heads || x.width != width)
+    Fail("cache, {}: got {} tokens of {} heads of width {}, expected {} of {} of width {}", name, x.tokens, x.heads,
+         x.width, tokens, heads, width);
+}
+
 // Returns the largest magnitude.
 float CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width,
                 Growth growth) {
-  if (const std::string wrong = WrongIn(x); !wrong.empty()) Fail("cache, {}: {}", name, wrong);
+  CheckView(name, x, tokens, heads, width);
   float largest = 0;
-  if (x.tokens != tokens || x.heads != heads || x.width != width) {
-    Fail("cache, {}: got {} tokens of {} heads of width {}, expected {} of {} of width {}", name, x.tokens, x.heads,
-         x.width, tokens, heads, width);
-  }
   for (int64_t t = 0; t < tokens; ++t) {
     for (int h = 0; h < heads; ++h) {
       const float absmax = AbsMax(x.Row(t, h), static_cast<size_t>(width));
@@ -109,7 +100,7 @@ float CheckRows(const char* name, const HeadsView<const float>& x, int64_t token
 
 KvCache::KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary)
     : rules_(Checked(rules)),
-      coded_(Checked(shape), rules.k, rules.v),
+      coded_(shape, rules.k, rules.v),
       plain_(shape, {}, {}),
       k_rotation_(RotationOf(rules.k, shape.k_width)),
       v_rotation_(RotationOf(rules.v, shape.v_width)),
@@ -379,6 +370,17 @@ void KvCache::ReadValue(int64_t token, int head, float* value) const {
   const Part part = PartOf(token);
   part.layout->ReadValue(part.v, static_cast<int>(token % kPageTokens), head, value);
   if (v_rotation_) v_rotation_->RotateBack(value, value);
+}
+
+void KvCache::Read(int64_t first, const HeadsView<float>& k, const HeadsView<float>& v) const {
+  CheckView("k", ReadOnly(k), k.tokens, shape().k_heads, shape().k_width);
+  CheckView("v", ReadOnly(v), k.tokens, shape().v_heads, shape().v_width);
+  CheckRange("cache", "first", first, 0, tokens_ - k.tokens);
+  ParallelFor(static_cast<size_t>(k.tokens), [&](size_t i, int) {
+    const auto token = static_cast<int64_t>(i);
+    for (int h = 0; h < k.heads; ++h) ReadKey(first + token, h, k.Row(token, h));
+    for (int h = 0; h < v.heads; ++h) ReadValue(first + token, h, v.Row(token, h));
+  });
 }
 
 double CacheBytes(const CacheShape& shape, const CacheRules& rules, int64_t tokens) {

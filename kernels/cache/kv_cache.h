@@ -79,6 +79,9 @@ class KvCache {
   // is not.
   void ReadKey(int64_t token, int head, float* key) const;
   void ReadValue(int64_t token, int head, float* value) const;
+  // All heads' rows of tokens [first, first + n), in parallel: k [n][k heads][k width], v [n][v heads][v width]. For
+  // many queries prefill over them takes less time than decoding.
+  void Read(int64_t first, const HeadsView<float>& k, const HeadsView<float>& v) const;
 
   // What keys and values are multiplied by before they are kept; null: nothing. Keys before rotary are ReadKey's alone.
   const Hadamard* KeyRotation() const { return k_rotation_; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/attention/heads.h"
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -47,8 +48,20 @@ void CheckShape(const CacheShape& s) {
     Fail("cache: got heads of width {}, expected at most {}", std::max(s.k_width, s.v_width), kLargestWidth);
 }
 
+void CheckRules(const CacheRule& k, const CacheRule& v) {
+  for (const CacheRule& rule : {k, v}) {
+    CheckRange("cache", "format", static_cast<int64_t>(rule.format.base), 0, std::ssize(kFormats) - 1);
+    if (!IsCached(rule.format))
+      Fail("cache: got {}, expected f32, bf16, int8, int6, int4, int3 or int2", Name(rule.format));
+  }
+  if (HasCodes(k.format) && !MayShareKeyScale(k.granularity))
+    Fail("cache, k: got a scale per {}, expected {}", Name(k.granularity), kKeyGranularities);
+  if (HasCodes(v.format) && !MayShareValueScale(v.granularity))
+    Fail("cache, v: got a scale per {}, expected {}", Name(v.granularity), kValueGranularities);
+}
+
 PageLayout::PageLayout(const CacheShape& shape, const CacheRule& k, const CacheRule& v)
-    : shape_(shape),
+    : shape_((CheckShape(shape), shape)),
       k_(k),
       v_(v),
       k_scales_(ScalesOf(k, KeyInputs(), 1)),

@@ -68,6 +68,9 @@ struct CacheShape {
 // Throws Error for sizes below 1, more than kMostHeads heads and heads wider than kLargestWidth.
 void CheckShape(const CacheShape& shape);
 
+// Throws Error for formats and granularities that no page has.
+void CheckRules(const CacheRule& k, const CacheRule& v);
+
 inline constexpr int kPageTokens = 64;
 
 // Lanes begin .. end of some panels of a head, whose inputs have the same scales.

@@ -30,14 +30,19 @@ build() {
 }
 
 cp -r "$source/tests/install" "$work/consumer"
-cp -r "$source/tools/example" "$work/example"
+cp -r "$source/docs/examples" "$work/consumer/examples"
 configure consumer everything || { cat "$work/configure.log"; die "the project outside does not configure"; }
 grep -qF "tare_DIR=$work/moved/" "$work/configure.log" ||
   die "found another tare: $(grep tare_DIR "$work/configure.log")"
 build everything
-for component in numbers files kernels experiments; do
-  "$work/everything/use_$component" || die "use_$component fails"
-done
+"$work/everything/use_experiments" || die "use_experiments fails"
+# run_examples BUILD NAME...: as many as there are.
+run_examples() {
+  local program
+  for program in "${@:2}"; do "$work/$1/examples/$program" || die "examples/$program fails"; done
+}
+run_examples everything prefill decode linear gptq threads statistics
+[ "$(find "$source/docs/examples" -name '*.cc' | wc -l)" -eq 6 ] || die "expected six examples, all of which are run"
 
 # Kernels alone, where nothing else can be found: no pkg-config module, no OpenSSL; and no header of another library or
 # component is read.
@@ -47,7 +52,7 @@ alone=(-DCOMPONENTS=kernels -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON -DCMAKE_DISA
 export PKG_CONFIG_LIBDIR=$work/no-modules
 configure consumer kernels "${alone[@]}" || { cat "$work/configure.log"; die "kernels alone do not configure"; }
 build kernels headers_alone
-"$work/kernels/use_kernels" || die "use_kernels fails with kernels alone"
+run_examples kernels prefill decode linear gptq threads
 foreign='/(hdf5|openssl|nlohmann|eigen3|Eigen|google/protobuf)/|/H5[A-Za-z]*\.h|sentencepiece'
 foreign+='|/quant/(file|plan|observe|calibrate|statistics)/|/experiments/'
 ! ninja -C "$work/kernels" -t deps | grep -E "$foreign" ||
@@ -62,7 +67,7 @@ cmake_minimum_required(VERSION 3.25)
 project(parent LANGUAGES CXX)
 set(TARE_COMPONENT kernels CACHE STRING "")
 add_subdirectory($source tare)
-add_executable(use $source/tests/install/use_kernels.cc)
+add_executable(use $source/docs/examples/prefill.cc)
 target_link_libraries(use PRIVATE tare::kernels)
 EOF
 configure parent part "${alone[@]:1:2}" ||
@@ -85,14 +90,14 @@ configure consumer unknown -DCOMPONENTS=kernel && die "got a component that ther
 grep -qF 'got component kernel, expected' "$work/configure.log" ||
   { cat "$work/configure.log"; die "the unknown component is not named"; }
 
-# The example as its first lines say, but for the two folders.
-mkdir -p "$work/as-written/build" "$work/as-written/tools"
-cp -r "$source/tools/example" "$work/as-written/tools/example"
+# The examples as their first lines say, but for the two folders.
+mkdir -p "$work/as-written/build" "$work/as-written/docs"
+cp -r "$source/docs/examples" "$work/as-written/docs/examples"
 ln -s "$build" "$work/as-written/build/release"
-commands=$(sed -n "s|^#   ||p" "$source/tools/example/CMakeLists.txt" |
-  sed "s|/opt/tare|$work/opt|g; s|/tmp/example|$work/example-build|g")
-[ "$(wc -l <<<"$commands")" -eq 3 ] || die "got '$commands' from tools/example, expected three commands"
-(cd "$work/as-written" && bash -e <<<"$commands") >"$work/example.log" 2>&1 ||
-  { cat "$work/example.log"; die "the example's commands fail"; }
+commands=$(sed -n "s|^#   ||p" "$source/docs/examples/CMakeLists.txt" |
+  sed "s|/opt/tare|$work/opt|g; s|/tmp/examples|$work/examples-build|g")
+[ "$(wc -l <<<"$commands")" -eq 3 ] || die "got '$commands' from docs/examples, expected three commands"
+(cd "$work/as-written" && bash -e <<<"$commands") >"$work/examples.log" 2>&1 ||
+  { cat "$work/examples.log"; die "the examples' commands fail"; }
 [ ! -x "$work/moved/bin/tare" ] || "$work/moved/bin/tare" --version >/dev/null ||
   die "the installed tare does not start"

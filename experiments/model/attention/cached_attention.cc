@@ -5,7 +5,6 @@
 
 #include "kernels/decode/decode_attention.h"
 #include "quant/base/error.h"
-#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
@@ -44,11 +43,7 @@ void PromptAttention(const ExecutedPlan& plan, const AttentionProblem& part, con
   const int64_t first = FirstKey(plan, part, cache.tokens()), tokens = cache.tokens() - first;
   const HeadsView<float> k = Rows(memory.k, tokens, shape.k_heads, shape.k_width),
                          v = Rows(memory.v, tokens, shape.v_heads, shape.v_width);
-  ParallelFor(static_cast<size_t>(tokens), [&](size_t i, int) {
-    const auto token = static_cast<int64_t>(i);
-    for (int h = 0; h < k.heads; ++h) cache.ReadKey(first + token, h, k.Row(token, h));
-    for (int h = 0; h < v.heads; ++h) cache.ReadValue(first + token, h, v.Row(token, h));
-  });
+  cache.Read(first, k, v);
   AttentionProblem problem = part;
   problem.k = ReadOnly(k);
   problem.v = ReadOnly(v);
@@ -58,14 +53,8 @@ void PromptAttention(const ExecutedPlan& plan, const AttentionProblem& part, con
 }
 
 AttentionProblem SequenceRows(const AttentionSequence& sequence, const AttentionProblem& batch) {
-  AttentionProblem rows = batch;
-  const auto cut = [&](auto& view) {
-    view.data = view.Row(sequence.first_row, 0);
-    view.tokens = sequence.prefix;
-  };
-  cut(rows.q), cut(rows.k), cut(rows.v), cut(rows.out);
-  rows.lambda.data += sequence.first_row * batch.lambda.token_stride;
-  return rows;
+  const KeyRange rows{sequence.first_row, sequence.first_row + sequence.prefix};
+  return PartOf(batch, rows, rows);
 }
 
 void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,

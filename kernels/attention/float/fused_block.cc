@@ -198,8 +198,10 @@ struct FusedBlock : FusedRows {
       std::fill_n(scratch.max + end, rows, problem.Sink(head.Q(map)) * kLog2E);
       std::fill_n(scratch.exp_sums + end, rows, 1.0f);
     }
-    FloatWeights(rows, static_cast<int>((end - first) / rows + (sink ? 1 : 0)), scratch.max + first,
-                 scratch.exp_sums + first, scratch.max + first);
+    const int tiles = static_cast<int>((end - first) / rows + (sink ? 1 : 0));
+    float *const max = scratch.max + first, *const sums = scratch.exp_sums + first;
+    WriteTilesLse(problem, block, map, rows, tiles, max, sums, /*unit=*/1, /*one=*/1);
+    FloatWeights(rows, tiles, max, sums, max);
   }
 
   // Writes probabilities in place of their exponentials; their weights become 1.

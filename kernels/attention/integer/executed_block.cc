@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kernels/attention/exponentials.h"
 #include "kernels/attention/integer/code_stage.h"
@@ -237,6 +238,7 @@ struct Block {
         std::fill_n(sums + tiles * rows, rows, kExpLargest);
         ++tiles;
       }
+      WriteTilesLse(problem, block, map, rows, tiles, max, sums, kExpUnitsPerOctave, kExpLargest);
       EarlyWeights(rows, tiles, map == 0 ? nullptr : scratch.lambda, max, sums, scratch.spare_max,
                    Weights(map, block.begin_tile));
       for (int r = 0; r < block.count; ++r) CheckLargest(map, r, scratch.spare_max[r]);
@@ -314,11 +316,14 @@ struct Block {
   // sink 2^sink; without one this is lambda / norm to the bit.
   float LateFactor(int map, int r, float lambda) const {
     CheckLargest(map, r, Of(scratch.reference, map)[r]);
-    const float norm = Of(scratch.norm, map)[r];
-    if (!(norm > 0)) return 0.0f;
-    const float above = (SinkUnits(map) - Of(scratch.reference, map)[r]) / kExpUnitsPerOctave;
+    const float norm = Of(scratch.norm, map)[r], reference = Of(scratch.reference, map)[r], units = SinkUnits(map);
+    const float above = (units - reference) / kExpUnitsPerOctave, qmax = static_cast<float>(Info(plan.probs).max_code);
     const float codes = RowExp2(std::min(-above, 0.0f)), sink = RowExp2(std::min(above, 0.0f));
-    return lambda * codes / (norm * codes + sink * static_cast<float>(Info(plan.probs).max_code));
+    const float sum = norm * codes + sink * qmax;
+    if (problem.lse.data != nullptr)
+      WriteLse(problem, block.first + r, block.head, map,
+               (double{std::max(reference, units)} / kExpUnitsPerOctave + std::log2(sum / qmax)) * std::numbers::ln2);
+    return norm > 0 ? lambda * codes / sum : 0.0f;
   }
 
   // Early: the codes were differences of normalised maps already.
