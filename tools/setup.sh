@@ -4,7 +4,7 @@
 #
 # usage: tools/setup.sh [--lint] [--python] [--slurm] [--fuzz] [--bench] [--browser]
 #                       [--ccache] [--arm64]
-#   --lint   also clang-format and clang-tidy (and an omp.h for clang)
+#   --lint   also clang-format, clang-tidy (and an omp.h for clang) and Doxygen
 #   --python also packages to build and test the Python module
 #   --slurm  also Slurm and munge, to test tools/cluster/slurm.sh
 #   --fuzz   also clang, for the sanitizers and libFuzzer, and the tools that measure coverage
@@ -49,6 +49,7 @@ lint_packages='
 clang-format          1:19
 clang-tidy            1:19
 libomp-dev            1:19
+doxygen               1.9
 '
 python_packages='
 python3-dev           3.12

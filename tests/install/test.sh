@@ -44,6 +44,11 @@ run_examples() {
 run_examples everything prefill decode linear gptq threads statistics
 [ "$(find "$source/docs/examples" -name '*.cc' | wc -l)" -eq 6 ] || die "expected six examples, all of which are run"
 
+# Every public header has its page, and Doxygen has no warning.
+"$source/tools/reference.sh" "$work/moved" "$work/reference"
+grep -qF 'the natural logarithm of each row' "$work/reference/structtare_1_1AttentionProblem.html" ||
+  die "the reference lacks the comment of AttentionProblem::lse"
+
 # Kernels alone, where nothing else can be found: no pkg-config module, no OpenSSL; and no header of another library or
 # component is read.
 mkdir "$work/no-modules"
