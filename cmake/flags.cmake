@@ -114,10 +114,12 @@ function(tare_library name)
   add_library(tare_${name} STATIC ${sources})
   tare_join_folders(${sources})
   add_library(tare::${name} ALIAS tare_${name})
+  # Hidden: what links Tare into a library of its own exports none of it.
   set_target_properties(tare_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON
-                        UNITY_BUILD_MODE GROUP)
-  target_compile_features(tare_${name} PUBLIC cxx_std_23)
-  target_include_directories(tare_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+                        UNITY_BUILD_MODE GROUP CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_features(tare_${name} PRIVATE cxx_std_23 INTERFACE cxx_std_20)
+  target_include_directories(tare_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                             INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include> $<INSTALL_INTERFACE:include>)
   target_link_libraries(tare_${name} PRIVATE $<BUILD_INTERFACE:tare_flags>)
   # error.h needs it, and so does every source: a third of a small one's time
   target_precompile_headers(tare_${name} PRIVATE <format>)

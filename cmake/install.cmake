@@ -17,11 +17,36 @@ install(CODE "foreach(file ${needed})
   endif()
 endforeach()")
 
+# For builds without CMake. What dnnl and hwy are linked with they bring themselves.
+function(tare_pkg_config component links)
+  set(pkgconfig ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  file(RELATIVE_PATH up /prefix/${pkgconfig} /prefix)
+  file(CONFIGURE OUTPUT ${made_here}/tare-${component}.pc @ONLY CONTENT "prefix=\${pcfiledir}/@up@
+Name: tare-@component@
+Description: ${PROJECT_DESCRIPTION}
+Version: ${PROJECT_VERSION}
+Cflags: -I\${prefix}/include
+Libs: -L\${prefix}/${CMAKE_INSTALL_LIBDIR} @links@ -lgomp -pthread
+")
+  install(FILES ${made_here}/tare-${component}.pc DESTINATION ${pkgconfig})
+endfunction()
+tare_pkg_config(numbers -ltare_numbers)
+if(kernels IN_LIST tare_built)
+  tare_pkg_config(kernels "-ltare_kernels -ltare_numbers -ldnnl -lhwy")
+endif()
+
 foreach(component ${tare_built})
   install(TARGETS tare_${component} EXPORT tare-${component} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
           FILE_SET HEADERS DESTINATION include/tare)
   install(EXPORT tare-${component} NAMESPACE tare:: DESTINATION ${folder})
 endforeach()
+# Headers find each other below tare/ alone: a project may have a quant/ or kernels/ of its own.
+install(CODE "file(GLOB_RECURSE headers \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/include/tare/*.h\")
+foreach(header \${headers})
+  file(READ \"\${header}\" text)
+  string(REGEX REPLACE \"(#include \\\")((quant|kernels|experiments)/)\" \"\\\\1tare/\\\\2\" text \"\${text}\")
+  file(WRITE \"\${header}\" \"\${text}\")
+endforeach()")
 if(TARE_TOOLS)
   install(TARGETS tare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   # What the program says of itself.

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "kernels/attention/float/fused_attention.h"
-#include "kernels/decode/decode_attention.h"
-#include "quant/base/aligned.h"
+#include <tare/kernels/attention/float/fused_attention.h>
+#include <tare/kernels/decode/decode_attention.h>
+#include <tare/quant/base/aligned.h>
 #include "random_tensor.h"
 
 int main() {

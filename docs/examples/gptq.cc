@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "quant/algorithms/gptq.h"
-#include "quant/algorithms/round_to_nearest.h"
+#include <tare/quant/algorithms/gptq.h>
+#include <tare/quant/algorithms/round_to_nearest.h>
 #include "random_tensor.h"
 
 constexpr int64_t kOut = 64, kIn = 128, kTokens = 512, kGroup = 64;

@@ -2,9 +2,9 @@
 // A linear layer, y = x W^T: INT4 weights in groups of 64, rounded once and packed, with INT8 activations.
 #include <cstdio>
 
-#include "kernels/linear/packed_matrix.h"
-#include "kernels/linear/quantized_linear.h"
-#include "quant/algorithms/round_to_nearest.h"
+#include <tare/kernels/linear/packed_matrix.h>
+#include <tare/kernels/linear/quantized_linear.h>
+#include <tare/quant/algorithms/round_to_nearest.h>
 #include "random_tensor.h"
 
 int main() {

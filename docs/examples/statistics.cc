@@ -2,8 +2,8 @@
 // Outliers of hidden states that one channel dominates: the largest values with their places, quantiles, kurtosis.
 #include <cstdio>
 
-#include "quant/observe/outliers.h"
-#include "quant/observe/row_measures.h"
+#include <tare/quant/observe/outliers.h>
+#include <tare/quant/observe/row_measures.h>
 #include "random_tensor.h"
 
 int main() {

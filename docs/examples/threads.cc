@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <thread>
 
-#include "kernels/attention/integer/executed_attention.h"
-#include "quant/base/aligned.h"
-#include "quant/base/parallel.h"
+#include <tare/kernels/attention/integer/executed_attention.h>
+#include <tare/quant/base/aligned.h>
+#include <tare/quant/base/parallel.h>
 #include "random_tensor.h"
 
 int main() {

@@ -38,6 +38,7 @@ void CheckRow(const AttentionProblem& problem, size_t row) {
 void CheckHeads(int heads, int kv, const char* family) {
   if (heads < 1 || kv < 1 || heads % kv != 0)
     Fail("{} heads: got {} over {} key/value heads, expected a multiple", family, heads, kv);
+  if (heads > kMostHeads) Fail("{} heads: got {}, expected at most {}", family, heads, kMostHeads);
 }
 
 // Maps 2h and 2h + 1 of q, each over its own k head of the group's k_heads, or both over its one.

@@ -107,7 +107,7 @@ struct AttentionProblem {
   Mask mask;
   float scale = std::numeric_limits<float>::quiet_NaN();  // of the attention logits, usually 1 / sqrt(d); required
   std::span<const float> sinks = {};                      // [q heads], beside scaled logits; empty: none
-  HeadsView<float> out;                                   // [T][heads.size()][slices * width of a slice]
+  HeadsView<float> out;  // [T][heads.size()][slices * width of a slice], in memory of its own
   // [T][heads.size()][maps], or none: the natural logarithm of each row's sum of exp(x), a sink's included, with which
   // outputs over parts of the keys become one; -infinity where a row sees nothing.
   HeadsView<float> lse = {};

@@ -191,7 +191,7 @@ struct SiteClass {
   // else channels.
   Granularity InnerBlock(int n) const {
     if (sums_over_tokens) return {Granularity::Kind::kBlockChannel, n};
-    const bool of_keys = std::ranges::contains(granularities, Granularity::Kind::kRow);
+    const bool of_keys = std::ranges::find(granularities, Granularity::Kind::kRow) != granularities.end();
     return {of_keys ? Granularity::Kind::kBlock : Granularity::Kind::kGroup, n};
   }
   // The format that a number of bits alone means here; nullopt if none has that many.

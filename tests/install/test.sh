@@ -81,6 +81,17 @@ configure parent part "${alone[@]:1:2}" ||
 ! ninja -C "$work/part" -t targets all | grep -E 'tare_(files|experiments)' ||
   die "kernels as a subproject build more than that (above)"
 
+# The same by pkg-config, in C++20, as a library of its own, which exports nothing of Tare's that is not a template.
+mkdir -p "$work/clash/kernels/attention"
+echo '#error of the project' >"$work/clash/kernels/attention/heads.h"
+flags=$(PKG_CONFIG_LIBDIR='' pkg-config --with-path="$(dirname "$(find "$work/moved" -name tare-kernels.pc)")" \
+  --cflags --libs tare-kernels)
+g++ -std=c++20 -I "$work/clash" "$source/docs/examples/prefill.cc" $flags -o "$work/prefill" && "$work/prefill" ||
+  die "prefill fails by pkg-config ($flags)"
+g++ -std=c++20 -fPIC -shared "$source/docs/examples/prefill.cc" $flags -o "$work/plugin.so"
+exported=$(nm -DC --defined-only "$work/plugin.so" | grep -E ' [TBDR] (tare::|.* tare::)' || true)
+[ -z "$exported" ] || die "a plugin exports names of Tare: $exported"
+
 # No compiler flag of ours reaches the consumer.
 ! ninja -C "$work/kernels" -t commands | grep -e -fopenmp ||
   die "a consumer of kernels is compiled with -fopenmp (above)"

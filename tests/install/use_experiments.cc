@@ -2,8 +2,8 @@
 // Uses tare::experiments: reads a configuration, and expects the refusal of an invalid one.
 #include <cstdio>
 
-#include "experiments/model/config/config.h"
-#include "quant/base/error.h"
+#include <tare/experiments/model/config/config.h>
+#include <tare/quant/base/error.h>
 
 int main() {
   try {

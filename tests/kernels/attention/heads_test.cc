@@ -48,6 +48,7 @@ TEST(Heads, RefusesRatiosThatDoNotDivide) {
   EXPECT_THROW(GroupedHeads(8, 4, 3), Error);
   EXPECT_THROW(GroupedHeads(8, 2, 8), Error);
   EXPECT_THAT(Call([] { StandardHeads(6, 4); }), ThrowsMessage<Error>(HasSubstr("standard heads: got 6 over 4")));
+  EXPECT_THAT(Call([] { StandardHeads(1 << 30, 1); }), ThrowsMessage<Error>(HasSubstr("expected at most 65536")));
   EXPECT_THAT(Call([] { DiffLlamaHeads(3, 1); }), ThrowsMessage<Error>(HasSubstr("even")));
 }
 

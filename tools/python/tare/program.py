@@ -5,14 +5,21 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 
 def _program():
-    built = pathlib.Path(__file__).parents[2] / "tare"  # beside a build's python/tare
-    found = os.environ.get("TARE_PROGRAM") or (str(built) if built.is_file() else shutil.which("tare"))
+    package = pathlib.Path(__file__).parent
+    places = [package / "bin" / "tare", package.parents[1] / "tare"]  # a wheel's; beside a build's python/tare
+    found = os.environ.get("TARE_PROGRAM") or next((str(p) for p in places if p.is_file()), shutil.which("tare"))
     if found is None:
         raise ValueError("tare: got no program of this name in PATH, expected one; try TARE_PROGRAM=build/release/tare")
     return found
+
+
+def main():
+    """The wheel's command `tare`."""
+    os.execv(_program(), ["tare", *sys.argv[1:]])
 
 
 def run(command, *arguments, **options):
@@ -24,8 +31,8 @@ def run(command, *arguments, **options):
         tare.run("plot", "bits", figure="bits", out="bits.svg", json=None)    # a command without --json: None
 
     An argument may be a list of words, such as models. Write an option's name with _ for -, and give it a value, a list
-    of values, True for a flag, or None to leave it out. The program is $TARE_PROGRAM, that of the build which
-    made the module, or the one in PATH.
+    of values, True for a flag, or None to leave it out. The program is $TARE_PROGRAM, that of the wheel or
+    the build, or the one in PATH.
     """
     options = {"json": "-", **options}
     words = [_program(), *command.split()]
