@@ -58,6 +58,7 @@ python3-numpy         1:2.0
 python3-pandas        2.1
 python3-h5py          3.8
 python3-wheel         0.40
+mypy                  1.8
 patchelf              0.14
 '
 slurm_packages='

@@ -5,6 +5,11 @@ from ._tare import Quantized, __version__, dequantize
 from .files import open
 from .kernels import attention, quantize
 
+TYPE_CHECKING = False  # a type checker takes it for True, as typing's
+if TYPE_CHECKING:
+    from .program import run
+    from .statistics import Statistics
+
 
 def __getattr__(name):
     if name == "Statistics":  # imported on first use: numpy takes a tenth of a second, subprocess less
