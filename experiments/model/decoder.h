@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "experiments/model/layer.h"
-#include "kernels/elementwise/rows.h"
 
 namespace tare {
 

@@ -9,7 +9,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
-#include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {

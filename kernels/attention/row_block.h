@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "kernels/attention/heads.h"
-#include "quant/base/integers.h"
 
 namespace tare {
 
