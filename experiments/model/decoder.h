@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/model/layer.h"
+#include "kernels/elementwise/rows.h"
 
 namespace tare {
 

@@ -114,6 +114,8 @@ std::string BesideText(double value, const std::optional<Interval>& interval, co
   return interval ? BesideInterval(value, *interval, format) : NumberText(value, format);
 }
 
+bool RunsAsStored(const SweepCell& cell) { return !cell.Source().empty() && cell.Plan() == "f32"; }
+
 }  // namespace
 
 Table Titled(const std::vector<std::string>& columns) {
@@ -189,12 +191,6 @@ std::string MoveText(const SweepFigure& row) {
                    std::string_view(row.figure->keys.name) == "kld" ? " nats per token" : "",
                    BesideText(value - change, interval, format), BesideText(value, interval, format));
 }
-
-namespace {
-
-bool RunsAsStored(const SweepCell& cell) { return !cell.Source().empty() && cell.Plan() == "f32"; }
-
-}  // namespace
 
 std::string RunName(const SweepCell& cell) {
   return RunsAsStored(cell) ? "as stored" : cell.Plan() + (cell.Executed() ? " executed" : "");
