@@ -126,7 +126,7 @@ void WriteFigures(SiteWriter& writer) {
                         [](const SiteKey&, const SiteStatistics& s) { return s.Total().Powers().Variance(); });
   writer.Column<double>("kurtosis",
                         [](const SiteKey&, const SiteStatistics& s) { return s.Total().Powers().Kurtosis(); });
-  for (const auto& [name, q] : {std::pair{"median", 0.5}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}}) {
+  for (const auto& [name, q] : kQuantiles) {
     writer.Column<float>(name, [q](const SiteKey&, const SiteStatistics& s) { return s.outliers.Quantile(q); });
   }
 }
