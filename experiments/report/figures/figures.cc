@@ -88,8 +88,7 @@ std::string RowName(const FigureData& figure, const Json& row, const Column& mis
     if (column.name == missing.name) break;
     const Json& value = row.at(column.name);
     if (value.is_null() || std::ranges::contains(figure.drawn, column.name)) continue;
-    name +=
-        (name.empty() ? "" : ", ") + column.title + " " + (value.is_string() ? value.get<std::string>() : value.dump());
+    name += (name.empty() ? "" : ", ") + column.title + " " + PlainText(value);
   }
   return name;
 }
