@@ -14,7 +14,6 @@
 #include "experiments/plan/cache_plan.h"
 #include "kernels/product/read_ahead.h"
 #include "kernels/product/tile_product.h"
-#include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "tools/command.h"
 #include "tools/help.h"
@@ -106,35 +105,7 @@ void Run(const BenchAttentionArguments& o) {
   WriteJson(o.json, AttentionBenchJson(bench, CpuName()));
 }
 
-}  // namespace
-
-void AddBenchAttention(CLI::App& bench) {
-  const auto [command, o] = NewCommand<BenchAttentionArguments>(
-      bench, "attention", "time attention kernels, verified first, beside baselines", Run);
-  AddList(command, "--family standard|v1|v2,...", o.families, "kinds of attention; default: all, with --plan v1");
-  Add(command, "--plan RULES", o.plans, "rules for q, k, v, probs or difference, attn_logits; repeatable");
-  AddList(command, "--n N,...", o.lengths, "queries (oneDNN: up to 8192)")->check(WholeNumber(1, 1 << 17));
-  AddWhole(command, "--keys N", o.keys, "keys and values; 0: as many as queries", 0, 1 << 17);
-  AddList(command, "--d N,...", o.widths, "head dimension of q and k")->check(WholeNumber(1, 256));
-  AddList(command, "--heads N,...", o.heads, "output heads")->check(WholeNumber(1, 256));
-  AddWhole(command, "--kv-heads N", o.kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
-  AddList(command, "--threads N,...", o.threads, "threads")->check(WholeNumber(1, 4096));
-  AddList(command, "--mask causal|full,...", o.masks, "which keys a query sees");
-  AddList(command, "--data gaussian|sink|vbias|diffuse,...", o.data, "distributions of Q, K and V");
-  Add(command, "--lambda X", o.lambda, "weight of the second map")->capture_default_str();
-  AddWhole(command, "--repetitions N", o.repetitions, "timed calls", 1, 1000);
-  Add(command, "--seed N", o.seed, "seed of the values")->capture_default_str();
-  AddJson(command, o.json);
-  AddQuiet(command);
-  command.footer("Without --plan: int8, int6 and int4 of each family.\n\n" + std::string(kAttentionLegend) + "\n\n" +
-                 Examples({"tare bench attention --family v1 --n 512,4096 --threads 1 --plan "
-                           "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel",
-                           "tare bench attention --family standard,v2 --n 2048 --mask full"}));
-}
-
 // ---- decode
-
-namespace {
 
 struct BenchDecodeArguments {
   std::vector<std::string> families{"v1"}, caches;
@@ -198,6 +169,30 @@ void Run(const BenchDecodeArguments& o) {
 }
 
 }  // namespace
+
+void AddBenchAttention(CLI::App& bench) {
+  const auto [command, o] = NewCommand<BenchAttentionArguments>(
+      bench, "attention", "time attention kernels, verified first, beside baselines", Run);
+  AddList(command, "--family standard|v1|v2,...", o.families, "kinds of attention; default: all, with --plan v1");
+  Add(command, "--plan RULES", o.plans, "rules for q, k, v, probs or difference, attn_logits; repeatable");
+  AddList(command, "--n N,...", o.lengths, "queries (oneDNN: up to 8192)")->check(WholeNumber(1, 1 << 17));
+  AddWhole(command, "--keys N", o.keys, "keys and values; 0: as many as queries", 0, 1 << 17);
+  AddList(command, "--d N,...", o.widths, "head dimension of q and k")->check(WholeNumber(1, 256));
+  AddList(command, "--heads N,...", o.heads, "output heads")->check(WholeNumber(1, 256));
+  AddWhole(command, "--kv-heads N", o.kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
+  AddList(command, "--threads N,...", o.threads, "threads")->check(WholeNumber(1, 4096));
+  AddList(command, "--mask causal|full,...", o.masks, "which keys a query sees");
+  AddList(command, "--data gaussian|sink|vbias|diffuse,...", o.data, "distributions of Q, K and V");
+  Add(command, "--lambda X", o.lambda, "weight of the second map")->capture_default_str();
+  AddWhole(command, "--repetitions N", o.repetitions, "timed calls", 1, 1000);
+  Add(command, "--seed N", o.seed, "seed of the values")->capture_default_str();
+  AddJson(command, o.json);
+  AddQuiet(command);
+  command.footer("Without --plan: int8, int6 and int4 of each family.\n\n" + std::string(kAttentionLegend) + "\n\n" +
+                 Examples({"tare bench attention --family v1 --n 512,4096 --threads 1 --plan "
+                           "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel",
+                           "tare bench attention --family standard,v2 --n 2048 --mask full"}));
+}
 
 void AddBenchDecode(CLI::App& bench) {
   const auto [command, o] =

@@ -5,12 +5,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <set>
 
 #include "kernels/product/library_settings.h"
@@ -41,10 +39,7 @@ CLI::Validator OneOf(std::string words) {
   if (words.ends_with(",...")) words.erase(words.size() - 4);
   return {[words = CLI::detail::split(words, '|')](const std::string& text) {
             if (std::ranges::contains(words, text)) return std::string();
-            std::string known;
-            for (const std::string& word : words)
-              known += (known.empty() ? "" : word == words.back() ? " or " : ", ") + word;
-            return Formatted("got '{}', expected {}", text, known);
+            return Formatted("got '{}', expected {}", text, Listed(words, ", ", {}, " or "));
           },
           ""};
 }

@@ -21,6 +21,7 @@
 
 #include "experiments/passes/progress.h"
 #include "kernels/linear/projector.h"
+#include "quant/base/listed.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/plan.h"
@@ -45,7 +46,6 @@ void ForCommands(const CLI::App& app,
                  const std::function<void(const std::string& words, const CLI::App& command)>& body);
 
 // Checks every option of app: one that takes numbers takes no empty text (which CLI11 reads as 0), nor does --out;
-// texts may be pipes (quant/file/named_files.h); and --json knows standard output by its device's name too, and has it
 // texts may be pipes (quant/file/named_files.h); and --json knows standard output by its device's name too, and has it
 // to itself: oneDNN writes nothing there. Gives every command that writes files --force.
 void CheckValues(CLI::App& app);
@@ -77,13 +77,6 @@ CommandWith<Arguments> NewCommand(CLI::App& parent, const std::string& name, con
   const auto options = std::make_shared<Arguments>();
   command.callback([run, &command, options] { run(command, *options); });
   return {command, *options};
-}
-
-// "a, b, c"
-std::string Listed(const auto& names, std::string_view between) {
-  std::string text;
-  for (const std::string_view name : names) text.append(text.empty() ? "" : between).append(name);
-  return text;
 }
 
 // Options are declared as help writes them: "--out FILE", "--math f32|bf16" (which takes no other word), or "MODEL", a

@@ -9,6 +9,7 @@
 #include "experiments/model/config/config.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/file/json.h"
 #include "quant/file/output_folder.h"
 #include "quant/interchange/gguf/quantize_blocks.h"
@@ -24,9 +25,7 @@ struct ConvertArguments {
 };
 
 std::string TypesText(const GgufSummary& s) {
-  std::string text;
-  for (const auto& [type, count] : s.types) text += Formatted("{}{} in {}", text.empty() ? "" : ", ", count, type);
-  return text;
+  return Listed(s.types, ", ", [](const auto& of) { return Formatted("{} in {}", of.second, of.first); });
 }
 
 void RunToGguf(const ConvertArguments& options) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare generate: continues a text with a key/value cache.
-#include <cstdio>
 #include <utility>
 
 #include "experiments/bench/roofline.h"

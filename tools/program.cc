@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,18 +38,12 @@ std::string VersionText() {
 }
 
 std::vector<std::string> OptionNamesOf(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    const std::vector<std::string>& more = option->get_lnames();
-    names.insert(names.end(), more.begin(), more.end());
-  }
-  return names;
+  return app.get_options() | std::views::transform(&CLI::Option::get_lnames) | std::views::join |
+         std::ranges::to<std::vector>();
 }
 
 std::vector<std::string> CommandsOf(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
+  return app.get_subcommands({}) | std::views::transform(&CLI::App::get_name) | std::ranges::to<std::vector>();
 }
 
 // "; try --tasks choice=items.jsonl", or for a word by its place "; try tare verify Q.h5": as the command's examples

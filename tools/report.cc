@@ -28,11 +28,7 @@ namespace {
        files.size() == 1 ? "it" : "one");
 }
 
-}  // namespace
-
 // ---- report
-
-namespace {
 
 struct ReportArguments {
   std::vector<std::string> files;
@@ -63,23 +59,7 @@ void Run(const ReportArguments& options) try {
   RefuseOdd(options.files, error);
 }
 
-}  // namespace
-
-void AddReport(CLI::App& app) {
-  const auto [command, options] =
-      NewCommand<ReportArguments>(app, "report", "draw figures and tables of results on a page for a browser", Run);
-  Add(command, "FILE", options.files,
-      "statistics and dumps (.h5), --out folders, and --json of stats, eval, maps, bench and inspect")
-      ->required();
-  Add(command, "--out FILE", options.out, "page to write (.html)")->required();
-  Add(command, "--title WORDS", options.title, "title of the page")->default_val("Low-bit quantization, measured");
-  command.footer(Examples(
-      {"tare report standard.h5 differential.h5 sweep --out report.html", "tare report compared --out compared.html"}));
-}
-
 // ---- plot
-
-namespace {
 
 struct PlotArguments {
   std::vector<std::string> files;
@@ -200,6 +180,18 @@ void Run(const PlotArguments& options) try {
 }
 
 }  // namespace
+
+void AddReport(CLI::App& app) {
+  const auto [command, options] =
+      NewCommand<ReportArguments>(app, "report", "draw figures and tables of results on a page for a browser", Run);
+  Add(command, "FILE", options.files,
+      "statistics and dumps (.h5), --out folders, and --json of stats, eval, maps, bench and inspect")
+      ->required();
+  Add(command, "--out FILE", options.out, "page to write (.html)")->required();
+  Add(command, "--title WORDS", options.title, "title of the page")->default_val("Low-bit quantization, measured");
+  command.footer(Examples(
+      {"tare report standard.h5 differential.h5 sweep --out report.html", "tare report compared --out compared.html"}));
+}
 
 void AddPlot(CLI::App& app) {
   const auto [command, options] =

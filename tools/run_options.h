@@ -8,9 +8,7 @@
 #include "experiments/tasks/task.h"
 #include "tools/command.h"
 
-#include <filesystem>
 #include <string>
-#include <vector>
 
 namespace tare {
 

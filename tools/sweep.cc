@@ -9,7 +9,6 @@
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/studies/sweep/spreads.h"
 #include "experiments/table/table.h"
-#include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
@@ -39,33 +38,6 @@ Table SizesOf(const std::vector<std::filesystem::path>& models) {
   return table;
 }
 
-}  // namespace
-
-SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later) {
-  const std::vector<SweepCell> cells = RunCells(options, line, runs_later);
-  const Comparisons comparisons = CompareCells(cells);
-  SweepResult result{.json = WithCommand(SweepJson(cells, comparisons)),
-                     .table = SweepTable(cells, comparisons),
-                     .legend = SweepLegend(comparisons)};
-  if (!options.source.empty()) {
-    const Table sizes = SizesOf(options.models);
-    result.json["sizes"] = TableJson(sizes);
-    result.table = "\n" + TableText(sizes, 2) + result.table;
-  }
-  const std::vector<CutSpread> cuts = SpreadOverCuts(cells, comparisons, ModelsByCuts(options.models));
-  if (!cuts.empty()) {
-    result.json["over_cuts"] = TableJson(CutSpreads(cuts));
-    result.table += CutSpreadTable(cuts);
-  }
-  const std::filesystem::path& folder = options.folder;
-  WriteFileAtomically(folder / "table.csv", SweepCsv(cells, comparisons));
-  WriteFileAtomically(folder / "table.txt", result.table);
-  WriteFileAtomically(folder / "table.json", JsonText(result.json, 2) + "\n");
-  return result;
-}
-
-namespace {
-
 // The source is the first of the models. The versions run as stored, too, unless plans are given.
 void AddSource(const CLI::App& command, SweepOptions& sweep) {
   if (sweep.source.empty()) return;
@@ -94,7 +66,59 @@ void Run(const CLI::App& command, CellsCommand& options) {
   WriteJson(options.json, result.json);
 }
 
+struct AttributeArguments : CellsCommand {
+  std::filesystem::path model;
+  std::string plan, by = "site";
+};
+
+void Run(const CLI::App&, AttributeArguments& options) {
+  SweepOptions& sweep = options.sweep;
+  sweep.models = {options.model};
+  sweep.tasks = ParseTasks(options.tasks);
+  if (options.list) {
+    AskAttribution(sweep, options.plan, options.by);
+    return PrintCells(sweep);
+  }
+  Select(options);
+  const ClaimedFolder claims = ClaimAttribution(options);
+  sweep.math = options.machine.Apply();
+  const AttributionQuestion question = AskAttribution(sweep, options.plan, options.by);
+  Merge(options);
+  std::vector<SweepCell> cells = RunCells(sweep);
+  if (sweep.only) return PrintLine("finished runs are in {}", sweep.folder.string());
+  const AttributionResult result = WriteAttribution(sweep, question, std::move(cells));
+  if (PrintsTables(options.json)) {
+    PrintText("{}", result.table);
+    PrintLine("\n{}finished runs, attribution.csv, attribution.json and attribution.txt are in\n{}", result.legend,
+              sweep.folder.string());
+  }
+  WriteJson(options.json, result.json);
+}
+
 }  // namespace
+
+SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later) {
+  const std::vector<SweepCell> cells = RunCells(options, line, runs_later);
+  const Comparisons comparisons = CompareCells(cells);
+  SweepResult result{.json = WithCommand(SweepJson(cells, comparisons)),
+                     .table = SweepTable(cells, comparisons),
+                     .legend = SweepLegend(comparisons)};
+  if (!options.source.empty()) {
+    const Table sizes = SizesOf(options.models);
+    result.json["sizes"] = TableJson(sizes);
+    result.table = "\n" + TableText(sizes, 2) + result.table;
+  }
+  const std::vector<CutSpread> cuts = SpreadOverCuts(cells, comparisons, ModelsByCuts(options.models));
+  if (!cuts.empty()) {
+    result.json["over_cuts"] = TableJson(CutSpreads(cuts));
+    result.table += CutSpreadTable(cuts);
+  }
+  const std::filesystem::path& folder = options.folder;
+  WriteFileAtomically(folder / "table.csv", SweepCsv(cells, comparisons));
+  WriteFileAtomically(folder / "table.txt", result.table);
+  WriteFileAtomically(folder / "table.json", JsonText(result.json, 2) + "\n");
+  return result;
+}
 
 void AddSweepOptions(CLI::App& command, CellsCommand& options) {
   SweepOptions& sweep = options.sweep;
@@ -150,39 +174,6 @@ AttributionResult WriteAttribution(const SweepOptions& options, const Attributio
   WriteFileAtomically(options.folder / "attribution.json", JsonText(WithCommand(json), 2) + "\n");
   return {.model = std::move(model), .json = json, .table = table, .legend = legend};
 }
-
-namespace {
-
-struct AttributeArguments : CellsCommand {
-  std::filesystem::path model;
-  std::string plan, by = "site";
-};
-
-void Run(const CLI::App&, AttributeArguments& options) {
-  SweepOptions& sweep = options.sweep;
-  sweep.models = {options.model};
-  sweep.tasks = ParseTasks(options.tasks);
-  if (options.list) {
-    AskAttribution(sweep, options.plan, options.by);
-    return PrintCells(sweep);
-  }
-  Select(options);
-  const ClaimedFolder claims = ClaimAttribution(options);
-  sweep.math = options.machine.Apply();
-  const AttributionQuestion question = AskAttribution(sweep, options.plan, options.by);
-  Merge(options);
-  std::vector<SweepCell> cells = RunCells(sweep);
-  if (sweep.only) return PrintLine("finished runs are in {}", sweep.folder.string());
-  const AttributionResult result = WriteAttribution(sweep, question, std::move(cells));
-  if (PrintsTables(options.json)) {
-    PrintText("{}", result.table);
-    PrintLine("\n{}finished runs, attribution.csv, attribution.json and attribution.txt are in\n{}", result.legend,
-              sweep.folder.string());
-  }
-  WriteJson(options.json, result.json);
-}
-
-}  // namespace
 
 void AddAttribute(CLI::App& app) {
   const auto [command, options] = NewCommand<AttributeArguments>(

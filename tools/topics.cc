@@ -79,35 +79,7 @@ void Run(const CLI::App& app, const std::vector<std::string>& words) {
   PrintText("{}", command->help(path));
 }
 
-}  // namespace
-
-std::string TopicText(const Topic& topic, const CLI::App& app) {
-  std::string text = topic.text;
-  for (const auto& [name, table] : Tables(app)) {
-    const std::string mark = "{" + name + "}";
-    if (const size_t at = text.find(mark); at != text.npos) {
-      const bool ends_line = table.ends_with('\n');
-      text.replace(at, mark.size() + (ends_line ? 1 : 0), table);
-    }
-  }
-  return text;
-}
-
-std::string TopicNames(const std::string& between) {
-  return Listed(std::views::transform(Topics(), &Topic::name), between);
-}
-
-void AddHelp(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("help", "explain a topic (" + TopicNames(", ") + ") or a command");
-  auto words = std::make_shared<std::vector<std::string>>();
-  Add(*command, "TOPIC", *words, "one of the topics, or the words of a command; none: list the topics");
-  command->footer(Examples({"tare help plan", "tare help bench decode"}));
-  command->callback([&app, words] { Run(app, *words); });
-}
-
 // ---- manual
-
-namespace {
 
 // Text as man takes it: hyphens that can be pasted, no backslash or first dot that means something.
 std::string Plain(const std::string& text) {
@@ -150,6 +122,30 @@ std::string PageOf(const CLI::App& app) {
 }
 
 }  // namespace
+
+std::string TopicText(const Topic& topic, const CLI::App& app) {
+  std::string text = topic.text;
+  for (const auto& [name, table] : Tables(app)) {
+    const std::string mark = "{" + name + "}";
+    if (const size_t at = text.find(mark); at != text.npos) {
+      const bool ends_line = table.ends_with('\n');
+      text.replace(at, mark.size() + (ends_line ? 1 : 0), table);
+    }
+  }
+  return text;
+}
+
+std::string TopicNames(const std::string& between) {
+  return Listed(std::views::transform(Topics(), &Topic::name), between);
+}
+
+void AddHelp(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("help", "explain a topic (" + TopicNames(", ") + ") or a command");
+  auto words = std::make_shared<std::vector<std::string>>();
+  Add(*command, "TOPIC", *words, "one of the topics, or the words of a command; none: list the topics");
+  command->footer(Examples({"tare help plan", "tare help bench decode"}));
+  command->callback([&app, words] { Run(app, *words); });
+}
 
 void AddManual(CLI::App& app) {
   CLI::App* command = app.add_subcommand("manual", "print the manual page, for man");

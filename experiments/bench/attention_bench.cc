@@ -4,7 +4,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -189,21 +188,6 @@ void Relate(std::vector<AttentionResult>& results) {
   }
 }
 
-}  // namespace
-
-void AddBaselines(const AttentionCase& shape, std::vector<AttentionCase>& cases) {
-  AttentionCase c = ShapeOf(shape);
-  for (const Kernel& kernel : kKernels) {
-    c.kernel = kernel.kernel;
-    if (c.kernel == "tare" || (kernel.needs != ProductTypes::kF32 && !UkernelServes(kernel.needs))) continue;
-    if (IsGraph(c) && c.kv_heads != 0 && c.kv_heads != c.heads) continue;
-    if (IsOneDnn(c) && std::max(c.n, c.keys) > kMostOfOneDnn) continue;
-    cases.push_back(c);
-  }
-}
-
-namespace {
-
 std::string ShapeText(const AttentionCase& c) {
   return Formatted("{}, {}, {}, {}", c.family, Counted(c.n, "query"), Counted(c.threads, "thread"), c.data);
 }
@@ -220,6 +204,17 @@ std::string FourBitsText(const AttentionResult& four, const AttentionResult& eig
 }
 
 }  // namespace
+
+void AddBaselines(const AttentionCase& shape, std::vector<AttentionCase>& cases) {
+  AttentionCase c = ShapeOf(shape);
+  for (const Kernel& kernel : kKernels) {
+    c.kernel = kernel.kernel;
+    if (c.kernel == "tare" || (kernel.needs != ProductTypes::kF32 && !UkernelServes(kernel.needs))) continue;
+    if (IsGraph(c) && c.kv_heads != 0 && c.kv_heads != c.heads) continue;
+    if (IsOneDnn(c) && std::max(c.n, c.keys) > kMostOfOneDnn) continue;
+    cases.push_back(c);
+  }
+}
 
 std::vector<std::string> AttentionFindings(const AttentionBench& bench) {
   std::vector<std::string> findings;

@@ -10,7 +10,6 @@
 #include "experiments/plan/simulated/simulated_quantizer.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/reference_attention.h"
-#include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/integers.h"
 

@@ -13,7 +13,6 @@
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/elementwise/rows.h"
-#include "kernels/linear/quantized_linear.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <span>
 #include <unordered_map>
 #include <vector>

@@ -7,12 +7,10 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
-#include <map>
 #include <set>
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/linear/weights.h"
-#include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/base/formatted.h"

@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "kernels/elementwise/rows.h"
+#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -61,12 +62,7 @@ const Activation* FindActivation(std::string_view name) {
 }
 
 std::string ActivationsText() {
-  std::string text;
-  for (const Activation& one : kActivations) {
-    for (const auto word : std::views::split(one.names, ' '))
-      text.append(text.empty() ? "" : ", ").append(std::string_view(word));
-  }
-  return text;
+  return Listed(std::views::split(Listed(kActivations, " ", &Activation::names), ' '), ", ");
 }
 
 }  // namespace tare

@@ -9,7 +9,6 @@
 #include "experiments/model/decoder.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
-#include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

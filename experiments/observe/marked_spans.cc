@@ -9,6 +9,7 @@
 
 #include "experiments/tasks/items/choice_items.h"
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
@@ -110,10 +111,7 @@ MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const
   return spans;
 }
 
-const Marks* MarkedSpans::Find(int64_t sequence) const {
-  const auto found = marks.find(sequence);
-  return found == marks.end() ? nullptr : &found->second;
-}
+const Marks* MarkedSpans::Find(int64_t sequence) const { return FindIn(marks, sequence); }
 
 std::vector<TokenRange> Between(const std::vector<TokenRange>& ranges, int64_t begin, int64_t end) {
   std::vector<TokenRange> between;

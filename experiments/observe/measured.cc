@@ -15,7 +15,6 @@
 #include "quant/base/nearest.h"
 #include "quant/format/round.h"
 #include "quant/observe/statistics_set.h"
-#include "quant/plan/site.h"
 
 namespace tare {
 namespace {
@@ -130,9 +129,7 @@ std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text) {
 }
 
 std::vector<std::string> NamesOf(std::span<const MeasuredFormat> formats) {
-  std::vector<std::string> names;
-  for (const MeasuredFormat& format : formats) names.push_back(format.name);
-  return names;
+  return formats | std::views::transform(&MeasuredFormat::name) | std::ranges::to<std::vector>();
 }
 
 std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat> formats) {

@@ -14,7 +14,6 @@
 #include "quant/file/hdf5.h"
 #include "quant/file/open_folder.h"
 #include "quant/file/sha256.h"
-#include "quant/statistics/statistics_file.h"
 
 namespace tare {
 namespace {

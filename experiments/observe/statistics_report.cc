@@ -9,7 +9,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
-#include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {
@@ -49,8 +48,7 @@ Json Figures(const SiteStatistics& s) {
             {"mean", NumberOrNull(moments.Mean())},
             {"variance", NumberOrNull(moments.Variance())},
             {"kurtosis", NumberOrNull(moments.Kurtosis())}};
-  for (const auto& [name, q] : {std::pair{"median", 0.5}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}})
-    json[name] = NumberOrNull(s.outliers.Quantile(q));
+  for (const auto& [name, q] : kQuantiles) json[name] = NumberOrNull(s.outliers.Quantile(q));
   return json;
 }
 

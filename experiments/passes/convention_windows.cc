@@ -6,6 +6,7 @@
 
 #include "experiments/passes/generate.h"
 #include "quant/base/error.h"
+#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -62,14 +63,7 @@ Convention ConventionNamed(std::string_view name) {
   return info->convention;
 }
 
-std::string ConventionNames() {
-  std::string names;
-  for (const ConventionInfo& info : kConventions) {
-    const bool last = &info + 1 == std::end(kConventions);
-    names.append(names.empty() ? "" : last ? " or " : ", ").append(info.name);
-  }
-  return names;
-}
+std::string ConventionNames() { return Listed(kConventions, ", ", &ConventionInfo::name, " or "); }
 
 Json RulesOf(const WindowOptions& options) {
   const ConventionInfo& info = InfoOf(options.convention);

@@ -2,11 +2,13 @@
 #include "experiments/plan/cache_plan.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "experiments/plan/refusals.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -59,13 +61,12 @@ void ReadKeep(std::string_view rule, std::string_view text, CachePolicy& policy)
   policy.keep = {};
   if (text == "all") return;
   const size_t slash = text.find('/');
-  std::string names;
   for (const auto& [keep, name] : kPolicies) {
     if (text.substr(0, slash) == name) policy.keep.policy = keep;
-    names += Formatted("{}{}", names.empty() ? "" : ", ", name);
   }
   if (!policy.keep.Drops())
-    Fail("cache, '{}': got '{}', expected all, or one of {} with a budget; try keep=h2o/256", rule, text, names);
+    Fail("cache, '{}': got '{}', expected all, or one of {} with a budget; try keep=h2o/256", rule, text,
+         Listed(KeepPolicies(), ", "));
   ReadBudget(rule, slash == std::string_view::npos ? "" : text.substr(slash + 1), policy.keep);
 }
 
@@ -131,11 +132,7 @@ void CheckRules(const CachePlan& plan) {
 
 }  // namespace
 
-std::vector<std::string_view> KeepPolicies() {
-  std::vector<std::string_view> names;
-  for (const auto& [policy, name] : kPolicies) names.push_back(name);
-  return names;
-}
+std::vector<std::string_view> KeepPolicies() { return kPolicies | std::views::values | std::ranges::to<std::vector>(); }
 
 bool ReadPolicy(std::string_view rule, CachePolicy& policy) {
   const size_t equals = rule.find('=');

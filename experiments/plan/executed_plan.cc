@@ -5,7 +5,6 @@
 
 #include "experiments/plan/refusals.h"
 #include "experiments/plan/resolved_plan.h"
-#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"

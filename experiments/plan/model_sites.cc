@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "quant/plan/site.h"
-
 namespace tare {
 
 bool ModelSites::Has(Site site) const {

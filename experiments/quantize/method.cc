@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "quant/base/error.h"
+#include "quant/base/listed.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 
@@ -27,15 +28,7 @@ std::vector<float> RotatedMoments(const std::vector<float>& moments, const Hadam
   return rotated;
 }
 
-std::string NameOf(const StepKind& kind) { return std::string(kind.name); }
-std::string UsageOf(const StepKind& kind) { return NameOf(kind) + std::string(kind.options); }
-
-// "a, b and c" of what is said of the kinds.
-std::string ListOf(StepKinds kinds, std::string (*what)(const StepKind&), const char* last) {
-  std::string text;
-  for (const StepKind* kind : kinds) text += (text.empty() ? "" : kind == kinds.back() ? last : ", ") + what(*kind);
-  return text;
-}
+std::string UsageOf(const StepKind* kind) { return Formatted("{}{}", kind->name, kind->options); }
 
 std::vector<const StepKind*> Those(StepKinds kinds, auto are) {
   std::vector<const StepKind*> those;
@@ -53,7 +46,8 @@ const StepKind& KindOf(std::string_view step, std::string_view text, StepKinds k
   };
   const auto found = std::ranges::find_if(kinds, is_kind);
   if (found == kinds.end())
-    FailUsage("--method '{}': got step '{}', expected {}, joined by +", text, step, ListOf(kinds, UsageOf, " or "));
+    FailUsage("--method '{}': got step '{}', expected {}, joined by +", text, step,
+              Listed(kinds, ", ", UsageOf, " or "));
   return **found;
 }
 
@@ -63,7 +57,7 @@ void CheckPlace(const QuantizeMethod& method, const StepKind& kind, std::string_
   if (kind.place == StepPlace::kWeights) {
     if (method.weights)
       FailUsage("--method '{}': got two of {}, expected one: each would undo the other; try one", text,
-                ListOf(At(StepPlace::kWeights, kinds), NameOf, " and "));
+                Listed(At(StepPlace::kWeights, kinds), ", ", &StepKind::name, " and "));
     if (method.codes) FailUsage("--method '{}': {} changes weights before they become codes; try it first", text, step);
   }
   if (kind.place == StepPlace::kCodes && method.codes)
@@ -105,7 +99,7 @@ std::string StepsWithText(StepKinds kinds) {
     const Step step = kind->read(kind->name);
     return step.reads_text || step.RoundsByCalibration();
   };
-  return ListOf(Those(kinds, reads_text), NameOf, " and ");
+  return Listed(Those(kinds, reads_text), ", ", &StepKind::name, " and ");
 }
 
 QuantizeMethod ParseMethod(std::string_view text, StepKinds kinds) {

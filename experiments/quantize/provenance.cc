@@ -15,6 +15,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/kept.h"
+#include "quant/base/listed.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/open_folder.h"
@@ -84,8 +85,8 @@ void RefuseCodes(const Checkpoint& files, const std::filesystem::path& model) {
 
 Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model, const std::string& sha256) {
   if (files.quantized() != nullptr) return files.quantized()->provenance();
-  std::string source = ModelName(model), schemes;
-  for (const auto& [scheme, totals] : files.schemes()) schemes += (schemes.empty() ? "" : ", ") + scheme;
+  std::string source = ModelName(model);
+  const std::string schemes = Listed(files.schemes() | std::views::keys, ", ");
   if (!schemes.empty()) source += " (dequantized from " + schemes + ")";
   return {.source = source, .source_sha256 = sha256.empty() ? files.ContentHash() : sha256};
 }

@@ -8,7 +8,6 @@
 #include <tuple>
 #include <vector>
 
-#include "experiments/model/config/family.h"
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/linear/weights.h"
 #include "experiments/model/plan_run.h"

@@ -12,7 +12,6 @@
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/method.h"
 #include "experiments/quantize/provenance.h"
-#include "kernels/linear/projector.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/plan/site.h"
 

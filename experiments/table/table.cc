@@ -5,6 +5,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -154,18 +155,12 @@ Json TableJson(const Table& table) {
 }
 
 std::string TableCsv(const Table& table) {
-  std::string names, text;
-  for (const Column& column : table.columns) {
-    if (column.files == Files::kAll) names += (names.empty() ? "" : ",") + Field(column.name);
-  }
-  for (const Json& row : table.rows) {
-    std::string line;
-    for (const Column& column : table.columns) {
-      if (column.files == Files::kAll) line += "," + CsvValue(row.value(column.name, Json()));
-    }
-    text += line.substr(1) + "\n";
-  }
-  return names + "\n" + text;
+  std::vector<Column> columns = table.columns;
+  std::erase_if(columns, [](const Column& column) { return column.files != Files::kAll; });
+  std::string text = Listed(columns, ",", [](const Column& column) { return Field(column.name); }) + "\n";
+  for (const Json& row : table.rows)
+    text += Listed(columns, ",", [&](const Column& column) { return CsvValue(row.value(column.name, Json())); }) + "\n";
+  return text;
 }
 
 std::string TableText(const Table& table, size_t indent) {

@@ -131,8 +131,6 @@ Json Spreads(const TaskResult& result, const TaskKind& kind, const Breakdown& br
   return all;
 }
 
-std::string Text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
-
 Column KeyColumn(const std::string& key) { return {.name = key, .title = key, .side = Side::kLeft}; }
 
 // The values of one key become columns; without a key, a group is a row with its figure.
@@ -144,9 +142,9 @@ std::string GroupsAcross(const Json& groups, const std::string& figure, const st
     std::vector<Json> place;
     for (const std::string& key : down) place.push_back(group.at(key));
     Json& row = rows[place];
-    for (const std::string& key : down) row[key] = Text(group.at(key));
+    for (const std::string& key : down) row[key] = PlainText(group.at(key));
     const Json value = across.empty() ? Json(figure) : group.at(across);
-    columns[value] = across.empty() ? figure : Formatted("{} {}", across, Text(value));
+    columns[value] = across.empty() ? figure : Formatted("{} {}", across, PlainText(value));
     row[columns[value]] =
         WithInterval(group.at(figure), {group.at(figure + "_low"), group.at(figure + "_high")}, ".4f");
   }
@@ -176,7 +174,7 @@ std::string SpreadTable(const Json& spreads, const std::string& figure, const Br
   table.columns.push_back({.name = figure + "_p", .title = "p", .format = "{:.2g}", .none = "too few"});
   for (const Json& spread : spreads) {
     Json& row = table.rows.emplace_back(spread);
-    for (const std::string& key : breakdown.by) row[key] = Text(spread.at(key));
+    for (const std::string& key : breakdown.by) row[key] = PlainText(spread.at(key));
     row["margin"] = spread.at(figure + "_best").get<double>() - spread.at(figure + "_worst").get<double>();
   }
   return TableText(table);

@@ -13,6 +13,7 @@
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/file/named_files.h"
 #include "quant/file/sha256.h"
 
@@ -168,18 +169,12 @@ const FigureKeys* ShownFigure(std::string_view task, std::string_view name) {
 }
 
 std::string TaskUsage(std::string_view between, TaskKinds kinds) {
-  std::string usage;
-  for (const TaskKind* kind : kinds)
-    usage += Formatted("{}{}={}", usage.empty() ? "" : between, kind->name, kind->file);
-  return usage;
+  return Listed(kinds, between, [](const TaskKind* kind) { return Formatted("{}={}", kind->name, kind->file); });
 }
 
 std::string TasksThat(const std::function<bool(const TaskKind&)>& are, TaskKinds kinds) {
-  std::string names;
-  for (const TaskKind* kind : kinds) {
-    if (are(*kind)) names += Formatted("{}{}", names.empty() ? "" : " or ", kind->name);
-  }
-  return names;
+  const auto chosen = [&](const TaskKind* kind) { return are(*kind); };
+  return Listed(kinds | std::views::filter(chosen), " or ", &TaskKind::name);
 }
 
 std::string TaskSpec::Name() const { return Formatted("{}:{}", kind->name, file.stem().string()); }

@@ -11,7 +11,6 @@
 #include <numbers>
 
 #include "kernels/attention/heads.h"
-#include "quant/base/integers.h"
 
 namespace tare {
 

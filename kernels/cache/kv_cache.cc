@@ -7,7 +7,6 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
-#include <span>
 #include <utility>
 
 #include "kernels/elementwise/rows.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <span>
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/float16.h"

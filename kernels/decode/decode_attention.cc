@@ -251,24 +251,6 @@ void CheckShapes(const DecodeHeads& table, size_t number, const DecodeSequence& 
   if (!s.sinks.empty()) CheckSinks(s.sinks, table.q_heads(), Formatted("decode, sequence {}", number).c_str());
 }
 
-}  // namespace
-
-void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence& s) {
-  CheckShapes(table, number, s);
-  if (table.differential()) CheckLambdas(table, number, s);
-  float largest = 0;
-  for (int64_t t = 0; t < s.q.tokens; ++t) {
-    for (int h = 0; h < s.q.heads; ++h) {
-      largest = std::max(largest, AbsMax(s.q.Row(t, h), static_cast<size_t>(s.q.width)));
-      if (!std::isfinite(largest))
-        Fail("decode, sequence {}, q: token {}, head {}: got NaN or infinity, expected finite values", number, t, h);
-    }
-  }
-  CheckProducts(table, number, s, largest);
-}
-
-namespace {
-
 // Calls body for every unit of a round, on all threads.
 template <typename Body>
 void ForUnits(const DecodeHeads& table, const DecodeLayout& layout, const Workspace<DecodeLayout>& memory,
@@ -323,6 +305,20 @@ void SumMaps(const DecodeHeads& table, const DecodeLayout& layout, std::span<con
 }
 
 }  // namespace
+
+void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence& s) {
+  CheckShapes(table, number, s);
+  if (table.differential()) CheckLambdas(table, number, s);
+  float largest = 0;
+  for (int64_t t = 0; t < s.q.tokens; ++t) {
+    for (int h = 0; h < s.q.heads; ++h) {
+      largest = std::max(largest, AbsMax(s.q.Row(t, h), static_cast<size_t>(s.q.width)));
+      if (!std::isfinite(largest))
+        Fail("decode, sequence {}, q: token {}, head {}: got NaN or infinity, expected finite values", number, t, h);
+    }
+  }
+  CheckProducts(table, number, s, largest);
+}
 
 size_t DecodeWorkspaceBytes(const DecodeHeads& table, std::span<const DecodeSequence> sequences) {
   for (size_t i = 0; i < sequences.size(); ++i) CheckShapes(table, i, sequences[i]);

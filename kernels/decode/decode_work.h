@@ -5,7 +5,6 @@
 // Rows are those of all groups (decode_heads.h) times the round's queries, query within row; so are products.
 #pragma once
 
-#include <algorithm>
 #include <span>
 
 #include "kernels/attention/workspace.h"

@@ -3,7 +3,6 @@
 // once for all of them. Rows count times T, query within row.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 

@@ -22,7 +22,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "quant/base/aligned.h"
 #include "quant/base/integers.h"

@@ -2,7 +2,6 @@
 #include "kernels/linear/projector.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include <dnnl.hpp>

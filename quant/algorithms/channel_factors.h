@@ -17,7 +17,6 @@
 // tokens, second moments H = X X^T take all in.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 

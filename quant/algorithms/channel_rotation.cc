@@ -9,7 +9,6 @@
 #include <Eigen/LU>
 
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
 #include "quant/format/round.h"
 
 namespace tare {

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <span>
 
-#include "quant/algorithms/panel_products.h"
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/arguments.h"
 #include "quant/base/error.h"

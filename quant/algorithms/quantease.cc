@@ -3,15 +3,11 @@
 
 #include <Eigen/Cholesky>
 #include <algorithm>
-#include <span>
-#include <vector>
 
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
-#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 
 namespace tare {

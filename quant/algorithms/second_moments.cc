@@ -2,8 +2,6 @@
 #include "quant/algorithms/second_moments.h"
 
 #include <algorithm>
-#include <span>
-#include <vector>
 
 #include <Eigen/Core>
 

@@ -2,9 +2,6 @@
 #include "quant/algorithms/sign_round.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <span>
 
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/arguments.h"

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "quant/base/forget_stop.h"
 #include "quant/base/formatted.h"
 #include "quant/base/kept.h"
 

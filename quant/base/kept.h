@@ -15,4 +15,7 @@ std::string KeptText();
 void SayContinued(const std::string& where, const std::string& from);
 void OnContinued(void (*show)(const std::string& text));
 
+// For a process that goes on after work that RequestStop ended (error.h), as Python does.
+void ForgetStop() noexcept;
+
 }  // namespace tare

@@ -6,8 +6,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include <cstdlib>
-
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif

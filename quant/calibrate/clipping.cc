@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "quant/base/error.h"
 #include "quant/format/quantize.h"

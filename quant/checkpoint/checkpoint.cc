@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/matrix_parts.h"
 #include "quant/file/mapped_file.h"
@@ -88,12 +89,6 @@ bool IsQuantizedFile(const fs::path& path) {
   return true;
 }
 
-template <typename T>
-const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
-  const auto found = values.find(std::string(name));
-  return found == values.end() ? nullptr : &found->second;
-}
-
 // Throws Error unless a tensor of experts has this shape.
 void RequireShape(const fs::path& path, const TensorView& tensor, const std::vector<int64_t>& shape) {
   if (tensor.shape != shape)
@@ -112,8 +107,10 @@ class QuantizedSource : public CheckpointSource {
     std::ranges::sort(names);
     return names;
   }
-  const TensorView* Find(std::string_view name) const override { return FindIn(file_.tensors(), name); }
-  const QuantizedMatrix* FindQuantized(std::string_view name) const override { return FindIn(file_.matrices(), name); }
+  const TensorView* Find(std::string_view name) const override { return FindIn(file_.tensors(), std::string(name)); }
+  const QuantizedMatrix* FindQuantized(std::string_view name) const override {
+    return FindIn(file_.matrices(), std::string(name));
+  }
   void Release(const std::string& name) const override { file_.Release(name); }
   std::string ContentHash() const override { return HashOfFile(MappedFile(path_)); }
   const QuantizedCheckpoint* quantized() const override { return &file_; }
@@ -147,7 +144,7 @@ const Kind& KindOf(const fs::path& path) {
 Checkpoint::Checkpoint(const fs::path& path) : path_(path), source_(KindOf(path).open(path)) {}
 
 const TensorView* Checkpoint::Find(std::string_view name) const {
-  if (const Part* part = FindIn(parts_, name)) return &part->view;
+  if (const Part* part = FindIn(parts_, std::string(name))) return &part->view;
   return split_.contains(std::string(name)) ? nullptr : source_->Find(name);
 }
 

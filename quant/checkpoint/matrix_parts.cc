@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/base/parallel.h"
 

@@ -17,7 +17,6 @@
 #include "quant/base/formatted.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/open_folder.h"
 #include "quant/file/temporary_name.h"
 
 namespace tare {

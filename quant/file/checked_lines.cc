@@ -5,6 +5,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
@@ -82,8 +83,7 @@ RecordLines ReadRecords(const std::filesystem::path& path, const RecordKind& kin
 }
 
 std::string DamageText(const RecordLines& lines) {
-  std::string numbers;
-  for (const size_t number : lines.damaged) numbers += Formatted("{}{}", numbers.empty() ? "" : ", ", number);
+  const std::string numbers = Listed(lines.damaged, ", ", [](size_t number) { return Formatted("{}", number); });
   return lines.damaged.size() == 1 ? Formatted("{}: line {}: does not match its hash", lines.path.string(), numbers)
                                    : Formatted("{}: lines {}: do not match their hashes", lines.path.string(), numbers);
 }

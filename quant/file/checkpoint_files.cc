@@ -2,14 +2,14 @@
 #include "quant/file/checkpoint_files.h"
 
 #include <algorithm>
-#include <functional>
+#include <ranges>
 #include <set>
 
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 #include "quant/file/remembered_hashes.h"
-#include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
 #include "quant/file/tensor_names.h"
 
@@ -154,15 +154,10 @@ void CheckpointFiles::Rename(const std::map<std::string, std::string>& ours_of) 
   tensors_ = std::move(renamed);
 }
 
-const TensorView* CheckpointFiles::Find(std::string_view name) const {
-  const auto found = tensors_.find(name);
-  return found == tensors_.end() ? nullptr : &found->second;
-}
+const TensorView* CheckpointFiles::Find(std::string_view name) const { return FindIn(tensors_, name); }
 
 std::vector<std::string> CheckpointFiles::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : tensors_) names.push_back(name);
-  return names;
+  return tensors_ | std::views::keys | std::ranges::to<std::vector>();
 }
 
 int64_t CheckpointFiles::total_bytes() const {

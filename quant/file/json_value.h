@@ -26,6 +26,9 @@ inline std::string JsonText(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+// A string without its quotes, anything else as JSON.
+inline std::string PlainText(const Json& json) { return json.is_string() ? json.get<std::string>() : json.dump(); }
+
 // Throws Error if json is not an integer, or one that T cannot hold; `where` starts the message. nlohmann's own
 // conversion silently turns 2^32 + 1 into 1, 1.5 into 1 and -1 into the largest unsigned number.
 template <std::integral T>

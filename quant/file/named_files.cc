@@ -12,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <span>
-#include <string_view>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -8,12 +8,10 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/open_folder.h"
 #include "quant/file/temporary_name.h"
 
 namespace tare {

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <string>
 
 #include "quant/file/open_folder.h"
 

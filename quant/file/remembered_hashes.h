@@ -8,7 +8,6 @@
 // hash of its own (checked_lines.h); one that is missing, damaged or cannot be written costs time and no more.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 

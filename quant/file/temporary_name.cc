@@ -4,11 +4,9 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
-#include <climits>
 #include <cstdint>
 #include <string_view>
 

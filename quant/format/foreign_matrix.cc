@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/format/foreign_matrix.h"
 
-#include <algorithm>
 #include <array>
 #include <vector>
 

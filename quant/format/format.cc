@@ -2,7 +2,6 @@
 // Names of formats. Which suffixes a base may have follows from its row.
 #include "quant/format/format.h"
 
-#include <array>
 #include <iterator>
 #include <ranges>
 

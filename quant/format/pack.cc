@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/format/pack.h"
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <type_traits>

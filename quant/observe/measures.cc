@@ -111,8 +111,7 @@ Measures SumMeasures(Site site, const std::vector<std::string>& names, const Pla
 
 Measures AllMeasures(const StatisticsSet& set, const SiteKey& key, const SiteStatistics& s) {
   Measures measures = SumMeasures(key.site, set.Sums(key.site), PlainSums::Of(s.Total()));
-  for (const auto& [name, q] : {std::pair{"median", 0.5}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}})
-    measures.emplace_back(name, s.outliers.Quantile(q));
+  for (const auto& [name, q] : kQuantiles) measures.emplace_back(name, s.outliers.Quantile(q));
   measures.emplace_back("largest", s.largest ? *s.largest : kNone);
   measures.emplace_back("largest_row_norm", s.largest_row_norm);
   measures.emplace_back("top_channel_energy", TopChannelEnergy(s.channel_energy));

@@ -3,7 +3,6 @@
 #include "quant/observe/row_measures.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstring>

@@ -3,12 +3,9 @@
 #include "quant/observe/statistics_set.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/observe/row_measures.h"
-#include "quant/plan/site.h"
 
 namespace tare {
 namespace {

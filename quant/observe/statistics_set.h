@@ -151,6 +151,10 @@ struct PlainSums {
 // Figures that follow from sums: means, moments, kurtosis in three variants, and figures of the site's own sums.
 Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& sums);
 
+// The quantiles of magnitudes that measures, reports and files have.
+inline constexpr std::pair<const char*, double> kQuantiles[] = {
+    {"median", 0.5}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}};
+
 // SumMeasures over all sequences, and figures that follow from counts and maxima: quantiles, energy of channels,
 // massive activations, the largest value and norm. `statistics` are the key's, of all positions or of the rest.
 Measures AllMeasures(const StatisticsSet& set, const SiteKey& key, const SiteStatistics& statistics);

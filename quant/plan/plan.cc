@@ -2,24 +2,16 @@
 // A recursive-descent parser of the grammar in plan.h, and the canonical form.
 #include "quant/plan/plan.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/base/nearest.h"
-#include "quant/plan/site.h"
 
 namespace tare {
 namespace {
 
 constexpr size_t kMaxText = size_t{1} << 20;  // levels of 16 values for keys and values of 126 layers take 32 KB
 constexpr int kMaxIndex = 65535;
-
-void AppendWord(std::string& list, std::string_view word) {
-  if (!list.empty()) list += ' ';
-  list += word;
-}
 
 bool HasWord(std::string_view list, std::string_view word) {
   return Formatted(" {} ", list).find(Formatted(" {} ", word)) != std::string::npos;
@@ -29,8 +21,7 @@ bool HasWord(std::string_view list, std::string_view word) {
 std::string OneOf(std::string_view list) { return (list.contains(' ') ? "one of " : "") + std::string(list); }
 
 std::string OneOf(std::span<const Granularity::Kind> kinds) {
-  std::string admitted;
-  for (const Granularity::Kind kind : kinds) AppendWord(admitted, Spelling(kind));
+  const std::string admitted = Listed(kinds, " ", Spelling);
   return OneOf(admitted) + (admitted.contains("<N>") ? Formatted(" (N from 1 to {})", Granularity::kMaxN) : "");
 }
 
@@ -164,16 +155,15 @@ Format Parser::ParseRuleFormat(const SiteClass& site_class) {
   const std::string_view word = Word(), stem = word.substr(0, word.find(':'));
   const std::optional<Format> format = FormatOf(at, word);
   if (format && site_class.Takes(*format)) return *format;
-  std::string admitted;
-  std::vector<std::string> names;
+  std::vector<std::string> names, admitted;
   for (const Format& spelled : SpelledFormats()) {
     if (!site_class.Takes(spelled)) continue;
     const std::string& name = names.emplace_back(Name(spelled));
     const size_t colon = name.find(':');
-    if (colon == name.npos || (name.substr(0, colon) == stem && name.rfind(':') == colon)) AppendWord(admitted, name);
+    if (colon == name.npos || (name.substr(0, colon) == stem && name.rfind(':') == colon)) admitted.push_back(name);
   }
   const std::string* const nearest = format ? nullptr : NearestOf(word, names);
-  Refuse(at, OneOf(admitted) + (nearest == nullptr ? "" : "; the nearest is " + *nearest));
+  Refuse(at, OneOf(Listed(admitted, " ")) + (nearest == nullptr ? "" : "; the nearest is " + *nearest));
 }
 
 Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
@@ -200,11 +190,10 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   const std::string_view number = word.substr(digits);
   if (site_class.options.empty()) Refuse(at, "no option: this site has none");
   if (name.empty() || !HasWord(site_class.options, name)) {
-    std::string numbers;
-    for (const RuleOption& option : kRuleOptions) {
-      if (option.numbered.empty() || !HasWord(site_class.options, option.name)) continue;
-      numbers += (numbers.empty() ? "" : ", ") + std::string(option.numbered);
-    }
+    const auto numbered = [&](const RuleOption& option) {
+      return !option.numbered.empty() && HasWord(site_class.options, option.name);
+    };
+    const std::string numbers = Listed(kRuleOptions | std::views::filter(numbered), ", ", &RuleOption::numbered);
     Refuse(at, OneOf(site_class.options) + (numbers.empty() ? "" : Formatted(" (with a number: {})", numbers)));
   }
   const RuleOptions before = options;
@@ -264,9 +253,7 @@ Rule Parser::ParseRule() {
     if (whole) names.insert(names.begin(), kPlanPresets.begin(), kPlanPresets.end());
     if (const std::string* near = NearestOf(rule.name, names))
       Refuse(at, Formatted("{}; the nearest is {}", whole ? "a preset or a rule SITE=FORMAT" : "a site", *near));
-    std::string all;
-    for (const std::string& name : names) AppendWord(all, name);
-    Refuse(at, OneOf(all));
+    Refuse(at, OneOf(Listed(names, " ")));
   }
   const SiteClass& site_class = ClassOf(rule.sites.front());
   rule.selector = ParseSelector(site_class);

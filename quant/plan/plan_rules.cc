@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/file/sha256.h"
 #include "quant/format/hadamard.h"
 #include "quant/plan/plan.h"
@@ -87,14 +88,7 @@ Plan& Plan::Append(const Plan& later) {
   return *this;
 }
 
-std::string Plan::canonical() const {
-  std::string text;
-  for (const Rule& rule : rules_) {
-    if (!text.empty()) text += ',';
-    text += rule.text;
-  }
-  return text.empty() ? "f32" : text;
-}
+std::string Plan::canonical() const { return rules_.empty() ? "f32" : Listed(rules_, ",", &Rule::text); }
 
 std::string Plan::hash() const { return Sha256OfText(canonical()).substr(0, 16); }
 

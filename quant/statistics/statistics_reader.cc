@@ -2,6 +2,7 @@
 // ReadStatistics of statistics_file.h: one group per site, one row per (layer, head, map) in each of its datasets.
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "quant/base/error.h"
 #include "quant/file/hdf5.h"
@@ -187,13 +188,7 @@ StatisticsSet ReadStatistics(const std::filesystem::path& path) {
   file.Verify();
   StatisticsSet set;
   const auto words = [](const std::string& text, char between) {
-    std::vector<std::string> list;
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = std::min(text.find(between, begin), text.size());
-      list.push_back(text.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    return list;
+    return std::views::split(text, between) | std::ranges::to<std::vector<std::string>>();
   };
   for (const std::string& key : words(file.StringAttribute("", "job"), ' '))
     set.job[key] = file.StringAttribute("", key);

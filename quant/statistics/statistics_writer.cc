@@ -7,6 +7,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/calibrate/clipping.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/json_value.h"
@@ -125,7 +126,7 @@ void WriteFigures(SiteWriter& writer) {
                         [](const SiteKey&, const SiteStatistics& s) { return s.Total().Powers().Variance(); });
   writer.Column<double>("kurtosis",
                         [](const SiteKey&, const SiteStatistics& s) { return s.Total().Powers().Kurtosis(); });
-  for (const auto& [name, q] : {std::pair{"median", 0.5}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}}) {
+  for (const auto& [name, q] : kQuantiles) {
     writer.Column<float>(name, [q](const SiteKey&, const SiteStatistics& s) { return s.outliers.Quantile(q); });
   }
 }
@@ -136,11 +137,9 @@ void WriteSignalToNoise(Hdf5Writer& file, const StatisticsSet& set, const std::s
   std::string formats;
   std::vector<double> values;
   for (const auto& [key, s] : rows) {
-    formats.clear();
-    for (const auto& [format, sqnr] : SignalToNoise(set, key.site, s->Total())) {
-      formats += (formats.empty() ? "" : " ") + format;
-      values.push_back(sqnr);
-    }
+    const Measures measures = SignalToNoise(set, key.site, s->Total());
+    formats = Listed(measures | std::views::keys, " ");
+    std::ranges::copy(measures | std::views::values, std::back_inserter(values));
   }
   if (values.empty()) return;
   writer.Put("sqnr_db", {std::ssize(values) / std::ssize(rows)}, values);
@@ -180,9 +179,7 @@ void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const std:
       Fail("{}: got rows with {} and with {} channels, expected one number", Name(site), energy->size(), channels);
   }
   writer.Sums("channel_energy", {channels}, energies);
-  std::string joined;
-  for (const std::string& name : names) joined += (joined.empty() ? "" : " ") + name;
-  file.SetAttribute(group, "sums", joined);
+  file.SetAttribute(group, "sums", Listed(names, " "));
 }
 
 Format FormatAt(Site site, Format format) { return *ClassOf(site).OfBits(Info(format).bits); }
@@ -194,10 +191,7 @@ void Append(std::vector<float>& clips, const OutlierStatistics& outliers, Format
 void WriteClips(Hdf5Writer& file, const std::string& name, const std::vector<float>& clips) {
   constexpr int64_t kCalibrators = std::size(kCalibrations);
   file.WriteDataset<float>(name, {std::ssize(clips) / kCalibrators, kCalibrators}, clips);
-  std::string calibrators;
-  for (const NamedCalibration& named : kCalibrations)
-    calibrators += std::string(calibrators.empty() ? "" : " ") + std::string(named.name);
-  file.SetAttribute(name, "calibrators", calibrators);
+  file.SetAttribute(name, "calibrators", Listed(kCalibrations, " ", &NamedCalibration::name));
 }
 
 void WriteSiteClips(Hdf5Writer& file, const StatisticsSet& set, Site site, Format format) {
@@ -219,16 +213,10 @@ void WriteSiteClips(Hdf5Writer& file, const StatisticsSet& set, Site site, Forma
 void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path, const Asked& asked) {
   Hdf5Writer file(path);
   file.SetAttribute("", "schema", kStatisticsSchema);
-  std::string keys;
-  for (const auto& [key, value] : set.job) {
-    file.SetAttribute("", key, value);
-    keys += (keys.empty() ? "" : " ") + key;
-  }
-  file.SetAttribute("", "job", keys);
+  for (const auto& [key, value] : set.job) file.SetAttribute("", key, value);
+  file.SetAttribute("", "job", Listed(set.job | std::views::keys, " "));
   if (!asked.empty()) file.SetAttribute("", kAskedKey, JsonText(Json(asked)));
-  std::string formats;
-  for (const std::string& format : set.formats) formats += (formats.empty() ? "" : ",") + format;
-  file.SetAttribute("", "formats", formats);
+  file.SetAttribute("", "formats", Listed(set.formats, ","));
   file.SetAttribute("", "positions", static_cast<int64_t>(set.positions));
   file.SetAttribute("", "tokens", static_cast<int64_t>(set.tokens));
   file.SetAttribute("", "skip_first", set.skip_first);

@@ -11,8 +11,8 @@
 #include <cstdio>
 
 #include "quant/base/error.h"
-#include "quant/base/forget_stop.h"
 #include "quant/base/formatted.h"
+#include "quant/base/kept.h"
 #include "quant/base/parallel.h"
 #include "quant/file/mapped_file.h"
 

@@ -17,7 +17,6 @@
 
 #include <cstddef>
 #include <deque>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numeric>
 
 #include "experiments/model/activation.h"
 #include "experiments/model/config/family.h"

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "experiments/model/config/rotary.h"
-#include "kernels/decode/decode_attention.h"
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
 

@@ -6,7 +6,6 @@
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/plan/site.h"
 
 namespace tare {
 

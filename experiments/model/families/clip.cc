@@ -10,7 +10,6 @@
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
-#include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 
 namespace tare {

@@ -7,6 +7,7 @@
 
 #include "experiments/model/families/llama.h"
 #include "quant/base/error.h"
+#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -27,12 +28,10 @@ void AddFamily(const Family& family) { Table().push_back(&family); }
 
 const Family& FamilyNamed(std::string_view name, const std::string& where) {
   if (name == "Motif") return kMotif;  // as its published checkpoints write it
-  std::string known;
   for (const Family* family : Families()) {
     if (family->name == name) return *family;
-    known += (known.empty() ? "" : family == Families().back() ? " or " : ", ") + std::string(family->name);
   }
-  Fail("{}: got '{}', expected {}", where, name, known);
+  Fail("{}: got '{}', expected {}", where, name, Listed(Families(), ", ", &Family::name, " or "));
 }
 
 }  // namespace tare

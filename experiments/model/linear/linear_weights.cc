@@ -6,7 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "experiments/model/linear/weight_matrix.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"

@@ -93,6 +93,32 @@ bool IsAligned(const TensorView& tensor, WeightType type) {
   return reinterpret_cast<uintptr_t>(tensor.bytes.data()) % ElementBytes(type) == 0;
 }
 
+// What MLX calls the tensor of all experts: for PREFIX.experts.{}.NAME, PREFIX.switch_mlp.NAME with its own names of
+// gate, up and down; empty for other names.
+std::string MlxExperts(std::string_view tensor) {
+  constexpr std::string_view kExperts = "experts.{}.";
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"w1", "gate_proj"}, {"w2", "down_proj"}, {"w3", "up_proj"}};
+  const size_t at = tensor.find(kExperts);
+  if (at == tensor.npos) return {};
+  std::string_view name = tensor.substr(at + kExperts.size());
+  for (const auto& [family, mlx] : kNames) name = name == family ? mlx : name;
+  return Formatted("{}switch_mlp.{}", tensor.substr(0, at), name);
+}
+
+// Experts' matrices one below another in one tensor [experts, out, in], as MLX stores them.
+void SplitMlxExperts(const ModelConfig& config, Checkpoint& files) {
+  for (int layer = 0; config.experts > 0 && layer < config.layers; ++layer) {
+    std::map<std::string, std::vector<Checkpoint::Rows>> stacked;
+    for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
+      if (!linear.expert || !linear.place->stacked.empty()) continue;
+      const std::string name = LayerTensor(config, layer, MlxExperts(linear.place->tensor)) + ".weight";
+      stacked[name].push_back({linear.Tensor(config) + ".weight", ShapeOf(linear.place->weight, config).out});
+    }
+    for (const auto& [name, parts] : stacked) files.Split(name, parts);
+  }
+}
+
 }  // namespace
 
 std::vector<FusedTensor> FusedTensors(const ModelConfig& config) {
@@ -132,36 +158,6 @@ std::vector<StackedTensor> StackedTensors(const ModelConfig& config) {
   }
   return all;
 }
-
-namespace {
-
-// What MLX calls the tensor of all experts: for PREFIX.experts.{}.NAME, PREFIX.switch_mlp.NAME with its own names of
-// gate, up and down; empty for other names.
-std::string MlxExperts(std::string_view tensor) {
-  constexpr std::string_view kExperts = "experts.{}.";
-  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"w1", "gate_proj"}, {"w2", "down_proj"}, {"w3", "up_proj"}};
-  const size_t at = tensor.find(kExperts);
-  if (at == tensor.npos) return {};
-  std::string_view name = tensor.substr(at + kExperts.size());
-  for (const auto& [family, mlx] : kNames) name = name == family ? mlx : name;
-  return Formatted("{}switch_mlp.{}", tensor.substr(0, at), name);
-}
-
-// Experts' matrices one below another in one tensor [experts, out, in], as MLX stores them.
-void SplitMlxExperts(const ModelConfig& config, Checkpoint& files) {
-  for (int layer = 0; config.experts > 0 && layer < config.layers; ++layer) {
-    std::map<std::string, std::vector<Checkpoint::Rows>> stacked;
-    for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
-      if (!linear.expert || !linear.place->stacked.empty()) continue;
-      const std::string name = LayerTensor(config, layer, MlxExperts(linear.place->tensor)) + ".weight";
-      stacked[name].push_back({linear.Tensor(config) + ".weight", ShapeOf(linear.place->weight, config).out});
-    }
-    for (const auto& [name, parts] : stacked) files.Split(name, parts);
-  }
-}
-
-}  // namespace
 
 void SplitFused(const ModelConfig& config, Checkpoint& files) {
   SplitMlxExperts(config, files);

@@ -14,7 +14,6 @@
 
 #include "experiments/model/model.h"
 #include "experiments/passes/sequences.h"
-#include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/aligned.h"
 
 namespace tare {

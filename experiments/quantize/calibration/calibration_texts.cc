@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/passes/model_input.h"
 #include "experiments/tasks/documents.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -10,7 +10,6 @@
 #include "experiments/quantize/steps/table.h"
 #include "experiments/significance/draws.h"
 #include "quant/algorithms/round_to_nearest.h"
-#include "quant/algorithms/sign_round.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"

@@ -23,6 +23,7 @@
 #include "quant/algorithms/channel_factors.h"
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
+#include "quant/base/listed.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -145,8 +146,7 @@ void CheckAwq(const ModelConfig& config, const Plan& plan) {
     return plan.Touches(place.weight) && std::ranges::contains(family.smoothed, InputOf(place));
   });
   if (rounds) return;
-  std::string inputs;
-  for (const Site site : family.smoothed) inputs += (inputs.empty() ? "" : ", ") + std::string(Name(site));
+  const std::string inputs = Listed(family.smoothed, ", ", [](Site site) { return Name(site); });
   Fail(
       "awq: got the plan '{}', expected one that rounds weights behind an input that {} model can scale ({}); try "
       "weights=int4/channel",

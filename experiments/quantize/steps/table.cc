@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/steps/table.h"
 
-#include "experiments/plan/resolved_plan.h"
-#include "quant/base/formatted.h"
-
 namespace tare {
 
 int StepsOption(std::string_view step, int otherwise) {

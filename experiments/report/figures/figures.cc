@@ -88,8 +88,7 @@ std::string RowName(const FigureData& figure, const Json& row, const Column& mis
     if (column.name == missing.name) break;
     const Json& value = row.at(column.name);
     if (value.is_null() || std::ranges::contains(figure.drawn, column.name)) continue;
-    name +=
-        (name.empty() ? "" : ", ") + column.title + " " + (value.is_string() ? value.get<std::string>() : value.dump());
+    name += (name.empty() ? "" : ", ") + column.title + " " + PlainText(value);
   }
   return name;
 }
@@ -113,6 +112,8 @@ std::string BesideText(double value, const std::optional<Interval>& interval, co
   if (value == 0) return "0";
   return interval ? BesideInterval(value, *interval, format) : NumberText(value, format);
 }
+
+bool RunsAsStored(const SweepCell& cell) { return !cell.Source().empty() && cell.Plan() == "f32"; }
 
 }  // namespace
 
@@ -189,12 +190,6 @@ std::string MoveText(const SweepFigure& row) {
                    std::string_view(row.figure->keys.name) == "kld" ? " nats per token" : "",
                    BesideText(value - change, interval, format), BesideText(value, interval, format));
 }
-
-namespace {
-
-bool RunsAsStored(const SweepCell& cell) { return !cell.Source().empty() && cell.Plan() == "f32"; }
-
-}  // namespace
 
 std::string RunName(const SweepCell& cell) {
   return RunsAsStored(cell) ? "as stored" : cell.Plan() + (cell.Executed() ? " executed" : "");

@@ -6,15 +6,14 @@
 #include <map>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/text/grammar.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
 
 const StoredVersion* VersionOf(const Sweep& sweep, const std::string& model) {
-  const auto found = std::ranges::find(sweep.versions, model, &StoredVersion::model);
-  return found == sweep.versions.end() ? nullptr : &*found;
+  return FindIn(sweep.versions, model, &StoredVersion::model);
 }
 
 std::string BitsText(const Json& row) { return NumberText(NumberAt(row, "bits"), ".2f"); }

@@ -12,6 +12,7 @@
 #include "experiments/report/figures/figures.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -111,9 +112,7 @@ std::string MeasuredText(const std::vector<SweepFigure>& rows) {
                                 : WordsFor(name),
          known);
   }
-  std::string text;
-  for (const std::string& one : known) text += (text.empty() ? "" : ", ") + one;
-  return text;
+  return Listed(known, ", ");
 }
 
 void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {

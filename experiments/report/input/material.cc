@@ -29,8 +29,6 @@ constexpr const char* kCommands =
 
 bool IsHdf5(const fs::path& path) { return Beginning(path, 8) == "\x89HDF\r\n\x1a\n"; }
 
-std::string TextOf(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
-
 constexpr size_t kMostRuns = 8;
 
 // "0 to 3, 6": the missing units, counted from 0.
@@ -58,10 +56,10 @@ void AddSettings(const Json& json, SourceFile& file) {
       "input",   "seed",     "draws",     "cache",          "by",     "within",     "version"};
   for (const auto& [key, value] : json.items()) {
     const bool known = std::ranges::contains(kSettings, key) && !(IsCount(key) && value == 0);
-    if (known && value.is_primitive() && !value.is_null()) file.says.emplace_back(key, TextOf(value));
+    if (known && value.is_primitive() && !value.is_null()) file.says.emplace_back(key, PlainText(value));
   }
   if (json.contains("machine")) {
-    for (const auto& [key, value] : json["machine"].items()) file.says.emplace_back(key, TextOf(value));
+    for (const auto& [key, value] : json["machine"].items()) file.says.emplace_back(key, PlainText(value));
   }
 }
 
@@ -88,8 +86,9 @@ class Reader {
   Material Take() {
     const auto place = [this](const Document& document) {
       const auto of = document.json.find("model");
-      return of == document.json.end() ? models_.size()
-                                       : static_cast<size_t>(std::ranges::find(models_, TextOf(*of)) - models_.begin());
+      return of == document.json.end()
+                 ? models_.size()
+                 : static_cast<size_t>(std::ranges::find(models_, PlainText(*of)) - models_.begin());
     };
     std::ranges::stable_sort(material_.documents, {}, place);
     return std::move(material_);
@@ -207,7 +206,7 @@ class Reader {
     for (const char* setting : {"math", "limit", "from", "window", "stride", "tokens"}) {
       const Json& key = cells[0].at("key");
       if (key.contains(setting) && !(IsCount(setting) && key[setting] == 0))
-        file.says.emplace_back(setting, TextOf(key[setting]));
+        file.says.emplace_back(setting, PlainText(key[setting]));
     }
   }
 

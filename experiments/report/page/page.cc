@@ -41,7 +41,7 @@ constexpr size_t kLong = 40;  // text of a cell that is broken into lines
 std::string CellOf(const Json& value) {
   if (value.is_null()) return "<td class=\"number\" data-number=\"NaN\"></td>";
   if (!value.is_number()) {  // what a file has in the place of a number is text, too
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    const std::string text = PlainText(value);
     return Formatted("<td{}>{}</td>", text.size() > kLong ? " class=\"long\"" : "", Escaped(text));
   }
   const std::string text = value.is_number_float() ? Formatted("{:.6g}", value.get<double>()) : value.dump();

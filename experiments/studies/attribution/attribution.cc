@@ -9,6 +9,7 @@
 #include "experiments/model/config/config.h"
 #include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 
 namespace tare {
 namespace {
@@ -75,8 +76,7 @@ struct FigureRuns {
     Fail("{} under {}: got no finished run, expected one of each part", of.task, plan);
   }
   const PartEffect* Part(const std::string& name) const {
-    const auto found = std::ranges::find(of.parts, name, [](const PartEffect& p) { return p.part.name; });
-    return found == of.parts.end() ? nullptr : &*found;
+    return FindIn(of.parts, name, [](const PartEffect& p) { return p.part.name; });
   }
 };
 

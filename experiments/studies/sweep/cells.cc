@@ -7,6 +7,7 @@
 #include "experiments/passes/convention_windows.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 #include "quant/base/kept.h"
 #include "quant/checkpoint/checkpoint.h"
@@ -106,10 +107,7 @@ CellLog::CellLog(const std::filesystem::path& folder, const CellReader& reader)
   NoteRuns();
 }
 
-const Json* CellLog::Find(const Json& key) const {
-  const auto found = results_.find(IdentityText(key));
-  return found == results_.end() ? nullptr : &found->second;
-}
+const Json* CellLog::Find(const Json& key) const { return FindIn(results_, IdentityText(key)); }
 
 void CellLog::Append(const Json& key, const Json& result) {
   AppendLine(path_, CheckedLine({{"schema", kCellSchema}, {"study", study_}, {"key", key}, {"result", result}}));

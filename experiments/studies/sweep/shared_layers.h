@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "experiments/model/batch.h"
-#include "experiments/plan/simulated/simulated_quantizer.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {

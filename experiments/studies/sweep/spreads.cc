@@ -8,7 +8,6 @@
 #include "experiments/model/model.h"
 #include "experiments/significance/accuracy.h"
 #include "experiments/studies/sweep/cells.h"
-#include "experiments/studies/sweep/comparison.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"

@@ -12,6 +12,7 @@
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/file/json.h"
 
 namespace tare {
@@ -180,13 +181,8 @@ const Form kForms[] = {{"lm-evaluation-harness's log", {"doc", "arguments", "tar
                        {"boolq", {"passage", "question"}, ReadBoolq}};
 
 std::string FormsText() {
-  std::string text;
-  for (const Form& form : kForms) {
-    text += Formatted("{}{} (", text.empty() ? "" : ", ", form.name);
-    for (const char* field : form.fields) text += Formatted("{}{}", field == *form.fields.begin() ? "" : " ", field);
-    text += ")";
-  }
-  return text;
+  return Listed(kForms, ", ",
+                [](const Form& form) { return Formatted("{} ({})", form.name, Listed(form.fields, " ")); });
 }
 
 void ReadChoiceForm(const nlohmann::json& json, ChoiceItem& item) {

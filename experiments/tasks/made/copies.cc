@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "quant/base/error.h"
+#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -61,7 +62,7 @@ std::vector<Place> PlacesAt(const std::vector<double>& depths, const std::vector
 // Whether no stretch before a place has any of the names.
 bool AreApart(const std::vector<Place>& places, Haystack::Words words) {
   return std::ranges::none_of(places, [&](const Place& place) {
-    const std::string stretch = Joined(StretchBefore(words, place));
+    const std::string stretch = Listed(StretchBefore(words, place), " ");
     return std::ranges::any_of(places, [&](const Place& other) { return stretch.contains(other.name); });
   });
 }
@@ -90,7 +91,7 @@ class CopyMaker {
             places = PlacesAt(depths, turns, words);
             if (words.empty()) return "\n";
             if (places.empty() || !AreApart(places, words)) return "";
-            return Joined(words) + "\n " + Joined(StretchBefore(words, places[0]));
+            return Listed(words, " ") + "\n " + Listed(StretchBefore(words, places[0]), " ");
           });
       if (context.empty() || places.empty()) continue;
       return writer_.Write({.context = context,

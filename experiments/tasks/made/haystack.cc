@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <unordered_map>
 
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
+#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -85,11 +87,7 @@ Json ItemWriter::Write(const MadeItem& item) {
   return json;
 }
 
-std::string Listed(const std::vector<std::string>& parts) {
-  std::string text;
-  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
-  return text;
-}
+std::string Listed(const std::vector<std::string>& parts) { return Listed(parts, ", ", {}, " and "); }
 
 std::vector<std::string_view> Haystack::WordsOf(std::string_view text, const std::string& where) {
   RequireUtf8(text, where);
@@ -153,12 +151,6 @@ size_t TokensWithin(std::string_view piece, const Tokenizer& tokenizer) {
   return with > without ? with - without : 0;
 }
 
-std::string Joined(Haystack::Words words) {
-  std::string text;
-  for (const std::string_view word : words) text.append(text.empty() ? "" : " ").append(word);
-  return text;
-}
-
 std::string WithHidden(Haystack::Words words, const std::vector<HiddenText>& texts) {
   std::vector<std::string_view> all;
   ptrdiff_t last = 0;
@@ -169,7 +161,7 @@ std::string WithHidden(Haystack::Words words, const std::vector<HiddenText>& tex
     last = cut;
   }
   all.insert(all.end(), words.begin() + last, words.end());
-  return Joined(all);
+  return Listed(all, " ");
 }
 
 std::vector<std::string> CommonWords(Haystack::Words words) {
@@ -180,9 +172,7 @@ std::vector<std::string> CommonWords(Haystack::Words words) {
   std::vector<std::pair<int64_t, std::string>> ranked;
   for (const auto& [word, count] : counts) ranked.emplace_back(-count, word);
   std::ranges::sort(ranked);
-  std::vector<std::string> common;
-  for (const auto& [count, word] : ranked) common.push_back(word);
-  return common;
+  return ranked | std::views::values | std::ranges::to<std::vector>();
 }
 
 std::vector<Json> ForGrid(size_t samples, const std::vector<int64_t>& lengths, size_t turns,

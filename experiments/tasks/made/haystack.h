@@ -116,8 +116,6 @@ std::string Filled(const Haystack& haystack, int64_t positions, const std::vecto
 // The tokens that a piece of text adds to a sequence: those of "a PIECE" minus those of "a".
 size_t TokensWithin(std::string_view piece, const Tokenizer& tokenizer);
 
-std::string Joined(Haystack::Words words);
-
 // A text to hide, before which stands this share of the words.
 struct HiddenText {
   double place = 0;

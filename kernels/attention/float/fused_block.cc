@@ -18,99 +18,6 @@ void Bf16Row(const float* x, int width, void* out) {
   if (width % 2 != 0) to[width] = 0;
 }
 
-}  // namespace
-
-FloatOperands::FloatOperands(ProductTypes types) : types_(types) {
-  if (types != ProductTypes::kF32 && types != ProductTypes::kBf16)
-    Fail("fused attention: got products of integers, expected f32 or bf16");
-}
-
-void FloatOperands::Row(const float* x, float scale, int width, std::byte* out) const {
-  if (!Converts()) return ScaleInto(x, scale, static_cast<size_t>(width), reinterpret_cast<float*>(out));
-  alignas(64) float scaled[kLargestWidth];
-  ScaleInto(x, scale, static_cast<size_t>(width), scaled);
-  Bf16Row(scaled, width, out);
-}
-
-void FloatOperands::Keys(const TileRows& keys, int width, std::byte* out) const {
-  auto* to = reinterpret_cast<float*>(out);
-  alignas(64) float pairs[4][kLargestWidth / 2];  // of bf16, moved as the 32 bits that they are
-  for (int key = 0; key < kTile; key += 4) {
-    std::array<const float*, 4> four;
-    std::copy_n(keys.data() + key, 4, four.data());
-    if (!Converts()) {
-      TransposeFourKeys(four.data(), width, to + key);
-      continue;
-    }
-    for (int i = 0; i < 4; ++i) {
-      if (four[i] == nullptr) continue;
-      Bf16Row(four[i], width, pairs[i]);
-      four[i] = pairs[i];
-    }
-    TransposeFourKeys(four.data(), Depth(width) / 2, to + key);
-  }
-}
-
-void FloatOperands::Values(const TileRows& values, int width, std::byte* out) const {
-  static constexpr float kZeros[kLargestWidth] = {};
-  const auto bf16 = [&](int i) { return values[i] == nullptr ? kZeros : values[i]; };
-  for (int i = 0; i < kTile; ++i) {
-    std::byte* to = out + i * width * Bytes();
-    if (!Converts() && values[i] == nullptr)
-      std::fill_n(reinterpret_cast<float*>(to), width, 0.0f);
-    else if (!Converts())
-      std::copy_n(values[i], width, reinterpret_cast<float*>(to));
-    else if (i % 2 == 0)
-      ToBf16Pairs(bf16(i), bf16(i + 1), static_cast<size_t>(width), reinterpret_cast<uint16_t*>(to));
-  }
-}
-
-// Rows of keys lie 16 values apart, so that they do not fall on the same cache sets. Tiles take V1's attention of 2,048
-// tokens 5 % less time than rows.
-FusedKernel::FusedKernel(const AttentionProblem& problem, ProductTypes types, int64_t queries, int64_t keys,
-                         FusedValues order)
-    : operands(types),
-      q_width(problem.q.width),
-      v_width(problem.v.width),
-      out_width(problem.out.width),
-      tiles(CeilDiv(keys, kTile)),
-      rows(RowsFor(queries)) {
-  CheckProblem(problem);
-  for (const OutputHead& head : problem.heads) maps = std::max(maps, head.Maps());
-  // Fewer rows read K and V more often: of 32,768 keys 16 rows take 1.4 times as long as 64.
-  while (rows > kLargestRows / maps && maps * tiles * kTile * rows * int64_t{sizeof(float)} > kMostKept)
-    rows -= kRowStep;
-  const int64_t row = tiles * kTile + 16;
-  map_values = rows * row;
-  stride = order == FusedValues::kRows ? row : kTile;
-  step = order == FusedValues::kRows ? kTile : kTile * rows;
-  const int depth = operands.Depth(q_width);
-  for (int m = kRowStep; m <= rows; m += kRowStep) {
-    const auto product = [&](int n, int k, int64_t lda, int64_t ldc, ProductStore store) {
-      return TileProduct({types, m, n, k, lda, n, ldc, store});
-    };
-    products[static_cast<size_t>(m / kRowStep - 1)] = {
-        product(kTile, depth, depth, stride, ProductStore::kOverwrite),
-        product(v_width, kTile, stride, out_width, ProductStore::kOverwrite),
-        product(v_width, kTile, stride, out_width, ProductStore::kAdd)};
-  }
-}
-
-FusedScratch FusedKernel::TakeScratch(Arena& arena) const {
-  const int64_t kept = (maps * tiles + 1) * rows;
-  return {.q = arena.Take<std::byte>(rows * operands.RowBytes(q_width)),
-          .begin = arena.Take<int32_t>(rows),
-          .end = arena.Take<int32_t>(rows),
-          .values = arena.Take<float>(maps * map_values),
-          .max = arena.Take<float>(kept),
-          .exp_sums = arena.Take<float>(kept),
-          .lambda = arena.Take<float>(rows),
-          .coded = arena.Take<std::byte>(operands.Converts() ? rows * operands.RowBytes(kTile) : 0),
-          .out = arena.Take<float>(rows * out_width)};
-}
-
-namespace {
-
 struct FusedBlock : FusedRows {
   const OutputHead& head = problem.heads[static_cast<size_t>(block.head)];
   const int rows = static_cast<int>(RoundUp(block.count, kRowStep));  // that are computed
@@ -244,6 +151,95 @@ struct FusedBlock : FusedRows {
 };
 
 }  // namespace
+
+FloatOperands::FloatOperands(ProductTypes types) : types_(types) {
+  if (types != ProductTypes::kF32 && types != ProductTypes::kBf16)
+    Fail("fused attention: got products of integers, expected f32 or bf16");
+}
+
+void FloatOperands::Row(const float* x, float scale, int width, std::byte* out) const {
+  if (!Converts()) return ScaleInto(x, scale, static_cast<size_t>(width), reinterpret_cast<float*>(out));
+  alignas(64) float scaled[kLargestWidth];
+  ScaleInto(x, scale, static_cast<size_t>(width), scaled);
+  Bf16Row(scaled, width, out);
+}
+
+void FloatOperands::Keys(const TileRows& keys, int width, std::byte* out) const {
+  auto* to = reinterpret_cast<float*>(out);
+  alignas(64) float pairs[4][kLargestWidth / 2];  // of bf16, moved as the 32 bits that they are
+  for (int key = 0; key < kTile; key += 4) {
+    std::array<const float*, 4> four;
+    std::copy_n(keys.data() + key, 4, four.data());
+    if (!Converts()) {
+      TransposeFourKeys(four.data(), width, to + key);
+      continue;
+    }
+    for (int i = 0; i < 4; ++i) {
+      if (four[i] == nullptr) continue;
+      Bf16Row(four[i], width, pairs[i]);
+      four[i] = pairs[i];
+    }
+    TransposeFourKeys(four.data(), Depth(width) / 2, to + key);
+  }
+}
+
+void FloatOperands::Values(const TileRows& values, int width, std::byte* out) const {
+  static constexpr float kZeros[kLargestWidth] = {};
+  const auto bf16 = [&](int i) { return values[i] == nullptr ? kZeros : values[i]; };
+  for (int i = 0; i < kTile; ++i) {
+    std::byte* to = out + i * width * Bytes();
+    if (!Converts() && values[i] == nullptr)
+      std::fill_n(reinterpret_cast<float*>(to), width, 0.0f);
+    else if (!Converts())
+      std::copy_n(values[i], width, reinterpret_cast<float*>(to));
+    else if (i % 2 == 0)
+      ToBf16Pairs(bf16(i), bf16(i + 1), static_cast<size_t>(width), reinterpret_cast<uint16_t*>(to));
+  }
+}
+
+// Rows of keys lie 16 values apart, so that they do not fall on the same cache sets. Tiles take V1's attention of 2,048
+// tokens 5 % less time than rows.
+FusedKernel::FusedKernel(const AttentionProblem& problem, ProductTypes types, int64_t queries, int64_t keys,
+                         FusedValues order)
+    : operands(types),
+      q_width(problem.q.width),
+      v_width(problem.v.width),
+      out_width(problem.out.width),
+      tiles(CeilDiv(keys, kTile)),
+      rows(RowsFor(queries)) {
+  CheckProblem(problem);
+  for (const OutputHead& head : problem.heads) maps = std::max(maps, head.Maps());
+  // Fewer rows read K and V more often: of 32,768 keys 16 rows take 1.4 times as long as 64.
+  while (rows > kLargestRows / maps && maps * tiles * kTile * rows * int64_t{sizeof(float)} > kMostKept)
+    rows -= kRowStep;
+  const int64_t row = tiles * kTile + 16;
+  map_values = rows * row;
+  stride = order == FusedValues::kRows ? row : kTile;
+  step = order == FusedValues::kRows ? kTile : kTile * rows;
+  const int depth = operands.Depth(q_width);
+  for (int m = kRowStep; m <= rows; m += kRowStep) {
+    const auto product = [&](int n, int k, int64_t lda, int64_t ldc, ProductStore store) {
+      return TileProduct({types, m, n, k, lda, n, ldc, store});
+    };
+    products[static_cast<size_t>(m / kRowStep - 1)] = {
+        product(kTile, depth, depth, stride, ProductStore::kOverwrite),
+        product(v_width, kTile, stride, out_width, ProductStore::kOverwrite),
+        product(v_width, kTile, stride, out_width, ProductStore::kAdd)};
+  }
+}
+
+FusedScratch FusedKernel::TakeScratch(Arena& arena) const {
+  const int64_t kept = (maps * tiles + 1) * rows;
+  return {.q = arena.Take<std::byte>(rows * operands.RowBytes(q_width)),
+          .begin = arena.Take<int32_t>(rows),
+          .end = arena.Take<int32_t>(rows),
+          .values = arena.Take<float>(maps * map_values),
+          .max = arena.Take<float>(kept),
+          .exp_sums = arena.Take<float>(kept),
+          .lambda = arena.Take<float>(rows),
+          .coded = arena.Take<std::byte>(operands.Converts() ? rows * operands.RowBytes(kTile) : 0),
+          .out = arena.Take<float>(rows * out_width)};
+}
 
 void RunFused(const FusedRows& rows) { FusedBlock{rows}.Run(); }
 void ShowFusedLogits(const FusedRows& rows) { FusedBlock{rows}.ShowLogits(); }

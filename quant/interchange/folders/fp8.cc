@@ -10,9 +10,7 @@
 //
 // Without the key weight_block_size, one scale is the tensor's, and several are of blocks of 128 by 128, transformers'
 // default.
-#include <utility>
 
-#include "quant/base/error.h"
 #include "quant/interchange/folders/scaled_module.h"
 
 namespace tare {

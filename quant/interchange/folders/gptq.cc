@@ -9,7 +9,6 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/interchange/folders/quantization_config.h"
 
 namespace tare {
 namespace {

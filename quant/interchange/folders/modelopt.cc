@@ -12,11 +12,9 @@
 // MIXED_PRECISION has these by module, in quantized_layers. X.input_scale is of inputs, X.k_scale and X.v_scale of
 // caches. Source: modelopt, torch/export/convert_hf_config.py and torch/quantization/qtensor/.
 #include <map>
-#include <utility>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/strict_json.h"
 #include "quant/interchange/folders/scaled_module.h"
 
 namespace tare {

@@ -11,6 +11,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
@@ -143,9 +144,7 @@ Settings SettingsIn(const Json& config, const std::filesystem::path& folder, con
 }
 
 std::string TypeList(std::initializer_list<DType> types) {
-  std::string list;
-  for (const DType type : types) list += (list.empty() ? "" : " or ") + std::string(Name(type));
-  return list;
+  return Listed(types, " or ", [](DType type) { return Name(type); });
 }
 
 }  // namespace
@@ -248,8 +247,7 @@ std::vector<std::string> SchemeKeys::Texts(std::string_view key) {
 void SchemeKeys::Only(std::string_view key, std::initializer_list<std::string_view> accepted) {
   const Json* value = Find(key);
   if (value == nullptr || std::ranges::contains(accepted, std::string_view(JsonText(*value)))) return;
-  std::string list;
-  for (const std::string_view text : accepted) list += (list.empty() ? "" : " or ") + std::string(text);
+  const std::string list = Listed(accepted, " or ");
   Wrong(key, list.empty() ? "none: it is not supported" : list + ": others are not supported");
 }
 

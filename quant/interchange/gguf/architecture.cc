@@ -9,7 +9,6 @@
 #include "quant/base/error.h"
 #include "quant/file/dtype.h"
 #include "quant/file/json_value.h"
-#include "quant/interchange/gguf/architecture_table.h"
 #include "quant/interchange/gguf/config_keys.h"
 
 namespace tare::gguf {

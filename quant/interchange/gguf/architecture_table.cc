@@ -6,7 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 
 namespace tare::gguf {
 namespace {
@@ -148,10 +150,7 @@ std::string ListOf(std::string_view Architecture::* member) {
   for (const Architecture& a : kArchitectures) {
     if (std::ranges::find(all, a.*member) == all.end()) all.push_back(a.*member);
   }
-  std::string text;
-  for (const std::string_view& one : all)
-    text += (text.empty() ? "" : &one == &all.back() ? " or " : ", ") + std::string(one);
-  return text;
+  return Listed(all, ", ", {}, " or ");
 }
 
 }  // namespace
@@ -159,8 +158,7 @@ std::string ListOf(std::string_view Architecture::* member) {
 std::span<const Architecture> Architectures() { return kArchitectures; }
 
 const Architecture* ArchitectureOfFamily(std::string_view family) {
-  const auto found = std::ranges::find(kArchitectures, family, &Architecture::family);
-  return found == std::end(kArchitectures) ? nullptr : &*found;
+  return FindIn(kArchitectures, family, &Architecture::family);
 }
 
 std::string ArchitecturesText() { return ListOf(&Architecture::name); }

@@ -2,10 +2,7 @@
 // Each type reads a block into integers, scales and minima; both its values and its integer codes are made of these.
 #include "quant/interchange/gguf/blocks.h"
 
-#include <cstring>
-
 #include "quant/base/error.h"
-#include "quant/base/float16.h"
 
 namespace tare::gguf {
 namespace {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
-#include <vector>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

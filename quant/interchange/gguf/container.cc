@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/interchange/gguf/container.h"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <functional>
@@ -9,7 +8,9 @@
 #include <utility>
 
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/base/parallel.h"
 #include "quant/file/dtype.h"
 #include "quant/file/remembered_hashes.h"
@@ -157,15 +158,9 @@ FirstPart Open(const fs::path& path) {
 
 }  // namespace
 
-const TypeInfo* FindType(uint32_t id) {
-  const auto found = std::ranges::find(kTypes, static_cast<TensorType>(id), &TypeInfo::type);
-  return found == kTypes.end() ? nullptr : &*found;
-}
+const TypeInfo* FindType(uint32_t id) { return FindIn(kTypes, static_cast<TensorType>(id), &TypeInfo::type); }
 
-const TypeInfo* FindType(std::string_view name) {
-  const auto found = std::ranges::find(kTypes, name, &TypeInfo::name);
-  return found == kTypes.end() ? nullptr : &*found;
-}
+const TypeInfo* FindType(std::string_view name) { return FindIn(kTypes, name, &TypeInfo::name); }
 
 std::string TypeText(uint32_t id) {
   std::string_view name = "unknown";
@@ -176,18 +171,10 @@ std::string TypeText(uint32_t id) {
   return Formatted("{} (type {})", name, id);
 }
 
-std::string TypesRead() {
-  std::string text;
-  for (const TypeInfo& info : kTypes) {
-    const char* const between = &info == &kTypes.front() ? "" : &info == &kTypes.back() ? " or " : ", ";
-    text += between + std::string(info.name);
-  }
-  return text;
-}
+std::string TypesRead() { return tare::Listed(kTypes, ", ", &TypeInfo::name, " or "); }
 
 const Tensor* FindTensor(std::span<const Tensor> tensors, std::string_view name) {
-  const auto found = std::ranges::find(tensors, name, &Tensor::name);
-  return found == tensors.end() ? nullptr : &*found;
+  return FindIn(tensors, name, &Tensor::name);
 }
 
 Content Parse(std::span<const std::byte> file, const std::string& where) {

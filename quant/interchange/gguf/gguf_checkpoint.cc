@@ -6,10 +6,11 @@
 #include <bit>
 #include <cstring>
 #include <deque>
+#include <ranges>
 #include <span>
 
 #include "quant/base/error.h"
-#include "quant/base/float16.h"
+#include "quant/base/find_in.h"
 #include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/container.h"
@@ -95,18 +96,10 @@ class GgufSource : public CheckpointSource {
   }
 
   std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, mapped] : model_.tensors) names.push_back(name);
-    return names;
+    return model_.tensors | std::views::keys | std::ranges::to<std::vector>();
   }
-  const TensorView* Find(std::string_view name) const override {
-    const auto found = views_.find(name);
-    return found == views_.end() ? nullptr : &found->second;
-  }
-  const ForeignMatrix* FindForeign(std::string_view name) const override {
-    const auto found = matrices_.find(name);
-    return found == matrices_.end() ? nullptr : &found->second;
-  }
+  const TensorView* Find(std::string_view name) const override { return FindIn(views_, name); }
+  const ForeignMatrix* FindForeign(std::string_view name) const override { return FindIn(matrices_, name); }
   void Release(const std::string& name) const override {
     const auto found = model_.tensors.find(name);
     if (found == model_.tensors.end()) Fail("tensor '{}': not in this checkpoint", name);

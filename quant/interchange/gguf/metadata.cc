@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 
 namespace tare::gguf {
@@ -144,10 +145,7 @@ Metadata::Metadata(Cursor& cursor, uint64_t count) : where_(cursor.where()) {
   }
 }
 
-const Value* Metadata::Find(std::string_view key) const {
-  const auto found = values_.find(key);
-  return found == values_.end() ? nullptr : &found->second;
-}
+const Value* Metadata::Find(std::string_view key) const { return FindIn(values_, key); }
 
 void Metadata::Wrong(std::string_view key, const Value& value, std::string_view expected) const {
   Fail("{}: {}: got {}, expected {}", where_, key, TextOf(value), expected);

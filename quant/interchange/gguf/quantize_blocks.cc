@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "quant/base/error.h"
 #include "quant/base/float16.h"

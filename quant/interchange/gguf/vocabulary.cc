@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <set>
-#include <vector>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/listed.h"
 
 namespace tare::gguf {
 namespace {
@@ -222,12 +220,7 @@ std::string TokenizerConfigText(const Metadata& metadata, bool begins) {
 
 }  // namespace
 
-std::string CuttingsText() {
-  std::string text;
-  for (const Cutting& cutting : kCuttings)
-    text += (text.empty() ? "" : &cutting == &kCuttings.back() ? " or " : ", ") + std::string(cutting.name);
-  return text;
-}
+std::string CuttingsText() { return Listed(kCuttings, ", ", &Cutting::name, " or "); }
 
 Json NormalizerOf(const Cutting& cutting) { return cutting.composes ? Json{{"type", "NFC"}} : Json(); }
 

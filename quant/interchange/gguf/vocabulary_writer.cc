@@ -3,7 +3,6 @@
 #include "quant/interchange/gguf/vocabulary.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "quant/base/error.h"

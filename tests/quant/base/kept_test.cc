@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
 namespace tare::kept_test {
 namespace {
 
@@ -20,6 +23,15 @@ TEST(Kept, WhatIsTakenUpIsSaidToWhoAskedForIt) {
   SayContinued("b.part", "4 of 9 batches");
   OnContinued(nullptr);
   EXPECT_EQ(said, "b.part: continues from 4 of 9 batches");
+}
+
+TEST(Kept, WorkGoesOnAfterAForgottenStop) {
+  RequestStop();
+  EXPECT_THROW(ParallelFor(1, [](size_t, int) {}), Interrupted);
+  ForgetStop();
+  int ran = 0;
+  ParallelFor(1, [&](size_t, int) { ++ran; });
+  EXPECT_EQ(ran, 1);
 }
 
 }  // namespace

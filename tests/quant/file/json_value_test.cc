@@ -25,6 +25,12 @@ TEST(JsonText, InvalidUtf8IsReplaced) {
   EXPECT_EQ(JsonText({{"a", 1}}, 2), "{\n  \"a\": 1\n}");
 }
 
+TEST(PlainText, IsAStringWithoutItsQuotes) {
+  EXPECT_EQ(PlainText("a b"), "a b");
+  EXPECT_EQ(PlainText(1.5), "1.5");
+  EXPECT_EQ(PlainText({1, nullptr}), "[1,null]");
+}
+
 TEST(JsonInteger, WhatFits) {
   EXPECT_EQ(IntegerOf<int32_t>(nlohmann::json(7), "k"), 7);
   EXPECT_EQ(IntegerOf<int32_t>(nlohmann::json(-2147483648LL), "k"), -2147483648LL);

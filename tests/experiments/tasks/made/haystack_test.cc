@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "quant/base/listed.h"
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"
 
@@ -29,11 +30,11 @@ TEST(Haystack, DrawsWordsThatFillTheTokens) {
   Draws draws(1);
   for (const size_t tokens : {1u, 7u, 50u, 400u}) {
     const Haystack::Words words = Prose().Draw(tokens, draws);
-    EXPECT_LE(TokensWithin(Joined(words), ProseTokenizer()), tokens);
+    EXPECT_LE(TokensWithin(Listed(words, " "), ProseTokenizer()), tokens);
     // It stands in the text, and the word after it has no room.
     const auto first = static_cast<size_t>(words.data() - Prose().words().data());
     const Haystack::Words more = Prose().words().subspan(first, words.size() + 1);
-    EXPECT_GT(TokensWithin(Joined(more), ProseTokenizer()), tokens);
+    EXPECT_GT(TokensWithin(Listed(more, " "), ProseTokenizer()), tokens);
   }
   EXPECT_THAT(Call([&] { Prose().Draw(1'000'000, draws); }),
               ThrowsMessage<Error>(HasSubstr("expected at least 1000000; try a longer text")));
@@ -41,7 +42,7 @@ TEST(Haystack, DrawsWordsThatFillTheTokens) {
 
 TEST(Filled, LeavesNoRoomForAnotherWord) {
   Draws draws(2);
-  const auto make = [](Haystack::Words words) { return Joined(words) + " and so"; };
+  const auto make = [](Haystack::Words words) { return Listed(words, " ") + " and so"; };
   const std::vector<std::string> endings{"a", "very long indeed"};
   for (const int64_t positions : {40, 128, 500}) {
     const std::string context = Filled(Prose(), positions, endings, ProseTokenizer(), draws, "test", make);
