@@ -171,6 +171,7 @@ std::string Isa() {
   return UkernelServes(ProductTypes::kS8S8)                   ? "ukernel, AMX"
          : UkernelServes(ProductTypes::kU8S8)                 ? "ukernel, VNNI"
          : I8mmTakes({.types = ProductTypes::kU8S8, .n = 64}) ? "i8mm"
+         : SdotTakes({.types = ProductTypes::kU8S8, .n = 64}) ? "sdot"
                                                               : "exact Highway path";
 }
 
