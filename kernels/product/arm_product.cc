@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// I8mmProduct and SdotProduct of tile_product.h; a register tile is 8 rows by 8 columns. One instruction of i8mm
+// ArmProduct of tile_product.h; a register tile is 8 rows by 8 columns. One instruction of i8mm
 // multiplies two rows of A by two columns of B over 8 of K, one of sdot a row by four columns over 4.
 #include "kernels/product/tile_product.h"
 
@@ -123,47 +123,35 @@ TARE_SDOT void DotSquare(const ProductShape& s, int first, const uint8_t* a, con
   }
 }
 
+// Rows from `first` on, and 8 columns, of C.
 using Part = void(const ProductShape&, int first, const uint8_t* a, const int8_t* b, int32_t* c);
 
-// Eight rows at a time while there are more than two, then two.
-void Product(const ProductShape& s, Part* eight, Part* two, const void* a, const void* b, void* c) {
-  for (int j = 0; j < s.n; j += kColumns) {
-    const auto part = [&](Part* rows, int r) {
-      rows(s, r, static_cast<const uint8_t*>(a), static_cast<const int8_t*>(b) + kGroup * j,
-           static_cast<int32_t*>(c) + j);
-    };
-    int r = 0;
-    for (; r + 2 < s.m; r += 8) part(eight, r);
-    for (; r < s.m; r += 2) part(two, r);
-  }
-}
-
-bool Takes(const ProductShape& s, unsigned long has) {
-  return has != 0 && (s.types == ProductTypes::kU8S8 || s.types == ProductTypes::kS8S8) && s.n % kColumns == 0;
-}
+// Of eight rows and of two, by ArmUnit and by whether A is signed.
+constexpr Part* kParts[2][2][2] = {
+    {{Square<std::false_type, 4>, Square<std::false_type, 1>}, {Square<std::true_type, 4>, Square<std::true_type, 1>}},
+    {{DotSquare<std::false_type, 8>, DotSquare<std::false_type, 2>},
+     {DotSquare<std::true_type, 8>, DotSquare<std::true_type, 2>}}};
 
 }  // namespace
 
-bool I8mmTakes(const ProductShape& s) { return Takes(s, getauxval(AT_HWCAP2) & HWCAP2_I8MM); }
-bool SdotTakes(const ProductShape& s) { return Takes(s, getauxval(AT_HWCAP) & HWCAP_ASIMDDP); }
-
-void I8mmProduct(const ProductShape& s, const void* a, const void* b, void* c) {
-  if (s.types == ProductTypes::kS8S8) return Product(s, Square<std::true_type, 4>, Square<std::true_type, 1>, a, b, c);
-  Product(s, Square<std::false_type, 4>, Square<std::false_type, 1>, a, b, c);
+bool ArmTakes(ArmUnit unit, const ProductShape& s) {
+  const bool has = unit == ArmUnit::kI8mm ? getauxval(AT_HWCAP2) & HWCAP2_I8MM : getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+  return has && (s.types == ProductTypes::kU8S8 || s.types == ProductTypes::kS8S8) && s.n % kColumns == 0;
 }
 
-void SdotProduct(const ProductShape& s, const void* a, const void* b, void* c) {
-  if (s.types == ProductTypes::kS8S8)
-    return Product(s, DotSquare<std::true_type, 8>, DotSquare<std::true_type, 2>, a, b, c);
-  Product(s, DotSquare<std::false_type, 8>, DotSquare<std::false_type, 2>, a, b, c);
+void ArmProduct(ArmUnit unit, const ProductShape& s, const void* a, const void* b, void* c) {
+  Part* const(&parts)[2] = kParts[static_cast<int>(unit)][s.types == ProductTypes::kS8S8];
+  for (int j = 0; j < s.n; j += kColumns) {
+    for (int r = 0; r < s.m; r += s.m - r > 2 ? 8 : 2)
+      parts[s.m - r > 2 ? 0 : 1](s, r, static_cast<const uint8_t*>(a), static_cast<const int8_t*>(b) + kGroup * j,
+                                 static_cast<int32_t*>(c) + j);
+  }
 }
 
 #else
 
-bool I8mmTakes(const ProductShape&) { return false; }
-bool SdotTakes(const ProductShape&) { return false; }
-void SdotProduct(const ProductShape&, const void*, const void*, void*) { std::unreachable(); }
-void I8mmProduct(const ProductShape&, const void*, const void*, void*) { std::unreachable(); }
+bool ArmTakes(ArmUnit, const ProductShape&) { return false; }
+void ArmProduct(ArmUnit, const ProductShape&, const void*, const void*, void*) { std::unreachable(); }
 
 #endif
 

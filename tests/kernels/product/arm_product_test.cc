@@ -11,9 +11,9 @@
 namespace tare::arm_product_test {
 namespace {
 
-void ExpectTakesBytesInEights(bool (*takes)(const ProductShape&), bool has) {
+void ExpectTakesBytesInEights(ArmUnit unit, bool has) {
   const auto of = [&](ProductTypes types, int n) {
-    return takes({.types = types, .m = 1, .n = n, .k = 4, .lda = 4, .ldb = n, .ldc = n});
+    return ArmTakes(unit, {.types = types, .m = 1, .n = n, .k = 4, .lda = 4, .ldb = n, .ldc = n});
   };
   EXPECT_EQ(of(ProductTypes::kU8S8, 8), has);
   EXPECT_EQ(of(ProductTypes::kS8S8, 64), has);
@@ -28,8 +28,8 @@ TEST(ArmProduct, TakesBytesInEightsOfColumnsWhereTheProcessorHasIt) {
   i8mm = (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
   sdot = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 #endif
-  ExpectTakesBytesInEights(I8mmTakes, i8mm);
-  ExpectTakesBytesInEights(SdotTakes, sdot);
+  ExpectTakesBytesInEights(ArmUnit::kI8mm, i8mm);
+  ExpectTakesBytesInEights(ArmUnit::kSdot, sdot);
 }
 
 }  // namespace
