@@ -126,7 +126,7 @@ TARE_SDOT void DotSquare(const ProductShape& s, int first, const uint8_t* a, con
 // Rows from `first` on, and 8 columns, of C.
 using Part = void(const ProductShape&, int first, const uint8_t* a, const int8_t* b, int32_t* c);
 
-// Of eight rows and of two, by ArmUnit and by whether A is signed.
+// The parts of eight rows and of two, by ArmUnit and by whether A is signed.
 constexpr Part* kParts[2][2][2] = {
     {{Square<std::false_type, 4>, Square<std::false_type, 1>}, {Square<std::true_type, 4>, Square<std::true_type, 1>}},
     {{DotSquare<std::false_type, 8>, DotSquare<std::false_type, 2>},
