@@ -116,14 +116,11 @@ TARE_SDOT void DotSquare(const ProductShape& s, int first, const uint8_t* a, con
     Group<0>(codes, b, sum);
   }
   for (int r = 0; r < std::min(kRows, s.m - first); ++r) {
-    for (int i = 0; i < 2; ++i) {
-      const int32x4_t lacking = Signed::value ? vdupq_n_s32(0) : sum[kAll - 1][i];
-      Put(s, vsubq_s32(sum[r][i], lacking), c + (first + r) * s.ldc + 4 * i);
-    }
+    for (int i = 0; i < 2; ++i)
+      Put(s, Signed::value ? sum[r][i] : sum[r][i] - sum[kAll - 1][i], c + (first + r) * s.ldc + 4 * i);
   }
 }
 
-// Rows from `first` on, and 8 columns, of C.
 using Part = void(const ProductShape&, int first, const uint8_t* a, const int8_t* b, int32_t* c);
 
 // The parts of eight rows and of two, by ArmUnit and by whether A is signed.
