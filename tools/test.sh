@@ -16,13 +16,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-presets='asan release' static_checks=yes sanitized= tidy= werror=ON together=ON changes= skip='^none$' setup=
+presets='asan release' static_checks=yes sanitized= tidy= werror=ON together=ON changes= skip='^none$' setup= limit=2h
 case "${1:-}" in
   '') ;;
   --quick) presets=dev static_checks= ;;
   --changed) presets=dev static_checks= changes=yes ;;
   --all) presets='asan release tsan' tidy=yes together=OFF ;;  # clang-tidy reads how each source is compiled
-  --arm64) presets=arm64 static_checks= setup=--arm64 ;;
+  --arm64) presets=arm64 static_checks= setup=--arm64 limit=10m ;;
   -h | --help) sed -n '3,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
   *) echo "test: got '$1', expected nothing, --quick, --changed, --all or --arm64" >&2; exit 2 ;;
 esac
@@ -77,7 +77,7 @@ run_preset() {
   cmake --preset "$1" -DTARE_TESTS=ON -DTARE_WERROR=$werror -DCMAKE_UNITY_BUILD=$together \
     -DTARE_TESTS_BESIDE="${beside[$1]:-}" && cmake --build --preset "$1" --target all || { fail "$1: build"; return 0; }
   title "$1: tests"
-  ctest --preset "$1" --no-tests=error -j "$(nproc)" -LE "$skip" --output-junit "$report" || true
+  timeout "$limit" ctest --preset "$1" --no-tests=error -j "$(nproc)" -LE "$skip" --output-junit "$report" || true
   [ "$(count tests "$report" 2>/dev/null || echo 0)" -gt 0 ] || { fail "$1: got no tests"; return 0; }
   bad=$(count failures "$report") idle=$(($(count skipped "$report") + $(count disabled "$report")))
   passed=$((passed + $(passes "$report"))) failed=$((failed + bad)) skipped=$((skipped + idle))

@@ -70,8 +70,8 @@ class Projector {
 
   // Whether this machine multiplies f32 (or bf16, under kBf16) by so many rows of this type of weight without oneDNN's
   // slow reference path. With AVX2 alone, oneDNN 3.7 has no fast product of f32 by bf16 or f16 where the number of rows
-  // is no multiple of 8.
-  bool IsNative(WeightType type, int64_t out, WeightOrder order = WeightOrder::kRows) const;
+  // is no multiple of 8, and a wrong one of f32 by bf16 where their length is none: Project throws Error.
+  bool IsNative(WeightType type, int64_t out, int64_t in, WeightOrder order = WeightOrder::kRows) const;
   // The oneDNN implementations of the products made so far; "ref..." is its slow reference path.
   std::vector<std::string> Implementations() const;
   Math math() const { return math_; }
@@ -91,7 +91,7 @@ class Projector {
   AlignedBuffer<uint16_t> x_bf16_;
   std::vector<Chunk> chunks_;
   std::map<std::array<int64_t, 7>, std::unique_ptr<Product>> products_;  // by shape and types
-  mutable std::map<std::array<int64_t, 3>, bool> native_;                // answers of IsNative
+  mutable std::map<std::array<int64_t, 4>, bool> native_;                // answers of IsNative
 };
 
 // One row through a floating-point matrix, the main cost of generating token by token with unquantized weights:

@@ -156,7 +156,7 @@ void TileProduct::Run(const void* a, const void* b, void* c) const {
 
 ProductScope::~ProductScope() { GiveBackTiles(); }
 
-#else  // Highway serves what i8mm does not
+#else  // Highway serves what neither i8mm nor sdot does
 
 struct TileProduct::Kernel {
   ProductShape shape;
@@ -169,7 +169,8 @@ static std::unique_ptr<TileProduct::Kernel> Make(const ProductShape& shape) {
 }
 
 void TileProduct::Run(const void* a, const void* b, void* c) const {
-  if (I8mmTakes(kernel_->shape)) return I8mmProduct(kernel_->shape, a, b, c);
+  for (const ArmUnit unit : {ArmUnit::kI8mm, ArmUnit::kSdot})
+    if (ArmTakes(unit, kernel_->shape)) return ArmProduct(unit, kernel_->shape, a, b, c);
   ExactProduct(kernel_->shape, a, b, c);
 }
 

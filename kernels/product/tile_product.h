@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C = A B, or C += A B, for one tile that fits in cache, on the calling thread: the building block of attention. Uses a
-// thin, cached handle on oneDNN's brgemm ukernel where that is correct (for bytes with AMX or i8mm: AmxProduct and
-// I8mmProduct), and elsewhere Highway code that is exact on every instruction set.
+// thin, cached handle on oneDNN's brgemm ukernel where that is correct (for bytes with AMX, i8mm or sdot: AmxProduct
+// and ArmProduct), and elsewhere Highway code that is exact on every instruction set.
 //
 //   kF32    A f32 [m][lda]    B f32 [k][ldb]          C f32 [m][ldc]
 //   kU8S8   A u8 [m][lda]     B s8 [k/4][ldb][4]      C s32 [m][ldc]
@@ -68,9 +68,10 @@ void AmxProduct(const ProductShape& shape, const void* a, const void* b, void* c
 void LoadAmxTiles();
 void ReleaseAmxTiles();
 
-// Likewise on ARM, where the processor has i8mm: n a multiple of 8.
-bool I8mmTakes(const ProductShape& shape);
-void I8mmProduct(const ProductShape& shape, const void* a, const void* b, void* c);
+// Likewise on ARM, where the processor has i8mm, or else sdot: n a multiple of 8.
+enum class ArmUnit { kI8mm, kSdot };
+bool ArmTakes(ArmUnit unit, const ProductShape& shape);
+void ArmProduct(ArmUnit unit, const ProductShape& shape, const void* a, const void* b, void* c);
 
 // AMX tiles stay configured on a thread after Run; a ProductScope around parallel work releases them at its end.
 class ProductScope {

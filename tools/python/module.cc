@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "kernels/product/library_settings.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/kept.h"
@@ -201,6 +202,7 @@ NB_MODULE(_tare, module) {
   tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: %s\n", text.c_str()); });
   tare::OpenFilesAs(tare::FileMemory::kCopied);
   tare::WatchForks();
+  tare::MeetOneDnn();
   tare::AddAttention(module);
   tare::AddQuantize(module);
   tare::AddFiles(module);

@@ -102,8 +102,8 @@ std::optional<DenseMatrix> StoredColumns(const WeightMatrix& matrix, const Proje
                            .in = matrix.in,
                            .order = WeightOrder::kColumns};
   const bool aligned = reinterpret_cast<uintptr_t>(stored.data) % ElementBytes(stored.type) == 0;
-  const bool taken =
-      WeightMatrix(stored).IsReady(projector.math()) && projector.IsNative(stored.type, stored.out, stored.order);
+  const bool taken = WeightMatrix(stored).IsReady(projector.math()) &&
+                     projector.IsNative(stored.type, stored.out, stored.in, stored.order);
   return aligned && taken ? std::optional(stored) : std::nullopt;
 }
 

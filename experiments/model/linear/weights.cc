@@ -263,7 +263,7 @@ DenseMatrix Weights::Flattened(const std::string& name, const std::vector<int64_
 DenseMatrix Weights::Native(const TensorView& tensor, int64_t out, int64_t in) {
   const WeightType type = TypeOf(tensor, where_);
   if (reading_ == WeightReading::kShapes) return {tensor.bytes.data(), type, out, in};
-  const bool takes = projector_.math() == Math::kBf16 ? type == WeightType::kBf16 : projector_.IsNative(type, out);
+  const bool takes = projector_.math() == Math::kBf16 ? type == WeightType::kBf16 : projector_.IsNative(type, out, in);
   const DenseMatrix stored{tensor.bytes.data(), type, out, in};
   if (takes && IsAligned(tensor, type)) return stored;
   const DenseMatrix converted = InFloat(stored, projector_.math(), converted_.emplace_back(), where_);

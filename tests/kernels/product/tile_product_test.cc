@@ -63,6 +63,11 @@ void ExpectExact(ProductTypes types) {
         ExactProduct(c.shape, c.a.data(), c.b.data(), exact.data());
         ASSERT_EQ(got, want) << m << " x " << n << " x " << k;
         ASSERT_EQ(exact, want) << m << " x " << n << " x " << k;
+        std::vector<int32_t> sdot(m * c.shape.ldc, kGuard);  // TileProduct prefers i8mm
+        if (ArmTakes(ArmUnit::kSdot, c.shape)) {
+          ArmProduct(ArmUnit::kSdot, c.shape, c.a.data(), c.b.data(), sdot.data());
+          ASSERT_EQ(sdot, want) << m << " x " << n << " x " << k;
+        }
         c.shape.store = ProductStore::kAdd;
         TileProduct(c.shape).Run(c.a.data(), c.b.data(), got.data());
         ExactProduct(c.shape, c.a.data(), c.b.data(), exact.data());
@@ -70,6 +75,10 @@ void ExpectExact(ProductTypes types) {
           for (int j = 0; j < n; ++j) want[i * c.shape.ldc + j] *= 2;
         ASSERT_EQ(got, want);
         ASSERT_EQ(exact, want);
+        if (ArmTakes(ArmUnit::kSdot, c.shape)) {
+          ArmProduct(ArmUnit::kSdot, c.shape, c.a.data(), c.b.data(), sdot.data());
+          ASSERT_EQ(sdot, want);
+        }
       }
     }
   }

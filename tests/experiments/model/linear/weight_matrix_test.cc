@@ -40,11 +40,11 @@ TEST(WeightMatrixTest, ColumnsAreTakenAsTheyAreStored) {
   const Projector f32(Math::kF32);
   EXPECT_TRUE(columns(DType::kF32, f32));
   EXPECT_FALSE(columns(DType::kF32, f32, 1));
-  EXPECT_EQ(columns(DType::kBF16, f32), f32.IsNative(WeightType::kBf16, kOut, WeightOrder::kColumns));
+  EXPECT_EQ(columns(DType::kBF16, f32), f32.IsNative(WeightType::kBf16, kOut, kIn, WeightOrder::kColumns));
   EXPECT_FALSE(StoredColumns(DenseMatrix{.data = bytes.data(), .out = kOut, .in = kIn}, f32));
   if (!HasProducts(Math::kBf16)) return;
   const Projector bf16(Math::kBf16);
-  EXPECT_EQ(columns(DType::kBF16, bf16), bf16.IsNative(WeightType::kBf16, kOut, WeightOrder::kColumns));
+  EXPECT_EQ(columns(DType::kBF16, bf16), bf16.IsNative(WeightType::kBf16, kOut, kIn, WeightOrder::kColumns));
   EXPECT_FALSE(columns(DType::kF16, bf16));
 }
 

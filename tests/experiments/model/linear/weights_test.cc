@@ -133,7 +133,7 @@ TEST(WeightsTest, MatricesStayInTheMappedFile) {
     const ModelConfig config = LoadConfig(GoldenFolder(stored.name));
     Weights weights(GoldenFolder(stored.name), projector);
     const WeightMatrix matrix = weights.Matrix(kEmbedding, config.vocabulary, config.hidden);
-    const bool native = projector.IsNative(stored.type, config.vocabulary);
+    const bool native = projector.IsNative(stored.type, config.vocabulary, config.hidden);
     EXPECT_EQ(IsMapped(weights, kEmbedding, matrix), native) << stored.name;
     EXPECT_EQ(matrix.values.type, native ? stored.type : WeightType::kF32);
     EXPECT_TRUE(IsMapped(weights, kEmbedding, weights.Stored(kEmbedding, config.vocabulary, config.hidden)));
