@@ -180,6 +180,11 @@ std::string FigureOnText(const std::string& task, const std::string& figure) {
   return WordsFor(figure) + " on " + task.substr(task.find(':') + 1);
 }
 
+std::string ValueText(const SweepFigure& row) {
+  return "is " +
+         BesideText(row.figure->value, row.figure->OfItems(), TableFormat(row.cell->task, row.figure->keys.name));
+}
+
 std::string MoveText(const SweepFigure& row) {
   const double value = row.figure->value, change = row.change->value;
   const std::optional<Interval>& interval = row.change->interval;

@@ -102,6 +102,8 @@ std::string FigureOnText(const std::string& task, const std::string& figure);
 
 // "rises by 1.69 [1.49, 1.90], from 29.33 to 31.02" of a row with a change; "stays at 22.000" where nothing changed.
 std::string MoveText(const SweepFigure& row);
+// "is 31.02" of a row without one.
+std::string ValueText(const SweepFigure& row);
 
 // "q=int4/token executed"; "as stored" of a version of a model that runs without a plan of its own.
 std::string RunName(const SweepCell& cell);

@@ -49,11 +49,16 @@ std::string VerdictMark(const Comparison& c) {
 // "With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], ..."
 std::string BitsSentence(const SweepFigure& row) {
   const SweepCell& cell = *row.cell;
-  return Formatted("{}, {}'s {} {}{}.", PlanWords(cell), cell.model, FigureOnText(cell.task, row.figure->keys.name),
-                   MoveText(row), VerdictMark(*row.change));
+  const std::string moves = row.change != nullptr
+                                ? MoveText(row) + VerdictMark(*row.change)
+                                : ValueText(row) + "; what this costs is not known: the unquantized model was not run";
+  return Formatted("{}, {}'s {} {}.", PlanWords(cell), cell.model, FigureOnText(cell.task, row.figure->keys.name),
+                   moves);
 }
 
-// A sentence per model on its largest change at the fewest bits.
+double SizeOf(const SweepFigure& row) { return row.change == nullptr ? -1 : std::fabs(row.change->value); }
+
+// A sentence per model on its largest change at the fewest bits, or without any change on its first value there.
 std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   int fewest = 16;
   for (const SweepFigure& row : rows) {
@@ -61,12 +66,12 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const 
   }
   std::vector<const SweepFigure*> largest;  // per model
   for (const SweepFigure& row : rows) {
-    if (BitsPanelOf(row) != panel || row.cell->row.bits != fewest || row.change == nullptr) continue;
+    if (BitsPanelOf(row) != panel || row.cell->row.bits != fewest) continue;
     const auto known =
         std::ranges::find(largest, row.cell->model, [](const SweepFigure* one) { return one->cell->model; });
     if (known == largest.end()) {
       largest.push_back(&row);
-    } else if (std::fabs(row.change->value) > std::fabs((*known)->change->value)) {
+    } else if (SizeOf(row) > SizeOf(**known)) {
       *known = &row;
     }
   }
