@@ -138,8 +138,8 @@ std::string CalibratedText(const std::vector<CalibratedOn>& files) {
 
 // First what decides between methods: the states after the layers.
 std::string ErrorText(const QuantizeSummary& s) {
-  const std::string weights = Formatted("of the weights {:.3g}", s.weight_error);
-  if (s.output_error) return Formatted("error of the layers' outputs {:.3g}, {}", *s.output_error, weights);
+  const std::string weights = Formatted("of the weights {:#.3g}", s.weight_error);
+  if (s.output_error) return Formatted("error of the layers' outputs {:#.3g}, {}", *s.output_error, weights);
   return Formatted("error {}; outputs not measured: no text, try --calibrate", weights);
 }
 

@@ -180,11 +180,6 @@ std::string FigureOnText(const std::string& task, const std::string& figure) {
   return WordsFor(figure) + " on " + task.substr(task.find(':') + 1);
 }
 
-std::string ValueText(const SweepFigure& row) {
-  return "is " +
-         BesideText(row.figure->value, row.figure->OfItems(), TableFormat(row.cell->task, row.figure->keys.name));
-}
-
 std::string MoveText(const SweepFigure& row) {
   const double value = row.figure->value, change = row.change->value;
   const std::optional<Interval>& interval = row.change->interval;
@@ -217,6 +212,22 @@ std::string PlanWords(const SweepCell& cell) {
   if (cell.Plan() != rule) return Formatted("{} {}", with, cell.Plan());
   return Formatted("{} {} for {}{}", with, IsInteger(row) ? Formatted("{} bits", row.bits) : row.format, row.site,
                    row.granularity.empty() ? "" : " and one scale per " + row.granularity);
+}
+
+std::string CostSentence(const SweepFigure& row) {
+  const SweepCell& cell = *row.cell;
+  const FigureKeys& keys = row.figure->keys;
+  std::string moves;
+  if (row.change != nullptr) {
+    // A divergence is above 0 by itself: its interval is enough.
+    const bool needs_no_test = !row.change->p_holm && row.change->primary && row.change->interval;
+    const bool is_said = row.change->Significant() || needs_no_test;
+    moves = MoveText(row) + (is_said ? "" : Formatted(" ({})", VerdictWord(*row.change)));
+  } else {
+    moves = Formatted("is {}; what this costs is not known: the unquantized model was not run",
+                      BesideText(row.figure->value, row.figure->OfItems(), TableFormat(cell.task, keys.name)));
+  }
+  return Formatted("{}, {}'s {} {}.", PlanWords(cell), cell.model, FigureOnText(cell.task, keys.name), moves);
 }
 
 std::string MoreText(const SweepFigure& row) {

@@ -40,22 +40,6 @@ std::string ScaleOf(const SweepCell& cell) {
   return "one scale per " + cell.row.granularity + (IsInteger(cell) ? "" : ", " + cell.row.format);
 }
 
-// What a sentence says of all that is not significant. A divergence is above 0 by itself: its interval is enough.
-std::string VerdictMark(const Comparison& c) {
-  const bool needs_no_test = !c.p_holm && c.primary && c.interval;
-  return c.Significant() || needs_no_test ? "" : Formatted(" ({})", VerdictWord(c));
-}
-
-// "With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], ..."
-std::string BitsSentence(const SweepFigure& row) {
-  const SweepCell& cell = *row.cell;
-  const std::string moves = row.change != nullptr
-                                ? MoveText(row) + VerdictMark(*row.change)
-                                : ValueText(row) + "; what this costs is not known: the unquantized model was not run";
-  return Formatted("{}, {}'s {} {}.", PlanWords(cell), cell.model, FigureOnText(cell.task, row.figure->keys.name),
-                   moves);
-}
-
 double SizeOf(const SweepFigure& row) { return row.change == nullptr ? -1 : std::fabs(row.change->value); }
 
 // A sentence per model on its largest change at the fewest bits, or without any change on its first value there.
@@ -76,7 +60,7 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const 
     }
   }
   std::vector<std::string> sentences;
-  for (const SweepFigure* row : largest) sentences.push_back(BitsSentence(*row));
+  for (const SweepFigure* row : largest) sentences.push_back(CostSentence(*row));
   return sentences;
 }
 
@@ -182,7 +166,7 @@ std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
   if (rows.empty())
     return {Formatted("The models' changes do not differ significantly: of {} tested, none has p < 0.05 after Holm.",
                       Counted(static_cast<int64_t>(tested), "difference"))};
-  std::ranges::stable_sort(rows, {}, [](const SweepFigure& row) { return *row.drop->p_holm; });
+  if (rows.size() > kSaid) std::ranges::stable_sort(rows, {}, [](const SweepFigure& row) { return *row.drop->p_holm; });
   std::vector<std::string> sentences;
   for (size_t i = 0; i < std::min(rows.size(), kSaid); ++i) sentences.push_back(DifferencesSentence(rows[i]));
   if (rows.size() > kSaid)
