@@ -111,13 +111,12 @@ void PricePlan(const StatsArguments& options, const CapturedInput& input, const 
 void PriceExecuted(const StatsArguments& options, const CapturedInput& input, const std::string& name) {
   const Plan plan = Plan::Parse(options.plan);
   Json json{{"schema", "tare.attribution.executed/1"}, {"model", name}, {"plan", plan.canonical()}};
-  for (const auto& [layer, nmse] : ExecutedLosses(input, plan, ProgressLine(name).Callback()))
+  std::string text;
+  for (const auto& [layer, nmse] : ExecutedLosses(input, plan, ProgressLine(name).Callback())) {
     json["nmse"][Formatted("head_out.{}", layer)] = nmse;
-  if (PrintsTables(options.json)) {
-    for (const auto& [output, nmse] : json["nmse"].items())
-      PrintLine("{}, nmse: {:.2e} executed", output, nmse.get<double>());
-    PrintLine("{}", kNmseLegend);
+    text += Formatted("head_out.{}, nmse: {:.2e} executed\n", layer, nmse);
   }
+  if (PrintsTables(options.json)) PrintText("{}{}\n", text, kNmseLegend);
   WriteJson(options.json, json);
 }
 

@@ -164,13 +164,8 @@ void CalibratedLayers::AddOutputErrors() {
   const auto width = static_cast<size_t>(config_.hidden);
   for (size_t i = 0; i < calibration_.batch(measured_).tokens.size() * width; i += width) {
     const Squares token = SquaresOf({exact + i, width}, {rounded + i, width});
-    if (token.size > 0) output_errors_ += token.error / token.size, ++outputs_;
+    if (token.size > 0) outputs_.error += token.error / token.size, outputs_.size += 1;
   }
-}
-
-std::optional<double> CalibratedLayers::OutputError() const {
-  if (outputs_ == 0) return {};
-  return std::sqrt(output_errors_ / static_cast<double>(outputs_));
 }
 
 QuantizedCheckpoint CalibratedLayers::Part(int layer) const {

@@ -3,6 +3,7 @@
 // make of the calibration texts. A finished layer is a part of the job (provenance.h), which its next run takes up.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -48,7 +49,9 @@ class CalibratedLayers {
   std::vector<ReachedExperts> Run(const Provenance& provenance, const std::string& config_text,
                                   const Progress& progress);
   // After Run: QuantizeSummary::output_error.
-  std::optional<double> OutputError() const;
+  std::optional<double> OutputError() const {
+    return outputs_.size == 0 ? std::nullopt : std::optional(std::sqrt(outputs_.error / outputs_.size));
+  }
   // A finished layer, every matrix of it as this job makes them; after Run has begun.
   QuantizedCheckpoint Part(int layer) const;
 
@@ -74,10 +77,9 @@ class CalibratedLayers {
   LayerParts& parts_;
   Model model_, stored_model_;  // the layers of the first become codes one by one
   CalibrationPass calibration_;
-  const size_t measured_;     // the batch that outputs are compared on, from the middle of the texts
-  CalibrationPass stored_;    // of that batch alone, if the method compares with none
-  double output_errors_ = 0;  // sum of relative squared errors
-  int64_t outputs_ = 0;       // so many
+  const size_t measured_;   // the batch that outputs are compared on, from the middle of the texts
+  CalibrationPass stored_;  // of that batch alone, if the method compares with none
+  Squares outputs_;         // the sum of relative squared errors, and how many
   std::vector<ReachedExperts> reached_;
   Provenance provenance_;
   std::string config_text_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of each part, the most expensive first: sites of `tare sweep --each-site` at the fewest bits, plans of several
-// sites, and parts of `tare attribute`, each alone and, if that was measured, each taken out.
+// The cost of each part, the most expensive first: sites of `tare sweep --each-site` at the fewest bits, plans of
+// several sites, and parts of `tare attribute`, each alone and, if that was measured, each taken out.
 #include <algorithm>
 #include <cmath>
 
@@ -38,7 +38,7 @@ bool ShowSites(const std::vector<SweepFigure>& rows, int bits) {
   });
 }
 
-// Of a sweep of several sites: each site at the fewest bits, or each plan, if these are no single sites.
+// A sweep of several sites: each site at the fewest bits, or each plan, if these are no single sites.
 void AddAttribution(const Sweep& sweep, std::vector<FigureData>& figures) {
   constexpr size_t kSaid = 6;  // plans with a sentence of their own; the table has all
   std::vector<SweepFigure> rows = ChangedRows(sweep);

@@ -215,19 +215,16 @@ std::string PlanWords(const SweepCell& cell) {
 }
 
 std::string CostSentence(const SweepFigure& row) {
-  const SweepCell& cell = *row.cell;
-  const FigureKeys& keys = row.figure->keys;
-  std::string moves;
-  if (row.change != nullptr) {
-    // A divergence is above 0 by itself: its interval is enough.
-    const bool needs_no_test = !row.change->p_holm && row.change->primary && row.change->interval;
-    const bool is_said = row.change->Significant() || needs_no_test;
-    moves = MoveText(row) + (is_said ? "" : Formatted(" ({})", VerdictWord(*row.change)));
-  } else {
-    moves = Formatted("is {}; what this costs is not known: the unquantized model was not run",
-                      BesideText(row.figure->value, row.figure->OfItems(), TableFormat(cell.task, keys.name)));
-  }
-  return Formatted("{}, {}'s {} {}.", PlanWords(cell), cell.model, FigureOnText(cell.task, keys.name), moves);
+  const Comparison* const c = row.change;
+  const std::string task = row.cell->task, name = row.figure->keys.name;
+  const std::string moves =
+      c != nullptr ? MoveText(row)
+                   : Formatted("is {}; what this costs is not known: the unquantized model was not run",
+                               BesideText(row.figure->value, row.figure->OfItems(), TableFormat(task, name)));
+  // A divergence is above 0 by itself: its interval is enough.
+  const bool needs_no_word = c == nullptr || c->Significant() || (!c->p_holm && c->primary && c->interval);
+  return Formatted("{}, {}'s {} {}{}.", PlanWords(*row.cell), row.cell->model, FigureOnText(task, name), moves,
+                   needs_no_word ? "" : Formatted(" ({})", VerdictWord(*c)));
 }
 
 std::string MoreText(const SweepFigure& row) {

@@ -164,10 +164,9 @@ std::vector<int> LayersOf(const CapturedFile& file) {
   return layers;
 }
 
-using UseLayer = std::function<void(CapturedLayer& attention, int layer, const std::vector<int>& layers)>;
-
 // Each layer of each file.
-void ForLayers(const CapturedInput& input, const Progress& progress, const UseLayer& use) {
+void ForLayers(const CapturedInput& input, const Progress& progress,
+               const std::function<void(CapturedLayer&, int layer, const std::vector<int>& layers)>& use) {
   for (size_t unit = 0; unit < input.paths.size(); ++unit) {
     const CapturedFile file = OpenCaptured(ArrayFile::Open(input.paths[unit]), input.layout);
     const std::vector<int> layers = LayersOf(file);
