@@ -100,10 +100,7 @@ void PricePlan(const StatsArguments& options, const CapturedInput& input, const 
     ProgressLine line(name);
     return AttributeCaptured(input, plan, line.Callback());
   }();
-  if (PrintsTables(options.json)) {
-    PrintText("{}\n{}", AttributionTable(all), AttributionLegend(all));
-    PrintLine("{}", kNmseLegend);
-  }
+  if (PrintsTables(options.json)) PrintText("{}\n{}{}\n", AttributionTable(all), AttributionLegend(all), kNmseLegend);
   if (!options.csv.empty()) WriteFileAtomically(options.csv, AttributionCsv(all, plan));
   WriteJson(options.json, AttributionJson(all, name, plan, "site"));
 }

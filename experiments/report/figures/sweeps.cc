@@ -50,6 +50,8 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const 
   }
   std::vector<const SweepFigure*> largest;  // per model
   for (const SweepFigure& row : rows) {
+    // A divergence, and what is measured with it, is a cost by itself.
+    if (row.change == nullptr && row.cell->figures.list.front().keys.of_same) continue;
     if (BitsPanelOf(row) != panel || row.cell->row.bits != fewest) continue;
     const auto known =
         std::ranges::find(largest, row.cell->model, [](const SweepFigure* one) { return one->cell->model; });
