@@ -38,7 +38,7 @@ void RunToGguf(const ConvertArguments& options) {
   if (PrintsTables(options.json)) {
     PrintLine("{}: {} as gguf, {}", Made(options.out), LoadConfig(options.model).family, SizeText(s.bytes));
     PrintLine("  tensors: {}", TypesText(s));
-    PrintLine("  {:.2f} bits per weight, relative error {:.4f}", bits, s.relative_error);
+    PrintLine("  {:.2f} bits per weight, error of the weights {:#.3g}", bits, s.relative_error);
     if (s.rounded_scales > 0)
       PrintLine("  codes as they are, {} of their {} scales rounded to F16", s.rounded_scales, s.scales);
     if (s.lost_blocks > 0)

@@ -136,16 +136,11 @@ std::string CalibratedText(const std::vector<CalibratedOn>& files) {
   return text;
 }
 
-// First what decides between methods: what the layers' outputs lose.
-std::string ErrorText(const QuantizeSummary& s, const QuantizeMethod& method) {
-  const std::string weights = Formatted("of the weights {:.4f}", s.weight_error);
-  if (s.output_error)
-    return Formatted("error of the layers' outputs {:.4f}{}, {}", *s.output_error,
-                     s.outputs_measured == s.matrices ? "" : Formatted(" ({} matrices)", s.outputs_measured), weights);
-  const std::string why = s.calibration.empty()         ? "no text, try --calibrate"
-                          : method.ComparesWithStored() ? method.RoundingText() + " aims at the stored model's"
-                                                        : "the text reached none";
-  return Formatted("error {}; outputs not measured: {}", weights, why);
+// First what decides between methods: the states after the layers.
+std::string ErrorText(const QuantizeSummary& s) {
+  const std::string weights = Formatted("of the weights {:#.3g}", s.weight_error);
+  if (s.output_error) return Formatted("error of the layers' outputs {:#.3g}, {}", *s.output_error, weights);
+  return Formatted("error {}; outputs not measured: no text, try --calibrate", weights);
 }
 
 void PrintSummary(const QuantizeArguments& options, const QuantizeJob& job, const Outcome& made) {
@@ -159,7 +154,7 @@ void PrintSummary(const QuantizeArguments& options, const QuantizeJob& job, cons
     PrintLine("{}: {} matrices rounded and dequantized", Made(options.out), s.matrices);
     PrintLine("  rounded to {}", job.plan.canonical());
   }
-  if (s.matrices > 0) PrintLine("  {}", ErrorText(s, job.method));
+  if (s.matrices > 0) PrintLine("  {}", ErrorText(s));
   if (!s.calibration.empty())
     PrintLine("  {} on {}", job.method.TakesCalibration() ? "calibrated" : "measured", CalibratedText(s.calibration));
   if (!s.experts.empty()) PrintLine("{}", ReachedText(s.experts));
@@ -190,14 +185,13 @@ void Run(const CLI::App& command, QuantizeArguments& options) {
   const Outcome made = MadeBy(job, options.format, ProgressLine("quantize").Callback());
   const QuantizeSummary& s = made.summary;
   if (PrintsTables(options.json)) PrintSummary(options, job, made);
-  Json json{{"schema", "tare.quantize/2"},
+  Json json{{"schema", "tare.quantize/3"},
             {"out", options.out},
             {"plan", job.plan.canonical()},
             {"method", options.method},
             {"matrices", s.matrices},
             {"bits_per_weight", s.bits_per_weight},
             {"output_error", s.output_error ? Json(*s.output_error) : Json()},
-            {"outputs_measured", s.outputs_measured},
             {"weight_error", s.weight_error},
             {"bytes_before", s.bytes_before},
             {"bytes_after", s.bytes_after}};

@@ -25,6 +25,7 @@ struct StatsArguments {
   std::vector<std::string> models;
   std::vector<std::string> tensors;
   std::string input, spans, json, csv, out, shard = "0/1", axes, name, plan;
+  Carrying carrying = Carrying::kSimulated;
   StatisticsOptions statistics;
   WindowOptions windows;
   MachineOptions machine;
@@ -90,6 +91,8 @@ std::vector<Output> OutputsOf(const StatsArguments& options, const std::string& 
   return outputs;
 }
 
+constexpr const char* kNmseLegend = "nmse: squared error of head_out over its square; 1e-4 is a relative error of 1 %";
+
 // What a plan costs in the attention of q, k and v that another program captured.
 void PricePlan(const StatsArguments& options, const CapturedInput& input, const std::string& name) {
   const Plan plan = Plan::Parse(options.plan);
@@ -97,12 +100,21 @@ void PricePlan(const StatsArguments& options, const CapturedInput& input, const 
     ProgressLine line(name);
     return AttributeCaptured(input, plan, line.Callback());
   }();
-  if (PrintsTables(options.json)) {
-    PrintText("{}\n{}", AttributionTable(all), AttributionLegend(all));
-    PrintLine("nmse: squared error of head_out over its square; 1e-4 is a relative error of 1 %");
-  }
+  if (PrintsTables(options.json)) PrintText("{}\n{}{}\n", AttributionTable(all), AttributionLegend(all), kNmseLegend);
   if (!options.csv.empty()) WriteFileAtomically(options.csv, AttributionCsv(all, plan));
   WriteJson(options.json, AttributionJson(all, name, plan, "site"));
+}
+
+void PriceExecuted(const StatsArguments& options, const CapturedInput& input, const std::string& name) {
+  const Plan plan = Plan::Parse(options.plan);
+  Json json{{"schema", "tare.attribution.executed/1"}, {"model", name}, {"plan", plan.canonical()}};
+  std::string text;
+  for (const auto& [layer, nmse] : ExecutedLosses(input, plan, ProgressLine(name).Callback())) {
+    json["nmse"][Formatted("head_out.{}", layer)] = nmse;
+    text += Formatted("head_out.{}, nmse: {:.2e} executed\n", layer, nmse);
+  }
+  if (PrintsTables(options.json)) PrintText("{}{}\n", text, kNmseLegend);
+  WriteJson(options.json, json);
 }
 
 // Collects statistics of arrays that another program captured, or the costs of a plan.
@@ -112,13 +124,14 @@ void CollectTensors(StatsArguments& options) {
   const std::vector<AtomicFile> claims =
       options.plan.empty()
           ? ClaimFiles(inputs, OutputsOf(options, "tare.stats.file/"))
-          : ClaimFiles(inputs, {{options.json, JsonWith("tare.attribution/")}, {options.csv, "task,figure,"}});
+          : ClaimFiles(inputs, {{options.json, JsonWith("tare.attribution")}, {options.csv, "task,figure,"}});
   const CapturedLayout layout = options.axes.empty() ? CapturedLayout() : CapturedLayout::Load(options.axes);
   const CapturedInput input = LoadCaptured({options.tensors.begin(), options.tensors.end()}, layout);
   SayWhatIsLeftOut(input.left_over);
   if (!options.spans.empty()) options.statistics.spans = MarkedSpans::Load(options.spans, input.lengths);
   const std::string name =
       options.name.empty() ? std::filesystem::path(options.tensors.front()).stem().string() : options.name;
+  if (options.carrying == Carrying::kExecuted) return PriceExecuted(options, input, name);
   if (!options.plan.empty()) return PricePlan(options, input, name);
   const auto set = [&] {
     ProgressLine line(name);
@@ -141,6 +154,8 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
         if (command.count(option) > 0) throw CLI::ExcludesError(by, option);
       }
     };
+    if (options.plan.empty()) need({"--executed"}, "--plan");
+    if (options.carrying == Carrying::kExecuted) exclude("--executed", {"--csv"});
     exclude("--tensors", {"MODEL", "--input", "--window", "--limit", "--tokens", "--from", "--math"});
     if (!options.plan.empty())
       return exclude("--plan", {"--out", "--sites", "--formats", "--calibrate", "--spans", "--skip-first", "--shard",
@@ -149,7 +164,7 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
     if (options.out.empty()) throw CLI::RequiredError("--out");
     return;
   }
-  need({"--axes", "--name", "--plan"}, "--tensors");
+  need({"--axes", "--name", "--plan", "--executed"}, "--tensors");
   if (options.models.empty()) throw CLI::RequiredError("MODEL");
   if (options.input.empty()) throw CLI::RequiredError("--input");
   if (IsItems(options) && (!options.spans.empty() || options.windows.window != 0 || options.windows.tokens != 0))
@@ -227,6 +242,7 @@ void AddStats(CLI::App& app) {
   Add(command, "--name NAME", options.name, "the model's, in tables (default: the first file's)");
   AddPlanOption(command, options.plan,
                 "instead of statistics, what these rules for q, k, v, attn_logits .. cost there");
+  AddExecutedFlag(command, options.carrying);
   options.machine.AddWithHashesTo(command);
   command.footer(Examples(
       {"tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input "

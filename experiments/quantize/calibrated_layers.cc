@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What outputs lose, CalibratedRounding of one matrix, and CalibratedLayers: the run, counts of batches, passes, saved
+// CalibratedRounding of one matrix, and CalibratedLayers: the run, counts of batches, passes, errors of outputs, saved
 // parts, rounding.
 #include "experiments/quantize/calibrated_layers.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
 
 #include "experiments/model/model.h"
-#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
@@ -30,41 +28,7 @@ Model& Shown(Model& model, const CalibrationWindows& text) {
   return model;
 }
 
-std::string OutputLossName(const std::string& matrix) { return matrix + ".output_loss"; }
-
-void AddOutputLoss(const std::string& matrix, double loss, QuantizedCheckpointWriter& part) {
-  const float value[] = {static_cast<float>(loss)};
-  if (std::isfinite(loss)) part.AddTensor({OutputLossName(matrix), DType::kF32, {1}, std::as_bytes(std::span(value))});
-}
-
 }  // namespace
-
-double OutputLoss(const WeightMatrix& stored, const QuantizedMatrix& codes, const SecondMoments& m,
-                  const std::string& where) {
-  constexpr int64_t kRows = 1024;  // of W and W - Q in memory at once
-  double lost = 0, size = 0;
-  for (int64_t first = 0; first < stored.out; first += kRows) {
-    const auto rows = static_cast<size_t>(std::min(kRows, stored.out - first)), in = static_cast<size_t>(stored.in);
-    std::vector<float> w(rows * in), errors(rows * in);  // [rows, in]
-    ParallelFor(rows, [&](size_t r, int) {
-      const int64_t row = first + static_cast<int64_t>(r);
-      RowAsFloat(stored, row, &w[r * in]);
-      DequantizeRow(codes, row, &errors[r * in], where);
-      for (size_t i = r * in; i < (r + 1) * in; ++i) errors[i] = w[i] - errors[i];
-    });
-    lost += OutputError(errors, stored.in, m.values);
-    size += OutputError(w, stored.in, m.values);
-  }
-  return lost / size;
-}
-
-std::optional<double> OutputLossIn(const QuantizedCheckpoint& part, const std::string& matrix) {
-  const auto found = part.tensors().find(OutputLossName(matrix));
-  if (found == part.tensors().end() || found->second.bytes.size() != sizeof(float)) return {};
-  float loss = 0;
-  std::memcpy(&loss, found->second.bytes.data(), sizeof loss);
-  return loss;
-}
 
 CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, SharedInput input) {
   const auto take = [](auto& to, auto& from) {
@@ -124,11 +88,12 @@ CalibratedLayers::CalibratedLayers(const QuantizeMethod& method, const std::file
       config_(matrices.config()),
       parts_(parts),
       model_(model, reading),
-      calibration_(Shown(model_, text), text.sequences) {
+      stored_model_(model, WeightReading::kKnown),
+      calibration_(Shown(model_, text), text.sequences),
+      measured_(calibration_.batches() / 2),
+      stored_(Shown(stored_model_, text), text.sequences,
+              method.ComparesWithStored() ? std::nullopt : std::optional(measured_)) {
   if (method_.RoundsByCalibration()) NoticeFewTokens(text, config_);
-  if (!method_.ComparesWithStored()) return;
-  stored_model_.emplace(model, WeightReading::kKnown);
-  stored_.emplace(Shown(*stored_model_, text), text.sequences);
 }
 
 // A batch at a time: of a large model, one takes seconds.
@@ -140,64 +105,67 @@ std::vector<ReachedExperts> CalibratedLayers::Run(const Provenance& provenance, 
   for (int layer = 0; layer < config_.layers; ++layer) total += BatchesOf(layer);
   on_batch_ = [&] { Report(progress, ++done, total, "batches"); };
   calibration_.OnBatch(on_batch_);
-  if (stored_) stored_->OnBatch(on_batch_);
+  stored_.OnBatch(on_batch_);
   for (int layer = 0; layer < config_.layers; ++layer) {
     ThrowIfStopped();
     PassLayer(layer);
   }
   calibration_.OnBatch({});
-  if (stored_) stored_->OnBatch({});
+  stored_.OnBatch({});
   on_batch_ = {};
   return std::move(reached_);
 }
 
 // How many batches pass a layer, or a part of it.
 int64_t CalibratedLayers::BatchesOf(int layer) const {
-  const int64_t batches = static_cast<int64_t>(calibration_.batches()) * PassesOf(layer);
+  const auto batches =
+      static_cast<int64_t>(calibration_.batches() * static_cast<size_t>(PassesOf(layer)) + stored_.batches());
   if (!RoundsTogetherIn(layer)) return batches;
   std::vector<int64_t> tokens;
   for (size_t i = 0; i < calibration_.batches(); ++i) tokens.push_back(calibration_.batch(i).Rows());
   return batches + Together()->batches(tokens);
 }
 
-// How often the whole calibration passes it, in the rounded model and in the stored one.
+// How often the whole calibration passes it in the rounded model.
 int64_t CalibratedLayers::PassesOf(int layer) const {
-  int64_t passes = (Advances(layer) ? 1 : 0) + (StoredAdvances(layer) ? 1 : 0);
+  int64_t passes = 1;
   if (Together() != nullptr || parts_.Has(layer)) return passes;
   std::set<Site> inputs;
   for (const LinearLayer& linear : LinearLayersOf(config_, layer)) {
     if (matrices_.RuleFor(linear) != nullptr) inputs.insert(InputOf(*linear.place));
   }
   for (const Site input : inputs) {
-    const int at_once = IsOfExperts(input) ? ExpertsAtOnce(config_, input, 0, stored_ ? 2 : 1) : 1,
+    const int at_once = IsOfExperts(input) ? ExpertsAtOnce(config_, input, 0, method_.ComparesWithStored() ? 2 : 1) : 1,
               all = IsOfExperts(input) ? config_.experts : 1;
     passes += (all + at_once - 1) / at_once;
   }
   return passes;
 }
 
-// Nobody sees what the last layer makes; but how many tokens reach its experts is said.
-bool CalibratedLayers::Advances(int layer) const { return layer + 1 < config_.layers || config_.experts > 0; }
-
-// The stored model's states after a layer are what the layer as a whole, or the next layer, is compared with.
-bool CalibratedLayers::StoredAdvances(int layer) const {
-  return stored_ && (layer + 1 < config_.layers || RoundsTogetherIn(layer));
-}
-
 // Rounds the layer, unless an earlier run has, and takes the calibration through its codes.
 void CalibratedLayers::PassLayer(int layer) {
-  const bool stored_advances = StoredAdvances(layer);
-  if (Together() != nullptr && stored_advances) stored_->Advance(layer);
+  if (Together() != nullptr) stored_.Advance(layer);  // what the layer as a whole is compared with
   if (!parts_.Has(layer)) RoundLayer(layer);
   const QuantizedCheckpoint part = Part(layer);
-  if (!Advances(layer)) return;
   matrices_.ForEach(layer, [&](const LinearLayer& linear, const std::string& name, const Rule&) {
     model_.UseCodes(linear, part.matrices().at(name));
   });
   const std::vector<int64_t> reached = calibration_.Advance(layer);
   if (!reached.empty()) reached_.push_back({layer, reached});
-  if (Together() == nullptr && stored_advances) stored_->Advance(layer);
+  if (Together() == nullptr) stored_.Advance(layer);
   model_.DropCodes(layer);
+  AddOutputErrors();
+}
+
+// Relative to each token's own state: those of the first token can be a thousand times as large as all others.
+void CalibratedLayers::AddOutputErrors() {
+  const float* const rounded = calibration_.StreamAt(measured_);
+  const float* const exact = stored_.StreamAt(method_.ComparesWithStored() ? measured_ : 0);
+  const auto width = static_cast<size_t>(config_.hidden);
+  for (size_t i = 0; i < calibration_.batch(measured_).tokens.size() * width; i += width) {
+    const Squares token = SquaresOf({exact + i, width}, {rounded + i, width});
+    if (token.size > 0) outputs_.error += token.error / token.size, outputs_.size += 1;
+  }
 }
 
 QuantizedCheckpoint CalibratedLayers::Part(int layer) const {
@@ -235,7 +203,7 @@ void CalibratedLayers::RoundTogether(int layer, QuantizedCheckpointWriter& part)
                    .batches = {},
                    .on_batch = on_batch_};
   for (size_t i = 0; i < calibration_.batches(); ++i)
-    all.batches.push_back({&calibration_.batch(i), calibration_.StreamAt(i), stored_->StreamAt(i)});
+    all.batches.push_back({&calibration_.batch(i), calibration_.StreamAt(i), stored_.StreamAt(i)});
   Together()->round(all, [&](const LinearLayer& linear, const Rule& rule, const QuantizedMatrix& codes) {
     part.AddMatrix(linear.Tensor(config_) + ".weight", codes, rule.granularity);
   });
@@ -254,7 +222,7 @@ int64_t CalibratedLayers::SharingCode(int layer, Site input) const {
 // Experts one after another, each with the tokens that reach it; to nearest where none does.
 void CalibratedLayers::RoundInput(int layer, Site input, QuantizedCheckpointWriter& part,
                                   std::list<QuantizedMatrixBuffer>& of_experts) {
-  InputMoments moments(calibration_, layer, input, stored_ ? &*stored_ : nullptr);
+  InputMoments moments(calibration_, layer, input, method_.ComparesWithStored() ? &stored_ : nullptr);
   std::optional<CalibratedRounding> rounding;  // for all, or for one expert
   bool begun = false;
   std::optional<int> rounding_for;  // which expert
@@ -271,8 +239,6 @@ void CalibratedLayers::RoundInput(int layer, Site input, QuantizedCheckpointWrit
     const QuantizedMatrixBuffer& matrix = of_experts.emplace_back(
         rounding ? rounding->Round(stored, linear.place->weight, rule, where) : QuantizeByRule(stored, rule, where));
     part.AddMatrix(name, matrix.view(), rule.granularity);
-    if (m.tokens > 0 && !method_.ComparesWithStored())
-      AddOutputLoss(name, OutputLoss(stored, matrix.view(), m, where), part);
     model_.UseCodes(linear, matrix.view());
     if (!linear.expert) of_experts.pop_back();  // the model has its values
   };

@@ -3,6 +3,7 @@
 // make of the calibration texts. A finished layer is a part of the job (provenance.h), which its next run takes up.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -18,14 +19,6 @@
 #include "quant/file/quantized_checkpoint.h"
 
 namespace tare {
-
-// What the outputs of a linear layer lose: ||(W - Q) X||^2 / ||W X||^2, of the inputs X with the moments X X^T; NaN
-// where all outputs are 0. As exact as OutputError.
-double OutputLoss(const WeightMatrix& stored, const QuantizedMatrix& codes, const SecondMoments& m,
-                  const std::string& where);
-
-// The loss that a part of a job keeps beside a matrix; none where it was not measured.
-std::optional<double> OutputLossIn(const QuantizedCheckpoint& part, const std::string& matrix);
 
 // Rounds weights that share an input by the steps of a method, with the input's second moments.
 class CalibratedRounding {
@@ -55,6 +48,10 @@ class CalibratedLayers {
   // Returns how many tokens reached the experts of each layer that has some.
   std::vector<ReachedExperts> Run(const Provenance& provenance, const std::string& config_text,
                                   const Progress& progress);
+  // After Run: QuantizeSummary::output_error.
+  std::optional<double> OutputError() const {
+    return outputs_.size == 0 ? std::nullopt : std::optional(std::sqrt(outputs_.error / outputs_.size));
+  }
   // A finished layer, every matrix of it as this job makes them; after Run has begun.
   QuantizedCheckpoint Part(int layer) const;
 
@@ -66,10 +63,9 @@ class CalibratedLayers {
   bool RoundsTogetherIn(int layer) const {
     return Together() != nullptr && !parts_.Has(layer) && matrices_.RoundsIn(layer);
   }
-  bool Advances(int layer) const;
-  bool StoredAdvances(int layer) const;
 
   void PassLayer(int layer);
+  void AddOutputErrors();
   void RoundLayer(int layer);
   void RoundTogether(int layer, QuantizedCheckpointWriter& part);
   int64_t SharingCode(int layer, Site input) const;
@@ -79,10 +75,11 @@ class CalibratedLayers {
   const LayerMatrices& matrices_;
   const ModelConfig& config_;
   LayerParts& parts_;
-  Model model_;  // its layers become codes one by one
+  Model model_, stored_model_;  // the layers of the first become codes one by one
   CalibrationPass calibration_;
-  std::optional<Model> stored_model_;  // the model as stored, where the method compares with it
-  std::optional<CalibrationPass> stored_;
+  const size_t measured_;   // the batch that outputs are compared on, from the middle of the texts
+  CalibrationPass stored_;  // of that batch alone, if the method compares with none
+  Squares outputs_;         // the sum of relative squared errors, and how many
   std::vector<ReachedExperts> reached_;
   Provenance provenance_;
   std::string config_text_;

@@ -187,11 +187,9 @@ struct QuantizeSummary {
   int64_t bytes_before = 0;  // of all tensors
   int64_t bytes_after = 0;   // with codes and scales
   double weight_error = 0;   // ||W - Q|| / ||W|| over all matrices together
-  // ||(W - Q) X|| / ||W X||, root mean square over `outputs_measured` matrices: X are the text's inputs in the model
-  // rounded so far, W the equivalent weights, if a step makes some. None without a text, and for steps that make up for
-  // earlier layers: they let Q X miss W X, to come nearer to the stored model's outputs.
+  // ||x - y|| / ||x||, root mean square over the tokens of a batch from the middle of the text, after every layer: x is
+  // the stored model's state, y the rounded one's. None without a text.
   std::optional<double> output_error = {};
-  int64_t outputs_measured = 0;
   double bits_per_weight = 0;  // of the quantized matrices, with scales
   // By layer, for calibrated methods. Weights of an expert that no token reached are rounded to nearest.
   std::vector<ReachedExperts> experts = {};

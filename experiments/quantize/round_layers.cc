@@ -73,14 +73,12 @@ class Job {
                           *parts);
     }
     AddStep(provenance_, job.method.RoundingText(), job.method.RoundsByCalibration() ? text.provenance : "");
-    of_parts_ = provenance_;  // they also hold what outputs lose on the text
-    if (!job.method.RoundsByCalibration()) AddStep(of_parts_, "", text.provenance);
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
-    if (parts_ != nullptr) parts_->TakeUp(of_parts_, config_text_, config_.layers);
+    if (parts_ != nullptr) parts_->TakeUp(provenance_, config_text_, config_.layers);
     // Hours; only then is the result begun.
-    if (calibrated_) summary_.experts = calibrated_->Run(of_parts_, config_text_, progress);
+    if (calibrated_) summary_.experts = calibrated_->Run(provenance_, config_text_, progress);
     QuantizedCheckpointWriter out(path, provenance_);
     AddTextFiles(model_, config_text_, out);
     for (const auto& [place, clips] : KeptClips(plan_.clips())) out.AddClips(place, clips);
@@ -92,8 +90,7 @@ class Job {
     }
     out.Commit();
     summary_.weight_error = sums_.size > 0 ? std::sqrt(sums_.error / sums_.size) : 0;
-    if (const int64_t n = summary_.outputs_measured; n > 0)
-      summary_.output_error = std::sqrt(output_losses_ / static_cast<double>(n));
+    if (calibrated_) summary_.output_error = calibrated_->OutputError();
     summary_.bits_per_weight = 8 * static_cast<double>(code_bytes_) / static_cast<double>(summary_.values);
     return summary_;
   }
@@ -122,9 +119,6 @@ class Job {
     matrices_.ForEach(layer, [&](const LinearLayer&, const std::string& name, const Rule& rule) {
       if (part) {
         Add(name, part->matrices().at(name), rule, out);
-        const std::optional<double> loss = OutputLossIn(*part, name);
-        output_losses_ += loss.value_or(0);
-        summary_.outputs_measured += loss.has_value();
       } else {
         Add(name, Rounded(name, rule).view(), rule, out);
       }
@@ -170,11 +164,10 @@ class Job {
   const Checkpoint& files_;
   ResolvedPlan plan_;
   LayerMatrices matrices_;
-  Provenance provenance_, of_parts_;
+  Provenance provenance_;
   const LayerParts* parts_;
   QuantizeSummary summary_;
   Squares sums_;
-  double output_losses_ = 0;  // the sum of OutputLoss
   int64_t code_bytes_ = 0;
   std::optional<CalibratedLayers> calibrated_;
 };

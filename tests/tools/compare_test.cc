@@ -95,7 +95,10 @@ TEST_F(CompareCommandTest, FinishedCellsAreNotRunAgain) {
   EXPECT_THAT(Compare({"--bits", "4"}).err,
               HasSubstr("outliers.jsonl: line 1: got something else, expected the outliers of a model"));
   PutFile(folder_ / "out" / "outliers.jsonl", outliers);
-  ASSERT_EQ(Compare({"--bits", "4", "--limit", "5"}).exit_code, 0);
+  const Outcome other = Compare({"--bits", "4", "--limit", "5"});
+  ASSERT_EQ(other.exit_code, 0);
+  EXPECT_THAT(other.err,
+              HasSubstr("outliers.jsonl: line 2 differs in limit and is replaced; use another --out to keep both"));
   EXPECT_NE(Get("outliers.jsonl"), outliers);
 }
 

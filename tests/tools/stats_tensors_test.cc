@@ -55,6 +55,28 @@ TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
   EXPECT_TRUE(result["figures"][0]["change"].contains("low")) << "21 sequences are enough for an interval";
 }
 
+// What integer kernels lose is what simulating them loses, within a few percent.
+TEST(StatsTensors, APlanIsExecuted) {
+  const TemporaryFolder folder;
+  const std::string captured = folder / "c.safetensors";
+  PutArrays(
+      captured,
+      {{"q.2", SomeArray({3, 2, 70, 32})}, {"k.2", SomeArray({3, 2, 70, 32})}, {"v.2", SomeArray({3, 2, 70, 32})}});
+  const auto priced = [&](const std::string& plan, std::vector<std::string> more) {
+    more.insert(more.begin(), {"stats", "--tensors", captured, "--plan", plan});
+    return CallTare(more);
+  };
+  const std::string plan = "q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel";
+  const Outcome executed = priced(plan, {"--executed", "--json", "-"}), simulated = priced(plan, {"--json", "-"});
+  ASSERT_EQ(executed.exit_code, 0) << executed.err;
+  const double expected = Json::parse(simulated.out)["figures"][0]["change"]["value"];
+  EXPECT_NEAR(Json::parse(executed.out)["nmse"]["head_out.2"].get<double>(), expected, 0.1 * expected);
+  EXPECT_THAT(priced(plan, {"--executed"}).out, HasSubstr("head_out.2, nmse: "));
+  EXPECT_THAT(priced("attn_logits=int4/row", {"--executed"}).err, HasSubstr("try simulating it"));
+  EXPECT_THAT(CallTare({"stats", "--tensors", captured, "--executed", "--out", folder / "s.h5"}).err,
+              HasSubstr("--executed: got no --plan with it"));
+}
+
 TEST(StatsTensors, TakesItsOwnOptionsOnly) {
   const std::string ids = GoldenFolder("llama-gqa") / "expected.safetensors";
   const std::pair<std::vector<std::string>, const char*> lines[] = {

@@ -139,7 +139,7 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
   }
   if (captured.arrays.empty())
     Fail(
-        "{}: got {} arrays, none named after a site (the first: {}), expected names like attn_logits.0 or layer_out.0; "
+        "{}: got {} arrays, none named SITE.LAYER (the first: {}), expected names like q.0, k.0 or layer_out.0; "
         "try --axes",
         path.string(), captured.left_over.size(), captured.left_over.empty() ? "none" : captured.left_over.front());
   // Weights first, which have no sequences, then layer by layer.

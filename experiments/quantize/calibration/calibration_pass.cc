@@ -131,9 +131,11 @@ Site InputOf(const LinearPlace& place) {
   }
 }
 
-CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences) : model_(model) {
+CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences, std::optional<size_t> only)
+    : model_(model) {
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
+    if (only && begin != *only * step) continue;
     Part& part = parts_.emplace_back();
     part.batch = BatchOf(sequences, begin, step);
     model.EmbedInto(part.batch, part.stream);

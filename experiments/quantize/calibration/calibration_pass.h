@@ -45,8 +45,8 @@ struct CaughtInputs {
 
 class CalibrationPass {
  public:
-  // Runs the model's embedding. The model must outlive this.
-  CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences);
+  // Runs the model's embedding. The model must outlive this. only: one of the batches, alone; none: all.
+  CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences, std::optional<size_t> only = {});
 
   // One batch's inputs at these sites of this layer, which must be the next one, with its current weights. No site may
   // come before an input whose moments were asked for.

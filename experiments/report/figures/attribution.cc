@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of each part, the most expensive first: sites of `tare sweep --each-site` at the fewest bits, and parts of
-// `tare attribute`, each alone and, if that was measured, each taken out.
+// The cost of each part, the most expensive first: sites of `tare sweep --each-site` at the fewest bits, plans of
+// several sites, and parts of `tare attribute`, each alone and, if that was measured, each taken out.
 #include <algorithm>
 #include <cmath>
 
@@ -18,47 +18,59 @@ Table EffectTable(const char* site, const char* series) {
 
 std::string AttributionPanelOf(const SweepFigure& row) { return row.cell->task + ", " + row.figure->keys.name; }
 
-// Rows of single sites at the fewest bits, with each task's primary figure. None if the sweep has one site only.
-std::vector<SweepFigure> AttributionRows(const Sweep& sweep) {
+// Changes of each task's primary figure, the largest first.
+std::vector<SweepFigure> ChangedRows(const Sweep& sweep) {
   std::vector<SweepFigure> rows = sweep.Figures();
   std::erase_if(rows, [](const SweepFigure& row) {
-    return row.change == nullptr || row.cell->row.site.contains(',') || row.figure != &row.cell->figures.list.front();
+    return row.change == nullptr || row.figure != &row.cell->figures.list.front();
   });
-  int fewest = 16;
-  for (const SweepFigure& row : rows) fewest = std::min(fewest, row.cell->row.bits);
-  std::erase_if(rows, [&](const SweepFigure& row) { return row.cell->row.bits != fewest; });
-  const bool several = std::ranges::any_of(
-      rows, [&](const SweepFigure& row) { return row.cell->row.site != rows.front().cell->row.site; });
   std::ranges::stable_sort(rows, std::greater(), [](const SweepFigure& row) { return std::fabs(row.change->value); });
-  return several ? rows : std::vector<SweepFigure>();
+  return rows;
 }
 
+// Whether a row of the bits shows each of the sites, alone.
+bool ShowSites(const std::vector<SweepFigure>& rows, int bits) {
+  return std::ranges::all_of(rows, [&](const SweepFigure& row) {
+    const std::string& site = row.cell->row.site;
+    return !site.contains(',') && std::ranges::any_of(rows, [&](const SweepFigure& other) {
+      return other.cell->row.site == site && other.cell->row.bits == bits;
+    });
+  });
+}
+
+// A sweep of several sites: each site at the fewest bits, or each plan, if these are no single sites.
 void AddAttribution(const Sweep& sweep, std::vector<FigureData>& figures) {
-  const std::vector<SweepFigure> rows = AttributionRows(sweep);
-  if (rows.empty()) return;
-  const int bits = rows.front().cell->row.bits;
+  constexpr size_t kSaid = 6;  // plans with a sentence of their own; the table has all
+  std::vector<SweepFigure> rows = ChangedRows(sweep);
+  const auto of_another = [&](const SweepFigure& row) { return row.cell->row.site != rows.front().cell->row.site; };
+  if (std::ranges::none_of(rows, of_another)) return;
+  const int bits = std::ranges::min(rows, {}, [](const SweepFigure& row) { return row.cell->row.bits; }).cell->row.bits;
+  const bool by_site = ShowSites(rows, bits);
+  if (by_site) std::erase_if(rows, [&](const SweepFigure& row) { return row.cell->row.bits != bits; });
   FigureData figure{
       .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
-      .title = "Which site costs what",
-      .caption = Formatted("Change from the unquantized model with {} bits for one site alone, in each task's own "
-                           "figure; thin bars are 95 % intervals, paired.",
-                           bits),
-      .table = EffectTable("site", "model"),
+      .title = by_site ? "Which site costs what" : "What each plan costs",
+      .caption = Formatted("Change from the unquantized model with {}, in each task's own figure; thin bars are 95 % "
+                           "intervals, paired.",
+                           by_site ? Formatted("{} bits for one site alone", bits) : "each plan"),
+      .table = EffectTable(by_site ? "site" : "run", "model"),
       .drawn = {"change"}};
   std::vector<std::string> known;
   for (const SweepFigure& row : rows) {
     const std::optional<Interval>& interval = row.change->interval;
-    figure.table.Add({AttributionPanelOf(row), row.cell->row.site, row.cell->model, row.cell->Plan(),
-                      NumberOrNull(row.change->value), NumberOrNull(interval ? interval->low : NAN),
+    figure.table.Add({AttributionPanelOf(row), by_site ? row.cell->row.site : RunName(*row.cell), row.cell->model,
+                      row.cell->Plan(), NumberOrNull(row.change->value), NumberOrNull(interval ? interval->low : NAN),
                       NumberOrNull(interval ? interval->high : NAN), row.cell->figures.count});
+    if (!by_site && figure.findings.size() < kSaid) figure.findings.push_back(CostSentence(row));
     const std::string of = AttributionPanelOf(row) + " of " + row.cell->model;
     if (std::ranges::contains(known, of)) continue;  // sorted: the first changes most
     known.push_back(of);
     figure.caption +=
         Formatted(" n: {} of {}.", Counted(row.cell->figures.count, row.cell->kind->unit), row.cell->task);
-    figure.findings.push_back(Formatted("With {} bits for one site alone, {} changes {}'s {} most: it {}.", bits,
-                                        row.cell->row.site, row.cell->model,
-                                        FigureOnText(row.cell->task, row.figure->keys.name), MoveText(row)));
+    if (by_site)
+      figure.findings.push_back(Formatted("With {} bits for one site alone, {} changes {}'s {} most: it {}.", bits,
+                                          row.cell->row.site, row.cell->model,
+                                          FigureOnText(row.cell->task, row.figure->keys.name), MoveText(row)));
   }
   figures.push_back(std::move(figure));
 }

@@ -209,6 +209,19 @@ std::string PlanWords(const SweepCell& cell) {
                    row.granularity.empty() ? "" : " and one scale per " + row.granularity);
 }
 
+std::string CostSentence(const SweepFigure& row) {
+  const Comparison* const c = row.change;
+  const std::string task = row.cell->task, name = row.figure->keys.name;
+  const std::string moves =
+      c != nullptr ? MoveText(row)
+                   : Formatted("is {}; what this costs is not known: the unquantized model was not run",
+                               BesideText(row.figure->value, row.figure->OfItems(), TableFormat(task, name)));
+  // A divergence is above 0 by itself: its interval is enough.
+  const bool needs_no_word = c == nullptr || c->Significant() || (!c->p_holm && c->primary && c->interval);
+  return Formatted("{}, {}'s {} {}{}.", PlanWords(*row.cell), row.cell->model, FigureOnText(task, name), moves,
+                   needs_no_word ? "" : Formatted(" ({})", VerdictWord(*c)));
+}
+
 std::string MoreText(const SweepFigure& row) {
   const std::string name = row.figure->keys.name, &model = row.cell->model, &first = row.drop->against;
   const std::string size = SizeText(row.drop->value, row.drop->interval, TableFormat(row.cell->task, name)),

@@ -73,9 +73,9 @@ struct FigureKind {
 // All kinds of figures, in the order of the page.
 inline constexpr FigureKind kFigureKinds[] = {
     {"methods", "what quantized files lose against their bits", LossesOfMethods},
-    {"largest", "largest magnitudes of attention logits and hidden states by layer", LargestMagnitudes},
-    {"bits", "accuracy and perplexity against bits", Bits},
     {"differences", "changes compared with those of the first model", Differences},
+    {"bits", "accuracy and perplexity against bits", Bits},
+    {"largest", "largest magnitudes of attention logits and hidden states by layer", LargestMagnitudes},
     {"maps", "layers x heads of a measure: maps:SITE.MEASURE, as maps:probs.entropy", Maps},
     {"histograms", "magnitudes, and the grid of the codes", Histograms},
     {"channels", "tokens x channels of tare dump: channels:SITE, as channels:layer_out.3", Channels},
@@ -102,6 +102,8 @@ std::string FigureOnText(const std::string& task, const std::string& figure);
 
 // "rises by 1.69 [1.49, 1.90], from 29.33 to 31.02" of a row with a change; "stays at 22.000" where nothing changed.
 std::string MoveText(const SweepFigure& row);
+// The whole sentence, with a verdict unless it is significant; of a row without a change, that its cost is not known.
+std::string CostSentence(const SweepFigure& row);
 
 // "q=int4/token executed"; "as stored" of a version of a model that runs without a plan of its own.
 std::string RunName(const SweepCell& cell);

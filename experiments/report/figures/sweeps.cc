@@ -41,20 +41,9 @@ std::string ScaleOf(const SweepCell& cell) {
   return "one scale per " + cell.row.granularity + (IsInteger(cell) ? "" : ", " + cell.row.format);
 }
 
-// What a sentence says of all that is not significant. A divergence is above 0 by itself: its interval is enough.
-std::string VerdictMark(const Comparison& c) {
-  const bool needs_no_test = !c.p_holm && c.primary && c.interval;
-  return c.Significant() || needs_no_test ? "" : Formatted(" ({})", VerdictWord(c));
-}
+double SizeOf(const SweepFigure& row) { return row.change == nullptr ? -1 : std::fabs(row.change->value); }
 
-// "With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], ..."
-std::string BitsSentence(const SweepFigure& row) {
-  const SweepCell& cell = *row.cell;
-  return Formatted("{}, {}'s {} {}{}.", PlanWords(cell), cell.model, FigureOnText(cell.task, row.figure->keys.name),
-                   MoveText(row), VerdictMark(*row.change));
-}
-
-// A sentence per model on its largest change at the fewest bits.
+// A sentence per model on its largest change at the fewest bits, or without any change on its first value there.
 std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   int fewest = 16;
   for (const SweepFigure& row : rows) {
@@ -62,17 +51,19 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const 
   }
   std::vector<const SweepFigure*> largest;  // per model
   for (const SweepFigure& row : rows) {
-    if (BitsPanelOf(row) != panel || row.cell->row.bits != fewest || row.change == nullptr) continue;
+    // A divergence, and what is measured with it, is a cost by itself.
+    if (row.change == nullptr && row.cell->figures.list.front().keys.of_same) continue;
+    if (BitsPanelOf(row) != panel || row.cell->row.bits != fewest) continue;
     const auto known =
         std::ranges::find(largest, row.cell->model, [](const SweepFigure* one) { return one->cell->model; });
     if (known == largest.end()) {
       largest.push_back(&row);
-    } else if (std::fabs(row.change->value) > std::fabs((*known)->change->value)) {
+    } else if (SizeOf(row) > SizeOf(**known)) {
       *known = &row;
     }
   }
   std::vector<std::string> sentences;
-  for (const SweepFigure* row : largest) sentences.push_back(BitsSentence(*row));
+  for (const SweepFigure* row : largest) sentences.push_back(CostSentence(*row));
   return sentences;
 }
 
@@ -176,7 +167,7 @@ std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
   if (rows.empty())
     return {Formatted("The models' changes do not differ significantly: of {} tested, none has p < 0.05 after Holm.",
                       Counted(static_cast<int64_t>(tested), "difference"))};
-  std::ranges::stable_sort(rows, {}, [](const SweepFigure& row) { return *row.drop->p_holm; });
+  if (rows.size() > kSaid) std::ranges::stable_sort(rows, {}, [](const SweepFigure& row) { return *row.drop->p_holm; });
   std::vector<std::string> sentences;
   for (size_t i = 0; i < std::min(rows.size(), kSaid); ++i) sentences.push_back(DifferencesSentence(rows[i]));
   if (rows.size() > kSaid)

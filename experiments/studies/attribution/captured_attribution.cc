@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of an array, a layer's attention in one file, what an output lost, and AttributeCaptured.
+// The rows of an array, a layer's attention in one file, what an output lost, AttributeCaptured and ExecutedLosses.
 #include "experiments/studies/attribution/captured_attribution.h"
 
 #include <algorithm>
@@ -8,7 +8,9 @@
 #include <functional>
 #include <map>
 
+#include "experiments/model/attention/cached_attention.h"
 #include "experiments/model/layer_attention.h"
+#include "experiments/plan/executed_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
@@ -63,6 +65,16 @@ class CapturedLayer {
 
   const std::vector<float>& Under(SimulatedAttention& run) {
     run.Run(problem_, sequences_, layer_);
+    return out_;
+  }
+  const std::vector<float>& Executed(const ExecutedPlan& plan) {
+    ExecutedMemory memory;
+    AlignedBuffer<std::byte> workspace;
+    for (const AttentionSequence& s : sequences_) {
+      const ExecutedSequence prepared(plan, SequenceRows(s, problem_), memory);
+      workspace.Reserve(prepared.WorkspaceBytes());
+      prepared.Run(workspace.span());
+    }
     return out_;
   }
   // Appends each sequence's sums of squares: of the differences between two outputs, and of the exact one.
@@ -152,6 +164,21 @@ std::vector<int> LayersOf(const CapturedFile& file) {
   return layers;
 }
 
+// Each layer of each file.
+void ForLayers(const CapturedInput& input, const Progress& progress,
+               const std::function<void(CapturedLayer&, int layer, const std::vector<int>& layers)>& use) {
+  for (size_t unit = 0; unit < input.paths.size(); ++unit) {
+    const CapturedFile file = OpenCaptured(ArrayFile::Open(input.paths[unit]), input.layout);
+    const std::vector<int> layers = LayersOf(file);
+    for (const int layer : layers) {
+      CapturedLayer attention(file, input.layout.attention(), layer, input.first_sequence[unit]);
+      use(attention, layer, layers);
+      Report(progress, static_cast<int64_t>(unit) * std::ssize(layers) + layer - layers.front() + 1,
+             std::ssize(input.paths) * std::ssize(layers), "layers");
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Attribution> AttributeCaptured(const CapturedInput& input, const Plan& plan, const Progress& progress) {
@@ -159,27 +186,20 @@ std::vector<Attribution> AttributeCaptured(const CapturedInput& input, const Pla
   std::vector<std::string> plans;
   std::deque<SimulatedAttention> runs;              // of the plans, f32 first
   std::map<int, std::vector<WindowLosses>> losses;  // by layer, of the runs
-  for (size_t unit = 0; unit < input.paths.size(); ++unit) {
-    const CapturedFile file = OpenCaptured(ArrayFile::Open(input.paths[unit]), input.layout);
-    const std::vector<int> layers = LayersOf(file);
-    for (const int layer : layers) {
-      CapturedLayer attention(file, input.layout.attention(), layer, input.first_sequence[unit]);
-      if (runs.empty()) {
-        const ModelSites sites = AttentionSites(attention.problem(), layers);
-        RequireRules(plan, sites);
-        const ResolvedPlan whole(plan, sites, Carrying::kSimulated);  // refuses rules that no part has
-        parts = PartsOf(plan, {.site = true}, sites, 1);
-        plans = AttributionPlans(plan, parts, PartCosts::kAloneAndTakenOut);
-        for (const std::string& text : plans) runs.emplace_back(Plan::Parse(text), sites);
-      }
-      const std::vector<float> exact = attention.Under(runs.front());
-      attention.CheckOutput(exact);
-      losses[layer].resize(runs.size());
-      for (size_t r = 0; r < runs.size(); ++r) attention.AddLosses(exact, attention.Under(runs[r]), losses[layer][r]);
-      Report(progress, static_cast<int64_t>(unit) * std::ssize(layers) + layer - layers.front() + 1,
-             std::ssize(input.paths) * std::ssize(layers), "layers");
+  ForLayers(input, progress, [&](CapturedLayer& attention, int layer, const std::vector<int>& layers) {
+    if (runs.empty()) {
+      const ModelSites sites = AttentionSites(attention.problem(), layers);
+      RequireRules(plan, sites);
+      const ResolvedPlan whole(plan, sites, Carrying::kSimulated);  // refuses rules that no part has
+      parts = PartsOf(plan, {.site = true}, sites, 1);
+      plans = AttributionPlans(plan, parts, PartCosts::kAloneAndTakenOut);
+      for (const std::string& text : plans) runs.emplace_back(Plan::Parse(text), sites);
     }
-  }
+    const std::vector<float> exact = attention.Under(runs.front());
+    attention.CheckOutput(exact);
+    losses[layer].resize(runs.size());
+    for (size_t r = 0; r < runs.size(); ++r) attention.AddLosses(exact, attention.Under(runs[r]), losses[layer][r]);
+  });
   std::vector<SweepCell> cells;
   for (const auto& [layer, of_runs] : losses) {
     for (size_t r = 0; r < runs.size(); ++r) {
@@ -191,6 +211,20 @@ std::vector<Attribution> AttributeCaptured(const CapturedInput& input, const Pla
     }
   }
   return Attribute(cells, plan, parts, PartCosts::kAloneAndTakenOut);
+}
+
+std::map<int, double> ExecutedLosses(const CapturedInput& input, const Plan& plan, const Progress& progress) {
+  std::map<int, WindowLosses> sums;
+  ForLayers(input, progress, [&](CapturedLayer& attention, int layer, const std::vector<int>& layers) {
+    SimulatedAttention unquantized(Plan(), AttentionSites(attention.problem(), layers));
+    const std::vector<float> exact = attention.Under(unquantized);
+    attention.CheckOutput(exact);
+    const ExecutedPlan executed = ExecutedPlanOfText("--executed", plan.canonical(), attention.problem().q.heads);
+    attention.AddLosses(exact, attention.Executed(executed), sums[layer]);
+  });
+  std::map<int, double> losses;
+  for (const auto& [layer, of] : sums) losses[layer] = MeanOf(of, Formatted("head_out.{}", layer));
+  return losses;
 }
 
 }  // namespace tare

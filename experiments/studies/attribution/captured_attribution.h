@@ -8,6 +8,7 @@
 // 1e-4 is a relative error of 1 %; independent errors of sites add up. Units of its errors are sequences.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "experiments/observe/captured/captured_statistics.h"
@@ -18,5 +19,8 @@ namespace tare {
 // One for each layer that has q, k and v. Throws Error, naming file and array, where there is none, where the arrays do
 // not fit the layout's heads, and where a captured head_out is not what they give.
 std::vector<Attribution> AttributeCaptured(const CapturedInput& input, const Plan& plan, const Progress& progress);
+
+// The figure of each layer with the whole plan on integer kernels. Throws Error, too, for a plan that they cannot run.
+std::map<int, double> ExecutedLosses(const CapturedInput& input, const Plan& plan, const Progress& progress);
 
 }  // namespace tare

@@ -70,10 +70,17 @@ Json KeyOf(const Model& model, const TokenInput& input, const SweepOptions& opti
   return key;
 }
 
-// The result of an earlier run; null if it was another measurement.
+// The result of an earlier run; null if it was another measurement, which a notice says.
 Json Measured(const RecordLines& lines, size_t model, const Json& key) {
   const auto found = std::ranges::find(lines.records, model + 1, &Record::number);
-  return found != lines.records.end() && found->object["key"] == key ? found->object["figures"] : Json();
+  if (found == lines.records.end()) return {};
+  const Json& earlier = found->object["key"];
+  if (earlier == key) return found->object["figures"];
+  std::string other = "the part of the input";
+  for (const auto& [name, value] : key.items()) other = earlier.value(name, Json()) == value ? other : name;
+  Notice(Formatted("{}: line {} differs in {} and is replaced; use another --out to keep both", lines.path.string(),
+                   model + 1, other));
+  return {};
 }
 
 }  // namespace

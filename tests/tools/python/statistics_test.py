@@ -83,7 +83,7 @@ class StatisticsTest(Case):
                 statistics.feed(*fed)
 
         ones = np.ones((1, 2, 3), np.float32)
-        self.refuses("none named after a site (the first: layer_in.0)", once, "layer_in", 0, ones)
+        self.refuses("none named SITE.LAYER (the first: layer_in.0)", once, "layer_in", 0, ones)
         self.refuses("layer_out.0: got shape [3], expected BTC", once, "layer_out", 0, np.ones(3, np.float32))
         self.refuses("layer_out.0: got list, expected a numpy array or a PyTorch tensor", once, "layer_out", 0, [1.0])
         self.refuses("--formats", once, "layer_out", 0, ones, formats="int5/row")

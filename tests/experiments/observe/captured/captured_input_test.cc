@@ -61,7 +61,7 @@ TEST_F(CapturedInputTest, InconsistentArraysAreRefused) {
               ThrowsMessage<Error>(HasSubstr("8 channels, expected layer_out.0 of 0 heads and 4 channels")));
   EXPECT_THAT(Call([&] { Load({{{"x", a}}}); }),
               ThrowsMessage<Error>(
-                  AllOf(HasSubstr("got 1 arrays, none named after a site (the first: x)"), HasSubstr("--axes"))));
+                  AllOf(HasSubstr("got 1 arrays, none named SITE.LAYER (the first: x)"), HasSubstr("--axes"))));
 }
 
 TEST_F(CapturedInputTest, TwoNamesOfOneLayerAreRefused) {

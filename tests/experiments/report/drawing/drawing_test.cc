@@ -39,6 +39,18 @@ TEST(DrawingTest, ByItselfItIsAlwaysLight) {
   EXPECT_THAT(svg, AllOf(HasSubstr("svg.marks:root{color:#1f2328;background:#fff}"), Not(HasSubstr("prefers-color"))));
 }
 
+// A title wider than its panel is cut at the edge of the drawing; rules of a plan have no blank after their comma.
+TEST(DrawingTest, TitlesOfPanelsHaveLines) {
+  Json bars = Bars("nowhere, q=int4/row,k=int4/row,v=int4/row, perplexity");
+  Json drawn{{"data", bars["data"]}, {"facet", {{"field", "what"}, {"title", nullptr}}}};
+  bars.erase("data");
+  drawn["spec"] = bars;
+  const std::string svg = Drawing().Svg("a", drawn);
+  for (const char* line :
+       {">nowhere</tspan>", ">q=int4/row,k=int4/row,</tspan>", ">v=int4/row</tspan>", ">perplexity</tspan>"})
+    EXPECT_THAT(svg, HasSubstr(line));
+}
+
 TEST(DrawingTest, TextFromFilesIsEscaped) {
   const std::string svg = Drawing().Svg("a", Bars("</script><img src=x onerror=\"alert(1)\">"));
   EXPECT_THAT(svg, AllOf(Not(HasSubstr("</script")), Not(HasSubstr("<img"))));

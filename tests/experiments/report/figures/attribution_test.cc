@@ -27,6 +27,21 @@ TEST(AttributionTest, ASweepOfOneSiteHasNoFigure) {
   EXPECT_TRUE(CostsOfSites(MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {4, 21}})})})).empty());
 }
 
+// No figure of one site shows plans of several, or of other bits each.
+TEST(AttributionTest, PlansOfSeveralSitesAreShownWhole) {
+  const Json q = CellsOf("a", {{4, 22}}, "q=int4/token,k"), v = CellsOf("a", {{8, 23}}, "v");
+  const std::vector<FigureData> figures =
+      CostsOfSites(MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {4, 21}}), q, v})}));
+  ASSERT_EQ(figures.size(), 1u);
+  EXPECT_EQ(figures[0].title, "What each plan costs");
+  std::vector<std::string> plans;
+  for (const Json& row : figures[0].table.rows) plans.push_back(row["site"]);
+  EXPECT_THAT(plans, testing::ElementsAre("v=int8/tensor", "q=int4/token,k=int4/tensor", "attn_logits=int4/tensor"));
+  ASSERT_EQ(figures[0].findings.size(), 3u);
+  EXPECT_THAT(figures[0].findings[1],
+              testing::StartsWith("With q=int4/token,k=int4/tensor, a's perplexity on text rises by 2.00 ["));
+}
+
 TEST(AttributionTest, PartsOfAPlanAloneAndTakenOut) {
   const auto change = [](double value) { return Json{{"value", value}, {"low", value - 1}, {"high", value + 1}}; };
   const Json part{{"part", "k"},

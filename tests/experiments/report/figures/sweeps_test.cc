@@ -42,6 +42,13 @@ TEST(BitsTest, TheFindingIsTheLargestChangeOfEachModel) {
               ElementsAre(AllOf(HasSubstr("falls by 5.00 ["), HasSubstr("], from 20.00 to 15.00"))));
 }
 
+TEST(BitsTest, WithoutA16BitRunTheFindingSaysWhatIsMissing) {
+  EXPECT_THAT(
+      Bits(MaterialOf({SweepOf({CellsOf("a", {{8, 21}, {4, 30}})})})).at(0).findings,
+      ElementsAre("With 4 bits for attn_logits and one scale per tensor, a's perplexity on text is 30.000; what "
+                  "this costs is not known: the unquantized model was not run."));
+}
+
 // Eight items of a task with two accuracies, at 16 bits all right.
 Json ItemCells(const char* reported, const std::string& at_four = "11111110") {
   Json cells = Json::array();
