@@ -90,7 +90,7 @@ class SentencePieceTokenizer : public TokenizerModel {
   mutable Part after_;
   pipeline::AddedTokens added_;
   pipeline::Around around_;
-  bool adds_space_, legacy_;
+  bool adds_space_, legacy_, doubles_space_;
 };
 
 }  // namespace tare
