@@ -169,6 +169,12 @@ void ConfigKeys::Refuse(const char* key, std::initializer_list<const char*> acce
   Fail("{}: {}: {} is not supported", where_, key, value);
 }
 
+void ConfigKeys::Agree(const char* key, const ConfigKeys& other, const char* spelling) const {
+  if (!Has(key) || !other.Has(spelling) || object_[key] == other.object_[spelling]) return;
+  Fail("{}: {}: got {}, expected {}, as {}: {} says; try one of them", where_, key, object_[key].dump(),
+       other.object_[spelling].dump(), other.where_, spelling);
+}
+
 const nlohmann::json& ConfigKeys::Get(const char* key) const {
   if (!Has(key)) Fail("{}: key '{}' is missing, and the model cannot be built without it", where_, key);
   return object_[key];
@@ -182,7 +188,8 @@ int ReadWindow(const ConfigKeys& keys, int otherwise) {
   return keys.IsNull("sliding_window") ? 0 : keys.Integer("sliding_window", 1, otherwise);
 }
 
-std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides) {
+std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides,
+                             const char* older) {
   std::vector<int> windows(static_cast<size_t>(layers));
   if (!keys.Has("layer_types")) {
     for (int layer = 0; layer < layers; ++layer) windows[static_cast<size_t>(layer)] = slides(layer) ? window : 0;
@@ -204,6 +211,12 @@ std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, con
             keys.where(), layer);
       windows[layer] = window;
     }
+    for (int layer = 0; layer < layers && window > 0 && keys.Has(older); ++layer) {
+      if (slides(layer) == (windows[static_cast<size_t>(layer)] > 0)) continue;
+      Notice(Formatted("{}: {}: layer_types says otherwise of layer {}, and holds, as in transformers", keys.where(),
+                       older, layer));
+      break;
+    }
   }
   if (std::ranges::count(windows, 0) == layers) windows.clear();
   return windows;
@@ -218,7 +231,7 @@ void NoteUnread(const ConfigKeys& keys, std::string_view family, std::initialize
 std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers) {
   const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 4096) : 0;
   const int first = keys.Integer("max_window_layers", 0, 28);
-  return ReadWindows(keys, layers, window, [first](int layer) { return layer >= first; });
+  return ReadWindows(keys, layers, window, [first](int layer) { return layer >= first; }, "max_window_layers");
 }
 
 int ModelConfig::KeysLayer(int layer) const {
