@@ -299,6 +299,8 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   if (keys.Has("bos_token_id")) c.bos = keys.Integer("bos_token_id", std::numeric_limits<int32_t>::min());
   keys.Refuse("quantization_config");
   family.read(keys, c);
+  c.headless = !c.tied_embeddings && c.projection == 0 && keys.Has("architectures") &&
+               std::ranges::any_of(keys.Texts("architectures"), [](auto& name) { return name.ends_with("Model"); });
   CheckHeads(c, where);
   CheckPositions(c, where);
   if (keys.Has("rotary_layout")) c.rotary.layout = ReadRotaryLayout(keys);
@@ -340,6 +342,8 @@ ModelConfig LoadConfig(const std::filesystem::path& path) {
          CheckpointsIn(path));
   ModelConfig config = ParseConfig(*text, where);
   CheckCounts(path, config, where);
+  config.headless = config.headless && !Checkpoint(path).Has(FamilyOf(config).names.head);
+  config.tied_embeddings |= config.headless;
   if (const Family& family = FamilyOf(config); family.fit != nullptr) family.fit(Checkpoint(path), config);
   return config;
 }

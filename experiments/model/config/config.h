@@ -97,6 +97,7 @@ struct ModelConfig {
   float norm_eps = 0;
   int max_positions = 0;
   bool tied_embeddings = false;
+  bool headless = false;  // a base model without an LM head; it counts as tied, and has no logits
   bool attention_bias = false;
   bool mlp_bias = false;
   bool causal = true;  // whether a token sees none after it
