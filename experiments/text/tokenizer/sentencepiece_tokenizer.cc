@@ -105,7 +105,8 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string_view bytes, const std
       doubles_space_(folder.doubles_space) {
   const PieceModel model = ReadPieceModel(bytes);
   first_.rule = model.Rule();
-  adds_space_ = model.adds_space_in_front;
+  adds_space_ = model.adds_space_in_front && folder.prefix_space;
+  as_it_is_ = model.adds_space_in_front && !folder.prefix_space;
   if (!model.damaged) pipeline::CheckCharacterMap(model.character_map, where);
   if (model.has_zero_byte)
     Fail("{}: got a piece with a zero byte, expected text; try copying the checkpoint again", where);
@@ -169,7 +170,8 @@ std::string SentencePieceTokenizer::Piece(int32_t id) const {
 std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids) const {
   std::string text;
   std::vector<int> run;
-  const auto flush = [&](const Part& part) {
+  const auto flush = [&] {
+    const Part& part = text.empty() && !as_it_is_ ? first_ : After();
     std::string more;
     if (const auto status = part.processor->Decode(run, &more); !status.ok())
       Fail("ids: SentencePiece cannot decode them ({})", status.ToString());
@@ -181,11 +183,11 @@ std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids) cons
     if (added == added_.tokens().end()) {
       if (id >= 0 && id < pieces()) run.push_back(id);
     } else if (!added->second.special) {
-      flush(text.empty() ? first_ : After());
+      flush();
       text += added->second.content;
     }
   }
-  flush(text.empty() ? first_ : After());
+  flush();
   return text;
 }
 
@@ -195,7 +197,7 @@ std::vector<int32_t> SentencePieceTokenizer::EncodeFirst(std::string_view text, 
   std::vector<int32_t> ids;
   const auto add = [&](const pipeline::AddedTokens::Segment& segment) {
     if (segment.id) return ids.push_back(*segment.id);
-    if (segment.text.size() == text.size()) return EncodePart(first_, text, count, &ids);
+    if (segment.text.size() == text.size()) return EncodePart(as_it_is_ ? After() : first_, text, count, &ids);
     const bool begins = segment.text.data() == text.data() || legacy_;
     const bool has = segment.text.starts_with(' ') && !doubles_space_;
     const char* const space = adds_space_ && begins && !has ? " " : "";
