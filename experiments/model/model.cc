@@ -242,6 +242,11 @@ void Model::VocabularyLogits(std::span<const int64_t> rows,
 
 void Model::LogitsOf(std::span<const float* const> states,
                      const std::function<void(size_t i, const float* logits, int thread)>& body) {
+  if (config_.headless)
+    Fail(
+        "{}: tensor '{}': missing, expected an LM head: a base model gives no probabilities; try stats, quantize or "
+        "inspect",
+        folder_.string(), family_.names.head);
   const int64_t E = config_.hidden, V = config_.Outputs();
   const auto most = std::min<int64_t>(kLogitRows, static_cast<int64_t>(states.size()));
   if (gathered_.size() < static_cast<size_t>(PaddedRows(most) * E)) {

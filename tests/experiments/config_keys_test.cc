@@ -79,12 +79,13 @@ double Loss(const std::filesystem::path& folder, const std::vector<std::vector<i
 const std::map<std::string, std::string>& Refused() {
   static const std::map<std::string, std::string> cases{
       {"scaling beside parameters", "rope_scaling"},
-      {"scaling beside parameters, theta outside", "rope_scaling"},
-      {"scaling beside parameters, other theta", "rope_scaling"},
+      {"scaling beside parameters, theta outside", "rope_"},
+      {"scaling beside parameters, other theta", "rope_"},
       {"scaling beside parameters, linear", "rope_scaling"},
       {"scaling other than parameters", "rope_scaling"},
       {"scaling default beside parameters", "rope_scaling"},
       {"linear by type", "type"},
+      {"linear, theta inside and outside", "rope_theta"},
       {"type and rope_type differ", "type"},
       {"proportional", "rope_type"},
       {"swiglu_limit", "swiglu_limit"},

@@ -169,6 +169,12 @@ void ConfigKeys::Refuse(const char* key, std::initializer_list<const char*> acce
   Fail("{}: {}: {} is not supported", where_, key, value);
 }
 
+void ConfigKeys::Agree(const char* key, const ConfigKeys& other, const char* spelling) const {
+  if (!Has(key) || !other.Has(spelling) || object_[key] == other.object_[spelling]) return;
+  Fail("{}: {}: got {}, expected {}, as {}: {} says; try one of them", where_, key, object_[key].dump(),
+       other.object_[spelling].dump(), other.where_, spelling);
+}
+
 const nlohmann::json& ConfigKeys::Get(const char* key) const {
   if (!Has(key)) Fail("{}: key '{}' is missing, and the model cannot be built without it", where_, key);
   return object_[key];
@@ -182,7 +188,8 @@ int ReadWindow(const ConfigKeys& keys, int otherwise) {
   return keys.IsNull("sliding_window") ? 0 : keys.Integer("sliding_window", 1, otherwise);
 }
 
-std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides) {
+std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides,
+                             const char* older) {
   std::vector<int> windows(static_cast<size_t>(layers));
   if (!keys.Has("layer_types")) {
     for (int layer = 0; layer < layers; ++layer) windows[static_cast<size_t>(layer)] = slides(layer) ? window : 0;
@@ -204,6 +211,12 @@ std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, con
             keys.where(), layer);
       windows[layer] = window;
     }
+    for (int layer = 0; layer < layers && window > 0 && keys.Has(older); ++layer) {
+      if (slides(layer) == (windows[static_cast<size_t>(layer)] > 0)) continue;
+      Notice(Formatted("{}: {}: layer_types says otherwise of layer {}, and holds, as in transformers", keys.where(),
+                       older, layer));
+      break;
+    }
   }
   if (std::ranges::count(windows, 0) == layers) windows.clear();
   return windows;
@@ -218,7 +231,7 @@ void NoteUnread(const ConfigKeys& keys, std::string_view family, std::initialize
 std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers) {
   const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 4096) : 0;
   const int first = keys.Integer("max_window_layers", 0, 28);
-  return ReadWindows(keys, layers, window, [first](int layer) { return layer >= first; });
+  return ReadWindows(keys, layers, window, [first](int layer) { return layer >= first; }, "max_window_layers");
 }
 
 int ModelConfig::KeysLayer(int layer) const {
@@ -286,6 +299,8 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   if (keys.Has("bos_token_id")) c.bos = keys.Integer("bos_token_id", std::numeric_limits<int32_t>::min());
   keys.Refuse("quantization_config");
   family.read(keys, c);
+  c.headless = !c.tied_embeddings && c.projection == 0 && keys.Has("architectures") &&
+               std::ranges::any_of(keys.Texts("architectures"), [](auto& name) { return name.ends_with("Model"); });
   CheckHeads(c, where);
   CheckPositions(c, where);
   if (keys.Has("rotary_layout")) c.rotary.layout = ReadRotaryLayout(keys);
@@ -327,6 +342,8 @@ ModelConfig LoadConfig(const std::filesystem::path& path) {
          CheckpointsIn(path));
   ModelConfig config = ParseConfig(*text, where);
   CheckCounts(path, config, where);
+  config.headless = config.headless && !Checkpoint(path).Has(FamilyOf(config).names.head);
+  config.tied_embeddings |= config.headless;
   if (const Family& family = FamilyOf(config); family.fit != nullptr) family.fit(Checkpoint(path), config);
   return config;
 }

@@ -46,6 +46,8 @@ class ConfigKeys {
   bool Filled(const char* key) const;  // whether it has anything in it: transformers reads an empty object as missing
   // Refuses a key unless its value is null, false, or one of the accepted JSON texts.
   void Refuse(const char* key, std::initializer_list<const char*> accepted = {}) const;
+  // Refuses a setting that has two spellings, here and in `other`, if they differ.
+  void Agree(const char* key, const ConfigKeys& other, const char* spelling) const;
 
   const std::string& where() const { return where_; }
 
@@ -60,8 +62,10 @@ class ConfigKeys {
 // sliding_window: keys that a query sees; `otherwise` if the key is missing, 0 if it is null.
 int ReadWindow(const ConfigKeys& keys, int otherwise);
 // The windows of all layers: `window` where layer_types (transformers 5) says sliding_attention or, if that key is
-// missing, where `slides` is true, and 0 elsewhere. Empty if no layer has one.
-std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides);
+// missing, where `slides` is true, and 0 elsewhere. Empty if no layer has one. Says where layer_types differs from what
+// `older`, a key that `slides` is from, says: it goes first, as in transformers.
+std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides,
+                             const char* older = "");
 // Says that keys, which other families read, are not read, as in transformers' class of this family.
 void NoteUnread(const ConfigKeys& keys, std::string_view family, std::initializer_list<const char*> unread);
 // As ReadWindows, from the keys of Qwen: use_sliding_window, and max_window_layers, the first layer that slides.
@@ -93,6 +97,7 @@ struct ModelConfig {
   float norm_eps = 0;
   int max_positions = 0;
   bool tied_embeddings = false;
+  bool headless = false;  // a base model without an LM head; it counts as tied, and has no logits
   bool attention_bias = false;
   bool mlp_bias = false;
   bool causal = true;  // whether a token sees none after it

@@ -25,8 +25,7 @@ constexpr std::pair<std::string_view, Type> kTypes[]{
 Type ParseType(const ConfigKeys& keys) {
   const char* key = keys.Has("rope_type") ? "rope_type" : "type";  // `type`: before transformers 4.43
   const std::string type = keys.Has(key) ? keys.Text(key) : "default";
-  if (keys.Has("type") && keys.Text("type") != type)
-    Fail("{}: type: got '{}', expected rope_type '{}'", keys.where(), keys.Text("type"), type);
+  keys.Agree("type", keys, "rope_type");
   if (type == "dynamic") keys.Positive("factor");
   for (const auto& [name, known] : kTypes)
     if (type == name) return known;
@@ -36,8 +35,17 @@ Type ParseType(const ConfigKeys& keys) {
 
 // The file's own key goes before that of the object, as in transformers.
 double ReadOriginal(const ConfigKeys& keys, const RotaryConfig& around, int max_positions) {
-  if (around.original_positions > 0) return around.original_positions;
-  return keys.Positive("original_max_position_embeddings", max_positions);
+  const char* const key = "original_max_position_embeddings";
+  const double own = keys.Positive(key, max_positions), before = around.original_positions;
+  if (before > 0 && keys.Has(key) && own != before)
+    Notice(Formatted("{}: {}: {} beside rope parameters holds, as in transformers", keys.where(), key, before));
+  return before > 0 ? before : own;
+}
+
+// An object of rotary settings, which may also stand beside it. transformers reads the inner ones.
+ConfigKeys RotaryObject(const ConfigKeys& keys, const char* name) {
+  for (const char* setting : {"rope_theta", "partial_rotary_factor"}) keys.Agree(setting, keys.Object(name), setting);
+  return keys.Object(name);
 }
 
 void ReadLlama3(const ConfigKeys& keys, RotaryConfig& rotary) {
@@ -137,13 +145,13 @@ RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions, const RotaryC
   around.original_positions = keys.Positive("original_max_position_embeddings", usual.original_positions);
   const char* const key = "rope_parameters";
   return ReadScaling(keys, max_positions,
-                     keys.Has(key) ? ReadRotaryObject(keys.Object(key), max_positions, around) : around, around);
+                     keys.Has(key) ? ReadRotaryObject(RotaryObject(keys, key), max_positions, around) : around, around);
 }
 
 RotaryConfig ReadScaling(const ConfigKeys& keys, int max_positions, const RotaryConfig& named,
                          const RotaryConfig& around) {
   if (!keys.Filled("rope_scaling")) return named;
-  const RotaryConfig scaled = ReadRotaryObject(keys.Object("rope_scaling"), max_positions, around);
+  const RotaryConfig scaled = ReadRotaryObject(RotaryObject(keys, "rope_scaling"), max_positions, around);
   if (!keys.Has("rope_parameters") || scaled == named) return scaled;
   if (named.type != Type::kDefault || named.theta != scaled.theta || named.share != scaled.share)
     Fail(

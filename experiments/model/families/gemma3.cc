@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "experiments/model/activation.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/error.h"
@@ -23,14 +24,16 @@ void ReadPositions(const ConfigKeys& keys, ModelConfig& c) {
   c.window_rotary = RotaryConfig{.theta = keys.Positive("rope_local_base_freq", kWindowTheta)};
   if (keys.Has("rope_parameters")) {
     const ConfigKeys by_type = keys.Object("rope_parameters");
-    const auto read = [&](const char* type, RotaryConfig& rotary) {
-      if (by_type.Has(type)) rotary = ReadRotaryObject(by_type.Object(type), c.max_positions, rotary);
+    const auto read = [&](const char* type, const char* older, RotaryConfig& rotary) {
+      if (!by_type.Has(type)) return;
+      keys.Agree(older, by_type.Object(type), "rope_theta");
+      rotary = ReadRotaryObject(by_type.Object(type), c.max_positions, rotary);
     };
     // transformers writes these beside the others where no layer is of one type, and reads them nowhere.
     for (const char* flat : {"rope_type", "rope_theta", "factor"})
       if (!by_type.Has("full_attention") && !by_type.Has("sliding_attention")) by_type.Refuse(flat);
-    read("full_attention", c.rotary);
-    read("sliding_attention", *c.window_rotary);
+    read("full_attention", "rope_theta", c.rotary);
+    read("sliding_attention", "rope_local_base_freq", *c.window_rotary);
   }
   if (keys.Has("rope_scaling"))
     keys.Object("rope_scaling").Refuse("type");  // transformers' class reads rope_type alone
@@ -47,12 +50,15 @@ std::vector<int> ReadPattern(const ConfigKeys& keys, int layers, bool causal) {
         "{}: sliding_window: got null, expected a number of keys, as sliding_window_pattern {} makes layers slide; try "
         "the window that the model was trained with",
         keys.where(), pattern);
-  return ReadWindows(keys, layers, window, [pattern](int layer) { return (layer + 1) % pattern != 0; });
+  return ReadWindows(
+      keys, layers, window, [pattern](int layer) { return (layer + 1) % pattern != 0; }, "sliding_window_pattern");
 }
 
 void ReadGemma3Config(const ConfigKeys& keys, ModelConfig& c) {
   ReadActivation(keys, c, "hidden_activation");
   NoteUnread(keys, c.family, {"attn_logit_softcapping"});
+  if (keys.Has("hidden_act") && FindActivation(keys.Text("hidden_act")) != c.activation)
+    NoteUnread(keys, c.family, {"hidden_act"});
   c.causal = !keys.Flag("use_bidirectional_attention", false);
   ReadNormEps(keys, c);
   c.attention_bias = keys.Flag("attention_bias", false);

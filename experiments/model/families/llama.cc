@@ -40,10 +40,13 @@ std::vector<bool> ReadUnrotated(const ConfigKeys& keys, int layers) {
   const std::vector<std::optional<int>> rotates = keys.Integers("no_rope_layers", 0);
   if (rotates.size() < unrotated.size())
     Fail("{}: no_rope_layers: got {} layers, expected num_hidden_layers {}", keys.where(), rotates.size(), layers);
+  bool differs = false;
   for (size_t layer = 0; layer < unrotated.size(); ++layer) {
     if (!rotates[layer]) Fail("{}: no_rope_layers: got null in layer {}, expected a number", keys.where(), layer);
+    differs |= unrotated[layer] != (rotates[layer] == 0);
     unrotated[layer] = rotates[layer] == 0;
   }
+  if (differs && keys.Has("no_rope_layer_interval")) NoteUnread(keys, "smollm3", {"no_rope_layer_interval"});
   return unrotated;
 }
 

@@ -7,6 +7,7 @@
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -33,6 +34,9 @@ void ReadOlmo3(const ConfigKeys& keys, ModelConfig& c) {
          keys.where());
   c.windows = ReadWindows(keys, c.layers, window, [](int layer) { return (layer + 1) % 4 != 0; });
   c.window_rotary = RotaryConfig{.theta = c.rotary.theta};
+  if (c.rotary.type != RotaryConfig::Type::kDefault)
+    Notice(keys.where() +
+           ": layers with a window have unscaled positions, as in training; transformers 5.12 scales them");
 }
 
 void Olmo2Forward(const LayerCall& call) {

@@ -212,8 +212,7 @@ const TensorView& Weights::Take(const std::string& name, const std::vector<int64
     const bool within = std::ranges::any_of(others, [&](const auto& other) { return other.ends_with("." + name); });
     Fail("{}: tensor '{}': missing; expected shape {}{}{}", where_, name, ShapeText(shape), NearestText(name, others),
          within                     ? "; are these of the text model within a larger one? try tensor-names.json"
-         : name == "lm_head.weight" ? "; a base model gives no probabilities: with \"tie_word_embeddings\": true in "
-                                      "config.json, statistics are right, perplexity is not"
+         : name == "lm_head.weight" ? "; of a base model, architectures in config.json names its class: LlamaModel"
                                     : "");
   }
   if (tensor->shape != shape) {

@@ -77,6 +77,8 @@ FolderTokens ReadFolderTokens(const std::filesystem::path& checkpoint) {
   FolderTokens tokens{.adds_bos = Flag(config, "add_bos_token", where),
                       .adds_eos = Flag(config, "add_eos_token", where)};
   tokens.legacy = Flag(config, "legacy", where).value_or(false);
+  tokens.prefix_space = Flag(config, "add_prefix_space", where).value_or(true);
+  tokens.doubles_space = Flag(config, "doubles_space", where).value_or(false);
   std::vector<Json> extra;
   ReadNamed(config, where, tokens, extra);
   if (config.contains(kDecoder)) {

@@ -27,14 +27,16 @@ void ReadPiece(std::string_view bytes, PieceModel* model) {
   constexpr uint64_t kUnknown = 2, kControl = 3;  // types
   WireReader fields(bytes);
   std::string_view piece;
+  uint64_t type = 1;
   for (WireField field; fields.Next(&field);) {
     if (field.number == 1) piece = field.bytes;
-    if (field.number == 3 && (field.value == kUnknown || field.value == kControl)) model->special.push_back(piece);
-    if (field.number != 1) continue;
-    model->knows_space |= field.bytes == kSpaceSymbol;
-    model->has_inner_space |= HasInnerSpace(field.bytes);
-    model->has_zero_byte |= field.bytes.contains('\0');
+    if (field.number == 3) type = field.value;
   }
+  const bool special = type == kUnknown || type == kControl;  // no text becomes such a piece
+  if (special) model->special.push_back(piece);
+  model->knows_space |= piece == kSpaceSymbol && !special;
+  model->has_inner_space |= HasInnerSpace(piece) && !special;
+  model->has_zero_byte |= piece.contains('\0');
   model->damaged |= fields.damaged();
 }
 
@@ -99,10 +101,12 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string_view bytes, const std
                                                const pipeline::FolderTokens& folder)
     : first_{std::make_unique<sentencepiece::SentencePieceProcessor>()},
       added_(nullptr, {nullptr, where}, where),
-      legacy_(folder.legacy) {
+      legacy_(folder.legacy),
+      doubles_space_(folder.doubles_space) {
   const PieceModel model = ReadPieceModel(bytes);
   first_.rule = model.Rule();
-  adds_space_ = model.adds_space_in_front;
+  adds_space_ = model.adds_space_in_front && folder.prefix_space;
+  as_it_is_ = model.adds_space_in_front && !folder.prefix_space;
   if (!model.damaged) pipeline::CheckCharacterMap(model.character_map, where);
   if (model.has_zero_byte)
     Fail("{}: got a piece with a zero byte, expected text; try copying the checkpoint again", where);
@@ -166,7 +170,8 @@ std::string SentencePieceTokenizer::Piece(int32_t id) const {
 std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids) const {
   std::string text;
   std::vector<int> run;
-  const auto flush = [&](const Part& part) {
+  const auto flush = [&] {
+    const Part& part = text.empty() && !as_it_is_ ? first_ : After();
     std::string more;
     if (const auto status = part.processor->Decode(run, &more); !status.ok())
       Fail("ids: SentencePiece cannot decode them ({})", status.ToString());
@@ -178,11 +183,11 @@ std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids) cons
     if (added == added_.tokens().end()) {
       if (id >= 0 && id < pieces()) run.push_back(id);
     } else if (!added->second.special) {
-      flush(text.empty() ? first_ : After());
+      flush();
       text += added->second.content;
     }
   }
-  flush(text.empty() ? first_ : After());
+  flush();
   return text;
 }
 
@@ -192,9 +197,10 @@ std::vector<int32_t> SentencePieceTokenizer::EncodeFirst(std::string_view text, 
   std::vector<int32_t> ids;
   const auto add = [&](const pipeline::AddedTokens::Segment& segment) {
     if (segment.id) return ids.push_back(*segment.id);
-    if (segment.text.size() == text.size()) return EncodePart(first_, text, count, &ids);
+    if (segment.text.size() == text.size()) return EncodePart(as_it_is_ ? After() : first_, text, count, &ids);
     const bool begins = segment.text.data() == text.data() || legacy_;
-    const char* const space = adds_space_ && begins && !segment.text.starts_with(' ') ? " " : "";
+    const bool has = segment.text.starts_with(' ') && !doubles_space_;
+    const char* const space = adds_space_ && begins && !has ? " " : "";
     EncodePart(After(), space + std::string(segment.text), count, &ids);
   };
   for (const pipeline::AddedTokens::Segment& raw : added_.Split(text)) {

@@ -2,8 +2,8 @@
 // SentencePiece's tokenizer.model. Ids of a text are those that the SentencePiece library gives, except where it has
 // added tokens: those of the folder, and the model's control and unknown pieces. They are found first, and the parts
 // between become ids as in transformers: only the first (with "legacy", each) gets the model's space in front, and none
-// loses spaces. Long texts are encoded in chunks if that provably changes no id, so that memory does not grow with the
-// text; otherwise a text is encoded whole.
+// loses spaces; with "add_prefix_space": false no text gets one. Long texts are encoded in chunks if that provably
+// changes no id, so that memory does not grow with the text; otherwise a text is encoded whole.
 #pragma once
 
 #include <cstdint>
@@ -90,7 +90,7 @@ class SentencePieceTokenizer : public TokenizerModel {
   mutable Part after_;
   pipeline::AddedTokens added_;
   pipeline::Around around_;
-  bool adds_space_, legacy_;
+  bool adds_space_, as_it_is_, legacy_, doubles_space_;
 };
 
 }  // namespace tare

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cmath>
 #include <set>
 
@@ -101,17 +102,11 @@ class Message {
   std::string bytes_;
 };
 
-// Spaces inside a vocabulary are U+2581; the converter makes those of added tokens spaces.
-std::string Spelled(const Token& token) {
-  std::string text;
-  for (const char c : token.text) {
-    if (c == ' ' && token.kind == kUserDefined) {
-      text += "\u2581";
-    } else {
-      text += c;
-    }
-  }
-  return text;
+// A user's own token is found in the text as it is (AddPieceTokens), as a control piece is; one that an old converter
+// spelled with U+2581 can only come from merges.
+int KindOfPiece(const Token& token) {
+  if (token.kind != kUserDefined) return token.kind;
+  return token.text.contains("\u2581") ? kNormal : kControl;
 }
 
 std::string SentencePieceModel(const Metadata& metadata) {
@@ -125,7 +120,7 @@ std::string SentencePieceModel(const Metadata& metadata) {
       Fail("{}: {}: got {} for '{}', expected finite numbers", metadata.where(), Key("scores"), token.score,
            Shown(token.text));
     has_bytes |= token.kind == kByte;
-    model.Bytes(1, Message().Bytes(1, Spelled(token)).Real(2, token.score).Number(3, token.kind).bytes());
+    model.Bytes(1, Message().Bytes(1, token.text).Real(2, token.score).Number(3, KindOfPiece(token)).bytes());
   }
   Message trainer;
   trainer.Number(3, 2).Number(4, tokens.size()).Number(35, has_bytes ? 1 : 0);  // BPE
@@ -202,6 +197,26 @@ std::string TokenizerJsonText(const Metadata& metadata) {
       decoder.dump(), cutting.takes_whole_words, vocabulary, list);
 }
 
+// Tokens that llama.cpp's SentencePiece finds in a text as it is. It has no flags in the file: those of Phi-3 take the
+// whitespace after them, where the model's name says so. Each part between them gets a space in front.
+void AddPieceTokens(const Metadata& metadata, Json& config) {
+  std::string model(metadata.Text("general.name").value_or(""));
+  std::ranges::transform(model, model.begin(), [](unsigned char c) { return std::tolower(c); });
+  const bool is_phi = model.contains("phi-3") || model.contains("phi3");
+  const std::set<std::string_view> keep{"<unk>", "<s>", "<|endoftext|>"};
+  const std::vector<Token> tokens = TokensOf(metadata);
+  Json& found = config["added_tokens_decoder"] = Json::object();
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    const auto& [text, score, kind] = tokens[id];
+    if (kind != kControl && kind != kUserDefined && kind != kUnknown) continue;
+    found[std::to_string(id)] = {{"content", std::string(text)},
+                                 {"rstrip", is_phi && !keep.contains(text)},
+                                 {"normalized", false},
+                                 {"special", kind != kUserDefined}};
+  }
+  config["legacy"] = config["doubles_space"] = true;
+}
+
 std::string TokenizerConfigText(const Metadata& metadata, bool begins) {
   Json config{{"add_bos_token", begins}, {"add_eos_token", metadata.Flag(Key("add_eos_token")).value_or(false)}};
   const auto texts = metadata.Texts(Key("tokens"));
@@ -210,11 +225,13 @@ std::string TokenizerConfigText(const Metadata& metadata, bool begins) {
     if (!texts) continue;
     if (const auto id = IdOf(metadata, key, texts->size())) config[name] = std::string((*texts)[*id]);
   }
+  if (metadata.Text(Key("model")) == "llama") AddPieceTokens(metadata, config);
   if (const auto chat = metadata.Text("tokenizer.chat_template")) config["chat_template"] = std::string(*chat);
   try {
     return config.dump(2) + "\n";
   } catch (const Json::exception&) {
-    Fail("{}: tokenizer.chat_template: got bytes that are not UTF-8, expected text", metadata.where());
+    Fail("{}: {} or tokenizer.chat_template: got bytes that are not UTF-8, expected text", metadata.where(),
+         Key("tokens"));
   }
 }
 

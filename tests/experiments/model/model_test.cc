@@ -130,18 +130,6 @@ TEST(ModelTest, TensorsBesideTheModelAreLeftOut) {
   }
 }
 
-TEST(ModelTest, NamesOfABaseClassGetItsPrefix) {
-  const TemporaryFolder folder;
-  EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
-  std::map<std::string, EditedCheckpoint::Tensor> bare;
-  for (const auto& [name, tensor] : checkpoint.tensors)
-    bare[name.starts_with("model.") ? name.substr(6) : name] = tensor;
-  checkpoint.tensors = {bare.begin(), bare.end()};
-  checkpoint.Write(folder / "m");
-  const TokenBatch batch = GoldenBatch("llama-mha");
-  EXPECT_EQ(FolderLogits(folder / "m", batch), FolderLogits(GoldenFolder("llama-mha"), batch));
-}
-
 TEST(ModelTest, WithoutAMaskThereIsNoGoingOn) {
   const TemporaryFolder folder;
   EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));

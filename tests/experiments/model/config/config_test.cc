@@ -178,7 +178,8 @@ TEST(ReadConfig, UnsupportedFeaturesAreRefusedByName) {
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     Refuses(With(Smallest(), key, {{"partial_rotary_factor", 0.25}, {"rope_type", "linear"}, {"factor", 2}}),
             "partial_rotary_factor", "0.25");
-    Refuses(With(Smallest(), key, {{"rope_type", "linear"}, {"type", "yarn"}, {"factor", 2}}), "type", "'yarn'");
+    Refuses(With(Smallest(), key, {{"rope_type", "linear"}, {"type", "yarn"}, {"factor", 2}}), "type",
+            "got \"yarn\", expected \"linear\"");
     Refuses(With(Smallest(), key, {{"rope_type", "dynamic"}}), "factor", "missing");
   }
   Refuses(With(Smallest("gemma3"), "text_config", Smallest()), "model_type", "text model is in text_config");

@@ -71,6 +71,17 @@ TEST_F(FolderTokensTest, LegacyPutsASpaceInFrontOfEveryPart) {
           {"It </s> was<unk>it", {581, 1975, 2, 310, 0, 322}, "It  was it"}});
 }
 
+TEST_F(FolderTokensTest, WithoutAPrefixSpaceTextsAreAsTheyAre) {
+  for (const char* legacy : {"", R"(, "legacy": true)", R"(, "legacy": false)"}) {
+    Fill("tokenizer.model", {{"tokenizer_config.json", std::string(R"({"add_prefix_space": false)") + legacy + "}"}});
+    Expect({{"It was a night", {1094, 310, 261, 838}, "It was a night"},
+            {" It was", {581, 310}, " It was"},
+            {"  It", {1975, 581}, "  It"},
+            {"<s>It was", {1, 1094, 310}, "It was"},
+            {"It</s>was <unk> it", {1094, 2, 1989, 289, 1975, 0, 322}, "Itwas  it"}});
+  }
+}
+
 TEST_F(FolderTokensTest, ADecoderGivesFlagsAndReplacesTheOtherFiles) {
   const char* config = R"({"add_bos_token": true, "add_eos_token": true, "added_tokens_decoder": {
       "2049": {"content": "<y>", "lstrip": true, "rstrip": false, "normalized": true, "single_word": true,
