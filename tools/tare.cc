@@ -22,6 +22,7 @@
 #include "kernels/product/library_settings.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/memory.h"
 #include "quant/base/thread_pool.h"
 #include "quant/file/remembered_hashes.h"
 #include "tools/program.h"
@@ -159,6 +160,7 @@ void ForgetVariablesOfLibraries(int, char**, char** variables) {
 
 void Prepare() {
   OpenStandardFiles();
+  tare::RequireRoom();
   setenv("HDF5_PLUGIN_PRELOAD", "::", 1);  // HDF5's word for no plugins, also of its own folder
   ObeyWaitPolicy();
   RememberHashes();
