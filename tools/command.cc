@@ -199,7 +199,7 @@ void ForCommands(const CLI::App& app,
 }
 
 // Inputs that may be pipes, beside those of --tasks and --calibrate.
-static constexpr const char* kPipes[] = {"--input", "--text", "--data", "--spans", "ITEMS"};
+static constexpr const char* kPipes[] = {"--input", "--text", "--data", "--spans", "--templates", "--axes", "ITEMS"};
 
 void CheckValues(CLI::App& app) {
   bool writes = false;

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -20,9 +22,14 @@
 #include "kernels/product/library_settings.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/memory.h"
 #include "quant/base/thread_pool.h"
 #include "quant/file/remembered_hashes.h"
 #include "tools/program.h"
+
+namespace tare {
+const char* FileBeingRead();  // quant/file/hdf5_handle.h, which needs HDF5's headers
+}
 
 namespace {
 
@@ -47,6 +54,19 @@ void StopOnLostPage(int, siginfo_t* info, void*) {
   while (said.test_and_set()) pause();
   const std::string path = MappedFileAt(reinterpret_cast<uintptr_t>(info->si_addr));
   tare::PutError("tare: " + path + ": became shorter while it was read; try again when nothing writes to it\n");
+  _exit(1);
+}
+
+// The HDF5 library crashes on some forged files.
+void StopOnForgedFile(int signal, siginfo_t*, void*) {
+  std::signal(signal, SIG_DFL);  // elsewhere the same instruction fails again
+  const char* const name = tare::FileBeingRead();
+  if (name == nullptr) return;
+  char text[2 * PATH_MAX];  // memory of the heap may be damaged
+  const int size = std::snprintf(text, sizeof text,
+                                 "tare: %s: damaged: the HDF5 library cannot read it; try making it again\n", name);
+  std::replace_if(text, text + size - 1, [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  (void)!write(STDERR_FILENO, text, static_cast<size_t>(size));
   _exit(1);
 }
 
@@ -81,6 +101,9 @@ void StopOnSignals() {
   lost.sa_sigaction = StopOnLostPage;
   lost.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGBUS, &lost, nullptr);
+  lost.sa_sigaction = StopOnForgedFile;
+  sigaction(SIGSEGV, &lost, nullptr);
+  sigaction(SIGFPE, &lost, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then fails the write, like a full disk
 }
 
@@ -137,6 +160,7 @@ void ForgetVariablesOfLibraries(int, char**, char** variables) {
 
 void Prepare() {
   OpenStandardFiles();
+  tare::RequireRoom();
   setenv("HDF5_PLUGIN_PRELOAD", "::", 1);  // HDF5's word for no plugins, also of its own folder
   ObeyWaitPolicy();
   RememberHashes();

@@ -15,14 +15,17 @@
 
 namespace tare {
 
-constexpr size_t kRoom = size_t{32} << 20;
+constexpr size_t kRoom = size_t{32} << 20, kStack = size_t{1} << 20;  // 192 KiB of stack are too few for `quantize`
 
 void RequireRoom() {
+  rlimit stack;
+  if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kStack)
+    Fail("stack: got ulimit -s {}, expected at least {}; try raising it", stack.rlim_cur >> 10, kStack >> 10);
   // Private and writable: what RLIMIT_AS, RLIMIT_DATA and strict overcommit each count. No page is touched.
   void* const room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) {
     Fail(
-        "memory: got less than {} MiB left{}, expected that much for the libraries that run a model; try raising the "
+        "memory: got less than {} MiB left{}, expected that much for the libraries that it uses; try raising the "
         "limit, or a smaller model",
         kRoom >> 20, MemoryLimits());
   }

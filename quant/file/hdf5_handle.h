@@ -17,6 +17,10 @@
 
 namespace tare {
 
+// The file that HDF5 reads on this thread, for a handler of signals: it crashes on some forged ones. Null elsewhere.
+inline thread_local const char* file_being_read = nullptr;
+const char* FileBeingRead();
+
 // While an object lives, HDF5 prints no errors of this thread.
 class QuietHdf5 {
  public:
@@ -25,7 +29,10 @@ class QuietHdf5 {
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
   QuietHdf5(const QuietHdf5&) = delete;
-  ~QuietHdf5() { H5Eset_auto2(H5E_DEFAULT, function_, data_); }
+  ~QuietHdf5() {
+    H5Eset_auto2(H5E_DEFAULT, function_, data_);
+    file_being_read = nullptr;
+  }
 
  private:
   H5E_auto2_t function_ = nullptr;

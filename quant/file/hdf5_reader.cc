@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hdf5Reader of hdf5.h.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -31,6 +32,14 @@ herr_t CollectDataset(hid_t, const char* name, const H5O_info2_t* info, void* na
     return -1;
   }
   return 0;
+}
+
+// Bytes of a chunk, and whether a filter makes them fewer.
+using ChunkSize = std::pair<hsize_t, bool>;
+
+int CheckChunk(const hsize_t*, unsigned skipped_filters, haddr_t, hsize_t bytes, void* expected) noexcept {
+  const auto& [size, deflates] = *static_cast<const ChunkSize*>(expected);
+  return bytes == size || (deflates && skipped_filters == 0) ? 0 : -1;
 }
 
 // One dataset that is open.
@@ -69,6 +78,7 @@ class OpenDataset {
 
   // Other filters would run on unchecked bytes (HDF5 1.14's fletcher32 reads before an empty chunk).
   void CheckFilters() const {
+    ChunkSize size(H5Tget_size(type_), false);
     for (int i = 0; i < H5Pget_nfilters(create_); ++i) {
       unsigned flags = 0;
       size_t values = 0;
@@ -76,7 +86,14 @@ class OpenDataset {
           H5Pget_filter2(create_, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
       if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE)
         Fail("{}: got HDF5 filter {}, expected deflate, shuffle or none; try saving it without", where_, filter);
+      size.second |= filter == H5Z_FILTER_DEFLATE;
     }
+    // The library would read on behind what it got from the file.
+    std::array<hsize_t, H5S_MAX_RANK> chunk{};
+    const int axes = H5Pget_chunk(create_, H5S_MAX_RANK, chunk.data());
+    for (int i = 0; i < axes; ++i) size.first *= chunk[static_cast<size_t>(i)];
+    if (axes > 0 && H5Dchunk_iter(id_, H5P_DEFAULT, CheckChunk, &size) < 0)
+      Fail("{}: damaged: a chunk has another size than its shape", where_);
   }
 
   bool IsContiguous() const { return H5Pget_layout(create_) == H5D_CONTIGUOUS && !IsOutside(); }

@@ -44,17 +44,21 @@ int NewFile() {
   return fd >= 0 ? fd : memfd_create("pipe", MFD_CLOEXEC);
 }
 
-// Up to so many bytes; none at the end. Looks up now and then, for a signal may come just before the wait begins.
+// Up to so many bytes; none at the end. Looks up now and then, for a signal may come just before the wait begins. A
+// named pipe that nobody has opened for writing yet reads as one at its end, but for poll.
 size_t Read(int fd, std::span<char> bytes, const std::string& path) {
-  for (;;) {
-    constexpr int kMilliseconds = 100;
+  const bool waits = (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
+  for (int looks = 1;; ++looks) {
+    constexpr int kMilliseconds = 100, kLooks = 10;
     pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
     const int ready = poll(&readable, 1, kMilliseconds);
     ThrowIfStopped();  // also at the end: what wrote into the pipe may have been interrupted
-    if (ready == 0) continue;
+    if (ready == 0 && waits) continue;
     const ssize_t got = read(fd, bytes.data(), bytes.size());
-    if (got >= 0) return static_cast<size_t>(got);
-    if (errno != EINTR && errno != EAGAIN) Fail("{}: cannot read: {}", path, std::strerror(errno));
+    if (got > 0 || (got == 0 && ready > 0)) return static_cast<size_t>(got);
+    if (got == 0 && looks >= kLooks)
+      Fail("{}: got a pipe that nobody writes into, expected a writer; try starting it first", path);
+    if (got < 0 && errno != EINTR && errno != EAGAIN) Fail("{}: cannot read: {}", path, std::strerror(errno));
   }
 }
 
@@ -67,22 +71,31 @@ void Write(int fd, std::string_view bytes, const std::string& path) {
   }
 }
 
+// A file with all that can be read from an open one.
+int NewCopy(int fd, const std::string& path) {
+  const int file = NewFile();
+  if (file < 0) Fail("{}: cannot make a temporary file: {}", path, std::strerror(errno));
+  std::array<char, 1 << 16> bytes;
+  while (const size_t got = Read(fd, bytes, path)) Write(file, {bytes.data(), got}, path);
+  lseek(file, 0, SEEK_SET);
+  return file;
+}
+
 }  // namespace
 
 std::string FileOf(const std::string& path) {
   const std::string name(path == "-" ? kStandardInput : std::string_view(path));
   const int fd = DescriptorIn(name);
   struct stat status{};
+  if (fd < 0 && stat(name.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) {
+    const Closing pipe(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    return pipe.fd < 0 ? name : Formatted("/proc/self/fd/{}", NewCopy(pipe.fd, name));
+  }
   if (fd < 0 || fstat(fd, &status) != 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) return name;
   // A file that a shell has read a part of goes on there.
   if (S_ISDIR(status.st_mode) || (S_ISREG(status.st_mode) && lseek(fd, 0, SEEK_CUR) <= 0)) return name;
-  const int file = NewFile();
-  if (file < 0) Fail("{}: cannot make a temporary file: {}", name, std::strerror(errno));
-  const Closing closing(file);
-  std::array<char, 1 << 16> bytes;
-  while (const size_t got = Read(fd, bytes, name)) Write(file, {bytes.data(), got}, name);
-  lseek(file, 0, SEEK_SET);
-  dup2(file, fd);
+  const Closing copy(NewCopy(fd, name));
+  dup2(copy.fd, fd);
   return name;
 }
 

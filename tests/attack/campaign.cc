@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "tests/attack/command_lines.h"
+#include "tests/damage/damage_hdf5.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare::attack {
@@ -227,9 +228,11 @@ void Campaign::DamagedInput() {
     ClearOut();
     fs::create_directories((folder_ / place).parent_path());
   }
-  const bool bytes = random_.OneIn(2);
-  const std::string damaged = bytes ? damage::DamageBytes(whole, random_)
-                                    : damage::DamageStructure(whole, subject.form, setting_.work / "scratch", random_);
+  const bool bytes = random_.OneIn(2), forged = !bytes && subject.form == Form::kHdf5 && random_.OneIn(2);
+  const std::string damaged = forged ? damage::ForgeHdf5(whole, random_)
+                              : bytes
+                                  ? damage::DamageBytes(whole, random_)
+                                  : damage::DamageStructure(whole, subject.form, setting_.work / "scratch", random_);
   PutFile(folder_ / place, damaged);
   const End end = Run(attempt);
   const bool unchecked = Contains(end.err, "has no checksums") || Contains(end.err, "without a hash");

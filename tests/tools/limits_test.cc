@@ -56,6 +56,22 @@ TEST_F(LimitsTest, RunningOutOfMemoryGivesAMessage) {
   }
 }
 
+// Libraries ended with a signal, and HDF5 called a whole file damaged.
+TEST_F(LimitsTest, ASmallStackOrHeapIsNamed) {
+  const auto within = [&](const std::string& limit) {
+    Command words{"/bin/sh", "-c", "ulimit " + limit + "; exec \"$0\" \"$@\""};
+    for (const std::string& word : TareCommand({"inspect", model_, "--json", folder_ / "i.json"}))
+      words.push_back(word);
+    return RunningCommand(words).Wait();
+  };
+  for (const std::string limit : {"-s 32", "-s 64", "-s 192", "-d 8000", "-d 24000"}) {
+    const Outcome outcome = within(limit);
+    EXPECT_EQ(outcome.exit_code, 1) << limit;
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: "), HasSubstr("ulimit " + limit + ", expected"))) << limit;
+  }
+  EXPECT_EQ(within("-s 1024").exit_code, 0);
+}
+
 TEST_F(LimitsTest, FailingThreadsGiveAMessage) {
   const Outcome outcome = Within(200 * kMega, {"eval", model_, "--tasks", "perplexity=" + ids_, "--threads", "512",
                                                "--plan", "weights=int8/channel"});

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "quant/base/error.h"
 #include "quant/file/hdf5.h"
+#include "tests/damage/damage_hdf5.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
@@ -45,8 +47,31 @@ TEST(Hdf5Bytes, HeapsWithFiltersAreRefused) {
     return Call([path = Written(folder / "odd.h5", hidden)] { (void)Hdf5Reader(path).datasets(); });
   };
   EXPECT_THAT(names(Hidden::kFilters),
-              ThrowsMessage<Error>(HasSubstr("got a group or attribute with filters, expected none")));
+              ThrowsMessage<Error>(HasSubstr("got a group or attribute with filters, or with numbers")));
   EXPECT_THAT(names(Hidden::kCache), ThrowsMessage<Error>(HasSubstr("odd.h5: damaged")));
+}
+
+// They are computed with: the library divided by zero, or read and wrote beyond what it had made for the numbers.
+TEST(Hdf5Bytes, NumbersOfHeapsAndTreesThatNobodyWritesAreRefused) {
+  const TemporaryFolder folder;
+  const std::string whole = GetFile(Written(folder / "plain.h5", Hidden::kNothing));
+  struct Forgery {
+    const char* signature;
+    size_t at;
+    std::string bytes;
+  };
+  for (const auto& [signature, at, bytes] : {Forgery{"FRHP", 110, "\x03"}, Forgery{"FRHP", 128, "\x0a"},
+                                             Forgery{"BTHD", 6, std::string(2, '\0')}, Forgery{"BTHD", 10, {'\0'}}}) {
+    std::string file = whole;
+    const std::vector<damage::Block> blocks = damage::BlocksOf(file);
+    const auto block = std::ranges::find(blocks, file.find(signature), &damage::Block::at);
+    ASSERT_TRUE(block != blocks.end() && block->checked) << signature;
+    file.replace(block->at + at, bytes.size(), bytes);
+    damage::Sign(file, *block);
+    PutFile(folder / "forged.h5", file);
+    const auto read = [&] { (void)Hdf5Reader(folder / "forged.h5").Read<float>("x"); };
+    EXPECT_THAT(Call(read), ThrowsMessage<Error>(HasSubstr("numbers that the library does not write"))) << signature;
+  }
 }
 
 // What is read is what was opened.

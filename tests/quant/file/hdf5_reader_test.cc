@@ -86,6 +86,24 @@ TEST(Hdf5Reader, ReadsChunkedAndCompressedButDoesNotMapThem) {
   EXPECT_THAT(Call([&] { reader.Verify(); }), ThrowsMessage<Error>(HasSubstr("not marked complete")));
 }
 
+// The library would read on behind what it got from the file.
+TEST(Hdf5Reader, ChunksOfAnotherSizeThanTheirShapeAreRefused) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  const auto changed = [&](size_t at, char byte) {
+    std::string file = GetFile(path);
+    file.at(at) = byte;
+    PutFile(path, file);
+    return Call([&] { (void)Hdf5Reader(path).Read<int64_t>("input_ids"); });
+  };
+  const auto refuses = ThrowsMessage<Error>(HasSubstr("'input_ids': damaged: a chunk has another size"));
+  PutChunked(path, Ids(), [](hid_t) {});
+  constexpr size_t kFirstKey = 24;  // of a node of chunks: their size
+  EXPECT_THAT(changed(GetFile(path).find(std::string("TREE\1")) + kFirstKey, 8), refuses);
+  PutChunked(path, Ids(), [](hid_t create) { H5Pset_shuffle(create); });
+  EXPECT_THAT(changed(GetFile(path).find(std::string("TREE\1")) + kFirstKey, 8), refuses);
+}
+
 TEST(Hdf5Reader, ConvertsOnlyWhatFits) {
   const TemporaryFolder folder;
   {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <thread>
@@ -48,6 +49,21 @@ TEST(FileOf, APipeIsReadLikeAFileAsOftenAsNeeded) {
   EXPECT_EQ(FileOf(pipe.path()), pipe.path());  // a second option of the same name
   EXPECT_EQ(MappedFile(pipe.path()).text(), text);
   EXPECT_EQ(MappedFile(pipe.path()).text(), text);
+}
+
+TEST(FileOf, ANamedPipeIsReadLikeAFile) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& text : {std::string(300'000, 'a') + "\nb", std::string()}) {
+    std::thread writer([&] { PutFile(pipe, text); });
+    const std::string copy = FileOf(pipe);
+    writer.join();
+    EXPECT_EQ(FileOf(copy), copy);
+    EXPECT_EQ(MappedFile(copy).text(), text);
+    EXPECT_EQ(MappedFile(copy).text(), text);
+  }
+  EXPECT_THAT(Call([&] { FileOf(pipe); }), ThrowsMessage<Error>(HasSubstr("got a pipe that nobody writes into")));
 }
 
 TEST(FileOf, AFileThatIsReadInPartGoesOn) {
