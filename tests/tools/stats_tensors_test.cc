@@ -57,7 +57,6 @@ TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
   EXPECT_TRUE(result["figures"][0]["change"].contains("low")) << "21 sequences are enough for an interval";
 }
 
-<<<<<<< HEAD
 // What integer kernels lose is what simulating them loses, within a few percent.
 TEST(StatsTensors, APlanIsExecuted) {
   const TemporaryFolder folder;
@@ -78,7 +77,8 @@ TEST(StatsTensors, APlanIsExecuted) {
   EXPECT_THAT(priced("attn_logits=int4/row", {"--executed"}).err, HasSubstr("try simulating it"));
   EXPECT_THAT(CallTare({"stats", "--tensors", captured, "--executed", "--out", folder / "s.h5"}).err,
               HasSubstr("--executed: got no --plan with it"));
-=======
+}
+
 // Chunks of no rows: the HDF5 library (1.14) divides by them.
 TEST(StatsTensors, AFileThatTheHdf5LibraryCrashesOnIsNamed) {
   const TemporaryFolder folder;
@@ -97,7 +97,6 @@ TEST(StatsTensors, AFileThatTheHdf5LibraryCrashesOnIsNamed) {
   const Outcome outcome = StartTare({"stats", "--tensors", forged, "--json", "-"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, AllOf(testing::StartsWith("tare: " + forged + ": "), HasSubstr("damaged")));
->>>>>>> 2613b6db2530c17e196084ca12e75b5f79e2e1fa
 }
 
 TEST(StatsTensors, TakesItsOwnOptionsOnly) {
