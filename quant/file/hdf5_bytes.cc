@@ -14,16 +14,15 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 struct OpenBytes : H5FD_t {
-  std::string name;
   Bytes bytes;
   haddr_t end_of_allocation = 0;
 };
 
 // A file that a link names gets no bytes with its access properties.
-H5FD_t* Open(const char* name, unsigned flags, hid_t access, haddr_t) {
+H5FD_t* Open(const char*, unsigned flags, hid_t access, haddr_t) {
   const auto* const bytes = static_cast<const Bytes*>(H5Pget_driver_info(access));
   if (bytes == nullptr || (flags & H5F_ACC_RDWR) != 0) return nullptr;
-  return std::make_unique<OpenBytes>(OpenBytes{{}, name, *bytes}).release();
+  return std::make_unique<OpenBytes>(OpenBytes{{}, *bytes}).release();
 }
 
 herr_t Close(H5FD_t* file) {
@@ -65,11 +64,10 @@ bool IsAsMade(std::string_view read, size_t file_size) {
 }
 
 herr_t Read(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t at, size_t size, void* to) {
-  const OpenBytes& open = *static_cast<const OpenBytes*>(file);
-  file_being_read = open.name.c_str();
-  if (at > open.bytes.size() || size > open.bytes.size() - at) return -1;
-  std::memcpy(to, open.bytes.data() + at, size);
-  if (type == H5FD_MEM_DRAW || IsAsMade({static_cast<const char*>(to), size}, open.bytes.size())) return 0;
+  const Bytes bytes = static_cast<const OpenBytes*>(file)->bytes;
+  if (at > bytes.size() || size > bytes.size() - at) return -1;
+  std::memcpy(to, bytes.data() + at, size);
+  if (type == H5FD_MEM_DRAW || IsAsMade({static_cast<const char*>(to), size}, bytes.size())) return 0;
   H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_VFL, H5E_READERROR,
            "got a group or attribute with filters, or with numbers that the library does not write, expected none");
   return -1;

@@ -21,20 +21,21 @@ namespace tare {
 inline thread_local const char* file_being_read = nullptr;
 const char* FileBeingRead();
 
-// While an object lives, HDF5 prints no errors of this thread.
+// While an object lives, HDF5 prints no errors of this thread, and the file is the one that it reads.
 class QuietHdf5 {
  public:
-  QuietHdf5() {
+  explicit QuietHdf5(const char* file = nullptr) : before_(std::exchange(file_being_read, file)) {
     H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
   QuietHdf5(const QuietHdf5&) = delete;
   ~QuietHdf5() {
     H5Eset_auto2(H5E_DEFAULT, function_, data_);
-    file_being_read = nullptr;
+    file_being_read = before_;
   }
 
  private:
+  const char* before_;
   H5E_auto2_t function_ = nullptr;
   void* data_ = nullptr;
 };

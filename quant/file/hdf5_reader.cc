@@ -196,7 +196,7 @@ class OpenAttribute {
 }  // namespace
 
 Hdf5Reader::Hdf5Reader(MappedFile file) : file_(std::move(file)) {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   const std::string where = path().string();
   constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";  // after 0, 512, 1024, ... bytes of a user's own
   bool is_hdf5 = false;
@@ -208,7 +208,7 @@ Hdf5Reader::Hdf5Reader(MappedFile file) : file_(std::move(file)) {
 
 // The other constructor has ended, so that the destructor closes a file that is refused here.
 Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : Hdf5Reader(MappedFile(path)) {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path.c_str());
   CheckNames();
 }
 
@@ -216,12 +216,12 @@ Hdf5Reader::Hdf5Reader(Hdf5Reader&& other) noexcept
     : file_(std::move(other.file_)), id_(std::exchange(other.id_, -1)), checked_(std::move(other.checked_)) {}
 
 Hdf5Reader::~Hdf5Reader() {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   if (id_ >= 0) H5Fclose(id_);
 }
 
 std::vector<std::string> Hdf5Reader::datasets() const {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   std::vector<std::string> names;
   // In the file's own order: for any other one HDF5 makes a table, and frees what it has not filled where a heap of
   // names cannot be read.
@@ -234,23 +234,23 @@ std::vector<std::string> Hdf5Reader::datasets() const {
 }
 
 bool Hdf5Reader::Has(const std::string& name) const {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   const Hdf5Handle object(H5Oopen(id_, ObjectPath(name), H5P_DEFAULT), H5Oclose);
   return object >= 0 && H5Iget_type(object) == H5I_DATASET;
 }
 
 std::vector<int64_t> Hdf5Reader::Shape(const std::string& name) const {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   return OpenDataset(id_, path(), name).Shape();
 }
 
 DType Hdf5Reader::Type(const std::string& name) const {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   return OpenDataset(id_, path(), name).dtype();
 }
 
 std::span<const std::byte> Hdf5Reader::Bytes(const std::string& name) const {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   const OpenDataset dataset(id_, path(), name);
   if (!dataset.IsContiguous())
     Fail("{}: got a chunked, compressed or external dataset, expected a contiguous one", dataset.where());
@@ -279,7 +279,7 @@ void Hdf5Reader::GiveBack(std::span<const std::byte> bytes) const {
 }
 
 std::vector<std::byte> Hdf5Reader::Copy(const std::string& name) const {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   const OpenDataset dataset(id_, path(), name);
   if (dataset.IsOutside()) Fail("{}: its values are kept in another file, expected them in this one", dataset.where());
   if (dataset.IsContiguous()) {
@@ -316,18 +316,18 @@ template std::vector<float> Hdf5Reader::Read<float>(const std::string&) const;
 template std::vector<double> Hdf5Reader::Read<double>(const std::string&) const;
 
 bool Hdf5Reader::HasAttribute(const std::string& object, const std::string& key) const {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   const Hdf5Handle target(H5Oopen(id_, ObjectPath(object), H5P_DEFAULT), H5Oclose);
   return target >= 0 && H5Aexists(target, key.c_str()) > 0;
 }
 
 std::string Hdf5Reader::StringAttribute(const std::string& object, const std::string& key) const {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   return OpenAttribute(id_, path(), object, key).Text();
 }
 
 int64_t Hdf5Reader::IntAttribute(const std::string& object, const std::string& key) const {
-  const QuietHdf5 quiet;
+  const QuietHdf5 quiet(path().c_str());
   return OpenAttribute(id_, path(), object, key).Integer();
 }
 

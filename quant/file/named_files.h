@@ -12,8 +12,8 @@
 namespace tare {
 
 // The file to open for a path: /dev/stdin for "-", otherwise the path itself. If it names an open pipe, terminal or
-// socket of this process (/dev/stdin, or /dev/fd/63 of a shell's <(COMMAND)), first copies it to its end. A named pipe's
-// copy has a name of that kind. Throws Error if it cannot be read, Interrupted after RequestStop.
+// socket of this process (/dev/stdin, or /dev/fd/63 of a shell's <(COMMAND)), first copies it to its end. The copy of a
+// named pipe has a name of that kind. Throws Error if it cannot be read, Interrupted after RequestStop.
 std::string FileOf(const std::string& path);
 
 // The names between the commas of a list; a comma written twice belongs to a name. An empty text is one empty name.

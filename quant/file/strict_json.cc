@@ -3,6 +3,9 @@
 
 #include <array>
 #include <concepts>
+#include <iterator>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -51,8 +54,17 @@ class StrictReader : public nlohmann::json_sax<Json> {
       key_ = key;
       return true;
     }
-    const auto [place, is_new] =
-        open_.back()->template get_ref<typename Json::object_t&>().emplace(std::move(key), nullptr);
+    auto& object = open_.back()->template get_ref<typename Json::object_t&>();
+    bool is_new = true;
+    auto place = object.end();
+    if constexpr (std::same_as<Json, nlohmann::ordered_json>) {
+      is_new = keys_.back().insert(key).second;
+      using Members = typename Json::object_t::Container;
+      static_cast<Members&>(object).emplace_back(std::move(key), nullptr);
+      place = std::prev(object.end());
+    } else {
+      std::tie(place, is_new) = object.emplace(std::move(key), nullptr);
+    }
     if (!is_new) Fail("{}: got the key '{}' twice, expected once", where_, place->first);
     value_ = &place->second;
     if (!streams_.empty() && open_.size() <= path_.size()) path_[open_.size() - 1] = place->first;
@@ -80,12 +92,14 @@ class StrictReader : public nlohmann::json_sax<Json> {
   }
   bool Open(Json value) {
     open_.push_back(Place(std::move(value)));
+    keys_.emplace_back();
     if (stream_ == nullptr && open_.size() == kStreamDepth) stream_ = StreamHere();
     return true;
   }
   bool Close() {
     if (InStream()) stream_ = nullptr;
     open_.pop_back();
+    keys_.pop_back();
     return GiveMember();
   }
 
@@ -110,8 +124,9 @@ class StrictReader : public nlohmann::json_sax<Json> {
 
   const std::string& where_;
   Json root_;
-  std::vector<Json*> open_;  // a list does not grow, and move its members, while one of them is open
-  Json* value_ = nullptr;    // of the last key
+  std::vector<Json*> open_;                  // a list does not grow, and move its members, while one of them is open
+  Json* value_ = nullptr;                    // of the last key
+  std::vector<std::set<std::string>> keys_;  // of open objects in order, which look a key up one by one
 
   std::span<const JsonStream> streams_;
   std::array<std::string, kStreamDepth - 1> path_;  // the last keys

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 
@@ -74,6 +76,23 @@ TEST(StrictJson, StreamsGetMembersOneByOne) {
               ThrowsMessage<Error>(HasSubstr("'k' twice")));
   EXPECT_THAT(Call([&] { parse(R"({"a": {"list": [)" + Nested(30) + "]}}"); }),
               ThrowsMessage<Error>(HasSubstr("nested 32 deep")));
+}
+
+// Comparing each with all before it took sixteen times as long for four times as many.
+TEST(StrictJson, ManyKeysInOrderTakeNLogN) {
+  const auto seconds = [](int keys) {
+    std::string text = "{";
+    for (int i = keys; i > 0; --i) text += Formatted("\"k{}\":[{{\"a\":{}}}],", i, i);
+    const std::clock_t start = std::clock();
+    const nlohmann::ordered_json json = ParseOrderedJson(text + "\"last\":0}", "here");
+    const std::clock_t end = std::clock();
+    EXPECT_EQ(json.begin().key(), Formatted("k{}", keys));
+    EXPECT_EQ(std::prev(json.end(), 2).value()[0]["a"], 1);
+    EXPECT_THAT(Call([&] { ParseOrderedJson(text + "\"k7\":0}", "here"); }),
+                ThrowsMessage<Error>(HasSubstr("'k7' twice")));
+    return static_cast<double>(end - start) / CLOCKS_PER_SEC;
+  };
+  EXPECT_LT(seconds(40'000), 9 * seconds(10'000) + 0.05);
 }
 
 TEST(StrictJson, ReadsFiles) {
