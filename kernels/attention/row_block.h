@@ -11,6 +11,7 @@
 #include <numbers>
 
 #include "kernels/attention/heads.h"
+#include "quant/base/integers.h"
 
 namespace tare {
 

@@ -237,7 +237,7 @@ std::string TokenizerConfigText(const Metadata& metadata, bool begins) {
 
 }  // namespace
 
-std::string CuttingsText() { return Listed(kCuttings, ", ", &Cutting::name, " or "); }
+std::string CuttingsText() { return tare::Listed(kCuttings, ", ", &Cutting::name, " or "); }
 
 Json NormalizerOf(const Cutting& cutting) { return cutting.composes ? Json{{"type", "NFC"}} : Json(); }
 
