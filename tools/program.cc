@@ -3,7 +3,7 @@
 #include "tools/program.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -180,8 +180,8 @@ int Run(int argc, char** argv) {
   }
   // The last flush tells nothing of writes that failed before it.
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
-  return Failed(errno == EPIPE ? "standard output: cannot be written: whoever reads it has ended"
-                               : "standard output: cannot be written; try freeing space, or another place for it");
+  PutText("");  // says why, or what it can
+  return Failed("standard output: cannot be written; try freeing space, or another place for it");
 }
 
 }  // namespace
@@ -200,6 +200,10 @@ int RunProgram(int argc, char** argv, void (*prepare)()) {
     return Run(argc, argv);
   } catch (const UsageError& error) {
     return Failed(error.what(), 2);
+  } catch (const ReaderEnded& error) {
+    // What was unfinished is gone. Now the command ends as others do, without a word, unless its caller ignores that.
+    if (std::signal(SIGPIPE, SIG_DFL) != SIG_IGN) std::raise(SIGPIPE);
+    return Failed(error.what());
   } catch (const Error& error) {
     return Failed(error.what());
   } catch (const std::bad_alloc&) {

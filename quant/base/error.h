@@ -47,6 +47,12 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
+// Nobody reads standard output any more, as after `tare ... | head`.
+class ReaderEnded : public Error {
+ public:
+  using Error::Error;
+};
+
 void RequestStop() noexcept;  // safe in a signal handler
 bool StopRequested();
 void ThrowIfStopped();  // throws Interrupted after RequestStop

@@ -51,10 +51,9 @@ void PutError(std::string_view text) { std::fputs(Printable(text).c_str(), stder
 void PutText(std::string_view raw) {
   const std::string text = Printable(raw);
   const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (!whole || std::fflush(stdout) != 0)
-    Fail("standard output: cannot be written: {}",
-         errno == EPIPE ? "whoever reads it has ended"
-                        : std::string(std::strerror(errno)) + "; try freeing space, or another place for it");
+  if (whole && std::fflush(stdout) == 0) return;
+  if (errno == EPIPE) throw ReaderEnded("standard output: cannot be written: whoever reads it has ended");
+  Fail("standard output: cannot be written: {}; try freeing space, or another place for it", std::strerror(errno));
 }
 
 std::string FormatArguments(std::string_view format, std::format_args args) { return std::vformat(format, args); }
