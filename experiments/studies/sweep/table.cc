@@ -7,6 +7,7 @@
 
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/file/json_value.h"
 
 namespace tare {
@@ -302,24 +303,23 @@ std::string SweepLegend(const Comparisons& comparisons) {
       "+/- one standard error; for a change, of differences paired by item, by sample\n"
       "(if items share one) or by window; [low, high] 95 %, if fewer than five items\n"
       "are right, wrong or changed, and of figures other than a task's primary one\n";
-  const auto any = [&](auto has) {
-    return std::ranges::any_of(comparisons.changes, has) || std::ranges::any_of(comparisons.drops, has);
-  };
   const auto holm = [](const std::vector<Comparison>& list) {
     return std::ranges::count_if(list, [](const Comparison& c) { return c.p_holm.has_value(); });
   };
-  if (any([](const Comparison& c) { return c.p_holm.has_value(); }))
+  std::vector<std::string> tested;
+  if (const auto changes = holm(comparisons.changes)) tested.push_back(Counted(changes, "change"));
+  if (const auto drops = holm(comparisons.drops)) tested.push_back(Counted(drops, "difference"));
+  if (!tested.empty())
     text += Formatted(
-        "* significant: p < 0.05 after Holm over {}{},\n"
+        "* significant: p < 0.05 after Holm over {},\n"
         "of each task's primary figure; the others are not tested\n",
-        Counted(holm(comparisons.changes), "change"),
-        comparisons.drops.empty() ? "" : ", and " + Counted(holm(comparisons.drops), "difference"));
+        Listed(tested, ", and "));
   if (comparisons.look_ahead) text += kLookAheadLegend;
-  if (any([](const Comparison& c) { return c.TooFew(); })) text += kTooFewLegend;
   std::vector<const Comparison*> all;
   for (const auto* list : {&comparisons.changes, &comparisons.drops}) {
     for (const Comparison& c : *list) all.push_back(&c);
   }
+  if (std::ranges::any_of(all, &Comparison::TooFew)) text += kTooFewLegend;
   text += UntestedLegend(all) + UnitsLegend(all);
   if (!comparisons.drops.empty())
     text += comparisons.of_source.empty()
