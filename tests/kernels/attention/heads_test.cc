@@ -72,6 +72,7 @@ struct Fixture {
                            .v = DenseHeads<const float>(memory.data(), 5, 1, 8),
                            .heads = heads,
                            .lambda = {memory.data()},
+                           .scale = 0.5f,
                            .out = DenseHeads(memory.data(), 3, 1, 8)};
 };
 
