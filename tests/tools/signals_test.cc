@@ -118,18 +118,18 @@ TEST_F(SignalsTest, TheSameSignalTwiceIsOne) {
 // As in `tare ... | head`, of which the shell tells only how the last of a pipeline ended.
 TEST_F(SignalsTest, AReaderThatEndsIsNoFaultAndLeavesNothing) {
   Empty();
-  const auto run = [&](const std::string& before) {
-    Words words{"/bin/bash", "-c", before + "\"$@\" | true; exit ${PIPESTATUS[0]}", "bash"};
+  const auto run = [&](const std::string& env) {
+    Words words{"/bin/bash", "-c", "env " + env + " \"$@\" | true; exit ${PIPESTATUS[0]}", "bash"};
     for (const std::string& word : TareCommand({"stats", PairFolder("novels-standard"), "--input",
                                                 PairFolder("heldout.txt"), "--tokens", "508", "--out", In("out/x")}))
       words.push_back(word);
     return RunningCommand(words).Wait();
   };
-  const Outcome silent = run("");
+  const Outcome silent = run("--default-signal=PIPE");
   EXPECT_EQ(silent.exit_code, 128 + SIGPIPE);
   EXPECT_EQ(silent.err.find("standard output"), std::string::npos) << silent.err;
   EXPECT_EQ(Leftovers(), Words());
-  const Outcome said = run("trap '' PIPE; ");  // as from Python
+  const Outcome said = run("--ignore-signal=PIPE");  // as from Python
   EXPECT_EQ(said.exit_code, 1);
   EXPECT_NE(said.err.find("standard output: cannot be written: whoever reads it has ended\n"), std::string::npos);
   EXPECT_EQ(Leftovers(), Words());
