@@ -76,10 +76,11 @@ Json Measured(const RecordLines& lines, size_t model, const Json& key) {
   if (found == lines.records.end()) return {};
   const Json& earlier = found->object["key"];
   if (earlier == key) return found->object["figures"];
-  std::string other = "the part of the input";
-  for (const auto& [name, value] : key.items()) other = earlier.value(name, Json()) == value ? other : name;
+  const auto items = key.items();
+  const auto other =
+      std::ranges::find_if(items, [&](const auto& item) { return earlier.value(item.key(), Json()) != item.value(); });
   Notice(Formatted("{}: line {} differs in {} and is replaced; use another --out to keep both", lines.path.string(),
-                   model + 1, other));
+                   model + 1, other == items.end() ? "the part of the input" : other.key()));
   return {};
 }
 
