@@ -84,8 +84,8 @@ configure parent part "${alone[@]:1:2}" ||
 # The same by pkg-config, in C++20, as a library of its own, which exports nothing of Tare's that is not a template.
 mkdir -p "$work/clash/kernels/attention"
 echo '#error of the project' >"$work/clash/kernels/attention/heads.h"
-flags=$(PKG_CONFIG_LIBDIR='' pkg-config --with-path="$(dirname "$(find "$work/moved" -name tare-kernels.pc)")" \
-  --cflags --libs tare-kernels)
+flags=$(PKG_CONFIG_LIBDIR=$(dirname "$(find "$work/moved" -name tare-kernels.pc)") pkg-config --cflags --libs \
+  tare-kernels)
 g++ -std=c++20 -I "$work/clash" "$source/docs/examples/prefill.cc" $flags -o "$work/prefill" && "$work/prefill" ||
   die "prefill fails by pkg-config ($flags)"
 g++ -std=c++20 -fPIC -shared "$source/docs/examples/prefill.cc" $flags -o "$work/plugin.so"

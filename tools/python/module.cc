@@ -197,7 +197,7 @@ std::span<std::byte> Turn::Workspace(size_t bytes) {
 }  // namespace tare
 
 NB_MODULE(_tare, module) {
-  module.attr("__version__") = TARE_VERSION;
+  module.attr("version") = TARE_VERSION;
   nb::register_exception_translator(tare::Translate);
   tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: %s\n", text.c_str()); });
   tare::OpenFilesAs(tare::FileMemory::kCopied);

@@ -29,7 +29,6 @@ import tare
 tare.attention(1, 1, 1, plan=8)
 tare.attention(1, 1, 1, causale=True)
 tare.quantize(1)
-tare.no_such_name
 number: int = tare.__version__
 """
 
@@ -40,7 +39,8 @@ class TypesTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "program.py"
             path.write_text(source)
-            run = subprocess.run([sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", folder, path],
+            run = subprocess.run([sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", folder,
+                                  "--disable-error-code", "import-untyped", path],  # pandas, which is optional
                                  capture_output=True, text=True,
                                  env={**os.environ, "MYPYPATH": os.environ["PYTHONPATH"], "PYTHONPATH": ""})
             self.assertEqual(run.stderr, "")
@@ -50,7 +50,7 @@ class TypesTest(unittest.TestCase):
         self.assertEqual(self.errors(RIGHT), [])
 
     def test_wrong_calls_have_one_each(self):
-        self.assertEqual([int(line.split(":")[1]) for line in self.errors(WRONG)], [4, 5, 6, 7, 8])
+        self.assertEqual([int(line.split(":")[1]) for line in self.errors(WRONG)], [4, 5, 6, 7])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Low-bit quantization of Differential Transformers: low-bit attention on arrays of any library, tensors to codes and
 back, statistics of any model, and the files of the command `tare` as numpy arrays and tables."""
-from ._tare import Quantized, __version__, dequantize
+from ._tare import Quantized, dequantize
+from ._tare import version as __version__  # stubs leave out what begins with _
 from .files import open
 from .kernels import attention, quantize
 

@@ -111,7 +111,7 @@ def quantize(x, rule: str, *, threads: int = 0) -> _tare.Quantized:
 
     Returns a Quantized. Raises ValueError for NaN and infinities, and for a rule that does not apply."""
     x = x.detach() if hasattr(x, "detach") else x
-    refusal = None
+    refusal = ""
     for site in [""] if "=" in rule else ["weights=", "linear_in=", "probs=", "difference="]:
         try:
             return _tare.quantize(x, site + rule, threads=threads)
