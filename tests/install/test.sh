@@ -106,7 +106,8 @@ configure consumer unknown -DCOMPONENTS=kernel && die "got a component that ther
 grep -qF 'got component kernel, expected' "$work/configure.log" ||
   { cat "$work/configure.log"; die "the unknown component is not named"; }
 
-# The examples as their first lines say, but for the two folders.
+# The examples as their first lines say, but for the two folders, where everything can be found again.
+unset PKG_CONFIG_LIBDIR
 mkdir -p "$work/as-written/build" "$work/as-written/docs"
 cp -r "$source/docs/examples" "$work/as-written/docs/examples"
 ln -s "$build" "$work/as-written/build/release"
