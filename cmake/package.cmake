@@ -2,7 +2,6 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_PACKAGE_CONTACT "The Tare developers <tare@tare.invalid>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Low-bit quantization of Differential Transformers, measured")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)

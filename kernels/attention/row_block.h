@@ -50,7 +50,8 @@ void WriteZeros(const AttentionProblem& problem, const RowBlock& block);
 template <typename Sum>
 void WriteTilesLse(const AttentionProblem& problem, const RowBlock& block, int map, int rows, int tiles,
                    const float* max, const Sum* sums, double unit, double one) {
-  for (int r = 0; problem.lse.data != nullptr && r < block.count; ++r) {
+  if (problem.lse.data == nullptr) return;
+  for (int r = 0; r < block.count; ++r) {
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int i = r; i < tiles * rows; i += rows) largest = std::max(largest, double{max[i]});
     for (int i = r; i < tiles * rows; i += rows) sum += std::exp2((max[i] - largest) / unit) * sums[i] / one;

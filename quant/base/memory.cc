@@ -25,7 +25,7 @@ void RequireRoom() {
   void* const room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) {
     Fail(
-        "memory: got less than {} MiB left{}, expected that much for the libraries that it uses; try raising the "
+        "memory: got less than {} MiB left{}, expected that much for the libraries that Tare uses; try raising the "
         "limit, or a smaller model",
         kRoom >> 20, MemoryLimits());
   }

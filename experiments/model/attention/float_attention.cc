@@ -128,13 +128,9 @@ class TaskRun {
 
   // The piece's queries, over the keys before them and their own.
   void SetPiece(int64_t row, int64_t position, int64_t count) {
-    piece_ = call_.problem;
+    piece_ = PartOf(call_.problem, {row, row + count}, {});
     position_ = position;
-    piece_.q.data = piece_.q.Row(row, 0);
-    piece_.out.data = piece_.out.Row(row, 0);
-    piece_.q.tokens = piece_.out.tokens = count;
     piece_.k.tokens = piece_.v.tokens = position + count;
-    if (piece_.lambda.data != nullptr) piece_.lambda.data += row * piece_.lambda.token_stride;
   }
 
   // K and V from the piece's first tile on, which may begin with the end of the prefix; row: in the batch.
