@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench: measure speed, compared with the machine's limits and baselines in the same run. `forward` and `linear`
 // (quantized linear layers beside oneDNN's f32 matmul) are here, the others in bench_attention.cc.
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
+#include <unistd.h>
+
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -19,6 +18,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/file/output_folder.h"
 #include "quant/plan/plan.h"
 #include "tools/command.h"
 #include "tools/help.h"
@@ -45,27 +45,6 @@ struct ForwardOptions {
 
 const std::map<std::string, OutputGate> kGates{
     {"none", OutputGate::kNone}, {"head", OutputGate::kPerHead}, {"value", OutputGate::kPerValue}};
-
-// A folder that is deleted at the end of the bench.
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path(Make()) {}
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path path;
-
- private:
-  // Makes a folder with a name that was free.
-  static std::filesystem::path Make() {
-    std::string name = std::filesystem::temp_directory_path() / "tare-bench-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) Fail("{}: cannot be made: {}; try TMPDIR=FOLDER", name, std::strerror(errno));
-    return name;
-  }
-};
 
 struct Timed {
   const char* what;
@@ -96,10 +75,10 @@ void MakeTower(ModelConfig& config, ForwardBench& bench) {
   bench.tokens = 1 + config.Patches();
 }
 
-// A family's timings: without statistics, with the paper's, and under each plan.
+// A family's timings: without statistics, with the paper's, and under each plan. The model's folder goes away again.
 void TimeFamily(const ForwardOptions& o, const std::string& family, Math math,
                 const std::function<void(const Timed&)>& add) {
-  const TemporaryFolder folder;
+  const AtomicFolder folder(std::filesystem::temp_directory_path() / Formatted("tare-bench-{}", getpid()));
   ModelConfig config = o.config;
   config.family = family;
   if (config.kv_heads == 0) config.kv_heads = config.heads;
@@ -107,9 +86,9 @@ void TimeFamily(const ForwardOptions& o, const std::string& family, Math math,
   config.max_positions = static_cast<int>(o.bench.tokens);
   ForwardBench bench = o.bench;
   if (!FamilyOf(config).names.positions.empty()) MakeTower(config, bench);
-  WriteRandomCheckpoint(folder.path, config, WeightType::kBf16, 1);
-  Model model(folder.path, math);
-  if (model.config().SeesImages()) ShowRandomImages(model, folder.path, bench.batch);
+  WriteRandomCheckpoint(folder.path(), config, WeightType::kBf16, 1);
+  Model model(folder.path(), math);
+  if (model.config().SeesImages()) ShowRandomImages(model, folder.path(), bench.batch);
   if (model.config().gate != config.gate)
     FailUsage("--gate: got family {}, expected one with a gate; try --family qwen3", family);
   add({"forward", "", family, TimeForward(model, bench)});
