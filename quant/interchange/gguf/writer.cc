@@ -2,6 +2,7 @@
 #include "quant/interchange/gguf/writer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
@@ -20,7 +21,7 @@ void Append(std::string& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);  // little-endian
 }
 
-void AppendText(std::string& bytes, std::string_view text) {
+void Append(std::string& bytes, std::string_view text) {
   Append<uint64_t>(bytes, text.size());
   bytes += text;
 }
@@ -37,7 +38,7 @@ std::string HeadOf(const MetadataWriter& metadata, std::span<const NewTensor> te
     if (tensor.name.size() > kMostName)
       Fail("{}: tensor '{}': got a name of {} bytes, expected at most {}", metadata.where(), tensor.name,
            tensor.name.size(), kMostName);
-    AppendText(head, tensor.name);
+    Append(head, std::string_view(tensor.name));
     Append(head, static_cast<uint32_t>(tensor.shape.size()));
     for (size_t i = tensor.shape.size(); i-- > 0;) Append(head, static_cast<uint64_t>(tensor.shape[i]));
     Append(head, static_cast<uint32_t>(tensor.type->type));
@@ -53,56 +54,42 @@ std::string HeadOf(const MetadataWriter& metadata, std::span<const NewTensor> te
 void MetadataWriter::Begin(std::string_view key, ValueType type) {
   if (std::ranges::contains(keys_, key)) Fail("{}: key '{}': got it twice, expected once", where_, Shown(key));
   keys_.emplace_back(key);
-  AppendText(bytes_, key);
+  Append(bytes_, key);
   Append(bytes_, type);
 }
 
-void MetadataWriter::BeginArray(std::string_view key, ValueType type, size_t count) {
-  Begin(key, ValueType::kArray);
-  Append(bytes_, type);
-  Append<uint64_t>(bytes_, count);
+template <typename T>
+void MetadataWriter::One(std::string_view key, ValueType type, T value) {
+  Begin(key, type);
+  Append(bytes_, value);
 }
 
-void MetadataWriter::Text(std::string_view key, std::string_view value) {
-  Begin(key, ValueType::kText);
-  AppendText(bytes_, value);
+template <typename T, typename List>
+void MetadataWriter::All(std::string_view key, ValueType type, const List& values) {
+  One(key, ValueType::kArray, type);
+  Append<uint64_t>(bytes_, values.size());
+  for (const T value : values) Append(bytes_, value);
 }
 
+void MetadataWriter::Text(std::string_view key, std::string_view value) { One(key, ValueType::kText, value); }
 void MetadataWriter::Number(std::string_view key, int64_t value) {
-  if (value < 0 || value > int64_t{0xffffffff})
-    Fail("{}: key '{}': got {}, expected 0 to 2^32 - 1", where_, Shown(key), value);
-  Begin(key, ValueType::kU32);
-  Append(bytes_, static_cast<uint32_t>(value));
+  if (!std::in_range<uint32_t>(value)) Fail("{}: key '{}': got {}, expected 0 to 2^32 - 1", where_, Shown(key), value);
+  One(key, ValueType::kU32, static_cast<uint32_t>(value));
 }
-
-void MetadataWriter::Real(std::string_view key, double value) {
-  Begin(key, ValueType::kF32);
-  Append(bytes_, static_cast<float>(value));
-}
-
-void MetadataWriter::Flag(std::string_view key, bool value) {
-  Begin(key, ValueType::kBool);
-  Append(bytes_, static_cast<uint8_t>(value));
-}
+void MetadataWriter::Real(std::string_view key, double value) { One(key, ValueType::kF32, static_cast<float>(value)); }
+void MetadataWriter::Flag(std::string_view key, bool value) { One(key, ValueType::kBool, value); }
 
 void MetadataWriter::Texts(std::string_view key, std::span<const std::string> values) {
-  BeginArray(key, ValueType::kText, values.size());
-  for (const std::string& value : values) AppendText(bytes_, value);
+  All<std::string_view>(key, ValueType::kText, values);
 }
-
 void MetadataWriter::Reals(std::string_view key, std::span<const float> values) {
-  BeginArray(key, ValueType::kF32, values.size());
-  for (const float value : values) Append(bytes_, value);
+  All<float>(key, ValueType::kF32, values);
 }
-
 void MetadataWriter::Integers(std::string_view key, std::span<const int32_t> values) {
-  BeginArray(key, ValueType::kI32, values.size());
-  for (const int32_t value : values) Append(bytes_, value);
+  All<int32_t>(key, ValueType::kI32, values);
 }
-
 void MetadataWriter::Flags(std::string_view key, const std::vector<bool>& values) {
-  BeginArray(key, ValueType::kBool, values.size());
-  for (const bool value : values) Append(bytes_, static_cast<uint8_t>(value));
+  All<bool>(key, ValueType::kBool, values);
 }
 
 int64_t NewTensor::Bytes() const {

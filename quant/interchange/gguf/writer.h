@@ -37,7 +37,10 @@ class MetadataWriter {
 
  private:
   void Begin(std::string_view key, ValueType type);
-  void BeginArray(std::string_view key, ValueType type, size_t count);
+  template <typename T>
+  void One(std::string_view key, ValueType type, T value);
+  template <typename T, typename List>
+  void All(std::string_view key, ValueType type, const List& values);
 
   std::string where_, bytes_;
   std::vector<std::string> keys_;
