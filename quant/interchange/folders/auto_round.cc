@@ -8,6 +8,7 @@
 // extra_config overrides bits, group_size and sym of modules, by name or by a regular expression.
 #include "quant/interchange/folders/quantization_config.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -29,39 +30,29 @@ void RequireWeightsOnly(SchemeKeys& keys) {
 }
 
 // Exact names first, then the first pattern that is found in the name; 16 bits: the module is as it was.
-class ExtraSettings {
- public:
-  ExtraSettings(SchemeKeys& keys, GptqSettings all) : all_(std::move(all)) {
-    const Json* extra = keys.Find("extra_config");
-    if (extra == nullptr) return;
-    if (!extra->is_object()) keys.Wrong("extra_config", "an object of modules");
-    for (const auto& [key, value] : extra->items()) {
-      SchemeKeys own(value, Formatted("{}: extra_config: '{}'", keys.where(), key));
-      const bool leaves = own.Integer("bits", 2, 32, all_.bits) >= 16;
-      std::optional<GptqSettings> settings;
-      if (!leaves) {
-        settings = ReadGptqSettings(own, all_);
-        RequireWeightsOnly(own);
-        own.RefuseOthers();
-      }
-      if (key.find_first_of("*+?^$|()[]\\{}") == key.npos) named_.emplace(key, settings);
-      rules_.emplace_back(NamePattern(key, own.where()), settings);
+SettingsOfModule ReadExtraSettings(SchemeKeys& keys, const GptqSettings& all) {
+  std::map<std::string, std::optional<GptqSettings>> named;
+  std::vector<std::pair<NamePattern, std::optional<GptqSettings>>> rules;
+  const Json none = Json::object(), *const found = keys.Find("extra_config");
+  const Json& extra = found == nullptr ? none : *found;
+  if (!extra.is_object()) keys.Wrong("extra_config", "an object of modules");
+  for (const auto& [key, value] : extra.items()) {
+    SchemeKeys own(value, Formatted("{}: extra_config: '{}'", keys.where(), key));
+    std::optional<GptqSettings> settings;
+    if (own.Integer("bits", 2, 32, all.bits) < 16) {
+      settings = ReadGptqSettings(own, all);
+      RequireWeightsOnly(own);
+      own.RefuseOthers();
     }
+    if (key.find_first_of("*+?^$|()[]\\{}") == key.npos) named.emplace(key, settings);
+    rules.emplace_back(NamePattern(key, own.where()), settings);
   }
-
-  std::optional<GptqSettings> operator()(const std::string& module) const {
-    if (const auto found = named_.find(module); found != named_.end()) return found->second;
-    for (const auto& [pattern, settings] : rules_) {
-      if (pattern.MatchesSomewhere(module)) return settings;
-    }
-    return all_;
-  }
-
- private:
-  GptqSettings all_;
-  std::map<std::string, std::optional<GptqSettings>> named_;
-  std::vector<std::pair<NamePattern, std::optional<GptqSettings>>> rules_;
-};
+  return [all, named, rules](const std::string& module) {
+    if (const auto exact = named.find(module); exact != named.end()) return exact->second;
+    const auto rule = std::ranges::find_if(rules, [&](const auto& one) { return one.first.MatchesSomewhere(module); });
+    return rule == rules.end() ? std::optional(all) : rule->second;
+  };
+}
 
 }  // namespace
 
@@ -73,7 +64,7 @@ ForeignModel ReadAutoRound(SchemeKeys& keys, ModuleTensors& tensors) {
   const std::string packing = keys.Text("packing_format", keys.Text("backend", "auto_round:auto_gptq"));
   keys.Integer("bits", 2, 8);  // not left out
   const GptqSettings all = ReadGptqSettings(keys, {.tool = "AutoRound"});
-  const ExtraSettings settings(keys, all);
+  const SettingsOfModule settings = ReadExtraSettings(keys, all);
   RequireWeightsOnly(keys);
   // How it was found, and what runs it.
   keys.Ignore(

@@ -9,7 +9,6 @@
 #include <array>
 
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/interchange/folders/gptq.h"
 
 namespace tare {
@@ -39,25 +38,12 @@ void RequireMiddle(const GroupedParts& parts) {
 
 GroupedParts AwqParts(const std::string& module, const GptqSettings& s, ModuleTensors& tensors) {
   const TensorView& codes = tensors.TakeMatrix(module, "qweight", {DType::kI32});
-  const TensorView& zeros = tensors.TakeMatrix(module, "qzeros", {DType::kI32});
-  const TensorView& scales = tensors.TakeMatrix(module, "scales", kFloatTypes);
-  const std::string name = module + ".weight";
-  const int64_t in = codes.shape[0], out = codes.shape[1] * 8, columns = s.group < 0 ? in : s.group;
-  const std::string scheme =
-      s.group < 0 ? Formatted("{} int4/channel", s.tool) : Formatted("{} int4/group{}", s.tool, s.group);
-  if (in % columns != 0)
-    Fail("{}: got {} rows, expected a multiple of group_size {}", tensors.Where(codes.name), in, columns);
-  const std::string because = Formatted("{} [{}, {}] is {} in quantization_config", name, out, in, scheme);
-  tensors.Require(zeros, {in / columns, codes.shape[1]}, because);
-  tensors.Require(scales, {in / columns, out}, because);
-  GroupedParts parts{.name = name, .where = tensors.Where(name), .scheme = scheme, .out = out, .in = in};
+  const int64_t in = codes.shape[0];
+  if (s.group > 0 && in % s.group != 0)
+    Fail("{}: got {} rows, expected a multiple of group_size {}", tensors.Where(codes.name), in, s.group);
+  GroupedParts parts = PartsOfModule(module, s, codes, {.out = codes.shape[1] * 8, .in = in}, tensors);
   parts.codes = AwqCodes(codes);
-  parts.zeros = AwqCodes(zeros);
-  parts.values = parts.zero_values = IntegerValues(0);
-  parts.scales = {.tensor = &scales, .row_step = 1, .group_step = out};
-  parts.groups = in / columns;
-  parts.columns = columns;
-  parts.tensors = {&codes, &zeros, &scales};
+  parts.zeros = AwqCodes(*parts.tensors[1]);
   return parts;
 }
 

@@ -34,32 +34,21 @@ std::vector<int32_t> ReadGroups(const TensorView& g_idx, const std::string& wher
 
 GroupedParts GptqParts(const std::string& module, const GptqSettings& s, ModuleTensors& tensors) {
   const TensorView& codes = tensors.TakeMatrix(module, "qweight", {DType::kI32});
-  const TensorView& zeros = tensors.TakeMatrix(module, "qzeros", {DType::kI32});
-  const TensorView& scales = tensors.TakeMatrix(module, "scales", kFloatTypes);
-  const std::string name = module + ".weight", scheme = GptqScheme(s);
   const int64_t out = codes.shape[1], words = codes.shape[0];
   if (words % s.bits != 0 && 32 % s.bits != 0)
-    Fail("{}: got {} rows, expected a multiple of {}: {}", tensors.Where(codes.name), words, s.bits, scheme);
-  const int64_t in = words * 32 / s.bits;
-  const int64_t columns = s.group < 0 ? in : s.group, groups = in / columns + (in % columns != 0 ? 1 : 0);
+    Fail("{}: got {} rows, expected a multiple of {}: {}", tensors.Where(codes.name), words, s.bits, GptqScheme(s));
   if (out * s.bits % 32 != 0)
-    Fail("{}: got {} columns, expected ones that fill words of 32 bits: {}", tensors.Where(codes.name), out, scheme);
-  const std::string because = Formatted("{} [{}, {}] is {} in quantization_config", name, out, in, scheme);
-  tensors.Require(scales, {groups, out}, because);
-  tensors.Require(zeros, {groups, out * s.bits / 32}, because);
-  GroupedParts parts{.name = name, .where = tensors.Where(name), .scheme = scheme, .out = out, .in = in};
+    Fail("{}: got {} columns, expected ones that fill words of 32 bits: {}", tensors.Where(codes.name), out,
+         GptqScheme(s));
+  GroupedParts parts = PartsOfModule(module, s, codes, {.out = out, .in = words * 32 / s.bits}, tensors);
+  const TensorView& zeros = *parts.tensors[1];
   parts.codes = {.words = codes.bytes.data(), .bits = s.bits, .word_step = out, .stream_step = 1};
-  parts.values = parts.zero_values = IntegerValues(0);
   parts.zeros =
       PackedCodes{.words = zeros.bytes.data(), .bits = s.bits, .stream_step = zeros.shape[1], .along_rows = false};
-  parts.scales = {.tensor = &scales, .row_step = 1, .group_step = out};
-  parts.groups = groups;
-  parts.columns = columns;
-  parts.tensors = {&codes, &zeros, &scales};
   if (tensors.Find(module, "g_idx") != nullptr) {
     const TensorView& g_idx = tensors.Take(module, "g_idx", {DType::kI32});
-    tensors.Require(g_idx, {in}, because);
-    parts.group_of = ReadGroups(g_idx, tensors.Where(g_idx.name), groups);
+    tensors.Require(g_idx, {parts.in}, Because(parts));
+    parts.group_of = ReadGroups(g_idx, tensors.Where(g_idx.name), parts.groups);
     parts.tensors.push_back(&g_idx);
   } else if (s.ordered) {
     Fail("{}: missing, where quantization_config says desc_act: true; try downloading the checkpoint again",
@@ -69,43 +58,27 @@ GroupedParts GptqParts(const std::string& module, const GptqSettings& s, ModuleT
 }
 
 // `dynamic`: patterns of modules, the first that matches counts; "-:" before one leaves its modules as they are.
-class DynamicSettings {
- public:
-  DynamicSettings(SchemeKeys& keys, GptqSettings all) : all_(std::move(all)) {
-    const Json* dynamic = keys.Find("dynamic");
-    if (dynamic == nullptr) return;
-    const std::string where = keys.where() + ": dynamic";
-    if (!dynamic->is_object()) keys.Wrong("dynamic", "an object of patterns");
-    for (const auto& [key, value] : dynamic->items()) {
-      const std::string place = Formatted("{}: '{}'", where, key);
-      const bool leaves = key.starts_with("-:"), marked = leaves || key.starts_with("+:");
-      Rule rule{NamePattern(std::string_view(key).substr(marked ? 2 : 0), place), std::nullopt};
-      SchemeKeys own(value, place);
-      if (!leaves) {
-        rule.settings = ReadGptqSettings(own, all_);
-        own.Ignore("mse damp_percent damp_auto_increment act_group_aware");
-        own.RefuseOthers();
-      }
-      rules_.push_back(std::move(rule));
-    }
+SettingsOfModule ReadDynamic(SchemeKeys& keys, const GptqSettings& all) {
+  std::vector<std::pair<NamePattern, std::optional<GptqSettings>>> rules;
+  const Json none = Json::object(), *const found = keys.Find("dynamic");
+  const Json& dynamic = found == nullptr ? none : *found;
+  if (!dynamic.is_object()) keys.Wrong("dynamic", "an object of patterns");
+  for (const auto& [key, value] : dynamic.items()) {
+    const std::string place = Formatted("{}: dynamic: '{}'", keys.where(), key);
+    const bool leaves = key.starts_with("-:"), marked = leaves || key.starts_with("+:");
+    auto& [pattern, settings] =
+        rules.emplace_back(NamePattern(std::string_view(key).substr(marked ? 2 : 0), place), std::nullopt);
+    SchemeKeys own(value, place);
+    if (leaves) continue;
+    settings = ReadGptqSettings(own, all);
+    own.Ignore("mse damp_percent damp_auto_increment act_group_aware");
+    own.RefuseOthers();
   }
-
-  std::optional<GptqSettings> operator()(const std::string& module) const {
-    for (const Rule& rule : rules_) {
-      if (rule.pattern.MatchesStart(module)) return rule.settings;
-    }
-    return all_;
-  }
-
- private:
-  struct Rule {
-    NamePattern pattern;
-    std::optional<GptqSettings> settings;
+  return [all, rules](const std::string& module) {
+    const auto rule = std::ranges::find_if(rules, [&](const auto& one) { return one.first.MatchesStart(module); });
+    return rule == rules.end() ? std::optional(all) : rule->second;
   };
-
-  GptqSettings all_;
-  std::vector<Rule> rules_;
-};
+}
 
 // Which of the two conventions a checkpoint's symmetric matrices prove; without any, what the configuration says holds.
 class ZeroPointProof {
@@ -161,6 +134,27 @@ bool HasOddThreeBits(SchemeKeys& keys) {
 
 }  // namespace
 
+std::string Because(const GroupedParts& parts) {
+  return Formatted("{} [{}, {}] is {} in quantization_config", parts.name, parts.out, parts.in, parts.scheme);
+}
+
+GroupedParts PartsOfModule(const std::string& module, const GptqSettings& s, const TensorView& codes, MatrixSize size,
+                           ModuleTensors& tensors) {
+  const TensorView& zeros = tensors.TakeMatrix(module, "qzeros", {DType::kI32});
+  const TensorView& scales = tensors.TakeMatrix(module, "scales", kFloatTypes);
+  const std::string name = module + ".weight";
+  GroupedParts parts{
+      .name = name, .where = tensors.Where(name), .scheme = GptqScheme(s), .out = size.out, .in = size.in};
+  parts.columns = s.group < 0 ? size.in : s.group;
+  parts.groups = size.in / parts.columns + (size.in % parts.columns != 0 ? 1 : 0);
+  tensors.Require(scales, {parts.groups, size.out}, Because(parts));
+  tensors.Require(zeros, {parts.groups, size.out * s.bits / 32}, Because(parts));
+  parts.values = parts.zero_values = IntegerValues(0);
+  parts.scales = {.tensor = &scales, .row_step = 1, .group_step = size.out};
+  parts.tensors = {&codes, &zeros, &scales};
+  return parts;
+}
+
 PackedCodes ZeroCodes(PackedCodes packed, StoredZeros stored) {
   if (stored == StoredZeros::kAsTheyAre) return packed;
   if (32 % packed.bits != 0) {  // 3 bits lie across words, and are counted one by one
@@ -204,7 +198,7 @@ void ReadGptqMatrices(const SettingsOfModule& settings, StoredZeros configured, 
 ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors) {
   keys.Integer("bits", 2, 8);  // not left out
   const GptqSettings all = ReadGptqSettings(keys, {});
-  const DynamicSettings settings(keys, all);
+  const SettingsOfModule settings = ReadDynamic(keys, all);
   for (const char* key : {"checkpoint_format", "format"}) keys.Only(key, {"\"gptq\"", "\"gptq_v2\""});
   const bool is_v2 = keys.Text("checkpoint_format", keys.Text("format", "gptq")) == "gptq_v2";
   keys.Only("pack_dtype", {"\"int32\""});

@@ -48,6 +48,16 @@ void ReadGptqMatrices(const SettingsOfModule& settings, StoredZeros configured, 
 void ReadAwqMatrices(const SettingsOfModule& settings, const std::string& where, ModuleTensors& tensors,
                      ForeignModel& model);
 
+// The parts of a module in GPTQ's layout or AWQ's: its tensors are `codes`, X.qzeros and X.scales, and all but how codes
+// and zero points are packed.
+struct MatrixSize {
+  int64_t out, in;
+};
+GroupedParts PartsOfModule(const std::string& module, const GptqSettings& settings, const TensorView& codes,
+                           MatrixSize size, ModuleTensors& tensors);
+// Why its tensors must have the shapes that they have, for messages.
+std::string Because(const GroupedParts& parts);
+
 // bits, group_size, sym and desc_act, where an object has them.
 GptqSettings ReadGptqSettings(SchemeKeys& keys, GptqSettings settings);
 
