@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "quant/base/widest_vectors.h"
 
 namespace tare {
 namespace {
@@ -16,30 +17,20 @@ namespace {
 constexpr size_t kPageBins = MagnitudeHistogram::kPageBins;
 
 // Magnitudes compare as their bits do: infinity above all numbers, NaN above infinity.
-int32_t MagnitudeBits(float value) { return std::bit_cast<int32_t>(value) & 0x7fffffff; }
+TARE_INTO_CALLER inline int32_t MagnitudeBits(float value) { return std::bit_cast<int32_t>(value) & 0x7fffffff; }
 float LargerMagnitude(float a, float b) { return std::bit_cast<float>(std::max(MagnitudeBits(a), MagnitudeBits(b))); }
 
-[[gnu::always_inline]] inline float LargestOfRun(std::span<const float> run) {
-  int32_t largest = 0;
-  for (const float value : run) {
-    const int32_t bits = MagnitudeBits(value);
-    largest = bits > largest ? bits : largest;  // std::max takes references, and the loop stays scalar
-  }
-  return std::bit_cast<float>(largest);
-}
-
-float LargestPlain(std::span<const float> run) { return LargestOfRun(run); }
-using LargestOf = decltype(&LargestPlain);
-#ifdef __x86_64__
-[[gnu::target("avx2")]] float LargestAvx2(std::span<const float> run) { return LargestOfRun(run); }
-LargestOf FastestLargest() { return __builtin_cpu_supports("avx2") ? LargestAvx2 : LargestPlain; }
-#else
-LargestOf FastestLargest() { return LargestPlain; }
-#endif
-
 float LargestMagnitude(std::span<const float> run) {
-  static const LargestOf largest = FastestLargest();
-  return largest(run);
+  int32_t largest = 0;
+  InWidestVectors([&]() TARE_INTO_CALLER {
+    int32_t most = 0;
+    for (const float value : run) {
+      const int32_t bits = MagnitudeBits(value);
+      most = bits > most ? bits : most;  // std::max takes references, and the loop stays scalar
+    }
+    largest = most;
+  });
+  return std::bit_cast<float>(largest);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "quant/base/widest_vectors.h"
 
 namespace tare {
 namespace {
@@ -60,15 +61,6 @@ struct PowerLanes {
   }
   return {Sum(lanes.x), Sum(lanes.x2), Sum(lanes.x3), Sum(lanes.x4), Sum(lanes.magnitude)};
 }
-
-PowerSums SumPlain(std::span<const float> row) { return SumRow(row); }
-using SumOfRow = decltype(&SumPlain);
-#ifdef __x86_64__
-[[gnu::target("avx2")]] PowerSums SumAvx2(std::span<const float> row) { return SumRow(row); }
-SumOfRow FastestSum() { return __builtin_cpu_supports("avx2") ? SumAvx2 : SumPlain; }
-#else
-SumOfRow FastestSum() { return SumPlain; }
-#endif
 
 constexpr size_t kErrorLanes = 8;
 
@@ -153,8 +145,9 @@ Under CountUnder(std::span<const float> block, float threshold) {
 
 // The bits are equal on every machine: the number of lanes is fixed, and no product is fused with a sum.
 PowerSums SumPowers(std::span<const float> row) {
-  static const SumOfRow sum = FastestSum();
-  return sum(row);
+  PowerSums sums;
+  InWidestVectors([&]() TARE_INTO_CALLER { sums = SumRow(row); });
+  return sums;
 }
 
 Moments MomentsOf(std::span<const float> row, const PowerSums& sums, size_t values) {
