@@ -2,8 +2,6 @@
 #include "quant/file/atomic_file.h"
 
 #include <fcntl.h>
-#include <unistd.h>
-
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -60,20 +58,6 @@ Held& HeldFiles() {
   return held;
 }
 
-// Closes on the way out.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 // Length of the part that consists of whole lines: up to the last newline, looked for backwards, in steps.
 off_t WholeLines(int fd, off_t size) {
   char step[4096];
@@ -107,13 +91,13 @@ AtomicFile::AtomicFile(const fs::path& path) {
 }
 
 void AtomicFile::Create() {
-  for (int n = 0; fd_ < 0; ++n) {
+  for (int n = 0; fd_.get() < 0; ++n) {
     temporary_ = TemporaryName(final_.filename(), n);
-    fd_ = openat(folder_->fd(), temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd_ < 0 && errno != EEXIST) FailToCreate(final_, errno);
-    if (fd_ >= 0 && !LockLinked(fd_)) close(std::exchange(fd_, -1));
+    fd_ = Descriptor(openat(folder_->fd(), temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (fd_.get() < 0 && errno != EEXIST) FailToCreate(final_, errno);
+    if (fd_.get() >= 0 && !LockLinked(fd_.get())) fd_ = Descriptor();
   }
-  NoteMade(fd_);
+  NoteMade(fd_.get());
 }
 
 // If two processes find no other and both create their temporaries, each sees the other's: both step back, and
@@ -125,21 +109,14 @@ void AtomicFile::Claim() {
     Create();
     if (OtherWriter(*folder_, absolute_) == 0) return;
     unlinkat(folder_->fd(), temporary_.c_str(), 0);
-    close(std::exchange(fd_, -1));
+    fd_ = Descriptor();
     constexpr int kSteps = 97;
     usleep(static_cast<useconds_t>(100 * (getpid() % kSteps)));
   }
 }
 
-AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : final_(std::move(other.final_)),
-      absolute_(std::move(other.absolute_)),
-      folder_(std::move(other.folder_)),
-      temporary_(std::move(other.temporary_)),
-      fd_(std::exchange(other.fd_, -1)) {}
-
 AtomicFile::~AtomicFile() {
-  if (fd_ < 0) return;
+  if (fd_.get() < 0) return;
   unlinkat(folder_->fd(), temporary_.c_str(), 0);
   Close();
 }
@@ -147,22 +124,22 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::Close() {
   HeldFiles().Remove(absolute_);
   if (!HeldFiles().Has(absolute_)) ForgetOutput(absolute_);
-  close(std::exchange(fd_, -1));
+  fd_ = Descriptor();
 }
 
 void AtomicFile::Write(std::string_view text) {
-  TARE_CHECK(fd_ >= 0);
+  TARE_CHECK(fd_.get() >= 0);
   while (!text.empty()) {
-    const ssize_t written = write(fd_, text.data(), text.size());
+    const ssize_t written = write(fd_.get(), text.data(), text.size());
     if (written < 0 && errno != EINTR) FailToWrite(final_, errno);
     if (written > 0) text.remove_prefix(static_cast<size_t>(written));
   }
 }
 
 void AtomicFile::WriteAt(int64_t offset, std::string_view bytes) {
-  TARE_CHECK(fd_ >= 0);
+  TARE_CHECK(fd_.get() >= 0);
   while (!bytes.empty()) {
-    const ssize_t written = pwrite(fd_, bytes.data(), bytes.size(), offset);
+    const ssize_t written = pwrite(fd_.get(), bytes.data(), bytes.size(), offset);
     if (written < 0 && errno != EINTR) FailToWrite(final_, errno);
     if (written <= 0) continue;
     bytes.remove_prefix(static_cast<size_t>(written));
@@ -171,8 +148,8 @@ void AtomicFile::WriteAt(int64_t offset, std::string_view bytes) {
 }
 
 void AtomicFile::Commit() {
-  TARE_CHECK(fd_ >= 0);
-  if (fsync(fd_) != 0) FailToWrite(final_, errno);
+  TARE_CHECK(fd_.get() >= 0);
+  if (fsync(fd_.get()) != 0) FailToWrite(final_, errno);
   const int folder = folder_->fd();
   if (renameat(folder, temporary_.c_str(), folder, final_.filename().c_str()) != 0) FailToWrite(final_, errno);
   Close();  // synced already, so nothing is left to go wrong

@@ -24,7 +24,7 @@ class AtomicFile {
  public:
   // Throws Error if the folder is missing or not writable, or if path exists and is an input or not a regular file.
   explicit AtomicFile(const std::filesystem::path& path);
-  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile(AtomicFile&& other) noexcept = default;
   AtomicFile& operator=(AtomicFile&& other) = delete;
   ~AtomicFile();  // without Commit the temporary is removed
 
@@ -44,7 +44,7 @@ class AtomicFile {
   std::filesystem::path final_, absolute_;
   std::shared_ptr<const OpenFolder> folder_;
   std::string temporary_;  // its name in the folder
-  int fd_ = -1;            // closed after Commit and in what was moved from
+  Descriptor fd_;          // none after Commit and in what was moved from
 };
 
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view text);

@@ -14,6 +14,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/files_of_run.h"
+#include "quant/file/open_folder.h"
 
 namespace tare {
 namespace {
@@ -63,32 +64,25 @@ std::span<const std::byte> CopyOf(int fd, size_t size, const std::filesystem::pa
   return {bytes, size};
 }
 
-struct ReadOnlyFile {
-  ~ReadOnlyFile() {
-    if (fd >= 0) close(fd);
-  }
-  const int fd;
-};
-
 // Without O_NONBLOCK, opening a pipe without a writer would hang.
-ReadOnlyFile Opened(const std::filesystem::path& path) {
-  return {open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+Descriptor Opened(const std::filesystem::path& path) {
+  return Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
 }  // namespace
 
 std::string Beginning(const std::filesystem::path& path, size_t most) {
   std::string first(most, '\0');
-  const ReadOnlyFile file = Opened(path);
-  first.resize(static_cast<size_t>(std::max<ssize_t>(0, pread(file.fd, first.data(), most, 0))));  // none of a pipe
+  const Descriptor file = Opened(path);
+  first.resize(static_cast<size_t>(std::max<ssize_t>(0, pread(file.get(), first.data(), most, 0))));  // none of a pipe
   return first;
 }
 
 void OpenFilesAs(FileMemory memory) { file_memory = memory; }
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path), memory_(file_memory) {
-  const ReadOnlyFile file = Opened(path);
-  const int fd = file.fd;
+  const Descriptor file = Opened(path);
+  const int fd = file.get();
   if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) Fail("{}: no such file; try checking the path", path.string());
   if (fd < 0) Fail("{}: cannot open: {}; try checking its permissions", path.string(), Reason());
   state_ = StateOfFile(fd, path);

@@ -15,6 +15,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/open_folder.h"
 
 namespace tare {
 namespace {
@@ -29,13 +30,6 @@ int DescriptorIn(std::string_view path) {
   }
   return -1;
 }
-
-struct Closing {
-  explicit Closing(int file) : fd(file) {}
-  Closing(const Closing&) = delete;
-  ~Closing() { close(fd); }
-  const int fd;
-};
 
 int NewFile() {
   std::error_code error;
@@ -88,14 +82,14 @@ std::string FileOf(const std::string& path) {
   const int fd = DescriptorIn(name);
   struct stat status{};
   if (fd < 0 && stat(name.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) {
-    const Closing pipe(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    return pipe.fd < 0 ? name : Formatted("/proc/self/fd/{}", NewCopy(pipe.fd, name));
+    const Descriptor pipe(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    return pipe.get() < 0 ? name : Formatted("/proc/self/fd/{}", NewCopy(pipe.get(), name));
   }
   if (fd < 0 || fstat(fd, &status) != 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) return name;
   // A file that a shell has read a part of goes on there.
   if (S_ISDIR(status.st_mode) || (S_ISREG(status.st_mode) && lseek(fd, 0, SEEK_CUR) <= 0)) return name;
-  const Closing copy(NewCopy(fd, name));
-  dup2(copy.fd, fd);
+  const Descriptor copy(NewCopy(fd, name));
+  dup2(copy.get(), fd);
   return name;
 }
 

@@ -3,8 +3,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <unistd.h>
-
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -88,17 +86,13 @@ std::shared_ptr<const OpenFolder> OpenFolder::Adopt(int fd) {
   return std::shared_ptr<const OpenFolder>(new OpenFolder(fd));
 }
 
-OpenFolder::~OpenFolder() { close(fd_); }
-
-int OpenFolder::Reading() const { return openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
+Descriptor OpenFolder::Reading() const { return Descriptor(openat(fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }
 
 void OpenFolder::ForEachName(const std::function<void(const std::string& name)>& use) const {
-  const int fd = Reading();
-  DIR* const entries = fd < 0 ? nullptr : fdopendir(fd);
-  if (entries == nullptr) {
-    if (fd >= 0) close(fd);
-    return;
-  }
+  Descriptor fd = Reading();
+  DIR* const entries = fd.get() < 0 ? nullptr : fdopendir(fd.get());
+  if (entries == nullptr) return;
+  fd.release();
   const std::unique_ptr<DIR, int (*)(DIR*)> closer(entries, &closedir);
   while (const dirent* entry = readdir(entries)) {
     const std::string_view name = entry->d_name;
@@ -135,10 +129,8 @@ void FailToWrite(const fs::path& path, int error) {
 }
 
 void SyncFolder(const OpenFolder& folder, const fs::path& path) {
-  const int fd = folder.Reading();
-  const int error = fd < 0 || fsync(fd) == 0 ? 0 : errno;
-  if (fd >= 0) close(fd);
-  if (error != 0 && error != EINVAL) FailToWrite(path, error);
+  const Descriptor fd = folder.Reading();
+  if (fd.get() >= 0 && fsync(fd.get()) != 0 && errno != EINVAL) FailToWrite(path, errno);
 }
 
 }  // namespace tare

@@ -4,12 +4,34 @@
 // or for a folder below, gets that one.
 #pragma once
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace tare {
+
+// An open file, closed at the end; -1: none.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
 
 class OpenFolder {
  public:
@@ -18,18 +40,16 @@ class OpenFolder {
   // As Of, after making the folder where there is none; `made` says whether it was made.
   static std::shared_ptr<const OpenFolder> Make(const std::filesystem::path& path, bool* made = nullptr);
   static std::shared_ptr<const OpenFolder> Adopt(int fd);  // which it closes
-  ~OpenFolder();
-  OpenFolder(const OpenFolder&) = delete;
 
   // The descriptor, for openat and the like; in messages, callers name the folder.
-  int fd() const { return fd_; }
-  // Another descriptor of the folder, for reading, or -1: this one can be locked, synced and listed.
-  int Reading() const;
+  int fd() const { return fd_.get(); }
+  // Another descriptor of the folder, for reading, or none: this one can be locked, synced and listed.
+  Descriptor Reading() const;
   void ForEachName(const std::function<void(const std::string& name)>& use) const;
 
  private:
   explicit OpenFolder(int fd) : fd_(fd) {}
-  int fd_;
+  Descriptor fd_;
 };
 
 // The folder that a path's last name is in.

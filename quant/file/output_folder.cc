@@ -38,27 +38,24 @@ Held& HeldFolders() {
 AtomicFolder::AtomicFolder(const fs::path& path) : final_(path), above_(OpenFolderOf(path)) {
   if (const pid_t writer = OtherWriter(*above_, path))
     Fail("{}: process {} is writing it; try another name, or wait until it ends", path.string(), writer);
-  for (int n = 0; fd_ < 0; ++n) {
+  for (int n = 0; fd_.get() < 0; ++n) {
     temporary_ = FolderOf(path) / TemporaryName(path.filename(), n);
     if (mkdirat(above_->fd(), temporary_.filename().c_str(), 0777) != 0) {
       if (errno != EEXIST) FailToCreate(path, errno);
       continue;
     }
     folder_ = OpenFolder::Of(temporary_);
-    fd_ = folder_ == nullptr ? -1 : folder_->Reading();
-    if (fd_ < 0) {
+    if (folder_ != nullptr) fd_ = folder_->Reading();
+    if (fd_.get() < 0) {
       const int error = errno;
       unlinkat(above_->fd(), temporary_.filename().c_str(), AT_REMOVEDIR);
       FailToCreate(path, error);
     }
-    if (!LockLinked(fd_)) close(std::exchange(fd_, -1));
+    if (!LockLinked(fd_.get())) fd_ = Descriptor();
   }
 }
 
-AtomicFolder::~AtomicFolder() {
-  close(fd_);
-  RemoveTemporary(*above_, temporary_.filename());
-}
+AtomicFolder::~AtomicFolder() { RemoveTemporary(*above_, temporary_.filename()); }
 
 void AtomicFolder::Commit() {
   const int error = RenameNew(above_->fd(), temporary_.filename(), above_->fd(), final_.filename());
@@ -80,10 +77,8 @@ OutputFolder::OutputFolder(const fs::path& folder)
   identity_ = Formatted("{} {}", status.st_dev, status.st_ino);
   if (!HeldFolders().Has(identity_)) {
     fd_ = open_->Reading();
-    if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      close(fd_);
+    if (fd_.get() >= 0 && flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       Fail("{}: another process is writing into this folder; try another, or wait until it ends", folder_.string());
-    }
   }
   HeldFolders().Add(identity_);
 }
@@ -92,7 +87,6 @@ OutputFolder::OutputFolder(const fs::path& folder)
 OutputFolder::~OutputFolder() {
   if (made_ && above_ != nullptr) unlinkat(above_->fd(), folder_.filename().c_str(), AT_REMOVEDIR);
   HeldFolders().Remove(identity_);
-  if (fd_ >= 0) close(fd_);
 }
 
 }  // namespace tare

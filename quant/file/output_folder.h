@@ -26,7 +26,7 @@ class AtomicFolder {
  private:
   std::filesystem::path final_, temporary_;
   std::shared_ptr<const OpenFolder> above_, folder_;
-  int fd_ = -1;  // with the lock
+  Descriptor fd_;  // with the lock
 };
 
 // A folder for outputs, made where there is none, and held: all that is written below its path goes into this one. One
@@ -44,7 +44,7 @@ class OutputFolder {
   bool made_ = false;
   std::shared_ptr<const OpenFolder> open_, above_;
   std::filesystem::path identity_;  // device and inode: a name may lead elsewhere by now
-  int fd_ = -1;                     // of the object that locked it
+  Descriptor fd_;                   // of the object that locked it
 };
 
 }  // namespace tare

@@ -67,14 +67,13 @@ pid_t OtherWriter(const OpenFolder& folder, const std::filesystem::path& path) {
     if (!IsTemporaryName(temporary))
       return Notice(Formatted("{}: a killed run may have left it; try removing it if nobody needs it",
                               (path.parent_path() / temporary).string()));
-    const int fd = openat(folder.fd(), temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    const Descriptor fd(openat(folder.fd(), temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (fd.get() < 0) return;
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
       RemoveTemporary(folder, temporary);
     } else if (errno == EWOULDBLOCK) {
       writer = process;
     }
-    close(fd);
   });
   return writer;
 }
