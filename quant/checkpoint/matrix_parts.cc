@@ -4,24 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 
-#include "quant/base/float16.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
-
-float ValueOf(DType type, const std::byte* at) {
-  if (type == DType::kF32) {
-    float value;
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, at, sizeof bits);
-  return type == DType::kBF16 ? FloatFromBf16(bits) : FloatFromF16(bits);
-}
 
 [[noreturn]] void FailNotFinite(const std::string& tensor, int64_t index) {
   Fail("tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again", tensor,
@@ -36,7 +23,7 @@ bool Transpose(const std::byte* from, size_t stride, int64_t lines, int64_t coun
   bool finite = true;
   for (int64_t i = 0; i < lines; ++i, from += stride) {
     for (int64_t r = 0; r < count; ++r) {
-      const float value = ValueOf(kType, from + static_cast<size_t>(r) * kBytes);
+      const float value = FloatAt(kType, from + static_cast<size_t>(r) * kBytes);
       y[r * lines + i] = value;
       finite &= std::isfinite(value);
     }
@@ -52,7 +39,7 @@ int64_t FirstNotFinite(const std::byte* from, int64_t count) {
   std::atomic<int64_t> first = count;
   ParallelForBlocks(count, kPart, [&](int64_t begin, int64_t values) {
     const auto is_finite = [&](int64_t i) {
-      return std::isfinite(ValueOf(kType, from + static_cast<size_t>(i) * kBytes));
+      return std::isfinite(FloatAt(kType, from + static_cast<size_t>(i) * kBytes));
     };
     bool finite = true;
     for (int64_t i = begin; i < begin + values; ++i) finite &= is_finite(i);

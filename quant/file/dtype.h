@@ -4,11 +4,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "quant/base/float16.h"
 
 namespace tare {
 
@@ -72,6 +76,18 @@ inline constexpr std::array<DTypeInfo, 22> kDTypes{{
 constexpr std::string_view Name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
 constexpr int Bits(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bits; }
 std::optional<DType> ParseDType(std::string_view name);
+
+// A value of F32, F16 or BF16.
+inline float FloatAt(DType dtype, const std::byte* at) {
+  if (dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, at, sizeof bits);
+  return dtype == DType::kBF16 ? FloatFromBf16(bits) : FloatFromF16(bits);
+}
 
 // Product of the dimensions (1 for none); nullopt if one is negative or the product overflows int64.
 std::optional<int64_t> ElementCount(std::span<const int64_t> shape);
