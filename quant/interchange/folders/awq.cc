@@ -60,7 +60,7 @@ void ReadAwqMatrices(const SettingsOfModule& settings, const std::string& where,
     if (of_module->symmetric) RequireMiddle(parts);
     AddMatrix(std::move(parts), tensors, model);
   }
-  tensors.CheckNothingLeft({"qweight", "qzeros", "scales", "g_idx"});
+  tensors.CheckNothingLeft("qweight qzeros scales g_idx");
 }
 
 ForeignModel ReadAwq(SchemeKeys& keys, ModuleTensors& tensors) {

@@ -161,8 +161,8 @@ ForeignModel ReadBitsAndBytes(SchemeKeys& keys, ModuleTensors& tensors) {
   ForeignModel model;
   for (const std::string& module : tensors.ModulesWith(std::string(kState) + type))
     model.matrices.emplace(module + ".weight", FourBitReader(module, type, tensors).Read());
-  tensors.CheckNothingLeft({"absmax", "quant_map", "nested_absmax", "nested_quant_map", "bitsandbytes__nf4",
-                            "bitsandbytes__fp4", "SCB", "weight_format"});
+  tensors.CheckNothingLeft(
+      "absmax quant_map nested_absmax nested_quant_map bitsandbytes__nf4 bitsandbytes__fp4 SCB weight_format");
   return model;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "quant/base/error.h"
@@ -21,17 +20,6 @@ std::string GptqScheme(const GptqSettings& s) {
                      : Formatted("{} int{}/group{}", s.tool, s.bits, s.group);
 }
 
-// Groups of columns by X.g_idx. Throws Error for one that has no scale.
-std::vector<int32_t> ReadGroups(const TensorView& g_idx, const std::string& where, int64_t groups) {
-  std::vector<int32_t> group_of(g_idx.elements());
-  std::memcpy(group_of.data(), g_idx.bytes.data(), g_idx.bytes.size());
-  for (size_t c = 0; c < group_of.size(); ++c) {
-    if (group_of[c] < 0 || group_of[c] >= groups)
-      Fail("{}, index {}: got group {}, expected 0 to {}", where, c, group_of[c], groups - 1);
-  }
-  return group_of;
-}
-
 GroupedParts GptqParts(const std::string& module, const GptqSettings& s, ModuleTensors& tensors) {
   const TensorView& codes = tensors.TakeMatrix(module, "qweight", {DType::kI32});
   const int64_t out = codes.shape[1], words = codes.shape[0];
@@ -46,10 +34,8 @@ GroupedParts GptqParts(const std::string& module, const GptqSettings& s, ModuleT
   parts.zeros =
       PackedCodes{.words = zeros.bytes.data(), .bits = s.bits, .stream_step = zeros.shape[1], .along_rows = false};
   if (tensors.Find(module, "g_idx") != nullptr) {
-    const TensorView& g_idx = tensors.Take(module, "g_idx", {DType::kI32});
-    tensors.Require(g_idx, {parts.in}, Because(parts));
-    parts.group_of = ReadGroups(g_idx, tensors.Where(g_idx.name), parts.groups);
-    parts.tensors.push_back(&g_idx);
+    const TensorView& g_idx = *parts.tensors.emplace_back(&tensors.Take(module, "g_idx", {DType::kI32}));
+    parts.group_of = GroupsOfColumns(parts, g_idx, 0, tensors);
   } else if (s.ordered) {
     Fail("{}: missing, where quantization_config says desc_act: true; try downloading the checkpoint again",
          tensors.Where(module + ".g_idx"));
@@ -134,10 +120,6 @@ bool HasOddThreeBits(SchemeKeys& keys) {
 
 }  // namespace
 
-std::string Because(const GroupedParts& parts) {
-  return Formatted("{} [{}, {}] is {} in quantization_config", parts.name, parts.out, parts.in, parts.scheme);
-}
-
 GroupedParts PartsOfModule(const std::string& module, const GptqSettings& s, const TensorView& codes, MatrixSize size,
                            ModuleTensors& tensors) {
   const TensorView& zeros = tensors.TakeMatrix(module, "qzeros", {DType::kI32});
@@ -187,7 +169,7 @@ void ReadGptqMatrices(const SettingsOfModule& settings, StoredZeros configured, 
     all.push_back(GptqParts(module, *of_module, tensors));
     if (of_module->symmetric) proof.Add(all.back());
   }
-  tensors.CheckNothingLeft({"qweight", "qzeros", "scales", "g_idx"});
+  tensors.CheckNothingLeft("qweight qzeros scales g_idx");
   const StoredZeros stored = proof.Decide(model.notes);
   for (GroupedParts& parts : all) {
     parts.zeros = ZeroCodes(*parts.zeros, stored);

@@ -55,8 +55,6 @@ struct MatrixSize {
 };
 GroupedParts PartsOfModule(const std::string& module, const GptqSettings& settings, const TensorView& codes,
                            MatrixSize size, ModuleTensors& tensors);
-// Why its tensors must have the shapes that they have, for messages.
-std::string Because(const GroupedParts& parts);
 
 // bits, group_size, sym and desc_act, where an object has them.
 GptqSettings ReadGptqSettings(SchemeKeys& keys, GptqSettings settings);

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
-#include "quant/base/float16.h"
+#include "quant/base/formatted.h"
 #include "quant/format/pack.h"
 
 namespace tare {
@@ -17,24 +17,13 @@ namespace {
 float ElementAt(const TensorView& tensor, int64_t i) {
   const std::byte* at = tensor.bytes.data() + i * (Bits(tensor.dtype) / 8);
   switch (tensor.dtype) {
-    case DType::kF32: {
-      float value;
-      std::memcpy(&value, at, sizeof value);
-      return value;
-    }
-    case DType::kF16:
-    case DType::kBF16: {
-      uint16_t bits;
-      std::memcpy(&bits, at, sizeof bits);
-      return tensor.dtype == DType::kF16 ? FloatFromF16(bits) : FloatFromBf16(bits);
-    }
     case DType::kF8E4M3:
       return StoredValues(Format::kFp8E4M3)[static_cast<size_t>(*at)];
     case DType::kF8E8M0:
     case DType::kU8:
       return ScaleValues(ScaleType::kE8M0Floor)[static_cast<size_t>(*at)];
     default:
-      TARE_CHECK(false);
+      return FloatAt(tensor.dtype, at);
   }
 }
 
@@ -193,6 +182,26 @@ void GroupedMatrix::Integers(int64_t row, const IntegerRow& to) const {
 float StoredScales::At(int64_t row, int64_t group) const {
   const float value = ElementAt(*tensor, row / rows * row_step + group * group_step);
   return divisor == 1.0f ? value * factor : value / divisor;
+}
+
+std::string Because(const GroupedParts& parts) {
+  return Formatted("{} [{}, {}] is {} in quantization_config", parts.name, parts.out, parts.in, parts.scheme);
+}
+
+std::vector<int32_t> GroupsOfColumns(const GroupedParts& parts, const TensorView& g_idx, int64_t least,
+                                     const ModuleTensors& tensors) {
+  tensors.Require(g_idx, {parts.in}, Because(parts));
+  std::vector<int32_t> group_of(static_cast<size_t>(parts.in));
+  const size_t width = static_cast<size_t>(Bits(g_idx.dtype)) / 8;
+  for (size_t c = 0; c < group_of.size(); ++c) {
+    int64_t group = 0;
+    std::memcpy(&group, g_idx.bytes.data() + c * width, width);
+    if (width == 4) group = static_cast<int32_t>(group);
+    if (group < least || group >= parts.groups)
+      Fail("{}, index {}: got group {}, expected 0 to {}", tensors.Where(g_idx.name), c, group, parts.groups - 1);
+    group_of[c] = static_cast<int32_t>(group);
+  }
+  return group_of;
 }
 
 void AddMatrix(GroupedParts parts, const ModuleTensors& tensors, ForeignModel& model) {

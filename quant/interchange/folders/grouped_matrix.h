@@ -58,6 +58,12 @@ struct GroupedIntegers {
 // to be halved.
 std::optional<GroupedIntegers> IntegersIn(const GroupedParts& parts);
 
+// Why its tensors must have the shapes that they have, for messages.
+std::string Because(const GroupedParts& parts);
+// The group of each column, as i32 or i64. Throws Error for one below `least` or without a scale.
+std::vector<int32_t> GroupsOfColumns(const GroupedParts& parts, const TensorView& g_idx, int64_t least,
+                                     const ModuleTensors& tensors);
+
 // Adds the matrix of these parts; the files of `tensors` outlive it. Throws Error where a scale is NaN or infinite, or
 // what it is stored as has no value.
 void AddMatrix(GroupedParts parts, const ModuleTensors& tensors, ForeignModel& model);

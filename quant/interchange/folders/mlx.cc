@@ -84,7 +84,7 @@ ForeignModel ReadMlx(SchemeKeys& keys, const Json& object, ModuleTensors& tensor
            keys.where(), module);
     AddMatrix(MlxParts(module, *settings, tensors), tensors, model);
   }
-  tensors.CheckNothingLeft({"scales", "biases"});
+  tensors.CheckNothingLeft("scales biases");
   return model;
 }
 

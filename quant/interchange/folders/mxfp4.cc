@@ -47,7 +47,7 @@ ForeignModel ReadMxfp4(SchemeKeys& keys, ModuleTensors& tensors) {
     for (const std::string& module : tensors.ModulesWith(matrix + "_blocks"))
       AddMatrix(Mxfp4Parts(module, matrix, tensors), tensors, model);
   }
-  tensors.CheckNothingLeft({"gate_up_proj_blocks", "gate_up_proj_scales", "down_proj_blocks", "down_proj_scales"});
+  tensors.CheckNothingLeft("gate_up_proj_blocks gate_up_proj_scales down_proj_blocks down_proj_scales");
   return model;
 }
 

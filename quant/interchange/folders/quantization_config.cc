@@ -307,11 +307,12 @@ void ModuleTensors::Require(const TensorView& tensor, const std::vector<int64_t>
     Fail("{}: got shape {}, expected {}: {}", Where(tensor.name), ShapeText(tensor.shape), ShapeText(shape), because);
 }
 
-void ModuleTensors::CheckNothingLeft(std::initializer_list<std::string_view> parts) const {
+void ModuleTensors::CheckNothingLeft(std::string_view parts) const {
+  const auto known = std::views::split(parts, ' ') | std::ranges::to<std::vector<std::string>>();
   for (const std::string& name : files_.names()) {
     const size_t dot = name.rfind('.');
     if (dot != name.npos && !taken_.contains(name) &&
-        std::ranges::contains(parts, std::string_view(name).substr(dot + 1)))
+        std::ranges::contains(known, std::string_view(name).substr(dot + 1)))
       Fail("{}: left over: no matrix of quantization_config's scheme has this part here; try the checkpoint's source",
            Where(name));
   }

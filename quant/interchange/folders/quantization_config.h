@@ -97,8 +97,8 @@ class ModuleTensors {
   // Throws Error, saying what follows from what, for another shape.
   void Require(const TensorView& tensor, const std::vector<int64_t>& shape, std::string_view because) const;
   bool IsTaken(const std::string& name) const { return taken_.contains(name); }
-  // Throws Error for a tensor with such a part that was not taken.
-  void CheckNothingLeft(std::initializer_list<std::string_view> parts) const;
+  // Throws Error for a tensor with such a part, of these separated by blanks, that was not taken.
+  void CheckNothingLeft(std::string_view parts) const;
 
   // "FOLDER: tensor 'NAME'".
   std::string Where(std::string_view name) const;

@@ -61,9 +61,6 @@ class ModuleReader {
   [[noreturn]] void Wrong(std::string_view what) const {
     Fail("{}: {}: got weights that are {}, of '{}'; this is not supported", layout_.where, format_, what, module_);
   }
-  std::string Because() const {
-    return Formatted("{} [{}, {}] is {} in quantization_config", parts_.name, parts_.out, parts_.in, parts_.scheme);
-  }
   void Name(std::string_view code) {
     parts_.scheme = Formatted("{} {}/{}", layout_.tool, code, StrategyText(weights_));
   }
@@ -89,7 +86,8 @@ class ModuleReader {
     ReadScales(kFloats);
     if (weights_.symmetric || weights_.strategy == Strategy::kTensor) return ReadPlainZeros();
     const TensorView& zeros = Matrix("weight_zero_point", DType::kI32);
-    tensors_.Require(zeros, {WordsOf(parts_.out, weights_.bits, parts_.codes.per_word, 32), parts_.groups}, Because());
+    tensors_.Require(zeros, {WordsOf(parts_.out, weights_.bits, parts_.codes.per_word, 32), parts_.groups},
+                     Because(parts_));
     parts_.zeros = PackedCodes{.words = zeros.bytes.data(),
                                .bits = weights_.bits,
                                .per_word = parts_.codes.per_word,
@@ -121,7 +119,7 @@ class ModuleReader {
     const bool gaps = codes.shape[1] == WordsOf(parts_.in, weights_.bits, in_word, 32);
     if (!dense && !gaps)
       Fail("{}: got shape {}, expected {} words in a row: {}", tensors_.Where(codes.name), ShapeText(codes.shape),
-           WordsOf(parts_.in, weights_.bits, 0, 32), Because());
+           WordsOf(parts_.in, weights_.bits, 0, 32), Because(parts_));
     if (32 % weights_.bits == 0 || !gaps) return 0;
     if (!dense) return in_word;
     if (!layout_.dense)
@@ -182,7 +180,7 @@ class ModuleReader {
     parts_.scales.tensor = &scales;
     parts_.columns = parts_.in;
     if (weights_.strategy == Strategy::kTensor) {
-      if (scales.elements() != 1) tensors_.Require(scales, {1}, Because());
+      if (scales.elements() != 1) tensors_.Require(scales, {1}, Because(parts_));
       return;
     }
     std::vector<int64_t> shape{parts_.out, 1};
@@ -197,7 +195,7 @@ class ModuleReader {
       shape = {CeilOf(parts_.out, weights_.block[0]), CeilOf(parts_.in, weights_.block[1])};
     }
     if (weights_.strategy != Strategy::kChannel || scales.shape != std::vector{parts_.out})
-      tensors_.Require(scales, shape, Because());
+      tensors_.Require(scales, shape, Because(parts_));
     parts_.groups = shape[1];
     parts_.scales.row_step = parts_.groups;
     parts_.scales.group_step = 1;
@@ -228,22 +226,12 @@ class ModuleReader {
       return;
     }
     const TensorView& g_idx = Part("weight_g_idx", {DType::kI32, DType::kI64});
-    tensors_.Require(g_idx, {parts_.in}, Because());
-    std::vector<int32_t> group_of(static_cast<size_t>(parts_.in));
+    std::vector<int32_t> group_of = GroupsOfColumns(parts_, g_idx, -1, tensors_);
     std::vector<int64_t> columns(static_cast<size_t>(parts_.groups), 0);
-    const size_t width = static_cast<size_t>(Bits(g_idx.dtype)) / 8;
-    int64_t unset = 0;
-    for (size_t c = 0; c < group_of.size(); ++c) {
-      int64_t group = 0;
-      std::memcpy(&group, g_idx.bytes.data() + c * width, width);
-      if (width == 4) group = static_cast<int32_t>(group);
-      unset += group == -1 ? 1 : 0;
-      if (group < -1 || group >= parts_.groups)
-        Fail("{}, index {}: got group {}, expected 0 to {}", tensors_.Where(g_idx.name), c, group, parts_.groups - 1);
-      group_of[c] = static_cast<int32_t>(group);
+    for (const int32_t group : group_of) {
       if (group >= 0) ++columns[static_cast<size_t>(group)];
     }
-    if (unset == parts_.in) return;  // never filled in: groups are neighbours
+    if (std::ranges::count(group_of, -1) == parts_.in) return;  // never filled in: groups are neighbours
     for (size_t g = 0; g < columns.size(); ++g) {
       if (columns[g] != parts_.columns)
         Fail("{}: got {} columns in group {}, expected {}", tensors_.Where(g_idx.name), columns[g], g, parts_.columns);
@@ -323,17 +311,10 @@ ForeignModel ReadScaledModules(const GroupOfModule& group_of, const ModuleLayout
   }
   inputs.Describe(model.notes);
   ReadCaches(layout.caches, tensors, model.notes);
-  tensors.CheckNothingLeft({"weight_packed",     "weight_scale",
-                            "weight_scale_inv",  "weight_scale_2",
-                            "weight_zero_point", "weight_shape",
-                            "weight_g_idx",      "weight_global_scale",
-                            "input_scale",       "activation_scale",
-                            "input_zero_point",  "input_global_scale",
-                            "pre_quant_scale",   "output_scale",
-                            "output_zero_point", "k_scale",
-                            "v_scale",           "q_scale",
-                            "bitmask",           "compressed",
-                            "row_offsets",       "shape"});
+  tensors.CheckNothingLeft(
+      "weight_packed weight_scale weight_scale_inv weight_scale_2 weight_zero_point weight_shape weight_g_idx "
+      "weight_global_scale input_scale activation_scale input_zero_point input_global_scale pre_quant_scale "
+      "output_scale output_zero_point k_scale v_scale q_scale bitmask compressed row_offsets shape");
   return model;
 }
 
