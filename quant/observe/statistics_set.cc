@@ -185,13 +185,6 @@ bool StatisticsSet::Whole() const {
   return std::ranges::all_of(units, [](uint8_t seen) { return seen == 1; });
 }
 
-std::optional<size_t> StatisticsSet::FindSum(Site site, const std::string& name) const {
-  const std::vector<std::string> names = Sums(site);
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<size_t>(found - names.begin());
-}
-
 void StatisticsSet::MergeSites(const ObservedSites& others) {
   MergeInto(sites, others.sites);
   MergeInto(rest, others.rest);

@@ -120,8 +120,6 @@ struct StatisticsSet {
   bool Whole() const;
   // The names of this site's sums.
   std::vector<std::string> Sums(Site site) const { return SumNames(site, formats); }
-  // The index of the sum with this name; nullopt if the site has none.
-  std::optional<size_t> FindSum(Site site, const std::string& name) const;
 
   // The first key of the job by which another set differs, or what else keeps the two from merging; "" of the same job.
   std::string DiffersIn(const StatisticsSet& other) const;

@@ -9,6 +9,7 @@
 #include "experiments/report/figures/figures.h"
 #include "quant/file/hdf5.h"
 #include "tests/support/report_material.h"
+#include "tests/support/sums.h"
 
 namespace tare::report_findings_test {
 namespace {
@@ -25,7 +26,7 @@ SiteStatistics StatisticsOf(const StatisticsSet& set, Site site, const std::vect
     squares += value * value;
   }
   const auto add = [&](const char* name, double sum) {
-    s.folds[0].sums.Add(set.FindSum(site, std::string("int4/row.") + name).value(), sum);
+    s.folds[0].sums.Add(FindSum(set, site, std::string("int4/row.") + name).value(), sum);
   };
   s.folds[0].sums.Add(kSumX2, squares);
   add("square", squares);

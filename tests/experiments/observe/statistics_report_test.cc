@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "quant/base/error.h"
+#include "tests/support/sums.h"
 
 namespace tare::statistics_report_test {
 namespace {
@@ -125,7 +126,7 @@ TEST(StatisticsReport, SignalToNoiseOfEverySite) {
   for (const int layer : {0, 1}) {
     SiteStatistics s(set.Sums(Site::kQ).size());
     s.folds[0].sums.Add(kSumX2, 1000);
-    s.folds[0].sums.Add(set.FindSum(Site::kQ, "int8/row.error2").value(), layer == 0 ? 1 : 19);
+    s.folds[0].sums.Add(FindSum(set, Site::kQ, "int8/row.error2").value(), layer == 0 ? 1 : 19);
     set.sites.emplace(SiteKey{Site::kQ, layer, 0}, s);
   }
   EXPECT_EQ(SiteJson(set, Site::kQ, 0)["rows"][0]["sqnr_db"]["int8/row.sqnr_db"], 30.0);

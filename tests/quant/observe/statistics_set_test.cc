@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/sums.h"
 
 namespace tare::statistics_set_test {
 namespace {
@@ -84,10 +85,10 @@ TEST(StatisticsSet, OtherChannelsAreRefused) {
 TEST(StatisticsSet, FindsSumsByName) {
   StatisticsSet set;
   set.formats = {"int8/row"};
-  EXPECT_EQ(set.FindSum(Site::kEmbed, "x3"), kSumX3);
-  EXPECT_EQ(set.FindSum(Site::kEmbed, "int8/row.error1"), kBaseSums + 1);
-  EXPECT_EQ(set.FindSum(Site::kEmbed, "entropy"), std::nullopt);
-  EXPECT_TRUE(set.FindSum(Site::kProbs, "entropy").has_value());
+  EXPECT_EQ(FindSum(set, Site::kEmbed, "x3"), kSumX3);
+  EXPECT_EQ(FindSum(set, Site::kEmbed, "int8/row.error1"), kBaseSums + 1);
+  EXPECT_EQ(FindSum(set, Site::kEmbed, "entropy"), std::nullopt);
+  EXPECT_TRUE(FindSum(set, Site::kProbs, "entropy").has_value());
 }
 
 // One sequence's statistics, of random values.

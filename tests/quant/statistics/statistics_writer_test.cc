@@ -6,6 +6,7 @@
 #include "quant/statistics/statistics_file.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/random_statistics.h"
+#include "tests/support/sums.h"
 
 namespace tare::statistics_writer_test {
 namespace {
@@ -37,8 +38,8 @@ TEST(StatisticsWriter, HasSignalToNoiseBesideItsSums) {
   set.formats = {"int8/row", "int4/row"};
   SiteStatistics s(set.Sums(Site::kQ).size());
   s.folds[0].sums.Add(kSumX2, 1000), s.folds[3].sums.Add(kSumX2, 1000);
-  s.folds[0].sums.Add(set.FindSum(Site::kQ, "int8/row.error2").value(), 2);
-  s.folds[3].sums.Add(set.FindSum(Site::kQ, "int4/row.error2").value(), 20);
+  s.folds[0].sums.Add(FindSum(set, Site::kQ, "int8/row.error2").value(), 2);
+  s.folds[3].sums.Add(FindSum(set, Site::kQ, "int4/row.error2").value(), 20);
   set.sites.emplace(SiteKey{Site::kQ, 0, 1}, s);
   WriteStatistics(set, path);
   const Hdf5Reader file(path);

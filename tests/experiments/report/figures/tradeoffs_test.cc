@@ -5,6 +5,7 @@
 #include "experiments/report/figures/figures.h"
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
+#include "tests/support/sums.h"
 
 namespace tare::tradeoffs_test {
 namespace {
@@ -20,9 +21,9 @@ TEST(ErrorTest, BitsHaveTheScalesOfGroupsAndBlocks) {
   s.outliers.top.Offer(1.0f, {});
   double error = 0.01;
   for (const std::string& format : set.formats) {
-    s.folds[0].sums.Add(set.FindSum(Site::kLayerOut, format + ".square").value(), 10.0);
-    s.folds[0].sums.Add(set.FindSum(Site::kLayerOut, format + ".error2").value(), error);
-    s.folds[0].sums.Add(set.FindSum(Site::kLayerOut, format + ".product").value(), 10.0);
+    s.folds[0].sums.Add(FindSum(set, Site::kLayerOut, format + ".square").value(), 10.0);
+    s.folds[0].sums.Add(FindSum(set, Site::kLayerOut, format + ".error2").value(), error);
+    s.folds[0].sums.Add(FindSum(set, Site::kLayerOut, format + ".product").value(), 10.0);
     error *= 10;
   }
   set.sites.emplace(SiteKey{Site::kLayerOut, 0}, s);
