@@ -62,13 +62,16 @@ void PutHalves(uint8_t* __restrict q, Code code) {
   for (int i = 0; i < kHalfBlock; ++i) q[i] = static_cast<uint8_t>((code(i) & 15) | (code(i + kHalfBlock) & 15) << 4);
 }
 
-// PutHalves with a fifth bit, which is bit i of `fifth`.
-template <typename Code>
-void PutFiveBits(uint8_t* fifth, Code code) {
-  uint32_t high = 0;
-  for (int i = 0; i < kBlockValues; ++i) high |= static_cast<uint32_t>(code(i) >> 4) << i;
-  std::memcpy(fifth, &high, sizeof high);
-  PutHalves(fifth + 4, code);
+// PutHalves, after the fifth bits of all, if there are any: bit i of 32 for value i.
+template <int kBits, typename Code>
+void PutBits(uint8_t* b, Code code) {
+  if constexpr (kBits == 5) {
+    uint32_t high = 0;
+    for (int i = 0; i < kBlockValues; ++i) high |= static_cast<uint32_t>(code(i) >> 4) << i;
+    std::memcpy(b, &high, sizeof high);
+    b += sizeof high;
+  }
+  PutHalves(b, code);
 }
 
 // The code of a positive x, by truncation. The minimum is in f32, for which the oldest vectors have an instruction.
@@ -88,29 +91,22 @@ bool PutQ8_0(const float* __restrict x, uint8_t* __restrict b) {
   return PutHalf(d, b);
 }
 
-bool PutQ4_0(const float* x, uint8_t* b) {
-  const float d = Extreme(x) / -8.0f, inverse = InverseOrZero(d);
-  PutHalves(b + 2, [&](int i) { return Code(x[i] * inverse + 8.5f, 15); });
+// Q4_0 and Q5_0.
+template <int kBits>
+bool PutAboutZero(const float* x, uint8_t* b) {
+  constexpr float kMiddle = 1 << (kBits - 1);
+  const float d = Extreme(x) / -kMiddle, inverse = InverseOrZero(d);
+  PutBits<kBits>(b + 2, [&](int i) { return Code(x[i] * inverse + (kMiddle + 0.5f), 2 * kMiddle - 1); });
   return PutHalf(d, b);
 }
 
-bool PutQ5_0(const float* x, uint8_t* b) {
-  const float d = Extreme(x) / -16.0f, inverse = InverseOrZero(d);
-  PutFiveBits(b + 2, [&](int i) { return Code(x[i] * inverse + 16.5f, 31); });
-  return PutHalf(d, b);
-}
-
-bool PutQ4_1(const float* x, uint8_t* b) {
+// Q4_1 and Q5_1.
+template <int kBits>
+bool PutAboveLeast(const float* x, uint8_t* b) {
+  constexpr float kLargest = (1 << kBits) - 1;
   const auto [least, most] = RangeOf(x);
-  const float d = (most - least) / 15.0f, inverse = InverseOrZero(d);
-  PutHalves(b + 4, [&](int i) { return Code((x[i] - least) * inverse + 0.5f, 15); });
-  return PutHalf(d, b) && PutHalf(least, b + 2);
-}
-
-bool PutQ5_1(const float* x, uint8_t* b) {
-  const auto [least, most] = RangeOf(x);
-  const float d = (most - least) / 31.0f, inverse = InverseOrZero(d);
-  PutFiveBits(b + 4, [&](int i) { return Code((x[i] - least) * inverse + 0.5f, 31); });
+  const float d = (most - least) / kLargest, inverse = InverseOrZero(d);
+  PutBits<kBits>(b + 4, [&](int i) { return Code((x[i] - least) * inverse + 0.5f, kLargest); });
   return PutHalf(d, b) && PutHalf(least, b + 2);
 }
 
@@ -140,12 +136,11 @@ struct Written {
   TensorType type;
   bool (*quantize)(const float* x, uint8_t* b);
 };
-constexpr Written kWritten[]{{TensorType::kF32, PutF32},   {TensorType::kF16, PutF16Of}, {TensorType::kBF16, PutBF16Of},
-                             {TensorType::kQ8_0, PutQ8_0}, {TensorType::kQ4_0, PutQ4_0}, {TensorType::kQ4_1, PutQ4_1},
-                             {TensorType::kQ5_0, PutQ5_0}, {TensorType::kQ5_1, PutQ5_1}, {TensorType::kMXFP4, PutMxfp4},
-                             {TensorType::kQ4_K, PutQ4_K}, {TensorType::kQ5_K, PutQ5_K}, {TensorType::kQ6_K, PutQ6_K}};
-
-constexpr int64_t kBlockCodes = 32;
+constexpr Written kWritten[]{
+    {TensorType::kF32, PutF32},           {TensorType::kF16, PutF16Of},          {TensorType::kBF16, PutBF16Of},
+    {TensorType::kQ8_0, PutQ8_0},         {TensorType::kQ4_0, PutAboutZero<4>},  {TensorType::kQ4_1, PutAboveLeast<4>},
+    {TensorType::kQ5_0, PutAboutZero<5>}, {TensorType::kQ5_1, PutAboveLeast<5>}, {TensorType::kMXFP4, PutMxfp4},
+    {TensorType::kQ4_K, PutQ4_K},         {TensorType::kQ5_K, PutQ5_K},          {TensorType::kQ6_K, PutQ6_K}};
 
 // The nearest F16 at b; what is lost is counted.
 void PutScale(float value, uint8_t* b, bool& exact, bool& fits) {
@@ -158,12 +153,11 @@ void PutScale(float value, uint8_t* b, bool& exact, bool& fits) {
 // The block's codes, after its scale and minimum.
 void PutBlockCodes(TensorType type, const float* codes, uint8_t* b) {
   if (type == TensorType::kQ8_0) {
-    for (int64_t i = 0; i < kBlockCodes; ++i) b[i] = static_cast<uint8_t>(static_cast<int8_t>(codes[i]));
+    for (int i = 0; i < kBlockValues; ++i) b[i] = static_cast<uint8_t>(static_cast<int8_t>(codes[i]));
     return;
   }
   const int raised = type == TensorType::kQ4_0 ? 8 : 0;
-  const auto code = [&](int64_t i) { return static_cast<int>(codes[i]) + raised; };
-  for (int64_t i = 0; i < kBlockCodes / 2; ++i) b[i] = static_cast<uint8_t>(code(i) | code(i + kBlockCodes / 2) << 4);
+  PutHalves(b, [&](int i) { return static_cast<int>(codes[i]) + raised; });
 }
 
 }  // namespace
@@ -186,7 +180,7 @@ bool QuantizeBlocks(TensorType type, const float* x, int64_t blocks, std::byte* 
 
 bool HoldsCodes(TensorType type, const QuantizedMatrix& m) {
   if (m.rotation != nullptr) return false;  // their values are those of rotated codes
-  if (!IsInteger(m.format) || m.group % kBlockCodes != 0 || m.in % m.group != 0) return false;
+  if (!IsInteger(m.format) || m.group % kBlockValues != 0 || m.in % m.group != 0) return false;
   const bool four = Info(m.format).bits <= 4;
   if (type == TensorType::kQ4_1) return four && HasOffset(m.format);
   return !HasOffset(m.format) && (type == TensorType::kQ8_0 || (type == TensorType::kQ4_0 && four));
@@ -204,7 +198,7 @@ RoundedScales PutCodes(TensorType type, const QuantizedMatrix& m, int64_t row, s
   for (int64_t g = 0; g < m.Groups(); ++g) {
     const float scale = m.ScaleOf(row, g);
     const float least = m.minima != nullptr ? m.MinimumOf(row, g) : -m.ZeroOf(row, g) * scale;
-    for (int64_t i = g * m.group; i < (g + 1) * m.group; i += kBlockCodes, b += bytes) {
+    for (int64_t i = g * m.group; i < (g + 1) * m.group; i += kBlockValues, b += bytes) {
       bool exact = true;
       PutScale(scale, b, exact, scales.fit);
       if (type == TensorType::kQ4_1) PutScale(least, b + 2, exact, scales.fit);
