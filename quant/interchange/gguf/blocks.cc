@@ -72,26 +72,22 @@ struct Q4_1 : Layout<32, 32, Format::kInt4, CodeRange::kMin> {
   }
 };
 
-// A table of codes' integers.
-struct IQ4_NL : Layout<32, 32, Format::kInt8> {
-  static constexpr const std::array<int8_t, 16>& kTable = kIq4Nl;
-  static float Scale(Bytes b) { return HalfAt(b); }
-  static Bytes Nibbles(Bytes b) { return b + 2; }
+// The scale, and behind its bytes codes, each of which has an integer in a table.
+template <Format::Base kBase, const std::array<int8_t, 16>& kTableOf, float (*kScale)(Bytes b), int kScaleBytes>
+struct ByTable : Layout<32, 32, kBase> {
+  static constexpr const std::array<int8_t, 16>& kTable = kTableOf;
+  static float Scale(Bytes b) { return kScale(b); }
+  static Bytes Nibbles(Bytes b) { return b + kScaleBytes; }
   static void Read(Bytes b, BlockIntegers& to) {
     to.scales[0] = Scale(b);
     Halves(Nibbles(b), to.codes.data(), [](int q) { return kTable[static_cast<size_t>(q)]; });
   }
 };
 
-struct MXFP4 : Layout<32, 32, Format::kInt6> {
-  static constexpr const std::array<int8_t, 16>& kTable = kTwiceE2M1;
-  static float Scale(Bytes b) { return HalfOfE8M0(b[0]); }
-  static Bytes Nibbles(Bytes b) { return b + 1; }
-  static void Read(Bytes b, BlockIntegers& to) {
-    to.scales[0] = Scale(b);
-    Halves(Nibbles(b), to.codes.data(), [](int q) { return kTable[static_cast<size_t>(q)]; });
-  }
-};
+float ScaleOfMxfp4(Bytes b) { return HalfOfE8M0(b[0]); }
+
+using IQ4_NL = ByTable<Format::kInt8, kIq4Nl, HalfAt, 2>;
+using MXFP4 = ByTable<Format::kInt6, kTwiceE2M1, ScaleOfMxfp4, 1>;
 
 struct Q5_0 : Layout<32, 32, Format::kInt6> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
