@@ -129,8 +129,8 @@ GroupedParts PartsOfModule(const std::string& module, const GptqSettings& s, con
       .name = name, .where = tensors.Where(name), .scheme = GptqScheme(s), .out = size.out, .in = size.in};
   parts.columns = s.group < 0 ? size.in : s.group;
   parts.groups = size.in / parts.columns + (size.in % parts.columns != 0 ? 1 : 0);
-  tensors.Require(scales, {parts.groups, size.out}, Because(parts));
   tensors.Require(zeros, {parts.groups, size.out * s.bits / 32}, Because(parts));
+  tensors.Require(scales, {parts.groups, size.out}, Because(parts));
   parts.values = parts.zero_values = IntegerValues(0);
   parts.scales = {.tensor = &scales, .row_step = 1, .group_step = size.out};
   parts.tensors = {&codes, &zeros, &scales};
