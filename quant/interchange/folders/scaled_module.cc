@@ -8,6 +8,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/integers.h"
 #include "quant/format/pack.h"
 
 namespace tare {
@@ -17,8 +18,6 @@ using Strategy = CompressedArguments::Strategy;
 
 constexpr std::initializer_list<DType> kFloats = {DType::kF32, DType::kF16, DType::kBF16};
 constexpr std::initializer_list<DType> kE8M0 = {DType::kU8, DType::kF8E8M0};
-
-int64_t CeilOf(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // Reads one module. Its parts point into the tensors.
 class ModuleReader {
@@ -192,7 +191,7 @@ class ModuleReader {
     } else if (weights_.strategy == Strategy::kBlock) {
       parts_.scales.rows = weights_.block[0];
       parts_.columns = weights_.block[1];
-      shape = {CeilOf(parts_.out, weights_.block[0]), CeilOf(parts_.in, weights_.block[1])};
+      shape = {CeilDiv(parts_.out, weights_.block[0]), CeilDiv(parts_.in, weights_.block[1])};
     }
     if (weights_.strategy != Strategy::kChannel || scales.shape != std::vector{parts_.out})
       tensors_.Require(scales, shape, Because(parts_));
