@@ -15,6 +15,7 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/open_folder.h"
 #include "tools/command.h"
 #include "tools/help.h"
 
@@ -70,23 +71,22 @@ struct PlotArguments {
 class MemoryFile {
  public:
   explicit MemoryFile(const char* what) : fd_(memfd_create(what, 0)) {
-    if (fd_ < 0) Fail("{}: not enough memory for a file; try again when more is free", what);
+    if (fd() < 0) Fail("{}: not enough memory for a file; try again when more is free", what);
   }
-  MemoryFile(const MemoryFile&) = delete;
-  ~MemoryFile() { close(fd_); }
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
 
   void Put(std::string_view text) {
-    if (pwrite(fd_, text.data(), text.size(), 0) != std::ssize(text)) Fail("a drawing: not enough memory for its file");
+    if (pwrite(fd(), text.data(), text.size(), 0) != std::ssize(text))
+      Fail("a drawing: not enough memory for its file");
   }
   std::string Get() const {
-    std::string text(static_cast<size_t>(lseek(fd_, 0, SEEK_END)), '\0');
-    text.resize(static_cast<size_t>(std::max<ssize_t>(0, pread(fd_, text.data(), text.size(), 0))));
+    std::string text(static_cast<size_t>(lseek(fd(), 0, SEEK_END)), '\0');
+    text.resize(static_cast<size_t>(std::max<ssize_t>(0, pread(fd(), text.data(), text.size(), 0))));
     return text;
   }
 
  private:
-  int fd_;
+  Descriptor fd_;
 };
 
 // What rsvg-convert makes of an SVG. Text of a PDF stays text, in fonts of this machine, which the file embeds. A PNG

@@ -10,6 +10,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/hdf5_handle.h"
+#include "quant/file/open_folder.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -98,10 +99,8 @@ void CheckName(const std::string& name, const std::string& where) {
 void Divert(hid_t file) {
   void* handle = nullptr;
   if (H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0 || handle == nullptr) return;
-  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (nowhere < 0) return;
-  dup2(nowhere, *static_cast<int*>(handle));
-  close(nowhere);
+  const Descriptor nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (nowhere.get() >= 0) dup2(nowhere.get(), *static_cast<int*>(handle));
 }
 
 void CheckWritten(int64_t result, const std::string& where) {
