@@ -48,8 +48,8 @@ void ReadGptqMatrices(const SettingsOfModule& settings, StoredZeros configured, 
 void ReadAwqMatrices(const SettingsOfModule& settings, const std::string& where, ModuleTensors& tensors,
                      ForeignModel& model);
 
-// The parts of a module in GPTQ's layout or AWQ's: its tensors are `codes`, X.qzeros and X.scales, and all but how codes
-// and zero points are packed.
+// The parts of a module in GPTQ's layout or AWQ's, all but how codes and zero points are packed. Its tensors are
+// `codes`, X.qzeros and X.scales.
 struct MatrixSize {
   int64_t out, in;
 };
