@@ -329,6 +329,7 @@ PredictedTokens ScoredTokens::In(const TokenBatch& batch) const {
       all.rows.push_back(b.first_row + t - 1 - b.past);
       all.targets.push_back(s.tokens[static_cast<size_t>(t)]);
       all.contexts.push_back(t);
+      all.windows.push_back(static_cast<size_t>(b.index));
       all.places.push_back(first_[static_cast<size_t>(b.index)] + static_cast<size_t>(t - s.first_target));
     }
   }
@@ -348,12 +349,6 @@ std::vector<int64_t> ScoredTokens::Counts() const {
   std::vector<int64_t> counts;
   for (size_t s = 0; s + 1 < first_.size(); ++s) counts.push_back(static_cast<int64_t>(first_[s + 1] - first_[s]));
   return counts;
-}
-
-std::vector<size_t> ScoredTokens::Windows() const {
-  std::vector<size_t> windows;
-  for (size_t s = 0; s + 1 < first_.size(); ++s) windows.insert(windows.end(), first_[s + 1] - first_[s], s);
-  return windows;
 }
 
 }  // namespace tare

@@ -138,6 +138,7 @@ struct PredictedTokens {
   std::vector<int64_t> rows;      // in the batch
   std::vector<int32_t> targets;   // ids
   std::vector<int64_t> contexts;  // tokens before the target in its sequence
+  std::vector<size_t> windows;    // index of that sequence
   std::vector<size_t> places;     // index among all scored tokens, in the order of the sequences
 };
 class ScoredTokens {
@@ -149,7 +150,6 @@ class ScoredTokens {
   // For values per token in the order of places: their sum over each sequence's tokens; and the number of these tokens.
   std::vector<double> SumsOf(const std::vector<double>& values) const;
   std::vector<int64_t> Counts() const;
-  std::vector<size_t> Windows() const;  // of each token: its sequence
 
  private:
   const std::vector<ScoredSequence>& sequences_;

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numbers>
 #include <numeric>
-#include <utility>
 
 #include "experiments/significance/p_values.h"
 #include "quant/base/error.h"
@@ -95,14 +93,6 @@ Interval MeanError::Around(double mean) const {
     return 3 * (h - lag) / (r * r + r + 1);
   };
   return {mean - error * root(c), mean - error * root(-c)};
-}
-
-PairedRuns ByWindow(std::span<const double> values, std::span<const size_t> windows) {
-  std::map<size_t, std::pair<double, double>> sums;  // of a window that has some: values, and how many
-  for (size_t i = 0; i < values.size(); ++i) sums[windows[i]].first += values[i], sums[windows[i]].second += 1;
-  PairedRuns runs{.counts = {}, .sums = {{}}, .signs = {1}};
-  for (const auto& [window, sum] : sums) runs.sums[0].push_back(sum.first), runs.counts.push_back(sum.second);
-  return runs;
 }
 
 double Contrast(const PairedRuns& runs) {

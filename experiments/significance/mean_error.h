@@ -26,9 +26,11 @@
 // coverage.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/significance/accuracy.h"
@@ -86,8 +88,15 @@ struct PairedRuns {
   size_t Count() const { return counts.size(); }
 };
 
-// The mean of tokens' values, by the windows that hold them: windows [tokens].
-PairedRuns ByWindow(std::span<const double> values, std::span<const size_t> windows);
+// The mean of what `of` gives for tokens, by the windows that scored them (their member `window`).
+template <typename Tokens, typename Of>
+PairedRuns ByWindow(const Tokens& tokens, Of of) {
+  std::map<size_t, std::pair<double, double>> sums;  // of a window that has some: values, and how many
+  for (const auto& token : tokens) sums[token.window].first += of(token), sums[token.window].second += 1;
+  PairedRuns runs{.counts = {}, .sums = {{}}, .signs = {1}};
+  for (const auto& [window, sum] : sums) runs.sums[0].push_back(sum.first), runs.counts.push_back(sum.second);
+  return runs;
+}
 
 double Contrast(const PairedRuns& runs);
 

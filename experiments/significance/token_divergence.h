@@ -4,19 +4,26 @@
 // the tokens of a window are not independent. llama.cpp's are over tokens.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace tare {
 
-// Tokens with contexts of first .. last, of which there are some; ranges are of powers of two: 1, 2 to 3, 4 to 7, ...
-struct ContextRange {
-  int64_t first = 0, last = 0;
-  std::vector<size_t> tokens;  // their indices
-};
-std::vector<ContextRange> RangesOf(std::span<const int64_t> contexts);
+// Tokens by the number of tokens that they were predicted from (their member `context`), in ranges of powers of two: by
+// the first of 1, 2 to 3, 4 to 7, ...
+template <typename Token>
+std::map<int64_t, std::vector<Token>> ByContext(const std::vector<Token>& tokens) {
+  std::map<int64_t, std::vector<Token>> ranges;
+  for (const Token& token : tokens)
+    ranges[static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(token.context)))].push_back(token);
+  return ranges;
+}
+inline int64_t LastOfRange(int64_t first) { return std::max<int64_t>(0, 2 * first - 1); }
 
 // For one predicted token, with p the reference's distribution and q that of the model under test.
 struct TokenDivergence {
@@ -47,13 +54,5 @@ Divergence DivergenceOf(std::span<const TokenDivergence> tokens);
 
 // A quantile of sorted values, with linear interpolation.
 double Quantile(std::span<const double> sorted, double share);
-
-// Tokens with contexts of first .. last tokens; at least one.
-struct DivergenceInContext {
-  int64_t first = 0, last = 0, tokens = 0;
-  MeanAndError kld, log_ratio;
-};
-// By the ranges of their contexts.
-std::vector<DivergenceInContext> ByContext(std::span<const TokenDivergence> tokens);
 
 }  // namespace tare

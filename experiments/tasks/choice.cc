@@ -21,14 +21,6 @@ int ArgMax(const std::vector<double>& values) {
   return static_cast<int>(std::ranges::max_element(values) - values.begin());
 }
 
-void ChooseAnswer(ChoiceRecord& r) {
-  std::vector<double> by_character;
-  for (size_t i = 0; i < r.log_likelihoods.size(); ++i)
-    by_character.push_back(r.log_likelihoods[i] / static_cast<double>(r.characters[i]));
-  r.answer = ArgMax(r.log_likelihoods);
-  r.answer_norm = ArgMax(by_character);
-}
-
 constexpr WindowKeys kChoiceSamples{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
     kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items", .kind = Units::kIndependent};
 constexpr FigureKeys kChoiceFigures[] = {
@@ -47,7 +39,7 @@ constexpr FigureKeys kLoglikelihoodFigures[] = {
 RunTask ReadChoice(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   return TaskOfItems(LoadChoiceItems(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
                      [](const std::vector<ChoiceItem>& items, const EndingScores& scores) {
-                       TaskResult result = Accuracies(RecordsOf(items, scores));
+                       TaskResult result = Accuracies(items, scores);
                        result.figures["reported"] = ReportedAccuracy(items);
                        return result;
                      });
@@ -72,38 +64,33 @@ std::string HowLoglikelihood(const Json& result) {
 
 }  // namespace
 
-std::vector<ChoiceRecord> RecordsOf(const std::vector<ChoiceItem>& items, const EndingScores& scores) {
-  std::vector<ChoiceRecord> records;
-  for (size_t i = 0; i < items.size(); ++i) {
-    ChoiceRecord& record =
-        records.emplace_back(ChoiceRecord{.line = items[i].line, .label = items[i].label, .keys = items[i].keys});
-    for (const ScoredEnding& ending : scores[i]) {
-      record.log_likelihoods.push_back(ending.log_likelihood);
-      record.characters.push_back(ending.characters);
-    }
-    ChooseAnswer(record);
-  }
-  return records;
-}
-
-TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
+TaskResult Accuracies(const std::vector<ChoiceItem>& items, const EndingScores& scores) {
   TaskResult result;
   std::string outcomes, outcomes_norm;
-  for (const ChoiceRecord& r : records) {
-    outcomes += r.Correct() ? '1' : '0';
-    outcomes_norm += r.CorrectNorm() ? '1' : '0';
-    result.records.push_back({{"line", r.line},
-                              {"label", r.label},
-                              {"answer", r.answer},
-                              {"answer_norm", r.answer_norm},
-                              {"log_likelihoods", r.log_likelihoods},
-                              {"characters", r.characters}});
-    if (!r.keys.empty()) result.records.back()["item"] = r.keys;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const ChoiceItem& item = items[i];
+    std::vector<double> log_likelihoods, by_character;
+    std::vector<size_t> characters;
+    for (const ScoredEnding& ending : scores[i]) {
+      log_likelihoods.push_back(ending.log_likelihood);
+      characters.push_back(ending.characters);
+      by_character.push_back(ending.log_likelihood / static_cast<double>(ending.characters));
+    }
+    const int answer = ArgMax(log_likelihoods), answer_norm = ArgMax(by_character);
+    outcomes += answer == item.label ? '1' : '0';
+    outcomes_norm += answer_norm == item.label ? '1' : '0';
+    result.records.push_back({{"line", item.line},
+                              {"label", item.label},
+                              {"answer", answer},
+                              {"answer_norm", answer_norm},
+                              {"log_likelihoods", log_likelihoods},
+                              {"characters", characters}});
+    if (!item.keys.empty()) result.records.back()["item"] = item.keys;
   }
-  const auto n = static_cast<double>(records.size());
+  const auto n = static_cast<double>(items.size());
   const double acc = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
   const double acc_norm = static_cast<double>(std::ranges::count(outcomes_norm, '1')) / n;
-  result.figures = {{"n", records.size()},
+  result.figures = {{"n", items.size()},
                     {"acc", acc},
                     {"acc_stderr", ShareError(acc, n)},
                     {"acc_norm", acc_norm},

@@ -15,24 +15,11 @@ namespace tare {
 
 extern const TaskKind kChoiceTask;  // choice=ITEMS.jsonl
 
-struct ChoiceRecord {
-  size_t line = 0;  // in the items' file, from 1
-  int label = 0;
-  std::vector<double> log_likelihoods;  // one per ending, nats
-  std::vector<size_t> characters;       // one per ending
-  Json keys;                            // of the item
-  int answer = 0, answer_norm = 0;      // the best ending; the first of equals
-
-  bool Correct() const { return answer == label; }
-  bool CorrectNorm() const { return answer_norm == label; }
-};
-
-std::vector<ChoiceRecord> RecordsOf(const std::vector<ChoiceItem>& items, const EndingScores& scores);
-
 // n, acc, acc_norm, their standard errors (as the harness has them, of independent items) and outcomes; where items
 // share samples (tasks/groups.h) how many of each are right (sample_right, sample_right_norm) and there
-// (sample_items); and each record with its fields' names, its keys, if any, as "item".
-TaskResult Accuracies(const std::vector<ChoiceRecord>& records);
+// (sample_items). One record each: "line", "label", "answer" and "answer_norm" (the best ending, the first of equals),
+// "log_likelihoods" (nats) and "characters" by ending, its line's keys, if any, as "item".
+TaskResult Accuracies(const std::vector<ChoiceItem>& items, const EndingScores& scores);
 // The accuracy that figures and findings report of such items ("reported" in the task's result): acc_norm where endings
 // after one context are of several words, as lm-evaluation-harness reports it of HellaSwag, ARC, OpenBookQA and PIQA;
 // of letters, numbers, single words and contexts that differ, acc.

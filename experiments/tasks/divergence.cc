@@ -23,16 +23,17 @@ constexpr size_t kHeldRows = 256;
 // Values of logits or hidden states that are kept: 256 MiB, 32,768 tokens at a width of 2,048.
 constexpr int64_t kMostKept = int64_t{1} << 26;
 
-// logits: the model's; of_reference: the reference's, which are turned into its probabilities.
-TokenDivergence CompareTokens(std::span<const float> logits, std::span<float> of_reference, int32_t target,
-                              int64_t context) {
-  const size_t V = logits.size();
+// logits: the model's of one of the tokens; of_reference: the reference's, which are turned into its probabilities.
+TokenDivergence CompareTokens(std::span<const float> logits, std::span<float> of_reference,
+                              const PredictedTokens& predicted, size_t at) {
+  const size_t V = logits.size(), target = static_cast<size_t>(predicted.targets[at]);
   const double q_total = LogSumExp(logits.data(), V), p_total = LogSumExp(of_reference.data(), V);
-  TokenDivergence token{.reference_loss = p_total - double{of_reference[static_cast<size_t>(target)]},
-                        .loss = q_total - double{logits[static_cast<size_t>(target)]},
+  TokenDivergence token{.reference_loss = p_total - double{of_reference[target]},
+                        .loss = q_total - double{logits[target]},
                         .same_top = std::ranges::max_element(logits) - logits.begin() ==
                                     std::ranges::max_element(of_reference) - of_reference.begin(),
-                        .context = context};
+                        .context = predicted.contexts[at],
+                        .window = predicted.windows[at]};
   // sum p (ln p - ln q) = mean of (logits of p - logits of q) under p, less the difference of their totals.
   thread_local std::vector<float> differences;
   differences.assign(of_reference.begin(), of_reference.end());
@@ -157,23 +158,20 @@ Json FiguresOf(const std::vector<TokenDivergence>& tokens, const std::vector<Sco
   Add(json, "perplexity_ratio", RatioOf(d.log_ratio));
   json["tokens"] = tokens.size();
   AddWindows(json, tokens, sequences);
-  for (const DivergenceInContext& some : ByContext(tokens)) {
+  for (const auto& [first, some] : ByContext(tokens)) {
     Json& range =
-        json["by_context"].emplace_back(Json{{"first", some.first}, {"last", some.last}, {"tokens", some.tokens}});
-    Add(range, "kld", some.kld);
-    Add(range, "perplexity_ratio", RatioOf(some.log_ratio));
+        json["by_context"].emplace_back(Json{{"first", first}, {"last", LastOfRange(first)}, {"tokens", some.size()}});
+    const Divergence of_range = DivergenceOf(some);
+    Add(range, "kld", of_range.kld);
+    Add(range, "perplexity_ratio", RatioOf(of_range.log_ratio));
   }
   return json;
 }
 
 // The perplexity of the model under test, from the same passes; null if it is not finite.
 Json PerplexityOf(const std::vector<TokenDivergence>& tokens, const WindowCut& cut) {
-  TokenLosses own;
-  for (const TokenDivergence& t : tokens) {
-    own.losses.push_back(t.loss);
-    own.contexts.push_back(t.context);
-    own.windows.push_back(t.window);
-  }
+  std::vector<TokenLoss> own;
+  for (const TokenDivergence& t : tokens) own.push_back({t.loss, t.context, t.window});
   std::optional<Json> figures = PerplexityFigures(own);
   if (figures) figures->update(CutFigures(cut));
   return figures ? *std::move(figures) : Json();
@@ -273,15 +271,12 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
       pass.Logits(some, std::span(predicted.places).subspan(part, count), held.data());
       model.VocabularyLogits(some, [&](size_t i, const float* logits, int) {
         const size_t at = part + i;
-        tokens[predicted.places[at]] =
-            CompareTokens({logits, V}, {held.data() + i * V, V}, predicted.targets[at], predicted.contexts[at]);
+        tokens[predicted.places[at]] = CompareTokens({logits, V}, {held.data() + i * V, V}, predicted, at);
       });
     }
   };
   ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
   if (states != nullptr) states->complete = true;
-  const std::vector<size_t> windows = scored.Windows();
-  for (size_t i = 0; i < tokens.size(); ++i) tokens[i].window = windows[i];
   return tokens;
 }
 

@@ -25,25 +25,26 @@ Json ErrorJson(const PairedRuns& runs) {
   return error ? Json(error->error) : Json();
 }
 
-Json ByPosition(const TokenLosses& tokens) {
+PairedRuns LossesByWindow(const std::vector<TokenLoss>& tokens) {
+  return ByWindow(tokens, [](const TokenLoss& token) { return token.loss; });
+}
+
+Json ByPosition(const std::vector<TokenLoss>& tokens) {
   Json list = Json::array();
-  for (const ContextRange& range : RangesOf(tokens.contexts)) {
-    std::vector<double> some;
-    std::vector<size_t> own;
-    for (const size_t i : range.tokens) some.push_back(tokens.losses[i]), own.push_back(tokens.windows[i]);
-    const PairedRuns runs = ByWindow(some, own);
-    list.push_back({{"first", range.first},
-                    {"last", range.last},
-                    {"tokens", range.tokens.size()},
+  for (const auto& [first, some] : ByContext(tokens)) {
+    const PairedRuns runs = LossesByWindow(some);
+    list.push_back({{"first", first},
+                    {"last", LastOfRange(first)},
+                    {"tokens", some.size()},
                     {"nll", Contrast(runs)},
                     {"nll_stderr", ErrorJson(runs)}});
   }
   return list;
 }
 
-double Mean(const std::vector<double>& losses) {
+double Mean(const std::vector<TokenLoss>& tokens) {
   double mean = 0;
-  for (const double loss : losses) mean += loss / static_cast<double>(losses.size());
+  for (const TokenLoss& token : tokens) mean += token.loss / static_cast<double>(tokens.size());
   return mean;
 }
 
@@ -59,18 +60,6 @@ std::vector<ScoredSequence> Behind(std::vector<ScoredSequence> windows, int64_t 
   for (ScoredSequence& window : windows) window.first_target = std::max(window.first_target, short_context);
   std::erase_if(windows, [](const ScoredSequence& w) { return w.first_target >= std::ssize(w.tokens); });
   return windows;
-}
-
-TokenLosses Only(const std::vector<bool>& kept, const TokenLosses& all) {
-  TARE_CHECK(kept.size() == all.losses.size());
-  TokenLosses some;
-  for (size_t i = 0; i < kept.size(); ++i) {
-    if (!kept[i]) continue;
-    some.losses.push_back(all.losses[i]);
-    some.contexts.push_back(all.contexts[i]);
-    some.windows.push_back(all.windows[i]);
-  }
-  return some;
 }
 
 RunTask ReadPerplexity(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
@@ -126,18 +115,22 @@ LongText LongTextOf(const std::filesystem::path& file, const Model& of, const Ta
           .key = {}};
 }
 
-Json FiguresOf(const TokenLosses& tokens, const LongText& text) {
-  const TokenLosses key = Only(text.key, tokens);
-  if (key.losses.empty())
+Json FiguresOf(const std::vector<TokenLoss>& tokens, const LongText& text) {
+  TARE_CHECK(text.key.size() == tokens.size());
+  std::vector<TokenLoss> key;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (text.key[i]) key.push_back(tokens[i]);
+  }
+  if (key.empty())
     Fail(
         "longppl: got no key token among {}, expected some that the evaluator predicts by {} nats better from the "
         "whole window than from {} tokens; try a longer text or --window, or a smaller --short-context",
-        tokens.losses.size(), kLeastGain, text.short_context);
+        tokens.size(), kLeastGain, text.short_context);
   std::optional<Json> figures = PerplexityFigures(key);
   if (!figures) Fail("longppl: the mean loss is not finite; try `tare stats` to see where");
   (*figures)["longppl"] = figures->at("perplexity");
   figures->erase("perplexity");
-  figures->update({{"of_scored", tokens.losses.size()},
+  figures->update({{"of_scored", tokens.size()},
                    {"short_context", text.short_context},
                    {"evaluator_sha256", text.evaluator->files().ContentHash()}});
   figures->update(CutFigures(text.cut));
@@ -149,7 +142,7 @@ RunTask ReadLongPerplexity(const std::filesystem::path& file, const Model& of, c
   const TaskSize size = SizeOf(text->windows);
   auto body = [text](Model& model, PlanRun& run, const Progress& progress) {
     if (text->key.empty()) text->key = KeyTokens(*text->evaluator, text->windows, text->short_context, progress);
-    const TokenLosses tokens = MeasureLosses(model, run.Begin(model, progress), text->windows, run.cache(), progress);
+    const auto tokens = MeasureLosses(model, run.Begin(model, progress), text->windows, run.cache(), progress);
     return TaskResult{.figures = FiguresOf(tokens, *text), .records = {}};
   };
   return {std::move(body), size};
@@ -174,14 +167,14 @@ constexpr FigureKeys kLongFigures[] = {
 
 }  // namespace
 
-std::optional<Json> PerplexityFigures(const TokenLosses& tokens) {
-  const double nll = Mean(tokens.losses), perplexity = std::exp(nll);
+std::optional<Json> PerplexityFigures(const std::vector<TokenLoss>& tokens) {
+  const double nll = Mean(tokens), perplexity = std::exp(nll);
   if (!std::isfinite(nll)) return std::nullopt;  // of a finite one, perplexity may be infinite
-  const PairedRuns runs = ByWindow(tokens.losses, tokens.windows);
+  const PairedRuns runs = LossesByWindow(tokens);
   const std::vector<int64_t> counts(runs.counts.begin(), runs.counts.end());
   return Json{{"nll", nll},
               {"perplexity", perplexity},
-              {"tokens", tokens.losses.size()},
+              {"tokens", tokens.size()},
               {"nll_stderr", ErrorJson(runs)},
               {"windows", counts.size()},
               {"window_losses", runs.sums.front()},
@@ -189,19 +182,16 @@ std::optional<Json> PerplexityFigures(const TokenLosses& tokens) {
               {"by_position", ByPosition(tokens)}};
 }
 
-TokenLosses MeasureLosses(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                          const std::optional<CachePlan>& cache, const Progress& progress) {
+std::vector<TokenLoss> MeasureLosses(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                                     const std::optional<CachePlan>& cache, const Progress& progress) {
   const ScoredTokens scored(sequences);
-  // In the order of the text, so that sums do not depend on threads.
-  TokenLosses tokens{.losses = std::vector<double>(scored.size()),
-                     .contexts = std::vector<int64_t>(scored.size()),
-                     .windows = scored.Windows()};
+  std::vector<TokenLoss> tokens(scored.size());  // in the order of the text, so that sums do not depend on threads
   const auto score = [&](const TokenBatch& batch) {
     const PredictedTokens predicted = scored.In(batch);
-    for (size_t i = 0; i < predicted.places.size(); ++i) tokens.contexts[predicted.places[i]] = predicted.contexts[i];
     model.VocabularyLogits(predicted.rows, [&](size_t i, const float* logits, int) {
-      tokens.losses[predicted.places[i]] =
+      const double loss =
           LogSumExp(logits, model.config().vocabulary) - static_cast<double>(logits[predicted.targets[i]]);
+      tokens[predicted.places[i]] = {loss, predicted.contexts[i], predicted.windows[i]};
     });
   };
   ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
@@ -210,12 +200,11 @@ TokenLosses MeasureLosses(Model& model, SiteVisitors visitors, const std::vector
 
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                              const std::optional<CachePlan>& cache, const Progress& progress) {
-  const TokenLosses tokens = MeasureLosses(model, visitors, sequences, cache, progress);
-  if (tokens.losses.empty()) Fail("perplexity: the input leaves no token to predict; expected at least two tokens");
+  const std::vector<TokenLoss> tokens = MeasureLosses(model, visitors, sequences, cache, progress);
+  if (tokens.empty()) Fail("perplexity: the input leaves no token to predict; expected at least two tokens");
   std::optional<Json> figures = PerplexityFigures(tokens);
   if (!figures)
-    Fail("perplexity: the mean loss is {} nats, expected a finite number; try `tare stats` to see where",
-         Mean(tokens.losses));
+    Fail("perplexity: the mean loss is {} nats, expected a finite number; try `tare stats` to see where", Mean(tokens));
   return {.figures = *std::move(figures), .records = {}};
 }
 
@@ -279,11 +268,11 @@ std::vector<bool> KeyTokens(Model& evaluator, const std::vector<ScoredSequence>&
   std::vector<ScoredSequence> pieces;
   for (const ScoredSequence& window : windows)
     std::ranges::move(ShortPieces(window, short_context), std::back_inserter(pieces));
-  const TokenLosses from_all = MeasureLosses(evaluator, {}, Behind(windows, short_context), {}, progress);
-  const TokenLosses from_few = MeasureLosses(evaluator, {}, pieces, {}, progress);
-  std::vector<bool> key(from_all.losses.size());
+  const auto from_all = MeasureLosses(evaluator, {}, Behind(windows, short_context), {}, progress);
+  const auto from_few = MeasureLosses(evaluator, {}, pieces, {}, progress);
+  std::vector<bool> key(from_all.size());
   for (size_t i = 0; i < key.size(); ++i)
-    key[i] = from_few.losses[i] - from_all.losses[i] > kLeastGain && from_all.losses[i] < kMostLoss;
+    key[i] = from_few[i].loss - from_all[i].loss > kLeastGain && from_all[i].loss < kMostLoss;
   return key;
 }
 

@@ -17,22 +17,22 @@ Json PerplexityConvention(const WindowOptions& windows);
 void AddTaken(const WindowCut& cut, Json& figures);
 std::string TakenText(const Json& result);
 
-// The losses of scored tokens, in the order of the text.
-struct TokenLosses {
-  std::vector<double> losses;     // -ln p(token), nats
-  std::vector<int64_t> contexts;  // tokens before it
-  std::vector<size_t> windows;    // which one scored it
+struct TokenLoss {
+  double loss = 0;      // -ln p(token), nats
+  int64_t context = 0;  // tokens before it
+  size_t window = 0;    // which one scored it
 };
+// Of the scored tokens, in the order of the text.
 // cache: tokens pass through one, as decoding would see the text; nothing: through ordinary forward passes.
-TokenLosses MeasureLosses(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                          const std::optional<CachePlan>& cache, const Progress& progress);
+std::vector<TokenLoss> MeasureLosses(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                                     const std::optional<CachePlan>& cache, const Progress& progress);
 
 // The figures of these losses: nll (the mean, nats per token), nll_stderr (its error over windows, mean_error.h; null
 // of too few), perplexity = exp(nll), tokens (scored), windows (that scored some), and for each window the sum of its
 // losses (window_losses) and their number (window_tokens), by which two runs over the same windows can be paired. Also
 // by how many tokens a token was predicted from (by_position, experiments/significance/token_divergence.h): {"first",
 // "last", "tokens", "nll", "nll_stderr"}. Nothing if the perplexity is not finite.
-std::optional<Json> PerplexityFigures(const TokenLosses& tokens);
+std::optional<Json> PerplexityFigures(const std::vector<TokenLoss>& tokens);
 // "window", "stride", "bos", "cut_to_positions", a tool's "convention" and which part (AddTaken), which the task adds.
 Json CutFigures(const WindowCut& cut);
 

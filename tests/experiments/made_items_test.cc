@@ -35,12 +35,12 @@ TEST_P(MadeItemsTest, LogLikelihoodsAreTransformers) {
     const auto expected = ReadJson(std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/pair" /
                                    (task + "-made-expected-" + kind + ".json"))["items"];
     ASSERT_EQ(items.size(), expected.size());
-    const std::vector<ChoiceRecord> records =
-        RecordsOf(items, ScoreEndings(model, {}, ContextSharing::kAllowed, items, tokenizer, tokenizer.bos(), {}, {}));
+    const EndingScores scores =
+        ScoreEndings(model, {}, ContextSharing::kAllowed, items, tokenizer, tokenizer.bos(), {}, {});
     for (size_t i = 0; i < items.size(); ++i) {
-      ASSERT_EQ(records[i].log_likelihoods.size(), expected[i].size());
+      ASSERT_EQ(scores[i].size(), expected[i].size());
       for (size_t e = 0; e < expected[i].size(); ++e)
-        EXPECT_NEAR(records[i].log_likelihoods[e], expected[i][e].get<double>(), 1e-3) << kind << ", item " << i;
+        EXPECT_NEAR(scores[i][e].log_likelihood, expected[i][e].get<double>(), 1e-3) << kind << ", item " << i;
     }
   }
 }

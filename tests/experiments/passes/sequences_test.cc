@@ -313,6 +313,7 @@ TEST(SequencesTest, ScoredTokensHaveTheirPlaceHoweverTheyCome) {
   EXPECT_THAT(all.rows, ElementsAre(0, 1, 2, 3, 7));
   EXPECT_THAT(all.targets, ElementsAre(1, 2, 3, 4, 13));
   EXPECT_THAT(all.contexts, ElementsAre(1, 2, 3, 4, 3));
+  EXPECT_THAT(all.windows, ElementsAre(0, 0, 0, 0, 1));
   EXPECT_THAT(all.places, ElementsAre(0, 1, 2, 3, 4));
   TokenBatch chunk;  // tokens 2 and 3 of each: the row of token 2 predicts token 3, that of 3 what comes after
   for (int64_t i = 0; i < 2; ++i) {
@@ -323,6 +324,7 @@ TEST(SequencesTest, ScoredTokensHaveTheirPlaceHoweverTheyCome) {
   EXPECT_THAT(some.rows, ElementsAre(0, 1, 2));
   EXPECT_THAT(some.targets, ElementsAre(3, 4, 13));
   EXPECT_THAT(some.contexts, ElementsAre(3, 4, 3));
+  EXPECT_THAT(some.windows, ElementsAre(0, 0, 1));
   EXPECT_THAT(some.places, ElementsAre(2, 3, 4));
 }
 

@@ -183,7 +183,12 @@ TEST(PairedRuns, TooFewUnitsHaveNoError) {
 }
 
 TEST(PairedRuns, TokensByTheirWindows) {
-  const PairedRuns runs = ByWindow(std::vector<double>{1, 2, 4, 8}, std::vector<size_t>{3, 5, 3, 3});
+  struct Token {
+    double value;
+    size_t window;
+  };
+  const Token tokens[] = {{1, 3}, {2, 5}, {4, 3}, {8, 3}};
+  const PairedRuns runs = ByWindow(tokens, [](const Token& token) { return token.value; });
   EXPECT_EQ(runs.counts, (std::vector<double>{3, 1}));
   EXPECT_EQ(runs.sums, (std::vector<std::vector<double>>{{13, 2}}));
 }

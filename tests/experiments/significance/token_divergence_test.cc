@@ -12,23 +12,14 @@
 namespace tare::token_divergence_test {
 namespace {
 
-using ::testing::ElementsAre;
-
-TEST(ContextRanges, ByPowersOfTwo) {
-  const int64_t contexts[] = {5, 1, 4, 3, 8, 7};
-  const std::vector<ContextRange> all = RangesOf(contexts);
-  ASSERT_EQ(all.size(), 4u);
-  EXPECT_EQ(all[2].first, 4);
-  EXPECT_EQ(all[2].last, 7);
-  EXPECT_THAT(all[2].tokens, ElementsAre(0, 2, 5));
-  EXPECT_THAT(all[0].tokens, ElementsAre(1));
-  EXPECT_EQ(all[3].last, 15);
-}
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 TEST(ContextRanges, NothingBeforeAndNothingAtAll) {
-  const int64_t none[] = {0, 1};
-  EXPECT_EQ(RangesOf(none)[0].last, 0);
-  EXPECT_TRUE(RangesOf({}).empty());
+  EXPECT_THAT(ByContext(std::vector<TokenDivergence>{{.context = 0}, {.context = 1}}), SizeIs(2));
+  EXPECT_EQ(LastOfRange(0), 0);
+  EXPECT_EQ(LastOfRange(1), 1);
+  EXPECT_THAT(ByContext(std::vector<TokenDivergence>()), IsEmpty());
 }
 
 TEST(QuantileTest, InterpolatesBetweenNeighbours) {
@@ -89,24 +80,23 @@ TEST(DivergenceTest, ErrorsAreOverWindows) {
   EXPECT_NEAR(d.log_ratio.error.value(), ErrorOfMean(ratios, Units::kOfText)->error, 1e-14);
   EXPECT_EQ(d.same_top.mean, 0.5);
   EXPECT_EQ(d.same_top.error, 0) << "one of two in every window";
-  const std::vector<DivergenceInContext> all = ByContext(tokens);
-  EXPECT_EQ(all.at(0).kld.error, d.kld.error);
+  EXPECT_EQ(DivergenceOf(ByContext(tokens).at(0)).kld.error, d.kld.error);
 }
 
 TEST(DivergenceTest, ContextsByPowersOfTwo) {
   std::vector<TokenDivergence> tokens;
   for (const int64_t context : {5, 1, 4, 3, 8, 7})
     tokens.push_back({.kld = static_cast<double>(context), .reference_loss = 1, .loss = 1.5, .context = context});
-  const std::vector<DivergenceInContext> all = ByContext(tokens);
+  const auto all = ByContext(tokens);
   ASSERT_EQ(all.size(), 4u);
-  const int64_t first[] = {1, 2, 4, 8}, last[] = {1, 3, 7, 15}, count[] = {1, 1, 3, 1};
-  const double kld[] = {1, 3, 16.0 / 3, 8};
-  for (size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(all[i].first, first[i]);
-    EXPECT_EQ(all[i].last, last[i]);
-    EXPECT_EQ(all[i].tokens, count[i]);
-    EXPECT_DOUBLE_EQ(all[i].kld.mean, kld[i]);
-    EXPECT_DOUBLE_EQ(all[i].log_ratio.mean, 0.5);
+  const int64_t first[] = {1, 2, 4, 8}, last[] = {1, 3, 7, 15};
+  const std::vector<double> klds[] = {{1}, {3}, {5, 4, 7}, {8}};
+  for (size_t i = 0; const auto& [of_range, some] : all) {
+    EXPECT_EQ(of_range, first[i]);
+    EXPECT_EQ(LastOfRange(of_range), last[i]);
+    EXPECT_TRUE(std::ranges::equal(some, klds[i], {}, &TokenDivergence::kld)) << "in their order";
+    EXPECT_DOUBLE_EQ(DivergenceOf(some).log_ratio.mean, 0.5);
+    ++i;
   }
 }
 

@@ -5,6 +5,7 @@
 #include "experiments/tasks/choice.h"
 
 #include <cmath>
+#include <ranges>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,10 +34,15 @@ const Tokenizer& PairTokenizer() {
   return tokenizer;
 }
 
-std::vector<ChoiceRecord> Measure(Model& model, ContextSharing sharing, const std::vector<ChoiceItem>& items,
-                                  const Progress& progress = {}) {
-  return RecordsOf(items,
-                   ScoreEndings(model, {}, sharing, items, PairTokenizer(), PairTokenizer().bos(), {}, progress));
+EndingScores Measure(Model& model, ContextSharing sharing, const std::vector<ChoiceItem>& items,
+                     const Progress& progress = {}, const std::optional<CachePlan>& cache = {}) {
+  return ScoreEndings(model, {}, sharing, items, PairTokenizer(), PairTokenizer().bos(), cache, progress);
+}
+
+std::vector<double> LogLikelihoodsOf(const EndingScores& scores) {
+  std::vector<double> all;
+  for (const ScoredEnding& ending : scores | std::views::join) all.push_back(ending.log_likelihood);
+  return all;
 }
 
 class PairTest : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
@@ -48,20 +54,19 @@ TEST_P(PairTest, LogLikelihoodsAreTransformers) {
                                  (std::string(set) + "-expected-" + name + ".json"));
   for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
     int64_t reported = 0;
-    const std::vector<ChoiceRecord> records =
-        Measure(model, sharing, Items(set), [&](int64_t done, int64_t total, const char* unit) {
-          EXPECT_GT(done, reported);
-          EXPECT_EQ(total, 12);
-          EXPECT_STREQ(unit, "items");
-          reported = done;
-        });
+    const EndingScores scores = Measure(model, sharing, Items(set), [&](int64_t done, int64_t total, const char* unit) {
+      EXPECT_GT(done, reported);
+      EXPECT_EQ(total, 12);
+      EXPECT_STREQ(unit, "items");
+      reported = done;
+    });
     EXPECT_EQ(reported, 12);
-    ASSERT_EQ(records.size(), kItems);
+    ASSERT_EQ(scores.size(), kItems);
     double worst = 0;
     for (size_t i = 0; i < kItems; ++i) {
-      ASSERT_EQ(records[i].log_likelihoods.size(), expected["items"][i].size());
-      for (size_t e = 0; e < records[i].log_likelihoods.size(); ++e) {
-        worst = std::max(worst, std::abs(records[i].log_likelihoods[e] - expected["items"][i][e].get<double>()));
+      ASSERT_EQ(scores[i].size(), expected["items"][i].size());
+      for (size_t e = 0; e < scores[i].size(); ++e) {
+        worst = std::max(worst, std::abs(scores[i][e].log_likelihood - expected["items"][i][e].get<double>()));
       }
     }
     EXPECT_LT(worst, 1e-3) << (sharing == ContextSharing::kAllowed ? "shared" : "not shared");
@@ -82,11 +87,7 @@ TEST(ChoiceTest, ThroughCaches) {
   Model model(PairFolder("novels-differential"));
   const std::vector<ChoiceItem> items = Items("needles-1", 2);
   const auto measured = [&](const std::optional<CachePlan>& cache) {
-    std::vector<double> all;
-    for (const ChoiceRecord& r : RecordsOf(items, ScoreEndings(model, {}, ContextSharing::kAllowed, items,
-                                                               PairTokenizer(), PairTokenizer().bos(), cache, {})))
-      all.insert(all.end(), r.log_likelihoods.begin(), r.log_likelihoods.end());
-    return all;
+    return LogLikelihoodsOf(Measure(model, ContextSharing::kAllowed, items, {}, cache));
   };
   const std::vector<double> plain = measured({}), f32 = measured(CachePlan{}),
                             int4 = measured(ParseCachePlan("cache_k=int4/token,cache_v=int4/token,last=2"));
@@ -105,8 +106,7 @@ TEST(ChoiceTest, IsTheSumOverTheEndingsTokens) {
   const EncodedChoice encoded = EncodeChoice(item, PairTokenizer());
   for (const std::optional<int32_t> bos : {PairTokenizer().bos(), std::optional<int32_t>()}) {
     for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
-      const std::vector<ChoiceRecord> records =
-          RecordsOf({item}, ScoreEndings(model, {}, sharing, {item}, PairTokenizer(), bos, {}, {}));
+      const EndingScores scores = ScoreEndings(model, {}, sharing, {item}, PairTokenizer(), bos, {}, {});
       for (size_t e = 0; e < encoded.endings.size(); ++e) {
         std::vector<int32_t> tokens;
         if (bos) tokens.push_back(*bos);
@@ -121,22 +121,22 @@ TEST(ChoiceTest, IsTheSumOverTheEndingsTokens) {
           for (size_t v = 0; v < 2048; ++v) total += std::exp(double{logits[(t - 1) * 2048 + v]});
           sum += logits[(t - 1) * 2048 + static_cast<size_t>(tokens[t])] - std::log(total);
         }
-        EXPECT_NEAR(records[0].log_likelihoods[e], sum, 1e-3) << "ending " << e;
-        EXPECT_EQ(records[0].characters[e], encoded.endings[e].characters);
+        EXPECT_NEAR(scores[0][e].log_likelihood, sum, 1e-3) << "ending " << e;
+        EXPECT_EQ(scores[0][e].characters, encoded.endings[e].characters);
       }
     }
   }
 }
 
-size_t Best(const ChoiceRecord& r, bool normed) {
+int Best(const std::vector<ScoredEnding>& endings, bool normed) {
   size_t best = 0;
   const auto score = [&](size_t e) {
-    return r.log_likelihoods[e] / (normed ? static_cast<double>(r.characters[e]) : 1.0);
+    return endings[e].log_likelihood / (normed ? static_cast<double>(endings[e].characters) : 1.0);
   };
-  for (size_t e = 1; e < r.log_likelihoods.size(); ++e) {
+  for (size_t e = 1; e < endings.size(); ++e) {
     if (score(e) > score(best)) best = e;
   }
-  return best;
+  return static_cast<int>(best);
 }
 
 // Labels made up so that 3 of 5 are right by the sum and, where the two answers differ, others by the mean a character.
@@ -145,16 +145,17 @@ TEST(ChoiceTest, AccuraciesAndTheirErrorsFollowTheLabels) {
   std::vector<ChoiceItem> items = Items("continuations", 5);
   // An ending that is long and likely a character loses by its sum: the first ending and the same again, repeated.
   items[4].endings[1] = items[4].endings[0] + ", " + items[4].endings[0] + ", " + items[4].endings[0];
-  const std::vector<ChoiceRecord> first = Measure(model, ContextSharing::kAllowed, items);
-  for (size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(first[i].answer, static_cast<int>(Best(first[i], false)));
-    EXPECT_EQ(first[i].answer_norm, static_cast<int>(Best(first[i], true)));
-    items[i].label = i < 3 ? first[i].answer : (first[i].answer + 1) % 4;
-  }
+  const EndingScores scores = Measure(model, ContextSharing::kAllowed, items);
   int norm = 0;
-  for (size_t i = 0; i < 5; ++i) norm += first[i].answer_norm == items[i].label;
-  const std::vector<ChoiceRecord> records = Measure(model, ContextSharing::kAllowed, items);
-  const auto figures = Accuracies(records).figures;
+  for (size_t i = 0; i < 5; ++i) {
+    items[i].label = (Best(scores[i], false) + (i < 3 ? 0 : 1)) % 4;
+    norm += Best(scores[i], true) == items[i].label;
+  }
+  const auto [figures, records, of_text] = Accuracies(items, scores);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(records[i]["answer"], Best(scores[i], false));
+    EXPECT_EQ(records[i]["answer_norm"], Best(scores[i], true));
+  }
   EXPECT_EQ(figures["n"], 5);
   EXPECT_DOUBLE_EQ(figures["acc"].get<double>(), 0.6);
   // s^2 = sum (x - 0.6)^2 / 4 = (3 * 0.16 + 2 * 0.36) / 4 = 0.3
@@ -163,10 +164,9 @@ TEST(ChoiceTest, AccuraciesAndTheirErrorsFollowTheLabels) {
   const double p = norm / 5.0;
   EXPECT_NEAR(figures["acc_norm_stderr"].get<double>(),
               std::sqrt((norm * (1 - p) * (1 - p) + (5 - norm) * p * p) / 4 / 5), 1e-15);
-  EXPECT_EQ(records[3].label, items[3].label);
-  EXPECT_EQ(records[3].line, 4u);
-  EXPECT_EQ(records[2].Correct(), true);
-  EXPECT_EQ(records[3].Correct(), false);
+  EXPECT_EQ(records[3]["label"], items[3].label);
+  EXPECT_EQ(records[3]["line"], 4);
+  EXPECT_EQ(figures["outcomes"], "11100");
 }
 
 TEST(ChoiceTest, TheReportedAccuracyFollowsTheEndings) {
@@ -187,11 +187,10 @@ TEST(ChoiceTest, EqualEndingsGiveTheFirstAndCharactersDivide) {
   ChoiceItem item = Items("continuations", 1)[0];
   item.endings = {"no, \xc3\xa9t\xc3\xa9", "no, \xc3\xa9t\xc3\xa9", "no, \xc3\xa9t\xc3\xa9"};
   item.label = 0;
-  const std::vector<ChoiceRecord> records = Measure(model, ContextSharing::kAllowed, {item});
-  EXPECT_EQ(records[0].answer, 0);
-  EXPECT_EQ(records[0].answer_norm, 0);
-  EXPECT_EQ(records[0].characters[0], 7u);
-  const auto figures = Accuracies(records).figures;
+  const auto [figures, records, of_text] = Accuracies({item}, Measure(model, ContextSharing::kAllowed, {item}));
+  EXPECT_EQ(records[0]["answer"], 0);
+  EXPECT_EQ(records[0]["answer_norm"], 0);
+  EXPECT_EQ(records[0]["characters"][0], 7);
   EXPECT_EQ(figures["acc"], 1.0);
   EXPECT_EQ(figures["acc_stderr"], 0.0);  // of one item there is no deviation
 }
@@ -201,9 +200,7 @@ TEST(ChoiceTest, SameBitsOnAnyNumberOfThreads) {
   for (const int threads : {1, 2, 5}) {
     SetThreads(threads);
     Model model(PairFolder("novels-differential"));
-    const std::vector<ChoiceRecord> records = Measure(model, ContextSharing::kAllowed, Items("needles-1", 3));
-    std::vector<double> all;
-    for (const ChoiceRecord& r : records) all.insert(all.end(), r.log_likelihoods.begin(), r.log_likelihoods.end());
+    const std::vector<double> all = LogLikelihoodsOf(Measure(model, ContextSharing::kAllowed, Items("needles-1", 3)));
     if (first.empty()) first = all;
     EXPECT_EQ(all, first) << threads;
   }

@@ -30,13 +30,13 @@ TEST(Samples, AreCountedInTheOrderInWhichTheyCome) {
 
 // An item is right where its answer is 0.
 TaskResult Result(const std::vector<std::pair<Json, bool>>& items) {
-  std::vector<ChoiceRecord> records;
+  std::vector<ChoiceItem> choices;
+  EndingScores scores;
   for (const auto& [keys, right] : items) {
-    records.push_back({.line = records.size() + 1, .keys = keys});
-    records.back().answer = right ? 0 : 1;
-    records.back().answer_norm = 1;
+    choices.push_back({.keys = keys, .line = choices.size() + 1});
+    scores.push_back({{right ? -1.0 : -3.0, 1}, {-2.0, 9}});  // by characters the second
   }
-  return Accuracies(records);
+  return Accuracies(choices, scores);
 }
 
 Json Item(double depth, const Json& length) { return {{"depth", depth}, {"length", length}}; }

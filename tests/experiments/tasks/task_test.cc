@@ -125,9 +125,12 @@ TEST(TaskTest, PerplexityOfIdsIsThatOfTheirSequences) {
   }
 }
 
-std::vector<std::vector<double>> LogLikelihoods(const std::vector<ChoiceRecord>& records) {
+std::vector<std::vector<double>> LogLikelihoodsOf(const EndingScores& scores) {
   std::vector<std::vector<double>> all;
-  for (const ChoiceRecord& r : records) all.push_back(r.log_likelihoods);
+  for (const std::vector<ScoredEnding>& endings : scores) {
+    all.emplace_back();
+    for (const ScoredEnding& ending : endings) all.back().push_back(ending.log_likelihood);
+  }
   return all;
 }
 
@@ -142,8 +145,7 @@ TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
     PlanRun run(Plan::Parse(plan), carrying, ModelSitesOf(model));
     const SiteVisitors visitors = run.Begin(model);
     const auto measure = [&](ContextSharing sharing) {
-      return LogLikelihoods(
-          RecordsOf(items, ScoreEndings(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {}, {})));
+      return LogLikelihoodsOf(ScoreEndings(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {}, {}));
     };
     const bool may_share = carrying == Carrying::kSimulated || !run.SpansRows();  // executed attention has no branches
     const auto shared = may_share ? measure(ContextSharing::kAllowed) : std::vector<std::vector<double>>(),
@@ -176,10 +178,8 @@ TEST(TaskTest, LimitCountsItems) {
 
 TEST(TaskTest, ChoiceShowsFiguresOutcomesAndRecordsInTheOrderOfTheItems) {
   const TaskResult result = Accuracies(
-      {{.line = 9, .label = 1, .log_likelihoods = {-3.5, -2.25}, .characters = {7, 4}, .answer = 1, .answer_norm = 0},
-       {.label = 2, .answer = 0, .answer_norm = 2},
-       {.label = 0, .answer = 3, .answer_norm = 0},
-       {.label = 1, .answer = 0, .answer_norm = 1}});
+      {{.label = 1, .line = 9}, {.label = 2}, {.label = 0}, {.label = 1}},
+      {{{-3.5, 7}, {-2.25, 4}}, {{-1, 1}, {-2, 1}, {-3, 9}}, {{-2, 9}, {-3, 1}, {-3, 1}, {-1, 1}}, {{-1, 1}, {-2, 9}}});
   // s^2 = 4 p (1 - p) / 3 of p = 1/4 and of p = 3/4: 1/4, and its root over 4 is 1/4.
   EXPECT_EQ(result.figures.dump(), R"({"n":4,"acc":0.25,"acc_stderr":0.25,"acc_norm":0.75,"acc_norm_stderr":0.25,)"
                                    R"("outcomes":"1000","outcomes_norm":"0111"})");
