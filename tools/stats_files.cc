@@ -137,9 +137,9 @@ void Diff(const DiffFiles& options) {
     PrintLine(
         "\n[95 %]: interval of each row by itself, {} bootstrap draws over groups of\n"
         "sequences, {}\n"
-        "* p < 0.05 by Holm over all {} comparisons; maxima have no interval",
+        "* p < 0.05 by Holm over {}; maxima have no interval",
         diff.draws, json["paired"].get<bool>() ? "the same draws for A and B" : "separate draws for A and B",
-        json["comparisons"].get<int64_t>());
+        Counted(json["comparisons"].get<int64_t>(), "comparison"));
   }
   WriteJson(options.json, json);
 }

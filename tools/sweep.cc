@@ -25,8 +25,8 @@ namespace {
 // How large each version is, so that figures are read at equal sizes; and the plan and the method of a quantized one,
 // which the text leaves to tare inspect.
 Table SizesOf(const std::vector<std::filesystem::path>& models) {
-  Table table{.columns = {{.name = "model", .title = "size", .side = Side::kLeft, .width = 40},
-                          Number("bits_per_weight", "bits per weight", "{:.2f}", 16),
+  Table table{.columns = {{.name = "model", .title = "size", .side = Side::kLeft, .width = 26},
+                          Number("bits_per_weight", "bits per weight of all tensors", "{:.2f}", 30),
                           Number("megabytes", "MB", "{:.2f}", 10)}};
   for (const std::filesystem::path& model : models) {
     const Checkpoint checkpoint(model);

@@ -40,6 +40,7 @@ class TokenLines {
   static constexpr size_t kAtOnce = 1 << 16;
 
   void Pass() {
+    ThrowIfStopped();
     file_ != nullptr ? file_->Write(waiting_) : PutText(waiting_);
     waiting_.clear();
   }

@@ -35,7 +35,8 @@ constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask,        &kD
 TaskSpec ParseTask(const std::string& text, std::string_view list, TaskKinds kinds) {
   const size_t equals = text.find('=');
   const auto kind = std::ranges::find(kinds, text.substr(0, equals), &TaskKind::name);
-  if (kind == kinds.end()) FailUsage("--tasks: got '{}', expected {}", text, TaskUsage(" or ", kinds));
+  const std::string file = std::filesystem::is_regular_file(text) ? "; try perplexity=" + text : "";
+  if (kind == kinds.end()) FailUsage("--tasks: got '{}', expected {}{}", text, TaskUsage(" or ", kinds), file);
   if (equals == std::string::npos || equals + 1 == text.size())
     FailUsage("--tasks: '{}' names no file; expected {}=FILE", text, (*kind)->name);
   TaskSpec spec{*kind, FileOf(text.substr(equals + 1))};

@@ -113,8 +113,6 @@ std::string BesideText(double value, const std::optional<Interval>& interval, co
   return interval ? BesideInterval(value, *interval, format) : NumberText(value, format);
 }
 
-bool RunsAsStored(const SweepCell& cell) { return !cell.Source().empty() && cell.Plan() == "f32"; }
-
 }  // namespace
 
 Table Titled(const std::vector<std::string>& columns) {
@@ -191,6 +189,8 @@ std::string MoveText(const SweepFigure& row) {
                    BesideText(value - change, interval, format), BesideText(value, interval, format));
 }
 
+bool RunsAsStored(const SweepCell& cell) { return !cell.Source().empty() && cell.Plan() == "f32"; }
+
 std::string RunName(const SweepCell& cell) {
   return RunsAsStored(cell) ? "as stored" : cell.Plan() + (cell.Executed() ? " executed" : "");
 }
@@ -200,7 +200,6 @@ const char* VerdictWord(const Comparison& comparison) {
 }
 
 std::string PlanWords(const SweepCell& cell) {
-  if (RunsAsStored(cell)) return "As stored";
   const PlanRow& row = cell.row;
   const char* const with = cell.Executed() ? "Executed with" : "With";
   const std::string rule = row.site + "=" + row.format + (row.granularity.empty() ? "" : "/" + row.granularity);

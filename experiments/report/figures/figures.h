@@ -105,14 +105,16 @@ std::string MoveText(const SweepFigure& row);
 // The whole sentence, with a verdict unless it is significant; of a row without a change, that its cost is not known.
 std::string CostSentence(const SweepFigure& row);
 
-// "q=int4/token executed"; "as stored" of a version of a model that runs without a plan of its own.
+// A version of a model (tare sweep --source) without a plan of its own.
+bool RunsAsStored(const SweepCell& cell);
+
+// "q=int4/token executed"; "as stored".
 std::string RunName(const SweepCell& cell);
 
 // "significant", "not significant", or "not tested": of a task's primary figure after Holm.
 const char* VerdictWord(const Comparison& comparison);
 
-// "With 4 bits for attn_logits and one scale per tensor", "Executed with ...", "As stored"; a plan of several rules is
-// itself named.
+// "With 4 bits for attn_logits and one scale per tensor", "Executed with ..."; a plan of several rules is itself named.
 std::string PlanWords(const SweepCell& cell);
 
 // "b loses 0.28 [0.15, 0.41] more perplexity on heldout than a" of a row with a difference of drops.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What quantized files lose against their bits: from sweeps of versions of one model (tare sweep --source), each with
-// the plan and the method that it was quantized with, its size, and its change from the source with the interval and
-// the verdict of the sweep's own tests (experiments/studies/sweep/comparison.h).
+// What quantized files lose as stored against their bits: from sweeps of versions of one model (tare sweep --source),
+// each with the plan and the method that it was quantized with, its size, and its change from the source with the
+// interval and the verdict of the sweep's own tests (experiments/studies/sweep/comparison.h).
 #include <algorithm>
 #include <map>
 
@@ -54,17 +54,15 @@ std::string VerdictOf(const std::vector<const SweepFigure*>& figures) {
     first = row->drop->against;
     if (row->drop->Significant()) different += (different.empty() ? "" : " and ") + row->cell->model;
   }
-  const bool has_first =
-      std::ranges::any_of(figures, [&](const SweepFigure* row) { return row->cell->model == first; });
-  if (tested == 0 || !has_first) return "";
+  if (tested == 0) return "";
   if (different.empty()) return Formatted("; no difference from {} is significant", first);
   return Formatted("; the difference of {} from {} is significant", different, first);
 }
 
 // One sentence for all versions of equally many bits:
 //
-//   At 4.25 bits per weight, perplexity on own changes by +0.16 [+0.12, +0.20] % with rtn.h5 (rtn) and +0.09 [+0.08,
-//   +0.10] % with gptq.h5 (gptq); the difference of gptq.h5 from rtn.h5 is significant.
+//   At 4.25 bits per weight of all tensors, perplexity on own changes by +0.16 [+0.12, +0.20] % with rtn.h5 (rtn) and
+//   +0.09 [+0.08, +0.10] % with gptq.h5 (gptq); the difference of gptq.h5 from rtn.h5 is significant.
 std::string FindingOf(const std::vector<const Json*>& rows, const std::vector<const SweepFigure*>& figures) {
   std::string named;
   for (size_t i = 0; i < rows.size(); ++i)
@@ -74,7 +72,7 @@ std::string FindingOf(const std::vector<const Json*>& rows, const std::vector<co
                                              : " and ",
                        ChangeText(*rows[i], *figures[i]), NamedVersion(*rows[i]));
   const SweepFigure& one = *figures.front();
-  return Formatted("At {} bits per weight, {} changes by {}{}.", BitsText(*rows.front()),
+  return Formatted("At {} bits per weight of all tensors, {} changes by {}{}.", BitsText(*rows.front()),
                    FigureOnText(one.cell->task, one.figure->keys.name), named, VerdictOf(figures));
 }
 
@@ -98,9 +96,9 @@ void AddFindings(const std::vector<SweepFigure>& drawn, FigureData& figure) {
 FigureData FigureOfVersions(const Sweep& sweep) {
   FigureData figure{.name = "methods",
                     .title = "What quantized files lose, against their bits",
-                    .table = Titled({"panel: task, figure", "model: file", "run: plan of the run",
-                                     "plan: plan as stored", "method", "bits: bits per weight", "megabytes: MB",
-                                     "value", "change", "low: from", "high: to", "verdict", "n"}),
+                    .table = Titled({"panel: task, figure", "model: file", "plan: plan as stored", "method",
+                                     "bits: bits per weight of all tensors", "megabytes: MB", "value", "change",
+                                     "low: from", "high: to", "verdict", "n"}),
                     .drawn = {"change"}};
   std::vector<SweepFigure> drawn;
   std::string source;
@@ -108,23 +106,25 @@ FigureData FigureOfVersions(const Sweep& sweep) {
     const StoredVersion* const version = VersionOf(sweep, row.cell->model);
     if (version == nullptr || row.figure->keys.in_tables == nullptr) continue;
     if (row.cell->model == sweep.comparisons.of_source && IsPerplexity(row))
-      source += Formatted(" {} itself has {} on {}, in {:.2f} bits per weight and {:.2f} MB.", row.cell->model,
-                          NumberText(row.figure->value, ".3f"), row.cell->task.substr(row.cell->task.find(':') + 1),
-                          version->bits_per_weight, version->megabytes);
-    if (row.change == nullptr || !row.change->primary) continue;
+      source +=
+          Formatted(" {} itself has perplexity {} on {}, in {:.2f} bits per weight and {:.2f} MB.", row.cell->model,
+                    NumberText(row.figure->value, ".3f"), row.cell->task.substr(row.cell->task.find(':') + 1),
+                    version->bits_per_weight, version->megabytes);
+    if (row.change == nullptr || !row.change->primary || !RunsAsStored(*row.cell)) continue;
     const auto text = [](const std::string& some) { return some.empty() ? Json() : Json(some); };
     const Json numbers = DrawnRow(row, *version);
     figure.table.Add({row.cell->task + ", " + row.figure->keys.name + (IsPerplexity(row) ? " (%)" : ""),
-                      row.cell->model, RunName(*row.cell), text(version->plan), text(version->method), numbers["bits"],
+                      row.cell->model, text(version->plan), text(version->method), numbers["bits"],
                       NumberOrNull(version->megabytes), NumberOrNull(row.figure->value), numbers["change"],
                       numbers["low"], numbers["high"], VerdictWord(*row.change), row.cell->figures.count});
     drawn.push_back(row);
   }
   AddFindings(drawn, figure);
   figure.caption = Formatted(
-      "Change from {}, paired by window, sample or item, against bits per weight with scales and what stays "
-      "unquantized. Perplexity in percent of the source's, other figures in their own unit. Bars are 95 % intervals; "
-      "filled marks are significant (p < 0.05 after Holm over the primary figures of all tasks). n: in the table.{}",
+      "Change from {}, paired by window, sample or item, against bits per weight of all tensors, with scales and "
+      "what stays unquantized. Perplexity in percent of the source's, other figures in their own unit. Bars are 95 % "
+      "intervals; filled marks are significant (p < 0.05 after Holm over the primary figures of all tasks). n: in the "
+      "table.{}",
       sweep.comparisons.of_source, source);
   return figure;
 }

@@ -158,8 +158,11 @@ std::string DifferencesSentence(const SweepFigure& row) {
                    p < 0.001 ? "p < 0.001" : Formatted("p = {:.2g}", p));
 }
 
-// A family without a significant difference says so, with how many were tested.
+// A family without a significant difference says so, with how many were tested. Those of files as stored are said with
+// their costs (methods.cc).
 std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
+  std::erase_if(rows, [](const SweepFigure& row) { return RunsAsStored(*row.cell); });
+  if (rows.empty()) return {};
   std::erase_if(rows, [](const SweepFigure& row) { return !row.drop->p_holm; });
   const size_t tested = rows.size();
   if (tested == 0) return {"No difference between the models' changes could be tested."};
@@ -203,12 +206,13 @@ void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
                       NumberOrNull(drop.value), end(&Interval::low), end(&Interval::high),
                       drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictWord(drop), row.cell->figures.count});
   }
+  const std::string& source = sweep.comparisons.of_source;
   figure.caption = Formatted(
-      "A model's change from its unquantized form minus that of {} under the same plan, in each figure's own unit. "
-      "Bars are 95 % intervals, paired by window, sample or item; filled marks are significant (p < 0.05 after Holm "
-      "over the primary figures of all tasks). These models are one sample of training: differences apply to them "
-      "alone. n: in the table.",
-      first);
+      "A {} minus that of {} under the same plan, in each figure's own unit. Bars are 95 % intervals, paired by "
+      "window, sample or item; filled marks are significant (p < 0.05 after Holm over the primary figures of all "
+      "tasks). {}n: in the table.",
+      source.empty() ? "model's change from its unquantized form" : "file's change from " + source, first,
+      source.empty() ? "These models are one sample of training: differences apply to them alone. " : "");
   figures.push_back(std::move(figure));
 }
 

@@ -186,15 +186,15 @@ std::string AttributionPairLegend(const std::vector<AttributionPair>& pairs) {
   std::string text =
       "\nA, B: change from unquantized with only that part quantized; B minus A:\n"
       "[low, high] 95 %, paired by window\n";
-  size_t tested = 0;
+  int64_t tested = 0;
   std::vector<const Comparison*> differences;
   for (const AttributionPair& pair : pairs) {
     differences.push_back(&*pair.whole.difference);
     tested += pair.whole.difference->p_holm ? 1 : 0;
-    tested += static_cast<size_t>(std::ranges::count_if(
-        pair.parts, [](const PartPair& part) { return part.difference && part.difference->p_holm; }));
+    tested += std::ranges::count_if(pair.parts,
+                                    [](const PartPair& part) { return part.difference && part.difference->p_holm; });
   }
-  if (tested > 0) text += Formatted("* significant: p < 0.05 after Holm over {} differences\n", tested);
+  if (tested > 0) text += Formatted("* significant: p < 0.05 after Holm over {}\n", Counted(tested, "difference"));
   return text + UnitsLegend(differences);
 }
 

@@ -120,6 +120,12 @@ std::string HowAllMeasured(const std::vector<SweepFigure>& rows) {
   return text;
 }
 
+// "-" for what the others diverge from: from itself by 0, without an error.
+std::string ValueText(const SweepFigure& row, const char* format) {
+  const bool is_source = row.change == nullptr && row.cell->row.exact && row.figure->keys.of_same == row.figure->value;
+  return is_source ? "-" : FigureText(*row.figure, format);
+}
+
 std::string ModelRows(const std::vector<SweepFigure>& rows) {
   const SweepFigure& first = rows.front();
   const char* const format = first.figure->keys.in_tables;
@@ -130,8 +136,8 @@ std::string ModelRows(const std::vector<SweepFigure>& rows) {
   bool quantized = false;
   for (const SweepFigure& row : rows) {
     quantized = quantized || !row.cell->row.exact;
-    table.Add({RowText(*row.cell), FigureText(*row.figure, format),
-               row.change != nullptr ? ComparisonText(*row.change, format) : ""});
+    table.Add(
+        {RowText(*row.cell), ValueText(row, format), row.change != nullptr ? ComparisonText(*row.change, format) : ""});
     changes.push_back(row.change);
   }
   const std::string title = source.empty() ? first.cell->model : "change: from " + source;

@@ -117,7 +117,8 @@ std::vector<AddedTokens::Segment> AddedTokens::Split(std::string_view text, cons
     std::optional<int32_t> longest;
     index.ForEachPrefix(text.substr(at), [&](size_t, int32_t id) { longest = id; });
     if (!longest) {
-      ++at;
+      constexpr size_t kStep = 1 << 20;
+      if (++at % kStep == 0) ThrowIfStopped();  // a long text has a hundred of these
       continue;
     }
     const AddedToken& token = tokens_.at(*longest);

@@ -12,6 +12,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::StartsWith;
 
 // A version of "m" as it is stored: its losses are those of `losses` bits.
 Json VersionCells(const std::string& model, int losses, double perplexity) {
@@ -38,7 +39,6 @@ TEST(MethodsTest, TheSentenceSaysWhatEachMethodCosts) {
   ASSERT_EQ(figure.table.rows.size(), 2u);
   const Json& rtn = figure.table.rows[0];
   EXPECT_EQ(rtn["model"], "rtn.h5");
-  EXPECT_EQ(rtn["run"], "as stored");
   EXPECT_EQ(rtn["plan"], "weights=int4/group64");
   EXPECT_EQ(rtn["method"], "rtn");
   EXPECT_EQ(rtn["bits"], 4.25);
@@ -46,13 +46,15 @@ TEST(MethodsTest, TheSentenceSaysWhatEachMethodCosts) {
   EXPECT_DOUBLE_EQ(rtn["change"].get<double>(), 100 * (21.0 - 20) / 20);  // percent of the source's
   EXPECT_LT(rtn["low"].get<double>(), rtn["change"].get<double>());
   EXPECT_GT(rtn["high"].get<double>(), rtn["change"].get<double>());
-  EXPECT_THAT(figure.findings,
-              ElementsAre(MatchesRegex(
-                  "At 4\\.25 bits per weight, perplexity on text changes by \\+5\\.0. \\[.*\\] % with rtn\\.h5 "
-                  "\\(rtn\\) and \\+2\\.5. \\[.*\\] % with gptq\\.h5 \\(gptq\\); the difference of gptq\\.h5 from "
-                  "rtn\\.h5 is significant\\.")));
-  EXPECT_THAT(figure.caption, AllOf(HasSubstr("Change from m,"),
-                                    HasSubstr("m itself has 20.000 on text, in 16.00 bits per weight and 8.00 MB.")));
+  EXPECT_THAT(
+      figure.findings,
+      ElementsAre(MatchesRegex(
+          "At 4\\.25 bits per weight of all tensors, perplexity on text changes by \\+5\\.0. \\[.*\\] % with rtn\\.h5 "
+          "\\(rtn\\) and \\+2\\.5. \\[.*\\] % with gptq\\.h5 \\(gptq\\); the difference of gptq\\.h5 from "
+          "rtn\\.h5 is significant\\.")));
+  EXPECT_THAT(figure.caption,
+              AllOf(HasSubstr("Change from m,"),
+                    HasSubstr("m itself has perplexity 20.000 on text, in 16.00 bits per weight and 8.00 MB.")));
 }
 
 TEST(MethodsTest, OtherBitsAreAnotherSentence) {
@@ -60,7 +62,16 @@ TEST(MethodsTest, OtherBitsAreAnotherSentence) {
   sweep["sizes"][2]["bits_per_weight"] = 3.25;
   const FigureData figure = LossesOfMethods(MaterialOf({sweep})).at(0);
   EXPECT_THAT(figure.findings, ElementsAre(AllOf(HasSubstr("At 4.25 bits"), HasSubstr("rtn.h5 (rtn).")),
-                                           AllOf(HasSubstr("At 3.25 bits"), HasSubstr("gptq.h5 (gptq)."))));
+                                           AllOf(HasSubstr("At 3.25 bits"),
+                                                 HasSubstr("gptq.h5 (gptq); the difference of gptq.h5 from rtn.h5"))));
+}
+
+// The costs say which differences are significant; those of files as stored are not said again.
+TEST(MethodsTest, EachSentenceStandsOnce) {
+  const FigureData figure = Differences(MaterialOf({Versions()})).at(0);
+  EXPECT_EQ(figure.table.rows.size(), 1u);
+  EXPECT_TRUE(figure.findings.empty());
+  EXPECT_THAT(figure.caption, StartsWith("A file's change from m minus that of rtn.h5 under the same plan,"));
 }
 
 // Models that are no versions of one, and tables without sizes, have no figure.
