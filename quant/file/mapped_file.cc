@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/files_of_run.h"
+#include "quant/file/named_files.h"
 
 namespace tare {
 namespace {
@@ -72,7 +74,11 @@ struct ReadOnlyFile {
 
 // Without O_NONBLOCK, opening a pipe without a writer would hang.
 ReadOnlyFile Opened(const std::filesystem::path& path) {
-  return {open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  const int fd = open(path.c_str(), kFlags), copy = CopyOfPipe(fd);
+  if (copy < 0) return {fd};
+  close(fd);
+  return {open(Formatted("/proc/self/fd/{}", copy).c_str(), kFlags)};
 }
 
 }  // namespace
