@@ -62,7 +62,7 @@ class Header {
   std::string_view read_;
 };
 
-// Of a group's links or of an object's attributes.
+// A heap has a group's links or an object's attributes.
 bool IsHeapAsMade(const Header& heap) {
   constexpr Field kIdBytes{5, 2}, kFilterBytes{7, 2}, kLargestObject{10, 4};
   constexpr Field kBlocksInRow{110, 2}, kFirstBlock{112, 8}, kLargestBlock{120, 8}, kAddressBits{128, 2};

@@ -17,7 +17,7 @@ namespace tare {
 // end. Throws Error if it cannot be read, Interrupted after RequestStop.
 std::string FileOf(const std::string& path);
 
-// Of the named pipe that fd has opened: its copy's descriptor, or -1 where there is none.
+// The descriptor of the copy of the named pipe that fd has opened; -1 where there is none.
 int CopyOfPipe(int fd);
 
 // The names between the commas of a list; a comma written twice belongs to a name. An empty text is one empty name.
