@@ -44,12 +44,13 @@ void AddSharedOptions(CLI::App& command, CellsCommand& options) {
 ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs,
                          const std::string& schema) {
   const SweepOptions& sweep = options.sweep;
-  OutputsIn(sweep.folder, {});
-  auto folder = std::make_unique<const OutputFolder>(sweep.folder);
   std::vector<std::string> inputs(sweep.models.begin(), sweep.models.end()), names{"cells.jsonl"};
   inputs.insert(inputs.end(), sweep.statistics.begin(), sweep.statistics.end());
   inputs.insert(inputs.end(), options.folders.begin(), options.folders.end());
   for (const TaskSpec& task : sweep.tasks) inputs.push_back(task.file);
+  NoteInputs(inputs);
+  OutputsIn(sweep.folder, {});
+  auto folder = std::make_unique<const OutputFolder>(sweep.folder);
   names.insert(names.end(), outputs.begin(), outputs.end());
   std::vector<Output> files = OutputsIn(sweep.folder, names);
   // A folder with runs or results in JSON is one that Tare wrote; what reads the runs refuses others.
@@ -58,7 +59,7 @@ ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::str
   });
   for (Output& file : files) file.beginning = ours || file.path.ends_with(".jsonl") ? "" : JsonWith("tare.");
   files.push_back({options.json, JsonWith(schema)});
-  std::vector<AtomicFile> claims = ClaimFiles(inputs, files);
+  std::vector<AtomicFile> claims = ClaimFiles({}, files);
   for (const std::string& name : names) {
     if (options.fresh) RemoveFile(sweep.folder / name);
   }

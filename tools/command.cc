@@ -293,11 +293,15 @@ std::vector<Output> NewFilesIn(const fs::path& folder, const std::vector<std::st
   return outputs;
 }
 
-std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const std::vector<Output>& outputs) {
-  std::vector<AtomicFile> claims;
+void NoteInputs(const std::vector<std::string>& inputs) {
   for (const std::string& input : inputs) {
     if (IsFile(input)) NoteInput(input);
   }
+}
+
+std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const std::vector<Output>& outputs) {
+  NoteInputs(inputs);
+  std::vector<AtomicFile> claims;
   for (const auto& [output, beginning] : outputs) {
     if (!IsFile(output)) continue;
     const fs::path place = PlaceOf(claims.emplace_back(output).final_path());

@@ -196,6 +196,8 @@ std::string Hdf5With(const std::string& schema);
 // result keeps other processes from the outputs as long as it lives.
 [[nodiscard]] std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs,
                                                  const std::vector<Output>& outputs);
+// As ClaimFiles does, for a command that looks at its output folder before: that removes what a kill left beside it.
+void NoteInputs(const std::vector<std::string>& inputs);
 // Whether a file begins so.
 bool Begins(const std::filesystem::path& path, std::string_view beginning);
 

@@ -65,9 +65,10 @@ void RunToGguf(const ConvertArguments& options) {
 }
 
 void RunToFolder(const ConvertArguments& options) {
+  NoteInputs({options.model});
   std::vector<Output> outputs = NewFilesIn(options.out, ExportedFiles());
   outputs.push_back({options.json, JsonWith("tare.convert/")});
-  const std::vector<AtomicFile> claims = ClaimFiles({options.model}, outputs);
+  const std::vector<AtomicFile> claims = ClaimFiles({}, outputs);
   options.machine.Apply();
   const std::filesystem::path folder = WithoutSlash(options.out);
   AtomicFolder made(folder);

@@ -16,6 +16,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/open_folder.h"
+#include "quant/file/strict_json.h"
 #include "tools/command.h"
 #include "tools/help.h"
 
@@ -23,10 +24,9 @@ namespace tare {
 
 namespace {
 
-// Well-formed JSON that no command writes: a value of another kind, or none where one is.
-[[noreturn]] void RefuseOdd(const std::vector<std::string>& files, const std::exception& error) {
-  Fail("{}: {}; was {} made by another version? Try making it again", Listed(files, ", "), error.what(),
-       files.size() == 1 ? "it" : "one");
+// What messages call the files where it may be any of them.
+std::string OneOf(const std::vector<std::string>& files) {
+  return (files.size() == 1 ? "" : "one of ") + Listed(files, ", ");
 }
 
 // ---- report
@@ -57,7 +57,7 @@ void Run(const ReportArguments& options) try {
   WriteFileAtomically(options.out, page);
   PrintLine("{}: {}, {}", Made(options.out), Counted(std::ssize(figures), "figure"), SizeText(std::ssize(page)));
 } catch (const Json::exception& error) {
-  RefuseOdd(options.files, error);
+  RefuseOdd(OneOf(options.files), error);
 }
 
 // ---- plot
@@ -176,7 +176,7 @@ void Run(const PlotArguments& options) try {
   FailUsage("--figure: {}, expected one of:\n{}",
             options.figure.empty() ? "got none" : "the files have no data for " + options.figure, known);
 } catch (const Json::exception& error) {
-  RefuseOdd(options.files, error);
+  RefuseOdd(OneOf(options.files), error);
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ TaskSpec ParseTask(const std::string& text, std::string_view list, TaskKinds kin
   if (equals == std::string::npos || equals + 1 == text.size())
     FailUsage("--tasks: '{}' names no file; expected {}=FILE", text, (*kind)->name);
   TaskSpec spec{*kind, FileOf(text.substr(equals + 1))};
-  if (!std::filesystem::is_regular_file(spec.file)) FailForFile(spec.file, list);
+  const std::filesystem::file_status status = std::filesystem::status(spec.file);
+  if (!is_regular_file(status) && !is_fifo(status)) FailForFile(spec.file, list);
   RequireUtf8(spec.Name(), text + ": the file's name");
   return spec;
 }

@@ -2,6 +2,7 @@
 // HDF5's file driver for bytes in memory (OpenHdf5 in hdf5_handle.h): HDF5 reads what is checked here, whatever becomes
 // of the file's name meanwhile, and takes no lock. It opens no second file, which a link might name. Filters of groups
 // and attributes would run on unchecked bytes, and could be hidden in a heap or a stored cache: reading these fails.
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -42,32 +43,60 @@ herr_t SetEndOfAllocation(H5FD_t* file, H5FD_mem_t, haddr_t end) {
 haddr_t EndOfFile(const H5FD_t* file, H5FD_mem_t) { return static_cast<const OpenBytes*>(file)->bytes.size(); }
 
 // The library makes heaps and B-trees with the same numbers each time. It believes others, and computes sizes from them
-// or divides. MDCI: a cache of metadata that the file brings along, which could hide others.
-bool IsAsMade(std::string_view read, size_t file_size) {
-  const auto at = [&](size_t place, size_t size) {
+// or divides. A number of a header, by its place in bytes (HDF5 File Format Specification 3.0, III).
+struct Field {
+  size_t place, size;
+};
+
+class Header {
+ public:
+  explicit Header(std::string_view read) : read_(read) {}
+  bool Is(std::string_view signature) const { return read_.starts_with(signature); }
+  uint64_t operator[](Field field) const {
     uint64_t number = 0;
-    std::memcpy(&number, read.data() + place, place + size <= read.size() ? size : 0);
+    std::memcpy(&number, read_.data() + field.place, field.place + field.size <= read_.size() ? field.size : 0);
     return number;
-  };
-  const uint64_t type = at(5, 1), node = at(6, 4), record = at(10, 2);
-  if (read.starts_with("FRHP"))  // of 7 bytes for a link, or 8 for an attribute, and without filters
-    return (type == 7 || type == 8) && at(6, 3) == 0 && at(10, 4) == 4096 && at(110, 2) == 4 && at(120, 8) == 65536 &&
-           at(112, 8) == (type == 7 ? 512 : 1024) && at(128, 2) == (type == 7 ? 32 : 40);
-  if (read.starts_with("EAHD")) return at(44, 8) <= file_size;  // all chunks are looked at
-  if (read.starts_with("FAHD")) return at(8, 8) <= file_size;
-  constexpr std::string_view kRecords("\0\x18\0\x10\0\x0b\x0f\0\x11\x0d",
-                                      10);  // bytes of one; none: not of Tare's files
-  if (read.starts_with("BTHD"))
-    return type < kRecords.size() ? node == 512 && record != 0 && record == static_cast<uint8_t>(kRecords[type])
-                                  : node == 2048 && record >= 16 && record < 300;  // of chunks
-  return !read.starts_with("MDCI");
+  }
+
+ private:
+  std::string_view read_;
+};
+
+// A heap has a group's links or an object's attributes.
+bool IsHeapAsMade(const Header& heap) {
+  constexpr Field kIdBytes{5, 2}, kFilterBytes{7, 2}, kLargestObject{10, 4};
+  constexpr Field kBlocksInRow{110, 2}, kFirstBlock{112, 8}, kLargestBlock{120, 8}, kAddressBits{128, 2};
+  constexpr uint64_t kLinkIdBytes = 7, kAttributeIdBytes = 8;
+  const bool links = heap[kIdBytes] == kLinkIdBytes;
+  return (links || heap[kIdBytes] == kAttributeIdBytes) && heap[kFilterBytes] == 0 && heap[kLargestObject] == 4096 &&
+         heap[kBlocksInRow] == 4 && heap[kFirstBlock] == (links ? 512 : 1024) && heap[kLargestBlock] == 65536 &&
+         heap[kAddressBits] == (links ? 32 : 40);
+}
+
+bool IsTreeAsMade(const Header& tree) {
+  constexpr Field kType{5, 1}, kNodeBytes{6, 4}, kRecordBytes{10, 2};
+  // By type: 1 and 3 huge objects, by their number and by their place; 5 and 6 links, by name and by order of creation;
+  // 8 and 9 attributes, likewise. 0: what Tare's files have none of.
+  constexpr auto kBytesOf = std::to_array<uint64_t>({0, 24, 0, 16, 0, 11, 15, 0, 17, 13});
+  const uint64_t type = tree[kType], record = tree[kRecordBytes];
+  if (type < kBytesOf.size()) return tree[kNodeBytes] == 512 && record != 0 && record == kBytesOf[type];
+  return tree[kNodeBytes] == 2048 && record >= 16 && record < 300;  // of chunks
+}
+
+bool IsAsMade(const Header& header, size_t file_size) {
+  constexpr Field kChunksOfExtensible{44, 8}, kChunksOfFixed{8, 8};  // all of them are looked at
+  if (header.Is("FRHP")) return IsHeapAsMade(header);
+  if (header.Is("BTHD")) return IsTreeAsMade(header);
+  if (header.Is("EAHD")) return header[kChunksOfExtensible] <= file_size;
+  if (header.Is("FAHD")) return header[kChunksOfFixed] <= file_size;
+  return !header.Is("MDCI");  // a cache of metadata that the file brings along, which could hide others
 }
 
 herr_t Read(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t at, size_t size, void* to) {
   const Bytes bytes = static_cast<const OpenBytes*>(file)->bytes;
   if (at > bytes.size() || size > bytes.size() - at) return -1;
   std::memcpy(to, bytes.data() + at, size);
-  if (type == H5FD_MEM_DRAW || IsAsMade({static_cast<const char*>(to), size}, bytes.size())) return 0;
+  if (type == H5FD_MEM_DRAW || IsAsMade(Header({static_cast<const char*>(to), size}), bytes.size())) return 0;
   H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_VFL, H5E_READERROR,
            "got a group or attribute with filters, or with numbers that the library does not write, expected none");
   return -1;

@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/files_of_run.h"
+#include "quant/file/named_files.h"
 #include "quant/file/open_folder.h"
 
 namespace tare {
@@ -66,7 +68,10 @@ std::span<const std::byte> CopyOf(int fd, size_t size, const std::filesystem::pa
 
 // Without O_NONBLOCK, opening a pipe without a writer would hang.
 Descriptor Opened(const std::filesystem::path& path) {
-  return Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  Descriptor file(open(path.c_str(), kFlags));
+  const int copy = CopyOfPipe(file.get());
+  return copy < 0 ? std::move(file) : Descriptor(open(Formatted("/proc/self/fd/{}", copy).c_str(), kFlags));
 }
 
 }  // namespace

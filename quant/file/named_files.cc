@@ -11,10 +11,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <span>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/open_folder.h"
 
 namespace tare {
@@ -75,7 +77,20 @@ int NewCopy(int fd, const std::string& path) {
   return file;
 }
 
+// By the pipe.
+std::map<FileIdentity, int>& Copies() {
+  static std::map<FileIdentity, int> copies;
+  return copies;
+}
+
 }  // namespace
+
+int CopyOfPipe(int fd) {
+  struct stat status{};
+  if (fd < 0 || fstat(fd, &status) != 0 || !S_ISFIFO(status.st_mode)) return -1;
+  const auto copy = Copies().find(IdentityOf(status));
+  return copy == Copies().end() ? -1 : copy->second;
+}
 
 std::string FileOf(const std::string& path) {
   const std::string name(path == "-" ? kStandardInput : std::string_view(path));
@@ -83,7 +98,8 @@ std::string FileOf(const std::string& path) {
   struct stat status{};
   if (fd < 0 && stat(name.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) {
     const Descriptor pipe(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    return pipe.get() < 0 ? name : Formatted("/proc/self/fd/{}", NewCopy(pipe.get(), name));
+    if (pipe.get() >= 0) Copies()[IdentityOf(status)] = NewCopy(pipe.get(), name);
+    return name;
   }
   if (fd < 0 || fstat(fd, &status) != 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) return name;
   // A file that a shell has read a part of goes on there.

@@ -20,8 +20,8 @@ constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxBytes = 100'000'000;
 constexpr size_t kStreamDepth = 3;  // what is open in outer.inner: the root, outer and inner
 
-// The message of a parser error without nlohmann's own prefix "[json.exception.parse_error.101] ".
-std::string Reason(const nlohmann::json::exception& error) {
+// nlohmann's message without its prefix "[json.exception.parse_error.101] ".
+std::string Reason(const std::exception& error) {
   const std::string text = error.what();
   const size_t bracket = text.find("] ");
   return bracket == std::string::npos ? text : text.substr(bracket + 2);
@@ -156,6 +156,10 @@ nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string
 nlohmann::json ReadJson(const std::filesystem::path& path) {
   const MappedFile file(path);
   return ParseJson(file.text(), path.string());
+}
+
+void RefuseOdd(const std::string& where, const std::exception& of_json) {
+  Fail("{}: {}; was it made by another version? Try making it again", where, Reason(of_json));
 }
 
 }  // namespace tare

@@ -3,6 +3,7 @@
 // levels deep, at most 100,000,000 bytes, no NUL byte outside strings (the parser would take it for the end).
 #pragma once
 
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -24,5 +25,8 @@ struct JsonStream {
 nlohmann::json ParseJson(std::string_view text, const std::string& where, std::span<const JsonStream> streams = {});
 nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string& where);
 nlohmann::json ReadJson(const std::filesystem::path& path);
+
+// Throws Error about well-formed JSON that no command writes: it has a value of another kind, or none where one is.
+[[noreturn]] void RefuseOdd(const std::string& where, const std::exception& of_json);
 
 }  // namespace tare

@@ -69,7 +69,7 @@ void Campaign::MarkedResult() {
 
 // One of a command's inputs is one of its outputs too, under some spelling.
 void Campaign::AimedAtInput() {
-  static const Words outputs{"--json", "--out", "--csv", "--records"};
+  static const Words outputs{"--json", "--out", "--csv", "--records", "--out-model"};
   Words words = random_.OneIn(2) ? random_.Of(Readers()) : random_.Of(random_.Of(Subjects()).readers);
   Words inputs;
   for (const auto& [name, text] : ground_) {
@@ -78,7 +78,11 @@ void Campaign::AimedAtInput() {
   if (inputs.empty()) return;
   std::string target = random_.Of(inputs);
   const std::string folder = target.substr(0, target.find('/'));
-  const std::string spelled[] = {target, "./" + target, "m/../" + target, folder, folder + "/"};
+  ClearOut();
+  fs::create_symlink("../" + target, folder_ / "out/link");
+  fs::create_hard_link(folder_ / target, folder_ / "out/other");
+  const std::string spelled[] = {target,       "./" + target, "m/../" + target, folder,
+                                 folder + "/", "out/link",    "out/other"};
   target = spelled[random_.Below(std::size(spelled))];
   const std::string& option = random_.Of(outputs);
   const auto given = std::ranges::find(words, option);
@@ -87,6 +91,7 @@ void Campaign::AimedAtInput() {
   } else {
     words.insert(words.end(), {option, target});
   }
+  if (random_.OneIn(2)) words.push_back("--force");
   const Attempt attempt{"aimed", words, &SomeProgram(16)};
   CheckInputs(attempt, Run(attempt));
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "quant/file/temporary_name.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 
@@ -134,6 +135,22 @@ TEST_F(OutputsTest, TemporaryNamesAreCheckedToo) {
   refuses({"quantize", "gone", "--plan", "weights=int8/channel", "--out", "q.h5"}, "q.h5.parts: cannot write");
   fs::create_directory("s.h5.part");
   refuses({"stats", "gone", "--input", "text", "--out", "s.h5"}, "s.h5.part: a folder or device has that name");
+}
+
+// An output folder is looked at before tasks and texts are read, and what a killed run left beside it goes.
+TEST_F(OutputsTest, AnInputThatLooksLikeALeftoverStays) {
+  const std::string left = TemporaryName("out", 0), other = TemporaryName("out", 1);
+  for (const Command& command :
+       std::vector<Command>{{"sweep", "gone", "--tasks", "perplexity=" + left, "--out", "out"},
+                            {"compare", "gone", "gone", "--tasks", "perplexity=" + left, "--out", "out"},
+                            {"quantize", "gone", "--plan", "weights=int4/channel", "--method", "gptq", "--calibrate",
+                             left, "--format", "compressed-tensors", "--out", "out"}}) {
+    PutFile(left, "one two three");
+    PutFile(other, "");
+    EXPECT_EQ(StartTare(command).exit_code, 1);
+    EXPECT_EQ(GetFile(left), "one two three") << command[0];
+    EXPECT_FALSE(fs::exists(other)) << command[0];
+  }
 }
 
 }  // namespace

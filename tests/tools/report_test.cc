@@ -14,6 +14,7 @@ namespace tare::report_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(ReportCommandTest, WritesAPage) {
   const TemporaryFolder folder;
@@ -38,6 +39,7 @@ TEST(ReportCommandTest, AValueOfAnotherKindIsNoInternalError) {
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_THAT(outcome.err, HasSubstr("s.json: "));
     EXPECT_THAT(outcome.err, HasSubstr("was it made by another version? Try making it again"));
+    EXPECT_THAT(outcome.err, Not(HasSubstr("json.exception")));
   }
 }
 

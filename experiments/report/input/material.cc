@@ -163,7 +163,7 @@ class Reader {
       try {
         Add(std::move(one), path);
       } catch (const Json::exception& error) {
-        Fail("{}: {}; was it made by another version? Try making it again", path, error.what());
+        RefuseOdd(path, error);
       }
     }
   }
@@ -247,7 +247,7 @@ void Material::ForEach(std::string_view schema, const std::function<void(const J
     try {
       use(document.json);
     } catch (const Json::exception& error) {
-      Fail("{}: {}; was it made by another version? Try making it again", document.path, error.what());
+      RefuseOdd(document.path, error);
     }
   }
 }

@@ -267,7 +267,7 @@ ComparedPair ReadComparedPair(const std::filesystem::path& folder) {
     CellsOf(pair);
     return pair;
   } catch (const Json::exception& error) {
-    Fail("{}: {}; was it made by another version? Try making it again", path.string(), error.what());
+    RefuseOdd(path.string(), error);
   }
 }
 
@@ -296,7 +296,7 @@ std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs) 
   }
   return spreads;
 } catch (const Json::exception& error) {
-  Fail("a comparison of another pair: {}; was it made by another version? Try making it again", error.what());
+  RefuseOdd("a comparison of another pair", error);
 }
 
 std::string PairSpreadTable(const std::vector<PairSpread>& spreads) {

@@ -79,6 +79,9 @@ FolderTokens ReadFolderTokens(const std::filesystem::path& checkpoint) {
   tokens.legacy = Flag(config, "legacy", where).value_or(false);
   tokens.prefix_space = Flag(config, "add_prefix_space", where).value_or(true);
   tokens.doubles_space = Flag(config, "doubles_space", where).value_or(false);
+  if (Flag(config, "split_special_tokens", where).value_or(false))
+    Fail("{}: split_special_tokens: got true, expected false: texts' special tokens are never cut; try removing it",
+         where);
   std::vector<Json> extra;
   ReadNamed(config, where, tokens, extra);
   if (config.contains(kDecoder)) {

@@ -5,8 +5,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/perplexity.h"
@@ -95,6 +97,15 @@ TEST(TaskTest, InvalidTasksAreRefused) {
             "a,b.txt");
   refuses("perplexity=" + text + ",perplexity=" + (folder / "t.jsonl").string(), "two tasks are called perplexity:t");
   EXPECT_NO_THROW(ParseTasks("perplexity=" + text + ",choice=" + (folder / "t.jsonl").string()));
+}
+
+TEST(TaskTest, ANamedPipesTaskHasItsName) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "held.txt";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { PutFile(pipe, "x"); });
+  EXPECT_EQ(ParseTasks("perplexity=" + pipe)[0].Name(), "perplexity:held");
+  writer.join();
 }
 
 Task ReadOne(const std::string& text, const Model& model, const WindowOptions& windows) {

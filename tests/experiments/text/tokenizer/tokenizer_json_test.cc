@@ -57,6 +57,27 @@ INSTANTIATE_TEST_SUITE_P(All, StyleTest,
                                          "llama2", "mistral", "gemma", "nofuse", "unigram", "unigram-bytes",
                                          "unigram-precompiled", "words", "clip"));
 
+// Ids of transformers 5.12.1.
+TEST(TokenizerJson, OfOverlappingAddedTokensTheLeftmostAndThenTheLongest) {
+  Json json = Json::parse(FileOf("qwen2"));
+  int64_t id = 700;
+  for (const char* text : {"<ab>", "b>c", "<ab>c<d", "xy", "xyz", "yzw", "zw"}) {
+    json["added_tokens"].push_back({{"id", id++},
+                                    {"content", text},
+                                    {"single_word", false},
+                                    {"lstrip", false},
+                                    {"rstrip", false},
+                                    {"normalized", false},
+                                    {"special", true}});
+  }
+  const TokenizerJson tokenizer(json.dump(), "overlapping");
+  EXPECT_THAT(tokenizer.Encode("<ab>c<d>"), ElementsAre(702, 30));
+  EXPECT_THAT(tokenizer.Encode("axyzyzw"), ElementsAre(65, 704, 705));
+  EXPECT_THAT(tokenizer.Encode("yzwxy zw"), ElementsAre(705, 703, 221, 706));
+  EXPECT_THAT(tokenizer.Encode("b>c<ab>c"), ElementsAre(701, 700, 67));
+  EXPECT_THAT(tokenizer.Encode("xyxyzzw"), ElementsAre(703, 704, 706));
+}
+
 TEST(TokenizerJson, SpecialTokensGoAround) {
   EXPECT_THAT(TokenizerJson(FileOf("llama2"), "").before(), ElementsAre(1));
   EXPECT_THAT(TokenizerJson(FileOf("llama3"), "").before(), ElementsAre(0));
