@@ -204,6 +204,7 @@ NB_MODULE(_tare, module) {
   tare::MeetOneDnn();
   tare::AddAttention(module);
   tare::AddQuantize(module);
+  tare::AddLinear(module);
   tare::AddFiles(module);
   tare::AddStatistics(module);
 }

@@ -77,6 +77,7 @@ bool ForkedAfterTurn();
 // Each adds its part of the module.
 void AddAttention(nanobind::module_& module);
 void AddQuantize(nanobind::module_& module);
+void AddLinear(nanobind::module_& module);
 void AddFiles(nanobind::module_& module);
 void AddStatistics(nanobind::module_& module);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attention and quantize: arrays as frameworks make them, for the compiled module."""
+"""attention, quantize, gptq and measures: arrays as frameworks make them, for the compiled module."""
 from . import _tare
 
 LAYOUTS = {"thd": "[tokens, heads, width]", "htd": "[heads, tokens, width]",
@@ -124,3 +124,36 @@ def quantize(x, rule: str, *, threads: int = 0) -> _tare.Quantized:
             refusal = refusal or str(error)
     what = refusal.split(": ", 1)[1].split("\n")[0]  # of weights, without the site, which is not the user's
     raise ValueError(f"rule '{rule}': {what}; try int4/group64, int8/token, or a site and = before it")
+
+
+def gptq(x, hessian, rule: str, *, damping: float = 0.01, threads: int = 0) -> _tare.Quantized:
+    """Quantizes a weight by GPTQ (arXiv 2210.17323), so that its outputs on calibration inputs change little.
+
+    x        the weight [out, in], as in tare.quantize.
+    hessian  float32 [in, in]: the sum of X^T X over calibration inputs X [tokens, in]; its upper triangle is read.
+    rule     of integers with a scale per channel or group: "int4/group64", "int4/channel+mse".
+    damping  added to the diagonal, times its mean.
+
+    Inputs are rounded by falling mean square. Raises ValueError for what is not finite, not positive definite, and for
+    other rules."""
+    x = x.detach() if hasattr(x, "detach") else x
+    return _tare.gptq(x, _floats(hessian), rule if "=" in rule else "weights=" + rule, damping=damping,
+                      threads=threads)
+
+
+def measures(x, site: str = "layer_out", **options) -> dict:
+    """The measures of one array, by the names of the statistics file: {"absmax": [...], "kurtosis": [...], ...}.
+
+    x     values with the axes of the site (docs/reference/captured.md): [B, T, C], attention maps [B, H, T, S].
+    site  of plans; it says which measures there are. Each has a value per head and map.
+    options  of tare.Statistics, which copies x."""
+    import os
+    import tempfile
+
+    from .files import open as open_file
+    from .statistics import Statistics
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "measures.h5")
+        with Statistics(path, **options) as statistics:
+            statistics.feed(site, None if site in ("embedding", "logits") else 0, x)
+        return open_file(path)[site]
