@@ -132,6 +132,9 @@ class AttentionTest(Case):
             expected = tare.attention(*wide, plan=plan)
             self.assertTrue(np.array_equal(tare.attention(*halves, plan=plan), expected), plan)
             room = np.zeros((40, 2, 16), np.float16)
+            if plan and "hadamard" in plan:
+                self.refuses("attention, +hadamard: got 16-bit floats", tare.attention, *halves, plan=plan, out=room)
+                continue
             self.assertIs(tare.attention(*halves, plan=plan, out=room), room)
             self.assertTrue(np.array_equal(room, expected.astype(np.float16)), plan)
         halves[1][7, 1, 5] = np.nan

@@ -62,8 +62,8 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
              No scale spans two sequences.
     causal   each query sees its own and earlier positions; window: only that many of them (0: all).
     scale    of the logits; None: 1 / sqrt(d).
-    out      [T, output heads, slices * width], float32 or of 16 bits (rounded once), in the layout, to write into,
-             not overlapping the inputs; None: a new numpy array of float32.
+    out      [T, output heads, slices * width], float32 or, where 16 bits are not copied, of these, in the layout, to
+             write into, not overlapping the inputs; None: a new numpy array of float32.
     threads  0: all. Results are bit-identical on any number.
 
     Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
