@@ -53,6 +53,22 @@ class Foreign:
         return make(ctypes.addressof(self.tensor), b"dltensor", None)
 
 
+class Bfloat16(Foreign):
+    """Values in bfloat16, by truncation, in CPU memory."""
+
+    def __init__(self, values):
+        self.bits = (values.view(np.uint32) >> 16).astype(np.uint16)
+        self.shape = (ctypes.c_int64 * 3)(*values.shape)
+        self.tensor = Foreign.Tensor(data=self.bits.ctypes.data, device=(1, 0), ndim=3, code=4, bits=16, lanes=1,
+                                     shape=self.shape)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def floats(self):
+        return (self.bits.astype(np.uint32) << 16).view(np.float32)
+
+
 class AttentionTest(Case):
     def near(self, got, expected, most=1e-5):
         self.assertLess(np.abs(got - expected).max(), most)
@@ -137,6 +153,13 @@ class AttentionTest(Case):
                 continue
             self.assertIs(tare.attention(*halves, plan=plan, out=room), room)
             self.assertTrue(np.array_equal(room, expected.astype(np.float16)), plan)
+        brains = [Bfloat16(x) for x in wide]
+        expected = tare.attention(*[x.floats() for x in brains], plan=PLAN)
+        self.assertTrue(np.array_equal(tare.attention(*brains, plan=PLAN), expected))
+        room = Bfloat16(np.zeros_like(expected))
+        tare.attention(*brains, plan=PLAN, out=room)
+        self.assertTrue((np.abs(room.floats() - expected) <= 2**-8 * np.abs(expected)).all())  # half a step
+        self.assertGreater(np.abs(room.floats()).max(), 0)
         halves[1][7, 1, 5] = np.nan
         self.refuses("attention k: got nan at token 7, head 1, channel 5", tare.attention, *halves)
 
