@@ -87,7 +87,10 @@ class StatisticsTest(Case):
         self.assertEqual(found["absmax"][0], np.abs(x).max())
         self.assertAlmostEqual(found["median"][0], np.median(np.abs(x)), delta=0.004 * np.median(np.abs(x)) + 1e-3)
         self.assertEqual(found["channel_absmax"].shape, (1, 64))
+        self.assertEqual(tare.measures(x, "final_norm")["kurtosis"][0], found["kurtosis"][0])
+        self.assertEqual(tare.measures(np.ones((1, 3, 9, 9), np.float32), "attn_logits")["absmax"].shape, (3,))
         self.refuses("expected a numpy array or a PyTorch tensor", tare.measures, [1.0])
+        self.refuses("try site='layer_out'", tare.measures, x, "nowhere")
 
     def test_refusals(self):
         def once(*fed, **options):

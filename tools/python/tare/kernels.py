@@ -154,6 +154,9 @@ def measures(x, site: str = "layer_out", **options) -> dict:
     from .statistics import Statistics
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "measures.h5")
-        with Statistics(path, **options) as statistics:
-            statistics.feed(site, None if site in ("embedding", "logits") else 0, x)
+        try:
+            with Statistics(path, **options) as statistics:
+                statistics.feed(site, None if site in ("embed", "final_norm", "lm_head.in") else 0, x)
+        except ValueError as error:
+            raise ValueError(str(error).replace("try --axes", "try site='layer_out'")) from None
         return open_file(path)[site]
