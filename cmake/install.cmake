@@ -21,6 +21,7 @@ endforeach()")
 function(tare_pkg_config component links)
   set(pkgconfig ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
   file(RELATIVE_PATH up /prefix/${pkgconfig} /prefix)
+  string(REGEX REPLACE "/$" "" up "${up}")
   file(CONFIGURE OUTPUT ${made_here}/tare-${component}.pc @ONLY CONTENT "prefix=\${pcfiledir}/@up@
 Name: tare-@component@
 Description: ${PROJECT_DESCRIPTION}

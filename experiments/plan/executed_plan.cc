@@ -61,8 +61,8 @@ const Hadamard* RotationOf(const std::optional<RotatedRuns>& runs, int width) {
   return runs ? &PlanRotation(width, *runs) : nullptr;
 }
 
-HeadsView<const float> Rotated(const HeadsView<const float>& x, const Hadamard* rotation,
-                               AlignedBuffer<float>& memory) {
+FloatHeads<const float> Rotated(const FloatHeads<const float>& x, const Hadamard* rotation,
+                                AlignedBuffer<float>& memory) {
   if (rotation == nullptr) return x;
   memory.Reserve(static_cast<size_t>(x.tokens) * static_cast<size_t>(x.heads) * static_cast<size_t>(x.width));
   const HeadsView<float> rotated = DenseHeads(memory.data(), x.tokens, x.heads, x.width);
@@ -73,7 +73,7 @@ HeadsView<const float> Rotated(const HeadsView<const float>& x, const Hadamard* 
   return ReadOnly(rotated);
 }
 
-const float* MeanOf(const HeadsView<const float>& x, bool smooth, std::vector<float>& mean) {
+const float* MeanOf(const FloatHeads<const float>& x, bool smooth, std::vector<float>& mean) {
   if (!smooth) return nullptr;
   mean.resize(static_cast<size_t>(x.heads) * static_cast<size_t>(x.width));
   MeanOfPrefix(x, mean.data());
@@ -138,6 +138,7 @@ ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& pla
 ExecutedSequence::ExecutedSequence(const ExecutedPlan& plan, const AttentionProblem& sequence, ExecutedMemory& memory)
     : plan_(plan.attention), problem_(sequence), of_outputs_(RotationOf(plan.rotated_v, sequence.v.width)) {
   const Hadamard* const of_logits = RotationOf(plan.rotated_qk, sequence.q.width);
+  if (of_logits != nullptr || of_outputs_ != nullptr) CheckF32("attention, +hadamard", sequence);
   problem_.q = Rotated(sequence.q, of_logits, memory.q);
   problem_.k = Rotated(sequence.k, of_logits, memory.k);
   problem_.v = Rotated(sequence.v, of_outputs_, memory.v);

@@ -45,7 +45,7 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
   if (!(problem.scale > 0)) Fail("attention scale: got {}, expected more than 0", problem.scale);
 }
 
-void MeanOfPrefix(HeadsView<const float> x, float* mean) {
+void MeanOfPrefix(const FloatHeads<const float>& x, float* mean) {
   if (const std::string wrong = WrongIn(x); !wrong.empty()) Fail("mean of a prefix: {}", wrong);
   CheckRange("mean of a prefix", "tokens", x.tokens, 1);
   CheckPointer("mean of a prefix, mean", mean, int64_t{x.heads} * x.width);
@@ -53,7 +53,8 @@ void MeanOfPrefix(HeadsView<const float> x, float* mean) {
   const int64_t size = int64_t{x.heads} * x.width;
   std::fill_n(mean, size, 0.0f);
   for (int64_t t = 0; t < tokens; ++t) {
-    for (int head = 0; head < x.heads; ++head) AddTo(mean + int64_t{head} * x.width, x.Row(t, head), x.width);
+    for (int head = 0; head < x.heads; ++head)
+      for (int i = 0; i < x.width; ++i) mean[int64_t{head} * x.width + i] += x.At(t, head, i);
   }
   ScaleInto(mean, 1.0f / static_cast<float>(tokens), static_cast<size_t>(size), mean);
 }

@@ -51,7 +51,7 @@ inline constexpr int64_t kSmoothingTokens = 64;
 // their means.
 //
 // Writes mean [heads][width]. x.tokens >= 1.
-void MeanOfPrefix(HeadsView<const float> x, float* mean);
+void MeanOfPrefix(const FloatHeads<const float>& x, float* mean);
 
 struct QuantizedRow {
   std::vector<float> out;  // [slices * width of a slice]

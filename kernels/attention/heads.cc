@@ -7,13 +7,27 @@
 
 #include "quant/base/arguments.h"
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
 
-void CheckView(const char* name, const HeadsView<const float>& view) {
+void CheckView(const char* name, const FloatHeads<const float>& view) {
   if (const std::string wrong = WrongIn(view); !wrong.empty()) Fail("attention {}: {}", name, wrong);
+}
+
+// Where a view's values lie; of one that is not dense, between whose values others may lie, the first alone.
+std::pair<uintptr_t, uintptr_t> PlaceOf(const FloatHeads<const float>& x) {
+  const bool dense = x.head_stride == x.width && x.token_stride == int64_t{x.heads} * x.width;
+  const int64_t bytes = x.halves == nullptr ? sizeof(float) : sizeof(uint16_t);
+  const auto begin = reinterpret_cast<uintptr_t>(x.data) + reinterpret_cast<uintptr_t>(x.halves);  // one is null
+  return {begin, begin + static_cast<uintptr_t>(bytes * (dense ? x.tokens * x.token_stride : 1))};
+}
+
+void CheckApart(const char* name, const FloatHeads<const float>& x, const FloatHeads<float>& out) {
+  const auto [begin, end] = PlaceOf(x);
+  const auto [out_begin, out_end] = PlaceOf(ReadOnly(out));
+  if (x.tokens > 0 && out.tokens > 0 && begin < out_end && out_begin < end)
+    Fail("attention out: got memory that {} lies in, expected memory of its own", name);
 }
 
 void CheckIndex(const char* name, size_t row, int index, int heads) {
@@ -74,36 +88,6 @@ void CheckSinks(std::span<const float> sinks, int q_heads, const char* where) {
   }
 }
 
-std::string WrongIn(const HeadsView<const float>& x) {
-  constexpr int64_t kMostValues = int64_t{1} << 40;
-  if (x.tokens < 0 || x.heads < 1 || x.width < 1)
-    return Formatted("got {} tokens, {} heads, width {}; expected at least 0, 1, 1", x.tokens, x.heads, x.width);
-  if (x.heads > kMostHeads || x.tokens > kMostValues / x.heads / x.width)
-    return Formatted("got {} tokens of {} heads of width {}, expected at most {} heads and 2^40 values", x.tokens,
-                     x.heads, x.width, kMostHeads);
-  return x.data == nullptr && x.tokens > 0 ? Formatted("got a null pointer for {} tokens", x.tokens) : "";
-}
-
-void CheckFinite(const char* where, const HeadsView<const float>& x) {
-  for (int64_t t = 0; t < x.tokens; ++t) {
-    for (int h = 0; h < x.heads; ++h) {
-      const float* const row = x.Row(t, h);
-      for (int i = 0; i < x.width; ++i) {
-        if (!std::isfinite(row[i]))
-          Fail("{}: got {} at token {}, head {}, channel {}, expected finite values", where, row[i], t, h, i);
-      }
-    }
-  }
-}
-
-void CheckLambda(const char* where, const LambdaView& lambda, int64_t tokens, int64_t head) {
-  for (int64_t t = 0; t < tokens; ++t) {
-    if (!std::isfinite(lambda.At(t, head)))
-      Fail("{}, lambda: got {} at token {}, output head {}, expected a finite number", where, lambda.At(t, head), t,
-           head);
-  }
-}
-
 void FailLogit(int64_t query, int q_head) {
   Fail(
       "attention logits: got 2^30 or more in magnitude, or an overflow, of query {}, head {}, expected less; try "
@@ -112,9 +96,12 @@ void FailLogit(int64_t query, int q_head) {
 }
 
 void CheckLambdas(const AttentionProblem& problem) {
-  for (size_t h = 0; h < problem.heads.size(); ++h) {
-    if (problem.heads[h].Differential())
-      CheckLambda("attention", problem.lambda, problem.q.tokens, static_cast<int64_t>(h));
+  for (int64_t h = 0; h < std::ssize(problem.heads); ++h) {
+    if (!problem.heads[static_cast<size_t>(h)].Differential()) continue;
+    for (int64_t t = 0; t < problem.q.tokens; ++t) {
+      if (const float lambda = problem.lambda.At(t, h); !std::isfinite(lambda))
+        Fail("attention, lambda: got {} at token {}, output head {}, expected a finite number", lambda, t, h);
+    }
   }
 }
 
@@ -123,6 +110,9 @@ void CheckProblem(const AttentionProblem& problem) {
   CheckView("k", problem.k);
   CheckView("v", problem.v);
   CheckView("out", ReadOnly(problem.out));
+  CheckApart("q", problem.q, problem.out);
+  CheckApart("k", problem.k, problem.out);
+  CheckApart("v", problem.v, problem.out);
   if (problem.q.width != problem.k.width)
     Fail("attention: got q of width {} and k of width {}, expected the same", problem.q.width, problem.k.width);
   if (problem.k.tokens != problem.v.tokens)
@@ -145,6 +135,10 @@ void CheckProblem(const AttentionProblem& problem) {
   for (size_t row = 0; row < problem.heads.size(); ++row) CheckRow(problem, row);
 }
 
+void CheckF32(const char* where, const AttentionProblem& problem) {
+  if (problem.HasHalves()) Fail("{}: got 16-bit floats, expected float32; try converting them", where);
+}
+
 AttentionProblem PartOf(const AttentionProblem& problem, KeyRange queries, KeyRange keys) {
   const auto check = [](const KeyRange& range, int64_t tokens, const char* of) {
     if (range.begin < 0 || range.begin > range.end || range.end > tokens)
@@ -156,7 +150,12 @@ AttentionProblem PartOf(const AttentionProblem& problem, KeyRange queries, KeyRa
     if (view.data != nullptr) view.data += range.begin * view.token_stride;
     view.tokens = range.end - range.begin;
   };
-  cut(part.q, queries), cut(part.out, queries), cut(part.lse, queries), cut(part.k, keys), cut(part.v, keys);
+  const auto cut_floats = [&](auto& view, const KeyRange& range) {
+    if (view.halves != nullptr) view.halves += range.begin * view.token_stride;
+    cut(view, range);
+  };
+  cut_floats(part.q, queries), cut_floats(part.out, queries), cut_floats(part.k, keys), cut_floats(part.v, keys);
+  cut(part.lse, queries);
   if (part.lambda.data != nullptr) part.lambda.data += queries.begin * part.lambda.token_stride;
   return part;
 }

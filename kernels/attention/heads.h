@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of every attention kernel and reference here. Tensors are strided views [token][head][width]; a table
-// with one row per output head says which heads belong together:
+// The arguments of every attention kernel and reference here. Tensors are strided views (heads_view.h); a table with
+// one row per output head says which heads belong together:
 //
 //   out[t, h] = softmax(s q[t, q1] k[:, k1]) V_h  -  lambda[t, h] softmax(s q[t, q2] k[:, k2]) V_h
 //   V_h       = v[:, v[0]], or v[:, v[0]] and v[:, v[1]] side by side
@@ -21,33 +21,11 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "kernels/attention/heads_view.h"
+
 namespace tare {
-
-// [tokens][heads][width], the last dense; strides in values, any sign or overlap that stays inside the caller's memory.
-template <typename T>
-struct HeadsView {
-  T* data = nullptr;
-  int64_t tokens = 0;
-  int heads = 0;
-  int width = 0;
-  int64_t token_stride = 0;
-  int64_t head_stride = 0;
-
-  T* Row(int64_t token, int head) const { return data + token * token_stride + head * head_stride; }
-};
-
-// Dense memory laid out [tokens][heads][width], as a projection leaves it.
-template <typename T>
-HeadsView<T> DenseHeads(T* data, int64_t tokens, int heads, int width) {
-  return {data, tokens, heads, width, int64_t{heads} * width, width};
-}
-
-inline HeadsView<const float> ReadOnly(HeadsView<float> x) {
-  return {x.data, x.tokens, x.heads, x.width, x.token_stride, x.head_stride};
-}
 
 inline constexpr int kNoMap = -1;
 
@@ -99,19 +77,22 @@ struct Mask {
 };
 
 struct AttentionProblem {
-  HeadsView<const float> q;  // [T][q heads][d]
-  HeadsView<const float> k;  // [S][k heads][d]
-  HeadsView<const float> v;  // [S][v heads][width of a slice]
+  FloatHeads<const float> q;  // [T][q heads][d]
+  FloatHeads<const float> k;  // [S][k heads][d]
+  FloatHeads<const float> v;  // [S][v heads][width of a slice]
   std::span<const OutputHead> heads;
   LambdaView lambda;
   Mask mask;
   float scale = std::numeric_limits<float>::quiet_NaN();  // of the attention logits, usually 1 / sqrt(d); required
   std::span<const float> sinks = {};                      // [q heads], beside scaled logits; empty: none
-  HeadsView<float> out;  // [T][heads.size()][slices * width of a slice], in memory of its own
+  FloatHeads<float> out;  // [T][heads.size()][slices * width of a slice], in memory of its own
   // [T][heads.size()][maps], or none: the natural logarithm of each row's sum of exp(x), a sink's included, with which
   // outputs over parts of the keys become one; -infinity where a row sees nothing.
   HeadsView<float> lse = {};
 
+  bool HasHalves() const {
+    return q.halves != nullptr || k.halves != nullptr || v.halves != nullptr || out.halves != nullptr;
+  }
   KeyRange Keys(int64_t t) const { return mask.Keys(t, q.tokens, k.tokens); }  // that query t sees
   float Sink(int q_head) const {
     return sinks.empty() ? -std::numeric_limits<float>::infinity() : sinks[static_cast<size_t>(q_head)];
@@ -124,19 +105,16 @@ void CheckSinks(std::span<const float> sinks, int q_heads, const char* where);
 // Throws Error unless every index of the table is inside the views, all shapes agree and every size is less than what
 // products of sizes could overflow by.
 void CheckProblem(const AttentionProblem& problem);
+// Throws Error, starting with where, for 16-bit floats.
+void CheckF32(const char* where, const AttentionProblem& problem);
 // These queries over these keys: a sequence of several that follow each other in q, k, v and out (cumulative lengths).
 // Each ends within the problem's tokens.
 AttentionProblem PartOf(const AttentionProblem& problem, KeyRange queries, KeyRange keys);
 // Writes the lse of a map of output head `head`, if it is asked for.
 void WriteLse(const AttentionProblem& problem, int64_t t, int64_t head, int map, double lse);
 
-inline constexpr int kMostHeads = 1 << 16;  // of a view; and 2^40 values: a broadcast view takes no memory
-// What is wrong with a view, "got a null pointer for 3 tokens"; empty: nothing.
-std::string WrongIn(const HeadsView<const float>& x);
-// Throws Error, naming the place, for NaN and infinities: in x, and in head h of lambda, of which the tokens are read.
-void CheckFinite(const char* where, const HeadsView<const float>& x);
-void CheckLambda(const char* where, const LambdaView& lambda, int64_t tokens, int64_t head);
-void CheckLambdas(const AttentionProblem& problem);  // of its heads with two maps
+// Throws Error, naming the place, for NaN and infinities in lambda of heads with two maps.
+void CheckLambdas(const AttentionProblem& problem);
 
 // What a query's largest scaled attention logit must stay below in magnitude, in the kernels of prefill. Beyond,
 // logits in f32 are no longer as near to each other as the exponential takes them to be, or overflow.

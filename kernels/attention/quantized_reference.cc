@@ -260,6 +260,7 @@ struct Row {
 
 QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head) {
   CheckProblem(problem);
+  CheckF32("quantized reference", problem);
   CheckPlan(plan, problem);
   CheckRange("quantized reference", "query", t, 0, problem.q.tokens - 1);
   CheckRange("quantized reference", "head", head, 0, problem.out.heads - 1);

@@ -14,7 +14,7 @@ std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, size_t h,
   std::vector<double> row;
   for (int64_t s = keys.begin; s < keys.end; ++s) {
     double logit = 0;
-    for (int i = 0; i < problem.q.width; ++i) logit += double{problem.q.Row(t, q)[i]} * problem.k.Row(s, k)[i];
+    for (int i = 0; i < problem.q.width; ++i) logit += double{problem.q.At(t, q, i)} * problem.k.At(s, k, i);
     row.push_back(logit * problem.scale);
   }
   if (row.empty()) return WriteLse(problem, t, static_cast<int64_t>(h), map, 0), row;
@@ -33,7 +33,7 @@ std::vector<double> TimesV(const AttentionProblem& problem, const OutputHead& he
   for (int slice = 0; slice < head.VSlices(); ++slice) {
     for (int64_t s = keys.begin; s < keys.end; ++s) {
       for (int i = 0; i < problem.v.width; ++i)
-        out[slice * problem.v.width + i] += row[s - keys.begin] * problem.v.Row(s, head.v[slice])[i];
+        out[slice * problem.v.width + i] += row[s - keys.begin] * problem.v.At(s, head.v[slice], i);
     }
   }
   return out;
@@ -90,8 +90,8 @@ void ReferenceAttention(const AttentionProblem& problem) {
   for (int64_t t = 0; t < problem.q.tokens; ++t) {
     for (int h = 0; h < problem.out.heads; ++h) {
       const double* row = values.data() + (t * problem.out.heads + h) * problem.out.width;
-      std::transform(row, row + problem.out.width, problem.out.Row(t, h),
-                     [](double x) { return static_cast<float>(x); });
+      const std::vector<float> rounded(row, row + problem.out.width);
+      StoreRow(problem.out, t, h, 0, rounded.data(), problem.out.width);
     }
   }
 }

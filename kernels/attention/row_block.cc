@@ -42,8 +42,12 @@ void LoadLambda(const AttentionProblem& problem, const RowBlock& block, int rows
 }
 
 void WriteZeros(const AttentionProblem& problem, const RowBlock& block) {
+  const FloatHeads<float>& out = problem.out;
   for (int64_t t = block.first; t < block.first + block.count; ++t) {
-    std::fill_n(problem.out.Row(t, block.head), problem.out.width, 0.0f);
+    if (out.halves == nullptr)
+      std::fill_n(out.Row(t, block.head), out.width, 0.0f);
+    else
+      std::fill_n(out.halves + out.Offset(t, block.head), out.width, uint16_t{0});
     for (int map = 0; map < problem.heads[static_cast<size_t>(block.head)].Maps(); ++map)
       WriteLse(problem, t, block.head, map, 0);
   }

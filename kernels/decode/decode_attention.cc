@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kernels/attention/exponentials.h"
 #include "kernels/decode/decode_work.h"
@@ -207,6 +208,22 @@ void AddChunks(const DecodeHeads& table, const DecodeWork& work, const Group& gr
   }
 }
 
+// Writes that of a group's maps, from their largest logits in octaves and the inverses of their sums.
+void WriteLse(const DecodeWork& work, const Group& group) {
+  const HeadsView<float>& lse = work.s.lse;
+  if (lse.data == nullptr) return;
+  for (const Difference& difference : group.differences) {
+    for (int64_t t = 0; t < lse.tokens; ++t) {
+      for (int map = 0; map < 2 && difference.row[map] != kNoMap; ++map) {
+        const int64_t at = (group.first_row + difference.row[map]) * lse.tokens + t;
+        const double sum = 1 / double{work.inverse[at]}, max = double{work.total_max[at]};
+        lse.Row(t, difference.head)[map] = static_cast<float>(
+            std::isinf(sum) ? -std::numeric_limits<double>::infinity() : max * std::numbers::ln2 + std::log(sum));
+      }
+    }
+  }
+}
+
 void CheckView(const char* name, size_t number, const HeadsView<const float>& x, int64_t tokens, int heads, int width) {
   if (const std::string wrong = WrongIn(x); !wrong.empty()) Fail("decode, sequence {}, {}: {}", number, name, wrong);
   if (x.tokens != tokens || x.heads != heads || x.width != width) {
@@ -331,6 +348,8 @@ ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSeque
     const DecodeSequence& s = sequences[i];
     CheckSequence(table, i, s);
     CheckView("out", i, ReadOnly(s.out), s.q.tokens, table.heads(), table.out_width());
+    if (s.lse.data != nullptr)
+      CheckView("lse", i, ReadOnly(s.lse), s.q.tokens, table.heads(), table.differential() ? 2 : 1);
   }
   const DecodeLayout layout(table, sequences);
   const Workspace<DecodeLayout> memory(layout, workspace);
@@ -346,8 +365,10 @@ ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSeque
       all += values.all;
       skipped += values.skipped;
     });
-    ParallelFor(works.size() * groups,
-                [&](size_t i, int) { AddChunks(table, works[i / groups], table.groups()[i % groups]); });
+    ParallelFor(works.size() * groups, [&](size_t i, int) {
+      AddChunks(table, works[i / groups], table.groups()[i % groups]);
+      WriteLse(works[i / groups], table.groups()[i % groups]);
+    });
   }
   return {all, skipped};
 }

@@ -34,6 +34,7 @@ struct DecodeSequence {
   HeadsView<float> out;               // [T][heads][slices * width of v]
   int64_t newer = 0;                  // tokens of the cache after the last query's, which no query sees
   std::span<const float> sinks = {};  // [q heads] (heads.h), or none
+  HeadsView<float> lse = {};          // [T][heads][maps], or none: as of an AttentionProblem (heads.h)
 };
 
 // Bytes of workspace, aligned to 64; they grow with the caches by 4 per key, map and query, and with T until that is

@@ -42,9 +42,10 @@ int64_t DecodeLayout::Maps(int64_t queries) const { return RoundUp(table_.rows()
 DecodeSequence DecodeLayout::OfRound(const DecodeSequence& s, int64_t round) const {
   const int64_t queries = QueriesAtOnce(s), first = std::min(round * queries, s.q.tokens);
   DecodeSequence part = s;
-  part.q.tokens = part.out.tokens = std::min(queries, s.q.tokens - first);
+  part.q.tokens = part.out.tokens = part.lse.tokens = std::min(queries, s.q.tokens - first);
   part.q.data += first * s.q.token_stride;
   part.out.data += first * s.out.token_stride;
+  if (s.lse.data != nullptr) part.lse.data += first * s.lse.token_stride;
   if (table_.differential()) part.lambda.data += first * s.lambda.token_stride;
   part.newer = s.newer + s.q.tokens - first - part.q.tokens;
   return part;

@@ -86,6 +86,7 @@ mkdir -p "$work/clash/kernels/attention"
 echo '#error of the project' >"$work/clash/kernels/attention/heads.h"
 flags=$(PKG_CONFIG_LIBDIR=$(dirname "$(find "$work/moved" -name tare-kernels.pc)") pkg-config --cflags --libs \
   tare-kernels)
+[[ "$flags" != *//* ]] || die "tare-kernels.pc: got a path with // ($flags)"
 g++ -std=c++20 -I "$work/clash" "$source/docs/examples/prefill.cc" $flags -o "$work/prefill" && "$work/prefill" ||
   die "prefill fails by pkg-config ($flags)"
 g++ -std=c++20 -fPIC -shared "$source/docs/examples/prefill.cc" $flags -o "$work/plugin.so"

@@ -16,6 +16,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
+#include "tests/support/random_decode.h"
 
 namespace tare::attention_lse_test {
 namespace {
@@ -129,6 +130,81 @@ TEST(Lse, PartsOfTheKeysBecomeOne) {
     for (size_t i = 0; i < lse.size(); ++i) weight[i] += std::exp(double{lse[i]});
   }
   for (size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(sum[i] / weight[i / width], whole[i], 1e-5);
+}
+
+std::vector<float> Decode(const DecodeHeads& table, DecodeSequence s, std::vector<float>& lse) {
+  s.lse = DenseHeads(lse.data(), s.q.tokens, table.heads(), table.differential() ? 2 : 1);
+  AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(table, {&s, 1}));
+  DecodeAttention(table, {&s, 1}, workspace.span());
+  return lse;
+}
+
+// As attention over what the cache holds; beside codes logits are off by kDecodeBound of the largest, some 5.
+TEST(Lse, DecodingGivesThatOfWhatTheCacheHolds) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlamaOrder}) {
+    for (const CacheRules& rules : {CacheRules{}, CacheRules{.k = {Format::kInt8}, .v = {Format::kInt8}, .first = 3}}) {
+      for (const int64_t keys : {2, 64, 300}) {  // 2: the first query sees none
+        RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = 3, .keys = keys}, rules);
+        AttentionProblem p = c.tensors.problem;
+        std::vector<float> k(c.tensors.k.size()), v(c.tensors.v.size()), sinks(p.q.heads, 1.5f);
+        const HeadsView<float> held_k = DenseHeads(k.data(), keys, p.k.heads, p.k.width),
+                               held_v = DenseHeads(v.data(), keys, p.v.heads, p.v.width);
+        c.cache.Read(0, held_k, held_v);
+        p.k = ReadOnly(held_k), p.v = ReadOnly(held_v);
+        for (const bool with_sinks : {false, true}) {
+          DecodeSequence s = c.sequence();
+          if (with_sinks) s.sinks = p.sinks = sinks;
+          const int maps = c.table.differential() ? 2 : 1;
+          std::vector<float> got(3 * 4 * maps), want(got.size());
+          Decode(c.table, s, got);
+          p.lse = DenseHeads(want.data(), 3, 4, maps);
+          ReferenceAttention(p);
+          const double bound = HasCodes(rules.k.format) ? 6 * kDecodeBound : 2e-5;
+          for (size_t i = 0; i < want.size(); ++i) {
+            if (std::isinf(want[i]))
+              ASSERT_EQ(got[i], want[i]) << i;
+            else
+              ASSERT_NEAR(got[i], want[i], bound) << keys << " " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Lse, PartsOfACacheBecomeOne) {
+  RandomDecode whole({.family = HeadKind::kStandard, .heads = 4, .kv = 2, .queries = 1, .keys = 200}, {});
+  const std::vector<float> want = whole.Run();
+  const AttentionProblem& p = whole.tensors.problem;
+  std::vector<double> sum(want.size()), weight(4);
+  for (const KeyRange& keys : {KeyRange{0, 70}, KeyRange{70, 199}, KeyRange{199, 200}}) {
+    const AttentionProblem part = PartOf(p, {0, 1}, keys);
+    KvCache cache(whole.cache.shape(), {});
+    cache.Append(part.k, part.v);
+    DecodeSequence s = whole.sequence();
+    s.cache = &cache;
+    std::vector<float> lse(4);
+    Decode(whole.table, s, lse);
+    for (size_t i = 0; i < want.size(); ++i) sum[i] += std::exp(double{lse[i / 32]}) * whole.tensors.out[i];
+    for (size_t i = 0; i < lse.size(); ++i) weight[i] += std::exp(double{lse[i]});
+  }
+  for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(sum[i] / weight[i / 32], want[i], 1e-5) << i;
+}
+
+// Rounds of a few queries each (kMostKeptBytes) write theirs.
+TEST(Lse, DecodingInRoundsWritesEveryQuerys) {
+  RandomDecode c({.family = HeadKind::kV1, .heads = 8, .kv = 4, .queries = 90, .keys = 4000}, {});
+  std::vector<float> lse(90 * 8 * 2, 99.0f), last(8 * 2);
+  Decode(c.table, c.sequence(), lse);
+  EXPECT_THAT(lse, Each(testing::Lt(20.0f)));
+  DecodeSequence s = c.sequence();
+  const AttentionProblem one = PartOf(c.tensors.problem, {89, 90}, {0, 1});
+  s.q = one.q, s.out = one.out, s.lambda = one.lambda;
+  EXPECT_EQ(Decode(c.table, s, last), std::vector<float>(lse.end() - 16, lse.end()));
+  s.lse = DenseHeads(last.data(), 1, 8, 1);
+  EXPECT_THAT(Call([&] { DecodeAttention(c.table, {&s, 1}, {}); }),
+              ThrowsMessage<Error>(HasSubstr("decode, sequence 0, lse: got 1 tokens of 8 heads of width 1, expected 1 "
+                                             "of 8 of width 2")));
 }
 
 TEST(Lse, ViewsThatDoNotFitAndMeansOfKAreRefused) {

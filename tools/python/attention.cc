@@ -17,17 +17,28 @@ namespace {
 
 constexpr const char* kAttention = "Attention of one sequence, [tokens, heads, width]: see tare.attention.";
 
-// A broadcast array takes no memory, so its dimensions may be any numbers, and a view has some as int.
-HeadsView<const float> ViewOf(const AnyArray& array, const char* name) {
+// The array's values, which the caller may write to if T is not const. A broadcast array takes no memory, so its
+// dimensions may be any numbers, and a view has some as int.
+template <typename T>
+FloatHeads<T> ViewOf(const AnyArray& array, const char* name) {
   if (array.shape(1) > kMostHeads || array.shape(2) > kLargestWidth)
     Fail("{}: got {} heads of width {}, expected at most {} of {}", name, array.shape(1), array.shape(2), kMostHeads,
          kLargestWidth);
-  const HeadsView<const float> view{static_cast<const float*>(array.data()),
-                                    static_cast<int64_t>(array.shape(0)),
-                                    static_cast<int>(array.shape(1)),
-                                    static_cast<int>(array.shape(2)),
-                                    array.stride(0),
-                                    array.stride(1)};
+  FloatHeads<T> view;
+  view.tokens = static_cast<int64_t>(array.shape(0));
+  view.heads = static_cast<int>(array.shape(1)), view.width = static_cast<int>(array.shape(2));
+  view.token_stride = array.stride(0), view.head_stride = array.stride(1);
+  view.type = TypeName(array.dtype()) == "bfloat16" ? HalfType::kBf16 : HalfType::kF16;
+  void* const data = const_cast<void*>(array.data());
+  if (array.dtype() == nb::dtype<float>())
+    view.data = static_cast<T*>(data);
+  else
+    view.halves = static_cast<FloatHeads<T>::Half*>(data);
+  return view;
+}
+
+FloatHeads<const float> InputOf(const AnyArray& array, const char* name) {
+  const FloatHeads<const float> view = ViewOf<const float>(array, name);
   if (const std::string wrong = WrongIn(view); !wrong.empty()) Fail("{}: {}", name, wrong);
   return view;
 }
@@ -101,7 +112,7 @@ Mask MaskOf(bool causal, int64_t window) {
 // The output: the caller's array, or a new one.
 struct Output {
   nb::object object;
-  HeadsView<float> view;
+  FloatHeads<float> view;
 
   Output(nb::handle given, int64_t tokens, int heads, int width) {
     const std::vector<int64_t> shape{tokens, heads, width};
@@ -111,19 +122,19 @@ struct Output {
       view = DenseHeads(made.values, tokens, heads, width);
       return;
     }
-    const AnyArray array = FloatsOf(given, "out", 3);
-    if (nb::ndarray<float> writable; !nb::try_cast(given, writable, false)) {
+    const AnyArray array = FloatsOf(given, "out", 3, FloatTypes::kF32OrHalf);
+    if (nb::ndarray<> writable; !nb::try_cast(given, writable, false)) {
       PyErr_Clear();
       Fail("out: got a read-only array, expected a writable one");
     }
     if (ShapeOf(array) != shape) Fail("out: got shape {}, expected {}", ShapeText(ShapeOf(array)), ShapeText(shape));
     object = nb::borrow(given);
-    view = {
-        static_cast<float*>(const_cast<void*>(array.data())), tokens, heads, width, array.stride(0), array.stride(1)};
+    view = ViewOf<float>(array, "out");
   }
 };
 
 void RunSimulated(const AttentionProblem& problem, const std::string& plan) {
+  CheckF32("attention, simulated", problem);
   const ModelSites sites = AttentionSites(problem, {0});
   SimulatedAttention run(Plan::Parse(plan), sites);
   RequireRules(Plan::Parse(plan), sites);
@@ -149,8 +160,10 @@ void Run(const AttentionProblem& problem, const std::optional<std::string>& plan
 nb::object Attention(nb::handle q, nb::handle k, nb::handle v, nb::handle heads, nb::handle lambda,
                      const std::optional<std::string>& plan, const std::string& execution, bool causal, int64_t window,
                      std::optional<float> scale, nb::handle out, int threads) {
-  const AnyArray q_array = FloatsOf(q, "q", 3), k_array = FloatsOf(k, "k", 3), v_array = FloatsOf(v, "v", 3);
-  AttentionProblem problem{.q = ViewOf(q_array, "q"), .k = ViewOf(k_array, "k"), .v = ViewOf(v_array, "v")};
+  const AnyArray q_array = FloatsOf(q, "q", 3, FloatTypes::kF32OrHalf),
+                 k_array = FloatsOf(k, "k", 3, FloatTypes::kF32OrHalf),
+                 v_array = FloatsOf(v, "v", 3, FloatTypes::kF32OrHalf);
+  AttentionProblem problem{.q = InputOf(q_array, "q"), .k = InputOf(k_array, "k"), .v = InputOf(v_array, "v")};
   const std::vector<OutputHead> table = HeadsOf(heads, problem);
   if (table.empty()) Fail("heads: got an empty table, expected a row per output head");
   if (lambda.is_none() && std::ranges::any_of(table, &OutputHead::Differential))

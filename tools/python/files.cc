@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <ranges>
 
 #include "experiments/arrays/array_file.h"
 #include "quant/base/error.h"
@@ -111,13 +112,6 @@ nb::object TensorNamed(const Checkpoint& checkpoint, const std::string& name) {
   return made.object;
 }
 
-template <typename Map>
-std::vector<std::string> KeysOf(const Map& map) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : map) names.push_back(name);
-  return names;
-}
-
 std::map<std::string, std::string> ProvenanceOf(const Checkpoint& checkpoint) {
   const Provenance& p = checkpoint.file->provenance();
   return {{"plan", p.plan},     {"plan_hash", p.plan_hash},         {"method", p.method},
@@ -139,9 +133,13 @@ void AddFiles(nb::module_& module) {
   nb::class_<Checkpoint>(module, "Checkpoint", "A quantized checkpoint; opening it checks the hash of every dataset.")
       .def(nb::init<const std::string&>(), "path"_a)
       .def(
-          "matrices", [](const Checkpoint& c) { return KeysOf(c.file->matrices()); }, "names of the quantized matrices")
+          "matrices",
+          [](const Checkpoint& c) { return std::views::keys(c.file->matrices()) | std::ranges::to<std::vector>(); },
+          "names of the quantized matrices")
       .def(
-          "tensors", [](const Checkpoint& c) { return KeysOf(c.file->tensors()); }, "names of the other tensors")
+          "tensors",
+          [](const Checkpoint& c) { return std::views::keys(c.file->tensors()) | std::ranges::to<std::vector>(); },
+          "names of the other tensors")
       .def("quantized", MatrixNamed, "name"_a, "codes and scales [out, in], as the file has them")
       .def("tensor", TensorNamed, "name"_a, "values as float32",
            nb::sig("def tensor(self, name: str) -> numpy.ndarray"))

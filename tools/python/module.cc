@@ -108,20 +108,19 @@ AnyArray ArrayOf(nb::handle object, const std::string& where) {
   return array;
 }
 
-AnyArray FloatsOf(nb::handle object, const std::string& where, size_t dimensions) {
+AnyArray FloatsOf(nb::handle object, const std::string& where, size_t dimensions, FloatTypes types) {
   AnyArray array = ArrayOf(object, where);
-  if (array.dtype() != nb::dtype<float>())
-    Fail("{}: got {}, expected float32; try x.astype('float32'), or x.float() of a tensor", where,
-         TypeName(array.dtype()));
+  const std::string type = TypeName(array.dtype());
+  if (type != "float32" && (types == FloatTypes::kF32 || (type != "float16" && type != "bfloat16")))
+    Fail("{}: got {}, expected float32; try x.astype('float32'), or x.float() of a tensor", where, type);
   if (array.ndim() != dimensions)
-    Fail("{}: got shape {}, expected {} dimensions [tokens, heads, width]", where, ShapeText(ShapeOf(array)),
-         dimensions);
+    Fail("{}: got shape {}, expected {} dimensions", where, ShapeText(ShapeOf(array)), dimensions);
   if (dimensions > 0 && array.shape(dimensions - 1) > 1 && array.stride(dimensions - 1) != 1)
     Fail("{}: got a stride of {} in the last dimension, expected 1; try numpy.ascontiguousarray(x)", where,
          array.stride(dimensions - 1));
-  if (reinterpret_cast<uintptr_t>(array.data()) % alignof(float) != 0)
+  if (reinterpret_cast<uintptr_t>(array.data()) % array.itemsize() != 0)
     Fail("{}: got values at an address that is no multiple of {}, expected aligned ones; try x.copy()", where,
-         alignof(float));
+         array.itemsize());
   return array;
 }
 
@@ -205,6 +204,7 @@ NB_MODULE(_tare, module) {
   tare::MeetOneDnn();
   tare::AddAttention(module);
   tare::AddQuantize(module);
+  tare::AddLinear(module);
   tare::AddFiles(module);
   tare::AddStatistics(module);
 }

@@ -24,8 +24,10 @@ using AnyArray = nanobind::ndarray<nanobind::ro>;
 
 // Throws Error, starting with `where`, for anything but an array in CPU memory.
 AnyArray ArrayOf(nanobind::handle object, const std::string& where);
-// As ArrayOf, for f32, with this many dimensions, the last one dense.
-AnyArray FloatsOf(nanobind::handle object, const std::string& where, size_t dimensions);
+enum class FloatTypes { kF32, kF32OrHalf };  // kF32OrHalf: f16 and bf16, too
+// As ArrayOf, for floats, with this many dimensions, the last one dense.
+AnyArray FloatsOf(nanobind::handle object, const std::string& where, size_t dimensions,
+                  FloatTypes types = FloatTypes::kF32);
 
 std::string TypeName(nanobind::dlpack::dtype type);        // "float32", "bfloat16"
 std::vector<int64_t> ShapeOf(const AnyArray& array);       // its dimensions
@@ -75,6 +77,7 @@ bool ForkedAfterTurn();
 // Each adds its part of the module.
 void AddAttention(nanobind::module_& module);
 void AddQuantize(nanobind::module_& module);
+void AddLinear(nanobind::module_& module);
 void AddFiles(nanobind::module_& module);
 void AddStatistics(nanobind::module_& module);
 

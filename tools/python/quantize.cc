@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/plan/resolved_plan.h"
+#include "quant/algorithms/gptq.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
@@ -60,6 +61,15 @@ WeightType WeightTypeOf(const AnyArray& array) {
   Fail("x: got {}, expected float32, float16 or bfloat16; try x.astype('float32')", TypeName(array.dtype()));
 }
 
+// [..., n] as rows of n.
+DenseMatrix RowsOf(const AnyArray& array) {
+  const std::vector<int64_t> shape = ShapeOf(array);
+  if (shape.empty() || array.size() == 0) Fail("x: got shape {}, expected [..., n]", ShapeText(shape));
+  if (!IsContiguous(array))
+    Fail("x: got strides with gaps, or another order, expected row-major values; try numpy.ascontiguousarray(x)");
+  return {array.data(), WeightTypeOf(array), static_cast<int64_t>(array.size()) / shape.back(), shape.back()};
+}
+
 // Unsigned codes would make values below 0 zeros.
 void RequireShares(const DenseMatrix& values) {
   ParallelFor(static_cast<size_t>(values.out), [&](size_t index, int) {
@@ -72,18 +82,33 @@ void RequireShares(const DenseMatrix& values) {
 
 Quantized Quantize(nb::handle x, const std::string& text, int threads) {
   const AnyArray array = ArrayOf(x, "x");
-  const std::vector<int64_t> shape = ShapeOf(array);
-  if (shape.empty() || array.size() == 0) Fail("x: got shape {}, expected [..., n]", ShapeText(shape));
-  if (!IsContiguous(array))
-    Fail("x: got strides with gaps, or another order, expected row-major values; try numpy.ascontiguousarray(x)");
-  const int64_t in = shape.back();
-  const DenseMatrix values{array.data(), WeightTypeOf(array), static_cast<int64_t>(array.size()) / in, in};
+  const DenseMatrix values = RowsOf(array);
   const Rule rule = RuleOf(text);
   const auto buffer = InTurn(threads, [&](Turn&) {
     if (IsInteger(rule.format) && Info(rule.format).min_code == 0 && !HasOffset(rule.format)) RequireShares(values);
     return std::make_shared<QuantizedMatrixBuffer>(QuantizeByRule(values, rule, "x"));
   });
-  return {buffer->view(), shape, buffer};
+  return {buffer->view(), ShapeOf(array), buffer};
+}
+
+Quantized Gptq(nb::handle x, nb::handle hessian, const std::string& text, double damping, int threads) {
+  const AnyArray array = ArrayOf(x, "x"), moments = FloatsOf(hessian, "hessian", 2);
+  const DenseMatrix values = RowsOf(array);
+  const Rule rule = RuleOf(text);
+  if (rule.granularity.kind == Granularity::Kind::kTensor || rule.options.hadamard || !IsInteger(rule.format))
+    Fail("rule '{}': expected integers with a scale per channel or group and no +hadamard; try int4/group64", text);
+  if (ShapeOf(moments) != std::vector{values.in, values.in} || !IsContiguous(moments))
+    Fail("hessian: got shape {}, or gaps, expected row-major [{}, {}]", ShapeText(ShapeOf(moments)), values.in,
+         values.in);
+  const float* const begin = static_cast<const float*>(moments.data());
+  const auto buffer = InTurn(threads, [&](Turn&) {
+    const ReadRow read = [&](int64_t row, float* to) { RowAsFloat(values, row, to, "x"); };
+    const auto matrix = std::make_shared<QuantizedMatrixBuffer>(MatrixFor(rule, values.out, values.in, read));
+    GptqFactor({begin, begin + values.in * values.in}, values.in, damping, "hessian")
+        .Round(read, EndsBy(rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, rule.format), *matrix);
+    return matrix;
+  });
+  return {buffer->view(), ShapeOf(array), buffer};
 }
 
 nb::object Dequantize(const Quantized& quantized, int threads) {
@@ -179,6 +204,10 @@ void AddQuantize(nb::module_& module) {
       .def("__repr__", Text);
   module.def("quantize", Quantize, "x"_a, "rule"_a, nb::kw_only(), "threads"_a = 0, kQuantize,
              nb::sig("def quantize(x: object, rule: str, *, threads: int = 0) -> Quantized"));
+  module.def("gptq", Gptq, "x"_a, "hessian"_a, "rule"_a, nb::kw_only(), "damping"_a = kGptqDamping, "threads"_a = 0,
+             "A weight [out, in] by GPTQ: see tare.gptq.",
+             nb::sig("def gptq(x: object, hessian: object, rule: str, *, damping: float = 0.01, threads: int = 0) "
+                     "-> Quantized"));
   module.def("dequantize", Dequantize, "x"_a, nb::kw_only(), "threads"_a = 0, kDequantize,
              nb::sig("def dequantize(x: Quantized, *, threads: int = 0) -> numpy.ndarray"));
 }

@@ -172,7 +172,9 @@ void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
   if (rule->options.smooth) {
     TARE_CHECK(block.first_row == 0);  // the prefix of the sequence
     mean.resize(static_cast<size_t>(block.first_columns));
-    MeanOfPrefix({block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0}, mean.data());
+    MeanOfPrefix(
+        HeadsView<const float>{block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0},
+        mean.data());
     Shift(block, mean, 1.0f);
   }
   RowChange change = ChangeOf(*rule, block);

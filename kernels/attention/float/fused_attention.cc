@@ -9,6 +9,7 @@
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/workspace.h"
 #include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
 
 namespace tare {
 namespace {
@@ -44,17 +45,29 @@ struct Layout {
   int64_t row_blocks;
 };
 
-TileRows RowsOfTile(const HeadsView<const float>& view, int head, int64_t tile) {
+TileRows RowsOfTile(const FloatHeads<const float>& x, int head, int64_t tile, float* wide) {
   TileRows rows{};
+  const HeadsView<const float> view = Widened(x, head, tile * kTile, kTile, wide);
   for (int64_t i = 0; i < std::min<int64_t>(kTile, view.tokens - tile * kTile); ++i)
     rows[i] = view.Row(tile * kTile + i, head);
   return rows;
 }
 
+void CheckFinite(const char* where, const FloatHeads<const float>& x) {
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    for (int h = 0; h < x.heads; ++h) {
+      for (int i = 0; i < x.width; ++i) {
+        if (const float value = x.At(t, h, i); !std::isfinite(value))
+          Fail("{}: got {} at token {}, head {}, channel {}, expected finite values", where, value, t, h, i);
+      }
+    }
+  }
+}
+
 // Rows that cannot be computed are NaN or infinite: throws Error where that is not what the inputs add up to.
-void CheckRows(const AttentionProblem& p, const RowBlock& block) {
-  for (int64_t t = block.first; t < block.first + block.count; ++t) {
-    const float* const row = p.out.Row(t, block.head);
+void CheckRows(const AttentionProblem& p, const RowBlock& block, const float* row) {
+  if (block.begin_tile == block.end_tile) return;
+  for (int64_t t = block.first; t < block.first + block.count; ++t, row += p.out.width) {
     if (std::isfinite(AbsMax(row, static_cast<size_t>(p.out.width)))) continue;
     CheckFinite("attention q", p.q);
     CheckFinite("attention k", p.k);
@@ -64,14 +77,15 @@ void CheckRows(const AttentionProblem& p, const RowBlock& block) {
   }
 }
 
-// A tile of all heads of K and V.
-void PackTile(const Layout& l, const Layout::Packed& packed, int64_t tile) {
-  const HeadsView<const float>&k = l.problem.k, &v = l.problem.v;
+// A tile of all heads of K and V. wide: memory of a thread.
+void PackTile(const Layout& l, const Layout::Packed& packed, int64_t tile, float* wide) {
+  const FloatHeads<const float>&k = l.problem.k, &v = l.problem.v;
   const FloatOperands& to = l.kernel.operands;
   for (int head = 0; head < k.heads; ++head)
-    to.Keys(RowsOfTile(k, head, tile), k.width, packed.k + head * l.KeyBytes() + tile * to.KeyBytes(k.width));
+    to.Keys(RowsOfTile(k, head, tile, wide), k.width, packed.k + head * l.KeyBytes() + tile * to.KeyBytes(k.width));
   for (int head = 0; head < v.heads; ++head)
-    to.Values(RowsOfTile(v, head, tile), v.width, packed.v + head * l.ValueBytes() + tile * to.ValueBytes(v.width));
+    to.Values(RowsOfTile(v, head, tile, wide), v.width,
+              packed.v + head * l.ValueBytes() + tile * to.ValueBytes(v.width));
 }
 
 }  // namespace
@@ -86,13 +100,15 @@ void FusedAttention(const AttentionProblem& problem, std::span<std::byte> memory
   if (problem.q.tokens == 0) return;
   CheckLambdas(problem);
   const Layout::Packed packed = workspace.Packed();
-  ParallelFor(static_cast<size_t>(layout.kernel.tiles),
-              [&](size_t tile, int) { PackTile(layout, packed, static_cast<int64_t>(tile)); });
+  ParallelFor(static_cast<size_t>(layout.kernel.tiles), [&](size_t tile, int thread) {
+    PackTile(layout, packed, static_cast<int64_t>(tile), workspace.Scratch(thread).wide);
+  });
   ParallelFor(problem.heads.size() * static_cast<size_t>(layout.row_blocks), [&](size_t index, int thread) {
     const ProductScope tiles;
     const RowBlock block = BlockOfRows(problem, layout.kernel.rows, layout.row_blocks, static_cast<int64_t>(index));
-    RunFused({layout.kernel, problem, block, layout.HeadOf(packed, block.head), workspace.Scratch(thread), {}});
-    CheckRows(problem, block);
+    const FusedScratch scratch = workspace.Scratch(thread);
+    RunFused({layout.kernel, problem, block, layout.HeadOf(packed, block.head), scratch, {}});
+    CheckRows(problem, block, scratch.out);
   });
 }
 

@@ -42,7 +42,7 @@ struct FusedBlock : FusedRows {
       TimesV(tile);
     });
     for (int r = 0; r < block.count; ++r)
-      std::copy_n(scratch.out + r * kernel.out_width, kernel.out_width, problem.out.Row(block.first + r, block.head));
+      StoreRow(problem.out, block.first + r, block.head, 0, scratch.out + r * kernel.out_width, kernel.out_width);
   }
 
   void ShowLogits() const {
@@ -67,8 +67,9 @@ struct FusedBlock : FusedRows {
 
   void LoadQueries(int map) const {
     const int width = problem.q.width;
+    const HeadsView<const float> q = Widened(problem.q, head.Q(map), block.first, block.count, scratch.wide);
     for (int r = 0; r < rows; ++r)
-      kernel.operands.Row(problem.q.Row(block.first + std::min(r, block.count - 1), head.Q(map)), problem.scale, width,
+      kernel.operands.Row(q.Row(block.first + std::min(r, block.count - 1), head.Q(map)), problem.scale, width,
                           scratch.q + r * kernel.operands.RowBytes(width));
   }
 
@@ -205,6 +206,7 @@ FusedKernel::FusedKernel(const AttentionProblem& problem, ProductTypes types, in
       q_width(problem.q.width),
       v_width(problem.v.width),
       out_width(problem.out.width),
+      wide_width(problem.HasHalves() ? std::max(q_width, v_width) : 0),
       tiles(CeilDiv(keys, kTile)),
       rows(RowsFor(queries)) {
   CheckProblem(problem);
@@ -238,7 +240,8 @@ FusedScratch FusedKernel::TakeScratch(Arena& arena) const {
           .exp_sums = arena.Take<float>(kept),
           .lambda = arena.Take<float>(rows),
           .coded = arena.Take<std::byte>(operands.Converts() ? rows * operands.RowBytes(kTile) : 0),
-          .out = arena.Take<float>(rows * out_width)};
+          .out = arena.Take<float>(rows * out_width),
+          .wide = arena.Take<float>(kTile * wide_width)};
 }
 
 void RunFused(const FusedRows& rows) { FusedBlock{rows}.Run(); }

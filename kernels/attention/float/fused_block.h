@@ -82,6 +82,7 @@ struct FusedScratch {
   float* lambda;     // [rows]
   std::byte* coded;  // [rows][64]: a tile's difference in bf16; none for f32
   float* out;        // [rows][width of out]
+  float* wide;       // [64][the larger of q_width and v_width] where anything has 16 bits
 };
 
 // How a block's values lie: tile after tile; or, to be looked at, a row's keys side by side.
@@ -101,7 +102,7 @@ struct FusedKernel {
   };
 
   FloatOperands operands;
-  int q_width, v_width, out_width;
+  int q_width, v_width, out_width, wide_width;
   int maps = 1;
   int64_t tiles;
   int rows;                          // of a block

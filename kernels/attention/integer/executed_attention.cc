@@ -25,7 +25,7 @@ void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& proble
   const PackedHeads packed = memory.Packed();
   CheckLambdas(problem);
   const ExecutedProducts products(layout);
-  PackHeads(layout, packed);
+  PackHeads(layout, packed, memory);
   ParallelFor(layout.RowBlocks(), [&](size_t index, int thread) {
     const ProductScope tiles;
     RunBlock(packed, products, memory.Scratch(thread), static_cast<int64_t>(index));

@@ -62,7 +62,8 @@ struct Block {
     uint8_t* codes = scratch.q_codes + map * rows * d4;
     float* scales = scratch.q_scales;
     const float* mean = plan.q_mean == nullptr ? nullptr : plan.q_mean + q * problem.q.width;
-    PackQueries(problem.q, q, block.first, block.count, plan.q, mean, codes, scales);
+    PackQueries(Widened(problem.q, q, block.first, block.count, scratch.wide), q, block.first, block.count, plan.q,
+                mean, codes, scales);
     std::fill(codes + block.count * d4, codes + rows * d4, uint8_t{128});
     if (mean != nullptr) InvertScales(codes, scales, Of(scratch.q_inv, map));
     const float to_units = problem.scale * (kLog2E * kExpUnitsPerOctave);
@@ -337,11 +338,14 @@ struct Block {
       scratch.mean_factors[r] = keys.begin < keys.end ? 1.0f - scratch.lambda[r] : 0.0f;
     }
     const int width = problem.v.width;
+    const FloatHeads<float>& result = problem.out;
     for (int slice = 0; slice < head.VSlices(); ++slice) {
       for (int first = 0; first < width; first += kTile) {
         const int64_t column = slice * layout.columns + first;
+        const int columns = std::min(kTile, width - first), to = slice * width + first;
+        const bool halves = result.halves != nullptr;
         WriteOutput({.rows = block.count,
-                     .width = std::min(kTile, width - first),
+                     .width = columns,
                      .out1 = Out(0, column),
                      .out2 = two ? Out(1, column) : nullptr,
                      .stride = kTile,
@@ -349,9 +353,11 @@ struct Block {
                      .factors2 = factors2,
                      .mean = plan.v_mean == nullptr ? nullptr : plan.v_mean + head.v[slice] * width + first,
                      .mean_factors = scratch.mean_factors,
-                     .to = problem.out.Row(block.first, block.head) + slice * width + first,
-                     .to_stride = problem.out.token_stride,
+                     .to = halves ? scratch.wide : result.Row(block.first, block.head) + to,
+                     .to_stride = halves ? kTile : result.token_stride,
                      .store = layout.store});
+        for (int r = 0; halves && r < block.count; ++r)
+          StoreRow(result, block.first + r, block.head, to, scratch.wide + r * kTile, columns);
       }
     }
     if (layout.store == OutputStore::kPastCaches) FlushOutput();

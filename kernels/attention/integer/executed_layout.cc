@@ -16,25 +16,35 @@ namespace {
 struct Packer {
   const ExecutedLayout& layout;
   const PackedHeads& packed;
+  const Workspace<ExecutedLayout>& memory;
   const AttentionPlan& plan = layout.plan;
   const AttentionProblem& problem = layout.problem;
 
   void Run() const {
-    ParallelFor(static_cast<size_t>(layout.tiles), [&](size_t tile, int) {
-      Keys(static_cast<int64_t>(tile));
+    ParallelFor(static_cast<size_t>(layout.tiles), [&](size_t tile, int thread) {
+      Keys(static_cast<int64_t>(tile), memory.Scratch(thread).wide);
       if (plan.q_mean != nullptr) KeyBiases(static_cast<int64_t>(tile));
     });
-    const size_t blocks = static_cast<size_t>(problem.v.heads * layout.blocks);
     if (plan.v_scale == AttentionPlan::ValueScale::kSequence) {
-      ParallelFor(blocks, [&](size_t index, int) { ValueMagnitudes(static_cast<int64_t>(index)); });
+      ForBlocks([&](int64_t index, const HeadsView<const float>& v) { ValueMagnitudes(index, v); });
       ShareMagnitudes();
-      ParallelFor(blocks, [&](size_t index, int) { Values(static_cast<int64_t>(index)); });
+      ForBlocks([&](int64_t index, const HeadsView<const float>& v) { Values(index, v); });
     } else {
-      ParallelFor(blocks, [&](size_t index, int) {
-        ValueMagnitudes(static_cast<int64_t>(index));
-        Values(static_cast<int64_t>(index));
+      ForBlocks([&](int64_t index, const HeadsView<const float>& v) {
+        ValueMagnitudes(index, v);
+        Values(index, v);
       });
     }
+  }
+
+  // Calls body(index, v) for the blocks of V, [v heads][blocks], with v their rows in f32.
+  template <typename Body>
+  void ForBlocks(const Body& body) const {
+    ParallelFor(static_cast<size_t>(problem.v.heads * layout.blocks), [&](size_t i, int thread) {
+      const auto index = static_cast<int64_t>(i);
+      body(index, Widened(problem.v, static_cast<int>(index / layout.blocks), index % layout.blocks * plan.block,
+                          plan.block, memory.Scratch(thread).wide));
+    });
   }
 
   static const float* Mean(const float* means, int64_t head, int width) {
@@ -42,13 +52,13 @@ struct Packer {
   }
 
   // Packs a tile of K for all heads, four tokens at a time, in the order of memory.
-  void Keys(int64_t tile) const {
-    const HeadsView<const float>& k = problem.k;
+  void Keys(int64_t tile, float* wide) const {
+    const FloatHeads<const float>& k = problem.k;
     for (int64_t token = tile * kTile; token < (tile + 1) * kTile; token += kRowsAtOnce) {
       for (int head = 0; head < k.heads; ++head) {
         const int64_t key = layout.KeyTile(head, tile) * kTile;
-        PackFourKeys(k, head, token, plan.k, Mean(plan.k_mean, head, k.width), packed.k_codes + key * layout.d4,
-                     packed.k_offsets + key, packed.k_scales + key);
+        PackFourKeys(Widened(k, head, token, kRowsAtOnce, wide), head, token, plan.k, Mean(plan.k_mean, head, k.width),
+                     packed.k_codes + key * layout.d4, packed.k_offsets + key, packed.k_scales + key);
       }
     }
   }
@@ -75,11 +85,11 @@ struct Packer {
     }
   }
 
-  // The largest magnitudes in block `index` of V, [v heads][blocks].
-  void ValueMagnitudes(int64_t index) const {
+  // The largest magnitudes in a block.
+  void ValueMagnitudes(int64_t index, const HeadsView<const float>& v) const {
     const int64_t head = index / layout.blocks, first = index % layout.blocks * plan.block;
-    ValueAbsMax(problem.v, static_cast<int>(head), first, std::min<int64_t>(plan.block, problem.v.tokens - first),
-                Mean(plan.v_mean, head, problem.v.width), packed.v_absmax + index * layout.columns);
+    ValueAbsMax(v, static_cast<int>(head), first, std::min<int64_t>(plan.block, v.tokens - first),
+                Mean(plan.v_mean, head, v.width), packed.v_absmax + index * layout.columns);
   }
 
   // Gives a column of all blocks the largest of its magnitudes.
@@ -92,7 +102,7 @@ struct Packer {
     }
   }
 
-  void Values(int64_t index) const {
+  void Values(int64_t index, const HeadsView<const float>& v) const {
     const int64_t head = index / layout.blocks, block = index % layout.blocks;
     const int64_t tiles = layout.tiles, block_tiles = layout.block_tiles, columns = layout.columns;
     const float* absmax = packed.v_absmax + index * columns;
@@ -101,7 +111,7 @@ struct Packer {
     for (int64_t tile = block * block_tiles; tile < std::min(tiles, (block + 1) * block_tiles);
          ++tile, sums += columns) {
       std::copy_n(sums, columns, sums + columns);
-      PackValueTile(problem.v, static_cast<int>(head), tile, plan.v, Mean(plan.v_mean, head, problem.v.width), absmax,
+      PackValueTile(v, static_cast<int>(head), tile, plan.v, Mean(plan.v_mean, head, v.width), absmax,
                     packed.v_codes + (head * columns * tiles + tile * kTile) * kTile, tiles * kTile * kTile,
                     sums + columns);
     }
@@ -138,9 +148,13 @@ ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProbl
     rows = RowsFor(problem.q.tokens);
   }
   exps_stride = rows * kTile * key_bytes / 4;
+  wide = problem.HasHalves() ? std::max<int64_t>(rows * std::max(problem.q.width, kTile),
+                                                 plan.block * std::max(problem.v.width, problem.k.width))
+                             : 0;
   row_blocks = CeilDiv(problem.q.tokens, rows);
   const int64_t out_bytes = problem.q.tokens * std::ssize(problem.heads) * problem.out.width * int64_t{sizeof(float)};
-  store = out_bytes / Threads() > kMostCachedOutput ? OutputStore::kPastCaches : OutputStore::kCached;
+  const bool past_caches = problem.out.halves == nullptr && out_bytes / Threads() > kMostCachedOutput;
+  store = past_caches ? OutputStore::kPastCaches : OutputStore::kCached;
 }
 
 PackedHeads ExecutedLayout::TakePacked(Arena& arena) const {
@@ -168,6 +182,8 @@ ExecutedProducts::ExecutedProducts(const ExecutedLayout& l)
     values[n].emplace(ProductShape{ProductTypes::kU8S8, l.rows, kTile, n * kTile, l.code_stride, kTile, kTile});
 }
 
-void PackHeads(const ExecutedLayout& layout, const PackedHeads& packed) { Packer{layout, packed}.Run(); }
+void PackHeads(const ExecutedLayout& layout, const PackedHeads& packed, const Workspace<ExecutedLayout>& memory) {
+  Packer{layout, packed, memory}.Run();
+}
 
 }  // namespace tare

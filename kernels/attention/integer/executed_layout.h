@@ -64,6 +64,7 @@ struct ExecutedLayout {
   int64_t scored;       // tiles whose maxima and sums are kept for each map; early, one more for a sink
   int64_t kept;         // tiles whose exponentials are
   int64_t exps_stride;  // of a tile of them, in 16 bits
+  int64_t wide;         // values of Q, K, V or the result that are widened at a time; 0 for f32
   OutputStore store;
 };
 
@@ -105,6 +106,7 @@ struct ExecutedScratch {
   float* norm = arena.Take<float>(2 * rows);                        // [2][rows] late: sum of what the codes are worth
   float* out_factors = arena.Take<float>(2 * rows);                 // [2][rows] of out in the result
   float* mean_factors = arena.Take<float>(rows);                    // [rows] of V's mean in the result
+  float* wide = arena.Take<float>(l.wide);                          // rows of what has 16 bits
 };
 
 struct ExecutedProducts {
@@ -115,7 +117,7 @@ struct ExecutedProducts {
 };
 
 // Packs K and V of all heads into codes, on all threads: the first step. Throws Error naming the place of a NaN or Inf.
-void PackHeads(const ExecutedLayout& layout, const PackedHeads& packed);
+void PackHeads(const ExecutedLayout& layout, const PackedHeads& packed, const Workspace<ExecutedLayout>& memory);
 
 // The work on block `index` of layout.RowBlocks(), from quantizing Q to the finished rows. Late or early order, see
 // code_stage.h; all matrix products are TileProducts, everything between them is a stage. Throws Error naming the place

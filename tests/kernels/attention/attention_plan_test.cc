@@ -60,7 +60,7 @@ TEST(PrefixMean, TheMeanIsOfTheFirst64TokensAlone) {
     for (int64_t t = 0; t < tokens; ++t) {
       for (int i = 0; i < kStride; ++i) x[t * kStride + i] = static_cast<float>(t < 64 ? (t + 1) * (i + 1) : 1000);
     }
-    MeanOfPrefix({x.data(), tokens, kHeads, kWidth, kStride, 4}, got.data());
+    MeanOfPrefix(HeadsView<const float>{x.data(), tokens, kHeads, kWidth, kStride, 4}, got.data());
     const int64_t n = tokens < 64 ? tokens : 64;
     for (int head = 0; head < kHeads; ++head) {
       for (int i = 0; i < kWidth; ++i)

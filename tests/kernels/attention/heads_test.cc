@@ -65,7 +65,7 @@ TEST(Mask, Keys) {
 }
 
 struct Fixture {
-  std::vector<float> memory = std::vector<float>(64);
+  std::vector<float> memory = std::vector<float>(64), own = memory;
   std::vector<OutputHead> heads = V1Heads(1, 1);
   AttentionProblem problem{.q = DenseHeads<const float>(memory.data(), 3, 2, 4),
                            .k = DenseHeads<const float>(memory.data(), 5, 2, 4),
@@ -73,7 +73,7 @@ struct Fixture {
                            .heads = heads,
                            .lambda = {memory.data()},
                            .scale = 0.5f,
-                           .out = DenseHeads(memory.data(), 3, 1, 8)};
+                           .out = DenseHeads(own.data(), 3, 1, 8)};
 };
 
 TEST(CheckProblem, NamesWhatIsWrong) {

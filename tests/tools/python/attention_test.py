@@ -53,6 +53,22 @@ class Foreign:
         return make(ctypes.addressof(self.tensor), b"dltensor", None)
 
 
+class Bfloat16(Foreign):
+    """Values in bfloat16, by truncation, in CPU memory."""
+
+    def __init__(self, values):
+        self.bits = (values.view(np.uint32) >> 16).astype(np.uint16)
+        self.shape = (ctypes.c_int64 * 3)(*values.shape)
+        self.tensor = Foreign.Tensor(data=self.bits.ctypes.data, device=(1, 0), ndim=3, code=4, bits=16, lanes=1,
+                                     shape=self.shape)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def floats(self):
+        return (self.bits.astype(np.uint32) << 16).view(np.float32)
+
+
 class AttentionTest(Case):
     def near(self, got, expected, most=1e-5):
         self.assertLess(np.abs(got - expected).max(), most)
@@ -123,6 +139,29 @@ class AttentionTest(Case):
                               layout="bthd")
         self.assertTrue(np.array_equal(both[1], tare.attention(
             q[1], np.repeat(k[1], 2, 1), np.repeat(v[1], 2, 1), heads="diffllama", lambda_=lambdas[1])))
+
+    def test_sixteen_bits_in_and_out(self):
+        wide = [x.astype(np.float16).astype(np.float32) for x in arrays(40, 2, 2)]
+        halves = [x.astype(np.float16) for x in wide]
+        smooth = PLAN.replace("int8/token", "int8/token+smooth")
+        for plan in None, PLAN, smooth, PLAN.replace("int8/token", "int8/token+hadamard"):
+            expected = tare.attention(*wide, plan=plan)
+            self.assertTrue(np.array_equal(tare.attention(*halves, plan=plan), expected), plan)
+            room = np.zeros((40, 2, 16), np.float16)
+            if plan and "hadamard" in plan:
+                self.refuses("attention, +hadamard: got 16-bit floats", tare.attention, *halves, plan=plan, out=room)
+                continue
+            self.assertIs(tare.attention(*halves, plan=plan, out=room), room)
+            self.assertTrue(np.array_equal(room, expected.astype(np.float16)), plan)
+        brains = [Bfloat16(x) for x in wide]
+        expected = tare.attention(*[x.floats() for x in brains], plan=PLAN)
+        self.assertTrue(np.array_equal(tare.attention(*brains, plan=PLAN), expected))
+        room = Bfloat16(np.zeros_like(expected))
+        tare.attention(*brains, plan=PLAN, out=room)
+        self.assertTrue((np.abs(room.floats() - expected) <= 2**-8 * np.abs(expected)).all())  # half a step
+        self.assertGreater(np.abs(room.floats()).max(), 0)
+        halves[1][7, 1, 5] = np.nan
+        self.refuses("attention k: got nan at token 7, head 1, channel 5", tare.attention, *halves)
 
     def test_a_simulated_plan_is_rounded_as_it_says(self):
         q, k, v = arrays(40, 2, 2)
@@ -214,8 +253,10 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
                      tare.attention, q[None], k, v)
         self.refuses("v: got shape [20, 2, 16], expected [batch, tokens, heads, width] by layout='bthd'; try layout='t",
                      tare.attention, q[None], k[None], v, layout="bthd")
-        self.refuses("out: got float16, expected float32", tare.attention, q, k, v,
-                     out=np.zeros((20, 2, 16), np.float16))
+        self.refuses("out: got float64, expected float32", tare.attention, q, k, v, out=np.zeros((20, 2, 16)))
+        self.refuses("attention, simulated: got 16-bit floats", tare.attention, q, k, v,
+                     plan="attn_logits=int4/row", execution="simulated", out=np.zeros((20, 2, 16), np.float16))
+        self.refuses("attention out: got memory that v lies in", tare.attention, q, k, v, out=v)
         self.refuses("layout: got 'bhdt', expected one of thd htd bthd bhtd", tare.attention, q, k, v, layout="bhdt")
         self.refuses("got batches of 2, 1 and 1 sequences", tare.attention, np.stack([q, q]), k[None], v[None],
                      layout="bthd")

@@ -34,6 +34,43 @@ class QuantizeTest(Case):
         whole = tare.quantize(self.x, "int8/tensor")
         self.assertEqual(len(np.unique(whole.scales)), 1)
 
+    def test_gptq_loses_less_on_inputs_that_hang_together(self):
+        random = np.random.default_rng(2)
+        mix, own = random.standard_normal((8, 128), dtype=np.float32), random.standard_normal((512, 128))
+        inputs = (random.standard_normal((512, 8), dtype=np.float32) @ mix + own).astype(np.float32)
+        hessian = inputs.T @ inputs
+
+        def error(made):
+            return np.linalg.norm(inputs @ (made.dequantize() - self.x).T)
+
+        for rule in "int4/group64", "int4/channel":
+            gptq = tare.gptq(self.x, hessian, rule, threads=2)
+            self.assertEqual((gptq.shape, gptq.format), ((6, 128), "int4"))
+            self.assertLess(error(gptq), 0.8 * error(tare.quantize(self.x, rule)))
+        plain = tare.gptq(self.x, np.eye(128, dtype=np.float32), "int4/group64")  # nothing to make up for
+        self.assertTrue(np.array_equal(plain.codes, tare.quantize(self.x, "int4/group64").codes))
+        self.refuses("hessian: got shape [64, 64], or gaps, expected row-major [128, 128]", tare.gptq, self.x,
+                     hessian[:64, :64].copy(), "int4/group64")
+        self.refuses("hessian", tare.gptq, self.x, -hessian, "int4/group64")
+        for rule in "int4/tensor", "int4/group64+hadamard", "mxfp4":
+            self.refuses("expected integers with a scale per channel or group", tare.gptq, self.x, hessian, rule)
+
+    def test_linear_multiplies_codes(self):
+        weight = tare.quantize(self.x, "int4/group64")
+        x = np.random.default_rng(3).standard_normal((9, 128), dtype=np.float32)
+        for activations, rule in ("int8", "int8/token"), ("int4", "int4/token"):
+            linear = tare.Linear(weight, activations=activations, threads=2)
+            exact = tare.quantize(x, rule).dequantize() @ weight.dequantize().T
+            self.assertLess(np.abs(linear(x) - exact).max(), 1e-4)
+            self.assertEqual(linear(x[:1]).shape, (1, 6))
+            self.assertEqual(linear(x[:0]).shape, (0, 6))
+        self.refuses("x: got shape [9, 64], or gaps, expected row-major [tokens, 128]", linear, x[:, :64].copy())
+        self.refuses("x: got float64, expected float32", linear, x.astype(float))
+        self.refuses("activations: got 'none'", tare.Linear, weight, activations="none")
+        self.refuses("expected a matrix of integers", tare.Linear, tare.quantize(self.x, "int4/group64+hadamard"))
+        x[3, 5] = np.nan
+        self.refuses("row 3", linear, x)
+
     def test_formats_of_activations_need_no_site(self):
         for rule, same in ("int4/token", "linear_in=int4/token"), ("int6/row", "int6/channel"), (
                 "int8/block64", "int8/group64"):

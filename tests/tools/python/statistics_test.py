@@ -77,6 +77,21 @@ class StatisticsTest(Case):
             raise KeyError
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_measures_of_one_array(self):
+        x = np.random.default_rng(4).standard_normal((2, 50, 64), dtype=np.float32)
+        x[:, :, 9] *= 40
+        found = tare.measures(x)
+        values = x.astype(float)
+        kurtosis = ((values - values.mean()) ** 4).mean() / values.var() ** 2
+        self.assertAlmostEqual(found["kurtosis"][0], kurtosis, places=6)
+        self.assertEqual(found["absmax"][0], np.abs(x).max())
+        self.assertAlmostEqual(found["median"][0], np.median(np.abs(x)), delta=0.004 * np.median(np.abs(x)) + 1e-3)
+        self.assertEqual(found["channel_absmax"].shape, (1, 64))
+        self.assertEqual(tare.measures(x, "final_norm")["kurtosis"][0], found["kurtosis"][0])
+        self.assertEqual(tare.measures(np.ones((1, 3, 9, 9), np.float32), "attn_logits")["absmax"].shape, (3,))
+        self.refuses("expected a numpy array or a PyTorch tensor", tare.measures, [1.0])
+        self.refuses("try site='layer_out'", tare.measures, x, "nowhere")
+
     def test_refusals(self):
         def once(*fed, **options):
             with tare.Statistics(self.folder / "S.h5", **options) as statistics:

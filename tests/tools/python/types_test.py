@@ -18,6 +18,9 @@ codes: tare.Quantized = tare.quantize(np.zeros((4, 64), np.float32), "int4/group
 back: np.ndarray = tare.dequantize(codes)
 again: np.ndarray = codes.dequantize(threads=1)
 format_name: str = codes.format
+better: tare.Quantized = tare.gptq(np.zeros((4, 64), np.float32), np.eye(64, dtype=np.float32), "int4/group64")
+projected: np.ndarray = tare.Linear(better, activations="int8", threads=1)(x)
+kurtosis = tare.measures(x)["kurtosis"]
 result = tare.run("plan", "int8")
 with tare.Statistics("S.h5", formats="int8/row") as statistics:
     statistics.feed("input_ids", None, x)

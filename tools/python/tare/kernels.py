@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attention and quantize: arrays as frameworks make them, for the compiled module, which takes one sequence."""
+"""attention, quantize, gptq and measures: arrays as frameworks make them, for the compiled module."""
 from . import _tare
 
 LAYOUTS = {"thd": "[tokens, heads, width]", "htd": "[heads, tokens, width]",
            "bthd": "[batch, tokens, heads, width]", "bhtd": "[batch, heads, tokens, width]"}
 
 
-def _floats(x):
-    """x, without gradients, or in float32 if it has 16 bits."""
+def _floats(x, halves=False):
+    """x, without gradients, or in float32 if it has 16 bits and halves are not taken, or no way to pass them on."""
     if hasattr(x, "detach"):  # a PyTorch tensor
         x = x.detach()
-        return x.float() if str(x.dtype) in ("torch.float16", "torch.bfloat16") else x
-    return x.astype("float32") if str(getattr(x, "dtype", "")) in ("float16", "bfloat16") else x
+        return x.float() if not halves and str(x.dtype) in ("torch.float16", "torch.bfloat16") else x
+    copied = ("bfloat16",) if halves else ("float16", "bfloat16")  # ml_dtypes has neither DLPack nor buffers
+    return x.astype("float32") if str(getattr(x, "dtype", "")) in copied else x
 
 
 def _arranged(x, name, layout):
@@ -43,8 +44,9 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
     """Attention of standard and differential heads: softmax(scale q1 k1) V - lambda softmax(scale q2 k2) V.
 
     q [T, q heads, d], k [S, k heads, d], v [S, v heads, width]: float32, float16 or bfloat16 in CPU memory, of any
-    library that speaks DLPack or the buffer protocol, in any strides. What is float32 and dense in its last dimension
-    is not copied. T queries, S keys; a causal query t sees keys up to t + S - T.
+    library that speaks DLPack or the buffer protocol, in any strides. What is dense in its last dimension is not
+    copied, except bfloat16 of ml_dtypes and 16 bits with simulated plans or +hadamard. T queries, S keys; a causal
+    query t sees keys up to t + S - T.
 
     heads    which heads of q, k and v belong together. A family: "standard" (as many maps as q heads), "v1" (maps 2h
              and 2h + 1 of q and of k), "diffllama" (map j with j + half, V of two slices side by side), "v2" (maps 2h
@@ -60,8 +62,8 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
              No scale spans two sequences.
     causal   each query sees its own and earlier positions; window: only that many of them (0: all).
     scale    of the logits; None: 1 / sqrt(d).
-    out      float32 [T, output heads, slices * width], in the layout, to write into, not overlapping the inputs; None:
-             a new numpy array.
+    out      [T, output heads, slices * width], float32 or, where 16 bits are not copied, of these, in the layout, to
+             write into, not overlapping the inputs; None: a new numpy array of float32.
     threads  0: all. Results are bit-identical on any number.
 
     Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
@@ -69,7 +71,8 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
     sees and largest logits of 2^30 or more, and in a process that was forked after the first call."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout: got '{layout}', expected one of {' '.join(LAYOUTS)}")
-    arrays = [_arranged(_floats(x), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
+    halves = not plan or execution == "executed" and "hadamard" not in plan
+    arrays = [_arranged(_floats(x, halves), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
     room = None if out is None else _arranged(out, "out", layout)
 
     def one(arrays, lambda_, room):
@@ -121,3 +124,39 @@ def quantize(x, rule: str, *, threads: int = 0) -> _tare.Quantized:
             refusal = refusal or str(error)
     what = refusal.split(": ", 1)[1].split("\n")[0]  # of weights, without the site, which is not the user's
     raise ValueError(f"rule '{rule}': {what}; try int4/group64, int8/token, or a site and = before it")
+
+
+def gptq(x, hessian, rule: str, *, damping: float = 0.01, threads: int = 0) -> _tare.Quantized:
+    """Quantizes a weight by GPTQ (arXiv 2210.17323), so that its outputs on calibration inputs change little.
+
+    x        the weight [out, in], as in tare.quantize.
+    hessian  float32 [in, in]: the sum of X^T X over calibration inputs X [tokens, in]; its upper triangle is read.
+    rule     of integers with a scale per channel or group: "int4/group64", "int4/channel+mse".
+    damping  added to the diagonal, times its mean.
+
+    Inputs are rounded by falling mean square. Raises ValueError for what is not finite, not positive definite, and for
+    other rules."""
+    x = x.detach() if hasattr(x, "detach") else x
+    return _tare.gptq(x, _floats(hessian), rule if "=" in rule else "weights=" + rule, damping=damping,
+                      threads=threads)
+
+
+def measures(x, site: str = "layer_out", **options) -> dict:
+    """The measures of one array, by the names of the statistics file: {"absmax": [...], "kurtosis": [...], ...}.
+
+    x     values with the axes of the site (docs/reference/captured.md): [B, T, C], attention maps [B, H, T, S].
+    site  of plans; it says which measures there are. Each has a value per head and map.
+    options  of tare.Statistics, which copies x."""
+    import os
+    import tempfile
+
+    from .files import open as open_file
+    from .statistics import Statistics
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "measures.h5")
+        try:
+            with Statistics(path, **options) as statistics:
+                statistics.feed(site, None if site in ("embed", "final_norm", "lm_head.in") else 0, x)
+        except ValueError as error:
+            raise ValueError(str(error).replace("try --axes", "try site='layer_out'")) from None
+        return open_file(path)[site]

@@ -29,7 +29,7 @@ TEST(ExecutedBlock, WritesItsRowsAlone) {
       const Workspace workspace(layout, memory.span());
       const PackedHeads packed = workspace.Packed();
       const ExecutedProducts products(layout);
-      PackHeads(layout, packed);
+      PackHeads(layout, packed, workspace);
       for (int64_t index = 0; index < static_cast<int64_t>(layout.RowBlocks()); ++index) {
         std::ranges::fill(in.out, 99.0f);
         const ExecutedScratch scratch = workspace.Scratch(0);

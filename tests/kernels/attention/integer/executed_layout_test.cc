@@ -122,7 +122,7 @@ struct PackedCase {
         workspace(layout, memory.span()),
         packed(workspace.Packed()) {
     std::fill_n(memory.data(), memory.size(), std::byte{0x7f});
-    PackHeads(layout, packed);
+    PackHeads(layout, packed, workspace);
   }
   RandomAttention in;
   AttentionPlan plan;
