@@ -2,7 +2,9 @@
 add_library(tare_flags INTERFACE)
 target_compile_options(tare_flags INTERFACE -Wall -Wextra -Wshadow -Wundef -Wnon-virtual-dtor -Wimplicit-fallthrough
                        # designated initialisers leave the rest at their defaults on purpose
-                       -Wno-missing-field-initializers)
+                       -Wno-missing-field-initializers
+                       # g++ for arm64 notes each pair of doubles that is passed as it was not before g++ 10
+                       -Wno-psabi)
 if(TARE_WERROR AND NOT TARE_SANITIZE)  # with sanitizers g++ warns of uninitialised values falsely, as its manual says
   target_compile_options(tare_flags INTERFACE -Werror)
 endif()
