@@ -3,6 +3,7 @@
 // rows of f32 by them; vectors of up to 16 lanes, four of them reduced or transposed together, and sums in one order.
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "hwy/highway.h"
 
@@ -35,6 +36,19 @@ HWY_INLINE void ForVectors(size_t n, Body body) {
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) body(i, lanes);
   if (i < n) body(i, n - i);
+}
+
+// Largest |x|, infinity for NaN and infinities: as integers, magnitudes are ordered as floats, with NaN above infinity.
+HWY_INLINE float AbsMaxRow(const float* x, size_t n) {
+  const hn::RebindToSigned<D> di;
+  const auto magnitude_bits = hn::Set(di, 0x7fffffff);
+  auto largest = hn::Zero(di);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const auto bits = hn::LoadN(di, reinterpret_cast<const int32_t*>(x + i), count);
+    largest = hn::Max(largest, hn::And(bits, magnitude_bits));
+  });
+  const float found = hwy::BitCastScalar<float>(hn::ReduceMax(di, largest));
+  return found <= std::numeric_limits<float>::max() ? found : std::numeric_limits<float>::infinity();
 }
 
 // Which of these keys of a tile its row sees: begin[row] .. end[row] - 1. d: tag of 32-bit lanes.

@@ -235,19 +235,6 @@ void SubtractScaledRow(float* row, const float* x, float factor, size_t n) {
   });
 }
 
-// As integers, magnitudes have the order of the floats, with NaN above infinity.
-float AbsMaxRow(const float* x, size_t n) {
-  const hn::RebindToSigned<D> di;
-  const auto magnitude_bits = hn::Set(di, 0x7fffffff);
-  auto largest = hn::Zero(di);
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    const auto bits = hn::LoadN(di, reinterpret_cast<const int32_t*>(x + i), count);
-    largest = hn::Max(largest, hn::And(bits, magnitude_bits));
-  });
-  const float found = hwy::BitCastScalar<float>(hn::ReduceMax(di, largest));
-  return found <= std::numeric_limits<float>::max() ? found : std::numeric_limits<float>::infinity();
-}
-
 // The values as bfloat16, in the low halves of 32-bit lanes.
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> Bf16Bits(const float* x, size_t count) {
   const hn::RebindToUnsigned<D> du;
@@ -305,7 +292,7 @@ HWY_EXPORT_T(AddToRow, rows::AddToRow);
 HWY_EXPORT_T(MultiplyByRow, rows::MultiplyByRow);
 HWY_EXPORT_T(ScaleIntoRow, rows::ScaleIntoRow);
 HWY_EXPORT_T(SubtractScaledRow, rows::SubtractScaledRow);
-HWY_EXPORT_T(AbsMaxRow, rows::AbsMaxRow);
+HWY_EXPORT_T(AbsMaxRow, AbsMaxRow);
 HWY_EXPORT_T(ToBf16PairRows, rows::ToBf16PairRows);
 HWY_EXPORT_T(ToBf16Row, rows::ToBf16Row);
 HWY_EXPORT_T(FromF16Row, rows::FromF16Row);

@@ -112,6 +112,40 @@ void ProjectPanel(int bits, const int8_t* high, const int8_t* low, const OneToke
   AllColumns<FourBits>(c, panel, y);
 }
 
+// x [count] as codes and their sums; x inv is below 2^22.
+HWY_INLINE void LoadBlock(const float* x, size_t count, float inv, int8_t* high, int8_t* low, OneToken::Block& block) {
+  const DF d;
+  const DI di;
+  const hn::Rebind<int8_t, DF> d8;
+  VI high_sum = hn::Zero(di), low_sum = hn::Zero(di);
+  for (size_t i = 0; i < count; i += kLanes) {
+    const size_t n = std::min<size_t>(kLanes, count - i);
+    const VI code = hn::NearestInt(hn::Mul(hn::LoadN(d, x + i, n), hn::Set(d, inv)));
+    const VI h = hn::ShiftRight<7>(hn::Add(code, hn::Set(di, 64)));
+    const VI l = hn::Sub(code, hn::ShiftLeft<7>(h));
+    hn::StoreN(hn::DemoteTo(d8, h), d8, high + i, n);
+    hn::StoreN(hn::DemoteTo(d8, l), d8, low + i, n);
+    high_sum = hn::Add(high_sum, h);
+    low_sum = hn::Add(low_sum, l);
+  }
+  block.high_sum = hn::ReduceSum(di, high_sum);
+  block.low_sum = hn::ReduceSum(di, low_sum);
+}
+
+// x [in]. False where a value is not finite.
+bool LoadToken(const float* x, int64_t in, int64_t size, int8_t* high, int8_t* low, OneToken::Block* blocks) {
+  for (int64_t begin = 0; begin < in; begin += size, ++blocks) {
+    const auto count = static_cast<size_t>(std::min(size, in - begin));
+    const float absmax = AbsMaxRow(x + begin, count);
+    if (std::isinf(absmax)) return false;
+    const bool zero = absmax < 0x1p-100f;  // as in quant/format/round.h
+    blocks->scale = zero ? 0.0f : absmax / static_cast<float>(OneToken::kLargestCode);
+    LoadBlock(x + begin, count, zero ? 0.0f : static_cast<float>(OneToken::kLargestCode) / absmax, high + begin,
+              low + begin, *blocks);
+  }
+  return true;
+}
+
 }  // namespace HWY_NAMESPACE::one_token
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
@@ -119,6 +153,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
+HWY_EXPORT_T(LoadToken, one_token::LoadToken);
 HWY_EXPORT_T(ProjectPanel, one_token::ProjectPanel);
 
 OneToken::OneToken(int64_t in, int64_t block)
@@ -136,23 +171,9 @@ void OneToken::CheckSizes(int64_t in, int64_t block) {
 
 void OneToken::Load(const float* x) {
   CheckPointer("one token, x", x, in_);
-  for (int64_t begin = 0; begin < in_; begin += block_) {
-    const int64_t end = std::min(begin + block_, in_);
-    const float absmax = AbsMax({x + begin, static_cast<size_t>(end - begin)});
-    for (int64_t i = begin; i < end; ++i) {
-      if (!std::isfinite(x[i])) Fail("one token: input {} is NaN or infinity", i);
-    }
-    const bool zero = absmax < 0x1p-100f;  // as in quant/format/round.h
-    const float inv = zero ? 0.0f : static_cast<float>(kLargestCode) / absmax;
-    Block& block = blocks_[begin / block_] = {.scale = zero ? 0.0f : absmax / static_cast<float>(kLargestCode)};
-    for (int64_t i = begin; i < end; ++i) {
-      const auto code = static_cast<int>((x[i] * inv + kToNearest) - kToNearest);
-      high_[i] = static_cast<int8_t>((code + 64) >> 7);
-      low_[i] = static_cast<int8_t>(code - 128 * high_[i]);
-      block.high_sum += high_[i];
-      block.low_sum += low_[i];
-    }
-  }
+  if (HWY_DYNAMIC_DISPATCH(LoadToken)(x, in_, block_, high_.data(), low_.data(), blocks_.data())) return;
+  const auto wrong = std::find_if_not(x, x + in_, [](float value) { return std::isfinite(value); });
+  Fail("one token: input {} is NaN or infinity", wrong - x);
 }
 
 int64_t OneToken::BlockOf(const PackedMatrix& weight) {
@@ -170,35 +191,50 @@ void OneToken::ProjectPanelOf(const PackedMatrix& w, int64_t panel, const float*
     y[first + n] = sums[n] + (bias == nullptr ? 0.0f : bias[first + n]);
 }
 
+void OneToken::CheckWeight(const PackedMatrix& w) const {
+  CheckEqual("one token", "inputs", in_, w.in());
+  if (w.Groups() > 1 && w.GroupInputs() % block_ != 0)
+    Fail("one token: got blocks of {}, expected a divisor of the weights' groups of {}", block_, w.GroupInputs());
+}
+
+void OneToken::Project(const PackedMatrix& weight, const float* bias, float* y) const {
+  CheckPointer("one token, y", y, 1);
+  const TokenProjection all{{this, 1}, {&weight, bias, y}};
+  ProjectAll({&all, 1});
+}
+
 // A panel meets all tokens while a cache holds it.
-void OneToken::ProjectTokens(std::span<const OneToken> tokens, const PackedMatrix& w, const float* bias, float* y) {
-  CheckPointer("one token, y", y, std::ssize(tokens));
-  for (const OneToken& token : tokens) {
-    CheckEqual("one token", "inputs", token.in_, w.in());
-    if (w.Groups() > 1 && w.GroupInputs() % token.block_ != 0)
-      Fail("one token: got blocks of {}, expected a divisor of the weights' groups of {}", token.block_,
-           w.GroupInputs());
+void OneToken::ProjectAll(std::span<const TokenProjection> all) {
+  int64_t panels = 0;
+  for (const auto& [tokens, to] : all) {
+    for (const OneToken& token : tokens) token.CheckWeight(*to.weight);
+    panels += to.weight->Panels();
   }
-  ParallelFor(static_cast<size_t>(w.Panels()), [&](size_t panel, int) {
-    for (size_t t = 0; t < tokens.size(); ++t)
-      tokens[t].ProjectPanelOf(w, static_cast<int64_t>(panel), bias, y + static_cast<int64_t>(t) * w.out());
+  ParallelFor(static_cast<size_t>(panels), [&](size_t index, int) {
+    auto panel = static_cast<int64_t>(index);
+    const TokenProjection* part = all.data();
+    for (; panel >= part->to.weight->Panels(); ++part) panel -= part->to.weight->Panels();
+    float* y = part->to.y;
+    for (const OneToken& token : part->tokens) {
+      token.ProjectPanelOf(*part->to.weight, panel, part->to.bias, y);
+      y += part->to.weight->out();
+    }
   });
 }
 
 void OneTokenProjector::Project(const float* x, int64_t tokens, std::span<const QuantizedProjection> projections) {
   CheckProjections("one token", x, tokens, projections);
-  std::vector<const std::vector<OneToken>*> loaded;
+  std::vector<OneToken::TokenProjection> all;
   for (const QuantizedProjection& p : projections) {
     const std::pair key{p.weight->in(), OneToken::BlockOf(*p.weight)};
     std::vector<OneToken>& of_key = tokens_[key];
     while (std::ssize(of_key) < tokens) of_key.emplace_back(key.first, key.second);
-    if (std::ranges::find(loaded, &of_key) == loaded.end()) {
-      ParallelFor(static_cast<size_t>(tokens),
-                  [&](size_t t, int) { of_key[t].Load(x + static_cast<int64_t>(t) * key.first); });
-      loaded.push_back(&of_key);
-    }
-    OneToken::ProjectTokens(std::span(of_key).first(static_cast<size_t>(tokens)), *p.weight, p.bias, p.y);
+    const std::span loaded = std::span(of_key).first(static_cast<size_t>(tokens));
+    if (!std::ranges::contains(all, loaded.data(), [](const auto& one) { return one.tokens.data(); }))
+      ParallelFor(loaded.size(), [&](size_t t, int) { loaded[t].Load(x + static_cast<int64_t>(t) * key.first); });
+    all.push_back({loaded, p});
   }
+  OneToken::ProjectAll(all);
 }
 
 }  // namespace tare

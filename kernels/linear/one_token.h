@@ -39,11 +39,15 @@ class OneToken {
   static int64_t BlockOf(const PackedMatrix& weight);
 
   // y [out] = W x + bias. Throws Error for a weight of other inputs or groups than this token's.
-  void Project(const PackedMatrix& weight, const float* bias, float* y) const {
-    ProjectTokens({this, 1}, weight, bias, y);
-  }
-  // As Project, for several tokens of one size: y [tokens, out].
-  static void ProjectTokens(std::span<const OneToken> tokens, const PackedMatrix& weight, const float* bias, float* y);
+  void Project(const PackedMatrix& weight, const float* bias, float* y) const;
+
+  // Tokens of one size through one matrix: y [tokens, out]. All of a call are one region of threads: each region waits
+  // for its slowest thread.
+  struct TokenProjection {
+    std::span<const OneToken> tokens;
+    QuantizedProjection to;
+  };
+  static void ProjectAll(std::span<const TokenProjection> all);
 
   struct Block {
     float scale = 0;
@@ -52,6 +56,7 @@ class OneToken {
 
  private:
   static void CheckSizes(int64_t in, int64_t block);
+  void CheckWeight(const PackedMatrix& weight) const;
   // Outputs of one panel of weights.
   void ProjectPanelOf(const PackedMatrix& weight, int64_t panel, const float* bias, float* y) const;
 
