@@ -22,7 +22,7 @@ struct TokenLoss {
   int64_t context = 0;  // tokens before it
   size_t window = 0;    // which one scored it
 };
-// Of the scored tokens, in the order of the text.
+// Losses of the scored tokens, in the order of the text.
 // cache: tokens pass through one, as decoding would see the text; nothing: through ordinary forward passes.
 std::vector<TokenLoss> MeasureLosses(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                                      const std::optional<CachePlan>& cache, const Progress& progress);
