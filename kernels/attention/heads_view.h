@@ -41,6 +41,8 @@ struct FloatHeads : HeadsView<T> {
 
   FloatHeads() = default;
   FloatHeads(const HeadsView<T>& x) : HeadsView<T>(x) {}
+  FloatHeads(T* data, int64_t tokens, int heads, int width, int64_t token_stride, int64_t head_stride)
+      : HeadsView<T>{data, tokens, heads, width, token_stride, head_stride} {}
   FloatHeads(const HeadsView<Half>& x, HalfType a_type)
       : HeadsView<T>{nullptr, x.tokens, x.heads, x.width, x.token_stride, x.head_stride},
         halves(x.data),
