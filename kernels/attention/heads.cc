@@ -95,7 +95,10 @@ void FailLogit(int64_t query, int q_head) {
       query, q_head);
 }
 
-void CheckLambdas(const AttentionProblem& problem) {
+void CheckMemory(const AttentionProblem& problem) {
+  CheckApart("q", problem.q, problem.out);
+  CheckApart("k", problem.k, problem.out);
+  CheckApart("v", problem.v, problem.out);
   for (int64_t h = 0; h < std::ssize(problem.heads); ++h) {
     if (!problem.heads[static_cast<size_t>(h)].Differential()) continue;
     for (int64_t t = 0; t < problem.q.tokens; ++t) {
@@ -110,9 +113,6 @@ void CheckProblem(const AttentionProblem& problem) {
   CheckView("k", problem.k);
   CheckView("v", problem.v);
   CheckView("out", ReadOnly(problem.out));
-  CheckApart("q", problem.q, problem.out);
-  CheckApart("k", problem.k, problem.out);
-  CheckApart("v", problem.v, problem.out);
   if (problem.q.width != problem.k.width)
     Fail("attention: got q of width {} and k of width {}, expected the same", problem.q.width, problem.k.width);
   if (problem.k.tokens != problem.v.tokens)

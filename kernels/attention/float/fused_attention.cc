@@ -98,7 +98,7 @@ void FusedAttention(const AttentionProblem& problem, std::span<std::byte> memory
   const Layout layout(problem, types);
   const Workspace workspace(layout, memory);
   if (problem.q.tokens == 0) return;
-  CheckLambdas(problem);
+  CheckMemory(problem);
   const Layout::Packed packed = workspace.Packed();
   ParallelFor(static_cast<size_t>(layout.kernel.tiles), [&](size_t tile, int thread) {
     PackTile(layout, packed, static_cast<int64_t>(tile), workspace.Scratch(thread).wide);

@@ -23,7 +23,7 @@ void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& proble
   const ExecutedLayout layout = LayoutOf(plan, problem);
   const Workspace memory(layout, workspace);
   const PackedHeads packed = memory.Packed();
-  CheckLambdas(problem);
+  CheckMemory(problem);
   const ExecutedProducts products(layout);
   PackHeads(layout, packed, memory);
   ParallelFor(layout.RowBlocks(), [&](size_t index, int thread) {

@@ -172,9 +172,9 @@ TEST(Outputs, AreInMemoryOfTheirOwn) {
       {.family = HeadKind::kStandard, .heads = 2, .kv = 2, .queries = 9, .keys = 9, .d = 16, .v_width = 16});
   const auto refused = [&](const FloatHeads<const float>& view, const char* why) {
     in.problem.out = DenseHeads(const_cast<float*>(view.data), 9, 2, 16);
-    EXPECT_THAT(Call([&] { CheckProblem(in.problem); }), ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { CheckMemory(in.problem); }), ThrowsMessage<Error>(HasSubstr(why)));
     in.problem.out.data += 8 * 2 * 16;  // the last row of one and the first of the other
-    EXPECT_THAT(Call([&] { CheckProblem(in.problem); }), ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { CheckMemory(in.problem); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused(in.problem.q, "attention out: got memory that q lies in, expected memory of its own");
   refused(in.problem.k, "attention out: got memory that k lies in, expected memory of its own");
@@ -183,7 +183,7 @@ TEST(Outputs, AreInMemoryOfTheirOwn) {
   const auto part = [&](int i) { return HeadsView<float>{fused.data() + i * 32, 9, 2, 16, 4 * 32, 16}; };
   in.problem.q = ReadOnly(part(0)), in.problem.k = ReadOnly(part(1)), in.problem.v = ReadOnly(part(2));
   in.problem.out = part(3);
-  EXPECT_NO_THROW(CheckProblem(in.problem));
+  EXPECT_NO_THROW(CheckMemory(in.problem));
 }
 
 }  // namespace
