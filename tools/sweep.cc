@@ -22,8 +22,8 @@ namespace tare {
 
 namespace {
 
-// How large each version is, so that figures are read at equal sizes; and the plan and the method of a quantized one,
-// which the text leaves to tare inspect.
+// How large each version is, so that figures are read at equal sizes; and the bits per weight of its quantized matrices,
+// the plan and the method, which the text leaves to tare inspect.
 Table SizesOf(const std::vector<std::filesystem::path>& models) {
   Table table{.columns = {{.name = "model", .title = "size", .side = Side::kLeft, .width = 26},
                           Number("bits_per_weight", "bits per weight of all tensors", "{:.2f}", 30),
@@ -32,6 +32,7 @@ Table SizesOf(const std::vector<std::filesystem::path>& models) {
     const Checkpoint checkpoint(model);
     const StoredSize size = StoredSizeOf(checkpoint);
     table.Add({ModelName(model), size.BitsPerWeight(), static_cast<double>(size.bytes) / 1e6});
+    if (size.quantized_values > 0) table.rows.back()["quantized_bits"] = size.QuantizedBits();
     if (const QuantizedCheckpoint* const file = checkpoint.quantized())
       table.rows.back().update({{"plan", file->provenance().plan}, {"method", file->provenance().method}});
   }

@@ -231,6 +231,8 @@ TEST_F(SweepCommandTest, VersionsRunAsStoredBesideTheirSource) {
   EXPECT_EQ(table["cells"][1]["key"]["plan"], "f32");
   ASSERT_EQ(table["sizes"].size(), 2u);
   EXPECT_LT(table["sizes"][1]["bits_per_weight"], table["sizes"][0]["bits_per_weight"]);
+  EXPECT_LT(table["sizes"][1]["quantized_bits"], table["sizes"][1]["bits_per_weight"]);
+  EXPECT_FALSE(table["sizes"][0].contains("quantized_bits"));
   std::vector<std::string> twice = sweep;
   twice.insert(twice.begin() + 1, source);
   EXPECT_THAT(CallTare(twice).err, HasSubstr("llama-mha twice"));

@@ -356,15 +356,21 @@ WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, cons
 
 StoredSize StoredSizeOf(const Checkpoint& checkpoint) {
   StoredSize size{.bytes = static_cast<uint64_t>(checkpoint.total_bytes())};
+  const auto add = [&size](int64_t values, int64_t bytes) {
+    size.quantized_values += static_cast<uint64_t>(values), size.quantized_bytes += static_cast<uint64_t>(bytes);
+  };
   for (const std::string& name : checkpoint.names()) {
-    if (const QuantizedMatrix* m = checkpoint.FindQuantized(name)) {
-      size.values += static_cast<uint64_t>(m->out * m->in);
-    } else if (const ForeignMatrix* f = checkpoint.FindForeign(name)) {
-      size.values += static_cast<uint64_t>(f->out() * f->in());
+    const QuantizedMatrix* const m = checkpoint.FindQuantized(name);
+    const ForeignMatrix* const f = checkpoint.FindForeign(name);
+    if (m != nullptr) {
+      add(m->out * m->in, static_cast<int64_t>(m->Bytes()));
+    } else if (f != nullptr && f->HasCodes()) {
+      add(f->out() * f->in(), f->bytes());
     } else {
-      size.values += checkpoint.Find(name)->elements();
+      size.values += f != nullptr ? static_cast<uint64_t>(f->out() * f->in()) : checkpoint.Find(name)->elements();
     }
   }
+  size.values += size.quantized_values;
   return size;
 }
 

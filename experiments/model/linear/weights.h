@@ -116,9 +116,14 @@ WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, cons
 
 // How large a checkpoint is: its values, and the bytes that hold them with their scales, over all tensors.
 struct StoredSize {
-  uint64_t values = 0, bytes = 0;
+  uint64_t values = 0, bytes = 0;                      // of all tensors
+  uint64_t quantized_values = 0, quantized_bytes = 0;  // of matrices in codes, with their scales
 
   double BitsPerWeight() const { return 8.0 * static_cast<double>(bytes) / static_cast<double>(values); }
+  // NaN without such matrices.
+  double QuantizedBits() const {
+    return 8.0 * static_cast<double>(quantized_bytes) / static_cast<double>(quantized_values);
+  }
 };
 
 StoredSize StoredSizeOf(const Checkpoint& checkpoint);

@@ -210,7 +210,7 @@ void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
   figure.caption = Formatted(
       "A {} minus that of {} under the same plan, in each figure's own unit. Bars are 95 % intervals, paired by "
       "window, sample or item; filled marks are significant (p < 0.05 after Holm over the primary figures of all "
-      "tasks). {}n: in the table.",
+      "tasks), others are not, or not tested. {}n: in the table.",
       source.empty() ? "model's change from its unquantized form" : "file's change from " + source, first,
       source.empty() ? "These models are one sample of training: differences apply to them alone. " : "");
   figures.push_back(std::move(figure));

@@ -125,7 +125,7 @@ FigureData FigureOf(const Sweep& sweep) {
       .title = "Keys and values: divergence against bits",
       .caption =
           "KL divergence from the unquantized model, nats per token (log), against the bits per value that a cache of "
-          "these keys and values takes, with its scales in 16 bits. Bars are 95 % intervals, by window. Lines join the "
+          "these keys and values takes, with its scales. Bars are 95 % intervals, by window. Lines join the "
           "plans that no plan of fewer or equally many bits beats; neighbours on them were not tested against each "
           "other. n: predicted tokens.",
       .table = Titled({"panel: task", "model", "plan", "key_bits: bits per key value", "value_bits: bits per value",

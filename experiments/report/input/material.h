@@ -43,8 +43,9 @@ struct Document {
 // A version of a sweep's source as it is stored.
 struct StoredVersion {
   std::string model;
-  double bits_per_weight = 0, megabytes = 0;
-  std::string plan, method;  // "": not quantized
+  double bits_per_weight = 0, megabytes = 0;  // of all tensors
+  std::string plan, method;                   // "": not quantized
+  double quantized_bits = 0;                  // per weight of its quantized matrices; 0: not known, or none
 };
 
 struct Sweep {
