@@ -155,7 +155,7 @@ def main():
         json.dump(config, file, indent=1)
     write(f"{folder}/model.safetensors", weights(config))
     if config["vocab_size"] == 2048:
-        pair = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../experiments/pair/novels-standard")
+        pair = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../experiments/pair/novels-standard")
         shutil.copy(f"{pair}/tokenizer.model", folder)
     ids = np.random.default_rng(2).zipf(1.2, 4 * 32768) % config["vocab_size"]  # 64 rows of 2,048
     write(f"{folder}/ids.safetensors", [("input_ids", "I32", (64, 2048), [ids.astype(np.int32).tobytes()])])
