@@ -39,14 +39,16 @@ void PutSpecial(const fs::path& path, Random& random) {
   }
 }
 
+// A part of a result may be gone already: the command that goes on from it removes it at its end.
 void Change(const fs::path& path, const std::string& whole, Random& random) {
   const size_t some = random.Below(whole.size());
+  std::error_code gone;
   switch (random.Below(5)) {
     case 0:
-      fs::resize_file(path, some);
+      fs::resize_file(path, some, gone);
       break;
     case 1:
-      fs::resize_file(path, whole.size() + some);
+      fs::resize_file(path, whole.size() + some, gone);
       break;
     case 2:
       PutFile(path.string() + ".other", whole.substr(0, some));
