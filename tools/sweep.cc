@@ -22,8 +22,8 @@ namespace tare {
 
 namespace {
 
-// How large each version is, so that figures are read at equal sizes; and the bits per weight of its quantized matrices,
-// the plan and the method, which the text leaves to tare inspect.
+// How large each version is, so that figures are read at equal sizes; and the bits per weight of its quantized
+// matrices, the plan and the method, which the text leaves to tare inspect.
 Table SizesOf(const std::vector<std::filesystem::path>& models) {
   Table table{.columns = {{.name = "model", .title = "size", .side = Side::kLeft, .width = 26},
                           Number("bits_per_weight", "bits per weight of all tensors", "{:.2f}", 30),

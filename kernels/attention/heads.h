@@ -113,8 +113,8 @@ AttentionProblem PartOf(const AttentionProblem& problem, KeyRange queries, KeyRa
 // Writes the lse of a map of output head `head`, if it is asked for.
 void WriteLse(const AttentionProblem& problem, int64_t t, int64_t head, int map, double lse);
 
-// Beside CheckProblem, before anything is computed: throws Error for lambdas of heads with two maps that are not finite,
-// naming the place, and where out lies in q, k or v (of views that are not dense, where one begins in the other).
+// Beside CheckProblem, before anything is computed: throws Error, naming the place, for lambdas of heads with two maps
+// that are not finite, and where out lies in q, k or v (of views that are not dense, where one begins in the other).
 void CheckMemory(const AttentionProblem& problem);
 
 // What a query's largest scaled attention logit must stay below in magnitude, in the kernels of prefill. Beyond,
