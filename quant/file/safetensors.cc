@@ -1,23 +1,137 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header's bytes, its entries, their checks against the file, the header of a new file, and last what is read and
-// written.
+// The header token by token, its checks against the file, the header of a new file, and last what is read and written.
 #include "quant/file/safetensors.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <utility>
+#include <limits>
 
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
 
-constexpr std::string_view kMetadata = "__metadata__";
-constexpr std::string_view kAdvice = "; try downloading or saving the file again";
+// nlohmann calls one function per token; object depth and the last keys say where the token is.
+class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  HeaderReader(SafetensorsHeader& header, const std::string& where) : header_(header), where_(where) {}
+
+  bool start_object(size_t) override {
+    if (depth_ == 2 || numbers_ != nullptr) Refuse("an object");
+    ++depth_;
+    if (depth_ == 2 && !InMetadata()) entry_ = &header_.entries[name_];
+    return true;
+  }
+
+  bool end_object() override {
+    if (depth_ == 2 && !InMetadata()) EndEntry();
+    --depth_;
+    return true;
+  }
+
+  bool key(std::string& text) override {
+    (depth_ == 1 ? name_ : key_) = text;
+    if (depth_ == 1) StartName();
+    if (depth_ == 2 && InMetadata() && header_.metadata.contains(key_)) {
+      Fail("{}: __metadata__ has the key '{}' twice, expected once{}", where_, key_, kAdvice);
+    }
+    return true;
+  }
+
+  bool string(std::string& text) override {
+    if (depth_ == 2 && InMetadata()) {
+      header_.metadata[key_] = text;
+      return true;
+    }
+    if (depth_ != 2 || numbers_ != nullptr || key_ != "dtype") Refuse("a string");
+    if (entry_->dtype) RefuseTwice();
+    entry_->dtype = ParseDType(text);
+    if (!entry_->dtype)
+      Fail("{}: tensor '{}': got dtype '{}', expected one that safetensors names (F32, BF16, ...)", where_, name_,
+           text);
+    return true;
+  }
+
+  bool start_array(size_t) override {
+    if (depth_ != 2 || InMetadata() || numbers_ != nullptr) Refuse("an array");
+    if (key_ != "shape" && key_ != "data_offsets") Refuse("an array");
+    auto& list = key_ == "shape" ? entry_->shape : entry_->data_offsets;
+    if (list) RefuseTwice();
+    numbers_ = &list.emplace();
+    return true;
+  }
+
+  bool end_array() override {
+    if (key_ == "data_offsets" && numbers_->size() != 2) {
+      Fail("{}: tensor '{}': got {} data_offsets, expected 2{}", where_, name_, numbers_->size(), kAdvice);
+    }
+    numbers_ = nullptr;
+    return true;
+  }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    if (numbers_ == nullptr) Refuse("a number");
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) Refuse(std::to_string(value));
+    numbers_->push_back(static_cast<int64_t>(value));
+    return true;
+  }
+
+  bool number_integer(number_integer_t value) override { Refuse(std::to_string(value)); }
+  bool number_float(number_float_t, const string_t& text) override { Refuse(text); }
+  bool null() override { Refuse("null"); }
+  bool boolean(bool value) override { Refuse(value ? "true" : "false"); }
+  bool binary(binary_t&) override { Refuse("binary"); }
+
+  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
+    Fail("{}: header: not valid JSON at its byte {}{}", where_, position, kAdvice);
+  }
+
+ private:
+  static constexpr std::string_view kAdvice = "; try downloading or saving the file again";
+
+  bool InMetadata() const { return name_ == "__metadata__"; }
+
+  void StartName() {
+    const bool twice = InMetadata() ? metadata_seen_ : header_.entries.contains(name_);
+    if (twice) Fail("{}: header: got '{}' twice, expected once{}", where_, name_, kAdvice);
+    metadata_seen_ |= InMetadata();
+  }
+
+  void EndEntry() {
+    const char* missing = !entry_->dtype          ? "dtype"
+                          : !entry_->shape        ? "shape"
+                          : !entry_->data_offsets ? "data_offsets"
+                                                  : nullptr;
+    if (missing != nullptr) Fail("{}: tensor '{}': has no {}{}", where_, name_, missing, kAdvice);
+  }
+
+  [[noreturn]] void RefuseTwice() {
+    Fail("{}: tensor '{}': has the key '{}' twice, expected once{}", where_, name_, key_, kAdvice);
+  }
+
+  // A token where another belongs.
+  [[noreturn]] void Refuse(const std::string& got) {
+    if (depth_ == 0) Fail("{}: header: got {}, expected an object{}", where_, got, kAdvice);
+    if (depth_ == 1) Fail("{}: header: '{}': got {}, expected an object{}", where_, name_, got, kAdvice);
+    if (InMetadata()) Fail("{}: __metadata__: '{}': got {}, expected a string{}", where_, key_, got, kAdvice);
+    const char* expected = key_ == "dtype"          ? "a string"
+                           : key_ == "shape"        ? "an array of integers from 0 to 2^63-1"
+                           : key_ == "data_offsets" ? "an array of two integers from 0 to 2^63-1"
+                                                    : "no such key";
+    Fail("{}: tensor '{}': '{}': got {}, expected {}{}", where_, name_, key_, got, expected, kAdvice);
+  }
+
+  SafetensorsHeader& header_;
+  const std::string& where_;
+  int depth_ = 0;  // of objects: 1 in the header, 2 in an entry or the metadata
+  std::string name_, key_;
+  bool metadata_seen_ = false;
+  SafetensorsHeader::Entry* entry_ = nullptr;
+  std::vector<int64_t>* numbers_ = nullptr;  // of the array that is open
+};
 
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
@@ -48,78 +162,22 @@ int64_t NeededBytes(DType dtype, std::span<const int64_t> shape, const std::stri
   Fail("{}: got {} values of {} bits, expected a number that fills whole bytes", where, *count, Bits(dtype));
 }
 
-// A number itself, the kind of anything else.
-std::string Shown(const nlohmann::json& value) { return value.is_number() ? value.dump() : value.type_name(); }
+using Entry = std::pair<const std::string, SafetensorsHeader::Entry>;
 
-std::map<std::string, std::string> MetadataOf(const nlohmann::json& texts, const std::string& where) {
-  std::map<std::string, std::string> metadata;
-  for (const auto& [key, text] : texts.items()) {
-    if (!text.is_string())
-      Fail("{}: __metadata__: '{}': got {}, expected a string{}", where, key, Shown(text), kAdvice);
-    metadata[key] = text.get<std::string>();
-  }
-  return metadata;
-}
-
-std::vector<int64_t> NumbersOf(const nlohmann::json& list, const char* key, const std::string& where) {
-  const auto refuse = [&](const nlohmann::json& got) {
-    Fail("{}: '{}': got {}, expected an array of integers from 0 to 2^63-1{}", where, key, Shown(got), kAdvice);
-  };
-  std::vector<int64_t> numbers;
-  if (!list.is_array()) refuse(list);
-  for (const nlohmann::json& number : list) {
-    if (!number.is_number_unsigned() || !std::in_range<int64_t>(number.get<uint64_t>())) refuse(number);
-    numbers.push_back(number.get<int64_t>());
-  }
-  return numbers;
-}
-
-// An entry of the header; the tensor has no bytes yet.
-struct Entry {
-  TensorView tensor;
-  std::vector<int64_t> offsets;  // begin, end
-};
-
-Entry EntryOf(const std::string& name, const nlohmann::json& members, const std::string& where) {
-  for (const char* key : {"dtype", "shape", "data_offsets"}) {
-    if (!members.contains(key)) Fail("{}: has no {}{}", where, key, kAdvice);
-  }
-  for (const auto& [key, value] : members.items()) {
-    if (key != "dtype" && key != "shape" && key != "data_offsets")
-      Fail("{}: '{}': got {}, expected no such key{}", where, key, Shown(value), kAdvice);
-  }
-  const nlohmann::json& type = members["dtype"];
-  if (!type.is_string()) Fail("{}: 'dtype': got {}, expected a string{}", where, Shown(type), kAdvice);
-  const std::optional<DType> dtype = ParseDType(type.get<std::string>());
-  if (!dtype)
-    Fail("{}: got dtype '{}', expected one that safetensors names (F32, BF16, ...)", where, type.get<std::string>());
-  Entry entry{.tensor = {.name = name, .dtype = *dtype, .shape = NumbersOf(members["shape"], "shape", where)},
-              .offsets = NumbersOf(members["data_offsets"], "data_offsets", where)};
-  if (entry.offsets.size() != 2) Fail("{}: got {} data_offsets, expected 2{}", where, entry.offsets.size(), kAdvice);
-  const int64_t begin = entry.offsets[0], end = entry.offsets[1];
-  if (begin > end) Fail("{}: got data_offsets [{}, {}], expected begin <= end", where, begin, end);
-  if (const int64_t needed = NeededBytes(*dtype, entry.tensor.shape, where); needed != end - begin)
-    Fail("{}: got data_offsets for {} bytes, expected {} for {} of shape {}; try saving the file again", where,
-         end - begin, needed, Name(*dtype), ShapeText(entry.tensor.shape));
-  return entry;
-}
-
-// The bytes of the entries must follow each other without hole or overlap, from 0 to `available`.
-void CheckOffsets(const std::vector<Entry>& entries, int64_t available, const std::string& where) {
-  std::vector<const Entry*> in_order;
-  for (const Entry& entry : entries) in_order.push_back(&entry);
-  std::ranges::stable_sort(in_order, {}, &Entry::offsets);
+// Entries in the order of their bytes, which must follow each other without hole or overlap, from 0 to `available`.
+void CheckOffsets(std::vector<const Entry*> entries, int64_t available, const std::string& where) {
+  std::ranges::stable_sort(entries, {}, [](const Entry* entry) { return *entry->second.data_offsets; });
   int64_t end = 0;
   const std::string* before = nullptr;
-  for (const Entry* entry : in_order) {
-    const int64_t begin = entry->offsets[0];
+  for (const Entry* entry : entries) {
+    const int64_t begin = (*entry->second.data_offsets)[0];
     if (begin != end) {
       Fail("{}: tensor '{}': {}: begins at byte {}, expected {}, where {} ends; try saving the file again", where,
-           entry->tensor.name, begin < end ? "overlaps" : "leaves a hole", begin, end,
+           entry->first, begin < end ? "overlaps" : "leaves a hole", begin, end,
            before == nullptr ? "the header" : "'" + *before + "'");
     }
-    end = entry->offsets[1];
-    before = &entry->tensor.name;
+    end = (*entry->second.data_offsets)[1];
+    before = &entry->first;
   }
   if (end > available) {
     Fail(
@@ -145,10 +203,10 @@ std::string Padded(const nlohmann::ordered_json& header, const std::string& wher
 std::string HeaderOf(const std::vector<TensorView>& tensors, const std::map<std::string, std::string>& metadata,
                      const std::string& where) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header[kMetadata] = metadata;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   size_t offset = 0;
   for (const TensorView& tensor : tensors) {
-    if (tensor.name == kMetadata || header.contains(tensor.name)) {
+    if (tensor.name == "__metadata__" || header.contains(tensor.name)) {
       Fail("{}: tensor '{}': the name is taken; try another", where, tensor.name);
     }
     if (ByteCount(tensor.dtype, tensor.shape) != static_cast<int64_t>(tensor.bytes.size())) {
@@ -169,27 +227,40 @@ std::string_view AsText(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+SafetensorsHeader ParseSafetensorsHeader(std::string_view text, const std::string& where) {
+  // The parser would skip a byte order mark or spaces before the brace, and end at a NUL.
+  if (!text.starts_with('{')) Fail("{}: header does not begin with '{{'; expected a safetensors file", where);
+  if (text.find('\0') != text.npos)
+    Fail("{}: header holds a NUL byte; try downloading or saving the file again", where);
+  SafetensorsHeader header;
+  HeaderReader reader(header, where);
+  nlohmann::json::sax_parse(text, &reader);
+  return header;
+}
+
 SafetensorsContent ParseSafetensors(std::span<const std::byte> file, const std::string& where) {
   const std::string_view text = HeaderText(file, where);
-  // The parser would skip a byte order mark or spaces before the brace.
-  if (!text.starts_with('{')) Fail("{}: header does not begin with '{{'; expected a safetensors file", where);
-  SafetensorsContent content;
-  std::vector<Entry> entries;
-  const nlohmann::json header = ParseJson(text, where + ": header");
-  for (const auto& [name, members] : header.items()) {
-    if (!members.is_object())
-      Fail("{}: header: '{}': got {}, expected an object{}", where, name, Shown(members), kAdvice);
-    if (name == kMetadata)
-      content.metadata = MetadataOf(members, where);
-    else
-      entries.push_back(EntryOf(name, members, where + ": tensor '" + name + "'"));
-  }
+  SafetensorsHeader header = ParseSafetensorsHeader(text, where);
   const std::span<const std::byte> data = file.subspan(kLengthBytes + text.size());
-  CheckOffsets(entries, static_cast<int64_t>(data.size()), where);
-  for (Entry& entry : entries) {
-    const auto begin = static_cast<size_t>(entry.offsets[0]), end = static_cast<size_t>(entry.offsets[1]);
-    entry.tensor.bytes = data.subspan(begin, end - begin);
-    content.tensors.push_back(std::move(entry.tensor));
+  std::vector<const Entry*> entries;
+  for (const Entry& entry : header.entries) {
+    const std::vector<int64_t>& offsets = *entry.second.data_offsets;
+    const std::string tensor = where + ": tensor '" + entry.first + "'";
+    if (offsets[0] > offsets[1])
+      Fail("{}: got data_offsets [{}, {}], expected begin <= end", tensor, offsets[0], offsets[1]);
+    const int64_t needed = NeededBytes(*entry.second.dtype, *entry.second.shape, tensor);
+    if (needed != offsets[1] - offsets[0]) {
+      Fail("{}: got data_offsets for {} bytes, expected {} for {} of shape {}; try saving the file again", tensor,
+           offsets[1] - offsets[0], needed, Name(*entry.second.dtype), ShapeText(*entry.second.shape));
+    }
+    entries.push_back(&entry);
+  }
+  CheckOffsets(std::move(entries), static_cast<int64_t>(data.size()), where);
+  SafetensorsContent content{{}, std::move(header.metadata)};
+  for (auto& [name, entry] : header.entries) {
+    const std::vector<int64_t>& offsets = *entry.data_offsets;
+    const auto begin = static_cast<size_t>(offsets[0]), size = static_cast<size_t>(offsets[1]) - begin;
+    content.tensors.push_back({name, *entry.dtype, std::move(*entry.shape), data.subspan(begin, size)});
   }
   return content;
 }
