@@ -52,9 +52,10 @@ void MeanOfPrefix(const FloatHeads<const float>& x, float* mean) {
   const int64_t tokens = std::min(x.tokens, kSmoothingTokens);
   const int64_t size = int64_t{x.heads} * x.width;
   std::fill_n(mean, size, 0.0f);
+  std::vector<float> wide(x.halves == nullptr ? 0 : static_cast<size_t>(x.width));
   for (int64_t t = 0; t < tokens; ++t) {
     for (int head = 0; head < x.heads; ++head)
-      for (int i = 0; i < x.width; ++i) mean[int64_t{head} * x.width + i] += x.At(t, head, i);
+      AddTo(mean + int64_t{head} * x.width, Widened(x, head, t, 1, wide.data()).Row(t, head), x.width);
   }
   ScaleInto(mean, 1.0f / static_cast<float>(tokens), static_cast<size_t>(size), mean);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/elementwise/rows.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -27,7 +28,7 @@ void StoreRow(const FloatHeads<float>& out, int64_t token, int head, int64_t fir
   if (out.halves == nullptr)
     std::copy_n(values, n, out.data + at);
   else if (out.type == HalfType::kBf16)
-    std::transform(values, values + n, out.halves + at, Bf16FromFloat);
+    ToBf16(values, static_cast<size_t>(n), out.halves + at);
   else
     std::transform(values, values + n, out.halves + at, F16FromFloat);
 }
