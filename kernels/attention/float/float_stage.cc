@@ -19,14 +19,23 @@ namespace HWY_NAMESPACE {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// 2^x for x <= 0; 2^-126 below, NaN of NaN (Max has x for its second argument, which processors return where one is
-// NaN). The octave, x rounded, becomes a power of two: added to the exponent's bits, it would make numbers of NaN with
-// low bits. The coefficients are those of the least relative error on |f| <= 1/2, by Remez's exchange, but for the
-// last, so that 2^0 is 1.
+// x, at least -126; NaN of NaN: x86 returns the second argument of a maximum where one is NaN, ARM the number.
+HWY_INLINE VF AtLeastTiny(VF x) {
+  const VF least = hn::Set(DF(), -126.0f);
+#if HWY_ARCH_X86
+  return hn::Max(least, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, least), least, x);
+#endif
+}
+
+// 2^x for x <= 0; 2^-126 below, NaN of NaN. The octave, x rounded, becomes a power of two: added to the exponent's
+// bits, it would make numbers of NaN with low bits. The coefficients are those of the least relative error on |f| <= 1/2,
+// by Remez's exchange, but for the last, so that 2^0 is 1.
 HWY_INLINE VF Exp2(VF x) {
   const DF d;
   const DI di;
-  const VF magic = hn::Set(d, kToNearest + 127), clamped = hn::Max(hn::Set(d, -126.0f), x);
+  const VF magic = hn::Set(d, kToNearest + 127), clamped = AtLeastTiny(x);
   const VF shifted = hn::Add(clamped, magic);
   const VF f = hn::Sub(clamped, hn::Sub(shifted, magic));
   VF p = hn::Set(d, 1.32764725e-3f);
