@@ -136,7 +136,12 @@ TEST(ProjectorTest, RowsOfBf16AreRightOrRefused) {
   const Case c{22, 64, 12};
   Problem p(c, WeightType::kBf16, 1);
   const Projection projection{p.weight, nullptr, p.y.data()};
-  if (projector.IsNative(WeightType::kBf16, c.out, c.in)) {
+#ifdef __x86_64__
+  const bool computes = projector.IsNative(WeightType::kBf16, c.out, c.in);
+#else
+  const bool computes = true;  // oneDNN's reference there, which is right
+#endif
+  if (computes) {
     projector.Project(p.x.data(), c.rows, {&projection, 1});
     ExpectRight(p, c, false, 0);
   } else {
