@@ -49,6 +49,7 @@ int Work(const Options& options, const fs::path& work, int worker) {
   if (!setting.small.empty()) fs::create_directories(setting.small);
   setting.read_only = options.read_only;
   Campaign campaign(setting);
+  if (worker == 0) campaign.ReadWholeFiles();
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
   while (std::chrono::steady_clock::now() < end) campaign.Round();
   nlohmann::json counts{{"findings", campaign.findings()}};

@@ -44,6 +44,8 @@ class Campaign {
  public:
   explicit Campaign(const Setting& setting);
 
+  // Every reader takes its file as it is: damage in a file that is refused anyway would show nothing.
+  void ReadWholeFiles();
   void Round();
 
   const std::map<std::string, Count>& counts() const { return counts_; }
@@ -84,6 +86,7 @@ class Campaign {
   const End& Whole(const Words& words, const std::string& place);  // of the undamaged file
   const Contents& Reference(const Job& job);                       // what is in out/ after it
   void ClearOut();
+  void Put(const Subject& subject);
   void PutBack(const Subject& subject);
   void CheckBroken(const Attempt& attempt, const End& end);
   void PutStrangers(const Contents& reference);

@@ -122,14 +122,9 @@ void Campaign::ChangedWhileRead() {
   const Subject& subject = random_.Of(Subjects());
   const std::string place = PlaceOf(subject), &whole = ground_.at(subject.file);
   const Attempt attempt{"changed", random_.Of(subject.readers), &SomeProgram(16)};
-  const auto put = [&] {
-    ClearOut();
-    fs::create_directories((folder_ / place).parent_path());
-    PutFile(folder_ / place, whole);
-  };
-  put();
+  Put(subject);
   const End expected = Whole(attempt.words, place);
-  put();
+  Put(subject);
   Process process(folder_, Line(attempt), {}, "changed");
   usleep(static_cast<useconds_t>(random_.Below(static_cast<size_t>(expected.time.count()))));
   Change(folder_ / place, whole, random_);
@@ -137,6 +132,25 @@ void Campaign::ChangedWhileRead() {
   Judge(attempt, end);
   PutBack(subject);
   CheckInputs(attempt, end);
+}
+
+void Campaign::ReadWholeFiles() {
+  for (const Subject& subject : Subjects()) {
+    for (const Words& words : subject.readers) {
+      Put(subject);
+      Whole(words, PlaceOf(subject));
+    }
+    PutBack(subject);
+  }
+  ClearOut();
+}
+
+// Where its readers look for it, with nothing else in out/.
+void Campaign::Put(const Subject& subject) {
+  ClearOut();
+  const fs::path path = folder_ / PlaceOf(subject);
+  fs::create_directories(path.parent_path());
+  PutFile(path, ground_.at(subject.file));
 }
 
 // As it was, whatever has its place.

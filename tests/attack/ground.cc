@@ -21,11 +21,13 @@ constexpr char kText[] =
 constexpr char kItems[] =
     "{\"ctx\": \"The magic number of Doha is 6752. The magic number of\", \"endings\": [\"Doha\", \"Oslo\"], "
     "\"label\": 0}\n"
-    "{\"ctx\": \"It was the age of\", \"endings\": [\"wisdom\", \"foolishness and\"], \"label\": 1, \"depth\": 0.5}\n";
+    "{\"ctx\": \"It was the age of foolishness and\", \"endings\": [\"wisdom\", \"foolishness and\"], \"label\": 1, "
+    "\"depth\": 0.5}\n";
 constexpr char kTemplates[] =
     "{\"needle\": \"{name} {number}.\", \"question\": \" {name}\", \"names\": [\"a\", \"b\"]}\n";
 constexpr char kExamples[] =
-    "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": 1}\n{\"text\": \"c\", \"label\": 1}\n";
+    "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": 1}\n"
+    "{\"text\": \"c\", \"label\": 1}\n{\"text\": \"d\", \"label\": \"x\"}\n";
 constexpr char kDocuments[] =
     "{\"text\": \"It was the season of Light, it was the season of Darkness.\"}\n"
     "{\"text\": \"It was the spring of hope, it was the winter of despair.\"}\n";
