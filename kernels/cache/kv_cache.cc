@@ -23,18 +23,14 @@ namespace {
 constexpr const char* kKeep = "cache, keep";
 constexpr size_t kLargePage = size_t{2} << 20;  // of the processor's
 
-// Memory for a piece, and where in it the piece begins: on a large page, if it is as long as one. Otherwise up to 2 MiB
-// at either end would be left to small pages: 5 % of the time of decoding 142 MB (docs/develop/notebook.md).
-std::shared_ptr<AlignedBuffer<std::byte>> NewPiece(size_t bytes) {
-  auto memory = std::make_shared<AlignedBuffer<std::byte>>(bytes < kLargePage ? bytes : bytes + kLargePage);
+// Memory for a piece, which begins on a large page, if it is as long as one. Otherwise up to 2 MiB at either end would
+// be left to small pages: 5 % of the time of decoding 142 MB (docs/develop/notebook.md).
+std::shared_ptr<std::byte> NewPiece(size_t bytes) {
+  const bool large = bytes >= kLargePage;
+  const auto memory = std::make_shared<AlignedBuffer<std::byte>>(large ? bytes + kLargePage : bytes);
   AdviseLargePages(memory->span());
-  return memory;
-}
-
-std::byte* BeginOf(AlignedBuffer<std::byte>& piece) {
-  const auto begin = reinterpret_cast<uintptr_t>(piece.data());
-  const bool large = piece.size() > kLargePage;
-  return piece.data() + (large ? (begin + kLargePage - 1) / kLargePage * kLargePage - begin : 0);
+  const auto begin = reinterpret_cast<uintptr_t>(memory->data());
+  return {memory, memory->data() + (large ? RoundUp(begin, kLargePage) - begin : 0)};
 }
 
 bool HasRounding(const CacheRules& rules) { return rules.k.format != Format::kF32 || rules.v.format != Format::kF32; }
@@ -97,8 +93,10 @@ float CheckRows(const char* name, const HeadsView<const float>& x, int64_t token
 
 }  // namespace
 
-KvCache::KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary)
+KvCache::KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary,
+                 PageSource source)
     : rules_(Checked(rules)),
+      source_(std::move(source)),
       coded_(shape, rules.k, rules.v),
       plain_(shape, {}, {}),
       k_rotation_(RotationOf(rules.k, shape.k_width)),
@@ -122,10 +120,14 @@ bool KvCache::StaysPlain(int64_t page) const {
 }
 
 // A page of zeros, in its own piece of memory.
-std::shared_ptr<const KvCache::Memory> KvCache::NewPage(const PageLayout& layout) {
-  auto owner = std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(layout.Bytes()));
-  std::memset(owner->data(), 0, owner->size());
-  return std::make_shared<const Memory>(Memory{owner, owner->data(), owner->data() + layout.KeyBytes()});
+std::shared_ptr<const KvCache::Memory> KvCache::NewPage(const PageLayout& layout) const {
+  const auto bytes = static_cast<size_t>(layout.Bytes());
+  const std::shared_ptr<std::byte> owner = source_ ? source_(bytes) : NewPiece(bytes);
+  if (owner == nullptr || reinterpret_cast<uintptr_t>(owner.get()) % 64 != 0)
+    Fail("cache, page: got {} of the source, expected {} bytes at a multiple of 64",
+         owner == nullptr ? "nothing" : "a misaligned place", bytes);
+  std::memset(owner.get(), 0, bytes);
+  return std::make_shared<const Memory>(Memory{owner, owner.get(), owner.get() + layout.KeyBytes()});
 }
 
 // Pages of zeros. A new piece doubles the cache, up to two of the processor's large pages. So a cache may take this
@@ -133,15 +135,15 @@ std::shared_ptr<const KvCache::Memory> KvCache::NewPage(const PageLayout& layout
 std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewCodedPages(int64_t count) {
   constexpr int64_t kLargestAhead = int64_t{4} << 20;
   std::vector<std::shared_ptr<const Memory>> pages;
+  for (; source_ && count > 0; --count) pages.push_back(NewPage(coded_));
   for (; count > 0; --count) {
     if (rest_.owner == nullptr || rest_.used == rest_.pages) {
       rest_.pages = std::max(count, std::min(std::ssize(pages_), kLargestAhead / coded_.Bytes()));
       rest_.owner = NewPiece(static_cast<size_t>(rest_.pages * coded_.Bytes()));
       rest_.used = 0;
     }
-    std::byte* const begin = BeginOf(*rest_.owner);
-    std::byte* const k = begin + rest_.used * coded_.KeyBytes();
-    std::byte* const v = begin + rest_.pages * coded_.KeyBytes() + rest_.used * coded_.ValueBytes();
+    std::byte* const k = rest_.owner.get() + rest_.used * coded_.KeyBytes();
+    std::byte* const v = rest_.owner.get() + rest_.pages * coded_.KeyBytes() + rest_.used * coded_.ValueBytes();
     std::memset(k, 0, static_cast<size_t>(coded_.KeyBytes()));
     std::memset(v, 0, static_cast<size_t>(coded_.ValueBytes()));
     ++rest_.used;

@@ -23,6 +23,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -45,17 +46,22 @@ struct CacheRules {
   int64_t first = 0, last = 0;  // tokens that stay in f32
 };
 
+// Memory of the caller's, a page at a time (its size: PageLayout::Bytes): so many bytes at a multiple of 64, the page's
+// until the pointer's deleter runs, on whichever thread drops the last cache that shares it.
+using PageSource = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
+
 class KvCache {
  public:
-  // rotary: for keys kept before it, which have been through it when they come. Throws Error for what CheckShape
-  // refuses, first or last below 0, widths of which no Hadamard rotation is known, and keys before
-  // rotary without one of their width.
-  KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary = nullptr);
+  // rotary: for keys kept before it, which have been through it when they come. source: null for memory of the cache's
+  // own. Throws Error for what CheckShape refuses, first or last below 0, widths of which no Hadamard rotation is
+  // known, and keys before rotary without one of their width.
+  KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary = nullptr,
+          PageSource source = {});
 
   // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error, naming token and head, for
   // other shapes and for values that are not finite or may not stay so: once turned back or rotated, or, with minima,
-  // in the range between the least and the largest. Nothing is appended then. Out of memory, some whole pages of the
-  // tokens may have been.
+  // in the range between the least and the largest. Nothing is appended then. Out of memory, and where the source gives
+  // none, which is an Error, some whole pages of the tokens may have been.
   void Append(const HeadsView<const float>& k, const HeadsView<const float>& v);
   // Keeps the first `tokens`. Throws Error for more than there are.
   void Truncate(int64_t tokens);
@@ -104,7 +110,7 @@ class KvCache {
   // A page's bytes, in a piece of memory with others, the keys of all and then their values; the piece goes when the
   // last of them does. Memory is read fastest straight on, and in large pages of the processor's, of 2 MiB.
   struct Memory {
-    std::shared_ptr<AlignedBuffer<std::byte>> owner;
+    std::shared_ptr<std::byte> owner;
     std::byte *k, *v;
   };
   // The unused rest of the last piece. A fork takes none of it: only one cache hands out its pages.
@@ -115,13 +121,13 @@ class KvCache {
     Rest(Rest&&) = default;
     Rest& operator=(Rest&&) = default;
 
-    std::shared_ptr<AlignedBuffer<std::byte>> owner;
+    std::shared_ptr<std::byte> owner;
     int64_t pages = 0, used = 0;
   };
   struct Page {
     std::shared_ptr<const Memory> coded, plain;  // plain: f32, only of pages that have tokens in f32
   };
-  static std::shared_ptr<const Memory> NewPage(const PageLayout& layout);
+  std::shared_ptr<const Memory> NewPage(const PageLayout& layout) const;
   std::vector<std::shared_ptr<const Memory>> NewCodedPages(int64_t count);
 
   bool HasPlain() const { return rules_.first > 0 || rules_.last > 0 || coded_.ByPages(); }
@@ -139,6 +145,7 @@ class KvCache {
                 std::span<const std::vector<int64_t>> of_v_heads) const;
 
   CacheRules rules_;
+  PageSource source_;
   PageLayout coded_, plain_;
   std::vector<Page> pages_;
   Rest rest_;                                 // of coded pages
