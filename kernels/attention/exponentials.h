@@ -17,10 +17,12 @@
 // Taylor's degree 6 on |f| <= 1/2 leaves (ln 2 / 2)^7 / 7! = 1.2e-7, and seven roundings.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace tare {
 
@@ -38,6 +40,12 @@ inline int FixedExp2(int u) {
 }
 
 inline constexpr float kLog2E = 1.44269504f;  // octaves per nat
+
+// The soft cap of a row's z, whose logits are z * factor units (score_stage.h). Finite, so that tanh(z / cap) cap is
+// never 0 times infinity.
+inline float CapOfRow(float softcap, float factor) {
+  return std::min(softcap * (kLog2E * kExpUnitsPerOctave) / factor, std::numeric_limits<float>::max());
+}
 
 // ln(2)^n / n!, highest first.
 inline constexpr std::array<float, 7> kExp2Coefficients = {1.540353e-4f,  1.3333558e-3f, 9.618129e-3f, 5.550411e-2f,

@@ -88,6 +88,11 @@ void CheckSinks(std::span<const float> sinks, int q_heads, const char* where) {
   }
 }
 
+void CheckSoftcap(float softcap, const char* where) {
+  if (!(softcap >= 0) || !std::isfinite(softcap))
+    Fail("{}, softcap: got {}, expected a finite number above 0, or 0 for none", where, softcap);
+}
+
 void FailLogit(int64_t query, int q_head) {
   Fail(
       "attention logits: got 2^30 or more in magnitude, or an overflow, of query {}, head {}, expected less; try "
@@ -123,6 +128,7 @@ void CheckProblem(const AttentionProblem& problem) {
     Fail("attention: got a table of {} heads and an output of {}, expected the same", problem.heads.size(),
          problem.out.heads);
   CheckSinks(problem.sinks, problem.q.heads, "attention");
+  CheckSoftcap(problem.softcap, "attention");
   CheckLse(problem);
   if (!std::isfinite(problem.scale))
     Fail("attention scale: got {}, expected a finite number; try 1 / sqrt({})", problem.scale, problem.q.width);

@@ -13,7 +13,8 @@
 //
 //   p[s] = exp(x[s] - m) / (exp(sink - m) + sum exp(x - m)),   m = max(sink, max x)
 //
-// so that a row sums to less than 1. It is one more key without a value, and -inf is none.
+// so that a row sums to less than 1. It is one more key without a value, and -inf is none. Logits may have a soft cap
+// (Gemma 2, arXiv 2408.00118): x = cap tanh(s q k / cap).
 #pragma once
 
 #include <algorithm>
@@ -84,7 +85,8 @@ struct AttentionProblem {
   LambdaView lambda;
   Mask mask;
   float scale = std::numeric_limits<float>::quiet_NaN();  // of the attention logits, usually 1 / sqrt(d); required
-  std::span<const float> sinks = {};                      // [q heads], beside scaled logits; empty: none
+  float softcap = 0;                                      // of scaled logits, before the mask; 0: none
+  std::span<const float> sinks = {};                      // [q heads], beside scaled and capped logits; empty: none
   FloatHeads<float> out;  // [T][heads.size()][slices * width of a slice], in memory of its own
   // [T][heads.size()][maps], or none: the natural logarithm of each row's sum of exp(x), a sink's included, with which
   // outputs over parts of the keys become one; -infinity where a row sees nothing.
@@ -102,6 +104,8 @@ struct AttentionProblem {
 // Throws Error unless there is a sink for each of the query heads, or none, and each is less than kMostLogit in
 // magnitude, or -infinity.
 void CheckSinks(std::span<const float> sinks, int q_heads, const char* where);
+// Throws Error for a soft cap that is not 0 or a finite number above it.
+void CheckSoftcap(float softcap, const char* where);
 // Throws Error unless every index of the table is inside the views, all shapes agree and every size is less than what
 // products of sizes could overflow by.
 void CheckProblem(const AttentionProblem& problem);

@@ -77,10 +77,11 @@ struct Row {
       int sum = 0;
       for (int i = 0; i < problem.q.width; ++i) sum += q.codes[i] * k.codes[i];
       z[s] = static_cast<float>(sum) * k.scale;
-      if (q_mean == nullptr) continue;
       float bias = 0;
-      for (int i = 0; i < problem.q.width; ++i) bias = std::fma(q_mean[i], static_cast<float>(k.codes[i]), bias);
-      z[s] = std::fma(bias * k.scale, 1.0f / q.scale, z[s]);
+      for (int i = 0; q_mean != nullptr && i < problem.q.width; ++i)
+        bias = std::fma(q_mean[i], static_cast<float>(k.codes[i]), bias);
+      if (q_mean != nullptr) z[s] = std::fma(bias * k.scale, 1.0f / q.scale, z[s]);
+      if (const float cap = CapOfRow(problem.softcap, factor); problem.softcap > 0) z[s] = cap * std::tanh(z[s] / cap);
     }
     if (plan.logits != Format::kF32) {
       LookUp(z, factor, e);

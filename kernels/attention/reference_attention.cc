@@ -15,7 +15,8 @@ std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, size_t h,
   for (int64_t s = keys.begin; s < keys.end; ++s) {
     double logit = 0;
     for (int i = 0; i < problem.q.width; ++i) logit += double{problem.q.At(t, q, i)} * problem.k.At(s, k, i);
-    row.push_back(logit * problem.scale);
+    const double scaled = logit * problem.scale, cap = problem.softcap;
+    row.push_back(cap == 0 ? scaled : cap * std::tanh(scaled / cap));
   }
   if (row.empty()) return WriteLse(problem, t, static_cast<int64_t>(h), map, 0), row;
   const double sink = problem.Sink(q), largest = std::max(sink, *std::ranges::max_element(row));

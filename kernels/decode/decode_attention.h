@@ -79,7 +79,8 @@ struct DecodeTruth {
 // What DecodeAttention computes, by the double reference of attention over the cache read back as f32, one token at
 // a time: it shares nothing with the kernel.
 //
-// Row `number` of a head table; scale and window as in DecodeHeads. An empty cache gives zeros.
-DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s);
+// Row `number` of a head table; scale, window and softcap as in DecodeHeads. An empty cache gives zeros.
+DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s,
+                            float softcap = 0);
 
 }  // namespace tare

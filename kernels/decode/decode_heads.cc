@@ -85,16 +85,18 @@ void DecodeHeads::AddHead(const OutputHead& head, int number, Group& group) {
 }
 
 DecodeHeads::DecodeHeads(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale,
-                         int64_t window, float skip)
+                         int64_t window, float skip, float softcap)
     : shape_(shape),
       q_heads_(q_heads),
       heads_(static_cast<int>(heads.size())),
       scale_(scale),
       window_(window),
-      skip_(skip) {
+      skip_(skip),
+      softcap_(softcap) {
   CheckTable(heads, q_heads, shape);
   if (!(scale > 0) || !std::isfinite(scale))
     Fail("decode, attention scale: got {}, expected a finite number more than 0", scale);
+  CheckSoftcap(softcap, "decode");
   if (!(skip >= 0 && skip < 1)) Fail("decode, skip: got {}, expected a number of 0 or more below 1", skip);
   if (window < 0) Fail("decode, window: got {}, expected at least 1, or 0 for none", window);
   slices_ = heads[0].VSlices();

@@ -39,11 +39,12 @@ class DecodeHeads {
 
   // scale: of the attention logits. window: of the keys that a query may see only the last so many; 0: all. skip: a
   // page's values are not read where its keys weigh at most this much in every difference of their group, in
-  // magnitude; the output then lacks at most this much per page of the longest row of V; 0 loses nothing. Throws Error
-  // for a table with indices beyond q_heads or the shape's heads, a scale that is not a positive finite number, a
-  // window below 0, and a skip outside [0, 1). A cache checks the shape's sizes.
+  // magnitude; the output then lacks at most this much per page of the longest row of V; 0 loses nothing. softcap: as
+  // an AttentionProblem's. Throws Error for a table with indices beyond q_heads or the shape's heads, a scale that is
+  // not a positive finite number, a window or a softcap below 0, and a skip outside [0, 1). A cache checks the shape's
+  // sizes.
   DecodeHeads(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale, int64_t window = 0,
-              float skip = 0);
+              float skip = 0, float softcap = 0);
 
   const CacheShape& shape() const { return shape_; }
   int q_heads() const { return q_heads_; }
@@ -53,6 +54,7 @@ class DecodeHeads {
   float scale() const { return scale_; }
   int64_t window() const { return window_; }
   float skip() const { return skip_; }
+  float softcap() const { return softcap_; }
   const std::vector<Group>& groups() const { return groups_; }
   int rows() const { return rows_; }  // of all groups
   int products() const { return products_; }
@@ -65,7 +67,7 @@ class DecodeHeads {
   bool differential_ = false;
   float scale_;
   int64_t window_;
-  float skip_;
+  float skip_, softcap_;
   std::vector<Group> groups_;
   int rows_ = 0, products_ = 0;
 };

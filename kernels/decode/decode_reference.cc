@@ -30,7 +30,8 @@ double LargestLogit(const AttentionProblem& problem, int64_t t) {
 
 }  // namespace
 
-DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s) {
+DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s,
+                            float softcap) {
   if (s.cache == nullptr) Fail("decode reference: got no cache");
   const KvCache& cache = *s.cache;
   CheckRange("decode reference", "newer tokens", s.newer, 0, cache.tokens());
@@ -57,6 +58,7 @@ DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int
       .lambda = lambda,
       .mask = {.kind = window == 0 ? Mask::Kind::kCausal : Mask::Kind::kWindow, .window = window},
       .scale = scale,
+      .softcap = softcap,
       .sinks = s.sinks,
       .out = out};
   DecodeTruth truth{ReferenceAttentionDouble(problem), ReferenceMagnitudes(problem), {}};

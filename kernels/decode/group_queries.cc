@@ -107,6 +107,7 @@ PartLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const
   return {.products = x_.logits + i * kPageTokens,
           .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,
           .factor = table_.scale() * kLog2E,
+          .cap = table_.softcap() * kLog2E,
           .keys = part.keys,
           .seen = Visible(part, page, i % s_.q.tokens)};
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/cache/page_layout.h"
 
+#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "kernels/attention/exponentials-inl.h"
 #include "kernels/elementwise/lanes-inl.h"
@@ -36,12 +37,15 @@ HWY_INLINE float SumOf(const VF (&x)[kVectors]) {
 // What is not seen: -inf less the largest, or less itself, which is NaN; both give 0.
 SoftmaxSum Exponentials(const PartLogits& x, float* p) {
   const DF d;
-  const VF factor = hn::Set(d, x.factor), none = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const VF factor = hn::Set(d, x.factor), cap = hn::Set(d, x.cap);
+  const VF none = hn::Set(d, -std::numeric_limits<float>::infinity());
   VF s[kVectors], largest = none;
   for (int v = 0; v < kVectors; ++v) {
     VF y = hn::Load(d, x.products + v * kLanes);
     if (x.key_scales != nullptr) y = hn::Mul(y, hn::Load(d, x.key_scales + v * kLanes));
-    s[v] = hn::IfThenElse(In(x.seen, v * kLanes), hn::Mul(y, factor), none);
+    y = hn::Mul(y, factor);
+    if (x.cap != 0) y = hn::Mul(cap, hn::Tanh(d, hn::Div(y, cap)));
+    s[v] = hn::IfThenElse(In(x.seen, v * kLanes), y, none);
     largest = hn::Max(largest, s[v]);
   }
   const VF max = hn::MaxOfLanes(d, largest);

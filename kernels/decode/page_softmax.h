@@ -3,6 +3,7 @@
 // by itself,
 //
 //   s[i]  = products[i] (key_scales[i]) factor       octaves, log2(e) times nats; -inf for what is not seen
+//   s[i]  = cap tanh(s[i] / cap)                     of what has a soft cap
 //   m     = max s,   p[i] = 2^(s[i] - m),   l = sum p
 //
 // from which come the map's largest logit M = max m and its sum L = sum of l 2^(m - M) over its parts. Then a part's
@@ -20,6 +21,7 @@ struct PartLogits {
   const float* products = nullptr;    // [64], aligned to 64 bytes
   const float* key_scales = nullptr;  // [64], likewise; null: 1
   float factor = 1;
+  float cap = 0;        // in octaves; 0: none
   KeyRange keys, seen;  // of the part, and those that the query sees, in 0 .. 64
 };
 

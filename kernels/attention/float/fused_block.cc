@@ -76,6 +76,8 @@ struct FusedBlock : FusedRows {
   void TileLogits(int map, int64_t tile) const {
     const std::byte* keys = packed.k[map] + tile * kernel.operands.KeyBytes(problem.k.width);
     products.logits.Run(scratch.q, keys, Tile(map, tile));
+    if (problem.softcap == 0) return;
+    for (int r = 0; r < rows; ++r) SoftCap(Tile(map, tile) + r * kernel.stride, problem.softcap, kTile);
   }
 
   void AllLogits(int map) const {

@@ -69,8 +69,10 @@ struct Block {
     const float to_units = problem.scale * (kLog2E * kExpUnitsPerOctave);
     // Never 0: a masked key's infinite distance times 0 would be NaN.
     float* factors = Of(scratch.row_factors, map);
-    for (int r = 0; r < rows; ++r)
+    for (int r = 0; r < rows; ++r) {
       factors[r] = r < block.count ? std::max(scales[r] * to_units, std::numeric_limits<float>::min()) : 1.0f;
+      Of(scratch.row_cap, map)[r] = CapOfRow(problem.softcap, factors[r]);
+    }
   }
 
   // 1 / q scale of every row, where a row that is the mean alone has codes 0 of scale 1.
@@ -110,6 +112,7 @@ struct Block {
             .key_scales = packed.k_scales + key,
             .key_bias = plan.q_mean == nullptr ? nullptr : packed.k_bias + bias,
             .row_inv = Of(scratch.q_inv, map),
+            .row_cap = problem.softcap == 0 ? nullptr : Of(scratch.row_cap, map),
             .begin = masked ? scratch.begin : nullptr,
             .end = masked ? scratch.end : nullptr};
   }

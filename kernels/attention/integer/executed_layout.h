@@ -76,6 +76,7 @@ struct ExecutedScratch {
   uint8_t* q_codes = arena.Take<uint8_t>(2 * rows * l.d4);  // [2][rows][d4]
   float* q_scales = arena.Take<float>(rows);                // [rows], of one map
   float* q_inv = arena.Take<float>(2 * rows);               // [2][rows]: 1 / q scale, where Q is smoothed
+  float* row_cap = arena.Take<float>(2 * rows);             // [2][rows]: of z, where logits have a soft cap
   float* row_factors = arena.Take<float>(2 * rows);         // [2][rows]: 1/2048 octaves per z of score_stage.h
   float* lambda = arena.Take<float>(rows);                  // [rows]
   int32_t* begin = arena.Take<int32_t>(rows);               // [rows] of the keys of a tile that are visible

@@ -26,10 +26,9 @@ constexpr int kBytes = 4 * kLanes;  // codes in a vector
 constexpr bool kTableInRegisters = kLogitEntries == 4 * kLanes;
 
 template <class Logits>
-HWY_INLINE void LogitsOf(const LogitTile& t) {
+HWY_INLINE void LogitsOf(const LogitTile& t, const Logits& logits) {
   const DF d;
   const hn::BlockDFromD<DF> block;
-  const Logits logits(t.sums);
   for (int row = 0; row < t.sums.rows; row += 4) {
     VF largest[4];
     for (int r = 0; r < 4; ++r) {
@@ -49,10 +48,7 @@ HWY_INLINE void LogitsOf(const LogitTile& t) {
 }
 
 void LogitRows(const LogitTile& t) {
-  if (t.sums.key_bias == nullptr)
-    LogitsOf<TileLogits>(t);
-  else
-    LogitsOf<BiasedTileLogits>(t);
+  WithLogits(t.sums, [&](const auto& logits) HWY_ATTR { LogitsOf(t, logits); });
 }
 
 // code + 128 of kBytes keys from place i of exponentials on; z: a row of columns (row_block.h).

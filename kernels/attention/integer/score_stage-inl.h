@@ -6,6 +6,7 @@
 
 #include "quant/base/integers.h"
 
+#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "kernels/attention/exponentials-inl.h"
 #include "kernels/elementwise/lanes-inl.h"
@@ -59,6 +60,30 @@ class BiasedTileLogits {
   const LogitSums& sums_;
   TileLogits plain_;
 };
+
+template <class Logits>
+class CappedTileLogits {
+ public:
+  HWY_INLINE explicit CappedTileLogits(const LogitSums& sums) : row_cap_(sums.row_cap), plain_(sums) {}
+
+  HWY_INLINE VF operator()(int row, int i) const {
+    const VF cap = hn::Set(DF(), row_cap_[row]);
+    return hn::Mul(cap, hn::Tanh(DF(), hn::Div(plain_(row, i), cap)));
+  }
+
+ private:
+  const float* row_cap_;
+  Logits plain_;
+};
+
+// run(z) of what these sums need.
+template <class Run>
+HWY_INLINE void WithLogits(const LogitSums& sums, Run run) {
+  if (sums.key_bias == nullptr && sums.row_cap == nullptr) return run(TileLogits(sums));
+  if (sums.row_cap == nullptr) return run(BiasedTileLogits(sums));
+  if (sums.key_bias == nullptr) return run(CappedTileLogits<TileLogits>(sums));
+  run(CappedTileLogits<BiasedTileLogits>(sums));
+}
 
 struct AllVisible {
   HWY_INLINE VF operator()(VF z, int /*row*/, int /*i*/) const { return z; }
@@ -166,19 +191,12 @@ void ClearEmptyRows(const ScoreTile& tile) {
   }
 }
 
-template <class Logits>
-HWY_INLINE void ScoresOf(const ScoreTile& tile) {
-  const Logits z(tile.logits);
-  if (tile.logits.begin == nullptr) return Rows(tile, z, AllVisible());
-  Rows(tile, z, SomeVisible{tile.logits});
-  ClearEmptyRows(tile);
-}
-
 void Scores(const ScoreTile& tile) {
-  if (tile.logits.key_bias == nullptr)
-    ScoresOf<TileLogits>(tile);
-  else
-    ScoresOf<BiasedTileLogits>(tile);
+  WithLogits(tile.logits, [&](const auto& z) HWY_ATTR {
+    if (tile.logits.begin == nullptr) return Rows(tile, z, AllVisible());
+    Rows(tile, z, SomeVisible{tile.logits});
+    ClearEmptyRows(tile);
+  });
 }
 
 }  // namespace HWY_NAMESPACE::score_stage

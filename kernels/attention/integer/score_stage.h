@@ -4,8 +4,10 @@
 //
 //   z = float(sum + offset[key]) * key_scale[key]    offset = -128 * sum of the key's codes: Q is fed as code + 128
 //   z = fma(key_bias[key], row_inv[row], that)       where a mean was subtracted from Q (packing.h)
+//   z = row_cap[row] tanh(z / row_cap[row])          where logits have a soft cap
 //
-// with row_inv = 1 / q scale; rounded by the product and the FMA alone, the same on every instruction set that has FMA.
+// with row_inv = 1 / q scale and row_cap = cap / (q scale * attention scale); rounded the same on every instruction set
+// that has FMA: uncapped by the product and the FMA alone.
 //
 //   m = max z over the row's visible keys of this tile
 //   u = round_half_even(min((m - z) * row_factor, 32767))    row_factor = q scale * attention scale * log2(e) * 2048
@@ -28,6 +30,7 @@ struct LogitSums {
   const float* key_scales = nullptr;  // [64]
   const float* key_bias = nullptr;    // [64], or null: Q is not smoothed
   const float* row_inv = nullptr;     // [rows], with key_bias
+  const float* row_cap = nullptr;     // [rows], or null: no soft cap
   const int32_t* begin = nullptr;  // [rows] first visible key of the tile; null: all 64 keys of every row are visible
   const int32_t* end = nullptr;    // [rows] one past the last
 };
