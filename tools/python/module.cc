@@ -75,13 +75,20 @@ bool HasStrides(nb::handle object) {
   return has;
 }
 
+// An option of the program, "--formats", is an argument here.
+std::string WithArguments(const std::string& message) {
+  std::string text = " " + message;
+  for (size_t at; (at = text.find(" --")) != text.npos;) text.erase(at + 1, 2);
+  return text.substr(1);
+}
+
 void Translate(const std::exception_ptr& caught, void*) {
   try {
     std::rethrow_exception(caught);
   } catch (const Interrupted&) {
     if (PyErr_CheckSignals() == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
   } catch (const Error& error) {
-    PyErr_SetString(PyExc_ValueError, error.what());
+    PyErr_SetString(PyExc_ValueError, WithArguments(error.what()).c_str());
   }
 }
 

@@ -25,7 +25,9 @@ class Case(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def refuses(self, text, call, *arguments, **named):
-        """The call raises ValueError with this text in its message."""
+        """The call raises ValueError with this text in its message, and names no option of the program, which Python
+        lacks, but those of the text."""
         with self.assertRaises(ValueError) as caught:
             call(*arguments, **named)
         self.assertIn(text, str(caught.exception))
+        self.assertNotIn("--", str(caught.exception).replace(text, ""))

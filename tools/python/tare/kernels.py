@@ -154,9 +154,6 @@ def measures(x, site: str = "layer_out", **options) -> dict:
     from .statistics import Statistics
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "measures.h5")
-        try:
-            with Statistics(path, **options) as statistics:
-                statistics.feed(site, None if site in ("embed", "final_norm", "lm_head.in") else 0, x)
-        except ValueError as error:
-            raise ValueError(str(error).replace("try --axes", "try site='layer_out'")) from None
+        with Statistics(path, **options) as statistics:
+            statistics.feed(site, None if site in ("embed", "final_norm", "lm_head.in") else 0, x)
         return open_file(path)[site]
