@@ -134,7 +134,8 @@ struct Output {
 };
 
 void RunSimulated(const AttentionProblem& problem, const std::string& plan) {
-  CheckF32("attention, simulated", problem);
+  CheckF32("attention out, simulated", {.out = problem.out});
+  CheckFinite(problem);
   const ModelSites sites = AttentionSites(problem, {0});
   SimulatedAttention run(Plan::Parse(plan), sites);
   RequireRules(Plan::Parse(plan), sites);

@@ -254,7 +254,7 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         self.refuses("v: got shape [20, 2, 16], expected [batch, tokens, heads, width] by layout='bthd'; try layout='t",
                      tare.attention, q[None], k[None], v, layout="bthd")
         self.refuses("out: got float64, expected float32", tare.attention, q, k, v, out=np.zeros((20, 2, 16)))
-        self.refuses("attention, simulated: got 16-bit floats", tare.attention, q, k, v,
+        self.refuses("attention out, simulated: got 16-bit floats", tare.attention, q, k, v,
                      plan="attn_logits=int4/row", execution="simulated", out=np.zeros((20, 2, 16), np.float16))
         self.refuses("attention out: got memory that v lies in", tare.attention, q, k, v, out=v)
         self.refuses("layout: got 'bhdt', expected one of thd htd bthd bhtd", tare.attention, q, k, v, layout="bhdt")
@@ -270,6 +270,8 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         self.refuses("out: got values at an address", tare.attention, q, k, v, out=room)
         q[3, 1, 5] = np.nan
         self.refuses("got nan at token 3, head 1, channel 5", tare.attention, q, k, v, plan=PLAN)
+        self.refuses("attention q: got nan at token 3, head 1, channel 5", tare.attention, q, k, v,
+                     plan="attn_logits=int4/row", execution="simulated")
         for i, name in enumerate("qkv"):
             for value in np.nan, np.inf, -np.inf:
                 given = arrays(8, 2, 2)
