@@ -143,16 +143,19 @@ class AttentionTest(Case):
     def test_sixteen_bits_in_and_out(self):
         wide = [x.astype(np.float16).astype(np.float32) for x in arrays(40, 2, 2)]
         halves = [x.astype(np.float16) for x in wide]
-        smooth = PLAN.replace("int8/token", "int8/token+smooth")
-        for plan in None, PLAN, smooth, PLAN.replace("int8/token", "int8/token+hadamard"):
+        of_logits, of_values = PLAN.replace("int8/token", "int8/token+hadamard"), PLAN + "+hadamard"
+        for plan in None, PLAN, PLAN.replace("int8/token", "int8/token+smooth"), of_logits, of_values:
             expected = tare.attention(*wide, plan=plan)
             self.assertTrue(np.array_equal(tare.attention(*halves, plan=plan), expected), plan)
             room = np.zeros((40, 2, 16), np.float16)
-            if plan and "hadamard" in plan:
-                self.refuses("attention, +hadamard: got 16-bit floats", tare.attention, *halves, plan=plan, out=room)
+            if plan == of_values:
+                self.refuses("attention out, +hadamard of v: got 16-bit floats", tare.attention, *halves, plan=plan,
+                             out=room)
                 continue
             self.assertIs(tare.attention(*halves, plan=plan, out=room), room)
             self.assertTrue(np.array_equal(room, expected.astype(np.float16)), plan)
+        how = {"plan": "attn_logits=int4/row", "execution": "simulated"}
+        self.assertTrue(np.array_equal(tare.attention(*halves, **how), tare.attention(*wide, **how)))
         brains = [Bfloat16(x) for x in wide]
         expected = tare.attention(*[x.floats() for x in brains], plan=PLAN)
         self.assertTrue(np.array_equal(tare.attention(*brains, plan=PLAN), expected))

@@ -6,13 +6,10 @@ LAYOUTS = {"thd": "[tokens, heads, width]", "htd": "[heads, tokens, width]",
            "bthd": "[batch, tokens, heads, width]", "bhtd": "[batch, heads, tokens, width]"}
 
 
-def _floats(x, halves=False):
-    """x, without gradients, or in float32 if it has 16 bits and halves are not taken, or no way to pass them on."""
-    if hasattr(x, "detach"):  # a PyTorch tensor
-        x = x.detach()
-        return x.float() if not halves and str(x.dtype) in ("torch.float16", "torch.bfloat16") else x
-    copied = ("bfloat16",) if halves else ("float16", "bfloat16")  # ml_dtypes has neither DLPack nor buffers
-    return x.astype("float32") if str(getattr(x, "dtype", "")) in copied else x
+def _plain(x):
+    """x, without gradients, and in float32 if it is bfloat16 of ml_dtypes, which has neither DLPack nor buffers."""
+    x = x.detach() if hasattr(x, "detach") else x  # a PyTorch tensor
+    return x.astype("float32") if str(getattr(x, "dtype", "")) == "bfloat16" else x
 
 
 def _arranged(x, name, layout):
@@ -45,7 +42,7 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
 
     q [T, q heads, d], k [S, k heads, d], v [S, v heads, width]: float32, float16 or bfloat16 in CPU memory, of any
     library that speaks DLPack or the buffer protocol, in any strides. What is dense in its last dimension is not
-    copied, except bfloat16 of ml_dtypes and 16 bits with simulated plans or +hadamard. T queries, S keys; a causal
+    copied, except by simulated plans and +hadamard, and bfloat16 of ml_dtypes. T queries, S keys, T <= S if causal:
     query t sees keys up to t + S - T.
 
     heads    which heads of q, k and v belong together. A family: "standard" (as many maps as q heads), "v1" (maps 2h
@@ -62,8 +59,8 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
              No scale spans two sequences.
     causal   each query sees its own and earlier positions; window: only that many of them (0: all).
     scale    of the logits; None: 1 / sqrt(d).
-    out      [T, output heads, slices * width], float32 or, where 16 bits are not copied, of these, in the layout, to
-             write into, not overlapping the inputs; None: a new numpy array of float32.
+    out      [T, output heads, slices * width], float32 or, except with simulated plans and +hadamard of v, 16 bits, in
+             the layout, to write into, not overlapping the inputs; None: a new numpy array of float32.
     threads  0: all. Results are bit-identical on any number.
 
     Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
@@ -71,8 +68,7 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
     sees and largest logits of 2^30 or more, and in a process that was forked after the first call."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout: got '{layout}', expected one of {' '.join(LAYOUTS)}")
-    halves = not plan or execution == "executed" and "hadamard" not in plan
-    arrays = [_arranged(_floats(x, halves), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
+    arrays = [_arranged(_plain(x), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
     room = None if out is None else _arranged(out, "out", layout)
 
     def one(arrays, lambda_, room):
@@ -113,8 +109,7 @@ def quantize(x, rule: str, *, threads: int = 0) -> _tare.Quantized:
     threads  0: all.
 
     Returns a Quantized. Raises ValueError for NaN and infinities, and for a rule that does not apply."""
-    x = x.detach() if hasattr(x, "detach") else x
-    refusal = ""
+    x, refusal = _plain(x), ""
     for site in [""] if "=" in rule else ["weights=", "linear_in=", "probs=", "difference="]:
         try:
             return _tare.quantize(x, site + rule, threads=threads)
@@ -136,8 +131,7 @@ def gptq(x, hessian, rule: str, *, damping: float = 0.01, threads: int = 0) -> _
 
     Inputs are rounded by falling mean square. Raises ValueError for what is not finite, not positive definite, and for
     other rules."""
-    x = x.detach() if hasattr(x, "detach") else x
-    return _tare.gptq(x, _floats(hessian), rule if "=" in rule else "weights=" + rule, damping=damping,
+    return _tare.gptq(_plain(x), _plain(hessian), rule if "=" in rule else "weights=" + rule, damping=damping,
                       threads=threads)
 
 
