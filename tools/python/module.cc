@@ -92,8 +92,6 @@ void Translate(const std::exception_ptr& caught, void*) {
   }
 }
 
-std::string ClassOf(nb::handle object) { return nb::cast<std::string>(object.type().attr("__name__")); }
-
 }  // namespace
 
 AnyArray ArrayOf(nb::handle object, const std::string& where) {
@@ -108,7 +106,7 @@ AnyArray ArrayOf(nb::handle object, const std::string& where) {
     Fail(
         "{}: got {}{}, expected an array of numbers in CPU memory that supports the buffer protocol or DLPack; try "
         "numpy.asarray(x), x.astype('float32') or x.cpu()",
-        where, ClassOf(object), type);
+        where, nb::cast<std::string>(object.type().attr("__name__")), type);
   }
   if (array.device_type() != nb::device::cpu::value)
     Fail("{}: got an array on device type {}, expected CPU memory (1); try x.cpu()", where, array.device_type());
