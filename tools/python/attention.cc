@@ -15,8 +15,6 @@ namespace nb = nanobind;
 namespace tare {
 namespace {
 
-constexpr const char* kAttention = "Attention of one sequence, [tokens, heads, width]: see tare.attention.";
-
 // The array's values, which the caller may write to if T is not const. A broadcast array takes no memory, so its
 // dimensions may be any numbers, and a view has some as int.
 template <typename T>
@@ -66,12 +64,18 @@ OutputHead RowOf(nb::handle row, size_t number) {
   return head;
 }
 
-std::vector<OutputHead> HeadsOf(nb::handle heads, const AttentionProblem& problem) {
+// A family's rows, or those of a table, and that lambda is given where they have two maps.
+std::vector<OutputHead> HeadsOf(nb::handle heads, nb::handle lambda, int q_heads, int k_heads, int v_heads) {
   std::vector<OutputHead> table;
-  std::string family;
-  if (nb::try_cast(heads, family, false)) return HeadsNamed(family, problem.q.heads, problem.k.heads, problem.v.heads);
-  if (!nb::isinstance<nb::sequence>(heads)) Fail("heads: got neither a name nor a table; try heads='standard'");
-  for (size_t i = 0; i < nb::len(heads); ++i) table.push_back(RowOf(heads[i], i));
+  if (std::string family; nb::try_cast(heads, family, false))
+    table = HeadsNamed(family, q_heads, k_heads, v_heads);
+  else if (!nb::isinstance<nb::sequence>(heads))
+    Fail("heads: got neither a name nor a table; try heads='standard'");
+  else
+    for (size_t i = 0; i < nb::len(heads); ++i) table.push_back(RowOf(heads[i], i));
+  if (table.empty()) Fail("heads: got an empty table, expected a row per output head");
+  if (lambda.is_none() && std::ranges::any_of(table, &OutputHead::Differential))
+    Fail("lambda_: got none, expected the weight of the second map, which these heads have; try lambda_=0.8");
   return table;
 }
 
@@ -102,8 +106,11 @@ struct Lambda {
   Lambda(const Lambda&) = delete;
 };
 
-Mask MaskOf(bool causal, int64_t window) {
+Mask MaskOf(const AttentionProblem& problem, bool causal, int64_t window) {
   if (window < 0) Fail("window: got {}, expected 0 (all keys) or more", window);
+  if (causal && problem.q.tokens > problem.k.tokens)
+    Fail("causal: got {} queries over {} keys, so that the first see none, expected at most as many; try causal=False",
+         problem.q.tokens, problem.k.tokens);
   if (window > 0 && !causal) Fail("window: got {} without causal, expected causal=True with a window", window);
   if (!causal) return {Mask::Kind::kFull};
   return window > 0 ? Mask{Mask::Kind::kWindow, window} : Mask{Mask::Kind::kCausal};
@@ -165,15 +172,12 @@ nb::object Attention(nb::handle q, nb::handle k, nb::handle v, nb::handle heads,
                  k_array = FloatsOf(k, "k", 3, FloatTypes::kF32OrHalf),
                  v_array = FloatsOf(v, "v", 3, FloatTypes::kF32OrHalf);
   AttentionProblem problem{.q = InputOf(q_array, "q"), .k = InputOf(k_array, "k"), .v = InputOf(v_array, "v")};
-  const std::vector<OutputHead> table = HeadsOf(heads, problem);
-  if (table.empty()) Fail("heads: got an empty table, expected a row per output head");
-  if (lambda.is_none() && std::ranges::any_of(table, &OutputHead::Differential))
-    Fail("lambda_: got none, expected the weight of the second map, which these heads have; try lambda_=0.8");
+  const std::vector<OutputHead> table = HeadsOf(heads, lambda, problem.q.heads, problem.k.heads, problem.v.heads);
   const Lambda lambda_of(lambda, problem.q.tokens, table.size());
   const Output output(out, problem.q.tokens, static_cast<int>(table.size()), table.front().VSlices() * problem.v.width);
   problem.heads = table;
   problem.lambda = lambda_of.view;
-  problem.mask = MaskOf(causal, window);
+  problem.mask = MaskOf(problem, causal, window);
   problem.scale = scale ? *scale : 1.0f / std::sqrt(static_cast<float>(problem.q.width));
   problem.out = output.view;
   CheckProblem(problem);
@@ -185,14 +189,12 @@ nb::object Attention(nb::handle q, nb::handle k, nb::handle v, nb::handle heads,
 
 void AddAttention(nb::module_& module) {
   using namespace nb::literals;
-  module.def("attention", Attention, "q"_a, "k"_a, "v"_a, nb::kw_only(), "heads"_a = "standard",
-             "lambda_"_a = nb::none(), "plan"_a = nb::none(), "execution"_a = "executed", "causal"_a = true,
-             "window"_a = 0, "scale"_a = nb::none(), "out"_a = nb::none(), "threads"_a = 0, kAttention,
-             nb::sig("def attention(q: object, k: object, v: object, *, heads: str | list[tuple] = 'standard', "
-                     "lambda_: float | object | None = None, plan: str | None = None, "
-                     "execution: str = 'executed', causal: bool = True, window: int = 0, scale: float | None = None, "
-                     "out: object | None = None, threads: int = 0) "
-                     "-> numpy.ndarray"));
+  module.def(
+      "output_heads", [](const std::string& family, int q, int k, int v) { return HeadsNamed(family, q, k, v).size(); },
+      "family"_a, "q_heads"_a, "k_heads"_a, "v_heads"_a, "How many output heads a family has of these.");
+  module.def("attention", Attention, "q"_a, "k"_a, "v"_a, nb::kw_only(), "heads"_a, "lambda_"_a.none(), "plan"_a.none(),
+             "execution"_a, "causal"_a, "window"_a, "scale"_a.none(), "out"_a.none(), "threads"_a,
+             "Attention of one sequence, [tokens, heads, width]: see tare.attention.");
 }
 
 }  // namespace tare

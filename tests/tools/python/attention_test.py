@@ -290,7 +290,7 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         self.near(tare.attention(one, k, v, causal=False, scale=1.0), v[[2, 2, 2]])
         refused = "attention logits: got 2^30 or more in magnitude, or an overflow, of query"
         self.refuses(refused, tare.attention, one, 2 * k, v, scale=1.0)
-        self.refuses(refused, tare.attention, -one, 2 * k[2:], v[2:], scale=1.0)
+        self.refuses(refused, tare.attention, -one, 2 * k[2:], v[2:], causal=False, scale=1.0)
         self.near(tare.attention(one, 2 * k, v, causal=False, scale=-1.0), v[[0, 0, 0]] + 4 * 0.119203)  # 0 is largest
         self.refuses(refused, tare.attention, one * np.float32(1e25), one * np.float32(1e25), v, scale=1e-30)
         self.near(tare.attention(one * 0, k, v, causal=False, scale=3e38), v.mean(0, keepdims=True)[[0, 0, 0]])
@@ -307,6 +307,24 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
                      np.lib.stride_tricks.as_strided(x, (2, 1, 2**32 + 8), (0, 0, 4)), x)
         self.refuses("v: got 9223372036854775 tokens of 1 heads of width 8, expected at most", tare.attention, x, x,
                      wide(x, (9223372036854775, 1, 8), (0, 0, 4)))
+
+    def test_a_layout_or_heads_that_fit_are_named_where_those_given_do_not(self):
+        turned = lambda arrays: [x.transpose(1, 0, 2) for x in arrays]
+        grouped, v1 = arrays(40, 8, 2), arrays(40, 8, 8, v_heads=4)
+        self.refuses("causal: got 8 queries over 2 keys, so that the first see none, expected at most as many; try "
+                     "causal=False, or layout='htd'", tare.attention, *turned(grouped))
+        self.refuses("; try causal=False, or layout='bthd'", tare.attention, *[x[None] for x in grouped],
+                     layout="bhtd")
+        self.refuses("got 1 over 40 key/value heads, expected a multiple; try layout='thd'", tare.attention,
+                     grouped[0][-1:], *grouped[1:], layout="htd")
+        self.refuses("got 8 heads of k and 4 of v, expected 1 of k for each of v; try heads='v1'", tare.attention, *v1)
+        self.refuses("got 8 tokens of k and 4 of v, expected the same; try layout='htd' and heads='v1'",
+                     tare.attention, *turned(v1))
+        self.refuses("expected 2 of k for each of v; try layout='htd'", tare.attention, *turned(v1), heads="v1",
+                     lambda_=0.5)
+        with self.assertRaises(ValueError) as caught:  # k alone is turned: no layout is right
+            tare.attention(grouped[0], grouped[1].transpose(1, 0, 2), grouped[2])
+        self.assertTrue(str(caught.exception).endswith("got 40 heads of k and 2 of v, expected 1 of k for each of v"))
 
     def test_wrong_questions_are_named(self):
         q, k, v = arrays(20, 4, 4)

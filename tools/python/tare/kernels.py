@@ -35,6 +35,29 @@ def _readable(x):
     return x
 
 
+def _fit(shapes, layout, heads, causal):
+    """Whether attention takes arrays of these shapes."""
+    q, k, v = (dict(zip(layout, shape)) for shape in shapes)
+    if q["d"] != k["d"] or k["t"] != v["t"] or causal and q["t"] > k["t"]:
+        return False
+    try:
+        return not isinstance(heads, str) or _tare.output_heads(heads, q["h"], k["h"], v["h"]) > 0
+    except (ValueError, TypeError):  # TypeError: more than an int
+        return False
+
+
+def _cure(shapes, layout, heads, causal):
+    """What makes arrays of these shapes fit that do not: "layout='htd'", "heads='v1'", or both; "" if nothing does."""
+    if any(len(shape) != len(layout) for shape in shapes) or _fit(shapes, layout, heads, causal):
+        return ""
+    for family in [heads, "v1"] if isinstance(heads, str) else [heads]:
+        for other in LAYOUTS:
+            if len(other) == len(layout) and _fit(shapes, other, family, causal):
+                new = [f"layout='{other}'"] * (other != layout) + [f"heads='{family}'"] * (family is not heads)
+                return " and ".join(new)
+    return ""
+
+
 def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = None, execution: str = "executed",
               layout: str = "thd", causal: bool = True, window: int = 0, scale: float | None = None, out=None,
               threads: int = 0):
@@ -56,7 +79,8 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
              "simulated": rounded and computed in float32 as in a model, by any rules for q, k, v, attn_logits, probs,
              difference and head_out, with T = S.
     layout   the axes of q, k, v, out and the result: "thd", "htd", and with a batch "bthd" or, as in PyTorch, "bhtd".
-             No scale spans two sequences.
+             No scale spans two sequences. Sizes are all that is checked: where they fit with tokens and heads
+             exchanged as well, a wrong layout goes unnoticed.
     causal   each query sees its own and earlier positions; window: only that many of them (0: all).
     scale    of the logits; None: 1 / sqrt(d).
     out      [T, output heads, slices * width], float32 or, except with simulated plans and +hadamard of v, 16 bits, in
@@ -77,7 +101,9 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
                                    execution=execution, causal=causal, window=window, scale=scale, out=room,
                                    threads=threads)
         except ValueError as error:  # what an option of the program does, an argument does here
-            raise ValueError(str(error).replace("simulating it", "execution='simulated'")) from None
+            text = str(error).replace("simulating it", "execution='simulated'")
+            cure = _cure([list(getattr(x, "shape", ())) for x in (q, k, v)], layout, heads, causal)
+            raise ValueError(text + (f"{', or' if '; try ' in text else '; try'} {cure}" if cure else "")) from None
 
     if "b" not in layout:
         made = one(arrays, lambda_, room)
