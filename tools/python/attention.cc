@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare.attention: the kernels of kernels/attention on arrays of any library, without copying them.
+// tare.attention and tare.Cache: the kernels of kernels/attention and kernels/decode on arrays of any library, without
+// copying them.
 #include <algorithm>
 #include <cmath>
 
 #include <nanobind/stl/optional.h>
 #include "experiments/model/layer_attention.h"
+#include "experiments/plan/cache_plan.h"
 #include "experiments/plan/executed_plan.h"
 #include "kernels/attention/float/fused_attention.h"
+#include "kernels/decode/decode_attention.h"
 #include "quant/base/error.h"
 #include "tools/python/module.h"
 
@@ -185,6 +188,57 @@ nb::object Attention(nb::handle q, nb::handle k, nb::handle v, nb::handle heads,
   return output.object;
 }
 
+class Cache {
+ public:
+  Cache(int heads, int width, int v_heads, int v_width, const std::string& plan, int threads)
+      : threads_(threads),
+        plan_(ParseCachePlan(plan)),
+        cache_({.k_heads = heads, .k_width = width, .v_heads = v_heads, .v_width = v_width}, plan_.OfLayer(0)) {
+    if (plan_.policy.keep.Drops()) Fail("cache, '{}': got keep, expected all keys; try it in a model's run", plan);
+  }
+
+  void Append(nb::handle k, nb::handle v) {
+    const AnyArray k_array = FloatsOf(k, "k", 3), v_array = FloatsOf(v, "v", 3);
+    const HeadsView<const float> keys = InputOf(k_array, "k"), values = InputOf(v_array, "v");
+    InTurn(threads_, [&](Turn&) { cache_.Append(keys, values); });
+  }
+
+  nb::object Decode(nb::handle q, nb::handle heads, nb::handle lambda, int64_t window, float scale) {
+    const AnyArray array = FloatsOf(q, "q", 3);
+    const HeadsView<const float> queries = InputOf(array, "q");
+    const CacheShape& shape = cache_.shape();
+    const auto rows = HeadsOf(heads, lambda, queries.heads, shape.k_heads, shape.v_heads);
+    const DecodeHeads table(rows, queries.heads, shape, scale, window, plan_.policy.skip);
+    const Lambda lambda_of(lambda, queries.tokens, rows.size());
+    const NewArray made({queries.tokens, table.heads(), table.out_width()});
+    const DecodeSequence sequence{.cache = &cache_,
+                                  .q = queries,
+                                  .lambda = lambda_of.view,
+                                  .out = DenseHeads(made.values, queries.tokens, table.heads(), table.out_width())};
+    InTurn(threads_, [&](Turn& turn) {
+      if (queries.tokens > cache_.tokens())
+        Fail("q: got {} queries over {} tokens, expected those of the last tokens", queries.tokens, cache_.tokens());
+      DecodeAttention(table, {&sequence, 1}, turn.Workspace(DecodeWorkspaceBytes(table, {&sequence, 1})));
+    });
+    return made.object;
+  }
+
+  Cache Fork() {
+    return InTurn(threads_, [&](Turn&) { return *this; });
+  }
+  int64_t Tokens() {
+    return InTurn(threads_, [&](Turn&) { return cache_.tokens(); });
+  }
+  size_t Bytes() {
+    return InTurn(threads_, [&](Turn&) { return cache_.Bytes(); });
+  }
+
+ private:
+  int threads_;
+  CachePlan plan_;
+  KvCache cache_;
+};
+
 }  // namespace
 
 void AddAttention(nb::module_& module) {
@@ -195,6 +249,14 @@ void AddAttention(nb::module_& module) {
   module.def("attention", Attention, "q"_a, "k"_a, "v"_a, nb::kw_only(), "heads"_a, "lambda_"_a.none(), "plan"_a.none(),
              "execution"_a, "causal"_a, "window"_a, "scale"_a.none(), "out"_a.none(), "threads"_a,
              "Attention of one sequence, [tokens, heads, width]: see tare.attention.");
+  nb::class_<Cache>(module, "Cache", "Keys and values of a layer: see tare.Cache.")
+      .def(nb::init<int, int, int, int, const std::string&, int>(), "heads"_a, "width"_a, "v_heads"_a, "v_width"_a,
+           "plan"_a, "threads"_a)
+      .def("append", &Cache::Append, "k"_a, "v"_a)
+      .def("decode", &Cache::Decode, "q"_a, "heads"_a, "lambda_"_a.none(), "window"_a, "scale"_a)
+      .def("fork", &Cache::Fork)
+      .def("tokens", &Cache::Tokens)
+      .def("bytes", &Cache::Bytes);
 }
 
 }  // namespace tare

@@ -3,12 +3,13 @@
 back, statistics of any model, and the files of the command `tare` as numpy arrays and tables."""
 from ._tare import Linear, Quantized
 from ._tare import version as __version__  # stubs leave out what begins with _
+from .cache import Cache
 from .files import open
 from .kernels import attention, gptq, measures, quantize
 
-TYPE_CHECKING = False  # a type checker takes it for True, as typing's
 dequantize = Quantized.dequantize
 
+TYPE_CHECKING = False  # a type checker takes it for True, as typing's
 if TYPE_CHECKING:
     from .program import run
     from .statistics import Statistics
@@ -28,5 +29,5 @@ def __dir__():
     return __all__
 
 
-__all__ = ["Linear", "Quantized", "Statistics", "__version__", "attention", "dequantize", "gptq", "measures", "open",
-           "quantize", "run"]
+__all__ = ["Cache", "Linear", "Quantized", "Statistics", "__version__", "attention", "dequantize", "gptq", "measures",
+           "open", "quantize", "run"]
