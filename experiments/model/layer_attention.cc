@@ -20,13 +20,15 @@ int HeadsAt(Site site, const AttentionProblem& problem) {
   return site == Site::kDifference || site == Site::kHeadOut ? static_cast<int>(problem.heads.size()) : problem.q.heads;
 }
 
-// Dense, [R][heads][width].
-HeadsView<float> Copy(const HeadsView<const float>& from, AlignedBuffer<float>& to) {
+// Dense, [R][heads][width], in f32.
+HeadsView<float> Copy(const FloatHeads<const float>& from, AlignedBuffer<float>& to) {
   to.Reserve(static_cast<size_t>(from.tokens * from.heads * from.width));
   const HeadsView<float> copy = DenseHeads(to.data(), from.tokens, from.heads, from.width);
   ParallelFor(static_cast<size_t>(from.tokens), [&](size_t index, int) {
     const auto row = static_cast<int64_t>(index);
-    for (int head = 0; head < from.heads; ++head) std::copy_n(from.Row(row, head), from.width, copy.Row(row, head));
+    for (int head = 0; head < from.heads; ++head) {
+      for (int i = 0; i < from.width; ++i) copy.Row(row, head)[i] = from.At(row, head, i);
+    }
   });
   return copy;
 }

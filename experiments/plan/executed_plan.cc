@@ -68,7 +68,8 @@ FloatHeads<const float> Rotated(const FloatHeads<const float>& x, const Hadamard
   const HeadsView<float> rotated = DenseHeads(memory.data(), x.tokens, x.heads, x.width);
   ParallelFor(static_cast<size_t>(x.tokens), [&](size_t t, int) {
     const auto token = static_cast<int64_t>(t);
-    for (int h = 0; h < x.heads; ++h) RotateRow(*rotation, x.Row(token, h), rotated.Row(token, h));
+    for (int h = 0; h < x.heads; ++h)
+      RotateRow(*rotation, Widened(x, h, token, 1, rotated.Row(token, h)).Row(token, h), rotated.Row(token, h));
   });
   return ReadOnly(rotated);
 }
@@ -138,7 +139,7 @@ ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& pla
 ExecutedSequence::ExecutedSequence(const ExecutedPlan& plan, const AttentionProblem& sequence, ExecutedMemory& memory)
     : plan_(plan.attention), problem_(sequence), of_outputs_(RotationOf(plan.rotated_v, sequence.v.width)) {
   const Hadamard* const of_logits = RotationOf(plan.rotated_qk, sequence.q.width);
-  if (of_logits != nullptr || of_outputs_ != nullptr) CheckF32("attention, +hadamard", sequence);
+  if (of_outputs_ != nullptr) CheckF32("attention out, +hadamard of v", {.out = sequence.out});
   problem_.q = Rotated(sequence.q, of_logits, memory.q);
   problem_.k = Rotated(sequence.k, of_logits, memory.k);
   problem_.v = Rotated(sequence.v, of_outputs_, memory.v);

@@ -15,6 +15,17 @@ void CheckView(const char* name, const FloatHeads<const float>& view) {
   if (const std::string wrong = WrongIn(view); !wrong.empty()) Fail("attention {}: {}", name, wrong);
 }
 
+void CheckValues(const char* name, const FloatHeads<const float>& x) {
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    for (int h = 0; h < x.heads; ++h) {
+      for (int i = 0; i < x.width; ++i) {
+        if (const float value = x.At(t, h, i); !std::isfinite(value))
+          Fail("attention {}: got {} at token {}, head {}, channel {}, expected finite values", name, value, t, h, i);
+      }
+    }
+  }
+}
+
 // Where a view's values lie; of one that is not dense, between whose values others may lie, the first alone.
 std::pair<uintptr_t, uintptr_t> PlaceOf(const FloatHeads<const float>& x) {
   const bool dense = x.head_stride == x.width && x.token_stride == int64_t{x.heads} * x.width;
@@ -139,6 +150,12 @@ void CheckProblem(const AttentionProblem& problem) {
   constexpr int64_t kMostShift = int64_t{1} << 61;
   CheckRange("attention mask", "a shift of", mask.shift, -kMostShift, kMostShift);
   for (size_t row = 0; row < problem.heads.size(); ++row) CheckRow(problem, row);
+}
+
+void CheckFinite(const AttentionProblem& problem) {
+  CheckValues("q", problem.q);
+  CheckValues("k", problem.k);
+  CheckValues("v", problem.v);
 }
 
 void CheckF32(const char* where, const AttentionProblem& problem) {

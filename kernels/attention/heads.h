@@ -109,6 +109,8 @@ void CheckSoftcap(float softcap, const char* where);
 // Throws Error unless every index of the table is inside the views, all shapes agree and every size is less than what
 // products of sizes could overflow by.
 void CheckProblem(const AttentionProblem& problem);
+// Throws Error, naming the place, for values of q, k or v that are not finite.
+void CheckFinite(const AttentionProblem& problem);
 // Throws Error, starting with where, for 16-bit floats.
 void CheckF32(const char* where, const AttentionProblem& problem);
 // These queries over these keys: a sequence of several that follow each other in q, k, v and out (cumulative lengths).

@@ -75,6 +75,7 @@ float CheckRows(const char* name, const HeadsView<const float>& x, int64_t token
   CheckView(name, x, tokens, heads, width);
   float largest = 0;
   for (int64_t t = 0; t < tokens; ++t) {
+    ThrowIfStopped();
     for (int h = 0; h < heads; ++h) {
       const float absmax = AbsMax(x.Row(t, h), static_cast<size_t>(width));
       largest = std::max(largest, absmax);
@@ -261,6 +262,7 @@ void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const floa
   }
   int64_t settled = std::max<int64_t>(0, LastFrom()) / kPageTokens;  // pages before have their f32 or none
   for (int64_t t = 0; t < k.tokens;) {
+    ThrowIfStopped();
     const int64_t number = tokens_ / kPageTokens;
     const auto begin = static_cast<int>(tokens_ % kPageTokens);
     const auto end = static_cast<int>(std::min<int64_t>(kPageTokens, begin + k.tokens - t));

@@ -60,8 +60,8 @@ class KvCache {
 
   // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error, naming token and head, for
   // other shapes and for values that are not finite or may not stay so: once turned back or rotated, or, with minima,
-  // in the range between the least and the largest. Nothing is appended then. Out of memory, and where the source gives
-  // none, which is an Error, some whole pages of the tokens may have been.
+  // in the range between the least and the largest. Nothing is appended then. Interrupted, or without a page of memory,
+  // some whole pages of the tokens may have been.
   void Append(const HeadsView<const float>& k, const HeadsView<const float>& v);
   // Keeps the first `tokens`. Throws Error for more than there are.
   void Truncate(int64_t tokens);

@@ -24,6 +24,10 @@ VALUES = [0, 1, -1, 1e-45, 1e-20, 1e4, 3e38, -3e38, np.nan, np.inf, -np.inf, 2**
 PLANS = ["q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel",
          "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel", "attn_logits=int6/row", "q=",
          "int4", "q=int8/token,k=int8/token,probs=f32", "weights=int8", "", "\0"]
+CACHES = ["cache_k=int4/token,cache_v=int4/token", "", "cache_k=int2/channel+min,cache_v=int3/group32", "cache_v=bf16",
+          "cache_k=int8/block32.channel+hadamard,first=3,last=5,skip=0.1",
+          "cache_k=int8/token+full,cache_v=int6/channel+zero,last=70"]
+NO_CACHES = ["cache_k=int4/token+prerotary", "keep=h2o/4", "cache_k=mxfp4", "first=-1", "\0"]
 RULES = ["int8/channel", "int4/group16", "int4/group64+mse", "int8/tensor", "mxfp4", "nf4/group64", "nvfp4",
          "linear_in=int8/token", "int2/group0", "int4/group999999999999", "weights=int4,q=int8", "", "=", "fp8"]
 
@@ -125,6 +129,38 @@ def quantize(draw, folder):
     return str(made), made.codes.sum(), made.scales.sum(), made.nbytes
 
 
+def cache(draw, folder):
+    heads, width = draw.choice([1, 2, 4]), draw.choice([1, 8, 16, 16, 64, 128])
+    v_heads, v_width = draw.choice([heads, heads, (heads + 1) // 2]), draw.choice([1, 16, 64, 65])
+    made = tare.Cache(heads, width, v_heads=v_heads, v_width=v_width,
+                      plan=draw.choice(CACHES if draw.random() < 0.9 else NO_CACHES), threads=draw.choice([0, 1, 2, 3]))
+    for _ in range(1 + draw.randrange(6)):
+        tokens, before, small = draw.choice(SIZES), len(made), draw.random() < 0.5
+        try:
+            if small:
+                made.append(*[np.float32(draw.random()) * np.ones((tokens, *shape), np.float32)
+                              for shape in ((heads, width), (v_heads, v_width))])
+            else:
+                k, v = array(draw, (tokens, heads, width)), array(draw, (tokens, v_heads, v_width))
+                made.append(k[:4096], v[:4096])  # of a broadcast array all would be copied
+        except REFUSALS:
+            if len(made) != before:
+                raise Finding(f"got {len(made)} tokens after a refusal, expected {before}") from None
+        other = made.fork()
+        made, other = (other, made) if draw.random() < 0.3 else (made, other)
+        q = array(draw, (draw.choice([1, 1, 2, tokens]), heads * draw.choice([1, 1, 2]), width))
+        families = ["standard"] * 4 + ["v1", "v2", "diffllama", [(0, 0, 0), (0, 0, 0, 0, 0)]]
+        try:
+            out = made.decode(q, heads=draw.choice(families), window=draw.choice([0, 0, 3, -1, 2**62]),
+                              lambda_=draw.choice([0.5, 0.5, None, float("nan"), array(draw, (heads,))]),
+                              scale=draw.choice([None, None, 1.0, 1e-30, 1e30]))
+        except REFUSALS:
+            continue
+        if np.isnan(out).any():
+            raise Finding(f"got NaN of {len(made)} tokens, {heads} heads of width {width}")
+        del other
+
+
 def everything(file):
     """All arrays of an open file."""
     if isinstance(file, tare.files.StatisticsFile):
@@ -187,7 +223,7 @@ def fork(draw, folder):
     if pid == 0:
         signal.alarm(60)
         try:
-            draw.choice([attention, quantize, files, statistics])(draw, folder)
+            draw.choice([attention, cache, quantize, files, statistics])(draw, folder)
         except REFUSALS:
             pass
         except BaseException:
@@ -212,7 +248,7 @@ class Loop:
 
 
 def threads(draw, folder):
-    calls = [draw.choice([attention, quantize, files, statistics]) for _ in range(3)]
+    calls = [draw.choice([attention, cache, quantize, files, statistics]) for _ in range(3)]
     draws = [random.Random(draw.getrandbits(32)) for _ in calls]
     found = []
 
@@ -241,7 +277,7 @@ def threads(draw, folder):
 def main(seed, folder, calls=30):
     draw, folder = random.Random(int(seed)), pathlib.Path(folder)
     for number in range(int(calls)):
-        call = draw.choice([attention] * 6 + [quantize] * 4 + [statistics] * 2 + [files, fork, threads])
+        call = draw.choice([attention] * 6 + [cache] * 4 + [quantize] * 4 + [statistics] * 2 + [files, fork, threads])
         try:
             call(draw, folder)
         except REFUSALS:

@@ -36,7 +36,7 @@ after() { sed -n "s/.*$1 \([^ ]*\).*/\1/p" <<<"$2" | grep .; }
 lacks_packages() {
   case $1 in
     *asan*) ! command -v clang++ ;;
-    *PYTHON* | *tare_python) ! python3 -c 'import nanobind' ;;
+    *PYTHON* | *tare_python_stubs) ! python3 -c 'import nanobind' ;;
     *) false ;;
   esac
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare.attention: the kernels of kernels/attention on arrays of any library, without copying them.
+// tare.attention and tare.Cache: the kernels of kernels/attention and kernels/decode on arrays of any library, without
+// copying them.
 #include <algorithm>
 #include <cmath>
 
 #include <nanobind/stl/optional.h>
 #include "experiments/model/layer_attention.h"
+#include "experiments/plan/cache_plan.h"
 #include "experiments/plan/executed_plan.h"
 #include "kernels/attention/float/fused_attention.h"
+#include "kernels/decode/decode_attention.h"
 #include "quant/base/error.h"
 #include "tools/python/module.h"
 
@@ -14,8 +17,6 @@ namespace nb = nanobind;
 
 namespace tare {
 namespace {
-
-constexpr const char* kAttention = "Attention of one sequence, [tokens, heads, width]: see tare.attention.";
 
 // The array's values, which the caller may write to if T is not const. A broadcast array takes no memory, so its
 // dimensions may be any numbers, and a view has some as int.
@@ -66,12 +67,18 @@ OutputHead RowOf(nb::handle row, size_t number) {
   return head;
 }
 
-std::vector<OutputHead> HeadsOf(nb::handle heads, const AttentionProblem& problem) {
+// A family's rows, or those of a table, and that lambda is given where they have two maps.
+std::vector<OutputHead> HeadsOf(nb::handle heads, nb::handle lambda, int q_heads, int k_heads, int v_heads) {
   std::vector<OutputHead> table;
-  std::string family;
-  if (nb::try_cast(heads, family, false)) return HeadsNamed(family, problem.q.heads, problem.k.heads, problem.v.heads);
-  if (!nb::isinstance<nb::sequence>(heads)) Fail("heads: got neither a name nor a table; try heads='standard'");
-  for (size_t i = 0; i < nb::len(heads); ++i) table.push_back(RowOf(heads[i], i));
+  if (std::string family; nb::try_cast(heads, family, false))
+    table = HeadsNamed(family, q_heads, k_heads, v_heads);
+  else if (!nb::isinstance<nb::sequence>(heads))
+    Fail("heads: got neither a name nor a table; try heads='standard'");
+  else
+    for (size_t i = 0; i < nb::len(heads); ++i) table.push_back(RowOf(heads[i], i));
+  if (table.empty()) Fail("heads: got an empty table, expected a row per output head");
+  if (lambda.is_none() && std::ranges::any_of(table, &OutputHead::Differential))
+    Fail("lambda_: got none, expected the weight of the second map, which these heads have; try lambda_=0.8");
   return table;
 }
 
@@ -102,8 +109,11 @@ struct Lambda {
   Lambda(const Lambda&) = delete;
 };
 
-Mask MaskOf(bool causal, int64_t window) {
+Mask MaskOf(const AttentionProblem& problem, bool causal, int64_t window) {
   if (window < 0) Fail("window: got {}, expected 0 (all keys) or more", window);
+  if (causal && problem.q.tokens > problem.k.tokens)
+    Fail("causal: got {} queries over {} keys, so that the first see none, expected at most as many; try causal=False",
+         problem.q.tokens, problem.k.tokens);
   if (window > 0 && !causal) Fail("window: got {} without causal, expected causal=True with a window", window);
   if (!causal) return {Mask::Kind::kFull};
   return window > 0 ? Mask{Mask::Kind::kWindow, window} : Mask{Mask::Kind::kCausal};
@@ -134,7 +144,8 @@ struct Output {
 };
 
 void RunSimulated(const AttentionProblem& problem, const std::string& plan) {
-  CheckF32("attention, simulated", problem);
+  CheckF32("attention out, simulated", {.out = problem.out});
+  CheckFinite(problem);
   const ModelSites sites = AttentionSites(problem, {0});
   SimulatedAttention run(Plan::Parse(plan), sites);
   RequireRules(Plan::Parse(plan), sites);
@@ -164,15 +175,12 @@ nb::object Attention(nb::handle q, nb::handle k, nb::handle v, nb::handle heads,
                  k_array = FloatsOf(k, "k", 3, FloatTypes::kF32OrHalf),
                  v_array = FloatsOf(v, "v", 3, FloatTypes::kF32OrHalf);
   AttentionProblem problem{.q = InputOf(q_array, "q"), .k = InputOf(k_array, "k"), .v = InputOf(v_array, "v")};
-  const std::vector<OutputHead> table = HeadsOf(heads, problem);
-  if (table.empty()) Fail("heads: got an empty table, expected a row per output head");
-  if (lambda.is_none() && std::ranges::any_of(table, &OutputHead::Differential))
-    Fail("lambda_: got none, expected the weight of the second map, which these heads have; try lambda_=0.8");
+  const std::vector<OutputHead> table = HeadsOf(heads, lambda, problem.q.heads, problem.k.heads, problem.v.heads);
   const Lambda lambda_of(lambda, problem.q.tokens, table.size());
   const Output output(out, problem.q.tokens, static_cast<int>(table.size()), table.front().VSlices() * problem.v.width);
   problem.heads = table;
   problem.lambda = lambda_of.view;
-  problem.mask = MaskOf(causal, window);
+  problem.mask = MaskOf(problem, causal, window);
   problem.scale = scale ? *scale : 1.0f / std::sqrt(static_cast<float>(problem.q.width));
   problem.out = output.view;
   CheckProblem(problem);
@@ -180,18 +188,75 @@ nb::object Attention(nb::handle q, nb::handle k, nb::handle v, nb::handle heads,
   return output.object;
 }
 
+class Cache {
+ public:
+  Cache(int heads, int width, int v_heads, int v_width, const std::string& plan, int threads)
+      : threads_(threads),
+        plan_(ParseCachePlan(plan)),
+        cache_({.k_heads = heads, .k_width = width, .v_heads = v_heads, .v_width = v_width}, plan_.OfLayer(0)) {
+    if (plan_.policy.keep.Drops()) Fail("cache, '{}': got keep, expected all keys; try it in a model's run", plan);
+  }
+
+  void Append(nb::handle k, nb::handle v) {
+    const AnyArray k_array = FloatsOf(k, "k", 3), v_array = FloatsOf(v, "v", 3);
+    const HeadsView<const float> keys = InputOf(k_array, "k"), values = InputOf(v_array, "v");
+    InTurn(threads_, [&](Turn&) { cache_.Append(keys, values); });
+  }
+
+  nb::object Decode(nb::handle q, nb::handle heads, nb::handle lambda, int64_t window, float scale) {
+    const AnyArray array = FloatsOf(q, "q", 3);
+    const HeadsView<const float> queries = InputOf(array, "q");
+    const CacheShape& shape = cache_.shape();
+    const auto rows = HeadsOf(heads, lambda, queries.heads, shape.k_heads, shape.v_heads);
+    const DecodeHeads table(rows, queries.heads, shape, scale, window, plan_.policy.skip);
+    const Lambda lambda_of(lambda, queries.tokens, rows.size());
+    const NewArray made({queries.tokens, table.heads(), table.out_width()});
+    const DecodeSequence sequence{.cache = &cache_,
+                                  .q = queries,
+                                  .lambda = lambda_of.view,
+                                  .out = DenseHeads(made.values, queries.tokens, table.heads(), table.out_width())};
+    InTurn(threads_, [&](Turn& turn) {
+      if (queries.tokens > cache_.tokens())
+        Fail("q: got {} queries over {} tokens, expected those of the last tokens", queries.tokens, cache_.tokens());
+      DecodeAttention(table, {&sequence, 1}, turn.Workspace(DecodeWorkspaceBytes(table, {&sequence, 1})));
+    });
+    return made.object;
+  }
+
+  Cache Fork() {
+    return InTurn(threads_, [&](Turn&) { return *this; });
+  }
+  int64_t Tokens() {
+    return InTurn(threads_, [&](Turn&) { return cache_.tokens(); });
+  }
+  size_t Bytes() {
+    return InTurn(threads_, [&](Turn&) { return cache_.Bytes(); });
+  }
+
+ private:
+  int threads_;
+  CachePlan plan_;
+  KvCache cache_;
+};
+
 }  // namespace
 
 void AddAttention(nb::module_& module) {
   using namespace nb::literals;
-  module.def("attention", Attention, "q"_a, "k"_a, "v"_a, nb::kw_only(), "heads"_a = "standard",
-             "lambda_"_a = nb::none(), "plan"_a = nb::none(), "execution"_a = "executed", "causal"_a = true,
-             "window"_a = 0, "scale"_a = nb::none(), "out"_a = nb::none(), "threads"_a = 0, kAttention,
-             nb::sig("def attention(q: object, k: object, v: object, *, heads: str | list[tuple] = 'standard', "
-                     "lambda_: float | object | None = None, plan: str | None = None, "
-                     "execution: str = 'executed', causal: bool = True, window: int = 0, scale: float | None = None, "
-                     "out: object | None = None, threads: int = 0) "
-                     "-> numpy.ndarray"));
+  module.def(
+      "output_heads", [](const std::string& family, int q, int k, int v) { return HeadsNamed(family, q, k, v).size(); },
+      "family"_a, "q_heads"_a, "k_heads"_a, "v_heads"_a, "How many output heads a family has of these.");
+  module.def("attention", Attention, "q"_a, "k"_a, "v"_a, nb::kw_only(), "heads"_a, "lambda_"_a.none(), "plan"_a.none(),
+             "execution"_a, "causal"_a, "window"_a, "scale"_a.none(), "out"_a.none(), "threads"_a,
+             "Attention of one sequence, [tokens, heads, width]: see tare.attention.");
+  nb::class_<Cache>(module, "Cache", "Keys and values of a layer: see tare.Cache.")
+      .def(nb::init<int, int, int, int, const std::string&, int>(), "heads"_a, "width"_a, "v_heads"_a, "v_width"_a,
+           "plan"_a, "threads"_a)
+      .def("append", &Cache::Append, "k"_a, "v"_a)
+      .def("decode", &Cache::Decode, "q"_a, "heads"_a, "lambda_"_a.none(), "window"_a, "scale"_a)
+      .def("fork", &Cache::Fork)
+      .def("tokens", &Cache::Tokens)
+      .def("bytes", &Cache::Bytes);
 }
 
 }  // namespace tare

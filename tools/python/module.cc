@@ -75,17 +75,22 @@ bool HasStrides(nb::handle object) {
   return has;
 }
 
+// An option of the program, "--formats", is an argument here.
+std::string WithArguments(const std::string& message) {
+  std::string text = " " + message;
+  for (size_t at; (at = text.find(" --")) != text.npos;) text.erase(at + 1, 2);
+  return text.substr(1);
+}
+
 void Translate(const std::exception_ptr& caught, void*) {
   try {
     std::rethrow_exception(caught);
   } catch (const Interrupted&) {
     if (PyErr_CheckSignals() == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
   } catch (const Error& error) {
-    PyErr_SetString(PyExc_ValueError, error.what());
+    PyErr_SetString(PyExc_ValueError, WithArguments(error.what()).c_str());
   }
 }
-
-std::string ClassOf(nb::handle object) { return nb::cast<std::string>(object.type().attr("__name__")); }
 
 }  // namespace
 
@@ -101,7 +106,7 @@ AnyArray ArrayOf(nb::handle object, const std::string& where) {
     Fail(
         "{}: got {}{}, expected an array of numbers in CPU memory that supports the buffer protocol or DLPack; try "
         "numpy.asarray(x), x.astype('float32') or x.cpu()",
-        where, ClassOf(object), type);
+        where, nb::cast<std::string>(object.type().attr("__name__")), type);
   }
   if (array.device_type() != nb::device::cpu::value)
     Fail("{}: got an array on device type {}, expected CPU memory (1); try x.cpu()", where, array.device_type());

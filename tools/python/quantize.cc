@@ -16,40 +16,26 @@ namespace nb = nanobind;
 namespace tare {
 namespace {
 
-constexpr const char* kQuantize = "Codes and scales by one rule SITE=FORMAT/GRANULARITY: see tare.quantize.";
-
-constexpr const char* kDequantize = R"(The values that the codes stand for, float32 in the original shape.)";
-
 Rule RuleOf(const std::string& text) {
   const Plan plan = Plan::Parse(text);
   if (plan.rules().size() != 1 || !HasCodes(plan.rules().front().format))
     Fail("rule '{}': got {} rules, or f32, expected one rule with a format; try int4/group64", text,
          plan.rules().size());
   Rule rule = plan.rules().front();
-  RuleOptions known;
-  known.mse = rule.options.mse;
-  known.hadamard = rule.options.hadamard;
-  if (rule.options != known)
+  if (rule.options != RuleOptions{.hadamard = rule.options.hadamard, .mse = rule.options.mse})
     Fail("rule '{}': got {}, expected no option but +mse and +hadamard", text, TextOf(rule.options));
   if (HasZeroPoint(rule))
     Fail("rule '{}': got a zero point, expected a format whose scale alone gives its values; try int8", text);
   if (IsWeight(rule.sites.front())) return rule;
-  using Kind = Granularity::Kind;
-  switch (rule.granularity.kind) {
-    case Kind::kToken:
-    case Kind::kRow:
-      rule.granularity = {Kind::kChannel};  // of a weight: one scale per row
-      break;
-    case Kind::kBlock:
-      rule.granularity.kind = Kind::kGroup;
-      break;
-    case Kind::kTensor:
-    case Kind::kGroup:
-      break;
-    default:
-      Fail("rule '{}': got one scale per {}, expected scales along the last dimension; try another order of dimensions",
-           text, Name(rule.granularity));
-  }
+  using enum Granularity::Kind;
+  Granularity& scale = rule.granularity;  // of a weight, whose rows are tokens here
+  if (scale.kind == kToken || scale.kind == kRow)
+    scale = {kChannel};
+  else if (scale.kind == kBlock)
+    scale.kind = kGroup;
+  else if (scale.kind != kTensor && scale.kind != kGroup)
+    Fail("rule '{}': got one scale per {}, expected scales along the last dimension; try another order of dimensions",
+         text, Name(scale));
   return rule;
 }
 
@@ -181,10 +167,8 @@ void AddQuantize(nb::module_& module) {
       .def_prop_ro("codes", Codes, "uint8 [rows, bytes of a row]: packed as in files; no copy",
                    nb::sig("def codes(self) -> numpy.ndarray"))
       .def_prop_ro("scales", Scales, "float32 [rows, groups of a row]", nb::sig("def scales(self) -> numpy.ndarray"))
-      .def_prop_ro("zeros", Zeros, "uint8 [rows, groups of a row] of a rule with +zero, or None",
-                   nb::sig("def zeros(self) -> object"))
-      .def_prop_ro("minima", Minima, "float32 [rows, groups of a row] of a rule with +min, or None",
-                   nb::sig("def minima(self) -> object"))
+      .def_prop_ro("zeros", Zeros, "uint8 [rows, groups of a row] of a rule with +zero, or None")
+      .def_prop_ro("minima", Minima, "float32 [rows, groups of a row] of a rule with +min, or None")
       .def_prop_ro(
           "format", [](const Quantized& q) { return Name(q.matrix.format); },
           "the format's name in plans, with +full, +zero or +min after it")
@@ -199,17 +183,14 @@ void AddQuantize(nb::module_& module) {
       .def_prop_ro(
           "nbytes", [](const Quantized& q) { return q.matrix.Bytes(); },
           "bytes of codes, scales, zero points and minima")
-      .def("dequantize", Dequantize, nb::kw_only(), "threads"_a = 0, kDequantize,
+      .def("dequantize", Dequantize, nb::kw_only(), "threads"_a = 0,
+           "The values that the codes stand for, float32 in the original shape.",
            nb::sig("def dequantize(self, *, threads: int = 0) -> numpy.ndarray"))
       .def("__repr__", Text);
-  module.def("quantize", Quantize, "x"_a, "rule"_a, nb::kw_only(), "threads"_a = 0, kQuantize,
-             nb::sig("def quantize(x: object, rule: str, *, threads: int = 0) -> Quantized"));
-  module.def("gptq", Gptq, "x"_a, "hessian"_a, "rule"_a, nb::kw_only(), "damping"_a = kGptqDamping, "threads"_a = 0,
-             "A weight [out, in] by GPTQ: see tare.gptq.",
-             nb::sig("def gptq(x: object, hessian: object, rule: str, *, damping: float = 0.01, threads: int = 0) "
-                     "-> Quantized"));
-  module.def("dequantize", Dequantize, "x"_a, nb::kw_only(), "threads"_a = 0, kDequantize,
-             nb::sig("def dequantize(x: Quantized, *, threads: int = 0) -> numpy.ndarray"));
+  module.def("quantize", Quantize, "x"_a, "rule"_a, nb::kw_only(), "threads"_a,
+             "Codes and scales by one rule SITE=FORMAT/GRANULARITY: see tare.quantize.");
+  module.def("gptq", Gptq, "x"_a, "hessian"_a, "rule"_a, nb::kw_only(), "damping"_a, "threads"_a,
+             "A weight [out, in] by GPTQ: see tare.gptq.");
 }
 
 }  // namespace tare

@@ -142,7 +142,7 @@ std::optional<CapturedArray> CapturedLayout::Find(const ArrayInfo& array, const 
     std::string axes = layout.axes.empty() ? std::string(UsualAxes(site)) : layout.axes;
     if (layout.axes.empty() && array.shape.size() + 1 == axes.size()) std::erase(axes, 'B');
     if (axes.size() != array.shape.size())
-      Fail("{}: {}: got shape {}, expected {}; try \"axes\" in the file of --axes", where, array.name,
+      Fail("{}: {}: got shape {}, expected {}; try --axes with \"axes\" of the site", where, array.name,
            ShapeText(array.shape), axes);
     int64_t stride = 1;
     for (size_t i = axes.size(); i-- > 0; stride *= array.shape[i]) {

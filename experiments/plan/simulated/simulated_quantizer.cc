@@ -18,7 +18,7 @@ float CheckedAbsmax(const SiteBlock& block, std::span<const float> values, int64
   const float absmax = AbsMax(values.data(), values.size());
   if (!std::isfinite(absmax)) {
     const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
-    Fail("{}, sequence {}, row {}: got NaN or infinity, expected finite values; try the model without a plan",
+    Fail("{}, sequence {}, row {}: got NaN or infinity, expected finite values; try it without a plan",
          TextOf(block.key()), block.sequence, block.first_row + row + row_step * (bad - values.begin()));
   }
   return absmax;
@@ -37,10 +37,8 @@ void QuantizeWithZeroPoint(std::span<float> group, Format format) {
 // Near f32's end a scale that is rounded up is too large for the largest code.
 void CheckScale(const SiteBlock& block, const ScaleGroup& group, float clip, float scale, Format format) {
   if (std::isfinite(scale * Info(format).LargestCode())) return;
-  Fail(
-      "{}, sequence {}, row {}: got {}, expected a magnitude whose scale in {} fits in f32; try the model without a "
-      "plan",
-      TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Name(format));
+  Fail("{}, sequence {}, row {}: got {}, expected a magnitude whose scale in {} fits in f32; try it without a plan",
+       TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Name(format));
 }
 
 // +zero, +min and +mean.

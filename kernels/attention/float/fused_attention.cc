@@ -53,25 +53,12 @@ TileRows RowsOfTile(const FloatHeads<const float>& x, int head, int64_t tile, fl
   return rows;
 }
 
-void CheckFinite(const char* where, const FloatHeads<const float>& x) {
-  for (int64_t t = 0; t < x.tokens; ++t) {
-    for (int h = 0; h < x.heads; ++h) {
-      for (int i = 0; i < x.width; ++i) {
-        if (const float value = x.At(t, h, i); !std::isfinite(value))
-          Fail("{}: got {} at token {}, head {}, channel {}, expected finite values", where, value, t, h, i);
-      }
-    }
-  }
-}
-
 // Rows that cannot be computed are NaN or infinite: throws Error where that is not what the inputs add up to.
 void CheckRows(const AttentionProblem& p, const RowBlock& block, const float* row) {
   if (block.begin_tile == block.end_tile) return;
   for (int64_t t = block.first; t < block.first + block.count; ++t, row += p.out.width) {
     if (std::isfinite(AbsMax(row, static_cast<size_t>(p.out.width)))) continue;
-    CheckFinite("attention q", p.q);
-    CheckFinite("attention k", p.k);
-    CheckFinite("attention v", p.v);
+    CheckFinite(p);
     if (std::any_of(row, row + p.out.width, [](float x) { return std::isnan(x); }))
       FailLogit(t, p.heads[static_cast<size_t>(block.head)].q1);
   }

@@ -143,16 +143,19 @@ class AttentionTest(Case):
     def test_sixteen_bits_in_and_out(self):
         wide = [x.astype(np.float16).astype(np.float32) for x in arrays(40, 2, 2)]
         halves = [x.astype(np.float16) for x in wide]
-        smooth = PLAN.replace("int8/token", "int8/token+smooth")
-        for plan in None, PLAN, smooth, PLAN.replace("int8/token", "int8/token+hadamard"):
+        of_logits, of_values = PLAN.replace("int8/token", "int8/token+hadamard"), PLAN + "+hadamard"
+        for plan in None, PLAN, PLAN.replace("int8/token", "int8/token+smooth"), of_logits, of_values:
             expected = tare.attention(*wide, plan=plan)
             self.assertTrue(np.array_equal(tare.attention(*halves, plan=plan), expected), plan)
             room = np.zeros((40, 2, 16), np.float16)
-            if plan and "hadamard" in plan:
-                self.refuses("attention, +hadamard: got 16-bit floats", tare.attention, *halves, plan=plan, out=room)
+            if plan == of_values:
+                self.refuses("attention out, +hadamard of v: got 16-bit floats", tare.attention, *halves, plan=plan,
+                             out=room)
                 continue
             self.assertIs(tare.attention(*halves, plan=plan, out=room), room)
             self.assertTrue(np.array_equal(room, expected.astype(np.float16)), plan)
+        how = {"plan": "attn_logits=int4/row", "execution": "simulated"}
+        self.assertTrue(np.array_equal(tare.attention(*halves, **how), tare.attention(*wide, **how)))
         brains = [Bfloat16(x) for x in wide]
         expected = tare.attention(*[x.floats() for x in brains], plan=PLAN)
         self.assertTrue(np.array_equal(tare.attention(*brains, plan=PLAN), expected))
@@ -254,7 +257,7 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         self.refuses("v: got shape [20, 2, 16], expected [batch, tokens, heads, width] by layout='bthd'; try layout='t",
                      tare.attention, q[None], k[None], v, layout="bthd")
         self.refuses("out: got float64, expected float32", tare.attention, q, k, v, out=np.zeros((20, 2, 16)))
-        self.refuses("attention, simulated: got 16-bit floats", tare.attention, q, k, v,
+        self.refuses("attention out, simulated: got 16-bit floats", tare.attention, q, k, v,
                      plan="attn_logits=int4/row", execution="simulated", out=np.zeros((20, 2, 16), np.float16))
         self.refuses("attention out: got memory that v lies in", tare.attention, q, k, v, out=v)
         self.refuses("layout: got 'bhdt', expected one of thd htd bthd bhtd", tare.attention, q, k, v, layout="bhdt")
@@ -270,6 +273,8 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         self.refuses("out: got values at an address", tare.attention, q, k, v, out=room)
         q[3, 1, 5] = np.nan
         self.refuses("got nan at token 3, head 1, channel 5", tare.attention, q, k, v, plan=PLAN)
+        self.refuses("attention q: got nan at token 3, head 1, channel 5", tare.attention, q, k, v,
+                     plan="attn_logits=int4/row", execution="simulated")
         for i, name in enumerate("qkv"):
             for value in np.nan, np.inf, -np.inf:
                 given = arrays(8, 2, 2)
@@ -285,7 +290,7 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         self.near(tare.attention(one, k, v, causal=False, scale=1.0), v[[2, 2, 2]])
         refused = "attention logits: got 2^30 or more in magnitude, or an overflow, of query"
         self.refuses(refused, tare.attention, one, 2 * k, v, scale=1.0)
-        self.refuses(refused, tare.attention, -one, 2 * k[2:], v[2:], scale=1.0)
+        self.refuses(refused, tare.attention, -one, 2 * k[2:], v[2:], causal=False, scale=1.0)
         self.near(tare.attention(one, 2 * k, v, causal=False, scale=-1.0), v[[0, 0, 0]] + 4 * 0.119203)  # 0 is largest
         self.refuses(refused, tare.attention, one * np.float32(1e25), one * np.float32(1e25), v, scale=1e-30)
         self.near(tare.attention(one * 0, k, v, causal=False, scale=3e38), v.mean(0, keepdims=True)[[0, 0, 0]])
@@ -302,6 +307,24 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
                      np.lib.stride_tricks.as_strided(x, (2, 1, 2**32 + 8), (0, 0, 4)), x)
         self.refuses("v: got 9223372036854775 tokens of 1 heads of width 8, expected at most", tare.attention, x, x,
                      wide(x, (9223372036854775, 1, 8), (0, 0, 4)))
+
+    def test_a_layout_or_heads_that_fit_are_named_where_those_given_do_not(self):
+        turned = lambda arrays: [x.transpose(1, 0, 2) for x in arrays]
+        grouped, v1 = arrays(40, 8, 2), arrays(40, 8, 8, v_heads=4)
+        self.refuses("causal: got 8 queries over 2 keys, so that the first see none, expected at most as many; try "
+                     "causal=False, or layout='htd'", tare.attention, *turned(grouped))
+        self.refuses("; try causal=False, or layout='bthd'", tare.attention, *[x[None] for x in grouped],
+                     layout="bhtd")
+        self.refuses("got 1 over 40 key/value heads, expected a multiple; try layout='thd'", tare.attention,
+                     grouped[0][-1:], *grouped[1:], layout="htd")
+        self.refuses("got 8 heads of k and 4 of v, expected 1 of k for each of v; try heads='v1'", tare.attention, *v1)
+        self.refuses("got 8 tokens of k and 4 of v, expected the same; try layout='htd' and heads='v1'",
+                     tare.attention, *turned(v1))
+        self.refuses("expected 2 of k for each of v; try layout='htd'", tare.attention, *turned(v1), heads="v1",
+                     lambda_=0.5)
+        with self.assertRaises(ValueError) as caught:  # k alone is turned: no layout is right
+            tare.attention(grouped[0], grouped[1].transpose(1, 0, 2), grouped[2])
+        self.assertTrue(str(caught.exception).endswith("got 40 heads of k and 2 of v, expected 1 of k for each of v"))
 
     def test_wrong_questions_are_named(self):
         q, k, v = arrays(20, 4, 4)

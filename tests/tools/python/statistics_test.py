@@ -90,7 +90,7 @@ class StatisticsTest(Case):
         self.assertEqual(tare.measures(x, "final_norm")["kurtosis"][0], found["kurtosis"][0])
         self.assertEqual(tare.measures(np.ones((1, 3, 9, 9), np.float32), "attn_logits")["absmax"].shape, (3,))
         self.refuses("expected a numpy array or a PyTorch tensor", tare.measures, [1.0])
-        self.refuses("try site='layer_out'", tare.measures, x, "nowhere")
+        self.refuses("none named SITE.LAYER (the first: nowhere.0), expected names like", tare.measures, x, "nowhere")
 
     def test_refusals(self):
         def once(*fed, **options):
@@ -99,10 +99,13 @@ class StatisticsTest(Case):
 
         ones = np.ones((1, 2, 3), np.float32)
         self.refuses("none named SITE.LAYER (the first: layer_in.0)", once, "layer_in", 0, ones)
-        self.refuses("layer_out.0: got shape [3], expected BTC", once, "layer_out", 0, np.ones(3, np.float32))
+        self.refuses("layer_out.0: got shape [3], expected BTC; try axes with \"axes\" of the site", once, "layer_out",
+                     0, np.ones(3, np.float32))
         self.refuses("layer_out.0: got list, expected a numpy array or a PyTorch tensor", once, "layer_out", 0, [1.0])
-        self.refuses("--formats", once, "layer_out", 0, ones, formats="int5/row")
-        self.refuses("--formats: int8/head: got none", once, "layer_out", 0, ones, sites="layer_out",
+        self.refuses("formats 'int5/row': got", once, "layer_out", 0, ones, formats="int5/row")
+        self.refuses("sites 'nowhere': ", once, "layer_out", 0, ones, sites="nowhere")
+        self.refuses("calibrate: got 'int5'", once, "layer_out", 0, ones, calibrate="int5")
+        self.refuses("formats: int8/head: got none", once, "layer_out", 0, ones, sites="layer_out",
                      formats="int8/head")
         self.refuses("axes.json", once, "layer_out", 0, ones, axes={"nowhere": {}})
         self.refuses("outside the block", tare.Statistics(self.folder / "S.h5").feed, "layer_out", 0, ones)

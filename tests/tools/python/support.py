@@ -25,7 +25,9 @@ class Case(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def refuses(self, text, call, *arguments, **named):
-        """The call raises ValueError with this text in its message."""
+        """The call raises ValueError with this text in its message, which names no option of the program, for Python
+        has none, unless the text does."""
         with self.assertRaises(ValueError) as caught:
             call(*arguments, **named)
         self.assertIn(text, str(caught.exception))
+        self.assertEqual("--" in str(caught.exception), "--" in text, str(caught.exception))

@@ -20,6 +20,8 @@ again: np.ndarray = codes.dequantize(threads=1)
 format_name: str = codes.format
 better: tare.Quantized = tare.gptq(np.zeros((4, 64), np.float32), np.eye(64, dtype=np.float32), "int4/group64")
 projected: np.ndarray = tare.Linear(better, activations="int8", threads=1)(x)
+cache = tare.Cache(1, 8, v_width=16, plan="cache_k=int8/token", threads=1)
+decoded, tokens, size = cache.fork().decode(x, lambda_=0.5, window=2), len(cache), cache.nbytes
 kurtosis = tare.measures(x)["kurtosis"]
 result = tare.run("plan", "int8")
 with tare.Statistics("S.h5", formats="int8/row") as statistics:

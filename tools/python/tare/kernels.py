@@ -6,13 +6,10 @@ LAYOUTS = {"thd": "[tokens, heads, width]", "htd": "[heads, tokens, width]",
            "bthd": "[batch, tokens, heads, width]", "bhtd": "[batch, heads, tokens, width]"}
 
 
-def _floats(x, halves=False):
-    """x, without gradients, or in float32 if it has 16 bits and halves are not taken, or no way to pass them on."""
-    if hasattr(x, "detach"):  # a PyTorch tensor
-        x = x.detach()
-        return x.float() if not halves and str(x.dtype) in ("torch.float16", "torch.bfloat16") else x
-    copied = ("bfloat16",) if halves else ("float16", "bfloat16")  # ml_dtypes has neither DLPack nor buffers
-    return x.astype("float32") if str(getattr(x, "dtype", "")) in copied else x
+def _plain(x):
+    """x, without gradients, and in float32 if it is bfloat16 of ml_dtypes, which has neither DLPack nor buffers."""
+    x = x.detach() if hasattr(x, "detach") else x  # a PyTorch tensor
+    return x.astype("float32") if str(getattr(x, "dtype", "")) == "bfloat16" else x
 
 
 def _arranged(x, name, layout):
@@ -38,6 +35,29 @@ def _readable(x):
     return x
 
 
+def _fit(shapes, layout, heads, causal):
+    """Whether attention takes arrays of these shapes."""
+    q, k, v = (dict(zip(layout, shape)) for shape in shapes)
+    if q["d"] != k["d"] or k["t"] != v["t"] or causal and q["t"] > k["t"]:
+        return False
+    try:
+        return not isinstance(heads, str) or _tare.output_heads(heads, q["h"], k["h"], v["h"]) > 0
+    except (ValueError, TypeError):  # TypeError: more than an int
+        return False
+
+
+def _cure(shapes, layout, heads, causal):
+    """What makes arrays of these shapes fit that do not: "layout='htd'", "heads='v1'", or both; "" if nothing does."""
+    if any(len(shape) != len(layout) for shape in shapes) or _fit(shapes, layout, heads, causal):
+        return ""
+    for family in [heads, "v1"] if isinstance(heads, str) else [heads]:
+        for other in LAYOUTS:
+            if len(other) == len(layout) and _fit(shapes, other, family, causal):
+                new = [f"layout='{other}'"] * (other != layout) + [f"heads='{family}'"] * (family is not heads)
+                return " and ".join(new)
+    return ""
+
+
 def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = None, execution: str = "executed",
               layout: str = "thd", causal: bool = True, window: int = 0, scale: float | None = None, out=None,
               threads: int = 0):
@@ -45,7 +65,7 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
 
     q [T, q heads, d], k [S, k heads, d], v [S, v heads, width]: float32, float16 or bfloat16 in CPU memory, of any
     library that speaks DLPack or the buffer protocol, in any strides. What is dense in its last dimension is not
-    copied, except bfloat16 of ml_dtypes and 16 bits with simulated plans or +hadamard. T queries, S keys; a causal
+    copied, except by simulated plans and +hadamard, and bfloat16 of ml_dtypes. T queries, S keys, T <= S if causal:
     query t sees keys up to t + S - T.
 
     heads    which heads of q, k and v belong together. A family: "standard" (as many maps as q heads), "v1" (maps 2h
@@ -59,11 +79,12 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
              "simulated": rounded and computed in float32 as in a model, by any rules for q, k, v, attn_logits, probs,
              difference and head_out, with T = S.
     layout   the axes of q, k, v, out and the result: "thd", "htd", and with a batch "bthd" or, as in PyTorch, "bhtd".
-             No scale spans two sequences.
+             No scale spans two sequences. Sizes are all that is checked: where they fit with tokens and heads
+             exchanged as well, a wrong layout goes unnoticed.
     causal   each query sees its own and earlier positions; window: only that many of them (0: all).
     scale    of the logits; None: 1 / sqrt(d).
-    out      [T, output heads, slices * width], float32 or, where 16 bits are not copied, of these, in the layout, to
-             write into, not overlapping the inputs; None: a new numpy array of float32.
+    out      [T, output heads, slices * width], float32 or, except with simulated plans and +hadamard of v, 16 bits, in
+             the layout, to write into, not overlapping the inputs; None: a new numpy array of float32.
     threads  0: all. Results are bit-identical on any number.
 
     Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
@@ -71,8 +92,7 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
     sees and largest logits of 2^30 or more, and in a process that was forked after the first call."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout: got '{layout}', expected one of {' '.join(LAYOUTS)}")
-    halves = not plan or execution == "executed" and "hadamard" not in plan
-    arrays = [_arranged(_floats(x, halves), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
+    arrays = [_arranged(_plain(x), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
     room = None if out is None else _arranged(out, "out", layout)
 
     def one(arrays, lambda_, room):
@@ -81,7 +101,9 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
                                    execution=execution, causal=causal, window=window, scale=scale, out=room,
                                    threads=threads)
         except ValueError as error:  # what an option of the program does, an argument does here
-            raise ValueError(str(error).replace("simulating it", "execution='simulated'")) from None
+            text = str(error).replace("simulating it", "execution='simulated'")
+            cure = _cure([list(getattr(x, "shape", ())) for x in (q, k, v)], layout, heads, causal)
+            raise ValueError(text + (f"{', or' if '; try ' in text else '; try'} {cure}" if cure else "")) from None
 
     if "b" not in layout:
         made = one(arrays, lambda_, room)
@@ -113,8 +135,7 @@ def quantize(x, rule: str, *, threads: int = 0) -> _tare.Quantized:
     threads  0: all.
 
     Returns a Quantized. Raises ValueError for NaN and infinities, and for a rule that does not apply."""
-    x = x.detach() if hasattr(x, "detach") else x
-    refusal = ""
+    x, refusal = _plain(x), ""
     for site in [""] if "=" in rule else ["weights=", "linear_in=", "probs=", "difference="]:
         try:
             return _tare.quantize(x, site + rule, threads=threads)
@@ -136,8 +157,7 @@ def gptq(x, hessian, rule: str, *, damping: float = 0.01, threads: int = 0) -> _
 
     Inputs are rounded by falling mean square. Raises ValueError for what is not finite, not positive definite, and for
     other rules."""
-    x = x.detach() if hasattr(x, "detach") else x
-    return _tare.gptq(x, _floats(hessian), rule if "=" in rule else "weights=" + rule, damping=damping,
+    return _tare.gptq(_plain(x), _plain(hessian), rule if "=" in rule else "weights=" + rule, damping=damping,
                       threads=threads)
 
 
@@ -154,9 +174,6 @@ def measures(x, site: str = "layer_out", **options) -> dict:
     from .statistics import Statistics
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "measures.h5")
-        try:
-            with Statistics(path, **options) as statistics:
-                statistics.feed(site, None if site in ("embed", "final_norm", "lm_head.in") else 0, x)
-        except ValueError as error:
-            raise ValueError(str(error).replace("try --axes", "try site='layer_out'")) from None
+        with Statistics(path, **options) as statistics:
+            statistics.feed(site, None if site in ("embed", "final_norm", "lm_head.in") else 0, x)
         return open_file(path)[site]
