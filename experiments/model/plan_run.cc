@@ -13,6 +13,7 @@
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/decode/decode_heads.h"
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -50,10 +51,9 @@ std::vector<int> GroupsOf(const DecodeHeads& table, Site site, int heads) {
 
 // A rule for keys with +prerotary; null if there is none.
 const Rule* BeforeRotary(const Plan& plan) {
-  const auto found = std::ranges::find_if(plan.rules(), [](const Rule& rule) {
+  return FindWhere(plan.rules(), [](const Rule& rule) {
     return rule.options.prerotary && rule.format != Format::kF32 && !IsCache(rule.sites.front());
   });
-  return found == plan.rules().end() ? nullptr : &*found;
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "quant/base/find_in.h"
+
 namespace tare {
 namespace {
 
@@ -96,28 +98,24 @@ bool NeedsNoTest(const RunsOfPair& runs, const std::vector<double>& signs) {
 const SweepCell* BaselineOf(const std::vector<SweepCell>& cells, const SweepCell& cell) {
   const std::string model = cell.Source().empty() ? cell.model : cell.Source();
   if (cell.row.exact && cell.model == model) return nullptr;
-  const auto found = std::ranges::find_if(cells, [&](const SweepCell& c) {
+  return FindWhere(cells, [&](const SweepCell& c) {
     return c.row.exact && c.model == model && c.task == cell.task && !c.Executed();
   });
-  return found == cells.end() ? nullptr : &*found;
 }
 
 // The first model's cell for the same task and plan, or the first version's; null for its own, for the source of all
 // versions, and if there is none.
 const SweepCell* SameOfFirst(const std::vector<SweepCell>& cells, const SweepCell& cell) {
-  const auto first = std::ranges::find_if(cells, [](const SweepCell& c) { return c.model != c.Source(); });
-  if (first == cells.end() || cell.model == first->model || cell.model == cell.Source()) return nullptr;
-  const auto found = std::ranges::find_if(cells, [&](const SweepCell& c) {
+  const SweepCell* const first = FindWhere(cells, [](const SweepCell& c) { return c.model != c.Source(); });
+  if (first == nullptr || cell.model == first->model || cell.model == cell.Source()) return nullptr;
+  return FindWhere(cells, [&](const SweepCell& c) {
     return c.model == first->model && c.task == cell.task && c.Plan() == cell.Plan() && c.Executed() == cell.Executed();
   });
-  return found == cells.end() ? nullptr : &*found;
 }
 
 // Null where there is none.
 const Comparison* Find(const std::vector<Comparison>& comparisons, size_t cell, size_t figure) {
-  const auto found =
-      std::ranges::find_if(comparisons, [&](const Comparison& c) { return c.cell == cell && c.figure == figure; });
-  return found == comparisons.end() ? nullptr : &*found;
+  return FindWhere(comparisons, [&](const Comparison& c) { return c.cell == cell && c.figure == figure; });
 }
 
 void AddHolmOfPrimary(std::vector<Comparison>& comparisons) {
