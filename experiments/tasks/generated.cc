@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "experiments/significance/accuracy.h"
 #include "experiments/tasks/groups.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
@@ -112,13 +111,10 @@ Json RecordOf(const PromptItem& item, const Answer& answer, const AnswerScores& 
   return record;
 }
 
-void AddShare(TaskResult& result, const std::string& name, const char* of_record, const std::string& outcomes_key) {
+void AddShareOf(TaskResult& result, const std::string& name, const char* of_record, const std::string& outcomes_key) {
   std::string outcomes;
   for (const Json& record : result.records) outcomes += record.at(of_record).get<bool>() ? '1' : '0';
-  const auto n = static_cast<double>(outcomes.size());
-  const double share = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
-  result.figures[name] = share;
-  result.figures[name + "_stderr"] = ShareError(share, n);
+  AddShare(result.figures, name, outcomes);
   result.figures[outcomes_key] = outcomes;
 }
 
@@ -226,10 +222,10 @@ TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<
     most = std::max(most, answer.most_tokens);
   }
   result.figures["n"] = items.size();
-  AddShare(result, "acc", "right", "outcomes");
-  AddShare(result, "exact", "exact", "outcomes_exact");
-  AddShare(result, "contains", "contains", "outcomes_contains");
-  AddShare(result, "number", "number", "outcomes_number");
+  AddShareOf(result, "acc", "right", "outcomes");
+  AddShareOf(result, "exact", "exact", "outcomes_exact");
+  AddShareOf(result, "contains", "contains", "outcomes_contains");
+  AddShareOf(result, "number", "number", "outcomes_number");
   AddMean(result, "recall");
   AddMean(result, "f1");
   AddSamples(result, kGeneratedFigures);

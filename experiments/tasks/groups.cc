@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "experiments/significance/accuracy.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
 #include "experiments/text/grammar.h"
@@ -47,10 +48,6 @@ std::string Outcomes(const TaskResult& result, const FigureKeys& figure, const s
   std::string outcomes;
   for (const size_t i : items) outcomes += all[i];
   return outcomes;
-}
-
-double ShareRight(const std::string& outcomes) {
-  return static_cast<double>(std::ranges::count(outcomes, '1')) / static_cast<double>(outcomes.size());
 }
 
 void AddAccuracies(Json& group, const TaskResult& result, const TaskKind& kind, const std::vector<size_t>& items) {
@@ -224,6 +221,12 @@ std::optional<double> CochranP(const std::vector<std::string>& outcomes) {
     spread += off * off;
   }
   return ChiSquaredAbove(k * (k - 1) * spread / within, static_cast<int>(outcomes.size()) - 1);
+}
+
+void AddShare(Json& figures, const std::string& name, const std::string& outcomes) {
+  const double share = ShareRight(outcomes);
+  figures[name] = share;
+  figures[name + "_stderr"] = ShareError(share, static_cast<double>(outcomes.size()));
 }
 
 void AddSamples(TaskResult& result, std::span<const FigureKeys> figures) {
