@@ -79,9 +79,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .sinks = config.sinks,
                    .no_prerotary = WithoutRotary(config),
                    .experts = config.experts,
-                   .decodes = config.projection == 0,
-                   .heads = {},
-                   .weights = {}};
+                   .decodes = config.projection == 0};
   for (int layer = 0; !config.kinds.empty() && layer < config.layers; ++layer)
     sites.keys_layer.push_back(config.KeysLayer(layer));
   const CacheShape shape{

@@ -126,13 +126,8 @@ double MassOf(std::span<const float> row, std::span<const TokenRange> ranges, in
 MarkedItems LoadMarkedItems(const std::filesystem::path& path, const std::filesystem::path& model_folder,
                             const ModelConfig& config, size_t limit, TakeFrom from) {
   const Tokenizer tokenizer = Tokenizer::Load(model_folder);
-  MarkedItems items{.input = {.kind = TokenInput::Kind::kText,
-                              .sequences = {},
-                              .bos = tokenizer.bos(),
-                              .path = path,
-                              .sha256 = Sha256OfFile(path)},
-                    .sequences = {},
-                    .spans = {}};
+  MarkedItems items{
+      .input = {.kind = TokenInput::Kind::kText, .bos = tokenizer.bos(), .path = path, .sha256 = Sha256OfFile(path)}};
   std::map<int64_t, Marks> marks;
   for (const ChoiceItem& item : LoadChoiceItems(path, limit, from)) {
     const EncodedChoice encoded = EncodeChoice(item, tokenizer);

@@ -202,7 +202,6 @@ void CalibratedLayers::RoundTogether(int layer, QuantizedCheckpointWriter& part)
                    .layer = layer,
                    .plan = matrices_.plan(),
                    .where = matrices_.where(),
-                   .batches = {},
                    .on_batch = on_batch_};
   for (size_t i = 0; i < calibration_.batches(); ++i)
     all.batches.push_back({&calibration_.batch(i), calibration_.StreamAt(i), stored_.StreamAt(i)});

@@ -32,7 +32,6 @@ GenerateOptions OptionsOf(const PromptItem& item, const AnswerOptions& options) 
   const int64_t own = item.tokens.value_or(options.tokens > 0 ? options.tokens : kAnswerTokens);
   return {.cache = {},
           .tokens = options.tokens > 0 ? std::min(own, options.tokens) : own,
-          .ends = {},
           .sampling = {.temperature = options.temperature.value_or(item.temperature.value_or(0)),
                        .top_p = options.top_p.value_or(item.top_p.value_or(1)),
                        .seed = SeedOfItem(options.seed, item.line)}};

@@ -37,10 +37,7 @@ Attribution OfFigure(const Runs& runs, size_t i, const Plan& plan, const std::ve
                 .figure = exact->keys,
                 .baseline = exact->value,
                 .whole = whole->value,
-                .change = Compare({exact, whole}, {-1, 1}),
-                .parts = {},
-                .sum = {},
-                .left_over = {}};
+                .change = Compare({exact, whole}, {-1, 1})};
   std::vector<const Figure*> all{exact};
   std::vector<double> sum{-static_cast<double>(parts.size())};
   for (const PlanPart& part : parts) {
@@ -96,7 +93,6 @@ PartPair PairPart(const std::string& name, const FigureRuns& first, const Figure
 AttributionPair PairFigure(const FigureRuns& first, const FigureRuns& second, const Plan& plan) {
   AttributionPair pair{.task = first.of.task,
                        .figure = first.of.figure,
-                       .parts = {},
                        .whole = {.part = "",
                                  .first = first.of.change.value,
                                  .second = second.of.change.value,

@@ -25,10 +25,8 @@ std::optional<OutcomeChanges> SharedItems(const RunsOfPair& runs, const std::vec
 }
 
 PairedRuns OfItems(const RunsOfPair& runs, const std::vector<double>& signs) {
-  PairedRuns paired{.counts = std::vector<double>(runs[0]->outcomes.size(), 1.0),
-                    .sums = {},
-                    .signs = signs,
-                    .kind = Units::kIndependent};
+  PairedRuns paired{
+      .counts = std::vector<double>(runs[0]->outcomes.size(), 1.0), .signs = signs, .kind = Units::kIndependent};
   for (const Figure* run : runs) {
     std::vector<double>& scores = paired.sums.emplace_back();
     for (const char outcome : run->outcomes) scores.push_back(outcome == '1' ? 1 : 0);
@@ -40,11 +38,8 @@ PairedRuns OfItems(const RunsOfPair& runs, const std::vector<double>& signs) {
 std::optional<PairedRuns> SharedWindows(const RunsOfPair& runs, const std::vector<double>& signs) {
   const FigureKeys& keys = runs[0]->keys;
   if (!keys.windows) return std::nullopt;
-  PairedRuns paired{.counts = runs[0]->windows.counts,
-                    .sums = {},
-                    .signs = signs,
-                    .of_mean = keys.of_mean,
-                    .kind = keys.windows->kind};
+  PairedRuns paired{
+      .counts = runs[0]->windows.counts, .signs = signs, .of_mean = keys.of_mean, .kind = keys.windows->kind};
   for (const Figure* run : runs) {
     if (run->windows.counts != paired.counts || paired.counts.empty()) return std::nullopt;
     paired.sums.push_back(run->windows.sums);
@@ -154,7 +149,6 @@ void AddHolm(const std::vector<Comparison*>& comparisons) {
 
 Comparisons CompareCells(const std::vector<SweepCell>& cells) {
   Comparisons all{.changes = {},
-                  .drops = {},
                   .of_source = cells.empty() ? "" : cells.front().Source(),
                   .look_ahead = std::ranges::any_of(cells, [](const SweepCell& cell) { return cell.row.looks_ahead; })};
   for (size_t c = 0; c < cells.size(); ++c) {
