@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "experiments/model/attention/sequence_cache.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/rotary.h"
 #include "experiments/plan/refusals.h"
@@ -82,9 +83,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .decodes = config.projection == 0};
   for (int layer = 0; !config.kinds.empty() && layer < config.layers; ++layer)
     sites.keys_layer.push_back(config.KeysLayer(layer));
-  const CacheShape shape{
-      .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
-  const DecodeHeads decoded(table, config.heads, shape, 1.0f);  // the scale is that of no place
+  const DecodeHeads decoded(table, config.heads, CacheShapeOf(config), 1.0f);  // the scale is that of no place
   for (const SiteInfo& info : kSites) {
     if (!config.kinds.empty() || config.experts > 0) {
       std::vector<int> having;
