@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "experiments/significance/draws.h"
 #include "experiments/tasks/groups.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
@@ -20,12 +21,9 @@ struct Prompted {
   GenerateOptions generate;
 };
 
-// SplitMix64 (Steele et al. 2014), 53 bits, so that JSON holds it: an item's draws depend on no other item.
+// The line-th number of SplitMix64, 53 bits, so that JSON holds it: an item's draws depend on no other item.
 uint64_t SeedOfItem(uint64_t seed, size_t line) {
-  uint64_t z = seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(line);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return (z ^ (z >> 31)) >> 11;
+  return SplitMix64(seed + 0x9e3779b97f4a7c15u * (static_cast<uint64_t>(line) - 1)) >> 11;
 }
 
 GenerateOptions OptionsOf(const PromptItem& item, const AnswerOptions& options) {
@@ -121,9 +119,7 @@ void AddShareOf(TaskResult& result, const std::string& name, const char* of_reco
 void AddMean(TaskResult& result, const std::string& name) {
   std::vector<double> scores;
   for (const Json& record : result.records) scores.push_back(record.at(name));
-  std::vector<size_t> all(scores.size());
-  std::iota(all.begin(), all.end(), size_t{0});
-  const WindowLosses samples = BySample(result.records, scores, all);
+  const WindowLosses samples = BySample(result.records, scores, AllBelow(scores.size()));
   const auto n = static_cast<double>(scores.size()), clusters = static_cast<double>(samples.sums.size());
   const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
   double squares = 0;

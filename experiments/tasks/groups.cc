@@ -2,9 +2,9 @@
 #include "experiments/tasks/groups.h"
 
 #include <map>
-#include <numeric>
 
 #include "experiments/significance/accuracy.h"
+#include "experiments/significance/draws.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
 #include "experiments/text/grammar.h"
@@ -230,8 +230,7 @@ void AddShare(Json& figures, const std::string& name, const std::string& outcome
 }
 
 void AddSamples(TaskResult& result, std::span<const FigureKeys> figures) {
-  std::vector<size_t> all(result.records.size());
-  std::iota(all.begin(), all.end(), size_t{0});
+  const std::vector<size_t> all = AllBelow(result.records.size());
   for (const FigureKeys& figure : figures) {
     if (!figure.outcomes) continue;
     const WindowLosses samples =

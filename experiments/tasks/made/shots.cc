@@ -73,14 +73,12 @@ Sample MakeUp(const ShotQuestion& question, const std::vector<std::string>& labe
 
 // Numbers of examples; example i belongs to class i % classes.
 std::vector<size_t> Ordered(ShotOrder order, size_t shots, size_t classes, Draws& draws) {
-  std::vector<size_t> all(shots);
-  std::iota(all.begin(), all.end(), size_t{0});
+  std::vector<size_t> all = AllBelow(shots);
   draws.Shuffle(all);
   if (order == ShotOrder::kRandom) return all;
   std::vector<std::vector<size_t>> of_class(classes);
   for (const size_t i : all) of_class[i % classes].push_back(i);
-  std::vector<size_t> turns(classes), alternating;
-  std::iota(turns.begin(), turns.end(), size_t{0});
+  std::vector<size_t> turns = AllBelow(classes), alternating;
   draws.Shuffle(turns);
   for (size_t round = 0; alternating.size() < shots; ++round) {
     for (const size_t turn : turns) {
