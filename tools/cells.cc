@@ -48,11 +48,10 @@ ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::str
   inputs.insert(inputs.end(), sweep.statistics.begin(), sweep.statistics.end());
   inputs.insert(inputs.end(), options.folders.begin(), options.folders.end());
   for (const TaskSpec& task : sweep.tasks) inputs.push_back(task.file);
-  NoteInputs(inputs);
-  OutputsIn(sweep.folder, {});
+  OutputsIn(inputs, sweep.folder, {});
   auto folder = std::make_unique<const OutputFolder>(sweep.folder);
   names.insert(names.end(), outputs.begin(), outputs.end());
-  std::vector<Output> files = OutputsIn(sweep.folder, names);
+  std::vector<Output> files = OutputsIn({}, sweep.folder, names);
   // A folder with runs or results in JSON is one that Tare wrote; what reads the runs refuses others.
   const bool ours = std::ranges::any_of(files, [](const Output& file) {
     return Begins(file.path, JsonWith("tare.")) || Begins(file.path, "\"schema\":\"tare.");

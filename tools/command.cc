@@ -229,6 +229,12 @@ namespace fs = std::filesystem;
 
 bool IsFile(const std::string& name) { return !name.empty() && name != "-"; }
 
+void NoteInputs(const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    if (IsFile(input)) NoteInput(input);
+  }
+}
+
 // Where a file that is claimed will be, or a new folder.
 fs::path PlaceOf(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
 
@@ -266,7 +272,9 @@ std::string Made(const std::string& output) {
   return planned_outputs.replaced.contains(output) ? output + " (replaced)" : output;
 }
 
-std::vector<Output> OutputsIn(const fs::path& folder, const std::vector<std::string>& names) {
+std::vector<Output> OutputsIn(const std::vector<std::string>& inputs, const fs::path& folder,
+                              const std::vector<std::string>& names) {
+  NoteInputs(inputs);
   std::vector<Output> outputs;
   if (OpenFolder::Of(folder) != nullptr) {  // follows a link; in a folder that is held, looks at the entry there
     for (const std::string& name : names) outputs.push_back({folder / name});
@@ -283,20 +291,15 @@ std::vector<Output> OutputsIn(const fs::path& folder, const std::vector<std::str
   return {};
 }
 
-std::vector<Output> NewFilesIn(const fs::path& folder, const std::vector<std::string>& names) {
-  std::vector<Output> outputs = OutputsIn(folder, names);
+std::vector<Output> NewFilesIn(const std::vector<std::string>& inputs, const fs::path& folder,
+                               const std::vector<std::string>& names) {
+  std::vector<Output> outputs = OutputsIn(inputs, folder, names);
   for (const Output& output : outputs) {
     std::error_code error;
     if (fs::exists(output.path, error))
       Fail("{}: exists already and would be overwritten; try another --out", output.path);
   }
   return outputs;
-}
-
-void NoteInputs(const std::vector<std::string>& inputs) {
-  for (const std::string& input : inputs) {
-    if (IsFile(input)) NoteInput(input);
-  }
 }
 
 std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const std::vector<Output>& outputs) {

@@ -196,8 +196,6 @@ std::string Hdf5With(const std::string& schema);
 // result keeps other processes from the outputs as long as it lives.
 [[nodiscard]] std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs,
                                                  const std::vector<Output>& outputs);
-// As ClaimFiles does, for a command that looks at its output folder before: that removes what a kill left beside it.
-void NoteInputs(const std::vector<std::string>& inputs);
 // Whether a file begins so.
 bool Begins(const std::filesystem::path& path, std::string_view beginning);
 
@@ -205,11 +203,14 @@ bool Begins(const std::filesystem::path& path, std::string_view beginning);
 std::string Made(const std::string& output);
 
 // The outputs, for ClaimFiles, of a command that writes these names into a folder. Empty if the folder does not exist
-// yet: the command creates it, but not its parent. Throws Error if it could not be created.
-std::vector<Output> OutputsIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
+// yet: the command creates it, but not its parent. Looking there removes what a kill left beside it, but no input.
+// Throws Error if it could not be created.
+std::vector<Output> OutputsIn(const std::vector<std::string>& inputs, const std::filesystem::path& folder,
+                              const std::vector<std::string>& names);
 
 // OutputsIn of a folder that must not contain any of the files yet.
-std::vector<Output> NewFilesIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
+std::vector<Output> NewFilesIn(const std::vector<std::string>& inputs, const std::filesystem::path& folder,
+                               const std::vector<std::string>& names);
 
 // On standard error, unless --quiet is given.
 void ShowContinued(const std::string& text);

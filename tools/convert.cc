@@ -65,8 +65,7 @@ void RunToGguf(const ConvertArguments& options) {
 }
 
 void RunToFolder(const ConvertArguments& options) {
-  NoteInputs({options.model});
-  std::vector<Output> outputs = NewFilesIn(options.out, ExportedFiles());
+  std::vector<Output> outputs = NewFilesIn({options.model}, options.out, ExportedFiles());
   outputs.push_back({options.json, JsonWith("tare.convert/")});
   const std::vector<AtomicFile> claims = ClaimFiles({}, outputs);
   options.machine.Apply();

@@ -49,13 +49,12 @@ std::string PartsFolder(const QuantizeArguments& options) { return WithoutSlash(
 std::vector<AtomicFile> ClaimOutputs(const QuantizeArguments& options, const CalibrationTexts& calibration) {
   std::vector<std::string> inputs{options.model, options.stats};
   for (const CalibrationTexts::Part& part : calibration.parts) inputs.push_back(part.file.string());
-  NoteInputs(inputs);
   std::vector<Output> outputs{{options.out, Hdf5With("tare.quantized/")}};
-  if (options.format == kDequantized) outputs = NewFilesIn(options.out, ExportedFiles());
-  if (options.format == kCompressed) outputs = NewFilesIn(options.out, CompressedFiles());
+  if (options.format == kDequantized) outputs = NewFilesIn(inputs, options.out, ExportedFiles());
+  if (options.format == kCompressed) outputs = NewFilesIn(inputs, options.out, CompressedFiles());
   outputs.push_back({options.json, JsonWith("tare.quantize/")});
-  std::vector<AtomicFile> claims = ClaimFiles({}, outputs);
-  OutputsIn(PartsFolder(options), {});
+  std::vector<AtomicFile> claims = ClaimFiles(inputs, outputs);
+  OutputsIn({}, PartsFolder(options), {});
   return claims;
 }
 

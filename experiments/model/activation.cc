@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "kernels/elementwise/rows.h"
+#include "quant/base/find_in.h"
 #include "quant/base/listed.h"
 
 namespace tare {
@@ -57,8 +58,7 @@ const Activation* FindActivation(std::string_view name) {
     return std::ranges::contains(std::views::split(one.names, ' '), name,
                                  [](const auto& word) { return std::string_view(word); });
   };
-  const auto found = std::ranges::find_if(kActivations, has);
-  return found == std::end(kActivations) ? nullptr : found;
+  return FindWhere(kActivations, has);
 }
 
 std::string ActivationsText() {

@@ -54,8 +54,7 @@ struct TokenBatch {
   // get.
   int64_t Length(size_t sequence) const {
     const AttentionSequence& s = sequences[sequence];
-    const int64_t branch = s.branches.empty() ? 0 : *std::ranges::max_element(s.branches);
-    const int64_t all = s.past + s.prefix + branch;
+    const int64_t all = s.past + s.Longest();
     return caches.empty() ? all : std::max(all, caches[sequence]->expected());
   }
   int64_t Rows() const { return static_cast<int64_t>(tokens.size()); }

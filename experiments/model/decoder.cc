@@ -44,8 +44,18 @@ void SplitGate(const LayerCall& call) {
 
 }  // namespace
 
-void ProjectSeen(const LayerCall& call, float* x, int64_t columns, std::span<const SeenProjection> all) {
-  const int64_t rows = call.batch.Rows();
+void ShowRows(const LayerCall& call, Site site, float* rows, int64_t columns) {
+  if (call.Runs()) ShowRows(call.visitors, site, call.layer, call.batch, rows, columns);
+}
+
+void ShowHeads(const LayerCall& call, Site site, float* values, int64_t heads, int64_t width) {
+  if (call.Runs())
+    ShowHeads(call.visitors, site, call.layer, call.batch, call.weights.heads,
+              DenseHeads(values, call.batch.Rows(), static_cast<int>(heads), static_cast<int>(width)));
+}
+
+void ProjectSeen(const LayerCall& call, float* x, std::initializer_list<SeenProjection> all) {
+  const int64_t rows = call.batch.Rows(), columns = all.begin()->linear.stored().in;
   std::vector<Site> sites;
   for (const SeenProjection& p : all) sites.push_back(p.site);
   if (call.part != nullptr) call.part->Begin(sites, x, static_cast<size_t>(rows * columns));
@@ -59,7 +69,7 @@ void ProjectSeen(const LayerCall& call, float* x, int64_t columns, std::span<con
     }
     GrowRows(call.a.seen, rows, columns);
     std::copy_n(x, rows * columns, call.a.seen.data());
-    ShowRows(call.visitors, p.site, call.layer, call.batch, call.a.seen.data(), columns);
+    ShowRows(call, p.site, call.a.seen.data(), columns);
     const LinearProduct product{p.linear, p.y};
     if (!ends) call.products.Project(call.a.seen.data(), rows, {&product, 1});
   }
@@ -100,16 +110,17 @@ void TakeRows(const LayerCall& call) {
 void ProjectQkv(const LayerCall& call) {
   const LayerWeights& w = call.weights;
   const bool gated = GateWidth(call.config) > 0;
-  const SeenProjection projections[] = {{Site::kQProjIn, w.q, gated ? call.a.q_and_gate.data() : call.a.q.data()},
-                                        {Site::kKProjIn, w.k, call.a.k.data()},
-                                        {Site::kVProjIn, w.v, call.a.v.data()}};
-  const size_t count = call.config.Kind(call.layer) == LayerKind::kSharedAttention ? 1 : 3;
-  ProjectSeen(call, call.a.normed.data(), call.config.hidden, std::span(projections).first(count));
+  const SeenProjection q{Site::kQProjIn, w.q, gated ? call.a.q_and_gate.data() : call.a.q.data()};
+  if (call.config.Kind(call.layer) == LayerKind::kSharedAttention) {
+    ProjectSeen(call, call.a.normed.data(), {q});
+  } else {
+    ProjectSeen(call, call.a.normed.data(),
+                {q, {Site::kKProjIn, w.k, call.a.k.data()}, {Site::kVProjIn, w.v, call.a.v.data()}});
+  }
   if (gated) SplitGate(call);
 }
 
 void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std::vector<float>& k_weight) {
-  if (!call.Runs()) return;
   const ModelConfig& c = call.config;
   const auto norm = [&](float* values, int64_t width, const std::vector<float>& weight) {
     for (int64_t i = 0; i < width; i += std::ssize(weight))
@@ -120,24 +131,17 @@ void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std
     norm(call.a.q.data() + row * q_width, q_width, q_weight);
     norm(call.a.k.data() + row * k_width, k_width, k_weight);
   });
-  const int64_t rows = call.batch.Rows();
-  const std::span<const OutputHead> table = call.weights.heads;
-  ShowHeads(call.visitors, Site::kQNorm, call.layer, call.batch, table,
-            DenseHeads(call.a.q.data(), rows, c.heads, c.head_dim));
-  ShowHeads(call.visitors, Site::kKNorm, call.layer, call.batch, table,
-            DenseHeads(call.a.k.data(), rows, c.kv_heads, c.head_dim));
+  ShowHeads(call, Site::kQNorm, call.a.q.data(), c.heads, c.head_dim);
+  ShowHeads(call, Site::kKNorm, call.a.k.data(), c.kv_heads, c.head_dim);
 }
 
 LambdaView ProjectLambda(const LayerCall& call) {
-  const int64_t rows = call.batch.Rows(), heads = std::ssize(call.weights.heads);
-  GrowRows(call.a.lambda, rows, heads);
+  const auto heads = std::ssize(call.weights.heads);
+  GrowRows(call.a.lambda, call.batch.Rows(), heads);
   float* const lambda = call.a.lambda.data();
-  const SeenProjection projection{Site::kLambdaProjIn, call.weights.lambda_projection, lambda};
-  ProjectSeen(call, call.a.normed.data(), call.config.hidden, {&projection, 1});
-  if (!call.Runs()) return {};
+  ProjectSeen(call, call.a.normed.data(), {{Site::kLambdaProjIn, call.weights.lambda_projection, lambda}});
   ForRows(call, [&](int64_t row) { Sigmoid(lambda + row * heads, static_cast<size_t>(heads)); });
-  ShowHeads(call.visitors, Site::kLambda, call.layer, call.batch, call.weights.heads,
-            DenseHeads(lambda, rows, static_cast<int>(heads), 1));
+  ShowHeads(call, Site::kLambda, lambda, heads, 1);
   return {.data = lambda, .token_stride = heads, .head_stride = 1};
 }
 
@@ -176,15 +180,10 @@ AttentionProblem AttentionOf(const LayerCall& call, const float* q, const float*
 void Attend(const LayerCall& call, LambdaView lambda) {
   if (!call.Runs()) return;
   const ModelConfig& c = call.config;
-  const std::span<const OutputHead> table = call.weights.heads;
-  const int64_t rows = call.batch.Rows();
-  const auto q = DenseHeads(call.a.q.data(), rows, c.heads, c.head_dim);
-  const auto k = DenseHeads(call.a.k.data(), rows, c.kv_heads, c.head_dim);
-  const auto v = DenseHeads(call.a.v.data(), rows, c.kv_heads, c.head_dim);
-  ShowHeads(call.visitors, Site::kQ, call.layer, call.batch, table, q);
+  ShowHeads(call, Site::kQ, call.a.q.data(), c.heads, c.head_dim);
   if (c.KeysLayer(call.layer) == call.layer) {
-    ShowHeads(call.visitors, Site::kK, call.layer, call.batch, table, k);
-    ShowHeads(call.visitors, Site::kV, call.layer, call.batch, table, v);
+    ShowHeads(call, Site::kK, call.a.k.data(), c.kv_heads, c.head_dim);
+    ShowHeads(call, Site::kV, call.a.v.data(), c.kv_heads, c.head_dim);
   }
   const AttentionProblem problem =
       AttentionOf(call, call.a.q.data(), call.a.k.data(), call.a.v.data(), lambda, call.a.attended.data());
@@ -195,16 +194,14 @@ void Attend(const LayerCall& call, LambdaView lambda) {
   } else {
     FloatAttention({problem, call.batch.sequences, call.visitors, call.layer});
   }
-  ShowHeads(call.visitors, Site::kHeadOut, call.layer, call.batch, table, problem.out);
+  ShowHeads(call, Site::kHeadOut, problem.out.data, problem.out.heads, problem.out.width);
 }
 
 void GateHeads(const LayerCall& call) {
-  if (!call.Runs()) return;
   const ModelConfig& c = call.config;
   const int64_t d = c.head_dim, gates = GateWidth(c);
   ForRows(call, [&](int64_t row) { Sigmoid(call.a.attn_gate.data() + row * c.heads * gates, c.heads * gates); });
-  ShowHeads(call.visitors, Site::kAttnGate, call.layer, call.batch, call.weights.heads,
-            DenseHeads(call.a.attn_gate.data(), call.batch.Rows(), c.heads, static_cast<int>(gates)));
+  ShowHeads(call, Site::kAttnGate, call.a.attn_gate.data(), c.heads, gates);
   ForHeads(call, [&](int64_t row, int64_t head) {
     float* out = call.a.attended.data() + (row * c.heads + head) * d;
     const float* gate = call.a.attn_gate.data() + (row * c.heads + head) * gates;
@@ -214,22 +211,18 @@ void GateHeads(const LayerCall& call) {
 }
 
 void ProjectOutput(const LayerCall& call) {
-  const SeenProjection projection{Site::kOProjIn, call.weights.o, call.a.delta.data()};
-  ProjectSeen(call, call.a.attended.data(), call.weights.o.stored().in, {&projection, 1});
-  if (!call.Runs()) return;
-  ShowRows(call.visitors, Site::kAttnOut, call.layer, call.batch, call.a.delta.data(), call.config.hidden);
+  ProjectSeen(call, call.a.attended.data(), {{Site::kOProjIn, call.weights.o, call.a.delta.data()}});
+  ShowRows(call, Site::kAttnOut, call.a.delta.data(), call.config.hidden);
 }
 
 void FeedForward(const LayerCall& call, const GatedUnit& unit) {
   const LayerWeights& w = call.weights;
   const int64_t I = call.config.DenseFfn();
-  const SeenProjection widen[] = {{Site::kGateProjIn, w.gate, call.a.gate.data()},
-                                  {Site::kUpProjIn, w.up, call.a.up.data()}};
-  ProjectSeen(call, call.a.normed.data(), call.config.hidden, widen);
+  ProjectSeen(call, call.a.normed.data(),
+              {{Site::kGateProjIn, w.gate, call.a.gate.data()}, {Site::kUpProjIn, w.up, call.a.up.data()}});
   ForRows(call,
           [&](int64_t row) { unit(call.a.gate.data() + row * I, call.a.up.data() + row * I, static_cast<size_t>(I)); });
-  const SeenProjection narrow{Site::kDownProjIn, w.down, call.a.delta.data()};
-  ProjectSeen(call, call.a.gate.data(), I, {&narrow, 1});
+  ProjectSeen(call, call.a.gate.data(), {{Site::kDownProjIn, w.down, call.a.delta.data()}});
 }
 
 void FeedForward(const LayerCall& call) {
@@ -241,12 +234,10 @@ void FeedForward(const LayerCall& call) {
 void FeedForwardUngated(const LayerCall& call) {
   const LayerWeights& w = call.weights;
   const int64_t I = call.config.ffn;
-  const SeenProjection widen{Site::kUpProjIn, w.up, call.a.up.data()};
-  ProjectSeen(call, call.a.normed.data(), call.config.hidden, {&widen, 1});
+  ProjectSeen(call, call.a.normed.data(), {{Site::kUpProjIn, w.up, call.a.up.data()}});
   const Activation& f = *call.config.activation;
   ForRows(call, [&](int64_t row) { f.apply(call.a.up.data() + row * I, static_cast<size_t>(I)); });
-  const SeenProjection narrow{Site::kDownProjIn, w.down, call.a.delta.data()};
-  ProjectSeen(call, call.a.up.data(), I, {&narrow, 1});
+  ProjectSeen(call, call.a.up.data(), {{Site::kDownProjIn, w.down, call.a.delta.data()}});
 }
 
 void NormDelta(const LayerCall& call, const std::vector<float>& weight) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <functional>
-#include <span>
+#include <initializer_list>
 #include <vector>
 
 #include "experiments/model/layer.h"
@@ -12,15 +12,18 @@
 
 namespace tare {
 
-// A projection of an input that visitors see. With several of one input x [R, columns], visitors of a projection's
-// input see, and may change, their own copy. Of a part of the layer, here is where it may begin, with x as it was kept,
-// and where it may end, before the products.
+// Shows the call's visitors rows [R, columns], and values [R][heads][width].
+void ShowRows(const LayerCall& call, Site site, float* rows, int64_t columns);
+void ShowHeads(const LayerCall& call, Site site, float* values, int64_t heads, int64_t width);
+// A projection of an input that visitors see. With several of one input x [R, in], visitors of a projection's input
+// see, and may change, their own copy. Of a part of the layer, here is where it may begin, with x as it was kept, and
+// where it may end, before the products.
 struct SeenProjection {
   Site site;
   const LinearWeights& linear;
   float* y;
 };
-void ProjectSeen(const LayerCall& call, float* x, int64_t columns, std::span<const SeenProjection> all);
+void ProjectSeen(const LayerCall& call, float* x, std::initializer_list<SeenProjection> all);
 
 // body(row) for all rows of the batch, from several threads; for none where the step does not run.
 void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body);

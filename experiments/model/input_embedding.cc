@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "experiments/model/config/family.h"
+#include "experiments/model/layer.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -96,10 +97,7 @@ void InputEmbedding::CheckIds(const TokenBatch& batch) const {
 
 void InputEmbedding::EmbedPatches(const TokenBatch& batch, Projector& projector, float* x) {
   const int64_t rows = batch.Rows(), values = images_->PatchValues();
-  if (pixels_.size() < static_cast<size_t>(PaddedRows(rows) * values)) {
-    pixels_.Reset(static_cast<size_t>(PaddedRows(rows) * values));
-    std::fill_n(pixels_.data(), pixels_.size(), 0.0f);
-  }
+  GrowRows(pixels_, rows, values);
   ParallelFor(batch.tokens.size(), [&](size_t row, int) {
     float* const patch = pixels_.data() + static_cast<int64_t>(row) * values;
     if (batch.tokens[row] == 0) return std::fill_n(patch, values, 0.0f), void();

@@ -53,9 +53,7 @@ ModelSites AttentionSites(const AttentionProblem& problem, const std::vector<int
                    .layers = layers.back() + 1,
                    .head_dim = problem.q.width,
                    .maps = differential ? 2 : 1,
-                   .no_prerotary = "captured keys, which have their rotary positions",
-                   .heads = {},
-                   .weights = {}};
+                   .no_prerotary = "captured keys, which have their rotary positions"};
   for (const SiteInfo& info : kSites) sites.layers_of[info.site] = {};
   for (const Site site : kShown) {
     if (site == Site::kDifference && !differential) continue;

@@ -249,10 +249,7 @@ void Model::LogitsOf(std::span<const float* const> states,
         folder_.string(), family_.names.head);
   const int64_t E = config_.hidden, V = config_.Outputs();
   const auto most = std::min<int64_t>(kLogitRows, static_cast<int64_t>(states.size()));
-  if (gathered_.size() < static_cast<size_t>(PaddedRows(most) * E)) {
-    gathered_.Reset(PaddedRows(most) * E);
-    std::fill_n(gathered_.data(), gathered_.size(), 0.0f);
-  }
+  GrowRows(gathered_, most, E);
   logits_.Reserve(PaddedRows(most) * V);
   for (size_t begin = 0; begin < states.size(); begin += kLogitRows) {
     const size_t count = std::min<size_t>(kLogitRows, states.size() - begin);

@@ -7,12 +7,14 @@
 #include <memory>
 #include <string>
 
+#include "experiments/model/attention/sequence_cache.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/config/rotary.h"
 #include "experiments/plan/refusals.h"
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/decode/decode_heads.h"
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -50,10 +52,9 @@ std::vector<int> GroupsOf(const DecodeHeads& table, Site site, int heads) {
 
 // A rule for keys with +prerotary; null if there is none.
 const Rule* BeforeRotary(const Plan& plan) {
-  const auto found = std::ranges::find_if(plan.rules(), [](const Rule& rule) {
+  return FindWhere(plan.rules(), [](const Rule& rule) {
     return rule.options.prerotary && rule.format != Format::kF32 && !IsCache(rule.sites.front());
   });
-  return found == plan.rules().end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -79,14 +80,10 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .sinks = config.sinks,
                    .no_prerotary = WithoutRotary(config),
                    .experts = config.experts,
-                   .decodes = config.projection == 0,
-                   .heads = {},
-                   .weights = {}};
+                   .decodes = config.projection == 0};
   for (int layer = 0; !config.kinds.empty() && layer < config.layers; ++layer)
     sites.keys_layer.push_back(config.KeysLayer(layer));
-  const CacheShape shape{
-      .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
-  const DecodeHeads decoded(table, config.heads, shape, 1.0f);  // the scale is that of no place
+  const DecodeHeads decoded(table, config.heads, CacheShapeOf(config), 1.0f);  // the scale is that of no place
   for (const SiteInfo& info : kSites) {
     if (!config.kinds.empty() || config.experts > 0) {
       std::vector<int> having;

@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "experiments/model/config/family.h"
+#include "experiments/significance/draws.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
@@ -19,17 +20,10 @@
 namespace tare {
 namespace {
 
-// Counter-based: value i of tensor t does not depend on how the work is cut. SplitMix64 (Steele, Lea, Flood 2014).
-uint64_t Mix(uint64_t z) {
-  z += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 // Sum of four uniform 16-bit numbers, centred and scaled to deviation 1: near enough to normal, and exact arithmetic.
+// Counter-based: value i of tensor t does not depend on how the work is cut.
 float NormalAt(uint64_t key, uint64_t i) {
-  const uint64_t bits = Mix(key ^ Mix(i));
+  const uint64_t bits = SplitMix64(key ^ SplitMix64(i));
   const int64_t sum =
       static_cast<int64_t>((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48)) - 2 * 0xffff;
   return static_cast<float>(sum) * (1.0f / 37837.0f);  // sqrt(4 / 12) * 65536
@@ -42,7 +36,7 @@ class Tensors {
   void Add(const std::string& name, std::vector<int64_t> shape, float deviation, float mean = 0) {
     const auto count = static_cast<size_t>(*ElementCount(shape));
     const size_t width = type_ == WeightType::kF32 ? 4 : 2;
-    const uint64_t key = Mix(seed_ + views.size());
+    const uint64_t key = SplitMix64(seed_ + views.size());
     AlignedBuffer<std::byte>& bytes = storage_.emplace_back(count * width);
     constexpr size_t kPart = 1 << 18;
     ParallelFor((count + kPart - 1) / kPart, [&](size_t part, int) {

@@ -73,16 +73,6 @@ void ForChannels(const std::vector<Piece>& pieces, int64_t channels, const Body&
   });
 }
 
-void Show(const LayerCall& call, Site site, AlignedBuffer<float>& rows, int64_t columns) {
-  if (!call.Runs()) return;
-  ShowRows(call.visitors, site, call.layer, call.batch, rows.data(), columns);
-}
-
-void ProjectOne(const LayerCall& call, Site site, const LinearWeights& linear, float* x, float* y) {
-  const SeenProjection projection{site, linear, y};
-  ProjectSeen(call, x, linear.stored().in, {&projection, 1});
-}
-
 // Columns [first, first + count) of rows of `from` values.
 void TakeColumns(const LayerCall& call, const float* rows, int64_t from, int64_t first, int64_t count, float* y) {
   ForRows(call, [&](int64_t row) { std::copy_n(rows + row * from + first, count, y + row * count); });
@@ -151,11 +141,11 @@ void Scan(const LayerCall& call, Pieces& pieces) {
 void GateAndProject(const LayerCall& call, Site gate, Site input) {
   ScanActivations& s = call.a.scan;
   const int64_t C = call.config.scan_channels;
-  Show(call, gate, s.gate, C);
+  ShowRows(call, gate, s.gate.data(), C);
   ForRows(call, [&](int64_t row) {
     SiluGate(s.memory.data() + row * C, s.gate.data() + row * C, C, s.gated.data() + row * C);
   });
-  ProjectOne(call, input, call.weights.mixer_out, s.gated.data(), call.a.delta.data());
+  ProjectSeen(call, s.gated.data(), {{input, call.weights.mixer_out, call.a.delta.data()}});
 }
 
 }  // namespace
@@ -182,28 +172,28 @@ void MixMamba(const LayerCall& call) {
   const LayerWeights& w = call.weights;
   ScanActivations& s = call.a.scan;
   const int64_t C = call.config.scan_channels, N = call.config.scan_states, rank = call.config.scan_rank;
-  ProjectOne(call, Site::kMambaInProjIn, w.mixer_in, call.a.normed.data(), s.mixed.data());
+  ProjectSeen(call, call.a.normed.data(), {{Site::kMambaInProjIn, w.mixer_in, s.mixed.data()}});
   Pieces pieces(call);
   Convolve(call, pieces);
-  Show(call, Site::kScanIn, s.u, C);
-  ProjectOne(call, Site::kMambaXProjIn, w.scan_x, s.u.data(), s.projected.data());
+  ShowRows(call, Site::kScanIn, s.u.data(), C);
+  ProjectSeen(call, s.u.data(), {{Site::kMambaXProjIn, w.scan_x, s.projected.data()}});
   const int64_t columns = rank + 2 * N;
   TakeColumns(call, s.projected.data(), columns, 0, rank, s.rank.data());
   TakeColumns(call, s.projected.data(), columns, rank, N, s.b.data());
   TakeColumns(call, s.projected.data(), columns, rank + N, N, s.c.data());
-  ProjectOne(call, Site::kMambaDtProjIn, w.scan_dt, s.rank.data(), s.delta.data());
+  ProjectSeen(call, s.rank.data(), {{Site::kMambaDtProjIn, w.scan_dt, s.delta.data()}});
   ForRows(call, [&](int64_t row) { SoftplusOfSum(s.delta.data() + row * C, w.scan.delta_bias.data(), C); });
-  Show(call, Site::kScanDelta, s.delta, C);
-  Show(call, Site::kScanB, s.b, N);
-  Show(call, Site::kScanC, s.c, N);
+  ShowRows(call, Site::kScanDelta, s.delta.data(), C);
+  ShowRows(call, Site::kScanB, s.b.data(), N);
+  ShowRows(call, Site::kScanC, s.c.data(), N);
   Scan(call, pieces);
-  Show(call, Site::kScanOut, s.memory, C);
+  ShowRows(call, Site::kScanOut, s.memory.data(), C);
   TakeColumns(call, s.mixed.data(), 2 * C, C, C, s.gate.data());
   GateAndProject(call, Site::kMambaGate, Site::kMambaOutProjIn);
 }
 
 void MixMemory(const LayerCall& call) {
-  ProjectOne(call, Site::kGmuInProjIn, call.weights.mixer_in, call.a.normed.data(), call.a.scan.gate.data());
+  ProjectSeen(call, call.a.normed.data(), {{Site::kGmuInProjIn, call.weights.mixer_in, call.a.scan.gate.data()}});
   GateAndProject(call, Site::kGmuGate, Site::kGmuOutProjIn);
 }
 

@@ -4,17 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <string_view>
 
 #include "experiments/tasks/items/choice_items.h"
+#include "experiments/tasks/items/lines.h"
 #include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json.h"
-#include "quant/file/mapped_file.h"
 #include "quant/file/sha256.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
@@ -93,21 +89,16 @@ Marks MarksOf(const ChoiceItem& item, const EncodedChoice::Ending& whole, const 
 MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const int64_t> lengths) {
   MarkedSpans spans;
   spans.sha256 = Sha256OfFile(path);
-  int64_t number = 0;
-  const MappedFile file(path);
-  const std::string_view lines = file.text();
-  for (const auto text : std::views::split(lines, '\n')) {
-    const std::string where = Formatted("{}, line {}", path.string(), ++number);
-    if (text.empty()) continue;
-    const nlohmann::json line = ParseJson(std::string_view(text), where);
-    if (!line.is_object() || !line.contains("sequence")) Fail("{}: sequence: missing, expected its number", where);
+  ForEachLine(path, 0, TakeFrom::kStart, [&](const JsonLine& of) {
+    const std::string& where = of.where;
+    const nlohmann::json line = ParseObject(of.text, where, "sequence and answer");
+    if (!line.contains("sequence")) Fail("{}: sequence: missing, expected its number", where);
     const int64_t sequence = Whole(line["sequence"], where + ": sequence");
     if (sequence < 0 || sequence >= std::ssize(lengths))
       Fail("{}: sequence: got {}, expected 0 to {}", where, sequence, std::ssize(lengths) - 1);
     if (!spans.marks.emplace(sequence, MarksOf(line, lengths[static_cast<size_t>(sequence)], where)).second)
       Fail("{}: sequence: got {} twice, expected each once", where, sequence);
-  }
-  if (spans.marks.empty()) Fail("{}: got no line, expected one per marked sequence", path.string());
+  });
   return spans;
 }
 
@@ -135,13 +126,8 @@ double MassOf(std::span<const float> row, std::span<const TokenRange> ranges, in
 MarkedItems LoadMarkedItems(const std::filesystem::path& path, const std::filesystem::path& model_folder,
                             const ModelConfig& config, size_t limit, TakeFrom from) {
   const Tokenizer tokenizer = Tokenizer::Load(model_folder);
-  MarkedItems items{.input = {.kind = TokenInput::Kind::kText,
-                              .sequences = {},
-                              .bos = tokenizer.bos(),
-                              .path = path,
-                              .sha256 = Sha256OfFile(path)},
-                    .sequences = {},
-                    .spans = {}};
+  MarkedItems items{
+      .input = {.kind = TokenInput::Kind::kText, .bos = tokenizer.bos(), .path = path, .sha256 = Sha256OfFile(path)}};
   std::map<int64_t, Marks> marks;
   for (const ChoiceItem& item : LoadChoiceItems(path, limit, from)) {
     const EncodedChoice encoded = EncodeChoice(item, tokenizer);

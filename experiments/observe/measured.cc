@@ -219,8 +219,7 @@ void WideScales::Visit(const SiteBlock& block, int) {
 WideClips WideScales::Find(const SiteBlock& block) const {
   if (!Admits(block)) return {};
   WideClips clips{.tensor = maxima_.At(PlaceOf(block, Kind::kTensor)).front(),
-                  .head = maxima_.At(PlaceOf(block, Kind::kHead)).front(),
-                  .channels = {}};
+                  .head = maxima_.At(PlaceOf(block, Kind::kHead)).front()};
   if (by_channel_[static_cast<size_t>(block.site)]) clips.channels = channels_.At(PlaceOf(block, Kind::kChannel));
   return clips;
 }

@@ -20,8 +20,6 @@ namespace {
 
 static_assert(kMostSkipped < BlockMeter::kSinkTokens);
 
-constexpr const char* kStartOver = "try --fresh to start over, or another --out";
-
 // "--tokens was 4096, is 8192": the options by which an earlier command differs; under equal ones, what its job does.
 std::string Difference(const Asked& was, const Asked& is, const std::string& key) {
   const auto in = [](const Asked& asked, const std::string& option) {

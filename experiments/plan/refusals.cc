@@ -10,6 +10,7 @@
 #include "kernels/attention/row_block.h"
 #include "kernels/cache/page_layout.h"
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -215,9 +216,7 @@ bool Refusal::Refuses(const Rule& rule, const ModelSites& model) const {
 std::span<const Refusal> Refusals() { return kRefusals; }
 
 const Refusal* RefusalOf(const Rule& rule, Use use, const ModelSites& model) {
-  const auto* const found =
-      std::ranges::find_if(kRefusals, [&](const Refusal& row) { return row.use == use && row.Refuses(rule, model); });
-  return found == std::end(kRefusals) ? nullptr : found;
+  return FindWhere(kRefusals, [&](const Refusal& row) { return row.use == use && row.Refuses(rule, model); });
 }
 
 void CheckUse(const Rule& rule, Use use, const ModelSites& model) {

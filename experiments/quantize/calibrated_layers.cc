@@ -164,7 +164,9 @@ void CalibratedLayers::AddOutputErrors() {
   const auto width = static_cast<size_t>(config_.hidden);
   for (size_t i = 0; i < calibration_.batch(measured_).tokens.size() * width; i += width) {
     const Squares token = SquaresOf({exact + i, width}, {rounded + i, width});
-    if (token.size > 0) outputs_.error += token.error / token.size, outputs_.size += 1;
+    if (token.size == 0) continue;
+    output_error_ += token.error / token.size;
+    ++compared_;
   }
 }
 
@@ -200,7 +202,6 @@ void CalibratedLayers::RoundTogether(int layer, QuantizedCheckpointWriter& part)
                    .layer = layer,
                    .plan = matrices_.plan(),
                    .where = matrices_.where(),
-                   .batches = {},
                    .on_batch = on_batch_};
   for (size_t i = 0; i < calibration_.batches(); ++i)
     all.batches.push_back({&calibration_.batch(i), calibration_.StreamAt(i), stored_.StreamAt(i)});
@@ -212,9 +213,8 @@ void CalibratedLayers::RoundTogether(int layer, QuantizedCheckpointWriter& part)
 // The most inputs that share a code in any of the weights with this input.
 int64_t CalibratedLayers::SharingCode(int layer, Site input) const {
   int together = 1;
-  for (const LinearLayer& linear : LinearLayersOf(config_, layer)) {
-    const Rule* const rule = matrices_.RuleFor(linear);
-    if (rule != nullptr && InputOf(*linear.place) == input) together = std::max(together, Info(rule->format).together);
+  for (const LinearLayer& linear : LayersWithInput(input, config_, layer)) {
+    if (const Rule* const rule = matrices_.RuleFor(linear)) together = std::max(together, Info(rule->format).together);
   }
   return together;
 }
@@ -242,8 +242,7 @@ void CalibratedLayers::RoundInput(int layer, Site input, QuantizedCheckpointWrit
     model_.UseCodes(linear, matrix.view());
     if (!linear.expert) of_experts.pop_back();  // the model has its values
   };
-  std::vector<LinearLayer> all = LinearLayersOf(config_, layer);
-  std::erase_if(all, [&](const LinearLayer& linear) { return InputOf(*linear.place) != input; });
+  std::vector<LinearLayer> all = LayersWithInput(input, config_, layer);
   std::ranges::stable_sort(all, {}, &LinearLayer::expert);
   for (const LinearLayer& linear : all) matrices_.Visit(linear, round);
 }

@@ -50,7 +50,7 @@ class CalibratedLayers {
                                   const Progress& progress);
   // After Run: QuantizeSummary::output_error.
   std::optional<double> OutputError() const {
-    return outputs_.size == 0 ? std::nullopt : std::optional(std::sqrt(outputs_.error / outputs_.size));
+    return compared_ == 0 ? std::nullopt : std::optional(std::sqrt(output_error_ / static_cast<double>(compared_)));
   }
   // A finished layer, every matrix of it as this job makes them; after Run has begun.
   QuantizedCheckpoint Part(int layer) const;
@@ -77,9 +77,10 @@ class CalibratedLayers {
   LayerParts& parts_;
   Model model_, stored_model_;  // the layers of the first become codes one by one
   CalibrationPass calibration_;
-  const size_t measured_;   // the batch that outputs are compared on, from the middle of the texts
-  CalibrationPass stored_;  // of that batch alone, if the method compares with none
-  Squares outputs_;         // the sum of relative squared errors, and how many
+  const size_t measured_;    // the batch that outputs are compared on, from the middle of the texts
+  CalibrationPass stored_;   // of that batch alone, if the method compares with none
+  double output_error_ = 0;  // the sum of relative squared errors of states
+  int64_t compared_ = 0;     // how many
   std::vector<ReachedExperts> reached_;
   Provenance provenance_;
   std::string config_text_;

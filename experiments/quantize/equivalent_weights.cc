@@ -201,12 +201,6 @@ void RequireScaledInputs(const Family& family, std::string_view method) {
     Fail("{}: got {} model, whose inputs cannot be scaled; try another method", method, WithArticle(family.name));
 }
 
-std::vector<LinearLayer> LayersWithInput(Site site, const ModelConfig& config, int layer) {
-  std::vector<LinearLayer> all = LinearLayersOf(config, layer);
-  std::erase_if(all, [&](const LinearLayer& linear) { return InputOf(*linear.place) != site; });
-  return all;
-}
-
 std::vector<int64_t> FactorOf(Site site, int64_t channels, const ModelConfig& config) {
   std::vector<int64_t> factor;
   if (site != Site::kOProjIn) {

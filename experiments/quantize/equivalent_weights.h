@@ -59,9 +59,6 @@ using LayerSmoothing = std::map<Site, std::vector<float>>;
 // without.
 void RequireScaledInputs(const Family& family, std::string_view method);
 
-// Linear layers of a layer that share the input of this site, each expert's too.
-std::vector<LinearLayer> LayersWithInput(Site site, const ModelConfig& config, int layer);
-
 // Which factor each of the input's channels uses: for o_proj that of the value channel that it comes from, which all
 // heads that share a V have in common, or of the head norm's channel, which all heads have in common; for others its
 // own.

@@ -62,7 +62,7 @@ class FloatTensors {
   std::vector<const TensorView*> tensors_;
 };
 
-constexpr const char *kPrepared = "prepared.h5", *kStartOver = "try --fresh to start over, or another --out";
+constexpr const char* kPrepared = "prepared.h5";
 
 // "a.txt, 4096 tokens" of "a.txt, sha256 HEX, 4096 tokens".
 std::string WithoutHashes(std::string text) {

@@ -60,6 +60,10 @@ std::string WithoutSign(std::string format) {
 
 }  // namespace
 
+double ShareRight(std::string_view outcomes) {
+  return static_cast<double>(std::ranges::count(outcomes, '1')) / static_cast<double>(outcomes.size());
+}
+
 double ShareError(double share, double n) { return n < 2 ? 0.0 : std::sqrt(share * (1 - share) / (n - 1)); }
 
 Interval WilsonInterval(int64_t right, int64_t n) {

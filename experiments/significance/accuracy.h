@@ -25,6 +25,8 @@ namespace tare {
 
 inline constexpr int64_t kFewItems = 5;
 
+// The share of '1's.
+double ShareRight(std::string_view outcomes);
 // The standard error of the share of n independent items: s / sqrt(n), s^2 = n share (1 - share) / (n - 1); 0 of one.
 double ShareError(double share, double n);
 

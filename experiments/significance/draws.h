@@ -12,6 +12,21 @@
 
 namespace tare {
 
+// 0 to n - 1.
+inline std::vector<size_t> AllBelow(size_t n) {
+  std::vector<size_t> all(n);
+  std::iota(all.begin(), all.end(), size_t{0});
+  return all;
+}
+
+// SplitMix64's number after this state (Steele, Lea, Flood 2014).
+inline uint64_t SplitMix64(uint64_t z) {
+  z += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
 class Draws {
  public:
   explicit Draws(uint64_t seed) : random_(seed) {}
@@ -27,8 +42,7 @@ class Draws {
 
   // k distinct indices below n, in the order drawn.
   std::vector<size_t> Sample(size_t n, size_t k) {
-    std::vector<size_t> all(n);
-    std::iota(all.begin(), all.end(), size_t{0});
+    std::vector<size_t> all = AllBelow(n);
     for (size_t i = 0; i < k; ++i) std::swap(all[i], all[i + Below(n - i)]);
     all.resize(k);
     return all;

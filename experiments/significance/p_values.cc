@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/chi_squared.hpp>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 
+#include "experiments/significance/draws.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -61,8 +61,7 @@ double McNemarMidP(int64_t better, int64_t worse) {
 }
 
 std::vector<double> Holm(const std::vector<double>& p) {
-  std::vector<size_t> order(p.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<size_t> order = AllBelow(p.size());
   std::ranges::stable_sort(order, {}, [&](size_t i) { return p[i]; });
   std::vector<double> adjusted(p.size());
   double largest = 0;

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "experiments/significance/accuracy.h"
 #include "experiments/tasks/groups.h"
 #include "experiments/tasks/items/choice_items.h"
 #include "experiments/text/grammar.h"
@@ -87,16 +86,10 @@ TaskResult Accuracies(const std::vector<ChoiceItem>& items, const EndingScores& 
                               {"characters", characters}});
     if (!item.keys.empty()) result.records.back()["item"] = item.keys;
   }
-  const auto n = static_cast<double>(items.size());
-  const double acc = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
-  const double acc_norm = static_cast<double>(std::ranges::count(outcomes_norm, '1')) / n;
-  result.figures = {{"n", items.size()},
-                    {"acc", acc},
-                    {"acc_stderr", ShareError(acc, n)},
-                    {"acc_norm", acc_norm},
-                    {"acc_norm_stderr", ShareError(acc_norm, n)},
-                    {"outcomes", outcomes},
-                    {"outcomes_norm", outcomes_norm}};
+  result.figures["n"] = items.size();
+  AddShare(result.figures, "acc", outcomes);
+  AddShare(result.figures, "acc_norm", outcomes_norm);
+  result.figures.update({{"outcomes", outcomes}, {"outcomes_norm", outcomes_norm}});
   AddSamples(result, kChoiceFigures);
   return result;
 }
@@ -123,15 +116,13 @@ TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const EndingScor
       if (!items[i].keys.empty()) result.records.back()["item"] = items[i].keys;
     }
   }
-  const auto n = static_cast<double>(losses.size());
-  const double acc = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
-  result.figures = {{"n", losses.size()},
-                    {"acc", acc},
-                    {"acc_stderr", ShareError(acc, n)},
-                    {"perplexity", std::exp(std::accumulate(losses.begin(), losses.end(), 0.0) / n)},
-                    {"outcomes", outcomes},
-                    {"item_losses", losses},
-                    {"item_counts", std::vector<int64_t>(losses.size(), 1)}};
+  const double loss = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  result.figures["n"] = losses.size();
+  AddShare(result.figures, "acc", outcomes);
+  result.figures.update({{"perplexity", std::exp(loss)},
+                         {"outcomes", outcomes},
+                         {"item_losses", losses},
+                         {"item_counts", std::vector<int64_t>(losses.size(), 1)}});
   AddSamples(result, kLoglikelihoodFigures);
   return result;
 }

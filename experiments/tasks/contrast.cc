@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "experiments/arrays/array_file.h"
-#include "experiments/significance/accuracy.h"
+#include "experiments/tasks/groups.h"
 #include "experiments/tasks/items/lines.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
@@ -111,13 +111,10 @@ std::vector<int64_t> BestRanks(const Embeddings& a, const Embeddings& b, const s
 }
 
 // name, name_stderr, name_outcomes: ranks below k.
-void AddShare(const std::vector<int64_t>& ranks, int64_t k, const std::string& name, Json& figures) {
+void AddShareBelow(const std::vector<int64_t>& ranks, int64_t k, const std::string& name, Json& figures) {
   std::string outcomes;
   for (const int64_t rank : ranks) outcomes += rank < k ? '1' : '0';
-  const auto n = static_cast<double>(outcomes.size());
-  const double share = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
-  figures[name] = share;
-  figures[name + "_stderr"] = ShareError(share, n);
+  AddShare(figures, name, outcomes);
   figures[name + "_outcomes"] = outcomes;
 }
 
@@ -197,8 +194,8 @@ Json Classify(const std::filesystem::path& file, const Embeddings& images, const
   for (const int64_t label : labels) own.push_back({label});
   const std::vector<int64_t> ranks = BestRanks(images, prompts, own);
   Json figures;
-  AddShare(ranks, 1, "acc", figures);
-  AddShare(ranks, 5, "acc5", figures);
+  AddShareBelow(ranks, 1, "acc", figures);
+  AddShareBelow(ranks, 5, "acc5", figures);
   return figures;
 }
 
@@ -212,13 +209,13 @@ Json Retrieve(const std::filesystem::path& file, const Embeddings& images, const
   const std::vector<int64_t> images_found = BestRanks(prompts, images, of_prompt),
                              texts_found = BestRanks(images, prompts, of_image);
   Json figures;
-  AddShare(images_found, 1, "image_r1", figures);
-  AddShare(images_found, 5, "image_r5", figures);
+  AddShareBelow(images_found, 1, "image_r1", figures);
+  AddShareBelow(images_found, 5, "image_r5", figures);
   if (std::ranges::any_of(of_image, [](const auto& prompts_of_one) { return prompts_of_one.size() > 1; })) {
     AddByImage(images_found, labels, of_image, figures);
   }
-  AddShare(texts_found, 1, "text_r1", figures);
-  AddShare(texts_found, 5, "text_r5", figures);
+  AddShareBelow(texts_found, 1, "text_r1", figures);
+  AddShareBelow(texts_found, 5, "text_r5", figures);
   return figures;
 }
 

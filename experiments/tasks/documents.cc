@@ -77,8 +77,6 @@ CutDocuments Cut(const std::filesystem::path& file, const Model& model, const Wi
   const int32_t prefix = PrefixToken(bos, model);
   const bool whole = options.convention == Convention::kLmEval;  // every token of a window is scored, and `<s>` too
   CutDocuments cut{.documents = LoadDocuments(file, static_cast<size_t>(options.limit), options.Part()),
-                   .windows = {},
-                   .counts = {},
                    .positions = PositionsOf(options, model.config()),
                    .bos = bos.has_value(),
                    .prefix = prefix,

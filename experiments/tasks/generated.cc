@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "experiments/significance/accuracy.h"
+#include "experiments/significance/draws.h"
 #include "experiments/tasks/groups.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
@@ -21,19 +21,15 @@ struct Prompted {
   GenerateOptions generate;
 };
 
-// SplitMix64 (Steele et al. 2014), 53 bits, so that JSON holds it: an item's draws depend on no other item.
+// The line-th number of SplitMix64, 53 bits, so that JSON holds it: an item's draws depend on no other item.
 uint64_t SeedOfItem(uint64_t seed, size_t line) {
-  uint64_t z = seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(line);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return (z ^ (z >> 31)) >> 11;
+  return SplitMix64(seed + 0x9e3779b97f4a7c15u * (static_cast<uint64_t>(line) - 1)) >> 11;
 }
 
 GenerateOptions OptionsOf(const PromptItem& item, const AnswerOptions& options) {
   const int64_t own = item.tokens.value_or(options.tokens > 0 ? options.tokens : kAnswerTokens);
   return {.cache = {},
           .tokens = options.tokens > 0 ? std::min(own, options.tokens) : own,
-          .ends = {},
           .sampling = {.temperature = options.temperature.value_or(item.temperature.value_or(0)),
                        .top_p = options.top_p.value_or(item.top_p.value_or(1)),
                        .seed = SeedOfItem(options.seed, item.line)}};
@@ -112,13 +108,10 @@ Json RecordOf(const PromptItem& item, const Answer& answer, const AnswerScores& 
   return record;
 }
 
-void AddShare(TaskResult& result, const std::string& name, const char* of_record, const std::string& outcomes_key) {
+void AddShareOf(TaskResult& result, const std::string& name, const char* of_record, const std::string& outcomes_key) {
   std::string outcomes;
   for (const Json& record : result.records) outcomes += record.at(of_record).get<bool>() ? '1' : '0';
-  const auto n = static_cast<double>(outcomes.size());
-  const double share = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
-  result.figures[name] = share;
-  result.figures[name + "_stderr"] = ShareError(share, n);
+  AddShare(result.figures, name, outcomes);
   result.figures[outcomes_key] = outcomes;
 }
 
@@ -126,9 +119,7 @@ void AddShare(TaskResult& result, const std::string& name, const char* of_record
 void AddMean(TaskResult& result, const std::string& name) {
   std::vector<double> scores;
   for (const Json& record : result.records) scores.push_back(record.at(name));
-  std::vector<size_t> all(scores.size());
-  std::iota(all.begin(), all.end(), size_t{0});
-  const WindowLosses samples = BySample(result.records, scores, all);
+  const WindowLosses samples = BySample(result.records, scores, AllBelow(scores.size()));
   const auto n = static_cast<double>(scores.size()), clusters = static_cast<double>(samples.sums.size());
   const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
   double squares = 0;
@@ -226,10 +217,10 @@ TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<
     most = std::max(most, answer.most_tokens);
   }
   result.figures["n"] = items.size();
-  AddShare(result, "acc", "right", "outcomes");
-  AddShare(result, "exact", "exact", "outcomes_exact");
-  AddShare(result, "contains", "contains", "outcomes_contains");
-  AddShare(result, "number", "number", "outcomes_number");
+  AddShareOf(result, "acc", "right", "outcomes");
+  AddShareOf(result, "exact", "exact", "outcomes_exact");
+  AddShareOf(result, "contains", "contains", "outcomes_contains");
+  AddShareOf(result, "number", "number", "outcomes_number");
   AddMean(result, "recall");
   AddMean(result, "f1");
   AddSamples(result, kGeneratedFigures);

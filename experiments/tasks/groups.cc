@@ -2,8 +2,9 @@
 #include "experiments/tasks/groups.h"
 
 #include <map>
-#include <numeric>
 
+#include "experiments/significance/accuracy.h"
+#include "experiments/significance/draws.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
 #include "experiments/text/grammar.h"
@@ -47,10 +48,6 @@ std::string Outcomes(const TaskResult& result, const FigureKeys& figure, const s
   std::string outcomes;
   for (const size_t i : items) outcomes += all[i];
   return outcomes;
-}
-
-double ShareRight(const std::string& outcomes) {
-  return static_cast<double>(std::ranges::count(outcomes, '1')) / static_cast<double>(outcomes.size());
 }
 
 void AddAccuracies(Json& group, const TaskResult& result, const TaskKind& kind, const std::vector<size_t>& items) {
@@ -226,9 +223,14 @@ std::optional<double> CochranP(const std::vector<std::string>& outcomes) {
   return ChiSquaredAbove(k * (k - 1) * spread / within, static_cast<int>(outcomes.size()) - 1);
 }
 
+void AddShare(Json& figures, const std::string& name, const std::string& outcomes) {
+  const double share = ShareRight(outcomes);
+  figures[name] = share;
+  figures[name + "_stderr"] = ShareError(share, static_cast<double>(outcomes.size()));
+}
+
 void AddSamples(TaskResult& result, std::span<const FigureKeys> figures) {
-  std::vector<size_t> all(result.records.size());
-  std::iota(all.begin(), all.end(), size_t{0});
+  const std::vector<size_t> all = AllBelow(result.records.size());
   for (const FigureKeys& figure : figures) {
     if (!figure.outcomes) continue;
     const WindowLosses samples =

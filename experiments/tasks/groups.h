@@ -35,6 +35,9 @@ WindowLosses BySample(const std::vector<Json>& records, std::string_view outcome
 WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores,
                       std::span<const size_t> items);
 
+// name and name_stderr: the share of '1's in outcomes, of independent items.
+void AddShare(Json& figures, const std::string& name, const std::string& outcomes);
+
 // Where items share samples, adds what the figures' windows name: per sample how many items, and how many are right.
 void AddSamples(TaskResult& result, std::span<const FigureKeys> figures);
 

@@ -111,8 +111,7 @@ LongText LongTextOf(const std::filesystem::path& file, const Model& of, const Ta
   return {.windows = Behind(std::move(text.sequences), short_context),
           .cut = text.cut,
           .short_context = short_context,
-          .evaluator = ReferenceOf(of, options),
-          .key = {}};
+          .evaluator = ReferenceOf(of, options)};
 }
 
 Json FiguresOf(const std::vector<TokenLoss>& tokens, const LongText& text) {

@@ -12,6 +12,7 @@
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 #include "quant/base/listed.h"
 #include "quant/file/named_files.h"
@@ -166,8 +167,7 @@ const TaskKind* KindNamed(std::string_view task) {
 const FigureKeys* ShownFigure(std::string_view task, std::string_view name) {
   const TaskKind* const kind = KindNamed(task);
   if (kind == nullptr) return nullptr;
-  const auto keys = std::ranges::find_if(kind->figures, [&](const FigureKeys& k) { return name == k.name; });
-  return keys == kind->figures.end() || keys->in_tables == nullptr ? nullptr : &*keys;
+  return FindWhere(kind->figures, [&](const FigureKeys& k) { return name == k.name && k.in_tables != nullptr; });
 }
 
 std::string TaskUsage(std::string_view between, TaskKinds kinds) {

@@ -15,9 +15,15 @@ auto* FindIn(Map& map, const Key& key) {
 
 // The first element of a list with this value `of` it.
 template <typename List, typename Value, typename Of>
-auto* FindIn(List& list, const Value& value, Of of) {
+auto* FindIn(List&& list, const Value& value, Of of) {
   const auto found = std::ranges::find(list, value, of);
   return found == std::ranges::end(list) ? nullptr : &*found;
+}
+
+// The first element of a list that is so.
+template <typename List, typename Is>
+auto* FindWhere(List&& list, Is is) {
+  return FindIn(list, true, is);
 }
 
 }  // namespace tare

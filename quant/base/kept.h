@@ -7,6 +7,9 @@
 
 namespace tare {
 
+// How a refusal to take up what another job left ends.
+inline constexpr const char* kStartOver = "try --fresh to start over, or another --out";
+
 // "S.h5.part keeps 3 of 9 batches"; empty: nothing. KeptText: as the end of a sentence about an interruption.
 void NoteKept(const std::string& what);
 std::string KeptText();

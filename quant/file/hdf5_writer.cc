@@ -8,9 +8,9 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/descriptor.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/hdf5_handle.h"
-#include "quant/file/open_folder.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

@@ -14,9 +14,9 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/descriptor.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/named_files.h"
-#include "quant/file/open_folder.h"
 
 namespace tare {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/descriptor.h"
 #include "quant/file/files_of_run.h"
-#include "quant/file/open_folder.h"
 
 namespace tare {
 namespace {

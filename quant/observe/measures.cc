@@ -76,7 +76,6 @@ PlainSums PlainSums::Of(const Fold& fold) {
                   .rows = static_cast<double>(fold.rows),
                   .values = static_cast<double>(fold.values),
                   .absmax = fold.absmax,
-                  .sums = {},
                   .powers = fold.Powers()};
   for (size_t i = 0; i < fold.sums.size(); ++i) plain.sums.push_back(fold.sums.Value(i));
   return plain;

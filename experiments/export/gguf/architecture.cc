@@ -201,7 +201,6 @@ class FileTensors {
     if (found == all_.end()) {
       all_.push_back({.name = name,
                       .kind = kind,
-                      .pieces = {},
                       .experts = linear.expert ? config_.experts : 0,
                       .rotated_heads = RotatedHeads(linear.place->weight)});
       found = all_.end() - 1;

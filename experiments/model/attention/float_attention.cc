@@ -12,15 +12,6 @@
 namespace tare {
 namespace {
 
-int64_t LongestSequence(const FloatAttentionCall& call) {
-  int64_t longest = 0;
-  for (const AttentionSequence& s : call.sequences) {
-    const int64_t branch = s.branches.empty() ? 0 : *std::ranges::max_element(s.branches);
-    longest = std::max(longest, s.prefix + branch);
-  }
-  return longest;
-}
-
 // Consecutive output heads of one sequence that read the same K and V.
 struct HeadTask {
   int slot = 0;
@@ -222,8 +213,7 @@ void Check(const FloatAttentionCall& call) {
   CheckProblem(call.problem);
   TARE_CHECK(call.problem.mask.shift == 0);  // of parts of the keys
   for (const AttentionSequence& s : call.sequences) {
-    int64_t end = s.first_row + s.prefix;
-    for (const int64_t tokens : s.branches) end += tokens;
+    const int64_t end = s.EndRow();
     if (s.first_row < 0 || s.prefix < 1 || end > call.problem.q.tokens) {
       Fail("attention sequence: got rows {} to {}, expected at least one, within {}", s.first_row, end,
            call.problem.q.tokens);
@@ -235,7 +225,8 @@ void Check(const FloatAttentionCall& call) {
 
 void FloatAttention(const FloatAttentionCall& call) {
   Check(call);
-  const int64_t longest = LongestSequence(call);
+  int64_t longest = 0;
+  for (const AttentionSequence& s : call.sequences) longest = std::max(longest, s.Longest());
   const bool shown = Shows(call, Site::kAttnLogits) || Shows(call, Site::kProbs) || Shows(call, Site::kDifference);
   const FusedKernel kernel(call.problem, ProductTypes::kF32, longest, longest,
                            shown ? FusedValues::kRows : FusedValues::kTiles);

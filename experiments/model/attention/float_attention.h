@@ -11,7 +11,9 @@
 // branch: a branch's query does not see other branches, and a window counts positions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -26,6 +28,9 @@ struct AttentionSequence {
   int64_t prefix = 0;             // tokens, >= 1
   std::vector<int64_t> branches;  // tokens of each branch
   int64_t past = 0;               // tokens before the prefix, in a cache
+  // Tokens of the prefix and its longest branch, and the row of the batch after the last branch.
+  int64_t Longest() const { return prefix + (branches.empty() ? 0 : std::ranges::max(branches)); }
+  int64_t EndRow() const { return std::ranges::fold_left(branches, first_row + prefix, std::plus()); }
 };
 
 struct FloatAttentionCall {

@@ -32,13 +32,8 @@ void KeepNewest(std::vector<float>& rows, int64_t width) {
 
 KeyMass Weighed(const KeepRule& rule) { return rule.WeighsDifference() ? KeyMass::kDifference : KeyMass::kMaps; }
 
-CacheShape ShapeOf(const ModelConfig& config) {
-  return {
-      .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
-}
-
 double BytesOf(const ModelConfig& config, const CachePlan& plan, int64_t tokens) {
-  const auto of = [&](int layer) { return CacheBytes(ShapeOf(config), plan.OfLayer(layer), tokens); };
+  const auto of = [&](int layer) { return CacheBytes(CacheShapeOf(config), plan.OfLayer(layer), tokens); };
   if (!config.kinds.empty()) {
     double bytes = 0;
     for (int layer = 0; layer < config.layers; ++layer) {
@@ -81,6 +76,11 @@ KeepRule InKeys(const ModelConfig& config, const CachePlan& plan) {
 }
 
 }  // namespace
+
+CacheShape CacheShapeOf(const ModelConfig& config) {
+  return {
+      .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
+}
 
 std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest) {
   const int64_t tokens = std::ssize(mass), heaviest = kept - first - newest;
@@ -161,7 +161,7 @@ void KeptTokens::Drop(const DecodeHeads& table, KvCache& cache, int64_t kept) {
 
 SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan)
     : skip_(plan.policy.skip), held_(plan.held), rotary_(config.rotary) {
-  const CacheShape shape = ShapeOf(config);
+  const CacheShape shape = CacheShapeOf(config);
   if (!config.causal)
     Fail("cache {}: got a model with is_causal false in config.json, expected one whose tokens do not see later ones",
          Name(plan));

@@ -62,6 +62,9 @@ class KeptTokens {
 // of the others; of equal ones the older.
 std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest);
 
+// Of every layer's keys and values.
+CacheShape CacheShapeOf(const ModelConfig& config);
+
 class SequenceCache {
  public:
   static constexpr int64_t kMostAtOnce = 512;  // weights are read once for them; workspaces grow with more

@@ -124,7 +124,6 @@ constexpr Family Tower(std::string_view name, const TensorNames& names, void (*r
           .load = LoadClipLayer,
           .forward = ClipForward,
           .rotation = Rotation::kNone,
-          .smoothed = {},
           .examples = "openai/clip-vit-base-patch32 and others; a MODEL for each tower",
           .defaults = DefaultsOf(name)};
 }

@@ -83,7 +83,7 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit un
   const int64_t E = c.hidden, I = c.ffn, k = c.chosen_experts, rows = call.batch.Rows();
   ExpertActivations& x = call.a.experts;
   Route(call, router);
-  ShowRows(call.visitors, Site::kExpertsGateUpIn, call.layer, call.batch, call.a.normed.data(), E);
+  ShowRows(call, Site::kExpertsGateUpIn, call.a.normed.data(), E);
   GrowRows(x.inner, rows, k * I);
   const std::vector<std::vector<int64_t>> places = PlacesOf(x.chosen, c.experts);
   for (size_t e = 0; e < places.size(); ++e) {
@@ -101,8 +101,7 @@ void FeedExperts(const LayerCall& call, const RouterNames& router, ExpertUnit un
           c.activation->Gate(inner, x.up.data() + i * I, static_cast<size_t>(I));
         });
   }
-  ShowHeads(call.visitors, Site::kExpertsDownIn, call.layer, call.batch, w.heads,
-            DenseHeads(x.inner.data(), rows, static_cast<int>(k), static_cast<int>(I)));
+  ShowHeads(call, Site::kExpertsDownIn, x.inner.data(), k, I);
   std::fill_n(call.a.delta.data(), rows * E, 0.0f);
   for (size_t e = 0; e < places.size(); ++e) {
     const std::vector<int64_t>& at = places[e];

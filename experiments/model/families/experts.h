@@ -57,7 +57,6 @@ constexpr LinearPlace WideExperts(std::string_view tensor, std::vector<LinearWei
           .linear = nullptr,
           .bias = nullptr,
           .norm = kPostAttentionNorm,
-          .fused = {},
           .experts = experts};
 }
 constexpr LinearPlace NarrowExperts(std::string_view tensor) {
@@ -65,8 +64,6 @@ constexpr LinearPlace NarrowExperts(std::string_view tensor) {
           .tensor = tensor,
           .linear = nullptr,
           .bias = nullptr,
-          .norm = {},
-          .fused = {},
           .experts = &LayerWeights::experts_down};
 }
 // Llama's attention, and these in the place of its feed-forward.

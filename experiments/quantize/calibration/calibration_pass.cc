@@ -131,6 +131,12 @@ Site InputOf(const LinearPlace& place) {
   }
 }
 
+std::vector<LinearLayer> LayersWithInput(Site site, const ModelConfig& config, int layer) {
+  std::vector<LinearLayer> all = LinearLayersOf(config, layer);
+  std::erase_if(all, [&](const LinearLayer& linear) { return InputOf(*linear.place) != site; });
+  return all;
+}
+
 CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences, std::optional<size_t> only)
     : model_(model) {
   const size_t step = SequencesPerBatch(sequences);

@@ -123,5 +123,7 @@ int ExpertsAtOnce(const ModelConfig& config, Site input, int first, int matrices
 
 // The site of a linear layer's input in MomentsOf.
 Site InputOf(const LinearPlace& place);
+// Linear layers of a layer that share the input of this site, each expert's too.
+std::vector<LinearLayer> LayersWithInput(Site site, const ModelConfig& config, int layer);
 
 }  // namespace tare

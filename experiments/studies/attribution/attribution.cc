@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/plan_run.h"
@@ -14,15 +13,17 @@
 namespace tare {
 namespace {
 
+const SweepCell* Find(const std::vector<SweepCell>& cells, const std::string& task, const std::string& plan) {
+  return FindWhere(cells, [&](const SweepCell& cell) { return cell.task == task && cell.Plan() == plan; });
+}
+
 // The cells of one task, by their plans.
 struct Runs {
   const std::vector<SweepCell>& cells;
   const std::string& task;
 
   const SweepCell& Of(const std::string& plan) const {
-    for (const SweepCell& cell : cells) {
-      if (cell.task == task && cell.Plan() == plan) return cell;
-    }
+    if (const SweepCell* const cell = Find(cells, task, plan)) return *cell;
     Fail("{} under {}: got no finished run, expected one; try tare attribute without --cells", task, plan);
   }
   const Figure* Of(const std::string& plan, size_t figure) const { return &Of(plan).figures.list[figure]; }
@@ -36,10 +37,7 @@ Attribution OfFigure(const Runs& runs, size_t i, const Plan& plan, const std::ve
                 .figure = exact->keys,
                 .baseline = exact->value,
                 .whole = whole->value,
-                .change = Compare({exact, whole}, {-1, 1}),
-                .parts = {},
-                .sum = {},
-                .left_over = {}};
+                .change = Compare({exact, whole}, {-1, 1})};
   std::vector<const Figure*> all{exact};
   std::vector<double> sum{-static_cast<double>(parts.size())};
   for (const PlanPart& part : parts) {
@@ -67,13 +65,8 @@ struct FigureRuns {
   const Attribution& of;
 
   const Figure* Under(const std::string& plan) const {
-    for (const SweepCell& cell : model.cells) {
-      if (cell.task != of.task || cell.Plan() != plan) continue;
-      const auto figure = std::ranges::find_if(
-          cell.figures.list, [&](const Figure& f) { return std::string_view(f.keys.name) == of.figure.name; });
-      if (figure != cell.figures.list.end()) return &*figure;
-    }
-    Fail("{} under {}: got no finished run, expected one of each part", of.task, plan);
+    const SweepCell& cell = Runs{model.cells, of.task}.Of(plan);
+    return FindIn(cell.figures.list, std::string_view(of.figure.name), [](const Figure& f) { return f.keys.name; });
   }
   const PartEffect* Part(const std::string& name) const {
     return FindIn(of.parts, name, [](const PartEffect& p) { return p.part.name; });
@@ -100,7 +93,6 @@ PartPair PairPart(const std::string& name, const FigureRuns& first, const Figure
 AttributionPair PairFigure(const FigureRuns& first, const FigureRuns& second, const Plan& plan) {
   AttributionPair pair{.task = first.of.task,
                        .figure = first.of.figure,
-                       .parts = {},
                        .whole = {.part = "",
                                  .first = first.of.change.value,
                                  .second = second.of.change.value,
@@ -113,27 +105,6 @@ AttributionPair PairFigure(const FigureRuns& first, const FigureRuns& second, co
     return std::max(std::abs(p.first.value_or(0)), std::abs(p.second.value_or(0)));
   });
   return pair;
-}
-
-// The cells that were asked for, and those of what is taken out if an earlier run in the folder has all of them.
-std::vector<SweepCell> WithTakenOut(std::vector<SweepCell> cells, const SweepOptions& options,
-                                    const AttributionQuestion& question) {
-  const size_t asked = options.tasks.size() * options.question.plans.size();
-  std::vector<SweepCell> others(std::make_move_iterator(cells.begin() + static_cast<ptrdiff_t>(asked)),
-                                std::make_move_iterator(cells.end()));
-  cells.resize(asked);
-  std::vector<SweepCell> taken_out;
-  for (const TaskSpec& task : options.tasks) {
-    for (const PlanPart& part : question.parts) {
-      const auto found = std::ranges::find_if(others, [&](const SweepCell& cell) {
-        return cell.task == task.Name() && cell.Plan() == part.without.canonical();
-      });
-      if (found == others.end()) return cells;
-      taken_out.push_back(std::move(*found));
-    }
-  }
-  std::ranges::move(taken_out, std::back_inserter(cells));
-  return cells;
 }
 
 }  // namespace
@@ -187,10 +158,15 @@ std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Pl
 
 AttributedModel AttributeCells(const SweepOptions& options, const AttributionQuestion& question,
                                std::vector<SweepCell> cells) {
-  const size_t asked = options.tasks.size() * options.question.plans.size();
-  cells = WithTakenOut(std::move(cells), options, question);
-  const PartCosts costs = cells.size() > asked ? PartCosts::kAloneAndTakenOut : question.costs;
-  std::vector<Attribution> attributions = Attribute(cells, question.plan, question.parts, costs);
+  std::erase_if(
+      cells, [&](const SweepCell& cell) { return !std::ranges::contains(options.tasks, cell.task, &TaskSpec::Name); });
+  const bool all_taken_out = std::ranges::all_of(options.tasks, [&](const TaskSpec& task) {
+    return std::ranges::all_of(question.parts, [&](const PlanPart& part) {
+      return Find(cells, task.Name(), part.without.canonical()) != nullptr;
+    });
+  });
+  std::vector<Attribution> attributions =
+      Attribute(cells, question.plan, question.parts, all_taken_out ? PartCosts::kAloneAndTakenOut : question.costs);
   return {.cells = std::move(cells), .attributions = std::move(attributions)};
 }
 
@@ -199,10 +175,10 @@ std::vector<AttributionPair> PairAttributions(const AttributedModel& first, cons
   std::vector<AttributionPair> pairs;
   for (const Attribution& a : first.attributions) {
     if (std::ranges::contains(pairs, a.task, &AttributionPair::task)) continue;
-    const auto b = std::ranges::find_if(second.attributions, [&](const Attribution& other) {
+    const Attribution* const b = FindWhere(second.attributions, [&](const Attribution& other) {
       return other.task == a.task && std::string_view(other.figure.name) == a.figure.name;
     });
-    if (b != second.attributions.end()) pairs.push_back(PairFigure({first, a}, {second, *b}, plan));
+    if (b != nullptr) pairs.push_back(PairFigure({first, a}, {second, *b}, plan));
   }
   std::vector<Comparison*> differences;
   for (AttributionPair& pair : pairs) {

@@ -12,6 +12,7 @@
 #include "experiments/model/layer_attention.h"
 #include "experiments/plan/executed_plan.h"
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -95,9 +96,7 @@ class CapturedLayer {
 
  private:
   const CapturedArray* Find(Site site) const {
-    const auto found =
-        std::ranges::find_if(file_.arrays, [&](const CapturedArray& a) { return a.site == site && a.layer == layer_; });
-    return found == file_.arrays.end() ? nullptr : &*found;
+    return FindWhere(file_.arrays, [&](const CapturedArray& a) { return a.site == site && a.layer == layer_; });
   }
   HeadsView<const float> Take(Site site) {
     const CapturedArray* const a = Find(site);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "quant/base/find_in.h"
+
 namespace tare {
 namespace {
 
@@ -23,10 +25,8 @@ std::optional<OutcomeChanges> SharedItems(const RunsOfPair& runs, const std::vec
 }
 
 PairedRuns OfItems(const RunsOfPair& runs, const std::vector<double>& signs) {
-  PairedRuns paired{.counts = std::vector<double>(runs[0]->outcomes.size(), 1.0),
-                    .sums = {},
-                    .signs = signs,
-                    .kind = Units::kIndependent};
+  PairedRuns paired{
+      .counts = std::vector<double>(runs[0]->outcomes.size(), 1.0), .signs = signs, .kind = Units::kIndependent};
   for (const Figure* run : runs) {
     std::vector<double>& scores = paired.sums.emplace_back();
     for (const char outcome : run->outcomes) scores.push_back(outcome == '1' ? 1 : 0);
@@ -38,11 +38,8 @@ PairedRuns OfItems(const RunsOfPair& runs, const std::vector<double>& signs) {
 std::optional<PairedRuns> SharedWindows(const RunsOfPair& runs, const std::vector<double>& signs) {
   const FigureKeys& keys = runs[0]->keys;
   if (!keys.windows) return std::nullopt;
-  PairedRuns paired{.counts = runs[0]->windows.counts,
-                    .sums = {},
-                    .signs = signs,
-                    .of_mean = keys.of_mean,
-                    .kind = keys.windows->kind};
+  PairedRuns paired{
+      .counts = runs[0]->windows.counts, .signs = signs, .of_mean = keys.of_mean, .kind = keys.windows->kind};
   for (const Figure* run : runs) {
     if (run->windows.counts != paired.counts || paired.counts.empty()) return std::nullopt;
     paired.sums.push_back(run->windows.sums);
@@ -96,28 +93,24 @@ bool NeedsNoTest(const RunsOfPair& runs, const std::vector<double>& signs) {
 const SweepCell* BaselineOf(const std::vector<SweepCell>& cells, const SweepCell& cell) {
   const std::string model = cell.Source().empty() ? cell.model : cell.Source();
   if (cell.row.exact && cell.model == model) return nullptr;
-  const auto found = std::ranges::find_if(cells, [&](const SweepCell& c) {
+  return FindWhere(cells, [&](const SweepCell& c) {
     return c.row.exact && c.model == model && c.task == cell.task && !c.Executed();
   });
-  return found == cells.end() ? nullptr : &*found;
 }
 
 // The first model's cell for the same task and plan, or the first version's; null for its own, for the source of all
 // versions, and if there is none.
 const SweepCell* SameOfFirst(const std::vector<SweepCell>& cells, const SweepCell& cell) {
-  const auto first = std::ranges::find_if(cells, [](const SweepCell& c) { return c.model != c.Source(); });
-  if (first == cells.end() || cell.model == first->model || cell.model == cell.Source()) return nullptr;
-  const auto found = std::ranges::find_if(cells, [&](const SweepCell& c) {
+  const SweepCell* const first = FindWhere(cells, [](const SweepCell& c) { return c.model != c.Source(); });
+  if (first == nullptr || cell.model == first->model || cell.model == cell.Source()) return nullptr;
+  return FindWhere(cells, [&](const SweepCell& c) {
     return c.model == first->model && c.task == cell.task && c.Plan() == cell.Plan() && c.Executed() == cell.Executed();
   });
-  return found == cells.end() ? nullptr : &*found;
 }
 
 // Null where there is none.
 const Comparison* Find(const std::vector<Comparison>& comparisons, size_t cell, size_t figure) {
-  const auto found =
-      std::ranges::find_if(comparisons, [&](const Comparison& c) { return c.cell == cell && c.figure == figure; });
-  return found == comparisons.end() ? nullptr : &*found;
+  return FindWhere(comparisons, [&](const Comparison& c) { return c.cell == cell && c.figure == figure; });
 }
 
 void AddHolmOfPrimary(std::vector<Comparison>& comparisons) {
@@ -156,7 +149,6 @@ void AddHolm(const std::vector<Comparison*>& comparisons) {
 
 Comparisons CompareCells(const std::vector<SweepCell>& cells) {
   Comparisons all{.changes = {},
-                  .drops = {},
                   .of_source = cells.empty() ? "" : cells.front().Source(),
                   .look_ahead = std::ranges::any_of(cells, [](const SweepCell& cell) { return cell.row.looks_ahead; })};
   for (size_t c = 0; c < cells.size(); ++c) {

@@ -9,6 +9,7 @@
 #include "experiments/significance/accuracy.h"
 #include "experiments/studies/sweep/cells.h"
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/mapped_file.h"
@@ -68,13 +69,13 @@ std::vector<const SweepFigure*> Together(const std::vector<SweepFigure>& all, co
                                          const SweepFigure& like) {
   std::vector<const SweepFigure*> of_models;
   for (const std::string& model : models) {
-    const auto found = std::ranges::find_if(all, [&](const SweepFigure& f) {
+    const SweepFigure* const found = FindWhere(all, [&](const SweepFigure& f) {
       return f.cell->model == model && f.cell->task == like.cell->task && f.cell->Plan() == like.cell->Plan() &&
              f.cell->Executed() == like.cell->Executed() &&
              std::string_view(f.figure->keys.name) == like.figure->keys.name;
     });
-    if (found == all.end()) return {};
-    of_models.push_back(&*found);
+    if (found == nullptr) return {};
+    of_models.push_back(found);
   }
   return of_models;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 
 #include "experiments/significance/draws.h"
@@ -77,12 +76,8 @@ std::optional<size_t> LoggedAnswer(const nlohmann::json& json, size_t endings) {
 
 // Endings that the target may mean.
 std::vector<size_t> Targets(const nlohmann::json& target, const ChoiceItem& item) {
+  if (item.contexts.size() > 1) return AllBelow(item.endings.size());
   std::vector<size_t> named;
-  if (item.contexts.size() > 1) {
-    named.resize(item.endings.size());
-    std::iota(named.begin(), named.end(), size_t{0});
-    return named;
-  }
   const std::string text = target.is_string() ? target.get<std::string>() : target.dump();
   const std::optional<int64_t> index = ParseNumber<int64_t>(text);
   if (index && *index >= 0 && *index < std::ssize(item.endings)) named.push_back(static_cast<size_t>(*index));

@@ -15,12 +15,6 @@ namespace {
 
 constexpr std::string_view kAnswerForms[] = {"choices", "targets"};
 
-std::vector<size_t> AllBelow(size_t n) {
-  std::vector<size_t> all(n);
-  std::iota(all.begin(), all.end(), size_t{0});
-  return all;
-}
-
 constexpr size_t kLeastWords = 8;  // or it is no haystack
 constexpr std::string_view kBlanks = " \t\r\n\f\v";
 

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "experiments/tasks/items/lines.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/file/mapped_file.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
@@ -75,14 +73,12 @@ Sample MakeUp(const ShotQuestion& question, const std::vector<std::string>& labe
 
 // Numbers of examples; example i belongs to class i % classes.
 std::vector<size_t> Ordered(ShotOrder order, size_t shots, size_t classes, Draws& draws) {
-  std::vector<size_t> all(shots);
-  std::iota(all.begin(), all.end(), size_t{0});
+  std::vector<size_t> all = AllBelow(shots);
   draws.Shuffle(all);
   if (order == ShotOrder::kRandom) return all;
   std::vector<std::vector<size_t>> of_class(classes);
   for (const size_t i : all) of_class[i % classes].push_back(i);
-  std::vector<size_t> turns(classes), alternating;
-  std::iota(turns.begin(), turns.end(), size_t{0});
+  std::vector<size_t> turns = AllBelow(classes), alternating;
   draws.Shuffle(turns);
   for (size_t round = 0; alternating.size() < shots; ++round) {
     for (const size_t turn : turns) {
@@ -150,22 +146,13 @@ std::string LabelOf(const nlohmann::json& json, const std::string& where) {
 }  // namespace
 
 std::vector<Example> LoadExamples(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  std::string_view rest = file.text();
   std::vector<Example> examples;
-  for (size_t line = 1; !rest.empty(); ++line) {
-    const std::string_view text = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(text.size() + 1, rest.size()));
-    const std::string where = Formatted("{}: line {}", path.string(), line);
-    RequireUtf8(text, where);
-    if (Strip(text).empty()) continue;
-    const nlohmann::json json = ParseJson(text, where);
-    if (!json.is_object() || !json.contains("text") || !json["text"].is_string() ||
-        Strip(json["text"].get_ref<const std::string&>()).empty())
-      Fail("{}: got {}, expected an object with \"text\" and \"label\"", where, std::string(text.substr(0, 80)));
-    examples.push_back({json["text"].get<std::string>(), LabelOf(json, where)});
-  }
-  if (examples.empty()) Fail("{}: got no examples, expected one per line in JSON", path.string());
+  ForEachLine(path, 0, TakeFrom::kStart, [&](const JsonLine& line) {
+    const nlohmann::json json = ParseObject(line.text, line.where, "\"text\" and \"label\"");
+    const std::string& text = StringField(json, "text", line.where);
+    if (Strip(text).empty()) Fail("{}: \"text\": got nothing, expected text", line.where);
+    examples.push_back({text, LabelOf(json, line.where)});
+  });
   return examples;
 }
 

@@ -75,7 +75,7 @@ TEST_F(MarkedSpansTest, BadLinesAreRefusedByPlace) {
   EXPECT_THAT(Refused("{\"sequence\": 0, \"answer\": [[1, 2]]}\n{\"sequence\": 0, \"answer\": [[1, 2]]}\n"),
               HasSubstr("line 2: sequence: got 0 twice"));
   EXPECT_THAT(Refused("not JSON\n"), HasSubstr("line 1"));
-  EXPECT_THAT(Refused(""), HasSubstr("got no line"));
+  EXPECT_THAT(Refused(""), HasSubstr("got no items"));
 }
 
 using ::testing::ElementsAreArray;

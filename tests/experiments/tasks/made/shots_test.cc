@@ -170,8 +170,8 @@ TEST(LoadExamples, LinesAreReadOrRefused) {
   const auto refused = [&](const char* text, const char* why) {
     EXPECT_THAT(Call([&] { load(text); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
-  refused("\n", "d.jsonl: got no examples");
-  refused("{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": 1, \"label\": \"x\"}", "d.jsonl: line 2: got {\"text\": 1");
+  refused("\n", "d.jsonl: got no items");
+  refused("{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": 1, \"label\": \"x\"}", "d.jsonl: line 2: \"text\": got 1");
   refused("{\"text\": \"a\"}", "d.jsonl: line 1: \"label\": got none");
   refused("{\"text\": \"a\", \"label\": 0.5}", "\"label\": got 0.5");
 }
