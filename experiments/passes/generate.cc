@@ -135,19 +135,16 @@ int32_t Sampler::Draw(std::span<const float> logits, float largest) {
 }
 
 std::set<int32_t> EndTokens(const std::filesystem::path& checkpoint) {
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    const std::optional<std::string> text = CheckpointText(checkpoint, name);
-    if (!text) continue;
-    const std::string where = (checkpoint / name).string();
-    const nlohmann::json json = ParseJson(*text, where);
-    if (!json.is_object() || !json.contains("eos_token_id") || json["eos_token_id"].is_null()) continue;
-    const nlohmann::json ids =
-        json["eos_token_id"].is_array() ? json["eos_token_id"] : nlohmann::json{json["eos_token_id"]};
-    std::set<int32_t> ends;
-    for (const nlohmann::json& id : ids) ends.insert(IntegerOf<int32_t>(id, where + ": eos_token_id"));
-    return ends;
-  }
-  return {};
+  constexpr const char *kGeneration = "generation_config.json", *kModel = "config.json";
+  const char* const name = CheckpointText(checkpoint, kGeneration) ? kGeneration : kModel;
+  const std::string where = (checkpoint / name).string();
+  const nlohmann::json json = ParseJson(CheckpointText(checkpoint, name).value_or("{}"), where);
+  if (!json.is_object() || !json.contains("eos_token_id") || json["eos_token_id"].is_null()) return {};
+  const nlohmann::json ids =
+      json["eos_token_id"].is_array() ? json["eos_token_id"] : nlohmann::json{json["eos_token_id"]};
+  std::set<int32_t> ends;
+  for (const nlohmann::json& id : ids) ends.insert(IntegerOf<int32_t>(id, where + ": eos_token_id"));
+  return ends;
 }
 
 void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prompt, const GenerateOptions& options,

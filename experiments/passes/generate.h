@@ -62,7 +62,8 @@ class Sampler {
   std::vector<int32_t> nucleus_;
 };
 
-// The tokens that end a text: eos_token_id of generation_config.json, else of config.json; empty if neither has one.
+// The tokens that end a text: eos_token_id of generation_config.json, without that file of config.json, as in
+// transformers 5.12; empty if it has none.
 std::set<int32_t> EndTokens(const std::filesystem::path& checkpoint);
 
 struct GenerateOptions {

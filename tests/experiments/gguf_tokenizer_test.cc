@@ -105,5 +105,48 @@ TEST(GgufTokenizer, PartsBetweenTokensGetTheirSpaceAsInLlamaCpp) {
   EXPECT_EQ(spaced.Decode({11, 3, 9, 4, 9, 1}), "ab<ud>ab   ab");
 }
 
+// llama.cpp searches a whole text for each token, the longest first: "><" takes nothing from "|><|bb", nor "abb" from
+// "bbab", though they begin earlier. Ids of llama-server 0.7.0, as above.
+Tokenizer Overlapping(GgufBytes file, std::vector<std::string> tokens, const std::vector<int32_t>& kinds) {
+  file.AddText("general.architecture", "llama").AddTexts("tokenizer.ggml.tokens", std::move(tokens));
+  file.Add("tokenizer.ggml.token_type", 9, GgufBytes::Numbers<int32_t>(5, kinds));
+  const TemporaryFolder folder;
+  PutFile(folder / "m.gguf", file.Bytes());
+  return Tokenizer::Load(folder / "m.gguf");
+}
+
+TEST(GgufTokenizer, TheLongestOfTokensThatOverlapCountsAsInLlamaCpp) {
+  GgufBytes merged, spaced;
+  merged.AddText("tokenizer.ggml.model", "gpt2").AddText("tokenizer.ggml.pre", "gpt-2");
+  merged.AddTexts("tokenizer.ggml.merges", {"a b", "b b", "\u0120 a"});
+  spaced.AddText("tokenizer.ggml.model", "llama");
+  std::vector<float> scores(23);
+  for (size_t i = 0; i < scores.size(); ++i) scores[i] = -static_cast<float>(i);
+  spaced.Add("tokenizer.ggml.scores", 9, GgufBytes::Numbers(6, scores));
+  const Tokenizer bytes = Overlapping(merged,
+                                      {"<|end|>", "a", "b", "\u0120", "<", ">", "|", "ab", "bbbbb", "abb", "bbab",
+                                       "<|a|>", "|><|bb", "><", "bb", "\u0120a", " a"},
+                                      {3, 1, 1, 1, 1, 1, 1, 1, 4, 4, 3, 3, 4, 4, 1, 1, 4}),
+                  pieces = Overlapping(spaced, {"<unk>",        "<s>", "</s>",  "<ud>", "   ",     "<|end|>",
+                                                "\u2581",       "a",   "b",     "ab",   "\u2581a", "\u2581ab",
+                                                "\u2581\u2581", "\n",  "bbbbb", "abb",  "bbab",    "<|a|>",
+                                                "|><|bb",       "><",  "<",     ">",    "|"},
+                                       {2, 3, 3, 4, 4, 3, 1, 1, 1, 1, 1, 1, 1, 1, 4, 4, 3, 3, 4, 4, 1, 1, 1});
+  const std::tuple<const char*, std::vector<int32_t>, std::vector<int32_t>> cases[]{
+      {"abbbb", {9, 14}, {15, 6, 8, 8}},
+      {"abbbbb", {1, 8}, {10, 14}},
+      {"abbab", {1, 10}, {10, 16}},
+      {"abbbab", {7, 10}, {11, 16}},
+      {"<|a|><|bb", {4, 6, 1, 12}, {6, 20, 22, 7, 18}},
+      {"<|a|>|><|bb<|a|>", {11, 12, 11}, {17, 18, 17}},
+      {"<|a|><|a|><|b", {11, 11, 4, 6, 2}, {17, 17, 6, 20, 22, 8}},
+      {"a abbb", {1, 3, 9, 2}, {10, 6, 15, 6, 8}},
+  };
+  for (const auto& [text, of_bytes, of_pieces] : cases) {
+    EXPECT_EQ(bytes.Encode(text), of_bytes) << text;
+    EXPECT_EQ(pieces.Encode(text), of_pieces) << text;
+  }
+}
+
 }  // namespace
 }  // namespace tare::gguf_tokenizer_test

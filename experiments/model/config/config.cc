@@ -10,7 +10,9 @@
 #include "experiments/model/config/family.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/checkpoint/checkpoint.h"
+#include "quant/file/checkpoint_files.h"
 #include "quant/file/json.h"
 #include "quant/file/strict_json.h"
 
@@ -57,18 +59,17 @@ void ReadMask(const ConfigKeys& keys, ModelConfig& c) {
   }
 }
 
-// "; try DIR/a or DIR/b", of the folders in it that have a configuration; at most four.
+// "; try DIR/a or DIR/b", of the folders in it that have a configuration, at most four; or that it has pickles.
 std::string CheckpointsIn(const std::filesystem::path& folder) {
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (HasPickleName(entry.path()))
+      return "; pickles (*.bin, *.pt) are not supported; try safetensors, of DiffCLIP tools/clip_towers.py";
     if (std::filesystem::is_regular_file(entry.path() / "config.json", error)) found.push_back(entry.path().string());
   }
   std::ranges::sort(found);
-  std::string text;
-  for (const std::string& one : std::span(found).first(std::min<size_t>(found.size(), 4)))
-    text += (text.empty() ? "; try " : " or ") + one;
-  return text;
+  return found.empty() ? "" : "; try " + Listed(std::span(found).first(std::min<size_t>(found.size(), 4)), " or ");
 }
 
 // A folder of weights that are added to those of another model.

@@ -91,8 +91,8 @@ Around ParseByteLevelProcessor(const Json&, const std::string&) { return {}; }  
 
 }  // namespace
 
-AddedTokens::AddedTokens(const nlohmann::json& json, const Normalizer& normalizer, const std::string& where) {
-  if (json.is_null()) return;
+AddedTokens::AddedTokens(const nlohmann::json& json, const Normalizer& normalizer, const std::string& where,
+                         const FolderTokens& folder) {
   if (!json.is_array()) Fail("{}: got {}, expected a list", where, json.dump());
   for (const Json& entry : json) {
     AddedToken token = ParseToken(entry, where);
@@ -104,14 +104,28 @@ AddedTokens::AddedTokens(const nlohmann::json& json, const Normalizer& normalize
     const auto [place, is_new] = tokens_.emplace(token.id, token);
     if (!is_new) Fail("{}: got id {} of '{}' and of '{}'", where, token.id, place->second.content, token.content);
   }
-  std::vector<std::pair<std::string_view, int32_t>> raw, normalized;
-  for (const auto& [id, token] : tokens_) (token.normalized ? normalized : raw).emplace_back(token.content, id);
-  raw_ = PrefixIndex(std::move(raw));
+  using Texts = std::vector<std::pair<std::string_view, int32_t>>;
+  std::map<size_t, Texts, std::greater<>> raw;  // by length for llama.cpp, else at 0
+  Texts normalized;
+  for (const auto& [id, token] : tokens_)
+    (token.normalized ? normalized : raw[folder.as_llama_cpp ? token.content.size() : 0])
+        .emplace_back(token.content, id);
+  for (auto& [length, texts] : raw) raw_.emplace_back(std::move(texts));
   normalized_ = PrefixIndex(std::move(normalized));
 }
 
-std::vector<AddedTokens::Segment> AddedTokens::Split(std::string_view text, const PrefixIndex& index) const {
+std::vector<AddedTokens::Segment> AddedTokens::Split(std::string_view text,
+                                                     std::span<const PrefixIndex> searches) const {
   std::vector<Segment> segments;
+  if (!text.empty()) segments.push_back({text, std::nullopt});
+  for (const PrefixIndex& index : searches) {
+    for (const Segment& segment : std::exchange(segments, {}))
+      segment.id ? segments.push_back(segment) : Search(segment.text, index, &segments);
+  }
+  return segments;
+}
+
+void AddedTokens::Search(std::string_view text, const PrefixIndex& index, std::vector<Segment>* segments) const {
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
     std::optional<int32_t> longest;
@@ -127,13 +141,12 @@ std::vector<AddedTokens::Segment> AddedTokens::Split(std::string_view text, cons
     if (token.single_word && TouchesWord(text, begin, end)) continue;
     if (token.lstrip) begin = BeforeWhitespace(text, begin, done);
     if (token.rstrip) end = AfterWhitespace(text, end);
-    if (done < begin) segments.push_back({text.substr(done, begin - done), std::nullopt});
-    segments.push_back({text.substr(begin, end - begin), token.id});
+    if (done < begin) segments->push_back({text.substr(done, begin - done), std::nullopt});
+    segments->push_back({text.substr(begin, end - begin), token.id});
     done = end;
     at = std::max(at, end);
   }
-  if (done < text.size()) segments.push_back({text.substr(done), std::nullopt});
-  return segments;
+  if (done < text.size()) segments->push_back({text.substr(done), std::nullopt});
 }
 
 Around ParsePostProcessor(const nlohmann::json& json, const std::string& where) {

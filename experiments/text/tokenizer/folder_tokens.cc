@@ -78,7 +78,7 @@ FolderTokens ReadFolderTokens(const std::filesystem::path& checkpoint) {
                       .adds_eos = Flag(config, "add_eos_token", where)};
   tokens.legacy = Flag(config, "legacy", where).value_or(false);
   tokens.prefix_space = Flag(config, "add_prefix_space", where).value_or(true);
-  tokens.doubles_space = Flag(config, "doubles_space", where).value_or(false);
+  tokens.as_llama_cpp = Flag(config, "doubles_space", where).value_or(false);  // a GGUF file's
   if (Flag(config, "split_special_tokens", where).value_or(false))
     Fail("{}: split_special_tokens: got true, expected false: texts' special tokens are never cut; try removing it",
          where);

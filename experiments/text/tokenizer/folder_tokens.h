@@ -24,9 +24,9 @@ struct FolderTokens {
   std::vector<nlohmann::json> added;
   std::map<std::string, nlohmann::json> named;  // "bos_token": its entry, or null
   std::optional<bool> adds_bos, adds_eos;
-  bool legacy = false;         // SentencePiece: text after an added token begins with a space, too
-  bool doubles_space = false;  // also where it begins with one (a GGUF file's)
-  bool prefix_space = true;    // false: no text gets the model's space in front
+  bool legacy = false;        // SentencePiece: text after an added token begins with a space, too
+  bool as_llama_cpp = false;  // also where it begins with one; and the longest of added tokens that overlap counts
+  bool prefix_space = true;   // false: no text gets the model's space in front
 
   // The text of a named token; nullopt where it is null or missing.
   std::optional<std::string> Named(const std::string& name) const;

@@ -100,9 +100,8 @@ size_t FindCut(std::string_view text, size_t from) {
 SentencePieceTokenizer::SentencePieceTokenizer(std::string_view bytes, const std::string& where,
                                                const pipeline::FolderTokens& folder)
     : first_{std::make_unique<sentencepiece::SentencePieceProcessor>()},
-      added_(nullptr, {nullptr, where}, where),
       legacy_(folder.legacy),
-      doubles_space_(folder.doubles_space) {
+      as_llama_cpp_(folder.as_llama_cpp) {
   const PieceModel model = ReadPieceModel(bytes);
   first_.rule = model.Rule();
   adds_space_ = model.adds_space_in_front && folder.prefix_space;
@@ -130,7 +129,7 @@ void SentencePieceTokenizer::AddTokens(const PieceModel& model, const pipeline::
     own.push_back({{"id", processor.PieceToId(piece)}, {"content", piece}, {"special", true}});
   own = WithFolderTokens(
       std::move(own), folder, pieces(), [&](int32_t id) { return processor.IdToPiece(id); }, where + ": added tokens");
-  added_ = pipeline::AddedTokens(own, {nullptr, where}, where + ": added tokens");
+  added_ = pipeline::AddedTokens(own, {nullptr, where}, where + ": added tokens", folder);
   const auto around = [&](const char* name, int32_t usual) {
     if (!folder.named.contains(name)) return usual >= 0 ? std::vector{usual} : std::vector<int32_t>{};
     for (const auto& [id, token] : added_.tokens()) {
@@ -199,13 +198,12 @@ std::vector<int32_t> SentencePieceTokenizer::EncodeFirst(std::string_view text, 
     if (segment.id) return ids.push_back(*segment.id);
     if (segment.text.size() == text.size()) return EncodePart(as_it_is_ ? After() : first_, text, count, &ids);
     const bool begins = segment.text.data() == text.data() || legacy_;
-    const bool has = segment.text.starts_with(' ') && !doubles_space_;
+    const bool has = segment.text.starts_with(' ') && !as_llama_cpp_;
     const char* const space = adds_space_ && begins && !has ? " " : "";
     EncodePart(After(), space + std::string(segment.text), count, &ids);
   };
   for (const pipeline::AddedTokens::Segment& raw : added_.Split(text)) {
-    if (raw.id) add(raw);
-    for (const auto& part : raw.id ? std::vector<pipeline::AddedTokens::Segment>() : added_.SplitNormalized(raw.text)) {
+    for (const auto& part : raw.id ? std::vector{raw} : added_.SplitNormalized(raw.text)) {
       if (ids.size() < count) add(part);
     }
   }

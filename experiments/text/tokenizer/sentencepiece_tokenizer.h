@@ -90,7 +90,7 @@ class SentencePieceTokenizer : public TokenizerModel {
   mutable Part after_;
   pipeline::AddedTokens added_;
   pipeline::Around around_;
-  bool adds_space_, as_it_is_, legacy_, doubles_space_;
+  bool adds_space_, as_it_is_, legacy_, as_llama_cpp_;
 };
 
 }  // namespace tare

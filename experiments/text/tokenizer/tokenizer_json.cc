@@ -163,7 +163,7 @@ TokenizerJson::TokenizerJson(Parsed parsed, const std::string& where, const Fold
       added_(WithFolderTokens(
                  Member(parsed.json, "added_tokens"), folder, subwords_->ids(),
                  [this](int32_t id) { return subwords_->Piece(id); }, where + ": added_tokens"),
-             normalizer_, where + ": added_tokens"),
+             normalizer_, where + ": added_tokens", folder),
       around_(ParsePostProcessor(Member(parsed.json, "post_processor"), where + ": post_processor")),
       decoder_(Member(parsed.json, "decoder"), where + ": decoder") {
   for (const std::vector<int32_t>* ids : {&around_.before, &around_.after}) {
@@ -191,15 +191,10 @@ void TokenizerJson::EncodeUpTo(size_t count, std::string_view text, std::vector<
     if (ids->size() >= count) throw HasEnough();
   };
   for (const AddedTokens::Segment& raw : added_.Split(text)) {
-    check();
-    if (raw.id) {
-      ids->push_back(*raw.id);
-      continue;
-    }
     const bool begins = raw.text.data() == text.data();
-    const std::string normal = normalizer_.empty() ? std::string() : normalizer_.Apply(raw.text);
+    const std::string normal = normalizer_.empty() || raw.id ? std::string() : normalizer_.Apply(raw.text);
     const std::string_view rest = normalizer_.empty() ? raw.text : std::string_view(normal);
-    for (const AddedTokens::Segment& part : added_.SplitNormalized(rest)) {
+    for (const AddedTokens::Segment& part : raw.id ? std::vector{raw} : added_.SplitNormalized(rest)) {
       check();
       if (part.id) {
         ids->push_back(*part.id);

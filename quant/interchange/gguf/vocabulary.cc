@@ -214,11 +214,11 @@ void AddPieceTokens(const Metadata& metadata, Json& config) {
                                  {"normalized", false},
                                  {"special", kind != kUserDefined}};
   }
-  config["legacy"] = config["doubles_space"] = true;
 }
 
 std::string TokenizerConfigText(const Metadata& metadata, bool begins) {
   Json config{{"add_bos_token", begins}, {"add_eos_token", metadata.Flag(Key("add_eos_token")).value_or(false)}};
+  config["legacy"] = config["doubles_space"] = true;
   const auto texts = metadata.Texts(Key("tokens"));
   const std::pair<const char*, std::string_view> names[]{{"bos_token", "bos_token_id"}, {"eos_token", "eos_token_id"}};
   for (const auto& [name, key] : names) {

@@ -312,6 +312,9 @@ TEST(ReadConfig, FoldersWithoutOneAreRefused) {
   EXPECT_THAT(Call([&] { LoadConfig(folder.path()); }), ThrowsMessage<Error>(HasSubstr("got an adapter of ORG/BASE")));
   std::filesystem::remove(folder / "adapter_config.json");
   EXPECT_THAT(Call([&] { LoadConfig(folder.path()); }), ThrowsMessage<Error>(HasSubstr("config.json")));
+  PutFile(folder / "checkpoint_best.pt", "PK");  // DiffCLIP's authors' folders
+  EXPECT_THAT(Call([&] { LoadConfig(folder.path()); }),
+              ThrowsMessage<Error>(HasSubstr("pickles (*.bin, *.pt) are not supported; try safetensors, of DiffCLIP")));
   PutFile(folder / "config.json", Smallest().dump());
   EXPECT_EQ(LoadConfig(folder.path()).hidden, 48);
 }

@@ -26,8 +26,8 @@ Json Token(int id, const std::string& content, const std::string& flag = "") {
   return token;
 }
 
-std::vector<std::string> Split(const Json& tokens, const std::string& text) {
-  const AddedTokens added(tokens, Normalizer(Json(), ""), "added_tokens");
+std::vector<std::string> Split(const Json& tokens, const std::string& text, bool as_llama_cpp = false) {
+  const AddedTokens added(tokens, Normalizer(Json(), ""), "added_tokens", {.as_llama_cpp = as_llama_cpp});
   std::vector<std::string> parts;
   for (const auto& s : added.Split(text))
     parts.push_back(std::string(s.text) + (s.id ? "=" + std::to_string(*s.id) : ""));
@@ -37,6 +37,16 @@ std::vector<std::string> Split(const Json& tokens, const std::string& text) {
 TEST(AddedTokens, TheLongestAtThePlace) {
   EXPECT_THAT(Split({Token(1, "ab"), Token(2, "abc"), Token(3, "b")}, "xabcab b"),
               ElementsAre("x", "abc=2", "ab=1", " ", "b=3"));
+}
+
+// As in llama.cpp: "bcde" counts though "ab" begins earlier; "ab" is found in what is left.
+TEST(AddedTokens, TheLongestWhereverItBegins) {
+  const Json tokens{Token(1, "ab"), Token(2, "bcde"), Token(3, "xabc"), Token(4, "e ", "rstrip")};
+  EXPECT_THAT(Split(tokens, "abcdeab"), ElementsAre("ab=1", "cde", "ab=1"));
+  EXPECT_THAT(Split(tokens, "abcdeab", true), ElementsAre("a", "bcde=2", "ab=1"));
+  EXPECT_THAT(Split(tokens, "xabcdexab", true), ElementsAre("xabc=3", "dex", "ab=1"));
+  EXPECT_THAT(Split(tokens, "abcde  abe   ab", true), ElementsAre("a", "bcde=2", "  ", "ab=1", "e   =4", "ab=1"));
+  EXPECT_THAT(Split(tokens, "", true), IsEmpty());
 }
 
 TEST(AddedTokens, Flags) {
