@@ -83,6 +83,8 @@ Lanes DigestOf(std::span<const float> values) {
 
 }  // namespace
 
+bool IsInteger(DType dtype) { return Name(dtype).starts_with('I') || Name(dtype).starts_with('U'); }
+
 void ArrayValues::Read(int64_t first, int64_t stride, int64_t count, float* out) const {
   const std::byte* const from = bytes_.data() + first * (Bits(dtype_) / 8);
   const auto plain = [](auto value) { return static_cast<float>(value); };

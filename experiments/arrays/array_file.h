@@ -24,6 +24,8 @@ struct ArrayInfo {
   std::vector<int64_t> shape;
 };
 
+bool IsInteger(DType dtype);
+
 // The values of one array in row-major order.
 class ArrayValues {
  public:

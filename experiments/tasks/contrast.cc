@@ -16,10 +16,6 @@
 namespace tare {
 namespace {
 
-bool IsInteger(DType dtype) {
-  return dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16 && dtype != DType::kF64;
-}
-
 // Integers [.., columns] of an array with so many dimensions; columns: its last, or 1.
 struct Integers {
   std::vector<int64_t> shape, values;

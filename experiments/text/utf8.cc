@@ -2,17 +2,18 @@
 #include "experiments/text/utf8.h"
 
 #include <algorithm>
-#include <array>
+
+#include <unicode/uchar.h>
 
 #include "quant/base/error.h"
 
 namespace tare {
 namespace {
 
-constexpr std::array<char32_t, 29> kWhitespace = {0x09,   0x0a,   0x0b,   0x0c,   0x0d,   0x1c,   0x1d,   0x1e,
-                                                  0x1f,   0x20,   0x85,   0xa0,   0x1680, 0x2000, 0x2001, 0x2002,
-                                                  0x2003, 0x2004, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200a,
-                                                  0x2028, 0x2029, 0x202f, 0x205f, 0x3000};
+// str.isspace(): White_Space, and the separators of files, groups, records and units.
+bool IsSpace(char32_t c) {
+  return u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_WHITE_SPACE) || (c >= 0x1c && c <= 0x1f);
+}
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
@@ -32,10 +33,14 @@ size_t Utf8SequenceLength(std::string_view text) {
 }
 
 std::optional<size_t> FindInvalidUtf8(std::string_view text) {
+  constexpr size_t kStep = 1 << 20;  // bytes
   for (size_t at = 0; at < text.size();) {
-    const size_t length = Utf8SequenceLength(text.substr(at));
-    if (length == 0) return at;
-    at += length;
+    ThrowIfStopped();
+    for (const size_t end = std::min(text.size(), at + kStep); at < end;) {
+      const size_t length = Utf8SequenceLength(text.substr(at));
+      if (length == 0) return at;
+      at += length;
+    }
   }
   return std::nullopt;
 }
@@ -71,7 +76,7 @@ std::string_view StripRight(std::string_view text) {
   while (!text.empty()) {
     size_t last = text.size() - 1;
     while (last > 0 && IsContinuation(text[last])) --last;
-    if (!std::ranges::binary_search(kWhitespace, FirstCharacter(text.substr(last)))) break;
+    if (!IsSpace(FirstCharacter(text.substr(last)))) break;
     text = text.substr(0, last);
   }
   return text;
@@ -79,7 +84,7 @@ std::string_view StripRight(std::string_view text) {
 
 std::string_view Strip(std::string_view text) {
   text = StripRight(text);
-  while (!text.empty() && std::ranges::binary_search(kWhitespace, FirstCharacter(text))) {
+  while (!text.empty() && IsSpace(FirstCharacter(text))) {
     text.remove_prefix(Utf8SequenceLength(text));
   }
   return text;
@@ -97,7 +102,7 @@ std::string Replaced(std::string_view text, std::string_view from, std::string_v
 size_t CountWords(std::string_view text) {
   size_t words = 1;
   for (bool inside = false; !text.empty(); text.remove_prefix(Utf8SequenceLength(text))) {
-    const bool space = std::ranges::binary_search(kWhitespace, FirstCharacter(text));
+    const bool space = IsSpace(FirstCharacter(text));
     words += space && !inside ? 1 : 0;
     inside = space;
   }

@@ -13,7 +13,7 @@ namespace tare {
 // Bytes of the valid sequence at the start of the text, which must not be empty; 0 if it is invalid.
 size_t Utf8SequenceLength(std::string_view text);
 // Byte offset of the first invalid sequence: a stray or missing continuation byte, an overlong form, a surrogate, or a
-// value above U+10FFFF.
+// value above U+10FFFF. Throws Interrupted after RequestStop, as RequireUtf8 does.
 std::optional<size_t> FindInvalidUtf8(std::string_view text);
 // Throws Error, with byte offset and line, if the text is not valid. `where` starts the message.
 void RequireUtf8(std::string_view text, std::string_view where);

@@ -61,7 +61,7 @@ order() {
 order quant base format algorithms file interchange/gguf interchange/folders checkpoint plan observe calibrate \
   statistics
 order kernels elementwise product scan linear attention attention/float attention/integer cache decode
-order experiments text text/tokenizer table arrays significance plan plan/simulated model/config model/attention \
+order experiments arrays text text/tokenizer table significance plan plan/simulated model/config model/attention \
   model/linear model model/families passes bench tasks/items tasks tasks/made quantize/calibration quantize \
   quantize/steps \
   export export/compressed_tensors export/gguf observe observe/captured \

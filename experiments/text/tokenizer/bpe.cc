@@ -174,6 +174,7 @@ void Bpe::MergeLong() const {
   };
   for (size_t at = 0; at < symbols_.size(); ++at) offer(static_cast<int32_t>(at));
   while (!queue.empty()) {
+    ThrowIfStopped();  // the word may be a whole text
     const Candidate c = queue.top();
     queue.pop();
     Symbol& left = symbols_[static_cast<size_t>(c.at)];

@@ -117,11 +117,11 @@ std::string CharacterTable::Apply(std::string_view text) const {
   std::string mapped;
   size_t begin = 0;
   for (const size_t end : GraphemeEnds(text)) {
+    RequireGrowth(text.size(), mapped.size(), "Precompiled");
     const std::string_view cluster = text.substr(begin, end - begin);
     begin = end;
     if (const char* const whole = cluster.size() < kWholeBytes ? Find(cluster) : nullptr) {
       mapped += whole;
-      RequireGrowth(text.size(), mapped.size(), "Precompiled");
       continue;
     }
     for (size_t at = 0; at < cluster.size();) {
@@ -131,7 +131,6 @@ std::string CharacterTable::Apply(std::string_view text) const {
       const char* const found = Find(character);
       mapped += found != nullptr ? std::string_view(found) : character;
     }
-    RequireGrowth(text.size(), mapped.size(), "Precompiled");
   }
   return mapped;
 }

@@ -3,6 +3,9 @@
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 
 #include <algorithm>
+#include <chrono>
+#include <future>
+#include <thread>
 
 #include <sentencepiece_processor.h>
 
@@ -63,6 +66,24 @@ void ReadNormalizerSpec(std::string_view bytes, PieceModel* model) {
 // About 1,000 tokens. SentencePiece takes 85 bytes of memory per byte of text, and time that grows faster than the
 // text: 16 MB take 1.4 GB and 20 s whole, 70 MB and 4.4 s in chunks.
 constexpr size_t kChunkBytes = 4096;
+constexpr size_t kLongBytes = size_t{1} << 20;  // some 0.2 s
+
+using Processor = sentencepiece::SentencePieceProcessor;
+
+// The library cannot be asked to stop: what takes long runs on a thread of its own, which Ctrl-C leaves to itself, with
+// all that it uses.
+std::vector<int> Encoded(const std::shared_ptr<const Processor>& processor, std::string_view text) {
+  std::packaged_task<std::vector<int>()> task([processor, copy = std::string(text)] {
+    std::vector<int> pieces;
+    const auto status = processor->Encode(copy, &pieces);
+    if (!status.ok()) Fail("text: SentencePiece cannot encode it ({})", status.ToString());
+    return pieces;
+  });
+  std::future<std::vector<int>> pieces = task.get_future();
+  text.size() < kLongBytes ? task() : std::thread(std::move(task)).detach();
+  while (pieces.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) ThrowIfStopped();
+  return pieces.get();
+}
 
 }  // namespace
 
@@ -99,7 +120,7 @@ size_t FindCut(std::string_view text, size_t from) {
 
 SentencePieceTokenizer::SentencePieceTokenizer(std::string_view bytes, const std::string& where,
                                                const pipeline::FolderTokens& folder)
-    : first_{std::make_unique<sentencepiece::SentencePieceProcessor>()},
+    : first_{std::make_shared<Processor>()},
       legacy_(folder.legacy),
       as_llama_cpp_(folder.as_llama_cpp) {
   const PieceModel model = ReadPieceModel(bytes);
@@ -148,7 +169,7 @@ const SentencePieceTokenizer::Part& SentencePieceTokenizer::After() const {
   // Protobuf merges the fields of a message that comes twice: add_dummy_prefix and remove_extra_whitespaces are false.
   const std::string bytes =
       std::string(first_.processor->serialized_model_proto()) + std::string("\x1a\x04\x18\0\x20\0", 6);
-  after_ = {std::make_unique<sentencepiece::SentencePieceProcessor>(), ReadPieceModel(bytes).Rule()};
+  after_ = {std::make_shared<Processor>(), ReadPieceModel(bytes).Rule()};
   if (const auto status = after_.processor->LoadFromSerializedProto(bytes); !status.ok())
     Fail("tokenizer.model: SentencePiece cannot read it again ({})", status.ToString());
   return after_;
@@ -214,9 +235,7 @@ std::vector<int32_t> SentencePieceTokenizer::EncodeFirst(std::string_view text, 
 void SentencePieceTokenizer::EncodePart(const Part& part, std::string_view text, size_t count,
                                         std::vector<int32_t>* ids) const {
   const auto encode = [&](std::string_view chunk) {
-    std::vector<int> pieces;
-    const auto status = part.processor->Encode(chunk, &pieces);
-    if (!status.ok()) Fail("text: SentencePiece cannot encode it ({})", status.ToString());
+    const std::vector<int> pieces = Encoded(part.processor, chunk);
     ids->insert(ids->end(), pieces.begin(), pieces.end());
     EncodingProgress::Add(chunk);
   };

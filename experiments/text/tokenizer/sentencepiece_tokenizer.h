@@ -78,7 +78,7 @@ class SentencePieceTokenizer : public TokenizerModel {
  private:
   // The model, or the same that neither adds nor removes spaces, for parts of a text.
   struct Part {
-    std::unique_ptr<sentencepiece::SentencePieceProcessor> processor;
+    std::shared_ptr<sentencepiece::SentencePieceProcessor> processor;
     ChunkRule rule = ChunkRule::kWhole;
   };
   void AddTokens(const PieceModel& model, const pipeline::FolderTokens& folder, const std::string& where);

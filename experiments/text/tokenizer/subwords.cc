@@ -101,11 +101,14 @@ void Unigram::AddUnknown(std::string_view text, std::vector<int32_t>* ids) const
 }
 
 void Unigram::EncodeUpTo(size_t, std::string_view word, std::vector<int32_t>* ids) const {
-  std::vector<Best> best(word.size() + 1);
+  std::vector<Best> best;
+  best.reserve(word.size() + 1);
   const auto offer = [&](size_t end, double score, size_t from, int32_t id) {
-    if (!best[end].reached || score > best[end].score) best[end] = {score, from, id, true};
+    if (best[end].bytes == 0 || score > best[end].score) best[end] = {score, id, static_cast<int32_t>(end - from)};
   };
   for (size_t at = 0; at < word.size();) {
+    ThrowIfStopped();  // a word may be the whole text
+    if (best.size() <= at + kLongestPiece) best.resize(std::min(word.size(), at + 2 * kLongestPiece) + 1);
     size_t next = at;
     Next(word, &next);
     bool whole_character = false;
@@ -117,13 +120,14 @@ void Unigram::EncodeUpTo(size_t, std::string_view word, std::vector<int32_t>* id
     at = next;
   }
   std::vector<std::pair<std::string_view, int32_t>> parts;
-  for (size_t end = word.size(); end > 0; end = best[end].from) {
-    const std::string_view text = word.substr(best[end].from, end - best[end].from);
-    const bool joins = best[end].id == unknown_ && !parts.empty() && parts.back().second == unknown_;
-    if (joins) {
-      parts.back().first = word.substr(best[end].from, text.size() + parts.back().first.size());
+  for (size_t end = word.size(); end > 0;) {
+    ThrowIfStopped();
+    const auto [score, id, bytes] = best[end];
+    end -= static_cast<size_t>(bytes);
+    if (id == unknown_ && !parts.empty() && parts.back().second == unknown_) {
+      parts.back().first = word.substr(end, static_cast<size_t>(bytes) + parts.back().first.size());
     } else {
-      parts.emplace_back(text, best[end].id);
+      parts.emplace_back(word.substr(end, static_cast<size_t>(bytes)), id);
     }
   }
   for (auto part = parts.rbegin(); part != parts.rend(); ++part)

@@ -63,9 +63,7 @@ class Unigram : public Subwords {
   // The best pieces up to a place in the word.
   struct Best {
     double score = 0;
-    size_t from = 0;
-    int32_t id = 0;
-    bool reached = false;
+    int32_t id = 0, bytes = 0;  // of the last of them; no bytes: no pieces end there
   };
   void AddUnknown(std::string_view text, std::vector<int32_t>* ids) const;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of the normalizer, ways to cut a word, steps of the pre-tokenizer, Way, Normalizer and PreTokenizer.
+// Portions of a text, steps of the normalizer, ways to cut a word, steps of the pre-tokenizer, Way, Normalizer and
+// PreTokenizer.
 #include "experiments/text/tokenizer/text_to_words.h"
 
 #include <algorithm>
@@ -14,13 +15,38 @@ namespace {
 
 using NormalizerStep = Normalizer::Step;
 
-template <NormalForm kForm>
-NormalizerStep ParseForm(const Json&, const std::string&) {
-  return [](std::string_view text) { return Normalize(text, kForm); };
+constexpr size_t kPortion = size_t{1} << 20;  // bytes, at most 0.1 s of the slowest change
+
+// Where the text's first portion ends: after a line, or between two ASCII characters, which no normal form joins, nor
+// any grapheme cluster except CR LF.
+size_t PortionEnd(std::string_view text) {
+  const auto is_ascii = [&](size_t at) { return (text[at] & 0x80) == 0; };
+  const auto joins = [&](size_t at) { return text[at] == '\n' || !is_ascii(at) || !is_ascii(at - 1); };
+  size_t end = std::min(kPortion, text.size());
+  while (end < text.size() && text[end - 1] != '\n' && joins(end)) ++end;
+  return end;
 }
 
-NormalizerStep ParseLowercase(const Json&, const std::string&) { return Lowercase; }
-NormalizerStep ParseByteLevelNormalizer(const Json&, const std::string&) { return ToAlphabet; }
+// The change portion by portion, so that Ctrl-C ends it in between.
+NormalizerStep InPortions(NormalizerStep change) {
+  return [change = std::move(change)](std::string_view text) {
+    std::string changed;
+    for (size_t end = 0; !text.empty(); text.remove_prefix(end)) {
+      ThrowIfStopped();
+      end = PortionEnd(text);
+      changed += change(text.substr(0, end));
+    }
+    return changed;
+  };
+}
+
+template <NormalForm kForm>
+NormalizerStep ParseForm(const Json&, const std::string&) {
+  return InPortions([](std::string_view text) { return Normalize(text, kForm); });
+}
+
+NormalizerStep ParseLowercase(const Json&, const std::string&) { return InPortions(Lowercase); }
+NormalizerStep ParseByteLevelNormalizer(const Json&, const std::string&) { return InPortions(ToAlphabet); }
 
 NormalizerStep ParseStrip(const Json& json, const std::string& where) {
   const bool left = GetOr(json, "strip_left", true, where), right = GetOr(json, "strip_right", true, where);
@@ -46,7 +72,7 @@ NormalizerStep ParseReplace(const Json& json, const std::string& where) {
 NormalizerStep ParsePrecompiled(const Json& json, const std::string& where) {
   const auto table =
       std::make_shared<const CharacterTable>(Get<std::string>(json, "precompiled_charsmap", where), where);
-  return [table](std::string_view text) { return table->Apply(text); };
+  return InPortions([table](std::string_view text) { return table->Apply(text); });
 }
 
 using Step = PreTokenizer::Step;
@@ -169,8 +195,7 @@ Step ParseMetaspace(const Json& json, const std::string& where) {
   Step marked = Rewrite([mark, prepend](const Word& word) {
     const auto spaces = static_cast<size_t>(std::ranges::count(word.text, ' '));
     RequireGrowth(word.text.size(), word.text.size() + spaces * mark.size(), "Metaspace");
-    std::string text;
-    for (const char c : word.text) c == ' ' ? text += mark : text += c;
+    const std::string text = Pattern::Literal(" ").Replaced(word.text, mark);
     const bool here = prepend == Prepend::kAlways || (prepend == Prepend::kFirst && word.begins_text);
     return here && !text.starts_with(mark) ? mark + text : text;
   });
@@ -240,7 +265,8 @@ PreTokenizer::PreTokenizer(const nlohmann::json& json, const std::string& where)
     steps_.push_back(StepOf(object, where, table));
     if (object["type"].get_ref<const std::string&>() != "ByteLevel") continue;
     ends_in_bytes_ = &object == &objects.back();
-    if (!ends_in_bytes_) steps_.push_back(Rewrite([](const Word& word) { return ToAlphabet(word.text); }));
+    if (!ends_in_bytes_)
+      steps_.push_back(Rewrite([spell = InPortions(ToAlphabet)](const Word& word) { return spell(word.text); }));
   }
 }
 

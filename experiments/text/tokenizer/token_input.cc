@@ -2,14 +2,15 @@
 #include "experiments/text/tokenizer/token_input.h"
 
 #include <algorithm>
-#include <cstring>
 #include <list>
-#include <map>
 #include <mutex>
+#include <ranges>
 
+#include "experiments/arrays/array_file.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/json_value.h"
@@ -78,74 +79,51 @@ std::string KeyOf(const std::string& sha256, const std::filesystem::path& model_
 constexpr const char* kName = "input_ids";
 
 struct IdTensor {
+  DType dtype;
   std::vector<int64_t> shape;
-  std::vector<int64_t> ids;
+  ArrayValues values;
 };
-
-template <typename T>
-std::vector<int64_t> Widen(std::span<const std::byte> bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));  // a copy: the bytes are aligned to nothing
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return {values.begin(), values.end()};  // uint64 beyond int64 turns negative, and no id is
-}
-
-[[noreturn]] void FailForType(const std::string& where, DType dtype) {
-  Fail("{}: got values of type {}, expected integers", where, Name(dtype));
-}
-
-std::vector<int64_t> Widen(const TensorView& tensor, const std::string& where) {
-  static const std::map<DType, std::vector<int64_t> (*)(std::span<const std::byte>)> of_type{
-      {DType::kI8, Widen<int8_t>},    {DType::kU8, Widen<uint8_t>},  {DType::kI16, Widen<int16_t>},
-      {DType::kU16, Widen<uint16_t>}, {DType::kI32, Widen<int32_t>}, {DType::kU32, Widen<uint32_t>},
-      {DType::kI64, Widen<int64_t>},  {DType::kU64, Widen<uint64_t>}};
-  const auto widen = of_type.find(tensor.dtype);
-  if (widen == of_type.end()) FailForType(where, tensor.dtype);
-  return widen->second(tensor.bytes);
-}
 
 // The first few names tell which file this is.
 [[noreturn]] void FailForName(const std::string& where, const char* what, const std::vector<std::string>& names) {
   constexpr size_t kShown = 4;
-  std::string found;
-  for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
-    found += Formatted("{}'{}'", i == 0 ? "" : ", ", names[i]);
+  std::string found = names.empty() ? "none" : "'" + Listed(names | std::views::take(kShown), "', '") + "'";
   if (names.size() > kShown) found += Formatted(" and {} more", names.size() - kShown);
   Fail(
       "{}: no such {} in the file: got {}, expected the token ids under that name; is the file damaged, or the wrong "
       "one?",
-      where, what, found.empty() ? "none" : found);
+      where, what, found);
 }
 
 IdTensor ReadSafetensors(const std::filesystem::path& path, const std::string& where) {
   const Safetensors file(path);
   const TensorView* tensor = file.Find(kName);
   if (tensor == nullptr) FailForName(where, "tensor", file.names());
-  return {tensor->shape, Widen(*tensor, where)};
+  return {tensor->dtype, tensor->shape, {tensor->dtype, std::vector(tensor->bytes.begin(), tensor->bytes.end())}};
 }
 
 IdTensor ReadHdf5(const std::filesystem::path& path, const std::string& where) {
   const Hdf5Reader file(path);
   if (!file.Has(kName)) FailForName(where, "dataset", file.datasets());
-  const DType type = file.Type(kName);
-  if (type == DType::kF32 || type == DType::kF64) FailForType(where, type);
-  return {file.Shape(kName), file.Read<int64_t>(kName)};
+  return {file.Type(kName), file.Shape(kName), {file.Type(kName), file.Copy(kName)}};
 }
 
 // The rows of [B,T] or [T].
 std::vector<std::vector<int32_t>> Rows(const IdTensor& tensor, int vocabulary, const std::string& where) {
+  if (!IsInteger(tensor.dtype)) Fail("{}: got values of type {}, expected integers", where, Name(tensor.dtype));
   if (tensor.shape.empty() || tensor.shape.size() > 2) {
     Fail("{}: got shape {}, expected [B, T] or [T]", where, ShapeText(tensor.shape));
   }
-  if (tensor.ids.empty()) Fail("{}: got shape {}, expected at least one token", where, ShapeText(tensor.shape));
-  const auto length = static_cast<size_t>(tensor.shape.back());
-  std::vector<std::vector<int32_t>> rows(tensor.ids.size() / length);
-  for (size_t i = 0; i < tensor.ids.size(); ++i) {
-    if (tensor.ids[i] < 0 || tensor.ids[i] >= vocabulary) {
+  const int64_t length = tensor.shape.back(), count = length * (tensor.shape.size() > 1 ? tensor.shape[0] : 1);
+  if (count == 0) Fail("{}: got shape {}, expected at least one token", where, ShapeText(tensor.shape));
+  std::vector<std::vector<int32_t>> rows(static_cast<size_t>(count / length));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t id = tensor.values.Integer(i);  // of uint64 beyond int64 negative, and no id is
+    if (id < 0 || id >= vocabulary) {
       Fail("{}: got id {} at row {}, position {}, expected 0 to {}; try ids of this checkpoint's own tokenizer", where,
-           tensor.ids[i], i / length, i % length, vocabulary - 1);
+           id, i / length, i % length, vocabulary - 1);
     }
-    if (i % length == 0) rows[i / length].reserve(length);
-    rows[i / length].push_back(static_cast<int32_t>(tensor.ids[i]));
+    rows[static_cast<size_t>(i / length)].push_back(static_cast<int32_t>(id));
   }
   return rows;
 }

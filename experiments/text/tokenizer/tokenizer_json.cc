@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ranges>
 
 #include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/tokenizer/encoding_progress.h"
 #include "experiments/text/tokenizer/pattern.h"
 #include "experiments/text/tokenizer/steps.h"
 #include "experiments/text/utf8.h"
+#include "quant/base/listed.h"
 
 namespace tare::pipeline {
 namespace {
@@ -26,11 +28,7 @@ DecoderStep ParseByteLevelDecoder(const Json&, const std::string&) {
 }
 
 DecoderStep ParseFuseDecoder(const Json&, const std::string&) {
-  return [](const Pieces& pieces) {
-    std::string text;
-    for (const std::string& piece : pieces) text += piece;
-    return Pieces{text};
-  };
+  return [](const Pieces& pieces) { return Pieces{Listed(pieces, "")}; };
 }
 
 // "<0x41>": the byte; -1 for another piece.
@@ -105,9 +103,7 @@ DecoderStep ParseStripDecoder(const Json& json, const std::string& where) {
 }
 
 size_t BytesOf(const Pieces& pieces) {
-  size_t bytes = 0;
-  for (const std::string& piece : pieces) bytes += piece.size();
-  return bytes;
+  return std::ranges::fold_left(pieces | std::views::transform(&std::string::size), size_t{0}, std::plus());
 }
 
 Json ParseObject(std::string_view text, const std::string& where, BpeLists* lists) {
@@ -139,9 +135,7 @@ std::string Decoder::Apply(Pieces pieces) const {
     pieces = step(std::move(pieces));
     RequireGrowth(before, BytesOf(pieces), "decoder");
   }
-  std::string text;
-  for (const std::string& piece : pieces) text += (steps_.empty() && &piece != &pieces.front() ? " " : "") + piece;
-  return text;
+  return Listed(pieces, steps_.empty() ? " " : "");
 }
 
 struct TokenizerJson::Parsed {

@@ -6,6 +6,7 @@
 
 #include "experiments/text/tokenizer/characters.h"
 #include "quant/base/error.h"
+#include "tests/support/asked_to_stop.h"
 #include "tests/support/call.h"
 
 namespace tare::utf8_test {
@@ -28,6 +29,11 @@ TEST(Utf8, EveryCharacterRoundTrips) {
     ASSERT_EQ(FirstCharacter(text), c);
     ASSERT_EQ(CountCharacters(text), 1u);
   }
+}
+
+TEST(Utf8, EndsWhenAskedToStop) {
+  const AskedToStop asked;
+  EXPECT_THROW(FindInvalidUtf8("a"), Interrupted);
 }
 
 // Every string of up to two bytes, and of three and four with a lead byte that announces them, is valid exactly where

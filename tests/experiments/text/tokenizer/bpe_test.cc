@@ -9,6 +9,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/asked_to_stop.h"
 #include "tests/support/call.h"
 
 namespace tare::bpe_test {
@@ -42,6 +43,14 @@ TEST(Bpe, TheFirstLearntMergesFirst) {
   EXPECT_THAT(Encode(Model(), "ab"), ElementsAre(3));
   EXPECT_THAT(Encode(Model(), "aaa"), ElementsAre(6, 0));  // the leftmost of equals
   EXPECT_THAT(Encode(Model(), ""), ElementsAre());
+}
+
+TEST(Bpe, ALongWordEndsWhenAskedToStop) {
+  const Bpe bpe = Parsed(Model());
+  std::vector<int32_t> ids;
+  const AskedToStop asked;
+  EXPECT_THROW(bpe.Encode(std::string(1000, 'a'), &ids), Interrupted);
+  EXPECT_THAT(ids, ElementsAre());  // not after its merges
 }
 
 TEST(Bpe, UnknownPieces) {

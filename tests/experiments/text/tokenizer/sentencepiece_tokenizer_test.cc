@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 
+#include <chrono>
 #include <random>
 #include <string>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
 
 #include "quant/base/error.h"
+#include "quant/base/kept.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare::sentencepiece_tokenizer_test {
@@ -21,6 +24,30 @@ namespace fs = std::filesystem;
 
 const fs::path kPair = TARE_SOURCE_DIR "/experiments/pair/novels-standard";
 const fs::path kData = TARE_SOURCE_DIR "/tests/data/text";
+
+double SecondsOf(const auto& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The library encodes it in one call.
+TEST(SentencePieceTokenizer, AWholeTextEndsWhenAskedToStop) {
+  const SentencePieceTokenizer tokenizer(GetFile(kData / "unigram.model"), "");
+  std::string text;
+  while (text.size() < 2'000'000) text += "It was a dark and stormy night; the rain fell in torrents.\n";
+  const double whole = SecondsOf([&] { tokenizer.Encode(text); });
+  const double stopped = SecondsOf([&] {
+    const std::jthread asks([&] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(whole / 8));
+      RequestStop();
+    });
+    EXPECT_THROW(tokenizer.Encode(text), Interrupted);
+  });
+  ForgetStop();
+  EXPECT_LT(stopped, whole / 2);
+  std::this_thread::sleep_for(std::chrono::duration<double>(2 * whole));  // until the call that was left has ended
+}
 
 // Texts of many chunks, where spaces, what stands for them, unknown characters and line breaks meet.
 TEST(SentencePieceTokenizer, ChunksChangeNoId) {

@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/asked_to_stop.h"
 #include "tests/support/call.h"
 
 namespace tare::subwords_test {
@@ -93,6 +94,14 @@ Json Pieces(std::vector<std::pair<std::string, double>> pieces) {
   Json json{{"unk_id", 0}, {"vocab", Json::array()}};
   for (const auto& [piece, score] : pieces) json["vocab"].push_back({piece, score});
   return json;
+}
+
+TEST(Unigram, AWordEndsWhenAskedToStop) {
+  const Unigram unigram(Pieces({{"<unk>", 0.0}, {"a", 0.0}}), pipeline::WordsOf::kCharacters, "model");
+  std::vector<int32_t> ids;
+  const AskedToStop asked;
+  EXPECT_THROW(unigram.Encode("aa", &ids), Interrupted);
+  EXPECT_THAT(ids, IsEmpty());  // not after its search
 }
 
 // tokenizers/src/models/unigram/model.rs, test_encode and test_encode2.
