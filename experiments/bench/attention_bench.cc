@@ -167,12 +167,11 @@ void CheckMemory(const AttentionCase& c) {
 }
 
 std::string Isa() {
-  constexpr ProductShape kBytes{.types = ProductTypes::kU8S8, .n = 64};
-  return UkernelServes(ProductTypes::kS8S8) ? "ukernel, AMX"
-         : UkernelServes(kBytes.types)      ? "ukernel, VNNI"
-         : ArmTakes(ArmUnit::kI8mm, kBytes) ? "i8mm"
-         : ArmTakes(ArmUnit::kSdot, kBytes) ? "sdot"
-                                            : "exact Highway path";
+  return UkernelServes(ProductTypes::kS8S8)   ? "ukernel, AMX"
+         : UkernelServes(ProductTypes::kU8S8) ? "ukernel, VNNI"
+         : Has(ArmUnit::kI8mm)                ? "i8mm"
+         : Has(ArmUnit::kSdot)                ? "sdot"
+                                              : "exact Highway path";
 }
 
 // Compares each result with oneDNN's of the same shape, and numbers plans with the same codes: "int8", "int8 2".

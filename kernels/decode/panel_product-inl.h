@@ -65,8 +65,8 @@ HWY_INLINE void Codes(const uint8_t* w, const Panels& p, const PanelFactor* x, i
     VI high[kCount][kAtOnce], low[kCount][kAtOnce];
     for (int i = 0; i < kCount; ++i) {
       for (int v = 0; v < kAtOnce; ++v) {
-        high[i][v] = hn::Set(di, -kRaisedBy<Bits> * x[i].high_sum);
-        low[i][v] = hn::Set(di, -kRaisedBy<Bits> * x[i].low_sum);
+        high[i][v] = hn::Set(di, -Bits::kRaisedBy * x[i].high_sum);
+        low[i][v] = hn::Set(di, -Bits::kRaisedBy * x[i].low_sum);
       }
     }
     const uint8_t* record = w;
@@ -77,8 +77,7 @@ HWY_INLINE void Codes(const uint8_t* w, const Panels& p, const PanelFactor* x, i
         Bits::Unpack(D8(), record, 4 * lane + v * kBytes, codes);
         for (int g = 0; g < Bits::kGroups; ++g) {
           for (int i = 0; i < kCount; ++i)
-            FourInputs<DI>(x[i].high + r + 4 * g, x[i].low + r + 4 * g)
-                .template Accumulate<Bits>(codes[g], high[i][v], low[i][v]);
+            FourInputs(x[i].high + r + 4 * g, x[i].low + r + 4 * g).Accumulate<Bits>(codes[g], high[i][v], low[i][v]);
         }
       }
     }
@@ -156,21 +155,22 @@ void FloatPanels(const Panels& p, const PanelFactor* x, int64_t count, ReadHint 
 }
 
 void Products(const Panels* p, const PanelFactor* x, int64_t count, ReadHint hint) {
+  const auto of_codes = [&](auto bits) HWY_ATTR { CodePanels<decltype(bits)>(*p, x, count, hint); };
   switch (p->format.base) {
     case Format::kF32:
       return FloatPanels<OneFloat>(*p, x, count, hint);
     case Format::kBf16:
       return FloatPanels<TwoBf16>(*p, x, count, hint);
     case Format::kInt8:
-      return CodePanels<EightBits>(*p, x, count, hint);
+      return WithFactor<EightBits>(of_codes);
     case Format::kInt6:
-      return CodePanels<SixBits>(*p, x, count, hint);
+      return WithFactor<SixBits>(of_codes);
     case Format::kInt4:
-      return CodePanels<FourBits>(*p, x, count, hint);
+      return WithFactor<FourBits>(of_codes);
     case Format::kInt3:
-      return CodePanels<ThreeBits>(*p, x, count, hint);
+      return WithFactor<ThreeBits>(of_codes);
     case Format::kInt2:
-      return CodePanels<TwoBits>(*p, x, count, hint);
+      return WithFactor<TwoBits>(of_codes);
     default:
       TARE_CHECK(false);
   }

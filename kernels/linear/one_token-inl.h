@@ -34,7 +34,7 @@ HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, VI
     hn::Vec<D8> codes[Format::kGroups];
     Format::Unpack(D8(), w, v * kBytes, codes);
     for (int g = 0; g < Format::kGroups; ++g)
-      FourInputs<DI>(high + 4 * g, low + 4 * g).template Accumulate<Format>(codes[g], high_sum[v], low_sum[v]);
+      FourInputs(high + 4 * g, low + 4 * g).Accumulate<Format>(codes[g], high_sum[v], low_sum[v]);
   }
 }
 
@@ -63,8 +63,8 @@ HWY_INLINE void Columns(const Call& c, const Panel& panel, float* y) {
     const OneToken::Block& block = c.blocks[begin / c.block];
     VI high[kVectors], low[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      high[v] = hn::Set(di, -kRaisedBy<Format> * block.high_sum);
-      low[v] = hn::Set(di, -kRaisedBy<Format> * block.low_sum);
+      high[v] = hn::Set(di, -Format::kRaisedBy * block.high_sum);
+      low[v] = hn::Set(di, -Format::kRaisedBy * block.low_sum);
     }
     for (int64_t i = begin; i < std::min(begin + c.block, c.padded);
          i += 4 * Format::kGroups, w += Format::kRecordBytes) {
@@ -107,9 +107,10 @@ void ProjectPanel(int bits, const int8_t* high, const int8_t* low, const OneToke
                   float* y) {
   const Call c{high, low, blocks, padded, block, group, BestReadHint()};
   const Panel panel{codes, scales, offsets};
-  if (bits == 8) return AllColumns<EightBits>(c, panel, y);
-  if (bits == 6) return AllColumns<SixBits>(c, panel, y);
-  AllColumns<FourBits>(c, panel, y);
+  const auto run = [&](auto format) HWY_ATTR { AllColumns<decltype(format)>(c, panel, y); };
+  if (bits == 8) return WithFactor<EightBits>(run);
+  if (bits == 6) return WithFactor<SixBits>(run);
+  WithFactor<FourBits>(run);
 }
 
 // x [count] as codes and their sums; x inv is below 2^22.

@@ -8,6 +8,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"
+#include "kernels/product/tile_product.h"
 
 #if defined(TARE_PANEL_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TARE_PANEL_CODES_INL_H_
@@ -35,8 +36,17 @@ HWY_INLINE V8 HighNibbles(D8 d, V8 v) {
   return LowNibbles(d, hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(pairs, v))));
 }
 
-struct EightBits {
-  static constexpr int kGroups = 1, kOffset = 128;
+// Codes as unsigned factors of four products a lane, times kRaisedBy of which the sums of x are taken off.
+template <int kBy>
+struct Raised {
+  static constexpr int kOffset = kBy, kRaisedBy = kBy;
+  static HWY_INLINE VI Accumulate(auto codes, auto x, VI sum) {
+    return hn::SumOfMulQuadAccumulate(DI(), codes, x, sum);
+  }
+};
+
+struct EightBits : Raised<128> {
+  static constexpr int kGroups = 1;
   static constexpr int64_t kRecordBytes = kPanelGroupBytes;
   template <class D8, class V8 = hn::Vec<D8>>
   static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
@@ -44,8 +54,8 @@ struct EightBits {
   }
 };
 
-struct SixBits {
-  static constexpr int kGroups = 4, kOffset = 32;
+struct SixBits : Raised<32> {
+  static constexpr int kGroups = 4;
   static constexpr int64_t kRecordBytes = 3 * kPanelGroupBytes;
   template <class D8, class V8 = hn::Vec<D8>>
   static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
@@ -59,8 +69,8 @@ struct SixBits {
   }
 };
 
-struct FourBits {
-  static constexpr int kGroups = 2, kOffset = 8;
+struct FourBits : Raised<8> {
+  static constexpr int kGroups = 2;
   static constexpr int64_t kRecordBytes = kPanelGroupBytes;
   template <class D8, class V8 = hn::Vec<D8>>
   static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
@@ -71,8 +81,8 @@ struct FourBits {
 };
 
 // Shifts of pairs of bytes, as in HighNibbles: what comes from the neighbour is masked.
-struct TwoBits {
-  static constexpr int kGroups = 4, kOffset = 2;
+struct TwoBits : Raised<2> {
+  static constexpr int kGroups = 4;
   static constexpr int64_t kRecordBytes = kPanelGroupBytes;
   template <class D8, class V8 = hn::Vec<D8>>
   static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
@@ -87,8 +97,8 @@ struct TwoBits {
 };
 
 // A lane's 16 high bits are spread to its four bytes, four to each, from where a shift takes them to bit 2.
-struct ThreeBits {
-  static constexpr int kGroups = 4, kOffset = 4;
+struct ThreeBits : Raised<4> {
+  static constexpr int kGroups = 4;
   static constexpr int64_t kRecordBytes = kPanelGroupBytes * 3 / 2;
   template <class D8, class V8 = hn::Vec<D8>>
   static HWY_INLINE void Unpack(D8 d, const uint8_t* record, int64_t at, V8* codes) {
@@ -107,21 +117,32 @@ struct ThreeBits {
   }
 };
 
-// What Accumulate has in a code beyond its value, times which the sums of x are taken off. ARM's sdot multiplies signed
-// bytes: codes below 128 are that, and those of EightBits become it again.
-#if HWY_TARGET == HWY_NEON_BF16
+#if HWY_TARGET_IS_NEON
+// ARM's sdot multiplies signed bytes: codes below 128 are that, and those of EightBits become it again. Assembled by
+// hand, for processors that have it and no bf16 (Neoverse N1, Apple M1) have no target of Highway's with it.
 template <class Bits>
-inline constexpr int kRaisedBy = Bits::kOffset == 128 ? 0 : Bits::kOffset;
-#else
-template <class Bits>
-inline constexpr int kRaisedBy = Bits::kOffset;
+struct Signed : Bits {
+  static constexpr int kRaisedBy = Bits::kOffset == 128 ? 0 : Bits::kOffset;
+  static HWY_INLINE VI Accumulate(auto codes, auto x, VI sum) {
+    if constexpr (kRaisedBy == 0) codes = hn::Xor(codes, hn::Set(hn::DFromV<decltype(codes)>(), 128));
+    asm(".arch_extension dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sum.raw) : "w"(codes.raw), "w"(x.raw));
+    return sum;
+  }
+};
 #endif
 
+// run(Bits()), or Signed<Bits> where the processor has sdot.
+template <class Bits>
+HWY_INLINE void WithFactor(auto run) {
+#if HWY_TARGET_IS_NEON
+  if (Has(ArmUnit::kSdot)) return run(Signed<Bits>());
+#endif
+  run(Bits());
+}
+
 // Broadcasts four inputs of x, both planes, to every lane.
-template <class DI>
 struct FourInputs {
   using DS8 = hn::Repartition<int8_t, DI>;
-  using VI = hn::Vec<DI>;
 
   HWY_INLINE FourInputs(const int8_t* high_plane, const int8_t* low_plane)
       : high(Broadcast(high_plane)), low(Broadcast(low_plane)) {}
@@ -130,17 +151,10 @@ struct FourInputs {
     std::memcpy(&four, plane, 4);
     return hn::BitCast(DS8(), hn::Set(DI(), four));
   }
-  template <class Bits, class V8>
-  HWY_INLINE void Accumulate(V8 codes, VI& high_sum, VI& low_sum) const {
-#if HWY_TARGET == HWY_NEON_BF16
-    if constexpr (kRaisedBy<Bits> == 0) codes = hn::Xor(codes, hn::Set(hn::DFromV<V8>(), 128));
-    const auto signed_codes = hn::BitCast(DS8(), codes);
-    high_sum = VI(vdotq_s32(high_sum.raw, signed_codes.raw, high.raw));
-    low_sum = VI(vdotq_s32(low_sum.raw, signed_codes.raw, low.raw));
-#else
-    high_sum = hn::SumOfMulQuadAccumulate(DI(), codes, high, high_sum);
-    low_sum = hn::SumOfMulQuadAccumulate(DI(), codes, low, low_sum);
-#endif
+  template <class Factor>
+  HWY_INLINE void Accumulate(auto codes, VI& high_sum, VI& low_sum) const {
+    high_sum = Factor::Accumulate(codes, high, high_sum);
+    low_sum = Factor::Accumulate(codes, low, low_sum);
   }
 
   hn::Vec<DS8> high, low;

@@ -131,9 +131,12 @@ constexpr Part* kParts[2][2][2] = {
 
 }  // namespace
 
+bool Has(ArmUnit unit) {
+  return (unit == ArmUnit::kI8mm ? getauxval(AT_HWCAP2) & HWCAP2_I8MM : getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+}
+
 bool ArmTakes(ArmUnit unit, const ProductShape& s) {
-  const bool has = unit == ArmUnit::kI8mm ? getauxval(AT_HWCAP2) & HWCAP2_I8MM : getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
-  return has && (s.types == ProductTypes::kU8S8 || s.types == ProductTypes::kS8S8) && s.n % kColumns == 0;
+  return Has(unit) && (s.types == ProductTypes::kU8S8 || s.types == ProductTypes::kS8S8) && s.n % kColumns == 0;
 }
 
 void ArmProduct(ArmUnit unit, const ProductShape& s, const void* a, const void* b, void* c) {
@@ -147,6 +150,7 @@ void ArmProduct(ArmUnit unit, const ProductShape& s, const void* a, const void* 
 
 #else
 
+bool Has(ArmUnit) { return false; }
 bool ArmTakes(ArmUnit, const ProductShape&) { return false; }
 void ArmProduct(ArmUnit, const ProductShape&, const void*, const void*, void*) { std::unreachable(); }
 

@@ -70,6 +70,7 @@ void ReleaseAmxTiles();
 
 // Likewise on ARM, where the processor has i8mm, or else sdot: n a multiple of 8.
 enum class ArmUnit { kI8mm, kSdot };
+bool Has(ArmUnit unit);
 bool ArmTakes(ArmUnit unit, const ProductShape& shape);
 void ArmProduct(ArmUnit unit, const ProductShape& shape, const void* a, const void* b, void* c);
 

@@ -88,13 +88,13 @@ TEST(PanelCodes, UnpackIsTheInverseOfWritingACache) {
 }
 
 TEST(PanelCodes, FourInputsMultiplyBothPlanes) {
-  using DI = hn::CappedTag<int32_t, 16>;
+  using DI = simd::DI;
   const DI di;
   const int8_t high[4] = {1, -2, 3, -127}, low[4] = {-64, 63, 0, 5};
   HWY_ALIGN int32_t sums[2][HWY_MAX_LANES_D(DI)];
   auto high_sum = hn::Set(di, 10), low_sum = hn::Set(di, 20);
   const auto codes = hn::Set(hn::Repartition<uint8_t, DI>(), 255);
-  simd::FourInputs<DI>(high, low).Accumulate<simd::EightBits>(codes, high_sum, low_sum);
+  simd::FourInputs(high, low).Accumulate<simd::EightBits>(codes, high_sum, low_sum);
   hn::Store(high_sum, di, sums[0]);
   hn::Store(low_sum, di, sums[1]);
   EXPECT_EQ(sums[0][0], 10 - 255 * 125);
