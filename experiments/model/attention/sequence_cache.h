@@ -62,7 +62,7 @@ class KeptTokens {
 // of the others; of equal ones the older.
 std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest);
 
-// Of every layer's keys and values.
+// The shape of every layer's keys and values.
 CacheShape CacheShapeOf(const ModelConfig& config);
 
 class SequenceCache {
