@@ -123,9 +123,8 @@ constexpr size_t kMostRows = 20;
 void Diff(const DiffFiles& options) {
   const std::vector<AtomicFile> claims =
       ClaimFiles({options.a, options.b}, {{options.json, JsonWith("tare.stats.diff/")}});
-  const DiffOptions& diff = options.diff;
-  const Json json = DiffJson(ReadStatistics(options.a), ReadStatistics(options.b), diff);
-  const bool narrowed = options.all || diff.site || diff.layer;
+  const Json json = DiffJson(ReadStatistics(options.a), ReadStatistics(options.b), options.diff);
+  const bool narrowed = options.all || options.diff.site || options.diff.layer;
   if (PrintsTables(options.json) && NothingDiffers(json)) {
     PrintLine("nothing differs ({} compared)", Counted(std::ssize(json["rows"]), "row"));
   } else if (PrintsTables(options.json)) {
@@ -134,7 +133,7 @@ void Diff(const DiffFiles& options) {
         "\n[95 %]: interval of each row by itself, {} bootstrap draws over groups of\n"
         "sequences, {}\n"
         "* p < 0.05 by Holm over {}; maxima have no interval",
-        diff.draws, json["paired"].get<bool>() ? "the same draws for A and B" : "separate draws for A and B",
+        options.diff.draws, json["paired"].get<bool>() ? "the same draws for A and B" : "separate draws for A and B",
         Counted(json["comparisons"].get<int64_t>(), "comparison"));
   }
   WriteJson(options.json, json);

@@ -78,22 +78,20 @@ std::string RowText(const SweepCell& cell) {
 // "  a true change of 0.077 to 0.12 shows (p < 0.05) in 4 runs of 5;
 //   half of it needs 204 to 390 items".
 std::string PowerText(const std::vector<const Comparison*>& changes, const char* format) {
-  std::vector<double> sizes;
-  std::vector<int64_t> halves;
+  std::vector<double> sizes, halves;
   for (const Comparison* c : changes) {
     if (c == nullptr || !c->items) continue;
     sizes.push_back(*c->detectable);
-    halves.push_back(*c->for_half);
+    halves.push_back(static_cast<double>(*c->for_half));
   }
   if (sizes.empty()) return "";
-  const auto range = [](const auto& values, auto text) {
-    const std::string least = text(std::ranges::min(values)), most = text(std::ranges::max(values));
+  const auto range = [](const std::vector<double>& values, const char* shown) {
+    const std::string least = NumberText(std::ranges::min(values), shown),
+                      most = NumberText(std::ranges::max(values), shown);
     return least == most ? least : least + " to " + most;
   };
-  const auto number = [&](double x) { return NumberText(x, format); };
-  const auto whole = [](int64_t n) { return Formatted("{}", n); };
   return Formatted("  a true change of {} shows (p < 0.05) in 4 runs of 5;\n  half of it needs {} items\n",
-                   range(sizes, number), range(halves, whole));
+                   range(sizes, format), range(halves, ".0f"));
 }
 
 // The lines on how cells were measured that all rows have: the others are true of one cell.
