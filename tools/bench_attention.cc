@@ -39,9 +39,9 @@ struct BenchAttentionArguments {
 constexpr const char* kAttentionLegend =
     "ukernel: oneDNN's product of small matrices; VNNI, AMX: the processor's instructions for bytes.\n"
     "n: queries; S: keys; d: head width of q and k; H: output heads; kv: key/value heads; th: threads.\n"
-    "kernel: the codes of q, k, the probabilities and v on Tare's integer kernels; f32 and bf16: Tare's\n"
-    "floating-point kernels; oneDNN: its primitives, composed; oneDNN Graph: its attention, if every head has its own\n"
-    "keys and values; int8: with one scale a tensor, where the processor has VNNI.\n"
+    "kernel: the codes of q, k, the probabilities and v in kernels/attention/integer; f32 and bf16:\n"
+    "kernels/attention/float; oneDNN: its primitives, composed; oneDNN Graph: its attention, if every head has\n"
+    "its own keys and values; int8: with one scale a tensor, where the processor has VNNI.\n"
     "ns/pair: median time per query, key and output head that the mask admits, with quantizing and packing;\n"
     "spread: (largest - smallest) / median; x oneDNN: time of oneDNN's fastest kernel here over this one's;\n"
     "roofline: the least operations needed (4d, v1 8d, v2 6d per pair) as a share of the machine's rate for the\n"
@@ -108,7 +108,9 @@ void Run(const BenchAttentionArguments& o) {
 // ---- decode
 
 struct BenchDecodeArguments {
-  std::vector<std::string> families{"v1"}, caches;
+  std::vector<std::string> families{"v1"};
+  std::vector<std::string> caches{"cache_k=int4/token,cache_v=int4/token", "cache_k=int6/token,cache_v=int6/token",
+                                  "cache_k=int8/token,cache_v=int8/token"};
   std::vector<int64_t> lengths{16384};
   std::vector<int> widths{128}, heads{8}, threads{1};
   int kv_heads = 0, batch = 1, repetitions = 7;
@@ -116,29 +118,23 @@ struct BenchDecodeArguments {
   std::string json;
 };
 
-// The caches measured by default.
-constexpr const char* kDefaultCaches[] = {"cache_k=int4/token,cache_v=int4/token",
-                                          "cache_k=int6/token,cache_v=int6/token",
-                                          "cache_k=int8/token,cache_v=int8/token"};
 constexpr const char* kBaselines[] = {"cache_k=f32,cache_v=f32", "cache_k=bf16,cache_v=bf16"};
 
 constexpr const char* kDecodeLegend =
     "n: keys; d: head width of q and k; H: output heads; kv: key/value heads; B: sequences; th: threads.\n"
     "seconds: median time of a call, one query per sequence; spread: (largest - smallest) / median; ns/key: time\n"
-    "per key and output head; GB/s: bytes of the caches / seconds; of read: share of the best read rate of the same\n"
-    "run over as much memory (at most 1 GiB); from: whether the caches fit the processor's last cache; rel L2: error\n"
-    "of the first and the last head against exact attention on unquantized values, in double; floor: the part of it\n"
-    "that the codes cause; prefetch: the hint for what is read 16 KB later, none, once (into the first cache alone)\n"
-    "or kept (into all, four small pages in turn). Every case is checked against the double reference over its cache\n"
-    "before it is timed. f32 and bf16: the same kernel; onednn-f32: oneDNN primitives, composed (a batch of one).";
+    "per key and output head; x oneDNN: time of onednn-f32 over this one's; GB/s: bytes of the caches / seconds; of\n"
+    "read: share of the best read rate of the same run over as much memory (at most 1 GiB); from: whether the caches\n"
+    "fit the processor's last cache; rel L2: error of the first and the last head against exact attention on\n"
+    "unquantized values, in double; floor: the part of it that the codes cause; prefetch: the hint for what is read\n"
+    "16 KB later, none, once (into the first cache alone) or kept (into all, four small pages in turn). Every case is\n"
+    "checked against the double reference over its cache before it is timed. tare: the kernel in kernels/decode;\n"
+    "onednn-f32: oneDNN primitives, composed (a batch of one).";
 
 // Every combination: the caches, then the baselines of the same shape.
 std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
   std::vector<CachePlan> plans;
   for (const std::string& text : o.caches) plans.push_back(ParseCachePlan(text));
-  if (plans.empty()) {
-    for (const char* text : kDefaultCaches) plans.push_back(ParseCachePlan(text));
-  }
   for (const char* text : kBaselines) plans.push_back(ParseCachePlan(text));
   std::vector<DecodeCase> cases;
   DecodeCase c{.shape = {.kv_heads = o.kv_heads, .batch = o.batch}, .repetitions = o.repetitions, .seed = o.seed};

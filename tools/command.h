@@ -38,7 +38,7 @@ AddCommand AddInspect, AddPlan, AddDump, AddStats, AddEval, AddGenerate, AddQuan
 // Subcommands of bench, and of stats: show, merge and diff.
 AddCommand AddBenchAttention, AddBenchDecode, AddStatsFiles;
 
-// `tare stats show` of a whole file: one line per site, or the same as JSON; file: its name in the output.
+// `tare stats show` of a whole file: one line per site, or the same as JSON; file: its name in the output, or "".
 void ShowOverview(const StatisticsSet& set, const std::string& file, const std::string& json);
 
 // Calls body for each command below the program with its words, such as "bench decode", parents first.

@@ -68,36 +68,28 @@ void CheckKeys(const std::vector<TaskSpec>& specs, const EvalArguments& options)
   }
 }
 
-// A line of figures in 80 columns: those that do not fit continue on the next line.
+// In 80 columns, each line by itself.
 std::string Folded(const std::string& text) {
-  constexpr size_t kWidth = 80;
-  constexpr std::string_view kGap = "   ";  // between figures
   std::istringstream lines(text);
   std::string folded;
-  for (std::string line; std::getline(lines, line);) {
-    const size_t column = line.find_first_not_of(' ', line.find(kGap));
-    size_t space = 0;
-    while (line.size() > kWidth && column < kWidth && (space = line.rfind(kGap, kWidth)) > column &&
-           space != line.npos) {
-      folded += line.substr(0, space) + "\n";
-      line = std::string(column, ' ') + line.substr(line.find_first_not_of(' ', space));
-    }
-    folded += Paragraphs(line);
-  }
+  for (std::string line; std::getline(lines, line);) folded += Paragraphs(line);
   return folded;
 }
 
-// Runs the tasks and prints the line of each. Where files are asked for, a reader of the lines that goes away costs
-// none of them: what kept a line from being printed is returned.
+// Runs the tasks and prints the line of each, and below the last what errors are. Where files are asked for, a reader
+// of the lines that goes away costs none of them: what kept a line from being printed is returned.
 std::exception_ptr RunTasks(const std::vector<Task>& tasks, const EvalArguments& options, Evaluation& evaluation) {
   const bool to_files = !(options.json + options.records + options.csv).empty();
   if (to_files) std::signal(SIGPIPE, SIG_IGN);
   std::exception_ptr unprinted;
+  bool errors = false;
   for (const Task& task : tasks) {
-    const std::string line = evaluation.Run(task, ProgressLine(task.spec.Name()).Callback());
+    std::string line = Folded(evaluation.Run(task, ProgressLine(task.spec.Name()).Callback()));
+    errors = errors || line.contains("+/-") || line.contains('[');
+    if (errors && &task == &tasks.back()) line += "+/- one standard error; [low, high] 95 %\n";
     if (!PrintsTables(options.json) || unprinted) continue;
     try {
-      PrintText("{}", Folded(line));
+      PrintText("{}", line);
     } catch (const Error&) {
       if (!to_files) throw;
       unprinted = std::current_exception();

@@ -168,6 +168,7 @@ void Run(const PlotArguments& options) try {
   for (const FigureKind& kind : kFigureKinds) {
     const std::vector<FigureData> figures = kind.make(material);
     const auto figure = std::ranges::find(figures, options.figure, &FigureData::name);
+    if (figure != figures.end() && options.out.empty()) throw CLI::RequiredError("--out");
     if (figure != figures.end()) return Draw(*figure, options.out);
     known += RowOf(kind, figures, options.figure);
   }
@@ -197,8 +198,9 @@ void AddPlot(CLI::App& app) {
   const auto [command, options] =
       NewCommand<PlotArguments>(app, "plot", "draw one figure of the report as SVG, PDF or PNG", Run);
   Add(command, "FILE", options.files, "the same files as tare report")->required();
-  Add(command, "--figure NAME", options.figure, "name of the figure; without it, those that the files have are listed");
-  Add(command, "--out FILE", options.out, "F.svg, F.pdf or F.png")->required()->check([](const std::string& out) {
+  Add(command, "--figure NAME", options.figure, "name of the figure; without it, those that the files have are listed")
+      ->expected(0, 1);
+  Add(command, "--out FILE", options.out, "F.svg, F.pdf or F.png")->check([](const std::string& out) {
     return out.ends_with(".svg") || ConversionOf(out) != nullptr
                ? std::string()
                : Formatted("got '{}', expected a name that ends in .svg, .pdf or .png", out);

@@ -10,6 +10,7 @@
 #include "experiments/observe/statistics_job.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
+#include "experiments/significance/accuracy.h"
 #include "experiments/studies/attribution/captured_attribution.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
@@ -93,6 +94,16 @@ std::vector<Output> OutputsOf(const StatsArguments& options, const std::string& 
 
 constexpr const char* kNmseLegend = "nmse: squared error of head_out over its square; 1e-4 is a relative error of 1 %";
 
+// A plan of one part needs no table: "head_out.0, nmse: 3.54e-03 [3.0e-03, 4.1e-03] (95 %) simulated".
+std::string NmseLines(const std::vector<Attribution>& all) {
+  std::string lines;
+  for (const Attribution& a : all)
+    lines += Formatted(
+        "{}, nmse: {} simulated\n", a.task,
+        a.change.interval ? WithInterval(a.whole, *a.change.interval, ".2e") + " (95 %)" : NumberText(a.whole, ".2e"));
+  return lines;
+}
+
 // What a plan costs in the attention of q, k and v that another program captured.
 void PricePlan(const StatsArguments& options, const CapturedInput& input, const std::string& name) {
   const Plan plan = Plan::Parse(options.plan);
@@ -100,7 +111,9 @@ void PricePlan(const StatsArguments& options, const CapturedInput& input, const 
     ProgressLine line(name);
     return AttributeCaptured(input, plan, line.Callback());
   }();
-  if (PrintsTables(options.json)) PrintText("{}\n{}{}\n", AttributionTable(all), AttributionLegend(all), kNmseLegend);
+  const std::string table =
+      all.front().parts.size() == 1 ? NmseLines(all) : AttributionTable(all) + "\n" + AttributionLegend(all);
+  if (PrintsTables(options.json)) PrintText("{}{}\n", table, kNmseLegend);
   if (!options.csv.empty()) WriteFileAtomically(options.csv, AttributionCsv(all, plan));
   WriteJson(options.json, AttributionJson(all, name, plan, "site"));
 }
@@ -161,7 +174,7 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
       return exclude("--plan", {"--out", "--sites", "--formats", "--calibrate", "--spans", "--skip-first", "--shard",
                                 "--fresh", "--checkpoint"});
     exclude("--tensors", {"--csv"});
-    if (options.out.empty()) throw CLI::RequiredError("--out");
+    if (options.out.empty()) need({"--shard", "--fresh", "--checkpoint"}, "--out");
     return;
   }
   need({"--axes", "--name", "--plan", "--executed"}, "--tensors");

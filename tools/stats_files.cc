@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare stats show, merge, diff: commands on statistics files.
 #include <algorithm>
+#include <ranges>
 
 #include "experiments/observe/statistics_report.h"
 #include "experiments/text/grammar.h"
@@ -16,22 +17,22 @@
 namespace tare {
 namespace {
 
-Site SiteNamed(const std::string& name) {
-  if (const std::optional<Site> site = ParseSite(name)) return *site;
-  std::vector<std::string> names;
-  for (const SiteInfo& info : kSites) names.emplace_back(info.name);
-  if (const std::string* near = NearestOf(name, names))
-    FailUsage("--site: got '{}', expected a site; the nearest is {}", name, *near);
-  FailUsage("--site: got '{}', expected one of {}", name, Listed(names, " "));
+void AddSite(CLI::App& command, std::optional<Site>& site, const std::string& what) {
+  const auto parse = [&site](const std::string& name) {
+    if ((site = ParseSite(name))) return;
+    std::vector<std::string> names;
+    for (const SiteInfo& info : kSites) names.emplace_back(info.name);
+    if (const std::string* near = NearestOf(name, names))
+      FailUsage("--site: got '{}', expected a site; the nearest is {}", name, *near);
+    FailUsage("--site: got '{}', expected one of {}", name, Listed(names, " "));
+  };
+  Add(command, "--site NAME", parse, what);
 }
-
-std::optional<int> LayerOf(int layer) { return layer < 0 ? std::nullopt : std::optional(layer); }
 
 Json OverviewJson(const StatisticsSet& set) {
   Json sites = Json::array();
   for (const SiteInfo& info : kSites) {
-    const auto is_of_site = [&](const auto& entry) { return entry.first.site == info.site; };
-    if (std::ranges::any_of(set.sites, is_of_site)) sites.push_back(info.name);
+    if (std::ranges::contains(set.sites | std::views::keys, info.site, &SiteKey::site)) sites.push_back(info.name);
   }
   Json json{{"schema", kStatisticsSchema},
             {"job", set.job},
@@ -48,27 +49,25 @@ Json OverviewJson(const StatisticsSet& set) {
 // ---- show
 
 struct ShowOptions {
-  std::string file, site, json, csv;
-  int layer = -1;
+  std::string file, json, csv;
+  std::optional<Site> site;
+  std::optional<int> layer;
   bool measures = false;
 };
 
 void Show(const ShowOptions& options) {
-  if (options.site.empty() && options.csv.empty() && (options.layer >= 0 || options.measures))
-    throw CLI::ValidationError("--site",
-                               "got none, nor --csv, for the rows of --layer or --measures; try --site attn_logits");
+  if (!options.site && options.csv.empty() && options.measures)
+    throw CLI::ValidationError("--site", "got none, nor --csv, for the rows of --measures; try --site attn_logits");
   const std::vector<AtomicFile> claims =
       ClaimFiles({options.file}, {{options.json, JsonWith("tare.stats.")}, {options.csv, "site,layer,head,map,"}});
-  const StatisticsSet set = ReadStatistics(options.file);
-  const SiteRows kind = options.measures ? SiteRows::kMeasures : SiteRows::kFigures;
-  if (options.site.empty()) {
-    if (!options.csv.empty())
-      WriteFileAtomically(options.csv, RowsCsv(AllSitesJson(set, LayerOf(options.layer), kind)));
+  StatisticsSet set = ReadStatistics(options.file);
+  if (options.layer) KeepLayer(set, *options.layer);
+  const auto json_of = options.measures ? MeasuresJson : SiteJson;
+  if (!options.site) {
+    if (!options.csv.empty()) WriteFileAtomically(options.csv, RowsCsv(AllSitesJson(set, json_of)));
     return ShowOverview(set, options.file, options.json);
   }
-  const Site site = SiteNamed(options.site);
-  const Json json = kind == SiteRows::kMeasures ? MeasuresJson(set, site, LayerOf(options.layer))
-                                                : SiteJson(set, site, LayerOf(options.layer));
+  const Json json = json_of(set, *options.site);
   if (PrintsTables(options.json)) PrintText("{}", RowsTable(json));
   if (!options.csv.empty()) WriteFileAtomically(options.csv, RowsCsv(std::span(&json, 1)));
   WriteJson(options.json, json);
@@ -77,7 +76,7 @@ void Show(const ShowOptions& options) {
 void AddShow(CLI::App& stats) {
   const auto [command, options] = NewCommand<ShowOptions>(stats, "show", "show what a statistics file holds", Show);
   Add(command, "FILE", options.file, "made by tare stats --out")->required();
-  Add(command, "--site NAME", options.site, "rows of this site, one per layer, head and map");
+  AddSite(command, options.site, "rows of this site, one per layer, head and map");
   Add(command, "--layer N", options.layer, "only this layer")->check(WholeNumber(0));
   command.add_flag("--measures", options.measures, "every measure of each row");
   AddJson(command, options.json);
@@ -113,8 +112,7 @@ void AddMerge(CLI::App& stats) {
 // ---- diff
 
 struct DiffFiles {
-  std::string a, b, site, json;
-  int layer = -1;
+  std::string a, b, json;
   bool all = false;
   DiffOptions diff;
 };
@@ -125,11 +123,8 @@ constexpr size_t kMostRows = 20;
 void Diff(const DiffFiles& options) {
   const std::vector<AtomicFile> claims =
       ClaimFiles({options.a, options.b}, {{options.json, JsonWith("tare.stats.diff/")}});
-  DiffOptions diff = options.diff;
-  if (!options.site.empty()) diff.site = SiteNamed(options.site);
-  diff.layer = LayerOf(options.layer);
-  const Json json = DiffJson(ReadStatistics(options.a), ReadStatistics(options.b), diff);
-  const bool narrowed = options.all || diff.site || diff.layer;
+  const Json json = DiffJson(ReadStatistics(options.a), ReadStatistics(options.b), options.diff);
+  const bool narrowed = options.all || options.diff.site || options.diff.layer;
   if (PrintsTables(options.json) && NothingDiffers(json)) {
     PrintLine("nothing differs ({} compared)", Counted(std::ssize(json["rows"]), "row"));
   } else if (PrintsTables(options.json)) {
@@ -138,7 +133,7 @@ void Diff(const DiffFiles& options) {
         "\n[95 %]: interval of each row by itself, {} bootstrap draws over groups of\n"
         "sequences, {}\n"
         "* p < 0.05 by Holm over {}; maxima have no interval",
-        diff.draws, json["paired"].get<bool>() ? "the same draws for A and B" : "separate draws for A and B",
+        options.diff.draws, json["paired"].get<bool>() ? "the same draws for A and B" : "separate draws for A and B",
         Counted(json["comparisons"].get<int64_t>(), "comparison"));
   }
   WriteJson(options.json, json);
@@ -149,8 +144,8 @@ void AddDiff(CLI::App& stats) {
       NewCommand<DiffFiles>(stats, "diff", "show the differences of two files (B minus A), with intervals", Diff);
   Add(command, "A", options.a, "a statistics file")->required();
   Add(command, "B", options.b, "another")->required();
-  Add(command, "--site NAME", options.site, "only this site");
-  Add(command, "--layer N", options.layer, "only this layer")->check(WholeNumber(0));
+  AddSite(command, options.diff.site, "only this site");
+  Add(command, "--layer N", options.diff.layer, "only this layer")->check(WholeNumber(0));
   command.add_flag("--all", options.all, Formatted("every row (without --site or --layer: the {} largest)", kMostRows));
   AddWhole(command, "--draws N", options.diff.draws, "draws of the bootstrap", 2, 1000000);
   Add(command, "--seed N", options.diff.seed, "seed of the bootstrap")->capture_default_str();
@@ -166,8 +161,9 @@ void ShowOverview(const StatisticsSet& set, const std::string& file, const std::
     PrintText("{}", OverviewTable(set));
     if (set.skip_first > 0)
       PrintLine("from {}: {} of every sequence", set.skip_first, PositionsText("layer_out", set.skip_first));
-    PrintLine("{}: {} tokens of {} in {} sequences; {}", Made(file), set.tokens, set.job.at("model"),
-              set.job.at("sequences"), set.Whole() ? "whole" : "a part: merge it with the other shards");
+    PrintLine("{}{} tokens of {} in {} sequences; {}", file.empty() ? "" : Made(file) + ": ", set.tokens,
+              set.job.at("model"), set.job.at("sequences"),
+              set.Whole() ? "whole" : "a part: merge it with the other shards");
   }
   WriteJson(json, OverviewJson(set));
 }

@@ -187,9 +187,11 @@ std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, cons
   const auto read = [](const DecodeResult& r) { return std::min(r.bytes, kMostReading); };
   const double last_cache = LastCacheBytes();
   for (DecodeResult& r : results) {
-    for (const DecodeResult& other : results)
-      if (other.measured.threads == r.measured.threads && read(other) >= read(r))
-        r.read_gbps = std::max(r.read_gbps, other.read_gbps);
+    for (const DecodeResult& other : results) {
+      if (other.measured.threads != r.measured.threads) continue;
+      if (read(other) >= read(r)) r.read_gbps = std::max(r.read_gbps, other.read_gbps);
+      if (!IsOurs(other.measured) && other.measured.shape == r.measured.shape) r.x_onednn = other.seconds / r.seconds;
+    }
     r.bandwidth_fraction = r.gbps / r.read_gbps;
     r.in_last_cache = r.bytes <= last_cache;
   }
@@ -220,17 +222,18 @@ Table DecodeBenchTable(const std::vector<DecodeResult>& results) {
                            {{"kv_heads"}, kv_heads},
                            {{"batch"}, of_shape(&DecodeShape::batch)},
                            {{"threads"}, [](const R& r) { return r.measured.threads; }},
-                           {Number("seconds", "seconds", "{:.6f}", 9), &R::seconds},
+                           {Number("seconds", "seconds", "{:.6f}", 8), &R::seconds},
                            {Number("spread", "spread", "{:.1f}%", 6, 100), &R::spread},
                            {Number("ns_per_key_head", "ns/key", "{:.2f}", 7), &R::ns_per_key_head},
+                           {Number("x_onednn", "x oneDNN", "{:.2f}", 8), &R::x_onednn},
                            {{"bytes"}, &R::bytes},
                            {Number("gbps", "GB/s", "{:.1f}", 5), &R::gbps},
                            {{"read_gbps"}, &R::read_gbps},
                            {Number("bandwidth_fraction", "of read", "{:.3f}", 7), &R::bandwidth_fraction},
                            {{.name = "read_from", .title = "from", .side = Side::kLeft, .width = 6},
                             [](const R& r) { return r.in_last_cache ? "cache" : "memory"; }},
-                           {Number("rel_l2", "rel L2", "{:.3f}%", 7, 100), &R::rel_l2},
-                           {Number("floor_rel_l2", "floor", "{:.3f}%", 7, 100), &R::floor_rel_l2}};
+                           {Number("rel_l2", "rel L2", "{:.2f}%", 6, 100), &R::rel_l2},
+                           {Number("floor_rel_l2", "floor", "{:.2f}%", 6, 100), &R::floor_rel_l2}};
   return TableOf(columns, results);
 }
 
@@ -240,6 +243,11 @@ std::vector<std::string> DecodeFindings(const std::vector<DecodeResult>& results
     for (size_t at = 0; (at = plan.find("int4", at)) != plan.npos;) plan.replace(at, 4, "int8");
     return plan;
   };
+  if (std::ranges::all_of(results, &DecodeResult::in_last_cache))
+    findings.push_back(
+        Formatted("Every cache fits the processor's last one ({:.0f} MiB), so no share is of reading memory; a larger "
+                  "--n, --heads or --batch leaves it.",
+                  LastCacheBytes() / (1 << 20)));
   for (const DecodeResult& four : results) {
     for (const DecodeResult& eight : results) {
       const DecodeCase &a = four.measured, &b = eight.measured;

@@ -11,6 +11,7 @@
 //   floor_rel_l2       = the part of it that the codes cause: exact attention over the cache
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct DecodeResult {
   DecodeCase measured;
   double seconds = 0, spread = 0;  // median of a call; (largest - smallest) / median
   double ns_per_key_head = 0;      // per key and output head
+  double x_onednn = NAN;           // seconds of onednn-f32 of the same shape / seconds; NaN: not measured
   double bytes = 0;                // of the caches
   double gbps = 0, read_gbps = 0;
   double bandwidth_fraction = 0;
@@ -48,7 +50,8 @@ std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, cons
 // One row per case.
 Table DecodeBenchTable(const std::vector<DecodeResult>& results);
 
-// A sentence for each shape and plan in four bits that was also timed in eight: whether it is faster, and why.
+// That no case reads memory, if so; and for each shape and plan in four bits that was also timed in eight, whether it
+// is faster, and why.
 std::vector<std::string> DecodeFindings(const std::vector<DecodeResult>& results);
 
 // {"schema":"tare.bench/1","bench":"decode",...}

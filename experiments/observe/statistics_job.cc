@@ -118,7 +118,7 @@ void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const Site
 void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& work, bool has_bos,
                   const StatisticsOptions& options, const std::filesystem::path& out, const Progress& progress) {
   const auto& [index, count] = options.shard;
-  const std::filesystem::path part = out.string() + ".part";  // written over, and removed in the end
+  const std::filesystem::path part = out.empty() ? "" : out.string() + ".part";  // written over, removed in the end
   for (const std::filesystem::path& earlier : {out, part}) TakeForOwn(earlier);
   int64_t total = 0, since = 0;
   for (size_t unit = index; unit < set.units.size(); unit += count) total += SumOf(work.lengths(unit));
@@ -132,13 +132,13 @@ void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& wo
   }
   const auto write = [&](const std::filesystem::path& path) {
     set.MergeSites(observer.Take());
-    WriteStatistics(set, path, path == part ? options.asked : Asked());
+    if (!path.empty()) WriteStatistics(set, path, path == part ? options.asked : Asked());
   };
   const auto earlier = static_cast<int64_t>(set.positions);  // progress is of this run alone
   for (size_t unit = index; unit < set.units.size(); unit += count) {
     if (set.units[unit] == 1) continue;
     ThrowIfStopped();
-    if (since >= options.checkpoint) {
+    if (!part.empty() && since >= options.checkpoint) {
       write(part);
       note();
       since = 0;

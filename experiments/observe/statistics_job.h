@@ -50,7 +50,7 @@ struct UnitWork {
   std::function<void(size_t, const Progress& within)> run;
 };
 
-// Runs the unfinished units of the shard and writes the file.
+// Runs the unfinished units of the shard and writes the file, if `out` names one.
 void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& work, bool has_bos,
                   const StatisticsOptions& options, const std::filesystem::path& out, const Progress& progress);
 

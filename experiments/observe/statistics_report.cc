@@ -14,17 +14,16 @@ namespace tare {
 namespace {
 
 Json KeyJson(const SiteKey& key, int64_t from) {
-  const auto index = [](const std::optional<int>& i) { return i ? Json(*i) : Json(); };
-  return {{"layer", index(key.layer)}, {"head", index(key.head)}, {"map", index(key.map)}, {"from", from}};
+  return {{"layer", AsJson(key.layer)}, {"head", AsJson(key.head)}, {"map", AsJson(key.map)}, {"from", from}};
 }
 
-// Rows of the site and layer, first those of all positions; `figures` adds columns to each.
+// Rows of the site, first those of all positions; `figures` adds columns to each.
 template <typename Figures>
-Json Rows(const StatisticsSet& set, Site site, std::optional<int> layer, Figures figures) {
+Json Rows(const StatisticsSet& set, Site site, Figures figures) {
   Json rows = Json::array();
   for (const auto& [from, sites] : set.Both()) {
     for (const auto& [key, statistics] : sites) {
-      if (key.site != site || (layer && layer != key.layer)) continue;
+      if (key.site != site) continue;
       Json row = KeyJson(key, from);
       row.update(figures(key, statistics));
       rows.push_back(std::move(row));
@@ -36,7 +35,6 @@ Json Rows(const StatisticsSet& set, Site site, std::optional<int> layer, Figures
     const std::string name(Name(key.site));
     if (!known.ends_with(name)) known += (known.empty() ? "" : " ") + name;
   }
-  if (layer) FailUsage("--site {} --layer {}: got no such rows; the file has {}", Name(site), *layer, known);
   FailUsage("--site {}: got no statistics of it, expected one of {}", Name(site), known);
 }
 
@@ -59,11 +57,13 @@ Json SqnrJson(const StatisticsSet& set, Site site, const Fold& total) {
   return sqnr;
 }
 
-// A site with its layers, heads and maps together; of positions from `from` on.
+// A site with its layers, heads and maps together; of positions from `from` on. layer: of the largest value, if it has
+// one.
 struct PooledSite {
   Site site;
   int64_t from;
   int rows;
+  std::optional<int> layer;
   SiteStatistics all;
 };
 
@@ -71,10 +71,10 @@ std::vector<PooledSite> Pooled(const StatisticsSet& set) {
   std::vector<PooledSite> pooled;
   for (const SiteInfo& info : kSites) {
     for (const auto& [from, sites] : set.Both()) {
-      PooledSite p{info.site, from, 0, SiteStatistics(SumNames(info.site, set.formats).size())};
+      PooledSite p{info.site, from, 0, {}, SiteStatistics(SumNames(info.site, set.formats).size())};
       for (const auto& [key, s] : sites) {
         if (key.site != info.site) continue;
-        ++p.rows;
+        if (++p.rows == 1 || s.outliers.absmax() > p.all.outliers.absmax()) p.layer = key.layer;
         p.all.outliers.Merge(s.outliers);
         for (size_t i = 0; i < p.all.folds.size(); ++i) p.all.folds[i].Merge(s.folds[i]);
       }
@@ -106,34 +106,39 @@ std::string Text(const Json& value) {
 
 }  // namespace
 
-Json SiteJson(const StatisticsSet& set, Site site, std::optional<int> layer) {
+void KeepLayer(StatisticsSet& set, int layer) {
+  const auto is_other = [&](const auto& entry) { return entry.first.layer != layer; };
+  std::erase_if(set.sites, is_other);
+  std::erase_if(set.rest, is_other);
+  if (set.sites.empty()) FailUsage("--layer {}: got no statistics of it at any site of the file", layer);
+}
+
+Json SiteJson(const StatisticsSet& set, Site site) {
   return {{"schema", "tare.stats.site/2"},
           {"site", Name(site)},
-          {"rows", Rows(set, site, layer, [&](const SiteKey&, const SiteStatistics& s) {
+          {"rows", Rows(set, site, [&](const SiteKey&, const SiteStatistics& s) {
              Json figures = Figures(s);
              if (const Json sqnr = SqnrJson(set, site, s.Total()); !sqnr.empty()) figures["sqnr_db"] = sqnr;
              return figures;
            })}};
 }
 
-Json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer) {
+Json MeasuresJson(const StatisticsSet& set, Site site) {
   const auto measures = [&](const SiteKey& key, const SiteStatistics& s) {
     Json named = Json::object();
     for (const auto& [name, value] : AllMeasures(set, key, s)) named[name] = NumberOrNull(value);
     named["nonfinite"] = s.outliers.nonfinite;
     return Json{{"measures", named}};
   };
-  return {{"schema", "tare.stats.measures/2"}, {"site", Name(site)}, {"rows", Rows(set, site, layer, measures)}};
+  return {{"schema", "tare.stats.measures/2"}, {"site", Name(site)}, {"rows", Rows(set, site, measures)}};
 }
 
-std::vector<Json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, SiteRows kind) {
+std::vector<Json> AllSitesJson(const StatisticsSet& set, decltype(SiteJson)* json_of) {
   std::vector<Json> sites;
   for (const SiteInfo& info : kSites) {
-    const auto is_row = [&](const SiteKey& key) { return key.site == info.site && (!layer || layer == key.layer); };
-    if (std::ranges::none_of(set.sites | std::views::keys, is_row)) continue;
-    sites.push_back(kind == SiteRows::kFigures ? SiteJson(set, info.site, layer) : MeasuresJson(set, info.site, layer));
+    if (std::ranges::contains(set.sites | std::views::keys, info.site, &SiteKey::site))
+      sites.push_back(json_of(set, info.site));
   }
-  if (sites.empty()) FailUsage("--layer {}: got no statistics of it at any site of the file", layer.value_or(-1));
   return sites;
 }
 
@@ -184,15 +189,17 @@ std::string RowsTable(const Json& json) {
 std::string OverviewTable(const StatisticsSet& set) {
   Table figures{.columns = {{.name = "site", .title = "site", .side = Side::kLeft}}},
       sqnr{.columns = {{.name = "site", .title = "SQNR in dB", .side = Side::kLeft, .width = 12}}};
-  for (const char* name : {"rows", "count", "absmax", "median", "p999", "variance", "kurtosis", "nonfinite"})
+  for (const char* name : {"rows", "absmax", "layer", "median", "max/median", "p999", "kurtosis", "nonfinite"})
     figures.columns.push_back(FourDigits(name));
   for (const std::string& format : set.formats)
     sqnr.columns.push_back({.name = format + ".sqnr_db", .title = format, .format = "{:.1f}", .width = 7, .none = "-"});
-  for (const auto& [site, from, rows, pooled] : Pooled(set)) {
+  for (const auto& [site, from, rows, layer, pooled] : Pooled(set)) {
     const std::string name = from == 0 ? std::string(Name(site)) : Formatted("  from {}", from);
     const Json place{{"site", name}, {"rows", rows}, {"nonfinite", pooled.outliers.nonfinite}};
-    figures.rows.push_back(Figures(pooled));
-    figures.rows.back().update(place);
+    Json& row = figures.rows.emplace_back(Figures(pooled));
+    row.update(place);
+    row["layer"] = AsJson(layer);
+    row["max/median"] = NumberOrNull(pooled.outliers.absmax() / pooled.outliers.Quantile(0.5));
     Json losses = SqnrJson(set, site, pooled.Total());
     if (losses.empty()) continue;
     losses.update(place);
@@ -203,7 +210,7 @@ std::string OverviewTable(const StatisticsSet& set) {
 
 Json OverviewSqnrJson(const StatisticsSet& set, int64_t from) {
   Json all = Json::object();
-  for (const auto& [site, of, rows, pooled] : Pooled(set)) {
+  for (const auto& [site, of, rows, layer, pooled] : Pooled(set)) {
     if (of != from) continue;
     if (const Json sqnr = SqnrJson(set, site, pooled.Total()); !sqnr.empty()) all[std::string(Name(site))] = sqnr;
   }

@@ -20,15 +20,17 @@ namespace tare {
 //
 // from: the first position of a sequence that counts; after the rows from 0 come those of the rest. Weights have only
 // the former. An undefined figure is null; mean, variance and kurtosis (m4/m2^2) are of x, the others of |x|. sqnr_db:
-// of formats whose error was measured. Throws Error if the file has no such site or layer.
-nlohmann::ordered_json SiteJson(const StatisticsSet& set, Site site, std::optional<int> layer);
+// of formats whose error was measured. Throws Error if the set has no such site.
+nlohmann::ordered_json SiteJson(const StatisticsSet& set, Site site);
 // {"schema":"tare.stats.measures/2","site":..,
 //  "rows":[{"layer","head","map","from","measures":{name: number or null}}]}
-nlohmann::ordered_json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer);
+nlohmann::ordered_json MeasuresJson(const StatisticsSet& set, Site site);
 
-enum class SiteRows { kFigures, kMeasures };
-// SiteJson or MeasuresJson of every site of the file, or of every site that has the layer.
-std::vector<nlohmann::ordered_json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, SiteRows kind);
+// SiteJson or MeasuresJson of every site.
+std::vector<nlohmann::ordered_json> AllSitesJson(const StatisticsSet& set, decltype(SiteJson)* json_of);
+
+// Removes the other layers, and what is outside the layers. Throws Error if nothing is left.
+void KeepLayer(StatisticsSet& set, int layer);
 
 // Rows as comma-separated values, empty where a site lacks another site's column; and as a table.
 std::string RowsCsv(std::span<const nlohmann::ordered_json> sites);
@@ -37,8 +39,8 @@ std::string RowsTable(const nlohmann::ordered_json& json);
 // "all positions", "without position 0", "without positions 0 to 3"; "all rows" of weights.
 std::string PositionsText(std::string_view site, int64_t from);
 
-// One line per site, and one of its rest, with layers, heads and maps pooled: figures, and the signal-to-noise ratio of
-// each format.
+// One line per site, and one of its rest, with layers, heads and maps pooled: figures, the layer of the largest value,
+// and the signal-to-noise ratio of each format.
 std::string OverviewTable(const StatisticsSet& set);
 // The ratios alone, of all positions (from 0) or of the rest: {site: {"int8/row.sqnr_db": ..}}.
 nlohmann::ordered_json OverviewSqnrJson(const StatisticsSet& set, int64_t from);

@@ -11,15 +11,15 @@
 namespace tare {
 namespace {
 
-std::string Line(const std::string& name, const Figures& figures, const char* unit) {
-  std::string line = Formatted("{:<28} ", name);
+std::string FigureLines(const std::string& name, const Figures& figures, const char* unit) {
+  std::string line;
   for (const Figure& figure : figures.list) {
-    line += Formatted("{} {}", figure.keys.name, FigureText(figure, figure.keys.format));
+    line += Formatted("{}{:<28} {} {}", line.empty() ? "" : "\n", line.empty() ? name : "", figure.keys.name,
+                      FigureText(figure, figure.keys.format));
     if (const std::optional<Interval> ends = figure.OfWindows(); ends && !figure.error)
       line += Formatted(" [{}, {}]", BesideInterval(ends->low, *ends, ".4f"), BesideInterval(ends->high, *ends, ".4f"));
-    line += "   ";
   }
-  return line + Counted(figures.count, unit);
+  return line + "   " + Counted(figures.count, unit);
 }
 
 constexpr std::string_view kError = "_stderr";
@@ -80,7 +80,7 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   const std::string how = HowMeasured(json, kind);
   const std::string few = WhyNoErrors(*figures);
   const std::string line =
-      Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how) + (few.empty() ? "" : "\n  " + few) +
+      FigureLines(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how) + (few.empty() ? "" : "\n  " + few) +
       (rounded < 1 ? Formatted("\n  cache: {:.1f} % of its keys and values rounded", 100 * rounded) : "") +
       (run_.LooksAhead() ? "\n  lookahead: a scale may span later tokens than the query" : "");
   if (breakdown_.ByPosition() && kind.by_position != nullptr) {

@@ -22,8 +22,8 @@ class Evaluation {
   // in csv().
   void BreakDownBy(Breakdown breakdown) { breakdown_ = std::move(breakdown); }
 
-  // Returns the task's line, "choice:needles-4             acc 0.2500 +/- 0.0693   40 items", and below it how it was
-  // measured, "  2 windows of 512, stride 511, each after <s>: 1022 tokens scored".
+  // Returns a line for each figure, the last "choice:needles-4             acc 0.2500 +/- 0.0693   40 items", and below
+  // them how it was measured, "  2 windows of 512, stride 511, each after <s>: 1022 tokens scored".
   std::string Run(const Task& task, const Progress& progress);
 
   const Json& json() const { return json_; }

@@ -64,7 +64,7 @@ TEST(BenchDecodeCommand, ColumnsAreExplained) {
   EXPECT_THAT(outcome.out,
               testing::ContainsRegex(
                   "v1, n 100, d 16, H 2, kv 2, B 1, th 1\n.*\n  tare .*\n    cache_k=int6/token,cache_v=f32\n"));
-  for (const char* column : {"spread:", "ns/key:", "of read:", "floor:"}) {
+  for (const char* column : {"spread:", "ns/key:", "oneDNN:", "of read:", "kernels/decode", "floor:"}) {
     EXPECT_THAT(outcome.out, testing::HasSubstr(column));
     EXPECT_THAT(CallTare({"bench", "decode", "--help"}).out, testing::HasSubstr(column));
   }

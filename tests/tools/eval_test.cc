@@ -304,6 +304,7 @@ TEST_F(ChoiceEvalTest, JsonAndRecordsHaveAllFields) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("choice:ends                  acc 0.50 [0.09, 0.91]"));
   EXPECT_THAT(outcome.out, HasSubstr("perplexity:text "));
+  EXPECT_THAT(outcome.out, testing::EndsWith("\n+/- one standard error; [low, high] 95 %\n"));
   const Json json = Json::parse(GetFile(json_file));
   EXPECT_EQ(json.at("plan"), "attn_logits=int8/row,attn_logits[l0]=f32");
   const Json& choice = json.at("tasks").at("choice:ends");

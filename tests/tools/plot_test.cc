@@ -40,6 +40,11 @@ TEST_F(PlotCommandTest, ListsTheFigures) {
   const Outcome none = CallTare({"plot", folder_ / "o.json", "--out", folder_ / "f.svg"});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.err, StartsWith("tare: --figure: got none, expected one of:\n  largest  "));
+  EXPECT_EQ(CallTare({"plot", folder_ / "o.json", "--out", folder_ / "f.svg", "--figure"}).err, none.err);
+  EXPECT_EQ(CallTare({"plot", folder_ / "o.json", "--figure", "--out", folder_ / "f.svg"}).err, none.err);
+  EXPECT_EQ(CallTare({"plot", folder_ / "o.json", "--figure"}).err, none.err);
+  EXPECT_THAT(CallTare({"plot", folder_ / "o.json", "--figure", "largest"}).err,
+              StartsWith("tare plot: --out: got none, expected FILE; try --out bits.svg"));
   EXPECT_EQ(CallTare(Plot("largest", "f.gif")).exit_code, 2);
 
   const std::filesystem::path model = GoldenFolder("diffllama-gqa");

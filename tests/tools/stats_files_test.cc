@@ -208,6 +208,8 @@ TEST_F(StatsFilesTest, AllSitesAtOnceWithWhatFormatsLose) {
   const Hdf5Reader file(folder_ / "s.h5");
   EXPECT_EQ(file.StringAttribute("probs/sqnr_db", "formats"), "int8/row");  // channels of maps are none
   Refused({"stats", "show", folder_ / "s.h5", "--measures"}, {"nor --csv"}, 2);
+  const Outcome layer = CallTare({"stats", "show", folder_ / "s.h5", "--layer", "1"});
+  EXPECT_THAT(layer.out, testing::ContainsRegex("^site +rows +absmax +layer .*\nq +[0-9]+ +[0-9.]+ +1 "));
 }
 
 TEST_F(StatsFilesTest, DiffShowsDifferences) {
@@ -276,7 +278,8 @@ TEST_F(StatsFilesTest, BadInputIsRefusedByName) {
   Done(Collect("s.h5", {"--sites", "q"}));
   Refused({"stats", "show", folder_ / "s.h5", "--site", "v"}, {"--site v: got no statistics of it, expected one of q"});
   Refused({"stats", "show", folder_ / "s.h5", "--site", "vv"}, {"--site: got 'vv'"});
-  Refused({"stats", "show", folder_ / "s.h5", "--site", "q", "--layer", "77"}, {"--layer 77"});
+  Refused({"stats", "show", folder_ / "s.h5", "--site", "q", "--layer", "77"},
+          {"--layer 77: got no statistics of it at any site"});
 }
 
 TEST_F(StatsFilesTest, AFullDiskLeavesNothing) {

@@ -30,6 +30,8 @@ TEST(StatsTensors, OfADumpAreThoseOfTheModel) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("skipped, no matching site: logits"));
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("attn_logits"), HasSubstr("74 tokens of d in 2 sequences; whole")));
+  const Outcome shown = CallTare({"stats", "--tensors", dump, "--axes", axes, "--formats", formats});
+  EXPECT_EQ(b + ": " + shown.out.substr(shown.out.rfind("74 tokens")), outcome.out.substr(outcome.out.rfind(b)));
   const StatisticsSet of_model = ReadStatistics(a), of_arrays = ReadStatistics(b);
   EXPECT_EQ(of_arrays.sites, of_model.sites);
   EXPECT_EQ(of_arrays.rest, of_model.rest);
@@ -49,6 +51,8 @@ TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
   EXPECT_THAT(text.out, AllOf(HasSubstr("head_out.2, nmse\n"), HasSubstr("\n  attn_logits "), HasSubstr("\n  v "),
                               HasSubstr("a relative error of 1 %")));
   EXPECT_THAT(GetFile(csv), HasSubstr("\nhead_out.2,nmse,taken_out,v,"));
+  EXPECT_THAT(CallTare({"stats", "--tensors", captured, "--plan", "attn_logits=int4/row"}).out,
+              testing::MatchesRegex("head_out.2, nmse: [0-9.e-]+ \\[.*\\] \\(95 %\\) simulated\nnmse: [^\n]+\n"));
   const Outcome json = CallTare({"stats", "--tensors", captured, "--plan", plan, "--json", "-"});
   const Json result = Json::parse(json.out);
   EXPECT_EQ(result["schema"], "tare.attribution/1");
@@ -102,7 +106,7 @@ TEST(StatsTensors, AFileThatTheHdf5LibraryCrashesOnIsNamed) {
 TEST(StatsTensors, TakesItsOwnOptionsOnly) {
   const std::string ids = GoldenFolder("llama-gqa") / "expected.safetensors";
   const std::pair<std::vector<std::string>, const char*> lines[] = {
-      {{"stats", "--tensors", ids}, "--out: got none, expected FILE; try --out S.h5"},
+      {{"stats", "--tensors", ids, "--shard", "0/2"}, "--shard: got no --out with it, expected both"},
       {{"stats", "--tensors", ids, "--out", "s.h5", "--window", "5"},
        "--tensors: got --window too, expected one of the two; try leaving out --window"},
       {{"stats", "--tensors", ids, "--out", "s.h5", "--input", ids}, "--tensors: got --input too"},

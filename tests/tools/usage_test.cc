@@ -64,7 +64,7 @@ TEST(Usage, MissingOptionsSayWhatToTry) {
       {{"dump", model, "--out", "D.h5"}, "tare dump: --input: got none, expected FILE; try --input experiments/"},
       {{"stats", model}, "tare stats: --input: got none, expected FILE; try --input experiments/"},
       {{"stats", "--input", ids}, "tare stats: MODEL: got none, expected one; try tare stats experiments/"},
-      {{"stats", "show", "S.h5", "--layer", "0"}, "tare stats show: --site: got none, nor --csv"},
+      {{"stats", "show", "S.h5", "--measures"}, "tare stats show: --site: got none, nor --csv"},
       {{"stats", "merge", "S.h5"}, "tare stats merge: --out: got none, expected FILE; try --out S.h5\n"},
       {{"generate", model}, "tare generate: --prompt: got none, expected a text"},
       {{"generate", model, "--prompt", "a", "--input", ids}, "tare generate: --prompt: got --input too"},

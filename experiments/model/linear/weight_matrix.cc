@@ -140,7 +140,7 @@ QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rul
         RoundRowToNearest(values.data(), choice, matrix, row);
       }
     } catch (const Error& error) {
-      Fail("{}: {}; try saving the checkpoint again", where, error.what());
+      Fail("{}: {}", where, error.what());
     }
   });
   return matrix;

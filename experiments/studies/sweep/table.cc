@@ -3,7 +3,7 @@
 #include "experiments/studies/sweep/comparison.h"
 
 #include <algorithm>
-#include <sstream>
+#include <ranges>
 
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
@@ -75,41 +75,30 @@ std::string RowText(const SweepCell& cell) {
   return cell.model + (cell.Plan() == "f32" ? "" : " " + PlanText(cell));
 }
 
-// For one plan "  a true change of 0.077 shows (p < 0.05) in 4 runs of 5; half of it needs 204 items", for several
-// "  true changes of 0.077 to 0.12, by plan, show (p < 0.05) in 4 runs of 5;
-//   half of them need 204 to 390 items".
+// "  a true change of 0.077 to 0.12 shows (p < 0.05) in 4 runs of 5;
+//   half of it needs 204 to 390 items".
 std::string PowerText(const std::vector<const Comparison*>& changes, const char* format) {
-  std::vector<double> sizes;
-  std::vector<int64_t> halves;
+  std::vector<double> sizes, halves;
   for (const Comparison* c : changes) {
     if (c == nullptr || !c->items) continue;
     sizes.push_back(*c->detectable);
-    halves.push_back(*c->for_half);
+    halves.push_back(static_cast<double>(*c->for_half));
   }
   if (sizes.empty()) return "";
-  const auto range = [](const auto& values, auto text) {
-    const std::string least = text(std::ranges::min(values)), most = text(std::ranges::max(values));
+  const auto range = [](const std::vector<double>& values, const char* shown) {
+    const std::string least = NumberText(std::ranges::min(values), shown),
+                      most = NumberText(std::ranges::max(values), shown);
     return least == most ? least : least + " to " + most;
   };
-  const auto number = [&](double x) { return NumberText(x, format); };
-  const auto whole = [](int64_t n) { return Formatted("{}", n); };
-  const std::string size = range(sizes, number), items = range(halves, whole);
-  return sizes.size() == 1
-             ? Formatted("  a true change of {} shows (p < 0.05) in 4 runs of 5; half of it needs {} items\n", size,
-                         items)
-             : Formatted(
-                   "  true changes of {}, by plan, show (p < 0.05) in 4 runs of 5;\n"
-                   "  half of them need {} items\n",
-                   size, items);
+  return Formatted("  a true change of {} shows (p < 0.05) in 4 runs of 5;\n  half of it needs {} items\n",
+                   range(sizes, format), range(halves, ".0f"));
 }
 
 // The lines on how cells were measured that all rows have: the others are true of one cell.
 std::string HowAllMeasured(const std::vector<SweepFigure>& rows) {
   const auto lines_of = [](const SweepFigure& row) {
-    std::istringstream text(HowMeasured(row.cell->result, *row.cell->kind));
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(text, line);) lines.push_back(line);
-    return lines;
+    return HowMeasured(row.cell->result, *row.cell->kind) | std::views::split('\n') |
+           std::ranges::to<std::vector<std::string>>();
   };
   std::vector<std::string> shared = lines_of(rows.front());
   for (const SweepFigure& row : rows)
@@ -306,9 +295,9 @@ std::string UnitsLegend(const std::vector<const Comparison*>& of) {
 
 std::string SweepLegend(const Comparisons& comparisons) {
   std::string text =
-      "+/- one standard error; for a change, of differences paired by item, by sample\n"
-      "(if items share one) or by window; [low, high] 95 %, if fewer than five items\n"
-      "are right, wrong or changed, and of figures other than a task's primary one\n";
+      "+/- one standard error, where a report has 95 %; of a change by pairs of items,\n"
+      "samples (if items share one) or windows; [low, high] 95 %, if fewer than five\n"
+      "items are right, wrong or changed, and of other figures than a task's primary\n";
   const auto holm = [](const std::vector<Comparison>& list) {
     return std::ranges::count_if(list, [](const Comparison& c) { return c.p_holm.has_value(); });
   };

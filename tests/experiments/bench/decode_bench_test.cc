@@ -54,6 +54,9 @@ TEST(BenchDecode, MeasuresCachesAndBaselines) {
   EXPECT_EQ(json["cases"][0]["plan"], "cache_k=int4/token,cache_v=int4/token");
   EXPECT_EQ(json["cases"][2]["kernel"], "onednn-f32");
   EXPECT_EQ(json["cases"][3]["batch"], 3);
+  EXPECT_DOUBLE_EQ(results[0].x_onednn, results[2].seconds / results[0].seconds);
+  EXPECT_EQ(json["cases"][0]["x_onednn"], results[0].x_onednn);
+  EXPECT_TRUE(json["cases"][3]["x_onednn"].is_null());  // of this shape oneDNN was not measured
   SetThreads(0);
 }
 
@@ -75,6 +78,8 @@ TEST(BenchDecode, SaysWhetherFourBitsAreFaster) {
               testing::ElementsAre(all + "no faster beyond the spread, though it reads 0.52 of the bytes, which the "
                                          "processor's last cache holds."));
   EXPECT_EQ(DecodeBenchJson(results, "a CPU")["findings"].size(), 1u);
+  for (DecodeResult& r : results) r.in_last_cache = true;
+  EXPECT_THAT(DecodeFindings(results)[0], testing::StartsWith("Every cache fits the processor's last one ("));
 }
 
 TEST(BenchDecode, RefusesBeforeItMeasures) {

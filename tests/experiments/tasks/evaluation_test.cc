@@ -59,7 +59,8 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
       ParseTasks("choice=" + (folder / "ends.jsonl").string() + ",perplexity=" + (folder / "text.txt").string()), model,
       {});
   EXPECT_EQ(evaluation.Run(tasks[0], {}),
-            "choice:ends                  acc 0.50 [0.09, 0.91]   acc_norm 0.50 [0.09, 0.91]   2 items\n"
+            "choice:ends                  acc 0.50 [0.09, 0.91]\n                             acc_norm 0.50 [0.09, "
+            "0.91]   2 items\n"
             "  2 items, each ending scored after its context, with <s>");
   const std::string line = evaluation.Run(tasks[1], {});
   const Json& json = evaluation.json()["tasks"];
@@ -70,11 +71,12 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
   const Json& p = json["perplexity:text"];
   EXPECT_EQ(p["input_sha256"], Sha256OfFile(folder / "text.txt"));
   EXPECT_TRUE(p["nll_stderr"].is_null());
-  EXPECT_EQ(line, Formatted("perplexity:text              perplexity {:9.4f}   nll {:.5f}   {} tokens\n"
-                            "  1 window of 512, stride 511, each after <s>: {} tokens scored\n"
-                            "  1 window is too few for an error: expected 20; try more tokens or a shorter --window",
-                            p["perplexity"].get<double>(), p["nll"].get<double>(), p["tokens"].get<int>(),
-                            p["tokens"].get<int>()));
+  EXPECT_EQ(
+      line,
+      Formatted("perplexity:text              perplexity {:9.4f}\n                             nll {:.5f}   {} tokens\n"
+                "  1 window of 512, stride 511, each after <s>: {} tokens scored\n"
+                "  1 window is too few for an error: expected 20; try more tokens or a shorter --window",
+                p["perplexity"].get<double>(), p["nll"].get<double>(), p["tokens"].get<int>(), p["tokens"].get<int>()));
   EXPECT_TRUE(evaluation.records().starts_with(R"({"task":"choice:ends","line":1,"label":0,"answer":0,)"));
   EXPECT_EQ(std::ranges::count(evaluation.records(), '\n'), 2);
 }
@@ -95,9 +97,9 @@ TEST(EvaluationTest, APerplexityHasItsOwnInterval) {
   EXPECT_NEAR(p["perplexity_low"].get<double>(), std::exp(ends.low), 1e-9 * std::exp(ends.low));
   EXPECT_NEAR(p["perplexity_high"].get<double>(), std::exp(ends.high), 1e-9 * std::exp(ends.high));
   const Interval shown{std::exp(ends.low), std::exp(ends.high)};
-  EXPECT_THAT(line,
-              HasSubstr(Formatted("perplexity {:9.4f} [{}, {}]   nll ", p["perplexity"].get<double>(),
-                                  BesideInterval(shown.low, shown, ".4f"), BesideInterval(shown.high, shown, ".4f"))));
+  EXPECT_THAT(line, HasSubstr(Formatted("perplexity {:9.4f} [{}, {}]\n                             nll ",
+                                        p["perplexity"].get<double>(), BesideInterval(shown.low, shown, ".4f"),
+                                        BesideInterval(shown.high, shown, ".4f"))));
   EXPECT_FALSE(p.contains("nll_low"));
 }
 

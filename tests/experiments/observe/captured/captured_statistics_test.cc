@@ -36,7 +36,7 @@ class CapturedStatisticsTest : public testing::Test {
     return CollectCaptured(input, "m", options, "1", folder_ / "s.h5", {});
   }
   static double Measure(const StatisticsSet& set, Site site, size_t row, const char* name) {
-    return MeasuresJson(set, site, {})["rows"].at(row)["measures"].at(name).get<double>();
+    return MeasuresJson(set, site)["rows"].at(row)["measures"].at(name).get<double>();
   }
   const TemporaryFolder folder_;
 };
