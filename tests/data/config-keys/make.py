@@ -170,8 +170,8 @@ PUBLISHED = {
     "granite-3.3-8b-instruct": ("granite", dict(
         OLDER, architectures=["GraniteForCausalLM"], attention_multiplier=0.0078125, bos_token_id=0,
         embedding_multiplier=12.0, eos_token_id=0, hidden_act="silu", logits_scaling=16.0,
-        max_position_embeddings=131072, mlp_bias=False, residual_multiplier=0.22, rms_norm_eps=1e-05, rope_theta=10000000.0,
-        transformers_version="4.49.0", use_cache=True), ["head_dim"]),
+        max_position_embeddings=131072, mlp_bias=False, residual_multiplier=0.22, rms_norm_eps=1e-05,
+        rope_theta=10000000.0, transformers_version="4.49.0", use_cache=True), ["head_dim"]),
 }
 CASES |= {name: (changed, drop) for name, (_, changed, drop) in PUBLISHED.items()}
 
