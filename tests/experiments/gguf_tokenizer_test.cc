@@ -125,8 +125,8 @@ TEST(GgufTokenizer, TheLongestOfTokensThatOverlapCountsAsInLlamaCpp) {
   spaced.Add("tokenizer.ggml.scores", 9, GgufBytes::Numbers(6, scores));
   const Tokenizer bytes = Overlapping(merged,
                                       {"<|end|>", "a", "b", "\u0120", "<", ">", "|", "ab", "bbbbb", "abb", "bbab",
-                                       "<|a|>", "|><|bb", "><", "bb", "\u0120a", " a"},
-                                      {3, 1, 1, 1, 1, 1, 1, 1, 4, 4, 3, 3, 4, 4, 1, 1, 4}),
+                                       "<|a|>", "|><|bb", "><", "bb", "\u0120a", " a", "<unk>"},
+                                      {3, 1, 1, 1, 1, 1, 1, 1, 4, 4, 3, 3, 4, 4, 1, 1, 4, 2}),
                   pieces = Overlapping(spaced, {"<unk>",        "<s>", "</s>",  "<ud>", "   ",     "<|end|>",
                                                 "\u2581",       "a",   "b",     "ab",   "\u2581a", "\u2581ab",
                                                 "\u2581\u2581", "\n",  "bbbbb", "abb",  "bbab",    "<|a|>",
@@ -141,6 +141,7 @@ TEST(GgufTokenizer, TheLongestOfTokensThatOverlapCountsAsInLlamaCpp) {
       {"<|a|>|><|bb<|a|>", {11, 12, 11}, {17, 18, 17}},
       {"<|a|><|a|><|b", {11, 11, 4, 6, 2}, {17, 17, 6, 20, 22, 8}},
       {"a abbb", {1, 3, 9, 2}, {10, 6, 15, 6, 8}},
+      {"a<unk>b", {1, 17, 2}, {10, 0, 6, 8}},  // an unknown token, too
   };
   for (const auto& [text, of_bytes, of_pieces] : cases) {
     EXPECT_EQ(bytes.Encode(text), of_bytes) << text;

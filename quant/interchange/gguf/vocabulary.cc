@@ -173,10 +173,10 @@ std::string TokenizerJsonText(const Metadata& metadata) {
   for (size_t id = 0; id < tokens.size(); ++id) {
     const Token& token = tokens[id];
     const std::string text = Quoted(token.text, metadata, "tokens");
-    if (token.kind == kControl || token.kind == kUserDefined) {
+    if (token.kind == kControl || token.kind == kUserDefined || token.kind == kUnknown) {
       added += Formatted(R"({}{{"id":{},"content":{},"single_word":false,"lstrip":false,"rstrip":false,)"
                          R"("normalized":false,"special":{}}})",
-                         added.empty() ? "" : ",\n", id, text, token.kind == kControl);
+                         added.empty() ? "" : ",\n", id, text, token.kind != kUserDefined);
     } else if (token.kind != kUnused) {
       vocabulary += Formatted("{}{}:{}", vocabulary.empty() ? "" : ",", text, id);
     }

@@ -152,6 +152,29 @@ CASES = {
 ACTIVATIONS = {f"activation {name}": ({"hidden_act": name}, None) for name in ACT2CLS if name not in ("prelu", "xielu")}
 CASES |= ACTIVATIONS
 
+# Keys as published, sizes reduced (a window of 512 to 7, ids to the vocabulary); untied, where the model's file is.
+OLDER = dict(attention_bias=False, attention_dropout=0.0, initializer_range=0.02, rope_scaling=None,
+             torch_dtype="bfloat16")
+PUBLISHED = {
+    "gemma-3-1b-it": ("gemma3_text", dict(
+        OLDER, architectures=["Gemma3ForCausalLM"], attn_logit_softcapping=None, bos_token_id=2,
+        cache_implementation="hybrid", eos_token_id=[1, 10], final_logit_softcapping=None,
+        hidden_activation="gelu_pytorch_tanh", max_position_embeddings=32768, query_pre_attn_scalar=256,
+        rms_norm_eps=1e-06, rope_local_base_freq=10000, rope_theta=1000000, sliding_window=7, sliding_window_pattern=6,
+        transformers_version="4.52.4", use_cache=True), ["tie_word_embeddings"]),
+    "SmolLM3-3B": ("smollm3", dict(
+        OLDER, architectures=["SmolLM3ForCausalLM"], layer_types=["full_attention"] * 4, max_position_embeddings=65536,
+        max_window_layers=28, mlp_bias=False, no_rope_layer_interval=4, no_rope_layers=[1, 1, 1, 0], pad_token_id=4,
+        pretraining_tp=2, rms_norm_eps=1e-06, rope_theta=5000000.0, sliding_window=None, use_cache=False,
+        use_sliding_window=False, transformers_version="4.54.0.dev0"), ["head_dim"]),
+    "granite-3.3-8b-instruct": ("granite", dict(
+        OLDER, architectures=["GraniteForCausalLM"], attention_multiplier=0.0078125, bos_token_id=0,
+        embedding_multiplier=12.0, eos_token_id=0, hidden_act="silu", logits_scaling=16.0,
+        max_position_embeddings=131072, mlp_bias=False, residual_multiplier=0.22, rms_norm_eps=1e-05,
+        rope_theta=10000000.0, transformers_version="4.49.0", use_cache=True), ["head_dim"]),
+}
+CASES |= {name: (changed, drop) for name, (_, changed, drop) in PUBLISHED.items()}
+
 
 def values(name, shape, offset):
     """Uniform in [-0.5, 0.5), from a hash of the name and the place; of norms a quarter, around offset."""
@@ -187,6 +210,8 @@ def main():
             found = {}
             for case, (changed, drop) in CASES.items():
                 if family in VARIANTS and case not in OF_VARIANTS or case in ACTIVATIONS and family != "llama":
+                    continue
+                if case in PUBLISHED and family != PUBLISHED[case][0]:
                     continue
                 config = {k: v for k, v in base.items() if k not in dropped(drop)} | copy.deepcopy(changed)
                 json.dump(config, open(f"{folder}/config.json", "w"))
