@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <unicode/uchar.h>
+#include <unicode/utf8.h>
 
 #include "quant/base/error.h"
 
@@ -33,14 +34,12 @@ size_t Utf8SequenceLength(std::string_view text) {
 }
 
 std::optional<size_t> FindInvalidUtf8(std::string_view text) {
-  constexpr size_t kStep = 1 << 20;  // bytes
+  constexpr size_t kStep = 1 << 20;
   for (size_t at = 0; at < text.size();) {
-    ThrowIfStopped();
-    for (const size_t end = std::min(text.size(), at + kStep); at < end;) {
-      const size_t length = Utf8SequenceLength(text.substr(at));
-      if (length == 0) return at;
-      at += length;
-    }
+    if (at % kStep < 4) ThrowIfStopped();  // a character has at most 4 bytes
+    const size_t length = Utf8SequenceLength(text.substr(at));
+    if (length == 0) return at;
+    at += length;
   }
   return std::nullopt;
 }
@@ -63,13 +62,10 @@ size_t CountCharacters(std::string_view text) {
 }
 
 char32_t FirstCharacter(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return lead;
-  char32_t value = lead & (lead < 0xe0 ? 0x1fu : lead < 0xf0 ? 0x0fu : 0x07u);
-  for (size_t i = 1; i < text.size() && IsContinuation(text[i]); ++i) {
-    value = value << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
-  }
-  return value;
+  UChar32 c = 0;
+  size_t at = 0;
+  U8_NEXT_UNSAFE(text.data(), at, c);
+  return static_cast<char32_t>(c);
 }
 
 std::string_view StripRight(std::string_view text) {

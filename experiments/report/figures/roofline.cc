@@ -128,7 +128,7 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
           "reading its memory; for decoding, reading the cache alone; none: it moved while the kernel ran. Both axes "
           "are logarithmic. n: the median call. Spread: of the calls, (largest - smallest) / median. x oneDNN: the "
           "time of oneDNN's fastest kernel on the same tensors over this one's.",
-      .drawn = {"speed", "roof"}};
+      .drawn = {"speed"}};
   std::vector<Kernel> all;
   material.ForEach("tare.bench/1", [&](const Json& json) {
     for (Kernel& kernel : KernelsOf(json)) all.push_back(std::move(kernel));
@@ -136,6 +136,9 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
   });
   if (all.empty()) return {};
   figure.table = TableOf(KernelColumns(), all);
+  if (const auto bare = std::ranges::count_if(all, [](const Kernel& k) { return std::isnan(RoofOf(k)); }); bare > 0)
+    figure.missing.push_back(Formatted("the roof of {} of {}: it moved while the kernel ran, or was not measured", bare,
+                                       Counted(std::ssize(all), "kernel")));
   const Json& best =
       std::ranges::max(figure.table.rows, {}, [](const Json& row) { return NumberOr(row, "share", -INFINITY); });
   if (best.at("share").is_null()) return {figure};

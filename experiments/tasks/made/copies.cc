@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
+#include <set>
 
 #include "quant/base/error.h"
 #include "quant/base/listed.h"
@@ -26,18 +28,11 @@ struct Place {
 std::vector<Place> NamesIn(Haystack::Words words) {
   std::vector<Place> places;
   for (size_t i = kStretch; i < words.size(); ++i) {
+    ThrowIfStopped();  // they may be the whole text
     if (const std::string_view name = NameIn(words[i - 1], words[i]); !name.empty())
       places.push_back({i, std::string(name)});
   }
   return places;
-}
-
-std::vector<std::string> Distinct(const std::vector<Place>& places) {
-  std::vector<std::string> names;
-  for (const Place& place : places) names.push_back(place.name);
-  std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
-  return names;
 }
 
 // The words that stand again before a place.
@@ -75,7 +70,8 @@ class CopyMaker {
         draws_(question.seed),
         depths_(question.depths, kCopyEndings),
         writer_(question.answers, question.seed) {
-    const std::vector<std::string> names = Distinct(NamesIn(haystack.words()));
+    const auto names =
+        NamesIn(haystack.words()) | std::views::transform(&Place::name) | std::ranges::to<std::set<std::string>>();
     if (names.size() < kCopyEndings)
       Fail("copies: got a text with {} names, expected at least {}; try a novel", names.size(), kCopyEndings);
     longest_ = {std::ranges::max(names, {}, [&](const std::string& name) { return TokensWithin(name, tokenizer); })};

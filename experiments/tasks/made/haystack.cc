@@ -87,6 +87,7 @@ std::vector<std::string_view> Haystack::WordsOf(std::string_view text, const std
   RequireUtf8(text, where);
   std::vector<std::string_view> words;
   for (size_t at = text.find_first_not_of(kBlanks); at != text.npos;) {
+    ThrowIfStopped();
     const size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
     words.push_back(text.substr(at, end - at));
     at = text.find_first_not_of(kBlanks, end);
@@ -100,6 +101,7 @@ Haystack::Haystack(std::string_view text, const Tokenizer& tokenizer, std::strin
   std::unordered_map<std::string_view, size_t> tokens;
   before_.push_back(0);
   for (const std::string_view word : words_) {
+    ThrowIfStopped();
     const auto [at, is_new] = tokens.try_emplace(word);
     if (is_new) at->second = TokensWithin(word, tokenizer);
     before_.push_back(before_.back() + at->second);
@@ -161,6 +163,7 @@ std::string WithHidden(Haystack::Words words, const std::vector<HiddenText>& tex
 std::vector<std::string> CommonWords(Haystack::Words words) {
   std::map<std::string_view, int64_t> counts;
   for (const std::string_view word : words) {
+    ThrowIfStopped();
     if (word.size() >= 4 && std::ranges::all_of(word, [](char c) { return 'a' <= c && c <= 'z'; })) ++counts[word];
   }
   std::vector<std::pair<int64_t, std::string>> ranked;

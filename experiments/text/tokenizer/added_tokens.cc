@@ -154,15 +154,13 @@ Around ParsePostProcessor(const nlohmann::json& json, const std::string& where) 
                                    {"RobertaProcessing", ParseClsSep},
                                    {"BertProcessing", ParseClsSep},
                                    {"ByteLevel", ParseByteLevelProcessor}};
-  std::vector<Json> objects;
-  Flatten(json, where, "processors", &objects);
   Around all;
-  for (const Json& object : objects) {
-    const Around around = StepOf(object, where, table);
+  ForEachStep(json, where, "processors", [&](const Json& step) {
+    const Around around = StepOf(step, where, table);
     all.before.insert(all.before.begin(), around.before.begin(), around.before.end());
     all.after.insert(all.after.end(), around.after.begin(), around.after.end());
     RequireFew(all, where);
-  }
+  });
   return all;
 }
 

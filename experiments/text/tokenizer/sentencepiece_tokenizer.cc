@@ -68,11 +68,10 @@ void ReadNormalizerSpec(std::string_view bytes, PieceModel* model) {
 constexpr size_t kChunkBytes = 4096;
 constexpr size_t kLongBytes = size_t{1} << 20;  // some 0.2 s
 
-using Processor = sentencepiece::SentencePieceProcessor;
-
 // The library cannot be asked to stop: what takes long runs on a thread of its own, which Ctrl-C leaves to itself, with
 // all that it uses.
-std::vector<int> Encoded(const std::shared_ptr<const Processor>& processor, std::string_view text) {
+std::vector<int> Encoded(const std::shared_ptr<sentencepiece::SentencePieceProcessor>& processor,
+                         std::string_view text) {
   std::packaged_task<std::vector<int>()> task([processor, copy = std::string(text)] {
     std::vector<int> pieces;
     const auto status = processor->Encode(copy, &pieces);
@@ -169,7 +168,7 @@ const SentencePieceTokenizer::Part& SentencePieceTokenizer::After() const {
   // Protobuf merges the fields of a message that comes twice: add_dummy_prefix and remove_extra_whitespaces are false.
   const std::string bytes =
       std::string(first_.processor->serialized_model_proto()) + std::string("\x1a\x04\x18\0\x20\0", 6);
-  after_ = {std::make_shared<Processor>(), ReadPieceModel(bytes).Rule()};
+  after_ = {std::make_unique<sentencepiece::SentencePieceProcessor>(), ReadPieceModel(bytes).Rule()};
   if (const auto status = after_.processor->LoadFromSerializedProto(bytes); !status.ok())
     Fail("tokenizer.model: SentencePiece cannot read it again ({})", status.ToString());
   return after_;

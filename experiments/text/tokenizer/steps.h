@@ -44,14 +44,14 @@ T GetOr(const Json& json, const char* key, T otherwise, const std::string& where
   return found == json.end() || found->is_null() ? otherwise : Get<T>(json, key, where);
 }
 
-// The object itself, or the members of a Sequence (in a list named `list`), also of nested ones; null gives none.
-inline void Flatten(const Json& json, const std::string& where, const char* list, std::vector<Json>* flat) {
+// Visits the object itself, or the members of a Sequence (in a list named `list`), also of nested ones; null has none.
+void ForEachStep(const Json& json, const std::string& where, const char* list, const auto& visit) {
   if (json.is_null()) return;
   if (!json.is_object()) Fail("{}: got {}, expected an object or null", where, json.dump());
-  if (Get<std::string>(json, "type", where) != "Sequence") return flat->push_back(json);
+  if (Get<std::string>(json, "type", where) != "Sequence") return visit(json);
   const auto members = json.find(list);
   if (members == json.end() || !members->is_array()) Fail("{}: Sequence: got no list {}", where, list);
-  for (const Json& member : *members) Flatten(member, where, list, flat);
+  for (const Json& member : *members) ForEachStep(member, where, list, visit);
 }
 
 template <typename Step>

@@ -238,9 +238,7 @@ Normalizer::Normalizer(const nlohmann::json& json, const std::string& where) {
                                            {"Prepend", ParsePrepend},
                                            {"Replace", ParseReplace},
                                            {"Precompiled", ParsePrecompiled}};
-  std::vector<Json> objects;
-  Flatten(json, where, "normalizers", &objects);
-  for (const Json& object : objects) steps_.push_back(StepOf(object, where, table));
+  ForEachStep(json, where, "normalizers", [&](const Json& step) { steps_.push_back(StepOf(step, where, table)); });
 }
 
 std::string Normalizer::Apply(std::string_view text) const {
@@ -257,17 +255,14 @@ PreTokenizer::PreTokenizer(const nlohmann::json& json, const std::string& where)
                                  {"Digits", ParseDigits},          {"Metaspace", ParseMetaspace},
                                  {"Whitespace", ParseWhitespace},  {"WhitespaceSplit", ParseWhitespaceSplit},
                                  {"Punctuation", ParsePunctuation}};
-  std::vector<Json> objects;
-  Flatten(json, where, "pretokenizers", &objects);
-  if (objects.size() > kMostSteps)
-    Fail("{}: got {} steps, expected at most {}; is the file damaged?", where, objects.size(), kMostSteps);
-  for (const Json& object : objects) {
-    steps_.push_back(StepOf(object, where, table));
-    if (object["type"].get_ref<const std::string&>() != "ByteLevel") continue;
-    ends_in_bytes_ = &object == &objects.back();
-    if (!ends_in_bytes_)
+  ForEachStep(json, where, "pretokenizers", [&](const Json& step) {
+    if (ends_in_bytes_)
       steps_.push_back(Rewrite([spell = InPortions(ToAlphabet)](const Word& word) { return spell(word.text); }));
-  }
+    steps_.push_back(StepOf(step, where, table));
+    ends_in_bytes_ = step["type"] == "ByteLevel";
+  });
+  if (steps_.size() > kMostSteps)
+    Fail("{}: got {} steps, expected at most {}; is the file damaged?", where, steps_.size(), kMostSteps);
 }
 
 void PreTokenizer::ForEachWord(const Word& text, const WordVisitor& visit) const {

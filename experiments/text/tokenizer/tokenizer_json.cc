@@ -124,9 +124,7 @@ Decoder::Decoder(const nlohmann::json& json, const std::string& where) {
   static const Table<DecoderStep> table{
       {"ByteLevel", ParseByteLevelDecoder}, {"ByteFallback", ParseByteFallbackDecoder}, {"Fuse", ParseFuseDecoder},
       {"Replace", ParseReplaceDecoder},     {"Metaspace", ParseMetaspaceDecoder},       {"Strip", ParseStripDecoder}};
-  std::vector<Json> objects;
-  Flatten(json, where, "decoders", &objects);
-  for (const Json& object : objects) steps_.push_back(StepOf(object, where, table));
+  ForEachStep(json, where, "decoders", [&](const Json& step) { steps_.push_back(StepOf(step, where, table)); });
 }
 
 std::string Decoder::Apply(Pieces pieces) const {

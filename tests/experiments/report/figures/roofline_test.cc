@@ -85,6 +85,8 @@ TEST(RooflineTest, AttentionIsComparedWithOneDnn) {
   EXPECT_EQ(figure.table.rows[0]["x_onednn"], 7.5);
   EXPECT_EQ(figure.table.rows[0]["share"], 0.5);
   EXPECT_TRUE(figure.table.rows[1]["share"].is_null());
+  ASSERT_EQ(MissingOf(figure).size(), 1u);  // drawn without its roof
+  EXPECT_THAT(MissingOf(figure)[0], HasSubstr("the roof of 1 of 3 kernels: it moved while the kernel ran"));
   EXPECT_EQ(figure.table.rows[2]["roof"], 80);
 }
 
@@ -125,7 +127,7 @@ TEST(RooflineTest, MissingMeasurementsAreNamed) {
   const FigureData figure = RooflineOfKernels(MaterialOf({bench})).at(0);
   EXPECT_TRUE(figure.findings.empty());
   ASSERT_EQ(MissingOf(figure).size(), 1u);
-  EXPECT_THAT(MissingOf(figure)[0], HasSubstr("kernel tare, of linear, size 1 row of 10 to 10, plan p"));
+  EXPECT_THAT(MissingOf(figure)[0], HasSubstr("the roof of 1 of 1 kernel: it moved while"));
 }
 
 }  // namespace

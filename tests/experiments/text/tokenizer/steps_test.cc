@@ -27,14 +27,15 @@ TEST(Steps, KeysAndTypes) {
               ThrowsMessage<Error>(HasSubstr("w: a: got 1, expected another type")));
 }
 
-TEST(Steps, FlattenGoesThroughSequences) {
+TEST(Steps, OfSequences) {
   std::vector<pipeline::Json> flat;
-  Flatten(
+  const auto keep = [&](const pipeline::Json& step) { flat.push_back(step); };
+  ForEachStep(
       nlohmann::json::parse(R"({"type":"Sequence","list":[{"type":"A"},{"type":"Sequence","list":[{"type":"B"}]}]})"),
-      "w", "list", &flat);
+      "w", "list", keep);
   ASSERT_EQ(flat.size(), 2u);
   EXPECT_EQ(flat[1]["type"], "B");
-  EXPECT_THAT(Call([&] { Flatten("x", "w", "list", &flat); }),
+  EXPECT_THAT(Call([&] { ForEachStep(pipeline::Json("x"), "w", "list", keep); }),
               ThrowsMessage<Error>(HasSubstr("expected an object or null")));
 }
 
