@@ -9,7 +9,7 @@
 #   --quick     the dev preset only
 #   --changed   the dev preset, of the layers that a change since origin/main can touch; pages alone: the lint
 #   --all       the thread sanitizer, clang-tidy, every file compiled alone, the commands of pages too (two hours more)
-#   --arm64     kernels, formats and golden models, compiled for arm64 and emulated, which gets 15 minutes
+#   --arm64     kernels, formats and golden models, compiled for arm64 and emulated, which gets 10 minutes
 #
 # On Debian 13 warnings are errors, and clang-format and clang-tidy must have nothing to say. The compilers of later
 # systems see more than anybody here has read: there warnings stay warnings and these two are left out.
@@ -23,7 +23,7 @@ case "${1:-}" in
   --quick) presets=dev static_checks= ;;
   --changed) presets=dev static_checks= changes=yes ;;
   --all) presets='asan release tsan' tidy=yes together=OFF ;;  # clang-tidy reads how each source is compiled
-  --arm64) presets=arm64 static_checks= setup=--arm64 targets= limit=15m ;;
+  --arm64) presets=arm64 static_checks= setup=--arm64 targets= limit=10m ;;
   -h | --help) sed -n '3,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
   *) echo "test: got '$1', expected nothing, --quick, --changed, --all or --arm64" >&2; exit 2 ;;
 esac

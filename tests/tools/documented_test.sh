@@ -17,7 +17,7 @@ cd "$work"
 commands() {
   sed -n 's/^    //p' README.md CONTRIBUTING.md $(find -L docs -name '*.md') | sed 's/  *#.*//' |
     sed -e ':join' -e '/&&$/{N;s/&&\n */\&\& /;b join' -e '}' | sed 's/^(\(.*\))$/\1/; s/ && /\n/g' |
-    grep -E '^(tools/(setup|demo|test|wheel|attack|fuzz)\.sh|cmake --(preset|build)|ctest)( |$)' | awk '!seen[$0]++'
+    grep -E '^(tools/(setup|demo|test|wheel|attack|fuzz)\.sh|cmake --(preset|build)|c(test|pack))( |$)' | awk '!seen[$0]++'
 }
 
 # knows SCRIPT OPTION...: whether its first comment names the options.
@@ -36,6 +36,7 @@ after() { sed -n "s/.*$1 \([^ ]*\).*/\1/p" <<<"$2" | grep .; }
 lacks_packages() {
   case $1 in
     *asan*) ! command -v clang++ ;;
+    cpack) ! command -v dpkg-shlibdeps || ! command -v file ;;
     *PYTHON* | *tare_python_stubs) ! python3 -c 'import nanobind' ;;
     *) false ;;
   esac
@@ -45,6 +46,8 @@ try() {
   case "$run $1" in
     *tools/*.sh*) read -ra words <<<"$1"; [ -x "${words[0]}" ] && knows "${words[@]}" || return 1 ;;&
     '--run tools/test.sh'*) ;;
+    '--run cpack') (cd build/release && cpack) ;;
+    *cpack) [ -e build/release/CPackConfig.cmake ] ;;
     --run*) eval "$1" ;;
     *'cmake --preset'*) eval "$1" ;;
     *'cmake --build'*) ninja -C "build/$(after --preset "$1")" -t query "$(after --target "$1" || echo all)" ;;

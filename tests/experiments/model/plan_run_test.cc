@@ -20,12 +20,16 @@
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
+#include "tests/support/emulated.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 #include "tests/support/site_recorder.h"
 
 namespace tare::plan_run_test {
 namespace {
+
+constexpr int64_t kTokens = kEmulated ? 66 : 200;  // more than a block of 64
+constexpr int64_t kFew = kEmulated ? 18 : 40;      // more than the kernel of few tokens takes
 
 TokenBatch HeldoutBatch(const std::string& model, int64_t tokens) {
   std::ifstream file(PairFolder("heldout.txt"));
@@ -35,7 +39,8 @@ TokenBatch HeldoutBatch(const std::string& model, int64_t tokens) {
   ids.resize(static_cast<size_t>(2 * tokens));
   TokenBatch batch;
   batch.Add(0, std::span(ids).first(tokens));
-  batch.Add(1, std::span(ids).subspan(tokens - 30, 30));  // short, and a second place in the batch
+  const int64_t shorter = tokens * 3 / 20;
+  batch.Add(1, std::span(ids).subspan(tokens - shorter, shorter));  // and a second place in the batch
   return batch;
 }
 
@@ -61,7 +66,7 @@ class ExecutedPlanTest : public ::testing::TestWithParam<ExecutedCase> {};
 
 TEST_P(ExecutedPlanTest, StaysInsideTheQuantizationsOwnEffect) {
   Model model(PairFolder(GetParam().model));
-  const TokenBatch batch = HeldoutBatch(GetParam().model, 200);
+  const TokenBatch batch = HeldoutBatch(GetParam().model, kTokens);
   const std::vector<float> f32 = Under(model, batch, "", Carrying::kSimulated),
                            simulated = Under(model, batch, GetParam().plan, Carrying::kSimulated),
                            executed = Under(model, batch, GetParam().plan, Carrying::kExecuted);
@@ -137,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Codes of weights alone stand for f32 numbers: executed is simulated, to the bit.
 TEST(PlanRunTest, WeightsAloneAreDequantized) {
   Model model(PairFolder("novels-standard"));
-  const TokenBatch batch = HeldoutBatch("novels-standard", 40);
+  const TokenBatch batch = HeldoutBatch("novels-standard", kFew);
   const char* plan = "weights=int4/group16";
   EXPECT_EQ(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, plan, Carrying::kSimulated));
   EXPECT_NE(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, "", Carrying::kSimulated));
@@ -147,7 +152,7 @@ TEST(PlanRunTest, WeightsAloneAreDequantized) {
 // many rows, and for a product of one, which runs on packed codes.
 TEST(PlanRunTest, RoundedWeightsThatAreNotKept) {
   Model kept(PairFolder("novels-differential")), made(PairFolder("novels-differential"), Math::kF32, {.rounded = 0});
-  const TokenBatch many = HeldoutBatch("novels-differential", 40);
+  const TokenBatch many = HeldoutBatch("novels-differential", kFew);
   TokenBatch one;
   one.Add(0, std::span(many.tokens).first(1));
   const LinearWeights &kept_gate = kept.layers()[0].gate, &made_gate = made.layers()[0].gate;
@@ -169,7 +174,7 @@ TEST(PlanRunTest, RoundedWeightsThatAreNotKept) {
 // One token's inputs are rotated for its packed weights, which take them in 15 bits: a 2^-14th of a block's largest.
 TEST(PlanRunTest, OneTokenMeetsRotatedWeights) {
   Model model(PairFolder("novels-standard"));
-  const TokenBatch many = HeldoutBatch("novels-standard", 40);
+  const TokenBatch many = HeldoutBatch("novels-standard", kFew);
   TokenBatch one;
   one.Add(0, std::span(many.tokens).first(1));
   const std::vector<float> f32 = Under(model, one, "", Carrying::kSimulated);
