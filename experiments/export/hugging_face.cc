@@ -132,16 +132,6 @@ bool SameKind(const QuantizedMatrix& a, const QuantizedMatrix& b) {
          a.rotation == b.rotation && (a.scale_codes == nullptr) == (b.scale_codes == nullptr);
 }
 
-template <typename T>
-void Append(std::vector<T>& to, const T* from, int64_t count) {
-  if (from != nullptr) to.insert(to.end(), from, from + count);
-}
-
-template <typename T>
-const T* DataOf(const std::vector<T>& values) {
-  return values.empty() ? nullptr : values.data();
-}
-
 }  // namespace
 
 std::vector<std::string> ExportedFiles() {
@@ -227,26 +217,9 @@ TensorView JoinedTensor(const std::string& name, std::span<const TensorView> par
   return whole;
 }
 
-std::optional<JoinedMatrix> JoinedMatrix::Of(std::span<const QuantizedMatrix* const> parts) {
-  JoinedMatrix joined;
-  joined.view_ = *parts.front();
-  joined.view_.out = 0;
-  for (const QuantizedMatrix* part : parts) {
-    if (!SameKind(*part, *parts.front())) return std::nullopt;
-    const int64_t groups = part->out * part->Groups();
-    Append(joined.codes_, part->codes, part->out * static_cast<int64_t>(part->RowBytes()));
-    Append(joined.scales_, part->scales, groups);
-    Append(joined.scale_codes_, part->scale_codes, groups);
-    Append(joined.zeros_, part->zeros, groups);
-    Append(joined.minima_, part->minima, groups);
-    joined.view_.out += part->out;
-  }
-  joined.view_.codes = joined.codes_.data();
-  joined.view_.scales = DataOf(joined.scales_);
-  joined.view_.scale_codes = DataOf(joined.scale_codes_);
-  joined.view_.zeros = DataOf(joined.zeros_);
-  joined.view_.minima = DataOf(joined.minima_);
-  return joined;
+std::optional<QuantizedMatrixBuffer> JoinedMatrix(std::span<const QuantizedMatrix* const> parts) {
+  const bool alike = std::ranges::all_of(parts, [&](const auto* part) { return SameKind(*part, *parts.front()); });
+  return alike ? std::optional<QuantizedMatrixBuffer>(parts) : std::nullopt;
 }
 
 }  // namespace tare

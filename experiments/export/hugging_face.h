@@ -55,23 +55,7 @@ std::string WrittenText(const ExportSummary& summary);
 // Of tensors of one type and width. The memory holds the result.
 TensorView JoinedTensor(const std::string& name, std::span<const TensorView> parts, AlignedBuffer<std::byte>& memory);
 
-// Owns its codes, to which the view points: it may be moved, not copied.
-class JoinedMatrix {
- public:
-  JoinedMatrix(JoinedMatrix&&) = default;
-  JoinedMatrix& operator=(JoinedMatrix&&) = default;
-
-  // Empty unless all have one format, width, group, rotation and f32 per tensor.
-  static std::optional<JoinedMatrix> Of(std::span<const QuantizedMatrix* const> parts);
-
-  const QuantizedMatrix& view() const { return view_; }
-
- private:
-  JoinedMatrix() = default;
-
-  std::vector<uint8_t> codes_, scale_codes_, zeros_;
-  std::vector<float> scales_, minima_;
-  QuantizedMatrix view_;
-};
+// Empty unless all have one format, width, group, rotation and f32 per tensor.
+std::optional<QuantizedMatrixBuffer> JoinedMatrix(std::span<const QuantizedMatrix* const> parts);
 
 }  // namespace tare

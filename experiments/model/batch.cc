@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/batch.h"
 
-#include <functional>
 #include <iterator>
 
 #include "experiments/model/config/family.h"
@@ -11,8 +10,14 @@
 namespace tare {
 namespace {
 
-// Prefix and branches of every sequence: body(sequence, slot, first row of the batch, position in the sequence,
-// tokens).
+void Show(SiteVisitors visitors, Site site, std::optional<int> layer, const std::vector<SiteBlock>& blocks) {
+  if (AnyNeedsSurvey(visitors, site, layer))
+    ParallelFor(blocks.size(), [&](size_t i, int thread) { Survey(visitors, blocks[i], thread); });
+  ParallelFor(blocks.size(), [&](size_t i, int thread) { Visit(visitors, blocks[i], thread); });
+}
+
+}  // namespace
+
 void ForPieces(const TokenBatch& batch,
                const std::function<void(const AttentionSequence&, int, int64_t, int64_t, int64_t)>& body) {
   for (size_t slot = 0; slot < batch.sequences.size(); ++slot) {
@@ -25,14 +30,6 @@ void ForPieces(const TokenBatch& batch,
     }
   }
 }
-
-void Show(SiteVisitors visitors, Site site, std::optional<int> layer, const std::vector<SiteBlock>& blocks) {
-  if (AnyNeedsSurvey(visitors, site, layer))
-    ParallelFor(blocks.size(), [&](size_t i, int thread) { Survey(visitors, blocks[i], thread); });
-  ParallelFor(blocks.size(), [&](size_t i, int thread) { Visit(visitors, blocks[i], thread); });
-}
-
-}  // namespace
 
 void ShowRows(SiteVisitors visitors, Site site, std::optional<int> layer, const TokenBatch& batch, float* rows,
               int64_t columns) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -59,6 +60,11 @@ struct TokenBatch {
   }
   int64_t Rows() const { return static_cast<int64_t>(tokens.size()); }
 };
+
+// Prefix and branches of every sequence: body(sequence, slot, first row of the batch, position in the sequence,
+// tokens).
+void ForPieces(const TokenBatch& batch,
+               const std::function<void(const AttentionSequence&, int, int64_t, int64_t, int64_t)>& body);
 
 // rows: [R, columns], with R the batch's rows.
 void ShowRows(SiteVisitors visitors, Site site, std::optional<int> layer, const TokenBatch& batch, float* rows,

@@ -82,14 +82,10 @@ void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
   scan.Prepare(rows, c);
   positions.clear();
   lengths.clear();
-  for (size_t i = 0; i < batch.sequences.size(); ++i) {
-    const AttentionSequence& s = batch.sequences[i];
-    for (int64_t p = 0; p < s.prefix; ++p) positions.push_back(s.past + p);
-    for (const int64_t tokens : s.branches) {
-      for (int64_t p = 0; p < tokens; ++p) positions.push_back(s.past + s.prefix + p);
-    }
-    lengths.resize(positions.size(), batch.Length(i));
-  }
+  ForPieces(batch, [&](const AttentionSequence&, int slot, int64_t, int64_t position, int64_t tokens) {
+    for (int64_t p = 0; p < tokens; ++p) positions.push_back(position + p);
+    lengths.resize(positions.size(), batch.Length(static_cast<size_t>(slot)));
+  });
 }
 
 void GrowRows(AlignedBuffer<float>& buffer, int64_t rows, int64_t columns) {

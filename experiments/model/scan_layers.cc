@@ -33,19 +33,14 @@ struct Piece {
 class Pieces {
  public:
   explicit Pieces(const LayerCall& call) {
-    const TokenBatch& batch = call.batch;
-    for (size_t i = 0; i < batch.sequences.size(); ++i) {
-      const AttentionSequence& s = batch.sequences[i];
-      const int slot = static_cast<int>(i);
-      ScanState& state =
-          batch.caches.empty() ? own_.emplace_back(call.weights.scan) : batch.caches[i]->Scan(call.layer);
-      prefixes_.push_back({&s, slot, s.first_row, s.past, s.prefix, &state});
-      int64_t row = s.first_row + s.prefix;
-      for (const int64_t tokens : s.branches) {
-        branches_.push_back({&s, slot, row, s.past + s.prefix, tokens, &own_.emplace_back()});
-        row += tokens;
-      }
-    }
+    const std::vector<SequenceCache*>& caches = call.batch.caches;
+    ForPieces(call.batch, [&](const AttentionSequence& s, int slot, int64_t row, int64_t position, int64_t tokens) {
+      const bool is_prefix = row == s.first_row;
+      ScanState& state = !is_prefix       ? own_.emplace_back()
+                         : caches.empty() ? own_.emplace_back(call.weights.scan)
+                                          : caches[static_cast<size_t>(slot)]->Scan(call.layer);
+      (is_prefix ? prefixes_ : branches_).push_back({&s, slot, row, position, tokens, &state});
+    });
   }
 
   // run(pieces) of each round; moved: the part of a state that the run moves on.

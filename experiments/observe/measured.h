@@ -122,6 +122,7 @@ class WideScales : public SiteVisitor {
 
 struct TokenRange {
   int64_t begin = 0, end = 0;
+  int64_t Size() const { return end - begin; }
   bool Contains(int64_t position) const { return begin <= position && position < end; }
   friend bool operator==(const TokenRange&, const TokenRange&) = default;
 };

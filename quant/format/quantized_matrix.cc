@@ -139,6 +139,26 @@ QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t
   if (format.range == CodeRange::kMin) take(minima_, view_.minima);
 }
 
+QuantizedMatrixBuffer::QuantizedMatrixBuffer(std::span<const QuantizedMatrix* const> parts)
+    : QuantizedMatrixBuffer(
+          parts[0]->format,
+          std::ranges::fold_left(parts, int64_t{0}, [](int64_t out, const auto* part) { return out + part->out; }),
+          parts[0]->in, parts[0]->group, 0, parts[0]->rotation) {
+  view_.of_tensor = parts[0]->of_tensor;
+  const int64_t bytes = static_cast<int64_t>(view_.RowBytes()), groups = view_.Groups();
+  for (int64_t row = 0; const QuantizedMatrix* const part : parts) {
+    const auto copy = [&](const auto* from, int64_t width, auto& to) {
+      if (from != nullptr) std::copy_n(from, part->out * width, to.data() + row * width);
+    };
+    copy(part->codes, bytes, codes_);
+    copy(part->scales, groups, scales_);
+    copy(part->scale_codes, groups, scale_codes_);
+    copy(part->zeros, groups, zeros_);
+    copy(part->minima, groups, minima_);
+    row += part->out;
+  }
+}
+
 GroupScale QuantizedMatrixBuffer::SetScale(int64_t row, int64_t g, Ends ends) {
   CheckRange("weights", "row", row, 0, view_.out - 1);
   CheckRange("weights", "group", g, 0, view_.Groups() - 1);

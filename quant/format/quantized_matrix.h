@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "quant/base/aligned.h"
@@ -68,6 +69,8 @@ class QuantizedMatrixBuffer {
   // tensor_absmax: the largest magnitude, if the format has an f32 per tensor. rotation: of what will be rounded.
   QuantizedMatrixBuffer(Format format, int64_t out, int64_t in, int64_t group, float tensor_absmax = 0,
                         const Hadamard* rotation = nullptr);
+  // The rows of the parts below each other, which must be alike but for their number.
+  explicit QuantizedMatrixBuffer(std::span<const QuantizedMatrix* const> parts);
 
   const QuantizedMatrix& view() const { return view_; }
   float tensor_absmax() const { return tensor_absmax_; }

@@ -102,8 +102,8 @@ class CompressedJob {
       tensors_.push_back(JoinedTensor(fused.name, values, joined_.emplace_back()));
       return;
     }
-    const std::optional<JoinedMatrix> joined =
-        alike && codes.size() == fused.parts.size() && !has_scale_of_tensor ? JoinedMatrix::Of(codes) : std::nullopt;
+    const std::optional<QuantizedMatrixBuffer> joined =
+        alike && codes.size() == fused.parts.size() && !has_scale_of_tensor ? JoinedMatrix(codes) : std::nullopt;
     if (!joined)
       Fail(
           "{}: to compressed-tensors: got codes of parts of '{}' by several rules, or with scales of each part as a "

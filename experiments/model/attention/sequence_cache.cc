@@ -206,15 +206,6 @@ int64_t SequenceCache::TokensAtOnce(int64_t most) const {
   return most;
 }
 
-void SequenceCache::Truncate(int64_t tokens) {
-  for (const OneLayer& layer : layers_) {
-    if (layer.kept.dropped() > 0)
-      Fail("cache, truncate: got a cache of which {} keys were dropped, expected a whole one", layer.kept.dropped());
-  }
-  if (!scans_.empty()) Fail("cache, truncate: got a model with a scan, whose state does not go back; try a copy");
-  for (OneLayer& layer : layers_) layer.cache.Truncate(tokens);
-}
-
 size_t SequenceCache::Bytes() const {
   size_t bytes = 0;
   for (const OneLayer& layer : layers_) bytes += layer.cache.Bytes();

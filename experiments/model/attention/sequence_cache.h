@@ -105,9 +105,6 @@ class SequenceCache {
   // that none of its queries needs. most: where nothing asks for fewer.
   int64_t TokensAtOnce(int64_t most = kMostAtOnce) const;
 
-  // Keeps the first `tokens`. Throws Error if there are fewer, if some were dropped, or if there is a scan, whose state
-  // does not go back.
-  void Truncate(int64_t tokens);
   size_t Bytes() const;
 
  private:

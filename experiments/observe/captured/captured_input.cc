@@ -28,8 +28,8 @@ std::optional<ArrayInfo> FindOfTokens(const CapturedFile& captured, std::string_
 }
 
 // The tokens of each sequence: all, or those that the mask lets through.
-std::vector<PositionRange> TokensOf(const CapturedFile& captured, int64_t B, int64_t T) {
-  std::vector<PositionRange> tokens(static_cast<size_t>(B), {0, T});
+std::vector<TokenRange> TokensOf(const CapturedFile& captured, int64_t B, int64_t T) {
+  std::vector<TokenRange> tokens(static_cast<size_t>(B), {0, T});
   const std::optional<ArrayInfo> array = FindOfTokens(captured, "attention_mask", B, T);
   if (!array) return tokens;
   const ArrayValues values = captured.file->Values(*array);
@@ -56,7 +56,7 @@ void AddIds(const CapturedFile& captured, std::vector<ScoredSequence>& sequences
   const ArrayValues values = captured.file->Values(*array);
   for (int64_t b = 0; b < B; ++b) {
     ScoredSequence sequence;
-    const PositionRange range = captured.tokens[static_cast<size_t>(b)];
+    const TokenRange range = captured.tokens[static_cast<size_t>(b)];
     for (int64_t t = range.begin; t < range.end; ++t)
       sequence.tokens.push_back(static_cast<int32_t>(values.Integer(b * any.rows + t)));
     sequences.push_back(std::move(sequence));
@@ -160,7 +160,7 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
 void CapturedIntake::Add(const CapturedFile& file) {
   input_.paths.push_back(file.file->path());
   input_.first_sequence.push_back(input_.lengths.size());
-  for (const PositionRange& range : file.tokens) input_.lengths.push_back(range.Size());
+  for (const TokenRange& range : file.tokens) input_.lengths.push_back(range.Size());
   AddIds(file, ids_, known_);
   if (input_.paths.size() == 1) {
     input_.sites = SitesOf(file, input_.layout);
@@ -237,11 +237,10 @@ bool CapturedMask::Sees(int64_t sequence, int64_t query, int64_t key, float valu
   return true;
 }
 
-PositionRange CapturedMask::Visible(int64_t sequence, int64_t query, std::span<const float> row,
-                                    PositionRange tokens) const {
+TokenRange CapturedMask::Visible(int64_t sequence, int64_t query, std::span<const float> row, TokenRange tokens) const {
   const auto sees = [&](int64_t key) { return Sees(sequence, query, key, row[static_cast<size_t>(key)]); };
   if (later_ != 0) tokens = {0, columns_};
-  PositionRange seen = tokens;
+  TokenRange seen = tokens;
   while (seen.begin < seen.end && !sees(seen.begin)) ++seen.begin;
   seen.end = seen.begin;
   while (seen.end < tokens.end && sees(seen.end)) ++seen.end;

@@ -51,7 +51,7 @@ struct OpenArray {
 class MatrixShow {
  public:
   MatrixShow(SiteVisitors visitors, int thread, const OpenArray& open, int64_t sequence, int64_t index, int64_t head,
-             PositionRange tokens)
+             TokenRange tokens)
       : visitors_(visitors), thread_(thread), open_(open), sequence_(sequence), head_(head), tokens_(tokens) {
     const CapturedArray& a = open.array;
     block_ = {.site = a.site, .layer = a.layer, .sequence = index, .slot = static_cast<int>(sequence)};
@@ -69,11 +69,11 @@ class MatrixShow {
     Load(first, end);
     for (int64_t begin = first; begin < end;) {
       int64_t last = begin + 1;
-      const PositionRange seen = Seen(begin - first);
+      const TokenRange seen = Seen(begin - first);
       int64_t step = 0;
       if (last < end && seen.begin == 0) step = Seen(last - first).end - seen.end;
       const auto goes_on = [&](int64_t row) {
-        const PositionRange next = Seen(row - first);
+        const TokenRange next = Seen(row - first);
         return seen.begin == 0 && next.begin == 0 && (step == 0 || step == 1) &&
                next.end == seen.end + step * (row - begin);
       };
@@ -94,7 +94,7 @@ class MatrixShow {
 
  private:
   float* Row(int64_t r) { return &rows_[static_cast<size_t>(r * open_.array.columns + first_column_)]; }
-  PositionRange Seen(int64_t r) const { return seen_[static_cast<size_t>(r)]; }
+  TokenRange Seen(int64_t r) const { return seen_[static_cast<size_t>(r)]; }
 
   void Load(int64_t first, int64_t end) {
     const int64_t columns = open_.array.columns;
@@ -107,7 +107,7 @@ class MatrixShow {
       float* const values = &rows_[r * static_cast<size_t>(columns)];
       open_.ReadRow(sequence_, head_, tokens_.begin + row, values);
       if (!open_.mask) continue;
-      const PositionRange seen =
+      const TokenRange seen =
           open_.mask->Visible(sequence_, tokens_.begin + row, {values, static_cast<size_t>(columns)}, tokens_);
       seen_[r] = {seen.begin - first_column_, seen.end - first_column_};
     }
@@ -117,11 +117,11 @@ class MatrixShow {
   const int thread_;
   const OpenArray& open_;
   const int64_t sequence_, head_;
-  const PositionRange tokens_;
+  const TokenRange tokens_;
   SiteBlock block_;
   int64_t first_column_ = 0;
   std::vector<float> rows_;
-  std::vector<PositionRange> seen_;
+  std::vector<TokenRange> seen_;
 };
 
 // Shows an array: sequences, heads and groups of kTaskRows rows in parallel. difference: the layer's difference, shown
@@ -136,7 +136,7 @@ void Show(SiteVisitors visitors, const CapturedFile& file, size_t first_sequence
     const int64_t begin = static_cast<int64_t>(i % parts) * kTaskRows;
     const auto b = static_cast<int64_t>(sequence), h = static_cast<int64_t>(head);
     const auto index = static_cast<int64_t>(first_sequence + sequence);
-    const PositionRange tokens = IsWeight(a.site) ? PositionRange{0, a.rows} : file.tokens[sequence];
+    const TokenRange tokens = IsWeight(a.site) ? TokenRange{0, a.rows} : file.tokens[sequence];
     MatrixShow show(visitors, thread, open, b, IsWeight(a.site) ? 0 : index, h, tokens);
     std::optional<MatrixShow> follow;
     const bool pairs = difference != nullptr && open.layout.MapOf(static_cast<int>(h), static_cast<int>(a.heads)) == 1;

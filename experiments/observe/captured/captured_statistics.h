@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "experiments/arrays/array_file.h"
+#include "experiments/observe/measured.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/plan/model_sites.h"
@@ -95,15 +96,10 @@ class CapturedLayout {
 // order, and all have the same sites. Two optional arrays describe a file's sequences: "attention_mask" [B,T] of 0 and
 // 1, where 0 is padding (left or right), and "input_ids" [B,T], which identify runs on the same sequences.
 
-struct PositionRange {
-  int64_t begin = 0, end = 0;
-  int64_t Size() const { return end - begin; }
-};
-
 struct CapturedFile {
   std::unique_ptr<ArrayFile> file;
   std::vector<CapturedArray> arrays;   // of sites, sorted by layer and site
-  std::vector<PositionRange> tokens;   // of each sequence, without padding
+  std::vector<TokenRange> tokens;      // of each sequence, without padding
   std::vector<std::string> left_over;  // arrays that match no site
 };
 
@@ -152,7 +148,7 @@ class CapturedMask {
   CapturedMask(const CapturedFile& file, const CapturedArray& map, const ArrayValues& values, const std::string& mask);
 
   // The visible keys among [tokens.begin, tokens.end); row: all keys of the query. Empty if the query sees none.
-  PositionRange Visible(int64_t sequence, int64_t query, std::span<const float> row, PositionRange tokens) const;
+  TokenRange Visible(int64_t sequence, int64_t query, std::span<const float> row, TokenRange tokens) const;
 
  private:
   enum class Kind { kNone, kCausal, kLowest, kArray };

@@ -28,7 +28,7 @@ std::vector<float> RowsOf(const CapturedFile& file, const CapturedArray& a) {
   const ArrayValues values = file.file->Values(a.array);
   std::vector<float> rows, row(static_cast<size_t>(a.columns));
   for (int64_t b = 0; b < a.sequences; ++b) {
-    const PositionRange tokens = file.tokens[static_cast<size_t>(b)];
+    const TokenRange tokens = file.tokens[static_cast<size_t>(b)];
     for (int64_t i = tokens.begin * a.heads; i < tokens.end * a.heads; ++i) {
       const int64_t t = i / a.heads, h = i % a.heads;
       values.Read(b * a.sequence_stride + h * a.head_stride + t * a.row_stride, a.column_stride, a.columns, row.data());
@@ -54,7 +54,7 @@ class CapturedLayer {
     out_.resize(static_cast<size_t>(problem_.q.tokens * width) * table_.size());
     problem_.out = DenseHeads(out_.data(), problem_.q.tokens, static_cast<int>(table_.size()), width);
     CheckProblem(problem_);
-    for (int64_t row = 0; const PositionRange& tokens : file.tokens) {
+    for (int64_t row = 0; const TokenRange& tokens : file.tokens) {
       const auto index = static_cast<int64_t>(first_sequence++);
       if (tokens.Size() > 0) sequences_.push_back({index, row, tokens.Size(), {}});
       row += tokens.Size();

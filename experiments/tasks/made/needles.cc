@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/file/strict_json.h"
 
@@ -28,12 +29,6 @@ constexpr char kCities[] =
     "Jerusalem Amman Riyadh Doha Dubai Tokyo Osaka Kyoto Nagoya Seoul Peking Shanghai Canton Taipei Manila Hanoi "
     "Bangkok Singapore Jakarta Sydney Melbourne Perth Brisbane Auckland Wellington Boston Chicago Denver Dallas "
     "Houston Austin Seattle Portland Phoenix Atlanta Miami";
-
-std::string With(std::string text, std::string_view field, const std::string& value) {
-  for (size_t at = text.find(field); at != text.npos; at = text.find(field, at + value.size()))
-    text.replace(at, field.size(), value);
-  return text;
-}
 
 std::vector<std::string> Cities() {
   std::istringstream stream(kCities);
@@ -109,9 +104,9 @@ std::vector<std::string> DrawNumbers(const NeedleQuestion& question, Draws& draw
 std::vector<HiddenText> HiddenOf(const NeedleQuestion& question, const Sentences& sentences) {
   std::vector<HiddenText> texts;
   for (const size_t i : sentences.order)
-    texts.push_back(
-        {sentences.places[i], With(With(question.templates.needle, "{name}", sentences.names[i / question.values]),
-                                   "{number}", sentences.numbers[i])});
+    texts.push_back({sentences.places[i],
+                     Replaced(Replaced(question.templates.needle, "{name}", sentences.names[i / question.values]),
+                              "{number}", sentences.numbers[i])});
   return texts;
 }
 
@@ -229,7 +224,7 @@ class NeedleMaker {
     for (size_t r = question_.questions; r-- > asked;) {
       const auto first = sentences.names.begin() + static_cast<ptrdiff_t>(r * question_.names);
       const std::vector<std::string> names(first, first + static_cast<ptrdiff_t>(question_.names));
-      text += With(question_.templates.question, "{name}", Listed(names));
+      text += Replaced(question_.templates.question, "{name}", Listed(names));
       if (r > asked) text += " " + AnswerTo(sentences, r);
     }
     return text;

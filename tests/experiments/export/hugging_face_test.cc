@@ -113,7 +113,7 @@ TEST(JoinedRows, RowsOfCodesAreThoseOfTheParts) {
     const int64_t group = Info(format).block > 0 ? Info(format).block : 16;
     const QuantizedMatrixBuffer a = RoundedNormal(format, 3, 32, group, 1), b = RoundedNormal(format, 5, 32, group, 2);
     const QuantizedMatrix* const parts[]{&a.view(), &b.view()};
-    const std::optional<JoinedMatrix> joined = JoinedMatrix::Of(parts);
+    const std::optional<QuantizedMatrixBuffer> joined = JoinedMatrix(parts);
     ASSERT_TRUE(joined) << name;
     EXPECT_EQ(joined->view().out, 8);
     std::vector<float> row(32), expected(32);
@@ -131,7 +131,7 @@ TEST(JoinedRows, OthersDoNotJoin) {
        {RandomQuantized(Format::kInt8, 2, 32, 16, 2), RandomQuantized(Format::kInt4, 2, 32, 8, 2),
         RandomQuantized(Format::kInt4, 2, 16, 16, 2)}) {
     const QuantizedMatrix* const parts[]{&a.view(), &other.view()};
-    EXPECT_FALSE(JoinedMatrix::Of(parts));
+    EXPECT_FALSE(JoinedMatrix(parts));
   }
 }
 

@@ -91,7 +91,7 @@ class CapturedMaskTest : public testing::Test {
     std::string text;
     for (int64_t q = 0; q < array.rows; ++q) {
       const std::span row(&map.values[static_cast<size_t>(q * array.columns)], static_cast<size_t>(array.columns));
-      const PositionRange range = seen.Visible(0, q, row, file.tokens[0]);
+      const TokenRange range = seen.Visible(0, q, row, file.tokens[0]);
       text += std::to_string(range.begin) + "-" + std::to_string(range.end) + " ";
     }
     return text;
