@@ -17,7 +17,8 @@ cd "$work"
 commands() {
   sed -n 's/^    //p' README.md CONTRIBUTING.md $(find -L docs -name '*.md') | sed 's/  *#.*//' |
     sed -e ':join' -e '/&&$/{N;s/&&\n */\&\& /;b join' -e '}' | sed 's/^(\(.*\))$/\1/; s/ && /\n/g' |
-    grep -E '^(tools/(setup|demo|test|wheel|attack|fuzz)\.sh|cmake --(preset|build)|c(test|pack))( |$)' | awk '!seen[$0]++'
+    grep -E '^(tools/(setup|demo|test|wheel|attack|fuzz)\.sh|cmake --(preset|build)|c(test|pack))( |$)' |
+    awk '!seen[$0]++'
 }
 
 # knows SCRIPT OPTION...: whether its first comment names the options.
