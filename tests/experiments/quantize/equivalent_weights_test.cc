@@ -15,6 +15,7 @@
 #include "experiments/model/config/config.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/linear/weights.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

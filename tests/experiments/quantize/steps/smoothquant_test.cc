@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "experiments/model/config/family.h"
+#include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
