@@ -19,14 +19,14 @@ constexpr int kTries = 30000;  // passages, until one has four names that can be
 bool IsUpper(char c) { return 'A' <= c && c <= 'Z'; }
 bool IsLower(char c) { return 'a' <= c && c <= 'z'; }
 
-struct Place {
+struct NamePlace {
   size_t word = 0;
   std::string name;
 };
 
 // Names with at least a stretch's length of words before them.
-std::vector<Place> NamesIn(Haystack::Words words) {
-  std::vector<Place> places;
+std::vector<NamePlace> NamesIn(Haystack::Words words) {
+  std::vector<NamePlace> places;
   for (size_t i = kStretch; i < words.size(); ++i) {
     ThrowIfStopped();  // they may be the whole text
     if (const std::string_view name = NameIn(words[i - 1], words[i]); !name.empty())
@@ -36,29 +36,29 @@ std::vector<Place> NamesIn(Haystack::Words words) {
 }
 
 // The words that stand again before a place.
-Haystack::Words StretchBefore(Haystack::Words words, const Place& place) {
+Haystack::Words StretchBefore(Haystack::Words words, const NamePlace& place) {
   return words.subspan(place.word - kStretch, kStretch);
 }
 
 // For each depth the nearest place of a name that no other depth has. turns: the order in which depths choose.
-std::vector<Place> PlacesAt(const std::vector<double>& depths, const std::vector<size_t>& turns,
-                            Haystack::Words words) {
-  std::vector<Place> left = NamesIn(words), chosen(depths.size());
+std::vector<NamePlace> PlacesAt(const std::vector<double>& depths, const std::vector<size_t>& turns,
+                                Haystack::Words words) {
+  std::vector<NamePlace> left = NamesIn(words), chosen(depths.size());
   for (const size_t turn : turns) {
     if (left.empty()) return {};
     const double wanted = depths[turn] * static_cast<double>(words.size());
     chosen[turn] =
-        std::ranges::min(left, {}, [&](const Place& p) { return std::abs(static_cast<double>(p.word) - wanted); });
-    std::erase_if(left, [&](const Place& p) { return p.name == chosen[turn].name; });
+        std::ranges::min(left, {}, [&](const NamePlace& p) { return std::abs(static_cast<double>(p.word) - wanted); });
+    std::erase_if(left, [&](const NamePlace& p) { return p.name == chosen[turn].name; });
   }
   return chosen;
 }
 
 // Whether no stretch before a place has any of the names.
-bool AreApart(const std::vector<Place>& places, Haystack::Words words) {
-  return std::ranges::none_of(places, [&](const Place& place) {
+bool AreApart(const std::vector<NamePlace>& places, Haystack::Words words) {
+  return std::ranges::none_of(places, [&](const NamePlace& place) {
     const std::string stretch = Listed(StretchBefore(words, place), " ");
-    return std::ranges::any_of(places, [&](const Place& other) { return stretch.contains(other.name); });
+    return std::ranges::any_of(places, [&](const NamePlace& other) { return stretch.contains(other.name); });
   });
 }
 
@@ -71,7 +71,7 @@ class CopyMaker {
         depths_(question.depths, kCopyEndings),
         writer_(question.answers, question.seed) {
     const auto names =
-        NamesIn(haystack.words()) | std::views::transform(&Place::name) | std::ranges::to<std::set<std::string>>();
+        NamesIn(haystack.words()) | std::views::transform(&NamePlace::name) | std::ranges::to<std::set<std::string>>();
     if (names.size() < kCopyEndings)
       Fail("copies: got a text with {} names, expected at least {}; try a novel", names.size(), kCopyEndings);
     longest_ = {std::ranges::max(names, {}, [&](const std::string& name) { return TokensWithin(name, tokenizer); })};
@@ -81,7 +81,7 @@ class CopyMaker {
     const std::vector<double> depths = depths_.At(turn, draws_);
     for (int tries = 0; tries < kTries; ++tries) {
       const std::vector<size_t> turns = draws_.Sample(kCopyEndings, kCopyEndings);
-      std::vector<Place> places;
+      std::vector<NamePlace> places;
       const std::string context =
           Filled(haystack_, length, longest_, tokenizer_, draws_, "copies", [&](Haystack::Words words) -> std::string {
             places = PlacesAt(depths, turns, words);
