@@ -23,7 +23,7 @@ namespace tare {
 namespace {
 
 // How large each version is, so that figures are read at equal sizes; and the bits per weight of its quantized
-// matrices, the plan and the method, which the text leaves to tare inspect.
+// matrices, the plan, the method and what it was calibrated on, which the text leaves to tare inspect.
 Table SizesOf(const std::vector<std::filesystem::path>& models) {
   Table table{.columns = {{.name = "model", .title = "size", .side = Side::kLeft, .width = 26},
                           Number("bits_per_weight", "bits per weight of all tensors", "{:.2f}", 30),
@@ -34,7 +34,9 @@ Table SizesOf(const std::vector<std::filesystem::path>& models) {
     table.Add({ModelName(model), size.BitsPerWeight(), static_cast<double>(size.bytes) / 1e6});
     if (size.quantized_values > 0) table.rows.back()["quantized_bits"] = size.QuantizedBits();
     if (const QuantizedCheckpoint* const file = checkpoint.quantized())
-      table.rows.back().update({{"plan", file->provenance().plan}, {"method", file->provenance().method}});
+      table.rows.back().update({{"plan", file->provenance().plan},
+                                {"method", file->provenance().method},
+                                {"calibration", file->provenance().calibration}});
   }
   return table;
 }

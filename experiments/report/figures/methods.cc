@@ -101,9 +101,10 @@ FigureData FigureOfVersions(const Sweep& sweep) {
   FigureData figure{
       .name = "methods",
       .title = "What quantized files lose, against their bits",
-      .table = Titled({"panel: task, figure", "model: file", "plan: plan as stored", "method",
-                       "quantized_bits: bits per weight of quantized matrices", "bits: bits per weight of all tensors",
-                       "megabytes: MB", "value", "change", "low: from", "high: to", "verdict", "n"}),
+      .table =
+          Titled({"panel: task, figure", "model: file", "plan: plan as stored", "method", "calibration: calibrated on",
+                  "quantized_bits: bits per weight of quantized matrices", "bits: bits per weight of all tensors",
+                  "megabytes: MB", "value", "change", "low: from", "high: to", "verdict", "n"}),
       .drawn = {"change"}};
   std::vector<SweepFigure> drawn;
   std::string source;
@@ -119,10 +120,10 @@ FigureData FigureOfVersions(const Sweep& sweep) {
     const auto text = [](const std::string& some) { return some.empty() ? Json() : Json(some); };
     const Json numbers = DrawnRow(row, *version);
     figure.table.Add({row.cell->task + ", " + row.figure->keys.name + (IsPerplexity(row) ? " (%)" : ""),
-                      row.cell->model, text(version->plan), text(version->method), numbers["quantized_bits"],
-                      numbers["bits"], NumberOrNull(version->megabytes), NumberOrNull(row.figure->value),
-                      numbers["change"], numbers["low"], numbers["high"], VerdictWord(*row.change),
-                      row.cell->figures.count});
+                      row.cell->model, text(version->plan), text(version->method), text(version->calibration),
+                      numbers["quantized_bits"], numbers["bits"], NumberOrNull(version->megabytes),
+                      NumberOrNull(row.figure->value), numbers["change"], numbers["low"], numbers["high"],
+                      VerdictWord(*row.change), row.cell->figures.count});
     drawn.push_back(row);
   }
   AddFindings(drawn, figure);

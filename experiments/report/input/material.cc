@@ -200,7 +200,8 @@ class Reader {
     sweep.comparisons = CompareCells(sweep.cells);
     for (const Json& size : json.value("sizes", Json::array()))
       sweep.versions.emplace_back(size.at("model"), size.at("bits_per_weight"), size.at("megabytes"),
-                                  size.value("plan", ""), size.value("method", ""), size.value("quantized_bits", 0.0));
+                                  size.value("plan", ""), size.value("method", ""), size.value("calibration", ""),
+                                  size.value("quantized_bits", 0.0));
     material_.sweeps.push_back(std::move(sweep));
     for (const auto& [model, weights] : models) file.says.emplace_back(model, "weights " + weights);
     for (const char* setting : {"math", "limit", "from", "window", "stride", "tokens"}) {

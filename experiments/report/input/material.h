@@ -45,6 +45,7 @@ struct StoredVersion {
   std::string model;
   double bits_per_weight = 0, megabytes = 0;  // of all tensors
   std::string plan, method;                   // "": not quantized
+  std::string calibration;                    // what the method saw; "": nothing
   double quantized_bits = 0;                  // per weight of its quantized matrices; 0: not known, or none
 };
 

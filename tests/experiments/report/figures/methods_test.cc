@@ -29,7 +29,7 @@ Json Versions() {
   };
   Json rtn = size("rtn.h5", 4.25, 2), gptq = size("gptq.h5", 4.25, 2);
   rtn.update({{"plan", "weights=int4/group64"}, {"method", "rtn"}});
-  gptq.update({{"plan", "weights=int4/group64"}, {"method", "gptq"}});
+  gptq.update({{"plan", "weights=int4/group64"}, {"method", "gptq"}, {"calibration", "held.txt"}});
   rtn["quantized_bits"] = gptq["quantized_bits"] = 4.0;
   sweep["sizes"] = {size("m", 16, 8), rtn, gptq};
   return sweep;
@@ -42,6 +42,8 @@ TEST(MethodsTest, TheSentenceSaysWhatEachMethodCosts) {
   EXPECT_EQ(rtn["model"], "rtn.h5");
   EXPECT_EQ(rtn["plan"], "weights=int4/group64");
   EXPECT_EQ(rtn["method"], "rtn");
+  EXPECT_TRUE(rtn["calibration"].is_null());
+  EXPECT_EQ(figure.table.rows[1]["calibration"], "held.txt");
   EXPECT_EQ(rtn["bits"], 4.25);
   EXPECT_EQ(rtn["megabytes"], 2.0);
   EXPECT_DOUBLE_EQ(rtn["change"].get<double>(), 100 * (21.0 - 20) / 20);  // percent of the source's
