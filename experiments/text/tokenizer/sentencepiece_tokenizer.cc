@@ -119,7 +119,9 @@ size_t FindCut(std::string_view text, size_t from) {
 
 SentencePieceTokenizer::SentencePieceTokenizer(std::string_view bytes, const std::string& where,
                                                const pipeline::FolderTokens& folder)
-    : first_{std::make_shared<Processor>()}, legacy_(folder.legacy), as_llama_cpp_(folder.as_llama_cpp) {
+    : first_{std::make_unique<sentencepiece::SentencePieceProcessor>()},
+      legacy_(folder.legacy),
+      as_llama_cpp_(folder.as_llama_cpp) {
   const PieceModel model = ReadPieceModel(bytes);
   first_.rule = model.Rule();
   adds_space_ = model.adds_space_in_front && folder.prefix_space;
