@@ -91,7 +91,8 @@ TEST_F(ToyTaskTest, ComesOutOfEval) {
   Evaluation evaluation(model, run, {.limit = 5}, kKinds);
   EXPECT_EQ(
       evaluation.Run(ReadTasks(specs_, model, {.windows = {.limit = 5}, .reference = {}, .other_tower = {}})[0], {}),
-      "letters:abc                  known 0.60 [0.23, 0.88]   luck 7.0   5 letters");
+      "letters:abc                  known 0.60 [0.23, 0.88]\n"
+      "                             luck 7.0   5 letters");
   EXPECT_EQ(evaluation.json()["letters_convention"]["alphabet"], "latin");
   EXPECT_EQ(evaluation.json()["tasks"]["letters:abc"].dump(),
             Json({{"known", 0.6},
