@@ -273,7 +273,7 @@ TEST_F(StatsFilesTest, BadInputIsRefusedByName) {
   Refused({"stats", "show", ids_}, {"ids.safetensors"});
   Refused({"stats", GoldenFolder("llama-mha"), "--input", ids_, "--sites", "q"}, {"--out"}, 2);
   PutFile(folder_ / "spans", "{\"sequence\": 0, \"answer\": [[1, 99]]}\n");
-  Refused(Collect("x.h5", {"--spans", folder_ / "spans"}), {"spans, line 1: answer: got [1, 99]", "20 positions"});
+  Refused(Collect("x.h5", {"--spans", folder_ / "spans"}), {"spans: line 1: answer: got [1, 99]", "20 positions"});
   EXPECT_FALSE(fs::exists(folder_ / "x.h5"));
   Done(Collect("s.h5", {"--sites", "q"}));
   Refused({"stats", "show", folder_ / "s.h5", "--site", "v"}, {"--site v: got no statistics of it, expected one of q"});
