@@ -83,15 +83,15 @@ CapturedAttention ReadAttention(const nlohmann::json& json, const std::string& w
   CapturedAttention attention;
   if (!json.is_object()) Fail("{}: got {}, expected an object", where, json.type_name());
   for (const auto& [key, value] : json.items()) {
-    const std::string here = where + "." + key;
+    const std::string here = where + "." + key, word = value.is_string() ? value.get<std::string>() : "";
     if (key == "heads") {
       attention.heads = TextOf(value, here);
     } else if ((key == "lambda" || key == "scale") && value.is_number()) {
       (key == "lambda" ? attention.lambda : attention.scale) = value.get<float>();
     } else if (key == "window" && value.is_number_unsigned() && value > 0) {
       attention.mask = {Mask::Kind::kWindow, value.get<int64_t>()};
-    } else if (key == "mask" && (value == "none" || value == "causal") && !json.contains("window")) {
-      attention.mask.kind = value == "none" ? Mask::Kind::kFull : Mask::Kind::kCausal;
+    } else if (key == "mask" && (word == "none" || word == "causal") && !json.contains("window")) {
+      attention.mask.kind = word == "none" ? Mask::Kind::kFull : Mask::Kind::kCausal;
     } else {
       Fail("{}: got {}, expected heads, lambda, scale, and a window from 1 or the mask causal or none", here,
            JsonText(value));
