@@ -127,6 +127,9 @@ TEST(ResolvedPlan, SelectorsOfWhatTheModelLacks) {
   refused("difference[h2]=int8/row", 2, "head 2 of difference, expected 0 to 1");
   refused("attn_logits[m2]=int8/row", 1, "map 2 of attn_logits, expected 1 to 1");
   EXPECT_EQ(Message("attn_logits[l2-9,h3,m2]=int8/row", Sites(2), Carrying::kSimulated), "accepted");
+  EXPECT_EQ(Message("attn_logits[h0,m2]=int8/row", Sites(2), Carrying::kSimulated),  // heads 0 and 1 are of map 1
+            "plan rule 'attn_logits[h0,m2]=int8/row': got a selector that fits no place of this diffllama model, "
+            "expected one that does; try fewer parts");
   EXPECT_EQ(Message("attn_logits[l9]=f32", Sites(2), Carrying::kSimulated), "accepted");
   refused("q[l0,l5]=int8/token", 1, "layer 5 of q, expected 0 to 2");
   refused("cache_k[l3]=int8/token", 1, "layer 3 of cache_k, expected 0 to 2");
