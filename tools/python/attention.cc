@@ -77,7 +77,10 @@ std::vector<OutputHead> HeadsOf(nb::handle heads, nb::handle lambda, int q_heads
   else
     for (size_t i = 0; i < nb::len(heads); ++i) table.push_back(RowOf(heads[i], i));
   if (table.empty()) Fail("heads: got an empty table, expected a row per output head");
-  if (lambda.is_none() && std::ranges::any_of(table, &OutputHead::Differential))
+  const bool differential = std::ranges::any_of(table, &OutputHead::Differential);
+  if (!lambda.is_none() && !differential)
+    Fail("lambda_: got one, but these heads have no second map; try heads='v1', or leaving it out");
+  if (lambda.is_none() && differential)
     Fail("lambda_: got none, expected the weight of the second map, which these heads have; try lambda_=0.8");
   return table;
 }
@@ -111,7 +114,7 @@ struct Lambda {
 
 Mask MaskOf(const AttentionProblem& problem, bool causal, int64_t window) {
   if (window < 0) Fail("window: got {}, expected 0 (all keys) or more", window);
-  if (causal && problem.q.tokens > problem.k.tokens)
+  if (causal && problem.q.tokens > problem.k.tokens && problem.k.tokens == problem.v.tokens)
     Fail("causal: got {} queries over {} keys, so that the first see none, expected at most as many; try causal=False",
          problem.q.tokens, problem.k.tokens);
   if (window > 0 && !causal) Fail("window: got {} without causal, expected causal=True with a window", window);

@@ -88,7 +88,9 @@ class CacheTest(Case):
         cache.append(k, v)
         self.refuses("expected 1 of 2 of width 16", cache.decode, q[:1, :, :8])
         self.refuses("got 3 over 2 key/value heads, expected a multiple", cache.decode, np.ones((1, 3, 16), np.float32))
-        self.refuses("lambda_: got shape [3]", cache.decode, q[:1], lambda_=np.ones(3, np.float32))
+        self.refuses("lambda_: got shape [3]", cache.decode, q[:1], heads=[(0, 0, 0, 1, 1)],
+                     lambda_=np.ones(3, np.float32))
+        self.refuses("lambda_: got one, but these heads have no second map", cache.decode, q[:1], lambda_=0.5)
         self.refuses("scale: got -1", cache.decode, q[:1], scale=-1.0)
         self.refuses("window: got -1", cache.decode, q[:1], window=-1)
         self.refuses("threads: got -1", tare.Cache(2, 16, threads=-1).append, k, v)

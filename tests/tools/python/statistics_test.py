@@ -89,6 +89,11 @@ class StatisticsTest(Case):
         self.assertEqual(found["channel_absmax"].shape, (1, 64))
         self.assertEqual(tare.measures(x, "final_norm")["kurtosis"][0], found["kurtosis"][0])
         self.assertEqual(tare.measures(np.ones((1, 3, 9, 9), np.float32), "attn_logits")["absmax"].shape, (3,))
+        q = np.ones((9, 3, 8), np.float32)
+        self.assertEqual(tare.measures(q, "q", layout="thd")["absmax"].shape, (3,))
+        self.assertEqual(tare.measures(q, "q", layout="htd")["absmax"].shape, (9,))
+        self.refuses("layout: got none for site 'q', expected one of thd, htd", tare.measures, q, "q")
+        self.refuses("layout: got 'tdh', expected one of thd", tare.measures, q, "q", layout="tdh")
         self.refuses("expected a numpy array or a PyTorch tensor", tare.measures, [1.0])
         self.refuses("none named SITE.LAYER (the first: nowhere.0), expected names like", tare.measures, x, "nowhere")
 

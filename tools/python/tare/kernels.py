@@ -161,14 +161,23 @@ def gptq(x, hessian, rule: str, *, damping: float = 0.01, threads: int = 0) -> _
                       threads=threads)
 
 
-def measures(x, site: str = "layer_out", **options) -> dict:
+def measures(x, site: str = "layer_out", *, layout: str | None = None, **options) -> dict:
     """The measures of one array, by the names of the statistics file: {"absmax": [...], "kurtosis": [...], ...}.
 
     x     values with the axes of the site (docs/reference/captured.md): [B, T, C], attention maps [B, H, T, S].
     site  of plans; it says which measures there are. Each has a value per head and map.
+    layout  of q, k and v, as of tare.attention; required there: the shape does not tell tokens from heads.
     options  of tare.Statistics, which copies x."""
     import os
     import tempfile
+
+    if layout is None and site in ("q", "k", "v") and "axes" not in options:
+        raise ValueError(f"layout: got none for site '{site}', expected one of {', '.join(LAYOUTS)}; "
+                         "try layout='thd' for [tokens, heads, width]")
+    if layout is not None:
+        if layout not in LAYOUTS:
+            raise ValueError(f"layout: got '{layout}', expected one of {', '.join(LAYOUTS)}")
+        options["axes"] = {site: {"axes": layout.upper().replace("D", "C")}}
 
     from .files import open as open_file
     from .statistics import Statistics
