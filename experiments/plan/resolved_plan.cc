@@ -209,9 +209,9 @@ void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const s
   check(rule.selector.heads, 0, model.Heads(site), "head");
   check(rule.selector.maps, 1, model.maps, "map");
   check(rule.selector.experts, 0, model.experts, "expert");
+  if (rule.sites.size() > 1 || rule.selector == Selector{}) return;
   const std::vector<SiteKey> keys = model.Keys(site);
-  if (rule.sites.size() == 1 && !keys.empty() &&
-      std::ranges::none_of(keys, [&](const SiteKey& key) { return rule.Matches(key); }))
+  if (!keys.empty() && std::ranges::none_of(keys, [&](const SiteKey& key) { return rule.Matches(key); }))
     FailUsage("{}: got a selector that fits no place of this {} model, expected one that does; try fewer parts", where,
               model.family);
 }
