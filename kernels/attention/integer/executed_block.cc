@@ -71,7 +71,7 @@ struct Block {
     float* factors = Of(scratch.row_factors, map);
     for (int r = 0; r < rows; ++r) {
       factors[r] = r < block.count ? std::max(scales[r] * to_units, std::numeric_limits<float>::min()) : 1.0f;
-      Of(scratch.row_cap, map)[r] = CapOfRow(problem.softcap, factors[r]);
+      if (problem.softcap != 0) Of(scratch.row_cap, map)[r] = CapOfRow(problem.softcap, factors[r]);
     }
   }
 
