@@ -12,6 +12,11 @@ def _plain(x):
     return x.astype("float32") if str(getattr(x, "dtype", "")) == "bfloat16" else x
 
 
+def _check_layout(layout):
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout: got '{layout}', expected one of {' '.join(LAYOUTS)}")
+
+
 def _arranged(x, name, layout):
     """A view of x: [tokens, heads, width], with a batch before."""
     shape = list(getattr(x, "shape", ()))
@@ -90,8 +95,7 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
     Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
     turns; Ctrl-C ends a call. Raises ValueError for invalid input, including NaN and infinities that a query
     sees and largest logits of 2^30 or more, and in a process that was forked after the first call."""
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout: got '{layout}', expected one of {' '.join(LAYOUTS)}")
+    _check_layout(layout)
     arrays = [_arranged(_plain(x), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
     room = None if out is None else _arranged(out, "out", layout)
 
@@ -175,8 +179,7 @@ def measures(x, site: str = "layer_out", *, layout: str | None = None, **options
         raise ValueError(f"layout: got none for site '{site}', expected one of {', '.join(LAYOUTS)}; "
                          "try layout='thd' for [tokens, heads, width]")
     if layout is not None:
-        if layout not in LAYOUTS:
-            raise ValueError(f"layout: got '{layout}', expected one of {', '.join(LAYOUTS)}")
+        _check_layout(layout)
         options["axes"] = {site: {"axes": layout.upper().replace("D", "C")}}
 
     from .files import open as open_file
