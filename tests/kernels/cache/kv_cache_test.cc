@@ -11,44 +11,21 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "tests/support/cache_tokens.h"
 #include "tests/support/call.h"
-#include "tests/support/random_quantized.h"
 
 namespace tare::kv_cache_test {
 namespace {
 
+using namespace cache_tokens;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr CacheShape kShape{.k_heads = 2, .k_width = 16, .v_heads = 1, .v_width = 32};
-constexpr int64_t kTokens = 200;
-constexpr CacheRules kInt4{.k = {Format::kInt4}, .v = {Format::kInt4}};
 constexpr Format kTwoBits = WithRange(Format::kInt2, CodeRange::kMin),
                  kThreeBits = WithRange(Format::kInt3, CodeRange::kZero);
 // Keys and values as KIVI keeps them.
 constexpr CacheRules kKivi{.k = {kTwoBits, {Granularity::Kind::kChannel}}, .v = {kTwoBits}};
 constexpr CacheRule kByChannel{.format = Format::kInt4, .granularity = {Granularity::Kind::kChannel}};
-
-struct Tokens {
-  std::vector<float> k = RandomNormal(kTokens * 32, 1), v = RandomNormal(kTokens * 32, 2);
-  HeadsView<const float> K(int64_t begin, int64_t end) const {
-    return DenseHeads(k.data() + begin * 32, end - begin, 2, 16);
-  }
-  HeadsView<const float> V(int64_t begin, int64_t end) const {
-    return DenseHeads(v.data() + begin * 32, end - begin, 1, 32);
-  }
-  void AppendTo(KvCache& cache, int64_t begin, int64_t end) const { cache.Append(K(begin, end), V(begin, end)); }
-};
-
-// All rows, K then V, as they are read.
-std::vector<float> Rows(const KvCache& cache) {
-  std::vector<float> rows(cache.tokens() * 64);
-  for (int64_t t = 0; t < cache.tokens(); ++t) {
-    for (int h = 0; h < 2; ++h) cache.ReadKey(t, h, rows.data() + t * 64 + 16 * h);
-    cache.ReadValue(t, 0, rows.data() + t * 64 + 32);
-  }
-  return rows;
-}
 
 bool IsExact(const KvCache& cache, const Tokens& tokens, int64_t t) {
   std::vector<float> row(32);
