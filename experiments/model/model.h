@@ -25,6 +25,7 @@ std::string ModelName(const std::filesystem::path& folder);
 // The state that a layer hands to the next ones for one batch of R rows.
 struct Stream {
   Stream() = default;
+  explicit Stream(std::pmr::memory_resource& memory_of) : x(memory_of), k(memory_of), v(memory_of), memory(memory_of) {}
   Stream(const Stream& other);
   Stream(Stream&&) = default;
   Stream& operator=(Stream&&) = default;

@@ -89,9 +89,10 @@ CalibratedLayers::CalibratedLayers(const QuantizeMethod& method, const std::file
       parts_(parts),
       model_(model, reading),
       stored_model_(model, WeightReading::kKnown),
-      calibration_(Shown(model_, text), text.sequences),
+      states_(FolderOf(parts.folder())),
+      calibration_(Shown(model_, text), text.sequences, states_),
       measured_(calibration_.batches() / 2),
-      stored_(Shown(stored_model_, text), text.sequences,
+      stored_(Shown(stored_model_, text), text.sequences, states_,
               method.ComparesWithStored() ? std::nullopt : std::optional(measured_)) {
   if (method_.RoundsByCalibration()) NoticeFewTokens(text, config_);
 }

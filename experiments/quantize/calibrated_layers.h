@@ -16,6 +16,7 @@
 #include "experiments/quantize/method.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
+#include "quant/file/disk_memory.h"
 #include "quant/file/quantized_checkpoint.h"
 
 namespace tare {
@@ -76,6 +77,7 @@ class CalibratedLayers {
   const ModelConfig& config_;
   LayerParts& parts_;
   Model model_, stored_model_;  // the layers of the first become codes one by one
+  DiskMemory states_;           // of tokens: beside the parts
   CalibrationPass calibration_;
   const size_t measured_;    // the batch that outputs are compared on, from the middle of the texts
   CalibrationPass stored_;   // of that batch alone, if the method compares with none

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A buffer of trivial values on a 64-byte boundary (a cache line, and the widest vector), not initialised.
+// A buffer of trivial values on a 64-byte boundary (a cache line, and the widest vector), not initialised. Its memory
+// moves and swaps with it.
 #pragma once
 
 #include <cstddef>
 #include <limits>
 #include <memory>
-#include <new>
+#include <memory_resource>
 #include <span>
 #include <type_traits>
 
@@ -18,15 +19,18 @@ class AlignedBuffer {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  static constexpr std::align_val_t kAlignment{64};
+  static constexpr size_t kAlignment = 64;
 
   AlignedBuffer() = default;
   explicit AlignedBuffer(size_t size) { Reset(size); }
+  // Empty; what it will hold is there, which must outlive it.
+  explicit AlignedBuffer(std::pmr::memory_resource& memory) : data_(nullptr, {&memory}) {}
 
   // Drops the contents and holds `size` uninitialised values.
   void Reset(size_t size) {
     if (size > std::numeric_limits<size_t>::max() / 2 / sizeof(T)) Fail("buffer of {} values: too large", size);
-    data_.reset(static_cast<T*>(::operator new(size * sizeof(T), kAlignment)));
+    const Free free{data_.get_deleter().memory, size * sizeof(T)};
+    data_ = {static_cast<T*>(free.memory->allocate(free.bytes, kAlignment)), free};
     size_ = size;
   }
   // Holds at least `size` values; keeps the contents only if it need not grow.
@@ -44,7 +48,9 @@ class AlignedBuffer {
 
  private:
   struct Free {
-    void operator()(T* p) const { ::operator delete(p, kAlignment); }
+    std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
+    size_t bytes = 0;
+    void operator()(T* p) const { memory->deallocate(p, bytes, kAlignment); }
   };
   std::unique_ptr<T[], Free> data_;
   size_t size_ = 0;

@@ -137,12 +137,13 @@ std::vector<LinearLayer> LayersWithInput(Site site, const ModelConfig& config, i
   return all;
 }
 
-CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences, std::optional<size_t> only)
+CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences,
+                                 std::pmr::memory_resource& kept, std::optional<size_t> only)
     : model_(model) {
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     if (only && begin != *only * step) continue;
-    Part& part = parts_.emplace_back();
+    Part& part = parts_.emplace_back(kept);
     part.batch = BatchOf(sequences, begin, step);
     model.EmbedInto(part.batch, part.stream);
     tokens_ += part.batch.Rows();

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs calibration tokens through a model layer by layer: all tokens pass layer l, whose inputs are observed, before
 // layer l + 1, and every step of it once, except where inputs of down_proj are asked for. Keeps for each token the
-// residual stream and at most one input of a linear layer, of the width of o_proj's or gate_proj's.
+// residual stream and at most one input of a linear layer, of the width of o_proj's or gate_proj's: in memory that may
+// be a disk's (disk_memory.h).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <vector>
@@ -45,8 +47,9 @@ struct CaughtInputs {
 
 class CalibrationPass {
  public:
-  // Runs the model's embedding. The model must outlive this. only: one of the batches, alone; none: all.
-  CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences, std::optional<size_t> only = {});
+  // Runs the model's embedding. The model and `kept` must outlive this. only: one of the batches, alone; none: all.
+  CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences,
+                  std::pmr::memory_resource& kept = *std::pmr::new_delete_resource(), std::optional<size_t> only = {});
 
   // One batch's inputs at these sites of this layer, which must be the next one, with its current weights. No site may
   // come before an input whose moments were asked for.
@@ -75,6 +78,8 @@ class CalibrationPass {
 
  private:
   struct Part {
+    explicit Part(std::pmr::memory_resource& kept) : stream(kept), input(kept) {}
+
     TokenBatch batch;
     Stream stream;
     std::optional<Site> reached;  // of the layer at work, the last input that was kept

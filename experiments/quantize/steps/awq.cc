@@ -25,6 +25,8 @@
 #include "quant/base/error.h"
 #include "quant/base/listed.h"
 #include "quant/base/parallel.h"
+#include "quant/file/disk_memory.h"
+#include "quant/file/open_folder.h"
 
 namespace tare {
 namespace {
@@ -154,11 +156,11 @@ void CheckAwq(const ModelConfig& config, const Plan& plan) {
 }
 
 std::vector<LayerSmoothing> AwqScalingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
-                                         const Progress& progress) {
+                                         const Progress& progress, std::pmr::memory_resource& kept) {
   CheckAwq(model.config(), plan);
   const std::span<const Site> sites = FamilyOf(model.config()).smoothed;
   const ResolvedPlan resolved(plan, ModelSitesOf(model), Carrying::kSimulated);
-  CalibrationPass calibration(model, text);
+  CalibrationPass calibration(model, text, kept);
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
     const std::map<Site, std::vector<double>> means = MeanMagnitudes(calibration, layer, sites);
@@ -188,7 +190,8 @@ static EquivalentWeights ScaledWeights(const WeightsToChange& w) {
   Model model(w.job.model, WeightReading::kKnown);
   model.Show(w.text.images);
   NoticeFewTokens(w.text, w.config);
-  return Smoothed(w.files, w.config, AwqScalingOf(model, w.text.sequences, w.job.plan, w.progress));
+  DiskMemory states(FolderOf(w.out));
+  return Smoothed(w.files, w.config, AwqScalingOf(model, w.text.sequences, w.job.plan, w.progress, states));
 }
 
 static Step ReadAwq(std::string_view) {

@@ -165,12 +165,12 @@ void CheckRotatedError(const ModelConfig& config, const Plan& plan) {
 }
 
 RotatedError::RotatedError(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
-                           const Progress& progress)
+                           const Progress& progress, std::pmr::memory_resource& kept)
     : model_(model),
       plan_(plan, ModelSitesOf(model), Carrying::kSimulated),
       values_(RotatedValues(model.config())),
       sizes_{model.config().hidden} {
-  CalibrationPass calibration(model, text);
+  CalibrationPass calibration(model, text, kept);
   const int layers = model.config().layers;
   if (values_.size > 0) sizes_.insert(sizes_.end(), static_cast<size_t>(layers), values_.size);
   for (int layer = 0; layer < layers; ++layer) {

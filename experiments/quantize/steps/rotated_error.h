@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,8 +45,9 @@ void CheckRotatedError(const ModelConfig& config, const Plan& plan);
 class RotatedError {
  public:
   // model: its norms before linear layers have weights of 1 (Rotated, equivalent_weights.h); it must outlive this.
-  // Experts that no token reaches, and matrices whose outputs are all 0, do not count.
-  RotatedError(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan, const Progress& progress);
+  // Experts that no token reaches, and matrices whose outputs are all 0, do not count. kept: CalibrationPass.
+  RotatedError(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan, const Progress& progress,
+               std::pmr::memory_resource& kept = *std::pmr::new_delete_resource());
 
   // Channels of each rotation: the stream's, then, where values can be rotated (RotatedValues), those of each layer.
   const std::vector<int64_t>& sizes() const { return sizes_; }

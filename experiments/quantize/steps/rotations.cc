@@ -12,6 +12,7 @@
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/channel_rotation.h"
 #include "quant/base/formatted.h"
+#include "quant/file/disk_memory.h"
 #include "quant/file/output_folder.h"
 
 namespace tare {
@@ -57,7 +58,8 @@ static LearnedRotations LearnedTurns(const WeightsToChange& w, StepsAndSeed opti
   Model model(begun, WeightReading::kKnown);
   model.Show(w.text.images);
   NoticeFewTokens(w.text, w.config);
-  RotatedError error(model, w.text.sequences, w.job.plan, w.progress);
+  DiskMemory states(passing.path());
+  RotatedError error(model, w.text.sequences, w.job.plan, w.progress, states);
   std::vector<std::vector<double>> turns = LearnRotation(error, options.steps, w.progress).rotations;
   LearnedRotations learned{.stream = std::move(turns.front())};
   learned.values.assign(std::make_move_iterator(turns.begin() + 1), std::make_move_iterator(turns.end()));

@@ -15,6 +15,8 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/file/disk_memory.h"
+#include "quant/file/open_folder.h"
 
 namespace tare {
 namespace {
@@ -233,7 +235,8 @@ std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet&
 }
 
 std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
-                                        std::optional<double> alpha, const Progress& progress) {
+                                        std::optional<double> alpha, const Progress& progress,
+                                        std::pmr::memory_resource& kept) {
   const Family& family = FamilyOf(model.config());
   RequireScaledInputs(family, "smoothquant");
   if (!alpha) CheckInputRules(plan, family.linear);
@@ -244,7 +247,7 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
          plan.canonical());
   }
   const ResolvedPlan resolved(plan, ModelSitesOf(model), Carrying::kSimulated);
-  CalibrationPass calibration(model, text);
+  CalibrationPass calibration(model, text, kept);
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
     SeenInputs seen = See(calibration, layer);
@@ -267,7 +270,8 @@ static EquivalentWeights SmoothedWeights(const WeightsToChange& w, std::optional
     return Smoothed(w.files, w.config, SmoothingOf(model, *seen, *alpha));
   }
   model.Show(w.text.images);
-  return Smoothed(w.files, w.config, SmoothingOf(model, w.text.sequences, w.job.plan, alpha, w.progress));
+  DiskMemory states(FolderOf(w.out));
+  return Smoothed(w.files, w.config, SmoothingOf(model, w.text.sequences, w.job.plan, alpha, w.progress, states));
 }
 
 static Step ReadSmoothQuant(std::string_view step) {

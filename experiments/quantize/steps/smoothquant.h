@@ -9,6 +9,7 @@
 // evaluation.)
 #pragma once
 
+#include <memory_resource>
 #include <optional>
 #include <vector>
 
@@ -23,9 +24,10 @@ namespace tare {
 // Throws Error if the file has no statistics of an input.
 std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet& seen, double alpha);
 
-// alpha: if empty, it is searched, which needs a plan that quantizes weights or linear_in.
+// alpha: if empty, it is searched, which needs a plan that quantizes weights or linear_in. kept: CalibrationPass.
 std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
-                                        std::optional<double> alpha, const Progress& progress);
+                                        std::optional<double> alpha, const Progress& progress,
+                                        std::pmr::memory_resource& kept = *std::pmr::new_delete_resource());
 
 // Throws Error unless the family can scale inputs, and the plan rounds weights with such an input.
 void CheckAwq(const ModelConfig& config, const Plan& plan);
@@ -33,6 +35,7 @@ void CheckAwq(const ModelConfig& config, const Plan& plan);
 // As CheckAwq. An input without an entry keeps its weights: no ratio is better than none, or the plan rounds nothing
 // there. Memory: an input's second moments, and one matrix four times in f32.
 std::vector<LayerSmoothing> AwqScalingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
-                                         const Progress& progress);
+                                         const Progress& progress,
+                                         std::pmr::memory_resource& kept = *std::pmr::new_delete_resource());
 
 }  // namespace tare

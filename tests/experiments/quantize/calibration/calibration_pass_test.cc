@@ -14,6 +14,8 @@
 #include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/file/disk_memory.h"
+#include "tests/quant/file/temporary_folder.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
@@ -141,8 +143,10 @@ bool HasInput(const ModelConfig& config, int layer, Site input) {
                                [](const LinearPlace& place) { return InputOf(place); });
 }
 
-// Moments on the way leave the layer's result as it is, and so does what was asked for.
+// Moments on the way leave the layer's result as it is, and so do what was asked for and states on a disk.
 TEST(CalibrationPass, GoesOnFromTheInputsThatWereAskedFor) {
+  const TemporaryFolder folder;
+  DiskMemory disk(folder.path());
   for (const char* golden : {"diffllama-gqa", "olmo2", "qwen3-gate-head", "phi4flash", "mixtral"}) {
     Model model(GoldenFolder(golden));
     for (const std::vector<Site>& asked :
@@ -150,7 +154,7 @@ TEST(CalibrationPass, GoesOnFromTheInputsThatWereAskedFor) {
           {Site::kOProjIn},
           {Site::kGateProjIn, Site::kDownProjIn},
           {Site::kOProjIn, Site::kDownProjIn}}) {
-      CalibrationPass plain(model, OfNinety()), stopping(model, OfNinety());
+      CalibrationPass plain(model, OfNinety()), stopping(model, OfNinety(), disk);
       for (int layer = 0; layer + 1 < model.config().layers; ++layer) {
         for (const Site site : asked) {
           if (ModelSitesOf(model.config()).Has(site) && HasInput(model.config(), layer, site))
