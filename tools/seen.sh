@@ -37,8 +37,8 @@ awk -F, '
       }
       printf " with one scale per %s", granularity[g]
     }
-    printf "; the largest attention logit of %s is %.2f times that of %s, its largest hidden state %.2f times, " \
-      "and without the first token %.2f times.",
+    printf "; the largest magnitude of an attention logit of %s is %.2f times that of %s, " \
+      "of a hidden state %.2f times, and without the first token %.2f times.",
       model[2],
       largest[model[2], "attn_logits"] / largest[model[1], "attn_logits"], model[1],
       largest[model[2], "layer_out"] / largest[model[1], "layer_out"],

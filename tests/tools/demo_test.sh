@@ -25,8 +25,8 @@ said=$(tools/seen.sh experiments/pair/bits.csv "$work/outliers.csv" | tr -s ' \n
 for part in 'With 4 bits for attn_logits, perplexity changes by +0.5 % (novels-standard)' \
   ' and +1.2 % (novels-differential) with one scale per row' \
   'and by +5.8 % (novels-standard) and +11.2 % (novels-differential) with one scale per tensor' \
-  'largest attention logit of novels-differential is 1.25 times that of novels-standard' \
-  'hidden state 0.75 times, and without the first token 1.50 times.'; do
+  'largest magnitude of an attention logit of novels-differential is 1.25 times that of novels-standard' \
+  'of a hidden state 0.75 times, and without the first token 1.50 times.'; do
   case $said in *"$part"*) ;; *) die "got '$said', expected '$part' in it" ;; esac
 done
 head -n 3 "$work/outliers.csv" >"$work/one.csv"

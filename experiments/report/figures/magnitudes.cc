@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Largest magnitudes by layer, from statistics files and, for models without one, from `tare stats --json`; and from
-// statistics the distribution of magnitudes, on a log scale, with the codes of low-bit formats over it: values below
-// half of the first code become 0.
+// Largest magnitudes by layer, from statistics files and, for models without one, from `tare stats --json`; of files
+// also of the input of linear layers with the largest max/median in a layer. And from statistics the distribution of
+// magnitudes, on a log scale, with the codes of low-bit formats over it: values below half of the first code become 0.
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <ranges>
 
 #include "experiments/observe/outlier_report.h"
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
 #include "quant/format/format.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 namespace {
@@ -48,11 +50,29 @@ std::string NotFinite(uint64_t count, const std::string& site, const std::string
                    count);
 }
 
+// Attention logits and hidden states, and the input of linear layers with the largest max/median in a layer.
+std::vector<Site> ShownSites(const StatisticsSet& set, int layers) {
+  std::vector<Site> sites{Site::kAttnLogits, Site::kLayerOut};
+  double most = 0;
+  for (const Site at : ExpandSites("linear_in")) {
+    for (int layer = 0; layer < layers; ++layer) {
+      const OutlierStatistics s = OutliersAt(set.sites, at, layer);
+      const double ratio = s.count() > 0 ? s.absmax() / s.Quantile(0.5) : 0;
+      if (!std::isfinite(ratio) || ratio <= most) continue;
+      most = ratio;
+      sites.resize(2);
+      sites.push_back(at);
+    }
+  }
+  return sites;
+}
+
 void AddStatistics(const ModelStatistics& of, std::vector<Largest>& all, std::vector<std::string>& missing) {
   int layers = 0;
   for (const auto& [key, s] : of.set.sites) layers = std::max(layers, key.layer.value_or(-1) + 1);
+  const std::vector<Site> sites = ShownSites(of.set, layers);
   for (int layer = 0; layer < layers; ++layer) {
-    for (const Site at : {Site::kAttnLogits, Site::kLayerOut}) {
+    for (const Site at : sites) {
       const OutlierStatistics s = OutliersAt(of.set.sites, at, layer), later = OutliersAt(of.set.rest, at, layer);
       const std::string site(Name(at));
       if (s.nonfinite > 0) missing.push_back(NotFinite(s.nonfinite, site, of.model, layer));
@@ -82,36 +102,42 @@ void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::s
   }
 }
 
-std::string KindOfSite(const std::string& site) { return site == "attn_logits" ? "attention logit" : "hidden state"; }
-
-// "8.668, in head 0 of layer 3".
-std::string PeakText(const Largest& one, Peak Largest::* peak) {
-  const auto& [size, head] = one.*peak;
-  return Formatted("{:.4g}, in {}layer {}", size, head < 0 ? "" : Formatted("head {} of ", head), one.layer);
+std::string KindOfSite(const std::string& site) {
+  return site == "attn_logits" ? "an attention logit" : site == "layer_out" ? "a hidden state" : site;
 }
 
-// One sentence per site: the largest of each model, and its ratio to the first model's.
+// "8.668, in head 0 of layer 3"; of an input with its max/median in that layer, which `tare stats show` pools.
+std::string PeakText(const Largest& one, Peak Largest::* peak) {
+  const auto& [size, head] = one.*peak;
+  const bool is_input = one.site.ends_with(".in") && peak == &Largest::largest;
+  return Formatted("{:.4g}, in {}layer {}{}", size, head < 0 ? "" : Formatted("head {} of ", head), one.layer,
+                   is_input ? Formatted(", where max/median is {:.4g}", size / one.median) : "");
+}
+
+bool SameLine(const Largest& a, const Largest& b) { return a.site == b.site && a.model == b.model; }
+
+// One sentence per site: the largest of each model, and its ratio to the first model's. `all` is sorted by site.
 std::vector<std::string> FindingsOf(const std::vector<Largest>& all, Peak Largest::* peak, const std::string& the) {
-  std::vector<std::string> findings;
   const auto size = [peak](const Largest& one) { return (one.*peak).size; };
-  for (const char* site : {"attn_logits", "layer_out"}) {
-    std::vector<Largest> tops;  // per model
-    for (const Largest& one : all) {
-      if (one.site != site || !std::isfinite(size(one))) continue;
-      const auto known = std::ranges::find(tops, one.model, &Largest::model);
-      if (known == tops.end()) {
-        tops.push_back(one);
-      } else if (size(one) > size(*known)) {
-        *known = one;
-      }
+  std::vector<Largest> tops;  // per site and model
+  for (const Largest& one : all) {
+    if (!std::isfinite(size(one))) continue;
+    const auto known = std::ranges::find_if(tops, [&](const Largest& top) { return SameLine(top, one); });
+    if (known == tops.end()) {
+      tops.push_back(one);
+    } else if (size(one) > size(*known)) {
+      *known = one;
     }
-    if (tops.empty()) continue;
-    const double first = size(tops[0]);
-    std::string text =
-        Formatted("{} largest {} of {} is {}", the, KindOfSite(site), tops[0].model, PeakText(tops[0], peak));
-    for (size_t i = 1; i < tops.size(); ++i) {
-      text += Formatted("; that of {} is {}", tops[i].model, PeakText(tops[i], peak));
-      if (first > 0) text += Formatted(" ({:.2f} times as large)", size(tops[i]) / first);
+  }
+  std::vector<std::string> findings;
+  for (const auto of_site :
+       tops | std::views::chunk_by([](const auto& a, const auto& b) { return a.site == b.site; })) {
+    const Largest& first = of_site.front();
+    std::string text = Formatted("{} largest magnitude of {} of {} is {}", the, KindOfSite(first.site), first.model,
+                                 PeakText(first, peak));
+    for (const Largest& other : of_site | std::views::drop(1)) {
+      text += Formatted("; that of {} is {}", other.model, PeakText(other, peak));
+      if (size(first) > 0) text += Formatted(" ({:.2f} times as large)", size(other) / size(first));
     }
     findings.push_back(text + ".");
   }
@@ -119,7 +145,6 @@ std::vector<std::string> FindingsOf(const std::vector<Largest>& all, Peak Larges
 }
 
 bool RestDiffers(const Largest& one) { return !std::isnan(one.rest.size) && one.rest.size != one.largest.size; }
-bool SameLine(const Largest& a, const Largest& b) { return a.site == b.site && a.model == b.model; }
 
 // Adds the findings of `rest` that differ from the findings of `largest`. Only models with an equal `from` compare.
 void AddFindingsOfRest(std::vector<Largest> all, std::vector<std::string>& findings) {
@@ -166,7 +191,6 @@ void AddSite(const std::string& site, const std::string& model, const OutlierSta
   uint64_t zeros = 0;
   for (const auto& [bin, count] : s.magnitudes.Counts())
     zeros += MagnitudeHistogram::MagnitudeOf(bin) < half ? count : 0;
-  figure.caption += Formatted(" {} {} of {};", s.count(), site, model);
   figure.findings.push_back(Formatted("With one scale for {} of {}, {} rounds {:.1f} % of the values to 0.", site,
                                       model, Name(fewest),
                                       100.0 * static_cast<double>(zeros) / static_cast<double>(s.count())));
@@ -184,13 +208,11 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
   });
   if (all.empty()) return {};
   std::ranges::stable_sort(all, {}, &Largest::site);  // logits first
-  std::map<std::string, uint64_t> counts;
   FigureData figure{.name = "largest",
                     .title = "Largest magnitudes by layer",
                     .table = Titled({"site", "model", "layer", "figure", "magnitude: |x|", "n: values"}),
                     .drawn = {"magnitude"}};
   for (const Largest& one : all) {
-    counts[one.site + " of " + one.model] += one.count;
     figure.table.Add({one.site, one.model, one.layer, "largest", NumberOrNull(one.largest.size), one.count});
     figure.table.Add({one.site, one.model, one.layer, "median", NumberOrNull(one.median), one.count});
     const auto differs = [&](const Largest& other) { return SameLine(one, other) && RestDiffers(other); };
@@ -200,10 +222,9 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
   }
   figure.caption =
       "Largest and median magnitude of attention logits (scaled, before the softmax) and of hidden states after each "
-      "layer; no unit; the median to within 0.4 %. All positions count; for `largest from N` those of every sequence "
-      "from position N on, and without that line they have the same largest. n, values:";
-  for (const auto& [what, count] : counts) figure.caption += Formatted(" {} {};", what, count);
-  figure.caption.back() = '.';
+      "layer, of statistics files also of the input of linear layers whose max/median is the largest in some layer; no "
+      "unit; the median to within 0.4 %. All positions count; for `largest from N` those of every sequence "
+      "from position N on, and without that line they have the same largest. n: in the table.";
   figure.findings = FindingsOf(all, &Largest::largest, "The");
   AddFindingsOfRest(all, figure.findings);
   figure.missing = std::move(missing);
@@ -217,14 +238,13 @@ std::vector<FigureData> Histograms(const Material& material) {
       .caption =
           "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers, heads and positions "
           "together; values below 2^-16 of the largest are in the first step. Below: the values of 8, 6 and 4-bit "
-          "codes, with one scale for all. n, values:",
+          "codes, with one scale for all. n: in the table.",
       .table = Titled({"site", "model", "kind", "magnitude", "share", "n: values"})};
   for (const Site site : {Site::kAttnLogits, Site::kLayerOut}) {
     for (const ModelStatistics& of : material.statistics)
       AddSite(std::string(Name(site)), of.model, OutliersAt(of.set.sites, site), figure);
   }
   if (figure.table.rows.empty()) return {};
-  figure.caption.back() = '.';
   return {figure};
 }
 

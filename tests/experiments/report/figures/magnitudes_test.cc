@@ -12,6 +12,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 
 TEST(LargestTest, FindsEachModelsLargest) {
@@ -20,12 +21,10 @@ TEST(LargestTest, FindsEachModelsLargest) {
   ASSERT_EQ(figures.size(), 1u);
   EXPECT_EQ(figures[0].table.rows.size(), 2u * 2 * 2 * 2);  // sites, models, layers, largest and median
   EXPECT_THAT(figures[0].table.rows[0], ElementsAre("attn_logits", "a", 0, "largest", 10.0, 50));
-  EXPECT_THAT(
-      figures[0].findings,
-      ElementsAre(
-          "The largest attention logit of a is 20, in layer 1; that of b is 5, in layer 1 (0.25 times as large).",
-          "The largest hidden state of a is 60, in layer 1; that of b is 90, in layer 1 (1.50 times as large)."));
-  EXPECT_THAT(figures[0].caption, HasSubstr("attn_logits of a 100;"));
+  EXPECT_THAT(figures[0].findings, ElementsAre("The largest magnitude of an attention logit of a is 20, in layer 1; "
+                                               "that of b is 5, in layer 1 (0.25 times as large).",
+                                               "The largest magnitude of a hidden state of a is 60, in layer 1; that "
+                                               "of b is 90, in layer 1 (1.50 times as large)."));
 }
 
 TEST(LargestTest, TheRestIsDrawnBesideAllPositions) {
@@ -34,15 +33,14 @@ TEST(LargestTest, TheRestIsDrawnBesideAllPositions) {
   // Logits have the same figures from position 1 on: no line on top of the other.
   EXPECT_EQ(figure.table.rows.size(), 2u * 2 * 3 * 2 + 2 * 2);
   EXPECT_EQ(std::ranges::count(figure.table.rows, "largest from 1", [](const Json& row) { return row["figure"]; }), 4);
-  EXPECT_THAT(
-      figure.findings,
-      testing::IsSupersetOf(
-          {"The largest hidden state of a is 60, in layer 1; that of b is 90, in layer 1 (1.50 times as large); "
-           "that of c is 70, in layer 1 (1.17 times as large).",
-           "From position 1 on the largest hidden state of a is 6, in layer 1; that of b is 9, in layer 1 (1.50 "
-           "times as large)."}));
+  EXPECT_THAT(figure.findings, testing::IsSupersetOf({"The largest magnitude of a hidden state of a is 60, in layer 1; "
+                                                      "that of b is 90, in layer 1 (1.50 times as large); "
+                                                      "that of c is 70, in layer 1 (1.17 times as large).",
+                                                      "From position 1 on the largest magnitude of a hidden state of a "
+                                                      "is 6, in layer 1; that of b is 9, in layer 1 (1.50 "
+                                                      "times as large)."}));
   // Logits have the same figures from position 1 on, which are not repeated.
-  EXPECT_THAT(figure.findings, Not(Contains(HasSubstr("on the largest attention logit"))));
+  EXPECT_THAT(figure.findings, Not(Contains(HasSubstr("on the largest magnitude of an attention logit"))));
 }
 
 // In both halves of a statistics file, and in JSON.
@@ -50,7 +48,7 @@ TEST(LargestTest, TheHeadOfTheLargestLogitIsNamed) {
   nlohmann::ordered_json json = OutliersOf("a", 20, 60);
   json["layers"][1]["heads"] = {{{"head", 0}, {"absmax", 7}}, {{"head", 1}, {"absmax", 20}}};
   EXPECT_THAT(LargestMagnitudes(MaterialOf({json})).at(0).findings,
-              Contains("The largest attention logit of a is 20, in head 1 of layer 1."));
+              Contains("The largest magnitude of an attention logit of a is 20, in head 1 of layer 1."));
   SiteStatistics s, rest;
   s.outliers.top.Offer(-9.0f, {.head = 3}), s.outliers.magnitudes.Add(-9.0f);
   rest.outliers.top.Offer(4.0f, {.head = 2}), rest.outliers.magnitudes.Add(4.0f);
@@ -60,9 +58,30 @@ TEST(LargestTest, TheHeadOfTheLargestLogitIsNamed) {
   set.rest.emplace(SiteKey{Site::kAttnLogits, 0, 2, 1}, rest);
   Material material;
   material.statistics.emplace_back("m", set);
-  EXPECT_THAT(LargestMagnitudes(material).at(0).findings,
-              ElementsAre("The largest attention logit of m is 9, in head 3 of layer 0.",
-                          "From position 1 on the largest attention logit of m is 4, in head 2 of layer 0."));
+  EXPECT_THAT(
+      LargestMagnitudes(material).at(0).findings,
+      ElementsAre("The largest magnitude of an attention logit of m is 9, in head 3 of layer 0.",
+                  "From position 1 on the largest magnitude of an attention logit of m is 4, in head 2 of layer 0."));
+}
+
+// Its ratio is that of a layer; `tare stats show` pools the median.
+TEST(LargestTest, TheWorstInputIsNamedWithItsLayer) {
+  StatisticsSet set;
+  const auto add = [&](Site site, int layer, float largest, float others) {
+    SiteStatistics s;
+    s.outliers.top.Offer(largest, {}), s.outliers.magnitudes.Add(largest);
+    for (int i = 0; i < 4; ++i) s.outliers.magnitudes.Add(others);
+    set.sites.emplace(SiteKey{site, layer}, s);
+  };
+  add(Site::kDownProjIn, 0, 4, 1), add(Site::kDownProjIn, 1, -64, 0.5), add(Site::kOProjIn, 0, 100, 8);
+  Material material;
+  material.statistics.emplace_back("m", set);
+  const FigureData figure = LargestMagnitudes(material).at(0);
+  ASSERT_EQ(figure.table.rows.size(), 2u * 2);
+  EXPECT_EQ(figure.table.rows[2]["site"], "down_proj.in");
+  EXPECT_THAT(figure.findings,
+              ElementsAre(MatchesRegex("The largest magnitude of down_proj\\.in of m is 64, in layer 1, where "
+                                       "max/median is 12[78].*\\.")));
 }
 
 TEST(LargestTest, AStatisticsFileTakesPrecedenceOverJson) {
@@ -79,7 +98,7 @@ TEST(LargestTest, NonfiniteValuesAreNamedAndNotTheLargest) {
   json["layers"][1]["attn_logits"]["absmax"] = nullptr;
   json["layers"][0]["layer_out"]["nonfinite"] = 7;
   const FigureData figure = LargestMagnitudes(MaterialOf({json})).at(0);
-  EXPECT_THAT(figure.findings[0], HasSubstr("The largest attention logit of a is 10, in layer 0."));
+  EXPECT_THAT(figure.findings[0], HasSubstr("The largest magnitude of an attention logit of a is 10, in layer 0."));
   EXPECT_THAT(MissingOf(figure),
               ElementsAre("site layer_out, model a, layer 0: 7 values are infinite or NaN and are left out",
                           "site attn_logits, model a, layer 1, figure largest: |x| is not a number"));

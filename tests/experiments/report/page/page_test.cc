@@ -26,9 +26,10 @@ std::string PageOf(const Material& material, const std::string& title = "Title")
 TEST(PageTest, HoldsFindingsFiguresTablesAndRuns) {
   const std::string page =
       PageOf(MaterialOf({OutliersOf("one", 20, 60), SweepOf({CellsOf("one", {{16, 20}, {4, 30}})})}));
-  for (const char* part : {"<title>Title</title>", "The largest attention logit of one is 20", "href=\"#figure-bits\"",
-                           "<figure id=\"figure-bits\">", "class=\"marks\"", "<dt>one</dt><dd>weights 77aa</dd>",
-                           "tare report x", "<td class=\"number\" data-number=\"30\">30</td>", "@media print"})
+  for (const char* part :
+       {"<title>Title</title>", "The largest magnitude of an attention logit of one is 20", "href=\"#figure-bits\"",
+        "<figure id=\"figure-bits\">", "class=\"marks\"", "<dt>one</dt><dd>weights 77aa</dd>", "tare report x",
+        "<td class=\"number\" data-number=\"30\">30</td>", "@media print"})
     EXPECT_THAT(page, HasSubstr(part));
   EXPECT_THAT(page, AllOf(Not(HasSubstr("{{")), Not(HasSubstr("http-equiv=\"refresh")), Not(HasSubstr("src=\"http"))));
 }
