@@ -65,6 +65,11 @@ ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::str
   return {std::move(folder), std::move(claims)};
 }
 
+std::string MadeIn(const std::filesystem::path& folder, const std::string& table) {
+  const std::string path = folder / table;
+  return folder.string() + Made(path).substr(path.size());
+}
+
 std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later) {
   return RunSweep(options, [&](const std::string& what, int64_t runs_after) {
     line.Begin(what, runs_after + runs_later);

@@ -40,6 +40,9 @@ struct ClaimedFolder {
 ClaimedFolder ClaimCells(const CellsCommand& options, const std::vector<std::string>& outputs,
                          const std::string& schema);
 
+// The folder, with " (replaced)" if it had this table before.
+std::string MadeIn(const std::filesystem::path& folder, const std::string& table);
+
 // Runs the cells and shows progress in the line; `runs_later`: runs of the command after them.
 std::vector<SweepCell> RunCells(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
 // As above, with a progress line of its own.

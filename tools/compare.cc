@@ -109,7 +109,8 @@ void Run(const CLI::App&, CompareArguments& options) {
   if (PrintsTables(options.json)) {
     PrintText("{}", all.page);
     PrintLine("compare.txt, compare.json, table.csv, outliers.csv{}{} are in\n{}",
-              plan.empty() ? "" : ", attribution.csv", pairs.size() > 1 ? ", pairs.csv" : "", sweep.folder.string());
+              plan.empty() ? "" : ", attribution.csv", pairs.size() > 1 ? ", pairs.csv" : "",
+              MadeIn(sweep.folder, "compare.txt"));
   }
   WriteJson(options.json, all.json);
 }

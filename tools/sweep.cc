@@ -64,7 +64,7 @@ void Run(const CLI::App& command, CellsCommand& options) {
   if (PrintsTables(options.json)) {
     PrintText("{}", result.table);
     PrintLine("\n{}finished runs, table.csv, table.json and table.txt are in {}", result.legend,
-              options.sweep.folder.string());
+              MadeIn(options.sweep.folder, "table.txt"));
   }
   WriteJson(options.json, result.json);
 }
@@ -93,7 +93,7 @@ void Run(const CLI::App&, AttributeArguments& options) {
   if (PrintsTables(options.json)) {
     PrintText("{}", result.table);
     PrintLine("\n{}finished runs, attribution.csv, attribution.json and attribution.txt are in\n{}", result.legend,
-              sweep.folder.string());
+              MadeIn(sweep.folder, "attribution.txt"));
   }
   WriteJson(options.json, result.json);
 }

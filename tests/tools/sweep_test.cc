@@ -18,8 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
@@ -236,6 +238,20 @@ TEST_F(SweepCommandTest, VersionsRunAsStoredBesideTheirSource) {
   std::vector<std::string> twice = sweep;
   twice.insert(twice.begin() + 1, source);
   EXPECT_THAT(CallTare(twice).err, HasSubstr("llama-mha twice"));
+}
+
+// Their rows stand beside each other's, though each took another part of its file.
+TEST_F(SweepCommandTest, ASecondTaskKeepsTheTablesOfTheFirst) {
+  ASSERT_EQ(CallTare(Sweep("s")).exit_code, 0);
+  fs::copy(folder_ / "ids.safetensors", folder_ / "other.safetensors");
+  std::vector<std::string> second = Sweep("s", {"--limit", "1"});
+  *std::ranges::find(second, "perplexity=" + (folder_ / "ids.safetensors").string()) =
+      "perplexity=" + (folder_ / "other.safetensors").string();
+  const Outcome outcome = CallTare(second);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, Not(HasSubstr("not in the tables")));
+  EXPECT_THAT(Get("s", "table.txt"), AllOf(HasSubstr("perplexity:other, "), HasSubstr("perplexity:ids, ")));
+  EXPECT_THAT(outcome.out, HasSubstr("table.txt are in " + (folder_ / "s").string() + " (replaced)\n"));
 }
 
 TEST_F(SweepCommandTest, ImpossibleCellsAreRefusedFirst) {

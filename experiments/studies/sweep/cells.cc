@@ -24,6 +24,12 @@ bool IsOfModel(const std::string& name) {
 
 constexpr const char *kCellSchema = "tare.cell/2", *kOlderSchema = "tare.cell/1";
 
+// Which part of a task's file a run takes, by which rules: of other tasks they may differ.
+bool IsOfTask(const std::string& name) {
+  static constexpr std::string_view kNames[] = {"input", "limit", "from", "window", "stride", "tokens", "convention"};
+  return std::ranges::contains(kNames, name);
+}
+
 bool HasTexts(const Json& object, std::initializer_list<const char*> keys) {
   return std::ranges::all_of(keys, [&](const char* key) { return object.contains(key) && object[key].is_string(); });
 }
@@ -77,10 +83,10 @@ std::string Clash(const Json& key_a, const Json& key_b) {
   const bool same_model = a["model"] == b["model"], same_task = a["task"] == b["task"];
   for (const auto& [name, value] : a.items()) {
     if (name == "model" || name == "task" || name == "plan" || name == "executed") continue;
-    if ((name == "input" && !same_task) || (IsOfModel(name) && !same_model)) continue;
+    if ((IsOfTask(name) && !same_task) || (IsOfModel(name) && !same_model)) continue;
     if (b.contains(name) && b[name] != value) return name;
   }
-  if (a.contains("from") != b.contains("from")) return "part of the input";  // older ones took its start
+  if (same_task && a.contains("from") != b.contains("from")) return "part of the input";  // older ones took its start
   if (same_task && a.contains("windows_begin") != b.contains("windows_begin")) return "windows of a long text";
   const bool same_row =
       same_model && same_task && a["plan"] == b["plan"] && a.contains("executed") == b.contains("executed");

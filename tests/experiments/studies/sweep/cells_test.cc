@@ -58,6 +58,13 @@ TEST(CellKey, ClashNamesTheSettingThatDiffers) {
   Json of_other_task = with("windows_begin", "lines");
   of_other_task["task"] = "perplexity:other";
   EXPECT_EQ(Clash(a, of_other_task), "");
+  // Another task takes what part of its file it likes; arithmetic is of all.
+  of_other_task["limit"] = 20, of_other_task["from"] = "start", of_other_task["window"] = 64;
+  Json limited = with("from", "spread");
+  limited["limit"] = 0, limited["window"] = 0;
+  EXPECT_EQ(Clash(limited, of_other_task), "");
+  of_other_task["math"] = "bf16";
+  EXPECT_EQ(Clash(limited, of_other_task), "math");
 }
 
 using testing::HasSubstr;
