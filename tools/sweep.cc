@@ -41,9 +41,22 @@ Table SizesOf(const std::vector<std::filesystem::path>& models) {
   return table;
 }
 
+// Without a source, a quantized file's changes are what a plan adds to what the file has lost already.
+void WarnOfQuantized(const std::vector<std::filesystem::path>& models) {
+  std::vector<std::string> quantized;
+  for (const std::filesystem::path& model : models) {
+    if (StoredSizeOf(Checkpoint(model)).quantized_values > 0) quantized.push_back(ModelName(model));
+  }
+  if (!quantized.empty())
+    Notice(
+        Formatted("{}: quantized already; `unquantized` is the file as stored, and changes are from it, not from the "
+                  "model that it was made from; try --source MODEL",
+                  Listed(quantized, ", ")));
+}
+
 // The source is the first of the models. The versions run as stored, too, unless plans are given.
 void AddSource(const CLI::App& command, SweepOptions& sweep) {
-  if (sweep.source.empty()) return;
+  if (sweep.source.empty()) return WarnOfQuantized(sweep.models);
   sweep.models.insert(sweep.models.begin(), sweep.source);
   const auto given = [&](const char* option) { return command.count(option) > 0; };
   if (!given("--plan") && !given("--site") && !given("--bits") && !given("--formats")) sweep.question.plans = {"f32"};

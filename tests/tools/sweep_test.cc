@@ -240,6 +240,20 @@ TEST_F(SweepCommandTest, VersionsRunAsStoredBesideTheirSource) {
   EXPECT_THAT(CallTare(twice).err, HasSubstr("llama-mha twice"));
 }
 
+TEST_F(SweepCommandTest, WithoutASourceAQuantizedFileIsSaid) {
+  const std::string file = folder_ / "q.h5";
+  ASSERT_EQ(
+      CallTare({"quantize", GoldenFolder("llama-mha"), "--plan", "weights=int4/channel", "--out", file}).exit_code, 0);
+  const std::vector<std::string> sweep{"sweep", file,         "--bits",
+                                       "16,4",  "--tasks",    "perplexity=" + (folder_ / "ids.safetensors").string(),
+                                       "--out", folder_ / "q"};
+  const Outcome outcome = CallTare(sweep);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("warning: q.h5: quantized already; `unquantized` is the file as stored"),
+                                 HasSubstr("try --source MODEL")));
+  EXPECT_EQ(CallTare(Sweep("s")).err, "");
+}
+
 // Their rows stand beside each other's, though each took another part of its file.
 TEST_F(SweepCommandTest, ASecondTaskKeepsTheTablesOfTheFirst) {
   ASSERT_EQ(CallTare(Sweep("s")).exit_code, 0);
