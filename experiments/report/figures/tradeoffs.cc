@@ -12,6 +12,7 @@
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/format/format.h"
 
 namespace tare {
@@ -38,19 +39,6 @@ uint64_t ValuesOf(const StatisticsSet& set, std::string_view site) {
   uint64_t values = 0;
   for (const auto& [key, s] : set.sites) values += Name(key.site) == site ? s.outliers.count() : 0;
   return values;
-}
-
-// The mark of each model in the drawing, which takes them in the order of the rows.
-std::string MarksOf(const std::vector<Json>& rows) {
-  std::vector<std::string> models;
-  for (const Json& row : rows) {
-    if (!std::ranges::contains(models, row.at("model").get<std::string>())) models.push_back(row.at("model"));
-  }
-  constexpr const char* kFilled[] = {"filled", "hollow", "half filled"};
-  std::string text;
-  for (size_t i = 0; i < models.size(); ++i)
-    text += Formatted("{}{} {}", i == 0 ? " Marks: " : ", ", models[i], kFilled[i % std::size(kFilled)]);
-  return text + ".";
 }
 
 constexpr size_t kMostNamed = 6;  // plans of a finding
@@ -105,17 +93,14 @@ RowsOfModel MarkFrontier(RowsOfModel rows) {
 
 std::string FindingOf(const RowsOfModel& frontier) {
   const Json& first = *frontier.front();
-  std::string named;
+  std::vector<std::string> named;
   const size_t count = std::min(frontier.size(), kMostNamed);
   for (size_t i = 0; i < count; ++i)
-    named += Formatted("{}{:.3g} bits {:.2g} ({})",
-                       i == 0          ? ""
-                       : i + 1 < count ? ", "
-                                       : " and ",
-                       NumberAt(*frontier[i], "bits"), NumberAt(*frontier[i], "kld"),
-                       frontier[i]->at("plan").get<std::string>());
+    named.push_back(Formatted("{:.3g} bits {:.2g} ({})", NumberAt(*frontier[i], "bits"), NumberAt(*frontier[i], "kld"),
+                              frontier[i]->at("plan").get<std::string>()));
   return Formatted("The least divergence of {} on {}, in nats per token: with {}{}.",
-                   first.at("model").get<std::string>(), first.at("panel").get<std::string>(), named,
+                   first.at("model").get<std::string>(), first.at("panel").get<std::string>(),
+                   Listed(named, ", ", {}, " and "),
                    frontier.size() > count ? "; the table has those of more bits" : "");
 }
 
@@ -201,7 +186,7 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
       .caption =
           "Signal-to-quantization-noise ratio, 10 log10(sum x^2 / sum (x - y)^2) in dB (higher is better), against "
           "bits per value, including the scales of groups and blocks; all layers, heads and positions of a site "
-          "together.",
+          "together. n: in the table.",
       .table = Titled({"site", "model", "format", "bits: bits per value", "sqnr: SQNR (dB)", "n: values"}),
       .drawn = {"sqnr"}};
   for (const ModelStatistics& of : material.statistics) {
@@ -220,15 +205,6 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
   std::ranges::stable_sort(figure.table.rows, {}, [](const Json& row) {
     return std::ranges::find(kShown, row.at("site").get<std::string>()) - std::ranges::begin(kShown);
   });
-  std::vector<std::string> counted;
-  for (const Json& row : figure.table.rows) {
-    const std::string n = Formatted(" {} {} of {};", row.at("n").dump(), row.at("site").get<std::string>(),
-                                    row.at("model").get<std::string>());
-    if (!std::ranges::contains(counted, n)) figure.caption += (counted.empty() ? " n, values:" : "") + n;
-    counted.push_back(n);
-  }
-  figure.caption.back() = '.';
-  figure.caption += MarksOf(figure.table.rows);
   const Json& worst =
       std::ranges::min(figure.table.rows, {}, [](const Json& row) { return NumberOr(row, "sqnr", INFINITY); });
   if (worst.at("sqnr").is_null()) return {figure};

@@ -29,22 +29,6 @@ constexpr const char* kCommands =
 
 bool IsHdf5(const fs::path& path) { return Beginning(path, 8) == "\x89HDF\r\n\x1a\n"; }
 
-constexpr size_t kMostRuns = 8;
-
-// "0 to 3, 6": the missing units, counted from 0.
-std::string MissingUnits(const std::vector<uint8_t>& units) {
-  std::string text;
-  size_t runs = 0;
-  for (size_t i = 0; i < units.size(); ++i) {
-    if (units[i] == 1) continue;
-    const size_t first = i;
-    while (i + 1 < units.size() && units[i + 1] != 1) ++i;
-    if (++runs > kMostRuns) return text + " and more";
-    text += (text.empty() ? "" : ", ") + (first == i ? Formatted("{}", i) : Formatted("{} to {}", first, i));
-  }
-  return text;
-}
-
 // 0 stands for all, or for what the model has.
 bool IsCount(const std::string& key) { return key == "tokens" || key == "limit" || key == "window" || key == "stride"; }
 
@@ -141,9 +125,9 @@ class Reader {
     if (!set.Whole()) {
       const auto seen = static_cast<size_t>(std::ranges::count(set.units, 1));
       Fail(
-          "{}: got {} of the {} parts of its job, expected all (missing: {}); try `tare stats merge` on this file and "
-          "the other shards",
-          path.string(), seen, set.units.size(), MissingUnits(set.units));
+          "{}: got {} of the {} parts of its job, expected all; try `tare stats merge` on this file and the other "
+          "shards",
+          path.string(), seen, set.units.size());
     }
     SourceFile& file = material_.files.emplace_back(path.string(), kStatisticsSchema);
     file.says.assign(set.job.begin(), set.job.end());

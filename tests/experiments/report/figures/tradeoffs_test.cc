@@ -36,7 +36,7 @@ TEST(ErrorTest, BitsHaveTheScalesOfGroupsAndBlocks) {
   EXPECT_EQ(figure.table.rows[0]["bits"], 8.0);
   EXPECT_EQ(figure.table.rows[1]["bits"], 4.5);
   EXPECT_EQ(figure.table.rows[2]["bits"], 4.25);
-  EXPECT_THAT(figure.caption, EndsWith("n, values: 1 layer_out of m. Marks: m filled."));
+  EXPECT_THAT(figure.caption, EndsWith("n: in the table."));
   EXPECT_THAT(figure.findings.at(0),
               HasSubstr("layer_out in m has the lowest signal-to-noise ratio, 10.0 dB with mxfp4."));
 }

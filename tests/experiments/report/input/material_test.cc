@@ -110,12 +110,11 @@ TEST_F(MaterialTest, OneNameIsOneModel) {
 TEST_F(MaterialTest, StatisticsAreWholeAndOfOneFilePerModel) {
   StatisticsSet set = RandomStatistics();
   WriteStatistics(set, folder_ / "part.h5");
-  EXPECT_THAT(Refusal({folder_ / "part.h5"}),
-              AllOf(HasSubstr("got 2 of the 3 parts"), HasSubstr("missing: 1)"), HasSubstr("tare stats merge")));
+  EXPECT_THAT(Refusal({folder_ / "part.h5"}), AllOf(HasSubstr("got 2 of the 3 parts"), HasSubstr("tare stats merge")));
   set.units = std::vector<uint8_t>(9, 0);
   set.units[4] = 1;
   WriteStatistics(set, folder_ / "part.h5");
-  EXPECT_THAT(Refusal({folder_ / "part.h5"}), HasSubstr("missing: 0 to 3, 5 to 8)"));
+  EXPECT_THAT(Refusal({folder_ / "part.h5"}), HasSubstr("got 1 of the 9 parts"));
   set.units = {1, 1, 1};
   WriteStatistics(set, folder_ / "a.h5");
   WriteStatistics(set, folder_ / "b.h5");
