@@ -114,13 +114,14 @@ void Run(const CLI::App&, AttributeArguments& options) {
 }  // namespace
 
 SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later) {
-  const std::vector<SweepCell> cells = RunCells(options, line, runs_later);
+  std::vector<SweepCell> cells = RunCells(options, line, runs_later);
+  const Table sizes = options.source.empty() ? Table() : SizesOf(options.models);
+  AddVersions(TableJson(sizes), cells);
   const Comparisons comparisons = CompareCells(cells);
   SweepResult result{.json = WithCommand(SweepJson(cells, comparisons)),
                      .table = SweepTable(cells, comparisons),
                      .legend = SweepLegend(comparisons)};
   if (!options.source.empty()) {
-    const Table sizes = SizesOf(options.models);
     result.json["sizes"] = TableJson(sizes);
     result.table = "\n" + TableText(sizes, 2) + result.table;
   }

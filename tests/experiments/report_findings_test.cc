@@ -118,14 +118,14 @@ std::map<std::string, Sentences> FindingsOf(const Material& material) {
 
 const std::map<std::string, Sentences> kExpected{
     {"attribution",
-     {"With 4 bits for one site alone, k changes m's perplexity on text most: it rises by 4.25 [3.87, 4.63], from "
-      "20.00 to 24.25.",
+     {"With 4 bits for one site alone, k changes m's perplexity on text most: it rises by 4.25 [3.87, 4.63] over 24 "
+      "windows, from 20.00 to 24.25.",
       "In m, k is the most expensive part of k=int4/token: alone it changes perplexity on t by +2.50 [+1.50, +3.50], "
       "and "
       "the whole plan by +9.00 [+8.00, +10.00], of which +6.50 [+5.50, +7.50] is left over."}},
     {"bits",
-     {"With 4 bits for attn_logits and one scale per tensor, m's perplexity on text rises by 1.00 [0.62, 1.38], from "
-      "20.00 to 21.00."}},
+     {"With 4 bits for attn_logits and one scale per tensor, m's perplexity on text rises by 1.00 [0.62, 1.38] over 24 "
+      "windows, from 20.00 to 21.00."}},
     {"caches",
      {"The least divergence of m on divergence:text, in nats per token: with 10.2 bits 0.25 (k=int4/token)."}},
     {"channels", {"The largest magnitude of embed in m is 0.25, at token 0, channel 0."}},
@@ -137,8 +137,8 @@ const std::map<std::string, Sentences> kExpected{
      {"With one scale for attn_logits of m, int4 rounds 50.0 % of the values to 0.",
       "With one scale for layer_out of m, int4 rounds 0.0 % of the values to 0."}},
     {"largest",
-     {"The largest attention logit of m is 7, in head 0 of layer 2.",
-      "The largest hidden state of m is 64, in layer 2."}},
+     {"The largest magnitude of an attention logit of m is 7, in head 0 of layer 2.",
+      "The largest magnitude of a hidden state of m is 64, in layer 2."}},
     {"losses",
      {"The loss of m under q=int4/token on t is 6.00 +/- 0.50 nats per token with 1 token of context, and 0.25 +/- "
       "0.50 "

@@ -45,7 +45,40 @@ TEST(VersionsSweep, ChangesAreFromTheSourceAndDifferencesFromTheFirstVersion) {
   EXPECT_THAT(SweepTable(cells, all),
               AllOf(HasSubstr("change: from s\n"), HasSubstr("change of each minus that of a\n"),
                     HasSubstr("\n  b q=int4/token "), Not(HasSubstr("16 bits"))));
-  EXPECT_THAT(SweepLegend(all), HasSubstr("changes are from s, differences from the first of its versions\n"));
+  EXPECT_THAT(SweepLegend(all), HasSubstr("changes are from s,\ndifferences from versions of equally many bits, else "
+                                          "from the first of all\n"));
+}
+
+TEST(VersionsSweep, VersionsOfEqualBitsAreComparedInPairs) {
+  std::vector<SweepCell> cells{Version("s", 20), Version("a", 21),  Version("b3", 25),
+                               Version("b", 22), Version("c3", 24), Version("c", 21.5)};
+  AddVersions(Json::parse(R"([{"model": "s", "bits_per_weight": 16, "megabytes": 8}])"), cells);
+  for (SweepCell& cell : cells) {
+    if (cell.model == "s") continue;
+    const double bits = cell.model.ends_with('3') ? 3.121 : 4.1212;
+    AddVersions(Json::array({{{"model", cell.model},
+                              {"bits_per_weight", 6},
+                              {"megabytes", 2},
+                              {"plan", "weights=int4/channel"},
+                              {"calibration", cell.model == "c" ? "t.txt, sha256 77aa, 4 tokens" : ""},
+                              {"quantized_bits", cell.model == "b" ? bits + 0.0005 : bits}}}),
+                cells);
+    cell.key["input"] = "77aa";
+  }
+  const Comparisons all = CompareCells(cells);
+  std::vector<std::string> pairs;
+  for (const SweepFigure& row : DifferencesOf(cells, all)) {
+    if (row.InTables()) pairs.push_back(row.cell->model + " - " + row.drop->against);
+  }
+  EXPECT_THAT(pairs, testing::ElementsAre("b - a", "c3 - b3", "c - a", "c - b"));
+  const std::string table = SweepTable(cells, all);
+  for (const char* against : {"a", "b3", "b"})
+    EXPECT_THAT(table, HasSubstr(std::string("\nchange of each minus that of ") + against + "\n"));
+  EXPECT_THAT(table, AllOf(HasSubstr("  c was calibrated on this text: other texts may lose more\n"),
+                           Not(HasSubstr("  b was calibrated"))));
+  EXPECT_EQ(SweepJson(cells, all)["cells"][5]["differences"].size(), 2u * 2);
+  EXPECT_THAT(SweepCsv(cells, all), AllOf(HasSubstr("\na,perplexity:t,,,,4.12,,,weights=int4/channel,0,perplexity,"),
+                                          HasSubstr("\ns,perplexity:t,,,,16,,,f32,0,perplexity,")));
 }
 
 TEST(VersionsSweep, AQuantizedFileIsComparedWithItsSource) {

@@ -50,8 +50,8 @@ for part in '>Download CSV<' '>Download SVG<' '>Download PNG<' '<th scope="col">
   grep -q "$part" "$work/dom.html" || die "the script did not make $part"
 done
 first=$(grep -A2 'id="findings"' "$work/dom.html" | grep -o '<li>[^<]*' | head -n 1)
-bits='* bits per weight of quantized matrices (* of all tensors)'
-[[ $first == '<li>At '$bits', perplexity on heldout changes '*' with rtn-4.h5 (rtn)'* ]] ||
+bits='* bits per weight of quantized matrices'
+[[ $first == '<li>At '$bits', perplexity on heldout changes by '*' % with rtn-4.h5 (rtn) over 20 windows.'* ]] ||
   die "the page begins with '$first'"
 [ "$(grep -o '<figure id="[^"]*"' "$work/dom.html" | head -n 1)" = '<figure id="figure-methods"' ] ||
   die 'the first figure is another'

@@ -5,7 +5,7 @@
 # the table.csv of `tare sweep --source` of each model, as stored and executed.
 of("figure") == "kld" && of("change") != "" {
   split(of("model"), part, "_")
-  method = part[3] (of("plan") == "f32" ? "" : ", inputs in 8 bits, executed")
+  method = part[3] (of("executed") == 1 ? ", inputs in 8 bits, executed" : "")
   seen("kind", part[1])
   seen("text", text())
   key = part[1] SUBSEP part[2] SUBSEP method SUBSEP text()

@@ -61,13 +61,12 @@ void AddAttribution(const Sweep& sweep, std::vector<FigureData>& figures) {
     figure.table.Add({AttributionPanelOf(row), by_site ? row.cell->row.site : RunName(*row.cell), row.cell->model,
                       row.cell->Plan(), NumberOrNull(row.change->value), NumberOrNull(interval ? interval->low : NAN),
                       NumberOrNull(interval ? interval->high : NAN), row.cell->figures.count});
-    const bool said = by_site || RunsAsStored(*row.cell);  // the latter as what its file loses (methods.cc)
+    const bool said = by_site || row.cell->AsStored();  // the latter as what its file loses (methods.cc)
     if (!said && figure.findings.size() < kSaid) figure.findings.push_back(CostSentence(row));
     const std::string of = AttributionPanelOf(row) + " of " + row.cell->model;
     if (std::ranges::contains(known, of)) continue;  // sorted: the first changes most
     known.push_back(of);
-    const std::string n =
-        Formatted(" n: {} of {}.", Counted(row.cell->figures.count, row.cell->kind->unit), row.cell->task);
+    const std::string n = Formatted(" n: {}.", CountText(*row.cell));
     if (!figure.caption.contains(n)) figure.caption += n;  // of another model
     if (by_site)
       figure.findings.push_back(Formatted("With {} bits for one site alone, {} changes {}'s {} most: it {}.", bits,

@@ -184,15 +184,25 @@ std::string MoveText(const SweepFigure& row) {
   const std::optional<Interval>& interval = row.change->interval;
   const char* const format = TableFormat(row.cell->task, row.figure->keys.name);
   if (change == 0) return Formatted("stays at {}", BesideText(value, {}, format));
-  return Formatted("{} by {}{}, from {} to {}", change > 0 ? "rises" : "falls", SizeText(change, interval, format),
-                   std::string_view(row.figure->keys.name) == "kld" ? " nats per token" : "",
+  return Formatted("{} by {}{}{}, from {} to {}", change > 0 ? "rises" : "falls", SizeText(change, interval, format),
+                   std::string_view(row.figure->keys.name) == "kld" ? " nats per token" : "", OverText(*row.change),
                    BesideText(value - change, interval, format), BesideText(value, interval, format));
 }
 
-bool RunsAsStored(const SweepCell& cell) { return !cell.Source().empty() && cell.Plan() == "f32"; }
+std::string RunName(const SweepCell& cell) { return cell.ShownPlan() + (cell.Executed() ? " executed" : ""); }
 
-std::string RunName(const SweepCell& cell) {
-  return RunsAsStored(cell) ? "as stored" : cell.Plan() + (cell.Executed() ? " executed" : "");
+std::string OverText(const Comparison& c) {
+  if (!c.interval || (c.windows == 0 && !c.items)) return "";
+  return " over " + (c.windows > 0 ? Counted(c.windows, "window") : Counted(c.items->n, "item"));
+}
+
+std::string CountText(const SweepCell& cell) {
+  const Json& result = cell.result;
+  const std::string count = Formatted("{} of {}", Counted(cell.figures.count, cell.kind->unit), cell.task);
+  if (!result.contains("windows") || !result.contains("window")) return count;
+  return Formatted(
+      "{} in {} of {}{}", count, Counted(result["windows"], "window"), result["window"].dump(),
+      cell.key.value("window", 1) == 0 ? " (the default, whatever the model was trained on: --window sets it)" : "");
 }
 
 const char* VerdictWord(const Comparison& comparison) {

@@ -92,24 +92,28 @@ inline constexpr FigureKind kFigureKinds[] = {
 
 // Parts of findings. Each finding is one plain sentence, with subject, verb, figure and, where one is known, interval:
 //
-//   With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], from
-//   29.33 to 31.02.
+//   With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90] over 40
+//   windows, from 29.33 to 31.02.
 
 // "accuracy" of "acc"; a figure without words of its own keeps its name.
 std::string WordsFor(const std::string& figure);
 // "perplexity on heldout", "accuracy on needles-4": a figure of the task "perplexity:heldout", "choice:needles-4".
 std::string FigureOnText(const std::string& task, const std::string& figure);
 
-// "rises by 1.69 [1.49, 1.90], from 29.33 to 31.02" of a row with a change; "stays at 22.000" where nothing changed.
+// "rises by 1.69 [1.49, 1.90] over 40 windows, from 29.33 to 31.02" of a row with a change; "stays at 22.000" where
+// nothing changed.
 std::string MoveText(const SweepFigure& row);
 // The whole sentence, with a verdict unless it is significant; of a row without a change, that its cost is not known.
 std::string CostSentence(const SweepFigure& row);
 
-// A version of a model (tare sweep --source) without a plan of its own.
-bool RunsAsStored(const SweepCell& cell);
-
-// "q=int4/token executed"; "as stored".
+// "q=int4/token executed"; of a version as stored the plan that it was quantized by.
 std::string RunName(const SweepCell& cell);
+
+// " over 40 windows": what the interval is over; "" without one.
+std::string OverText(const Comparison& comparison);
+
+// "20440 tokens of perplexity:heldout in 40 windows of 512 (the default ..)".
+std::string CountText(const SweepCell& cell);
 
 // "significant", "not significant", or "not tested": of a task's primary figure after Holm.
 const char* VerdictWord(const Comparison& comparison);

@@ -12,7 +12,6 @@
 #include "experiments/report/figures/figures.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
-#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -68,9 +67,10 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const 
 }
 
 // The rows of figures that are reported, one accuracy per task; table.csv has all.
-std::vector<SweepFigure> ReportedRows(const Sweep& sweep) {
-  std::vector<SweepFigure> rows = sweep.Figures();
-  std::erase_if(rows, [](const SweepFigure& row) { return !row.cell->figures.Reports(row.figure->keys.name); });
+std::vector<SweepFigure> Reported(std::vector<SweepFigure> rows) {
+  std::erase_if(rows, [](const SweepFigure& row) {
+    return !row.InTables() || !row.cell->figures.Reports(row.figure->keys.name);
+  });
   return rows;
 }
 
@@ -91,23 +91,8 @@ void Know(const std::string& one, std::vector<std::string>& known) {
   if (!std::ranges::contains(known, one)) known.push_back(one);
 }
 
-// "perplexity (no unit), share of items right": the figures that there are, with their units.
-std::string MeasuredText(const std::vector<SweepFigure>& rows) {
-  std::vector<std::string> known;
-  for (const SweepFigure& row : rows) {
-    const std::string name = row.figure->keys.name;
-    Know(name == "acc_norm"     ? "share of items right (acc_norm: by log-likelihood per character)"
-         : name == "acc"        ? "share of items right"
-         : name == "kld"        ? "divergence (nats per token)"
-         : name == "perplexity" ? "perplexity (no unit)"
-                                : WordsFor(name),
-         known);
-  }
-  return Listed(known, ", ");
-}
-
 void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
-  const std::vector<SweepFigure> rows = ReportedRows(sweep);
+  const std::vector<SweepFigure> rows = Reported(sweep.Figures());
   std::vector<std::string> scales, panels, sites;  // each once, in their order
   for (const SweepFigure& row : rows) {
     Know(BitsPanelOf(row), panels);
@@ -134,15 +119,14 @@ void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
   }
   const bool changes = std::ranges::any_of(rows, [](const SweepFigure& row) { return row.change != nullptr; });
   figure.caption = Formatted(
-      "What low-bit {} cost: {}. Bars are 95 % intervals: a share's own (Wilson), for the others {}. n:", sites[0],
-      MeasuredText(rows),
+      "What low-bit {} cost. Bars are 95 % intervals: a share's own (Wilson), for the others {}. n:", sites[0],
       changes ? "that of the change from the unquantized model, paired by window. Findings are significant "
                 "(p < 0.05 after Holm over the primary figures of all tasks) unless marked"
               : "none, as the unquantized model was not run");
   std::vector<std::string> counts;
   for (const std::string& panel : panels) {
     const auto row = std::ranges::find(rows, panel, BitsPanelOf);
-    Know(Formatted(" {} of {};", Counted(row->cell->figures.count, row->cell->kind->unit), row->cell->task), counts);
+    Know(Formatted(" {};", CountText(*row->cell)), counts);
     for (std::string& finding : FindingsOf(rows, panel)) figure.findings.push_back(std::move(finding));
   }
   for (const std::string& count : counts) figure.caption += count;
@@ -154,14 +138,14 @@ constexpr size_t kSaid = 5;  // significant differences with a sentence of their
 
 std::string DifferencesSentence(const SweepFigure& row) {
   const double p = *row.drop->p_holm;
-  return Formatted("{}, {} ({} after Holm).", PlanWords(*row.cell), MoreText(row),
+  return Formatted("{}, {}{} ({} after Holm).", PlanWords(*row.cell), MoreText(row), OverText(*row.drop),
                    p < 0.001 ? "p < 0.001" : Formatted("p = {:.2g}", p));
 }
 
 // A family without a significant difference says so, with how many were tested. Those of files as stored are said with
 // their costs (methods.cc).
 std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
-  std::erase_if(rows, [](const SweepFigure& row) { return RunsAsStored(*row.cell); });
+  std::erase_if(rows, [](const SweepFigure& row) { return row.cell->AsStored(); });
   if (rows.empty()) return {};
   std::erase_if(rows, [](const SweepFigure& row) { return !row.drop->p_holm; });
   const size_t tested = rows.size();
@@ -186,27 +170,36 @@ std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
   return sentences;
 }
 
+// "gptq.h5 - rtn.h5" of versions, which may be compared with several.
+std::string PairName(const SweepFigure& row) {
+  if (row.cell->Source().empty()) return RunName(*row.cell);
+  const std::string plan = row.cell->AsStored() ? "" : RunName(*row.cell) + ": ";
+  return plan + row.cell->model + " - " + row.drop->against;
+}
+
 void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
-  std::vector<SweepFigure> rows = ReportedRows(sweep);
-  std::erase_if(rows, [](const SweepFigure& row) { return row.drop == nullptr || row.change == nullptr; });
+  const std::vector<SweepFigure> rows = Reported(DifferencesOf(sweep.cells, sweep.comparisons));
   if (rows.empty()) return;
-  const std::string& first = rows.front().drop->against;
+  const std::string& source = sweep.comparisons.of_source;
+  const std::string first = source.empty() ? rows.front().drop->against : "the other file";
   FigureData figure{
       .name = figures.empty() ? "differences" : Formatted("differences:{}", figures.size() + 1),
-      .title = "Changes compared with those of " + first,
-      .table = Titled({"panel: task, figure", "plan", "model", "change: its change", "first: change of " + first,
-                       "difference", "low: from", "high: to", "p_holm: p after Holm", "verdict", "n"}),
+      .title = source.empty() ? "Changes compared with those of " + first : "Differences between quantized files",
+      .table = Titled({"panel: task, figure", source.empty() ? "plan" : "plan: files", "model", "change: its change",
+                       "first: change of " + first, "difference", "low: from", "high: to", "p_holm: p after Holm",
+                       "verdict", "windows", "n"}),
       .drawn = {"difference"},
       .findings = FindingsOf(rows)};
   for (const SweepFigure& row : rows) {
     const Comparison& drop = *row.drop;
     const auto end = [&](double Interval::* of) { return drop.interval ? NumberOrNull((*drop.interval).*of) : Json(); };
-    figure.table.Add({row.cell->task + ", " + row.figure->keys.name, RunName(*row.cell), row.cell->model,
+    figure.table.Add({row.cell->task + ", " + row.figure->keys.name, PairName(row), row.cell->model,
                       NumberOrNull(row.change->value), NumberOrNull(row.change->value - drop.value),
                       NumberOrNull(drop.value), end(&Interval::low), end(&Interval::high),
-                      drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictWord(drop), row.cell->figures.count});
+                      drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictWord(drop),
+                      drop.windows > 0 ? Json(drop.windows) : Json(), row.cell->figures.count});
+    figure.table.rows.back()["offset"] = source.empty() ? row.cell->model : "";  // for the drawing alone
   }
-  const std::string& source = sweep.comparisons.of_source;
   figure.caption = Formatted(
       "A {} minus that of {} under the same plan, in each figure's own unit. Bars are 95 % intervals, paired by "
       "window, sample or item; filled marks are significant (p < 0.05 after Holm over the primary figures of all "

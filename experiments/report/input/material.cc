@@ -173,7 +173,7 @@ class Reader {
   void AddSweep(const Json& json, const std::string& path, SourceFile& file) {
     const Json& cells = json.at("cells");
     if (cells.empty()) Fail("{}: got a sweep without a finished run; try `tare sweep` again", path);
-    Sweep sweep{.path = path, .cells = {}, .comparisons = {}, .versions = {}};
+    Sweep sweep{.path = path, .cells = {}, .comparisons = {}};
     std::map<std::string, std::string> models;
     for (const Json& cell : cells) {
       const Json& key = cell.at("key");
@@ -181,11 +181,8 @@ class Reader {
       KnowWeights(key.at("model"), key.at("weights"), path);
       sweep.cells.push_back(ReadCell(cell, path));
     }
+    AddVersions(json.value("sizes", Json::array()), sweep.cells);
     sweep.comparisons = CompareCells(sweep.cells);
-    for (const Json& size : json.value("sizes", Json::array()))
-      sweep.versions.emplace_back(size.at("model"), size.at("bits_per_weight"), size.at("megabytes"),
-                                  size.value("plan", ""), size.value("method", ""), size.value("calibration", ""),
-                                  size.value("quantized_bits", 0.0));
     material_.sweeps.push_back(std::move(sweep));
     for (const auto& [model, weights] : models) file.says.emplace_back(model, "weights " + weights);
     for (const char* setting : {"math", "limit", "from", "window", "stride", "tokens"}) {
@@ -193,6 +190,9 @@ class Reader {
       if (key.contains(setting) && !(IsCount(setting) && key[setting] == 0))
         file.says.emplace_back(setting, PlainText(key[setting]));
     }
+    if (cells[0].at("key").value("window", 1) == 0 && cells[0].at("result").contains("window"))
+      file.says.emplace_back("window",
+                             PlainText(cells[0]["result"]["window"]) + ", the default; --window sets another");
   }
 
   SweepCell ReadCell(const Json& cell, const std::string& path) {

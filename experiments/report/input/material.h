@@ -40,20 +40,10 @@ struct Document {
   Json json;
 };
 
-// A version of a sweep's source as it is stored.
-struct StoredVersion {
-  std::string model;
-  double bits_per_weight = 0, megabytes = 0;  // of all tensors
-  std::string plan, method;                   // "": not quantized
-  std::string calibration;                    // what the method saw; "": nothing
-  double quantized_bits = 0;                  // per weight of its quantized matrices; 0: not known, or none
-};
-
 struct Sweep {
   std::string path;
   std::vector<SweepCell> cells;
   Comparisons comparisons;
-  std::vector<StoredVersion> versions;  // of tare sweep --source
 
   // The figures that the sweep's tables show, in the order of the cells.
   std::vector<SweepFigure> Figures() const;

@@ -98,14 +98,23 @@ const SweepCell* BaselineOf(const std::vector<SweepCell>& cells, const SweepCell
   });
 }
 
-// The first model's cell for the same task and plan, or the first version's; null for its own, for the source of all
-// versions, and if there is none.
-const SweepCell* SameOfFirst(const std::vector<SweepCell>& cells, const SweepCell& cell) {
+// The cells for the same task and plan that differences of this one are from: the first model's; of versions those
+// before it with its bits, or, where no other has these, the first version's. None for the source of all versions.
+std::vector<const SweepCell*> ComparedWith(const std::vector<SweepCell>& cells, const SweepCell& cell) {
   const SweepCell* const first = FindWhere(cells, [](const SweepCell& c) { return c.model != c.Source(); });
-  if (first == nullptr || cell.model == first->model || cell.model == cell.Source()) return nullptr;
-  return FindWhere(cells, [&](const SweepCell& c) {
-    return c.model == first->model && c.task == cell.task && c.Plan() == cell.Plan() && c.Executed() == cell.Executed();
-  });
+  if (first == nullptr || cell.model == cell.Source()) return {};
+  std::vector<const SweepCell*> of_first, of_bits;
+  bool alone = true;
+  for (const SweepCell& c : cells) {
+    const bool same = c.task == cell.task && c.Plan() == cell.Plan() && c.Executed() == cell.Executed();
+    if (!same || c.model == cell.model || c.model == c.Source()) continue;
+    if (c.version && cell.version && c.version->Bits() == cell.version->Bits()) {
+      alone = false;
+      if (&c < &cell) of_bits.push_back(&c);
+    }
+    if (c.model == first->model) of_first.push_back(&c);
+  }
+  return alone && cell.model != first->model ? of_first : of_bits;
 }
 
 // Null where there is none.
@@ -154,8 +163,7 @@ Comparisons CompareCells(const std::vector<SweepCell>& cells) {
   for (size_t c = 0; c < cells.size(); ++c) {
     const SweepCell* const baseline = BaselineOf(cells, cells[c]);
     if (baseline == nullptr) continue;
-    const SweepCell* const other = SameOfFirst(cells, cells[c]);
-    const SweepCell* const others_baseline = other == nullptr ? nullptr : BaselineOf(cells, *other);
+    const std::vector<const SweepCell*> others = ComparedWith(cells, cells[c]);
     for (size_t i = 0; i < cells[c].figures.list.size(); ++i) {
       const auto of = [i](const SweepCell& cell) { return &cell.figures.list[i]; };
       const auto add = [&](std::vector<Comparison>& list, const RunsOfPair& runs, const std::vector<double>& signs) {
@@ -165,9 +173,12 @@ Comparisons CompareCells(const std::vector<SweepCell>& cells) {
         list.back().primary = i == cells[c].figures.Primary();
       };
       add(all.changes, {of(*baseline), of(cells[c])}, {-1, 1});
-      if (others_baseline == nullptr) continue;
-      add(all.drops, {of(*others_baseline), of(*other), of(*baseline), of(cells[c])}, {1, -1, -1, 1});
-      all.drops.back().against = other->model;
+      for (const SweepCell* const other : others) {
+        const SweepCell* const from = BaselineOf(cells, *other);
+        if (from == nullptr) continue;
+        add(all.drops, {of(*from), of(*other), of(*baseline), of(cells[c])}, {1, -1, -1, 1});
+        all.drops.back().against = other->model;
+      }
     }
   }
   AddHolmOfPrimary(all.changes);
@@ -183,6 +194,14 @@ std::vector<SweepFigure> FiguresOf(const std::vector<SweepCell>& cells, const Co
           {&cells[c], &cells[c].figures.list[i], Find(comparisons.changes, c, i), Find(comparisons.drops, c, i)});
   }
   return figures;
+}
+
+std::vector<SweepFigure> DifferencesOf(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
+  std::vector<SweepFigure> differences;
+  for (const Comparison& d : comparisons.drops)
+    differences.push_back(
+        {&cells[d.cell], &cells[d.cell].figures.list[d.figure], Find(comparisons.changes, d.cell, d.figure), &d});
+  return differences;
 }
 
 }  // namespace tare

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the cells of a sweep, figure by figure: how much a plan changes the figure from the unquantized model,
 // and how much more it changes than the first model's (the difference of their drops). Of versions of one model
-// (SweepOptions::source) a change is from that model, and a difference is from the first version. Both are paired by
-// the items or windows that the runs share, and both come with their significance:
+// (SweepOptions::source) a change is from that model, and differences are between those of equally many bits
+// (StoredVersion::Bits), or from the first version where no other has them. All are paired by the items or windows that
+// the runs share, and come with their significance:
 //
 //             error            95 % interval                     p of no difference
 //   items     s(d) / sqrt(n)   Bonett and Price                  McNemar's, mid-p
@@ -31,7 +32,7 @@ inline constexpr int64_t kFewestOfDrops = 10;
 
 struct Comparison {
   size_t cell = 0, figure = 0;  // the quantized run's index among the cells, and its figure's
-  std::string against;          // for a difference of drops, the first model
+  std::string against;          // for a difference of drops, the model that it is from
   double value = 0;
   std::optional<double> error;
   std::optional<Interval> interval;
@@ -62,8 +63,8 @@ struct Comparisons {
 };
 Comparisons CompareCells(const std::vector<SweepCell>& cells);
 
-// A figure of a cell, its change from unquantized, and how much more it changed than the first model's; null if
-// there is none.
+// A figure of a cell, its change from unquantized, and how much more it changed than the first model's, or the first of
+// the versions that it is compared with; null if there is none.
 struct SweepFigure {
   const SweepCell* cell = nullptr;
   const Figure* figure = nullptr;
@@ -73,6 +74,8 @@ struct SweepFigure {
 };
 // All figures, in the order of the cells.
 std::vector<SweepFigure> FiguresOf(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
+// One for each difference.
+std::vector<SweepFigure> DifferencesOf(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
 // A finished sweep, for programs as CSV with one row per cell and figure and as JSON with everything in the cells, and
 // for people as a table of at most 80 columns: one block per figure of a task, and in it the rows of each model
@@ -97,7 +100,8 @@ Json ComparisonJson(const Comparison& comparison);
 // model, task, site, format, granularity, bits, key_bits, value_bits (plan_report.h), plan, executed, figure,
 // value, stderr, low, high, change, change_stderr, change_low, change_high, n; gained, lost, p, p_holm, detectable,
 // for_half of the change; against, difference and the same columns for differences of drops. low and high are ends of
-// 95 % intervals, the value's only for accuracies. Fields without meaning are empty.
+// 95 % intervals, the value's only for accuracies. Bits and plan of a version as stored are its file's. Fields without
+// meaning are empty.
 std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
 // tare.sweep/3: {"schema", "level", "cells": [{.., "key", "result", "changes": [{"figure", "primary", ..}],

@@ -14,6 +14,7 @@
 // model) does not run again, and tables show all comparable cells.
 #pragma once
 
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -84,17 +85,36 @@ struct SweepOptions {
 // become spaces.
 std::vector<std::string> ListCells(const SweepOptions& options);
 
+// A version of a sweep's source as it is stored.
+struct StoredVersion {
+  double bits_per_weight = 0, megabytes = 0;  // of all tensors
+  std::string plan, method;                   // "": not quantized, or by another program
+  std::string calibration;                    // what the method saw; "": nothing
+  double quantized_bits = 0;                  // per weight of its quantized matrices; 0: not known, or none
+
+  // Bits per weight, to 0.01, at which versions are compared.
+  double Bits() const { return std::round(100 * (quantized_bits > 0 ? quantized_bits : bits_per_weight)) / 100; }
+};
+
 struct SweepCell {
   std::string model, task;
   const TaskKind* kind = nullptr;
   PlanRow row;  // from the key's plan
   Json key, result;
   Figures figures;  // from the result
+  std::optional<StoredVersion> version = {};
 
   std::string Plan() const { return key.at("plan"); }
   bool Executed() const { return key.contains("executed"); }
   std::string Source() const { return key.value("source", std::string()); }  // the model's name; "": none
+  // A version without a plan of its own.
+  bool AsStored() const { return !Source().empty() && model != Source() && Plan() == "f32"; }
+  std::string ShownPlan() const;  // "as stored", or the plan that such a version was quantized by
+  bool SawInput() const;          // whether the version was calibrated on the task's file
 };
+
+// Tells the cells what is known of their versions: rows of {"model", "bits_per_weight", "megabytes", ..}.
+void AddVersions(const Json& sizes, std::vector<SweepCell>& cells);
 
 // Called before each cell runs, with its name and how many runs come after it. Not called for finished cells, and once
 // for two cells that follow from the same passes.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sites that are swept together, the nearest granularity, a plan's text, the plans of a question, and a plan's row.
+// Sites that are swept together, the nearest granularity, a plan's text, the plans of a question, a plan's row, and
+// what versions were quantized by.
 #include "experiments/studies/sweep/sweep.h"
 
 #include <algorithm>
@@ -203,6 +204,27 @@ PlanRow RowOf(const Plan& plan) {
     row.bits = CodeBits(rule);
   }
   return row;
+}
+
+std::string SweepCell::ShownPlan() const {
+  if (!AsStored()) return Plan();
+  return version && !version->plan.empty() ? version->plan : "as stored";
+}
+
+bool SweepCell::SawInput() const {
+  const std::string input = key.value("input", std::string());
+  return version && !input.empty() && version->calibration.contains(input);
+}
+
+void AddVersions(const Json& sizes, std::vector<SweepCell>& cells) {
+  for (const Json& size : sizes) {
+    const StoredVersion version{size.at("bits_per_weight"),    size.at("megabytes"),
+                                size.value("plan", ""),        size.value("method", ""),
+                                size.value("calibration", ""), size.value("quantized_bits", 0.0)};
+    for (SweepCell& cell : cells) {
+      if (size.at("model") == Json(cell.model)) cell.version = version;
+    }
+  }
 }
 
 }  // namespace tare

@@ -19,7 +19,8 @@ Columns<SweepCell> CellColumns() {
           {{"site"}, [](const SweepCell& c) { return c.row.site; }},
           {{"format"}, [](const SweepCell& c) { return c.row.format; }},
           {{"granularity"}, [](const SweepCell& c) { return c.row.granularity; }},
-          {{"bits"}, [](const SweepCell& c) { return c.row.bits; }},
+          {{"bits"},
+           [](const SweepCell& c) { return c.AsStored() && c.version ? AsJson(c.version->Bits()) : Json(c.row.bits); }},
           {{"key_bits"}, [](const SweepCell& c) { return c.result.value("key_bits", Lacking()); }},
           {{"value_bits"}, [](const SweepCell& c) { return c.result.value("value_bits", Lacking()); }}};
 }
@@ -27,7 +28,7 @@ Columns<SweepCell> CellColumns() {
 Columns<SweepFigure> SweepColumns() {
   Columns<SweepFigure> columns;
   AddPart(columns, "", CellColumns(), &SweepFigure::cell);
-  columns.insert(columns.end(), {{{"plan"}, [](const SweepFigure& f) { return f.cell->Plan(); }},
+  columns.insert(columns.end(), {{{"plan"}, [](const SweepFigure& f) { return f.cell->ShownPlan(); }},
                                  {{"executed"}, [](const SweepFigure& f) { return f.cell->Executed() ? 1 : 0; }},
                                  {{"figure"}, [](const SweepFigure& f) { return f.figure->keys.name; }},
                                  {{"value"}, [](const SweepFigure& f) { return f.figure->value; }},
@@ -49,11 +50,11 @@ Json ToJson(const Comparison& c, const char* figure) {
   return json;
 }
 
-template <typename Get>
-auto Distinct(const std::vector<SweepCell>& cells, Get get) {
-  std::vector<std::decay_t<decltype(get(cells[0]))>> seen;
-  for (const SweepCell& cell : cells) {
-    if (std::ranges::find(seen, get(cell)) == seen.end()) seen.push_back(get(cell));
+template <typename Of, typename Get>
+auto Distinct(const std::vector<Of>& all, Get get) {
+  std::vector<std::decay_t<decltype(get(all[0]))>> seen;
+  for (const Of& one : all) {
+    if (std::ranges::find(seen, get(one)) == seen.end()) seen.push_back(get(one));
   }
   return seen;
 }
@@ -131,6 +132,10 @@ std::string ModelRows(const std::vector<SweepFigure>& rows) {
   }
   const std::string title = source.empty() ? first.cell->model : "change: from " + source;
   std::string note;
+  for (const SweepFigure& row : rows) {
+    if (row.cell->SawInput())
+      note += Formatted("  {} was calibrated on this text: other texts may lose more\n", row.cell->model);
+  }
   if (std::ranges::count(changes, nullptr) == std::ssize(changes)) {
     table.columns.pop_back();
     if (quantized) note = "  no changes: the unquantized model was not run; try 16 in --bits, or --plan f32\n";
@@ -168,21 +173,24 @@ std::vector<TabledFigure> TabledFigures(const std::vector<SweepFigure>& of_task)
   return tabled;
 }
 
-// How much more the model's figure changed than the first model's.
-std::string DropRows(const std::vector<SweepFigure>& rows) {
-  Table table = PlanRows(rows.front().cell->Source().empty() ? "plan" : "version", "the changes", "difference");
-  for (const SweepFigure& row : rows) {
-    if (row.drop == nullptr) continue;
-    const char* const format = row.figure->keys.in_tables;
-    const auto number = [&](double x) { return NumberText(x, Formatted("+{}", format)); };
-    table.Add({RowText(*row.cell), number(row.change->value) + ", " + number(row.change->value - row.drop->value),
-               ComparisonText(*row.drop, format)});
+// How much more figures changed than those of the first model, or of versions of equally many bits.
+std::string DropRows(const std::vector<SweepFigure>& differences) {
+  std::string text;
+  for (const std::string& against : Distinct(differences, [](const SweepFigure& row) { return row.drop->against; })) {
+    std::vector<SweepFigure> rows = differences;
+    std::erase_if(rows, [&](const SweepFigure& row) { return row.drop->against != against; });
+    const bool versions = !rows.front().cell->Source().empty();
+    Table table = PlanRows(versions ? "version" : "plan", "the changes", "difference");
+    for (const SweepFigure& row : rows) {
+      const char* const format = row.figure->keys.in_tables;
+      const auto number = [&](double x) { return NumberText(x, Formatted("+{}", format)); };
+      table.Add({RowText(*row.cell), number(row.change->value) + ", " + number(row.change->value - row.drop->value),
+                 ComparisonText(*row.drop, format)});
+    }
+    text += Formatted("\nchange of {} minus that of {}\n", versions ? "each" : rows.front().cell->model, against) +
+            TableText(table, 2);
   }
-  const auto drop = std::ranges::find_if(rows, [](const SweepFigure& row) { return row.drop != nullptr; });
-  if (drop == rows.end()) return "";
-  const bool versions = !drop->cell->Source().empty();
-  return Formatted("\nchange of {} minus that of {}\n", versions ? "each" : drop->cell->model, drop->drop->against) +
-         TableText(table, 2);
+  return text;
 }
 
 }  // namespace
@@ -221,16 +229,20 @@ std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& com
 
 Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
   Json json{{"schema", "tare.sweep/3"}, {"level", 1 - kLevel}, {"cells", Json::array()}};
-  const std::vector<SweepFigure> figures = FiguresOf(cells, comparisons);
-  for (const SweepCell& cell : cells) {
-    Json changes = Json::array(), differences = Json::array();
-    for (const SweepFigure& f : figures) {
-      if (f.cell != &cell) continue;
-      if (f.change != nullptr) changes.push_back(ToJson(*f.change, f.figure->keys.name));
-      if (f.drop != nullptr) differences.push_back(ToJson(*f.drop, f.figure->keys.name));
-    }
+  for (size_t c = 0; c < cells.size(); ++c) {
+    const SweepCell& cell = cells[c];
+    const auto list = [&](const std::vector<Comparison>& all) {
+      Json own = Json::array();
+      for (const Comparison& one : all) {
+        if (one.cell == c) own.push_back(ToJson(one, cell.figures.list[one.figure].keys.name));
+      }
+      return own;
+    };
     Json& object = json["cells"].emplace_back(RowOf(CellColumns(), cell));
-    object.update({{"key", cell.key}, {"result", cell.result}, {"changes", changes}, {"differences", differences}});
+    object.update({{"key", cell.key},
+                   {"result", cell.result},
+                   {"changes", list(comparisons.changes)},
+                   {"differences", list(comparisons.drops)}});
   }
   return json;
 }
@@ -247,7 +259,7 @@ std::string ComparisonText(const Comparison& c, const char* format) {
 }
 
 std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
-  const std::vector<SweepFigure> all = FiguresOf(cells, comparisons);
+  const std::vector<SweepFigure> all = FiguresOf(cells, comparisons), differences = DifferencesOf(cells, comparisons);
   // Tables group rows by model; all versions of one model form one group.
   const auto group = [](const SweepCell& c) { return c.Source().empty() ? c.model : c.Source(); };
   const auto groups = Distinct(cells, group);
@@ -259,13 +271,15 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
       text += Formatted("\n{}, {}\n", task, title);
       std::string drops;
       for (const auto& name : groups) {
-        std::vector<SweepFigure> rows;
-        std::ranges::copy_if(of_task, std::back_inserter(rows), [&](const SweepFigure& f) {
-          return group(*f.cell) == name && std::string_view(f.figure->keys.name) == keys->name;
-        });
-        if (rows.empty()) continue;
-        text += ModelRows(rows);
-        drops += DropRows(rows);
+        const auto rows_of = [&](std::vector<SweepFigure> rows) {
+          std::erase_if(rows, [&](const SweepFigure& f) {
+            return f.cell->task != task || group(*f.cell) != name ||
+                   std::string_view(f.figure->keys.name) != keys->name;
+          });
+          return rows;
+        };
+        if (const std::vector<SweepFigure> rows = rows_of(all); !rows.empty()) text += ModelRows(rows);
+        drops += DropRows(rows_of(differences));
       }
       text += drops;
     }
@@ -319,7 +333,8 @@ std::string SweepLegend(const Comparisons& comparisons) {
   if (!comparisons.drops.empty())
     text += comparisons.of_source.empty()
                 ? "one pair of models is one sample of training: differences apply to these two\n"
-                : "changes are from " + comparisons.of_source + ", differences from the first of its versions\n";
+                : "changes are from " + comparisons.of_source +
+                      ",\ndifferences from versions of equally many bits, else from the first of all\n";
   return text;
 }
 

@@ -52,12 +52,13 @@ TEST(MethodsTest, TheSentenceSaysWhatEachMethodCosts) {
   EXPECT_THAT(
       figure.findings,
       ElementsAre(MatchesRegex(
-          "At 4\\.00 bits per weight of quantized matrices \\(4\\.25 of all tensors\\), perplexity on text changes by "
-          "\\+5\\.0. \\[.*\\] % with rtn\\.h5 \\(rtn\\) and \\+2\\.5. \\[.*\\] % with gptq\\.h5 \\(gptq\\); gptq\\.h5 "
-          "loses 0\\.500 \\[.*\\] less perplexity on text than rtn\\.h5 \\(significant\\)\\.")));
+          "At 4\\.00 bits per weight of quantized matrices, perplexity on text changes by \\+5\\.0. \\[.*\\] % with "
+          "rtn\\.h5 \\(rtn\\) and \\+2\\.5. \\[.*\\] % with gptq\\.h5 \\(gptq\\) over 24 windows; the difference of "
+          "gptq\\.h5 from rtn\\.h5 is -2\\.5. \\[.*\\] % \\(significant\\)\\.")));
   EXPECT_THAT(figure.caption,
               AllOf(HasSubstr("Change from m,"),
-                    HasSubstr("m itself has perplexity 20.000 on text, in 16.00 bits per weight and 8.00 MB.")));
+                    HasSubstr("m itself has perplexity 20.000 on text, in 16.00 bits per weight and 8.00 MB; n: 40 "
+                              "tokens of perplexity:text.")));
 }
 
 TEST(MethodsTest, OtherBitsAreAnotherSentence) {
@@ -65,9 +66,38 @@ TEST(MethodsTest, OtherBitsAreAnotherSentence) {
   sweep["sizes"][2]["bits_per_weight"] = 3.25;
   sweep["sizes"][1].erase("quantized_bits");  // an older table
   const FigureData figure = LossesOfMethods(MaterialOf({sweep})).at(0);
-  EXPECT_THAT(figure.findings,
-              ElementsAre(AllOf(HasSubstr("At 4.25 bits per weight of all"), HasSubstr("rtn.h5 (rtn).")),
-                          AllOf(HasSubstr("(3.25 of all"), HasSubstr("gptq.h5 (gptq); gptq.h5 loses"))));
+  EXPECT_THAT(
+      figure.findings,
+      ElementsAre(AllOf(HasSubstr("At 4.25 bits per weight of all"), HasSubstr("rtn.h5 (rtn) over 24 windows.")),
+                  AllOf(HasSubstr("At 4.00 bits per weight of quantized matrices"),
+                        HasSubstr("(gptq) over 24 windows; the difference of gptq.h5 from rtn.h5 is "))));
+}
+
+// Two pairs, each of equally many bits, are the hypotheses: the first file has no part in the second.
+TEST(MethodsTest, FilesOfEqualBitsAreCompared) {
+  Json sweep = Versions(), more = SweepOf({VersionCells("rtn3.h5", 4, 23), VersionCells("gptq3.h5", 8, 22)});
+  for (const Json& cell : more["cells"]) sweep["cells"].push_back(cell);
+  for (const auto& [model, as] : {std::pair{"rtn3.h5", 1}, {"gptq3.h5", 2}}) {
+    Json size = sweep["sizes"][static_cast<size_t>(as)];
+    size.update({{"model", model}, {"quantized_bits", 3.0}});
+    sweep["sizes"].push_back(size);
+  }
+  const Material material = MaterialOf({sweep});
+  EXPECT_THAT(LossesOfMethods(material).at(0).findings,
+              ElementsAre(HasSubstr("the difference of gptq.h5 from rtn.h5 is "),
+                          HasSubstr("the difference of gptq3.h5 from rtn3.h5 is ")));
+  const FigureData figure = Differences(material).at(0);
+  ASSERT_EQ(figure.table.rows.size(), 2u);
+  EXPECT_EQ(figure.table.rows[1]["plan"], "gptq3.h5 - rtn3.h5");
+  EXPECT_EQ(figure.table.rows[1]["windows"], 24);
+}
+
+TEST(MethodsTest, CalibrationOnTheEvaluatedTextIsSaid) {
+  Json sweep = Versions();
+  for (Json& cell : sweep["cells"]) cell["key"]["input"] = std::string(64, 'a');
+  sweep["sizes"][2]["calibration"] = "held.txt, sha256 " + std::string(64, 'a') + ", 40 tokens in 1 windows";
+  EXPECT_THAT(LossesOfMethods(MaterialOf({sweep})).at(0).findings,
+              ElementsAre(AllOf(HasSubstr("rtn.h5 (rtn) and"), HasSubstr("gptq.h5 (gptq, calibrated on this text)"))));
 }
 
 // The costs say which differences are significant; those of files as stored are not said again.
@@ -75,7 +105,7 @@ TEST(MethodsTest, EachSentenceStandsOnce) {
   const FigureData figure = Differences(MaterialOf({Versions()})).at(0);
   EXPECT_EQ(figure.table.rows.size(), 1u);
   EXPECT_TRUE(figure.findings.empty());
-  EXPECT_THAT(figure.caption, StartsWith("A file's change from m minus that of rtn.h5 under the same plan,"));
+  EXPECT_THAT(figure.caption, StartsWith("A file's change from m minus that of the other file under the same plan,"));
 }
 
 // Models that are no versions of one, and tables without sizes, have no figure.
@@ -86,10 +116,16 @@ TEST(MethodsTest, WithoutSizesThereIsNone) {
   EXPECT_TRUE(LossesOfMethods(MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {4, 30}})})})).empty());
 }
 
-TEST(MethodsTest, TheDrawingHasAMarkForEachFile) {
-  const Json specification = SpecificationOf(LossesOfMethods(MaterialOf({Versions()})).at(0));
-  EXPECT_EQ(specification["data"]["values"].size(), 2u);
-  EXPECT_EQ(specification["spec"]["encoding"]["color"]["scale"]["domain"], Json::array({"rtn.h5", "gptq.h5"}));
+// Side by side over their bits, though all tensors take other bits.
+TEST(MethodsTest, TheDrawingHasAColourForEachMethod) {
+  Json sweep = Versions();
+  sweep["sizes"][2]["bits_per_weight"] = 4.5;
+  const Json specification = SpecificationOf(LossesOfMethods(MaterialOf({sweep})).at(0));
+  const Json& rows = specification["data"]["values"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["at"], rows[1]["at"]);
+  EXPECT_EQ(specification["spec"]["encoding"]["x"]["field"], "at");
+  EXPECT_EQ(specification["spec"]["encoding"]["color"]["scale"]["domain"], Json::array({"rtn", "gptq"}));
 }
 
 }  // namespace

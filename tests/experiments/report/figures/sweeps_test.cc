@@ -9,6 +9,7 @@ namespace tare::sweeps_test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -29,17 +30,35 @@ TEST(BitsTest, EveryScaleBeginsAt16Bits) {
       figure.findings,
       ElementsAre(AllOf(StartsWith("With 4 bits for attn_logits and one scale per tensor, a's perplexity on text "
                                    "rises by 10.00 ["),
-                        EndsWith("], from 20.00 to 30.00.")),
+                        EndsWith("] over 24 windows, from 20.00 to 30.00.")),
                   "With 4 bits for attn_logits and one scale per tensor, b's perplexity on text stays at 22.000 "
                   "(not significant)."));
   EXPECT_THAT(figure.caption, HasSubstr("40 tokens of perplexity:text"));
-  EXPECT_THAT(figure.caption, StartsWith("What low-bit attn_logits cost: perplexity (no unit). Bars"));
+  EXPECT_THAT(figure.caption, StartsWith("What low-bit attn_logits cost. Bars"));
+}
+
+// The usual length is no guess at how the model was trained.
+TEST(BitsTest, TheWindowIsSaid) {
+  nlohmann::ordered_json sweep = SweepOf({CellsOf("a", {{16, 20}, {4, 30}})});
+  for (auto& cell : sweep["cells"]) {
+    cell["key"]["window"] = 0;
+    cell["result"].update({{"window", 512}, {"windows", 24}});
+  }
+  const Material material = MaterialOf({sweep});
+  EXPECT_THAT(Bits(material).at(0).caption,
+              EndsWith(" n: 40 tokens of perplexity:text in 24 windows of 512 (the default, whatever the model was "
+                       "trained on: --window sets it)."));
+  EXPECT_THAT(material.files.at(0).says,
+              Contains(std::pair<std::string, std::string>("window", "512, the default; --window sets another")));
+  sweep["cells"][1]["key"]["window"] = 512;
+  sweep["cells"][0]["key"]["window"] = 512;
+  EXPECT_THAT(Bits(MaterialOf({sweep})).at(0).caption, EndsWith(" in 24 windows of 512."));
 }
 
 TEST(BitsTest, TheFindingIsTheLargestChangeOfEachModel) {
   const Material material = MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {4, 21}, {4, 15}, {4, 22}})})});
   EXPECT_THAT(Bits(material).at(0).findings,
-              ElementsAre(AllOf(HasSubstr("falls by 5.00 ["), HasSubstr("], from 20.00 to 15.00"))));
+              ElementsAre(AllOf(HasSubstr("falls by 5.00 ["), HasSubstr("] over 24 windows, from 20.00 to 15.00"))));
 }
 
 TEST(BitsTest, WithoutA16BitRunTheFindingSaysWhatIsMissing) {
@@ -116,12 +135,13 @@ Json Cells(const std::string& model, double at_four, double more) {
 
 TEST(DifferencesTest, ASignificantDifferenceIsSaidWithItsSign) {
   const FigureData more = Differences(MaterialOf({SweepOf({Cells("a", 21, 0), Cells("b", 25, 3)})})).at(0);
-  EXPECT_THAT(more.findings,
-              ElementsAre(MatchesRegex("With 4 bits for attn_logits and one scale per tensor, b loses 4\\.0.* \\[.*\\] "
-                                       "more perplexity on text than a \\(p < 0\\.001 after Holm\\)\\.")));
+  EXPECT_THAT(more.findings, ElementsAre(MatchesRegex(
+                                 "With 4 bits for attn_logits and one scale per tensor, b loses 4\\.0.* \\[.*\\] "
+                                 "more perplexity on text than a over 24 windows \\(p < 0\\.001 after Holm\\)\\.")));
   const FigureData less = Differences(MaterialOf({SweepOf({Cells("a", 25, 3), Cells("b", 21, 0)})})).at(0);
   EXPECT_THAT(less.findings, ElementsAre(HasSubstr("b loses 4.0")));
-  EXPECT_THAT(less.findings, ElementsAre(HasSubstr("] less perplexity on text than a (p < 0.001 after Holm).")));
+  EXPECT_THAT(less.findings,
+              ElementsAre(HasSubstr("] less perplexity on text than a over 24 windows (p < 0.001 after Holm).")));
 }
 
 TEST(DifferencesTest, RowsHaveBothChangesAndTheVerdict) {
@@ -170,8 +190,9 @@ Json Items(const std::string& model, size_t lost) {
 
 TEST(DifferencesTest, AccuraciesAreKept) {
   const FigureData figure = Differences(MaterialOf({SweepOf({Items("a", 24), Items("b", 0)})})).at(0);
-  EXPECT_THAT(figure.findings, ElementsAre(MatchesRegex("With 4 bits for attn_logits and one scale per row, b keeps "
-                                                        "0\\.600 \\[.*\\] more accuracy on c than a \\(p .*\\)\\.")));
+  EXPECT_THAT(figure.findings,
+              ElementsAre(MatchesRegex("With 4 bits for attn_logits and one scale per row, b keeps "
+                                       "0\\.600 \\[.*\\] more accuracy on c than a over 40 items \\(p .*\\)\\.")));
 }
 
 TEST(DifferencesTest, OnlyAFewAreSentences) {
