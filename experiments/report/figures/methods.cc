@@ -54,7 +54,6 @@ std::string DifferencesText(const std::vector<SweepFigure>& differences) {
 //   -0.07 [-0.11, -0.03] % (significant).
 std::string FindingOf(const std::vector<SweepFigure>& group, std::vector<SweepFigure> differences) {
   const SweepFigure& one = group.front();
-  const std::string task = one.cell->task, figure = one.figure->keys.name;
   std::vector<std::string> changes;
   for (const SweepFigure& row : group)
     changes.push_back(Formatted("{} with {}", DrawnText(row, *row.change), NamedVersion(*row.cell)));
@@ -64,8 +63,8 @@ std::string FindingOf(const std::vector<SweepFigure>& group, std::vector<SweepFi
   const StoredVersion& version = *one.cell->version;
   const char* const of = version.quantized_bits > 0 ? "quantized matrices" : "all tensors";
   return Formatted("At {:.2f} bits per weight of {}, {} changes by {}{}{}.", version.Bits(), of,
-                   FigureOnText(task, figure), Listed(changes, ", ", {}, " and "), OverText(*one.change),
-                   DifferencesText(differences));
+                   FigureOnText(one.cell->task, one.figure->keys.name), Listed(changes, ", ", {}, " and "),
+                   OverText(*one.change), DifferencesText(differences));
 }
 
 // Groups the rows by their task and bits.
@@ -77,7 +76,10 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& drawn,
       const SweepCell& cell = *group.front().cell;
       return cell.task == row.cell->task && cell.version->Bits() == row.cell->version->Bits();
     });
-    known == groups.end() ? groups.push_back({row}) : known->push_back(row);
+    if (known == groups.end())
+      groups.push_back({row});
+    else
+      known->push_back(row);
   }
   std::vector<std::string> findings;
   for (const std::vector<SweepFigure>& group : groups) findings.push_back(FindingOf(group, differences));
@@ -137,7 +139,6 @@ FigureData FigureOfVersions(const Sweep& sweep) {
 std::vector<FigureData> LossesOfMethods(const Material& material) {
   std::vector<FigureData> figures;
   for (const Sweep& sweep : material.sweeps) {
-    if (sweep.comparisons.of_source.empty()) continue;
     FigureData figure = FigureOfVersions(sweep);
     if (figure.table.rows.empty()) continue;
     if (!figures.empty()) figure.name = Formatted("methods:{}", figures.size() + 1);

@@ -191,8 +191,7 @@ class Reader {
         file.says.emplace_back(setting, PlainText(key[setting]));
     }
     if (cells[0].at("key").value("window", 1) == 0 && cells[0].at("result").contains("window"))
-      file.says.emplace_back("window",
-                             PlainText(cells[0]["result"]["window"]) + ", the default; --window sets another");
+      file.says.emplace_back("window", PlainText(cells[0]["result"]["window"]) + ", the default of --window");
   }
 
   SweepCell ReadCell(const Json& cell, const std::string& path) {

@@ -41,7 +41,7 @@ TEST(FiguresTest, RowsBecomeTheDataInTheirOrder) {
   EXPECT_EQ(specification["data"]["values"].dump(),
             R"([{"site":"p","model":"z","figure":"s","value":1.5},{"site":"p","model":"a","figure":"s","value":null},)"
             R"({"site":"o","model":"z","figure":"s","value":2}])");
-  EXPECT_EQ(specification["facet"]["column"]["sort"], Json({"p", "o"}));
+  EXPECT_EQ(specification["facet"]["sort"], Json({"p", "o"}));
   EXPECT_EQ(specification["spec"]["encoding"]["color"]["scale"]["domain"], Json({"z", "a"}));
 }
 

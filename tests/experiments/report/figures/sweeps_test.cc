@@ -49,7 +49,7 @@ TEST(BitsTest, TheWindowIsSaid) {
               EndsWith(" n: 40 tokens of perplexity:text in 24 windows of 512 (the default, whatever the model was "
                        "trained on: --window sets it)."));
   EXPECT_THAT(material.files.at(0).says,
-              Contains(std::pair<std::string, std::string>("window", "512, the default; --window sets another")));
+              Contains(std::pair<std::string, std::string>("window", "512, the default of --window")));
   sweep["cells"][1]["key"]["window"] = 512;
   sweep["cells"][0]["key"]["window"] = 512;
   EXPECT_THAT(Bits(MaterialOf({sweep})).at(0).caption, EndsWith(" in 24 windows of 512."));
