@@ -336,19 +336,4 @@ PredictedTokens ScoredTokens::In(const TokenBatch& batch) const {
   return all;
 }
 
-std::vector<double> ScoredTokens::SumsOf(const std::vector<double>& values) const {
-  std::vector<double> sums;
-  for (size_t s = 0; s + 1 < first_.size(); ++s) {
-    const auto own = std::span(values).subspan(first_[s], first_[s + 1] - first_[s]);
-    sums.push_back(std::accumulate(own.begin(), own.end(), 0.0));
-  }
-  return sums;
-}
-
-std::vector<int64_t> ScoredTokens::Counts() const {
-  std::vector<int64_t> counts;
-  for (size_t s = 0; s + 1 < first_.size(); ++s) counts.push_back(static_cast<int64_t>(first_[s + 1] - first_[s]));
-  return counts;
-}
-
 }  // namespace tare

@@ -147,9 +147,6 @@ class ScoredTokens {
 
   size_t size() const { return first_.back(); }
   PredictedTokens In(const TokenBatch& batch) const;
-  // For values per token in the order of places: their sum over each sequence's tokens; and the number of these tokens.
-  std::vector<double> SumsOf(const std::vector<double>& values) const;
-  std::vector<int64_t> Counts() const;
 
  private:
   const std::vector<ScoredSequence>& sequences_;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "experiments/passes/convention_windows.h"
+#include "experiments/significance/mean_error.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/grammar.h"
 #include "experiments/text/tokenizer/tokenizer.h"
@@ -123,85 +124,26 @@ MeanAndError RatioOf(const MeanAndError& log_ratio) {
   return {ratio, log_ratio.error.transform([&](double error) { return ratio * error; })};
 }
 
-// Sums of each window, in which runs can be paired.
-void AddWindows(Json& json, std::span<const TokenDivergence> tokens, const std::vector<ScoredSequence>& sequences) {
-  const ScoredTokens scored(sequences);
-  std::vector<double> klds, log_ratios, same_tops;
-  for (const TokenDivergence& t : tokens) {
-    klds.push_back(t.kld);
-    same_tops.push_back(t.same_top ? 1 : 0);
-    log_ratios.push_back(t.loss - t.reference_loss);
-  }
-  json.update({{"windows", sequences.size()},
-               {"window_klds", scored.SumsOf(klds)},
-               {"window_log_ratios", scored.SumsOf(log_ratios)},
-               {"window_same_tops", scored.SumsOf(same_tops)},
-               {"window_tokens", scored.Counts()}});
-}
-
-Json FiguresOf(const std::vector<TokenDivergence>& tokens, const std::vector<ScoredSequence>& sequences) {
-  if (tokens.empty()) Fail("divergence: the input leaves no token to predict; expected at least two tokens");
-  const Divergence d = DivergenceOf(tokens);
-  if (!std::isfinite(d.kld.mean) || !std::isfinite(d.log_ratio.mean))
-    Fail("divergence: the mean is {} nats, expected a finite number; try `tare stats` to see where", d.kld.mean);
-  Json json;
-  Add(json, "kld", d.kld);
-  json.update({{"kld_median", d.kld_median},
-               {"kld_90", d.kld_90},
-               {"kld_95", d.kld_95},
-               {"kld_99", d.kld_99},
-               {"kld_99_9", d.kld_999},
-               {"kld_largest", d.kld_largest}});
-  Add(json, "same_top", d.same_top);
-  Add(json, "delta_p", d.delta_p);
-  json["delta_p_rms"] = d.delta_p_rms;
-  Add(json, "perplexity_ratio", RatioOf(d.log_ratio));
-  json["tokens"] = tokens.size();
-  AddWindows(json, tokens, sequences);
-  for (const auto& [first, some] : ByContext(tokens)) {
-    Json& range =
-        json["by_context"].emplace_back(Json{{"first", first}, {"last", LastOfRange(first)}, {"tokens", some.size()}});
-    const Divergence of_range = DivergenceOf(some);
-    Add(range, "kld", of_range.kld);
-    Add(range, "perplexity_ratio", RatioOf(of_range.log_ratio));
-  }
-  return json;
-}
-
-// The perplexity of the model under test, from the same passes; null if it is not finite.
-Json PerplexityOf(const std::vector<TokenDivergence>& tokens, const WindowCut& cut) {
-  std::vector<TokenLoss> own;
-  for (const TokenDivergence& t : tokens) own.push_back({t.loss, t.context, t.window});
-  std::optional<Json> figures = PerplexityFigures(own);
-  if (figures) figures->update(CutFigures(cut));
-  return figures ? *std::move(figures) : Json();
-}
-
-// What a task keeps from one run to the next.
-struct KeptReference {
-  std::shared_ptr<Model> model;
-  std::shared_ptr<ReferenceStates> states;  // null: they would take too much memory
-};
-
 RunTask ReadDivergence(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   CutText text = CutFileByConvention(file, of, options.windows);
-  KeptReference kept{.model = ReferenceOf(of, options), .states = nullptr};
+  const std::shared_ptr<Model> reference = ReferenceOf(of, options);
+  std::shared_ptr<ReferenceStates> states;  // null: they would take too much memory
   const TaskSize size = SizeOf(text.sequences);
-  const ModelConfig& config = kept.model->config();
+  const ModelConfig& config = reference->config();
   if (size.whole * config.vocabulary <= kMostKept) {
-    kept.states = std::make_shared<ReferenceStates>(ReferenceStates::Of::kLogits);
+    states = std::make_shared<ReferenceStates>(ReferenceStates::Of::kLogits);
   } else if (size.whole * config.hidden <= kMostKept) {
-    kept.states = std::make_shared<ReferenceStates>(ReferenceStates::Of::kFinalNorm);
+    states = std::make_shared<ReferenceStates>(ReferenceStates::Of::kFinalNorm);
   }
-  auto body = [text = std::move(text), kept = std::move(kept), from_itself = options.reference.empty()](
+  auto body = [text = std::move(text), reference, states, from_itself = options.reference.empty()](
                   Model& model, PlanRun& run, const Progress& progress) {
     const bool same = from_itself && run.plan().empty() && !run.cache();
     const std::vector<TokenDivergence> tokens =
-        MeasureDivergence(model, run.Begin(model, progress), same ? model : *kept.model, text.sequences, run.cache(),
-                          progress, kept.states.get());
-    TaskResult result{
-        .figures = FiguresOf(tokens, text.sequences), .records = {}, .of_text = PerplexityOf(tokens, text.cut)};
-    result.figures["reference_sha256"] = kept.model->files().ContentHash();
+        MeasureDivergence(model, run.Begin(model, progress), same ? model : *reference, text.sequences, run.cache(),
+                          progress, states.get());
+    TaskResult result = DivergenceResult(tokens);
+    if (!result.of_text.is_null()) result.of_text.update(CutFigures(text.cut));
+    result.figures["reference_sha256"] = reference->files().ContentHash();
     AddTaken(text.cut, result.figures);
     return result;
   };
@@ -287,6 +229,44 @@ std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) 
               reference->config().vocabulary, of.config().vocabulary, of.Name());
   if (!options.reference.empty()) RequireSamePieces(of.folder(), options.reference);
   return reference;
+}
+
+TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens) {
+  if (tokens.empty()) Fail("divergence: the input leaves no token to predict; expected at least two tokens");
+  const Divergence d = DivergenceOf(tokens);
+  if (!std::isfinite(d.kld.mean) || !std::isfinite(d.log_ratio.mean))
+    Fail("divergence: the mean is {} nats, expected a finite number; try `tare stats` to see where", d.kld.mean);
+  Json json;
+  Add(json, "kld", d.kld);
+  json.update({{"kld_median", d.kld_median},
+               {"kld_90", d.kld_90},
+               {"kld_95", d.kld_95},
+               {"kld_99", d.kld_99},
+               {"kld_99_9", d.kld_999},
+               {"kld_largest", d.kld_largest}});
+  Add(json, "same_top", d.same_top);
+  Add(json, "delta_p", d.delta_p);
+  json["delta_p_rms"] = d.delta_p_rms;
+  Add(json, "perplexity_ratio", RatioOf(d.log_ratio));
+  json["tokens"] = tokens.size();
+  const PairedRuns klds = ByWindow(tokens, [](const TokenDivergence& t) { return t.kld; });
+  const PairedRuns log_ratios = ByWindow(tokens, [](const TokenDivergence& t) { return t.loss - t.reference_loss; });
+  const PairedRuns same_tops = ByWindow(tokens, [](const TokenDivergence& t) { return t.same_top ? 1.0 : 0.0; });
+  json.update({{"windows", klds.Count()},
+               {"window_klds", klds.sums[0]},
+               {"window_log_ratios", log_ratios.sums[0]},
+               {"window_same_tops", same_tops.sums[0]},
+               {"window_tokens", std::vector<int64_t>(klds.counts.begin(), klds.counts.end())}});
+  for (const auto& [first, some] : ByContext(tokens)) {
+    Json& range =
+        json["by_context"].emplace_back(Json{{"first", first}, {"last", LastOfRange(first)}, {"tokens", some.size()}});
+    const Divergence of_range = DivergenceOf(some);
+    Add(range, "kld", of_range.kld);
+    Add(range, "perplexity_ratio", RatioOf(of_range.log_ratio));
+  }
+  std::vector<TokenLoss> own;
+  for (const TokenDivergence& t : tokens) own.push_back({t.loss, t.context, t.window});
+  return {.figures = std::move(json), .records = {}, .of_text = PerplexityFigures(own).value_or(Json())};
 }
 
 constexpr TaskKind kDivergenceTask{.name = "divergence",

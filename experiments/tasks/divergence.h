@@ -41,4 +41,9 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
                                                const std::optional<CachePlan>& cache, const Progress& progress,
                                                ReferenceStates* states = nullptr);
 
+// The task's figures of these tokens, in the order of the text, with sums of each window, in which runs can be paired;
+// and of_text, those of the perplexity of the model under test, null if it is not finite. Throws Error for no tokens,
+// and for a mean that is not finite.
+TaskResult DivergenceResult(const std::vector<TokenDivergence>& tokens);
+
 }  // namespace tare
