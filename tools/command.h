@@ -33,8 +33,8 @@ struct StatisticsSet;
 // One subcommand: adds itself, its options, its examples and its callback to the program.
 using AddCommand = void(CLI::App& app);
 AddCommand AddInspect, AddPlan, AddDump, AddStats, AddEval, AddGenerate, AddQuantize, AddConvert, AddVerify, AddSweep,
-    AddCompare, AddAttribute, AddMaps, AddLevels, AddSearch, AddTokenize, AddMake, AddProbe, AddBench, AddReport,
-    AddPlot, AddHelp, AddCompletion, AddManual;
+    AddCompare, AddJudge, AddAttribute, AddMaps, AddLevels, AddSearch, AddTokenize, AddMake, AddProbe, AddBench,
+    AddReport, AddPlot, AddHelp, AddCompletion, AddManual;
 // Subcommands of bench, and of stats: show, merge and diff.
 AddCommand AddBenchAttention, AddBenchDecode, AddStatsFiles;
 

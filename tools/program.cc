@@ -140,7 +140,8 @@ struct CommandGroup {
 };
 const CommandGroup kCommands[] = {
     {"Look at a model", {AddInspect, AddStats, AddDump, AddMaps}},
-    {"Measure what a plan costs", {AddPlan, AddEval, AddSweep, AddCompare, AddAttribute, AddSearch, AddGenerate}},
+    {"Measure what a plan costs",
+     {AddPlan, AddEval, AddSweep, AddCompare, AddJudge, AddAttribute, AddSearch, AddGenerate}},
     {"Make low-bit checkpoints", {AddQuantize, AddLevels, AddConvert, AddVerify}},
     {"Make texts and items", {AddTokenize, AddMake, AddProbe}},
     {"Show results and measure speed", {AddReport, AddPlot, AddBench}},

@@ -169,6 +169,8 @@ const std::vector<Subject>& Subjects() {
       {"examples.jsonl",
        Form::kJson,
        {{"make", "shots", "--data", "examples.jsonl", "--shots", "2", "--samples", "1", "--out", "out/n.jsonl"}}},
+      {"b.kld", Form::kBinary, {{"judge", "b.kld", "b.kld", "--json", "-"}, {"judge", "l.safetensors", "b.kld"}}},
+      {"l.safetensors", Form::kSafetensors, {{"judge", "l.safetensors", "l.safetensors", "--json", "-"}}},
       {"c.npz", Form::kBinary, {{"stats", "--tensors", "c.npz", "--json", "-", "--out", "out/s.h5"}}},
       {.file = "d.h5",
        .form = Form::kHdf5,
@@ -317,6 +319,8 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   make({"dump", "m", "--input", "i.safetensors", "--out", "i.h5"});
   make({"dump", "m", "--input", "i.safetensors", "--sites", "layer_out,attn_logits", "--out", "d.h5"});
   fs::copy_file(source / "tests/data/captured/deflated.npz", folder / "c.npz");
+  fs::copy_file(source / "tests/fuzz/corpus/predictions/base.kld", folder / "b.kld");
+  fs::copy_file(source / "tests/fuzz/corpus/predictions/logits.safetensors", folder / "l.safetensors");
   fs::copy_file(source / "tests/fuzz/corpus/gguf/small.gguf", folder / "f.gguf");
   make({"convert", "e", "--to", "gguf", "--type", "MXFP4", "--out", "e.gguf"});
   make({"stats", "m", "--input", "i.h5", "--sites", "attn_logits,linear_in", "--calibrate", "int4", "--out", "s.h5"});

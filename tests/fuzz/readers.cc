@@ -10,6 +10,7 @@
 #include <string>
 
 #include "experiments/arrays/array_file.h"
+#include "experiments/arrays/predictions.h"
 #include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/measured.h"
@@ -161,6 +162,17 @@ void ReadNpz(std::string_view bytes) {
   }
 }
 
+void ReadPredictions(std::string_view bytes) {
+  const Predictions all = OpenPredictions(FileOf(bytes));
+  Require(std::ranges::all_of(all.tokens, [&](int32_t id) { return id >= 0 && id < all.vocabulary; }),
+          "an id outside the vocabulary");
+  for (const int64_t window : {int64_t{0}, all.windows - 1}) {
+    const Prediction last = all.Read(window, all.positions - 2);
+    Require(std::ssize(last.values) == all.vocabulary && std::isfinite(last.LogP(last.top)), "a row of another size");
+    all.Release();
+  }
+}
+
 void ReadLayout(std::string_view bytes) {
   const CapturedLayout layout = CapturedLayout::Load(FileOf(bytes));
   for (const char* name : {"attn_logits.0", "q.0", "h.0.q"}) (void)layout.Find({name, DType::kF32, {2, 4, 3, 3}}, "f");
@@ -249,6 +261,7 @@ constexpr Reader kReaders[] = {
     {"quantized", damage::Form::kHdf5, ReadQuantized},
     {"gguf", damage::Form::kBinary, ReadGguf},
     {"npz", damage::Form::kBinary, ReadNpz},
+    {"predictions", damage::Form::kBinary, ReadPredictions},
     {"layout", damage::Form::kJson, ReadLayout},
     {"statistics", damage::Form::kHdf5, ReadStatisticsFile},
     {"tensor_names", damage::Form::kJson, ReadTensorNames},

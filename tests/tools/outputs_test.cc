@@ -62,6 +62,7 @@ class OutputsTest : public testing::Test {
       {"eval", "gone", "--tasks", "perplexity=text", "--json"},
       {"eval", "gone", "--tasks", "perplexity=text", "--records"},
       {"sweep", "gone", "--tasks", "perplexity=text", "--out", "s", "--json"},
+      {"judge", "gone", "gone", "--json"},
       {"maps", "gone", "--plan", "int4", "--input", "text", "--json"},
       {"levels", "gone", "--plan", "v=normal2/token+mean", "--calibrate", "text", "--json"},
       {"levels", "gone", "--plan", "v=normal2/token+mean", "--calibrate", "text", "--out"},

@@ -43,7 +43,7 @@ class ReplacedTest : public testing::Test {
   }
 
   const std::string m_ = GoldenFolder("llama-gqa"), pair_ = PairFolder("novels-standard"),
-                    text_ = PairFolder("heldout.txt");
+                    text_ = PairFolder("heldout.txt"), logits_ = TARE_SOURCE_DIR "/tests/data/predictions/kld_base.bin";
   const Command stats_{"stats", m_, "--input", "ids.safetensors", "--sites", "q"};
   // Without the output's name, which ends them.
   const std::vector<Command> commands_ = {
@@ -63,6 +63,7 @@ class ReplacedTest : public testing::Test {
       {"eval", m_, "--tasks", "perplexity=ids.safetensors", "--json"},
       {"eval", pair_, "--tasks", "choice=items.jsonl", "--records"},
       {"eval", pair_, "--tasks", "choice=items.jsonl", "--by", "depth", "--csv"},
+      {"judge", logits_, logits_, "--json"},
       {"maps", m_, "--plan", "q=int4/token", "--input", "ids.safetensors", "--json"},
       {"maps", m_, "--plan", "q=int4/token", "--input", "ids.safetensors", "--csv"},
       {"levels", pair_, "--plan", "k=normal3/channel+mean", "--calibrate", text_, "--window", "32", "--tokens", "64",

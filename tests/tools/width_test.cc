@@ -84,6 +84,8 @@ TEST_F(WidthTest, EveryCommandsOutputFits) {
   Fits({"eval", diff, "--plan", plan, "--tasks", tasks});
   Fits({"sweep", llama, diff, "--bits", "16,8,4", "--granularity", "row,tensor", "--tasks", tasks, "--out", "sweep"});
   Fits({"compare", llama, diff, "--bits", "8,4", "--tasks", "perplexity=" + ids, "--out", "compared"});
+  const std::string logits = TARE_SOURCE_DIR "/tests/data/predictions/kld_base.bin";
+  Fits({"judge", logits, logits});
   Fits({"attribute", diff, "--plan", plan, "--by", "site", "--tasks", "divergence=" + ids, "--out", "attributed"});
   Fits({"maps", diff, "--plan", plan, "--input", ids});
   Fits({"levels", diff, "--plan", "k=normal1/channel+mean,v=normal1/token+mean", "--calibrate", ids});
