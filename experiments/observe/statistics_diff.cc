@@ -8,6 +8,7 @@
 #include <random>
 #include <string_view>
 
+#include "experiments/significance/mean_error.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
 #include "quant/base/error.h"
@@ -67,10 +68,7 @@ Spread SpreadOf(std::vector<double> draws) {
   std::ranges::sort(draws);
   const auto n = static_cast<double>(draws.size());
   const auto at = [&](double q) { return draws[static_cast<size_t>(std::round(q * (n - 1)))]; };
-  double mean = 0, squares = 0;
-  for (const double draw : draws) mean += draw / n;
-  for (const double draw : draws) squares += (draw - mean) * (draw - mean);
-  return {at(0.025), at(0.975), std::sqrt(squares / (n - 1)), true};
+  return {at(0.025), at(0.975), MeanOfSamples(draws).deviation, true};
 }
 
 // p of the hypothesis of no difference; null if there is a difference and nothing varies.
