@@ -3,14 +3,16 @@
 #include <zip.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <map>
 #include <optional>
 
 #include "experiments/arrays/array_file.h"
+#include "experiments/text/utf8.h"
 #include "quant/base/error.h"
+#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
+#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
@@ -25,87 +27,23 @@ struct NpyHeader {
   std::vector<int64_t> shape;
 };
 
-// "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 37), }": what numpy writes, in any order.
-class HeaderText {
- public:
-  HeaderText(std::string_view text, const std::string& where) : text_(text), where_(where) {}
-
-  NpyHeader Parse() {
-    NpyHeader header;
-    bool type = false, order = false, shape = false;
-    Expect('{');
-    while (!Takes('}')) {
-      const std::string key = Quoted();
-      Expect(':');
-      if (key == "descr" && !type) {
-        header.type = Quoted();
-        type = true;
-      } else if (key == "fortran_order" && !order) {
-        header.columns_first = Truth();
-        order = true;
-      } else if (key == "shape" && !shape) {
-        header.shape = Shape();
-        shape = true;
-      } else {
-        Bad("a key that comes once of descr, fortran_order and shape");
-      }
-      if (!Takes(',') && !Ahead('}')) Bad("a comma");
-    }
-    if (!type || !order || !shape) Bad("descr, fortran_order and shape");
-    return header;
+// "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 37), }", what numpy writes, read as JSON.
+NpyHeader ParseHeader(std::string_view text, const std::string& where) {
+  std::string json;
+  for (const char c : text) {
+    if (c == ')' || c == '}') json.erase(json.find_last_not_of(", ") + 1);  // a comma after the last member
+    json += c == '\'' ? '"' : c == '(' ? '[' : c == ')' ? ']' : c;
   }
-
- private:
-  [[noreturn]] void Bad(const char* expected) const {
-    Fail("{}: damaged header of an .npy at '{}', expected {}", where_, text_.substr(0, 20), expected);
+  const nlohmann::json header = ParseJson(Replaced(Replaced(json, "True", "true"), "False", "false"), where);
+  try {
+    if (header.at("descr").is_array()) Fail("{}: got a record, expected one type and no record of several", where);
+    NpyHeader npy{.type = header.at("descr"), .columns_first = header.at("fortran_order")};
+    for (const nlohmann::json& size : header.at("shape")) npy.shape.push_back(IntegerOf<int64_t>(size, where));
+    return npy;
+  } catch (const nlohmann::json::exception&) {
+    Fail("{}: damaged header of an .npy: got {}, expected descr, fortran_order and shape", where, header.dump());
   }
-  bool Ahead(char c) {
-    while (!text_.empty() && (text_.front() == ' ' || text_.front() == '\n')) text_.remove_prefix(1);
-    return !text_.empty() && text_.front() == c;
-  }
-  bool Takes(char c) {
-    if (!Ahead(c)) return false;
-    text_.remove_prefix(1);
-    return true;
-  }
-  void Expect(char c) {
-    if (!Takes(c)) Bad(std::string(1, c).c_str());
-  }
-  std::string Quoted() {
-    if (Ahead('[')) Bad("one type and no record of several");
-    Expect('\'');
-    const size_t end = std::min(text_.find('\''), text_.size());
-    const std::string quoted(text_.substr(0, end));
-    text_.remove_prefix(end);
-    Expect('\'');
-    return quoted;
-  }
-  bool Truth() {
-    for (const auto& [word, value] : {std::pair<std::string_view, bool>{"True", true}, {"False", false}}) {
-      if (!Ahead(word.front()) || !text_.starts_with(word)) continue;
-      text_.remove_prefix(word.size());
-      return value;
-    }
-    Bad("True or False");
-  }
-  std::vector<int64_t> Shape() {
-    std::vector<int64_t> shape;
-    Expect('(');
-    while (!Takes(')')) {
-      int64_t size = -1;
-      (void)Ahead('0');
-      const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), size);
-      if (error != std::errc() || size < 0) Bad("a size");
-      text_.remove_prefix(static_cast<size_t>(end - text_.data()));
-      shape.push_back(size);
-      if (!Takes(',') && !Ahead(')')) Bad("a comma");
-    }
-    return shape;
-  }
-
-  std::string_view text_;
-  const std::string& where_;
-};
+}
 
 // Little-endian numbers; nullopt for others. numpy has no name for bf16, and ml_dtypes writes it as two opaque bytes.
 std::optional<DType> TypeOf(std::string_view numpy) {
@@ -177,8 +115,7 @@ Npz::Npz(const std::filesystem::path& path) : path_(path.string()) {
       Fail("{}: not an .npy of version 1 to 3", where);
     const std::vector<std::byte> text = Bytes(member, *header);
     const size_t first = static_cast<unsigned char>(begin[6]) == 1 ? 10 : 12;
-    const NpyHeader npy =
-        HeaderText({reinterpret_cast<const char*>(text.data()) + first, *header - first}, where).Parse();
+    const NpyHeader npy = ParseHeader({reinterpret_cast<const char*>(text.data()) + first, *header - first}, where);
     const std::optional<DType> dtype = TypeOf(npy.type);
     if (!dtype) Fail("{}: got type '{}', expected little-endian numbers; try astype('<f4')", where, npy.type);
     const std::optional<int64_t> bytes = ByteCount(*dtype, npy.shape);
