@@ -20,17 +20,11 @@ bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0
 
 }  // namespace
 
-// The second byte's range is what excludes overlong forms, surrogates and values above U+10FFFF (RFC 3629, section 4).
 size_t Utf8SequenceLength(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return 1;
-  const size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-  if (length == 0 || text.size() < length) return 0;
-  const auto second = static_cast<unsigned char>(text[1]);
-  const unsigned lowest = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-  const unsigned highest = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-  if (second < lowest || second > highest) return 0;
-  return std::ranges::all_of(text.substr(2, length - 2), IsContinuation) ? length : 0;
+  UChar32 c = 0;
+  size_t length = 0;
+  U8_NEXT(text.data(), length, text.size(), c);
+  return c < 0 ? 0 : length;
 }
 
 std::optional<size_t> FindInvalidUtf8(std::string_view text) {
