@@ -10,6 +10,7 @@
 #include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/grammar.h"
+#include "experiments/text/tokenizer/pattern.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -28,21 +29,6 @@ std::string TightPairs(std::string_view text, char open, char close) {
     tight.append(text.substr(0, begin + 1)).append(Strip(text.substr(begin + 1, end - begin - 1))).push_back(close);
     text.remove_prefix(end + 1);
   }
-}
-
-// re.sub(r"/' [0-9]/", r"/'[0-9]/", text)
-std::string WithoutDigit(std::string_view text) {
-  std::string kept;
-  for (size_t at = 0; at < text.size();) {
-    const std::string_view here = text.substr(at);
-    if (here.size() >= 5 && here.starts_with("/' ") && here[3] >= '0' && here[3] <= '9' && here[4] == '/') {
-      kept += "/'[0-9]/";
-      at += 5;
-    } else {
-      kept += text[at++];
-    }
-  }
-  return kept;
 }
 
 using Replacement = std::pair<const char*, const char*>;
@@ -167,7 +153,8 @@ constexpr FigureKeys kDocumentsFigures[] = {
 }  // namespace
 
 std::string DetokenizeWikitext(std::string_view page) {
-  std::string text = WithoutDigit(Replaced(page, "s '", "s'"));
+  const auto quoted_digit = pipeline::Pattern::Regex("/' [0-9]/", "wikitext");
+  std::string text = quoted_digit.Replaced(Replaced(page, "s '", "s'"), "/'[0-9]/");
   for (const auto& [from, to] : kPunctuation) text = Replaced(text, from, to);
   for (const char* pair : {"()", "[]", "{}", "\"\"", "''"}) text = TightPairs(text, pair[0], pair[1]);
   for (const auto& [from, to] : kRest) text = Replaced(text, from, to);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Portions of a text, steps of the normalizer, ways to cut a word, steps of the pre-tokenizer, Way, Normalizer and
+// Portions of a text, steps of the normalizer, ways to cut a word, steps of the pre-tokenizer, Normalizer and
 // PreTokenizer.
 #include "experiments/text/tokenizer/text_to_words.h"
 
@@ -203,28 +203,6 @@ Step ParseMetaspace(const Json& json, const std::string& where) {
   return Both(std::move(marked), CutBy(Pattern::Literal(mark), Behaviour::kMergedWithNext));
 }
 
-// A text on its way through the steps.
-class Way {
- public:
-  Way(const std::vector<Step>& steps, size_t bytes, const WordVisitor& visit)
-      : steps_(steps), bytes_(bytes), visit_(visit), made_(steps.size()) {}
-
-  void From(size_t step, const Word& word) {
-    if (step == steps_.size()) return visit_(word);
-    steps_[step](word, [this, step](const Word& made) {
-      made_[step] += made.text.size();
-      RequireGrowth(bytes_, made_[step], "pre_tokenizer");
-      From(step + 1, made);
-    });
-  }
-
- private:
-  const std::vector<Step>& steps_;
-  size_t bytes_;  // of the text
-  const WordVisitor& visit_;
-  std::vector<size_t> made_;  // bytes that each step has made
-};
-
 }  // namespace
 
 Normalizer::Normalizer(const nlohmann::json& json, const std::string& where) {
@@ -266,7 +244,16 @@ PreTokenizer::PreTokenizer(const nlohmann::json& json, const std::string& where)
 }
 
 void PreTokenizer::ForEachWord(const Word& text, const WordVisitor& visit) const {
-  Way(steps_, text.text.size(), visit).From(0, text);
+  std::vector<size_t> made(steps_.size());  // bytes that each step has made
+  const auto take = [&](const auto& next, size_t step, const Word& word) -> void {
+    if (step == steps_.size()) return visit(word);
+    steps_[step](word, [&](const Word& part) {
+      made[step] += part.text.size();
+      RequireGrowth(text.text.size(), made[step], "pre_tokenizer");
+      next(next, step + 1, part);
+    });
+  };
+  take(take, 0, text);
 }
 
 }  // namespace tare::pipeline
