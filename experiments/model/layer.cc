@@ -44,19 +44,6 @@ LambdaView LambdaOf(const LayerWeights& w) {
   return {.data = w.lambda.data(), .token_stride = 0, .head_stride = w.lambda.size() > 1 ? 1 : 0};
 }
 
-// Layer: mutable or constant.
-template <typename Layer>
-auto& WeightsIn(Layer& weights, const LinearLayer& linear) {
-  return linear.expert ? (weights.*linear.place->experts)[static_cast<size_t>(*linear.expert)]
-                       : weights.*linear.place->linear;
-}
-
-LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear) { return WeightsIn(weights, linear); }
-
-const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear) {
-  return WeightsIn(weights, linear);
-}
-
 void ScanActivations::Prepare(int64_t rows, const ModelConfig& config) {
   if (config.scan_channels == 0) return;
   const int64_t C = config.scan_channels;

@@ -88,10 +88,15 @@ struct LayerWeights {
   std::vector<float> sinks;                                // one per query head, or none
   std::vector<float> lambda;  // if the weights alone determine it: one number, or one per output head
   std::optional<float> lambda_init;
+  std::vector<float> head_norm;  // [2 d] weight of the norm of a differential head's output, or none
 };
 
-LinearWeights& WeightsOf(LayerWeights& weights, const LinearLayer& linear);
-const LinearWeights& WeightsOf(const LayerWeights& weights, const LinearLayer& linear);
+// Layer: LayerWeights, perhaps constant.
+template <typename Layer>
+auto& WeightsOf(Layer& weights, const LinearLayer& linear) {
+  return linear.expert ? (weights.*linear.place->experts)[static_cast<size_t>(*linear.expert)]
+                       : weights.*linear.place->linear;
+}
 
 // Loads what the family's record lists, with its head table and the layer's mask.
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);

@@ -30,9 +30,11 @@ bool ProjectsLambda(const ModelConfig& config) {
   return std::ranges::contains(FamilyOf(config).linear, Site::kLambdaProjW, &LinearPlace::weight);
 }
 
-bool HasSite(Site site, const ModelConfig& config, int layer) {
+namespace {
+
+bool IsOf(SiteOf part, const ModelConfig& config, int layer) {
   const LayerKind kind = config.Kind(layer);
-  switch (Info(site).of) {
+  switch (part) {
     case SiteOf::kExperts:
       return config.Routes(layer);
     case SiteOf::kFeedForward:
@@ -50,6 +52,14 @@ bool HasSite(Site site, const ModelConfig& config, int layer) {
     default:
       return true;
   }
+}
+
+}  // namespace
+
+bool HasSite(Site site, const ModelConfig& config, int layer) { return IsOf(Info(site).of, config, layer); }
+
+bool VectorPlace::In(const ModelConfig& config, int layer) const {
+  return (has == nullptr || config.*has) && IsOf(of, config, layer);
 }
 
 int HeadsOf(Site site, const ModelConfig& config) {

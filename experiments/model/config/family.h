@@ -56,17 +56,6 @@ struct LinearLayer {
   std::string Tensor(const ModelConfig& config) const;  // without ".weight"
 };
 
-// A set of kinds of layers.
-struct LayerKinds {
-  unsigned bits = ~0u;  // all
-  static constexpr LayerKinds Of(std::initializer_list<LayerKind> kinds) {
-    LayerKinds set{0};
-    for (const LayerKind kind : kinds) set.bits |= 1u << static_cast<unsigned>(kind);
-    return set;
-  }
-  constexpr bool Has(LayerKind kind) const { return (bits >> static_cast<unsigned>(kind) & 1u) != 0; }
-};
-
 // A small tensor inside a layer that is kept in f32: a norm's weight, a lambda vector.
 struct VectorPlace {
   std::string_view tensor;
@@ -75,11 +64,9 @@ struct VectorPlace {
   bool ModelConfig::* has = nullptr;  // whether there is one; null: always
   // The norm whose output it multiplies, as its columns, if it is a small matrix that stays as it is: a router's.
   std::string_view norm = {};
-  LayerKinds kinds = {};  // of the layers that have it
+  SiteOf of = SiteOf::kLayer;  // the layers that have it
 
-  bool In(const ModelConfig& config, int layer) const {
-    return (has == nullptr || config.*has) && kinds.Has(config.Kind(layer)) && (norm.empty() || config.Routes(layer));
-  }
+  bool In(const ModelConfig& config, int layer) const;
 };
 
 struct TensorNames {

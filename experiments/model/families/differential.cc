@@ -109,6 +109,7 @@ float LambdaInit(int depth) { return static_cast<float>(0.8 - 0.6 * std::exp(-0.
 
 void SetLambda(LayerWeights& w, float lambda_init, const LambdaNames& names) {
   w.lambda_init = lambda_init;
+  if (const auto norm = w.vectors.find(names.head_norm); norm != w.vectors.end()) w.head_norm = norm->second;
   w.lambda = {ExpOfDot(w, names.q1, names.k1) - ExpOfDot(w, names.q2, names.k2) + lambda_init};
 }
 
@@ -119,15 +120,14 @@ void RequireEven(const ConfigKeys& keys, const char* key, int heads) {
 
 float HeadNormEps(const ModelConfig& c) { return c.head_norm_eps > 0 ? c.head_norm_eps : c.norm_eps; }
 
-void NormHeads(const LayerCall& call, std::string_view name) {
+void NormHeads(const LayerCall& call) {
   const auto heads = static_cast<int64_t>(call.weights.heads.size());
   const int64_t width = 2 * int64_t{call.config.head_dim};
-  const auto weight = call.weights.vectors.find(name);
-  const float* const scale = weight == call.weights.vectors.end() ? nullptr : weight->second.data();
+  const std::vector<float>& weight = call.weights.head_norm;
   ForRows(call, [&](int64_t row) {
     for (int64_t h = 0; h < heads; ++h) {
       float* o = call.a.attended.data() + (row * heads + h) * width;
-      RmsNorm(o, scale, HeadNormEps(call.config), width, o);
+      RmsNorm(o, weight.empty() ? nullptr : weight.data(), HeadNormEps(call.config), width, o);
       ScaleInto(o, 1.0f - *call.weights.lambda_init, width, o);
     }
   });

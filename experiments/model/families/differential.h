@@ -13,33 +13,36 @@
 
 namespace tare {
 
-inline constexpr std::string_view kLambdaQ1 = "self_attn.lambda_q1", kLambdaK1 = "self_attn.lambda_k1";
-inline constexpr std::string_view kLambdaQ2 = "self_attn.lambda_q2", kLambdaK2 = "self_attn.lambda_k2";
 inline constexpr std::string_view kHeadNorm = "self_attn.subln.weight";
 
 inline std::vector<int64_t> LambdaShape(const ModelConfig& c) { return {c.head_dim}; }
 inline std::vector<int64_t> HeadNormShape(const ModelConfig& c) { return {2 * int64_t{c.head_dim}}; }
-inline constexpr auto kLambdaVectors = std::to_array<VectorPlace>({{kLambdaQ1, LambdaShape, 0, 0.1f},
-                                                                   {kLambdaK1, LambdaShape, 0, 0.1f},
-                                                                   {kLambdaQ2, LambdaShape, 0, 0.1f},
-                                                                   {kLambdaK2, LambdaShape, 0, 0.1f}});
+struct LambdaNames {
+  std::string_view q1 = "self_attn.lambda_q1", k1 = "self_attn.lambda_k1";
+  std::string_view q2 = "self_attn.lambda_q2", k2 = "self_attn.lambda_k2";
+  std::string_view head_norm = kHeadNorm;
+};
+constexpr auto LambdaVectors(const LambdaNames& names) {
+  const auto vector = [](std::string_view name) {
+    return VectorPlace{.tensor = name, .shape = LambdaShape, .mean = 0, .deviation = 0.1f, .of = SiteOf::kAttention};
+  };
+  return std::array{vector(names.q1), vector(names.k1), vector(names.q2), vector(names.k2)};
+}
+inline constexpr auto kLambdaVectors = LambdaVectors({});
 inline constexpr auto kHeadNormVectors =
     std::to_array<VectorPlace>({{kHeadNorm, HeadNormShape, 1, 0, &ModelConfig::head_norm_weight}});
 
 // 0.8 - 0.6 exp(-0.3 depth), layers from 0. Source: Differential Transformer, arXiv 2410.05258, section 2.1.
 float LambdaInit(int depth);
 
-// From the lambda vectors among the weights, under these names.
-struct LambdaNames {
-  std::string_view q1 = kLambdaQ1, k1 = kLambdaK1, q2 = kLambdaQ2, k2 = kLambdaK2;
-};
+// Sets lambda, and the weight of the norm of heads if the family has one, from vectors of these names.
 void SetLambda(LayerWeights& weights, float lambda_init, const LambdaNames& names = {});
 
 // Two maps make a head. Throws Error for an odd number of heads.
 void RequireEven(const ConfigKeys& keys, const char* key, int heads);
 
-// attended = (1 - lambda_init) norm(attended), head by head, with the norm's weight [2d] if the family has one.
-void NormHeads(const LayerCall& call, std::string_view weight = kHeadNorm);
+// attended = (1 - lambda_init) norm(attended), head by head, with the norm's weight if it has one.
+void NormHeads(const LayerCall& call);
 float HeadNormEps(const ModelConfig& config);
 
 inline constexpr Site kDifferentialSmoothed[]{Site::kQProjIn, Site::kGateProjIn,

@@ -47,7 +47,12 @@ inline constexpr Site kExpertsSmoothed[]{Site::kQProjIn, Site::kExpertsGateUpIn,
 
 // A router's weight, which reads what the norm before the experts makes.
 constexpr VectorPlace RouterPlace(std::string_view tensor) {
-  return {.tensor = tensor, .shape = RouterShape, .mean = 0, .deviation = 0.1f, .norm = kPostAttentionNorm};
+  return {.tensor = tensor,
+          .shape = RouterShape,
+          .mean = 0,
+          .deviation = 0.1f,
+          .norm = kPostAttentionNorm,
+          .of = SiteOf::kExperts};
 }
 
 // Matrices of each expert; names have {} for its number.

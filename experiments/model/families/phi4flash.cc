@@ -32,6 +32,7 @@ constexpr LambdaNames kLambdaVectorNames{
     .k1 = "attn.inner_cross_attn.lambda_k1",
     .q2 = "attn.inner_cross_attn.lambda_q2",
     .k2 = "attn.inner_cross_attn.lambda_k2",
+    .head_norm = kSubNorm,
 };
 
 constexpr std::string_view kQkv = "attn.Wqkv", kWiden = "mlp.fc1";
@@ -53,27 +54,21 @@ constexpr LinearPlace kPhi4FlashLinear[]{
     {Site::kDownProjW, "mlp.fc2", &LayerWeights::down, kPhi4FlashMlpBias, {}},
 };
 
-constexpr LayerKinds kAttentions = LayerKinds::Of({LayerKind::kAttention, LayerKind::kSharedAttention}),
-                     kMambas = LayerKinds::Of({LayerKind::kMamba});
 std::vector<int64_t> ChannelShape(const ModelConfig& c) { return {c.scan_channels}; }
 std::vector<int64_t> ConvShape(const ModelConfig& c) { return {c.scan_channels, 1, c.scan_taps}; }
 std::vector<int64_t> StateShape(const ModelConfig& c) { return {c.scan_channels, c.scan_states}; }
-constexpr VectorPlace kPhi4FlashVectors[]{
-    {kInputNorm, HiddenShape, 1, 0},
-    {kInputNormBias, HiddenShape, 0, 0.1f},
-    {kPostAttentionNorm, HiddenShape, 1, 0},
-    {kPostNormBias, HiddenShape, 0, 0.1f},
-    {kLambdaVectorNames.q1, LambdaShape, 0, 0.1f, nullptr, {}, kAttentions},
-    {kLambdaVectorNames.k1, LambdaShape, 0, 0.1f, nullptr, {}, kAttentions},
-    {kLambdaVectorNames.q2, LambdaShape, 0, 0.1f, nullptr, {}, kAttentions},
-    {kLambdaVectorNames.k2, LambdaShape, 0, 0.1f, nullptr, {}, kAttentions},
-    {kSubNorm, HeadNormShape, 1, 0, nullptr, {}, kAttentions},
-    {kConv, ConvShape, 0, 0.5f, nullptr, {}, kMambas},
-    {kConvBias, ChannelShape, 0, 0.1f, &ModelConfig::scan_conv_bias, {}, kMambas},
-    {kDtBias, ChannelShape, -3, 1, nullptr, {}, kMambas},
-    {kALog, StateShape, 1, 0.7f, nullptr, {}, kMambas},
-    {kD, ChannelShape, 1, 0, nullptr, {}, kMambas},
-};
+constexpr auto kPhi4FlashVectors = Joined(
+    std::to_array<VectorPlace>({{kInputNorm, HiddenShape, 1, 0},
+                                {kInputNormBias, HiddenShape, 0, 0.1f},
+                                {kPostAttentionNorm, HiddenShape, 1, 0},
+                                {kPostNormBias, HiddenShape, 0, 0.1f}}),
+    LambdaVectors(kLambdaVectorNames),
+    std::to_array<VectorPlace>({{kSubNorm, HeadNormShape, 1, 0, nullptr, {}, SiteOf::kAttention},
+                                {kConv, ConvShape, 0, 0.5f, nullptr, {}, SiteOf::kMamba},
+                                {kConvBias, ChannelShape, 0, 0.1f, &ModelConfig::scan_conv_bias, {}, SiteOf::kMamba},
+                                {kDtBias, ChannelShape, -3, 1, nullptr, {}, SiteOf::kMamba},
+                                {kALog, StateShape, 1, 0.7f, nullptr, {}, SiteOf::kMamba},
+                                {kD, ChannelShape, 1, 0, nullptr, {}, SiteOf::kMamba}}));
 
 // The input of dt_proj is rows of x_proj; those of x_proj and of mamba.out_proj and gmu.out_proj come from a silu, or
 // from a scan whose output other layers read.
@@ -173,16 +168,9 @@ std::vector<OutputHead> Phi4FlashHeads(const ModelConfig& c) { return GroupedHea
 
 LayerWeights LoadPhi4FlashLayer(Weights& weights, const ModelConfig& c, int layer) {
   LayerWeights w = LoadLayer(weights, c, layer);
-  if (kAttentions.Has(c.Kind(layer))) SetLambda(w, LambdaInit(layer), kLambdaVectorNames);
+  if (HasSite(Site::kQ, c, layer)) SetLambda(w, LambdaInit(layer), kLambdaVectorNames);
   if (c.Kind(layer) == LayerKind::kMamba) w.scan = ScanParametersOf(w, {kConv, kConvBias, kDtBias, kALog, kD}, c);
   return w;
-}
-
-void MixHeads(const LayerCall& call) {
-  ProjectQkv(call);
-  Attend(call, LambdaOf(call.weights));
-  NormHeads(call, kSubNorm);
-  ProjectOutput(call);
 }
 
 void Phi4FlashForward(const LayerCall& call) {
@@ -191,7 +179,7 @@ void Phi4FlashForward(const LayerCall& call) {
   switch (call.config.Kind(call.layer)) {
     case LayerKind::kAttention:
     case LayerKind::kSharedAttention:
-      MixHeads(call);
+      AttendNormed(call);
       break;
     case LayerKind::kMamba:
       MixMamba(call);

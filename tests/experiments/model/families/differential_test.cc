@@ -42,8 +42,8 @@ TEST(DifferentialTest, LambdaInitOfALayer) {
 // Vectors whose products are known; two exponentials in f32.
 TEST(DifferentialTest, LambdaFollowsFromItsVectors) {
   LayerWeights w;
-  w.vectors[kLambdaQ1] = {1, 2}, w.vectors[kLambdaK1] = {0.5f, -0.5f};
-  w.vectors[kLambdaQ2] = {1, 0}, w.vectors[kLambdaK2] = {-1, 7};
+  w.vectors[LambdaNames().q1] = {1, 2}, w.vectors[LambdaNames().k1] = {0.5f, -0.5f};
+  w.vectors[LambdaNames().q2] = {1, 0}, w.vectors[LambdaNames().k2] = {-1, 7};
   SetLambda(w, 0.25f);
   EXPECT_FLOAT_EQ(w.lambda.at(0), static_cast<float>(std::exp(-0.5) - std::exp(-1.0) + 0.25));
   EXPECT_EQ(w.lambda_init, 0.25f);

@@ -42,8 +42,8 @@ TEST(FamilyRecords, JoinedTablesKeepTheirOrder) {
   ASSERT_EQ(kJoined.size(), 6);
   EXPECT_EQ(kJoined.front().tensor, kInputNorm);
   EXPECT_EQ(kJoined[1].tensor, kPostAttentionNorm);
-  EXPECT_EQ(kJoined[2].tensor, kLambdaQ1);
-  EXPECT_EQ(kJoined.back().tensor, kLambdaK2);
+  EXPECT_EQ(kJoined[2].tensor, LambdaNames().q1);
+  EXPECT_EQ(kJoined.back().tensor, LambdaNames().k2);
 }
 
 TEST(FamilyRecords, AChangedFamilyKeepsTheRest) {
