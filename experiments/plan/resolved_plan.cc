@@ -10,6 +10,7 @@
 #include "kernels/linear/packed_matrix.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/quantized_matrix.h"
 
@@ -109,14 +110,6 @@ std::string StoredText(const StoredWeight& stored) {
   return stored.scheme.empty() ? "floating point" : stored.scheme + ", whose codes are no integers in equal groups";
 }
 
-// "layers 1, 3, 5 and 7"
-std::string LayersText(const std::vector<int>& layers) {
-  std::string text = layers.size() > 1 ? "layers" : "layer";
-  for (size_t i = 0; i < layers.size(); ++i)
-    text += Formatted("{} {}", i == 0 ? "" : i + 1 < layers.size() ? "," : " and", layers[i]);
-  return text;
-}
-
 // Whether a scale belongs to one token, row or group, regardless of other rows.
 bool IsByRow(const Rule& rule) {
   const Kind kind = rule.granularity.kind;
@@ -204,8 +197,9 @@ void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const s
   const auto some = model.layers_of.find(site);
   if (some != model.layers_of.end() && rule.sites.size() == 1 &&
       std::ranges::none_of(some->second, [&](int layer) { return Selects(rule.selector.layers, layer); }))
-    FailUsage("{}: got layers without {}, expected some of {}; try a selector that this {} model has", where,
-              Name(site), LayersText(some->second), model.family);
+    FailUsage("{}: got layers without {}, expected some of {} {}; try a selector that this {} model has", where,
+              Name(site), some->second.size() > 1 ? "layers" : "layer",
+              Listed(some->second, ", ", [](int layer) { return std::to_string(layer); }, " and "), model.family);
   check(rule.selector.heads, 0, model.Heads(site), "head");
   check(rule.selector.maps, 1, model.maps, "map");
   check(rule.selector.experts, 0, model.experts, "expert");

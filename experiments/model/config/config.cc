@@ -236,31 +236,15 @@ std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers) {
 }
 
 int ModelConfig::KeysLayer(int layer) const {
-  switch (Kind(layer)) {
-    case LayerKind::kAttention:
-      return layer;
-    case LayerKind::kSharedAttention:
-      for (int from = layer - 1; from >= 0; --from) {
-        if (Kind(from) == LayerKind::kAttention) return from;
-      }
-      TARE_CHECK(false);
-    default:
-      return -1;
-  }
+  if (Kind(layer) == LayerKind::kMamba || Kind(layer) == LayerKind::kMemoryUnit) return -1;
+  while (layer >= 0 && Kind(layer) != LayerKind::kAttention) --layer;
+  TARE_CHECK(layer >= 0);
+  return layer;
 }
 
 std::string KindText(const ModelConfig& config, int layer) {
-  switch (config.Kind(layer)) {
-    case LayerKind::kAttention:
-      return config.Window(layer) > 0 ? "window" : "full";
-    case LayerKind::kSharedAttention:
-      return "shared";
-    case LayerKind::kMamba:
-      return "mamba";
-    case LayerKind::kMemoryUnit:
-      return "memory unit";
-  }
-  TARE_CHECK(false);
+  constexpr const char* kNames[] = {"full", "shared", "mamba", "memory unit"};  // in the order of LayerKind
+  return config.Window(layer) > 0 ? "window" : kNames[static_cast<size_t>(config.Kind(layer))];
 }
 
 ModelConfig ParseConfig(std::string_view text, const std::string& where) {

@@ -32,15 +32,7 @@ WeightType TypeOf(const TensorView& tensor, const std::string& where) {
 
 // Bits that are all set in infinities and NaNs.
 uint32_t ExponentMask(WeightType type) {
-  switch (type) {
-    case WeightType::kF32:
-      return 0x7f800000u;
-    case WeightType::kBf16:
-      return 0x7f80u;
-    case WeightType::kF16:
-      return 0x7c00u;
-  }
-  TARE_CHECK(false);
+  return type == WeightType::kF32 ? 0x7f800000u : type == WeightType::kBf16 ? 0x7f80u : 0x7c00u;
 }
 
 // Index of the first value that is not finite, or count. Bytes need no alignment.
