@@ -228,29 +228,16 @@ void Bpe::MergeWord(std::string_view word, std::vector<int32_t>* ids) const {
     seen_.emplace(word, std::vector<int32_t>(ids->begin() + static_cast<std::ptrdiff_t>(before), ids->end()));
 }
 
-void Bpe::EncodeWord(std::string_view word, std::vector<int32_t>* ids) const {
-  if (cache_.Find(word, ids)) return;
-  const size_t before = ids->size();
+void Bpe::EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const {
   if (const std::optional<int32_t> whole = ignore_merges_ ? pieces().Find(word) : std::nullopt) {
     ids->push_back(*whole);
-  } else {
-    MergeWord(word, ids);
-  }
-  cache_.Keep(word, std::span(*ids).subspan(before));
-}
-
-void Bpe::EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const {
-  if (word.size() <= kShortSymbols || !prefix_.empty() || !suffix_.empty()) {
-    EncodeWord(word, ids);
     return EncodingProgress::Add(word);
   }
-  if (ignore_merges_) {
-    if (const std::optional<int32_t> whole = pieces().Find(word)) return ids->push_back(*whole);
-  }
+  const bool cuts = word.size() > kShortSymbols && prefix_.empty() && suffix_.empty();
   for (size_t begin = 0; begin < word.size() && ids->size() < count;) {
-    const size_t end = FindCut(word, begin);
+    const size_t end = cuts ? FindCut(word, begin) : word.size();
     const std::string_view part = word.substr(begin, end - begin);
-    ignore_merges_ ? MergeWord(part, ids) : EncodeWord(part, ids);  // only whole words ignore merges
+    MergeWord(part, ids);
     EncodingProgress::Add(part);
     begin = end;
   }

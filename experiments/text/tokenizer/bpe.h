@@ -39,7 +39,6 @@ class Bpe : public Subwords {
   void AddNeighbours(std::string_view piece);
   // The first place from `from` on where cutting the word does not change the result; its size if there is none.
   size_t FindCut(std::string_view word, size_t from) const;
-  void EncodeWord(std::string_view word, std::vector<int32_t>* ids) const;
   void MergeWord(std::string_view word, std::vector<int32_t>* ids) const;  // from its characters or bytes
   std::optional<int32_t> FindSymbol(std::string_view symbol) const;        // the piece of a character or byte
   void Begin(std::string_view word) const;  // sets symbols_ to the word's characters or bytes
@@ -56,7 +55,6 @@ class Bpe : public Subwords {
   std::array<int32_t, 256> single_{};  // ids of pieces of one byte; -1 for a missing one
   MergeTable merges_;
   Neighbours neighbours_;
-  mutable WordCache cache_;  // of words as Encode has them
   mutable std::unordered_map<std::string, std::vector<int32_t>, TextHash, std::equal_to<>>
       seen_;                             // words merged before
   mutable std::vector<Symbol> symbols_;  // of the current word
