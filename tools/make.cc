@@ -19,15 +19,12 @@ namespace {
 
 struct MakeArguments {
   std::string model, text, out, json, templates, data;
-  std::vector<int64_t> lengths{512};
-  std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};
   std::vector<std::string> orders{"random", "alternating"};
   std::string wrong = "others", answers = "choices";
   NeedleQuestion needles;
   ShotQuestion shots;
   VariableQuestion variables;
-  size_t samples = 50;
-  uint64_t seed = 1;
+  ItemGrid grid;
 };
 
 // The items of all samples, by their lengths in positions: combinations of each.
@@ -44,21 +41,16 @@ struct Maker {
   const char *example, *more;  // options after "tare make NAME", and a second command
 };
 
-// What all questions have.
-template <typename Question>
-Question Common(Question question, const MakeArguments& options) {
-  question.samples = options.samples;
-  question.seed = options.seed;
-  question.answers = ParseAnswerForm(options.answers);
-  if constexpr (requires { question.lengths; }) question.lengths = options.lengths;
-  if constexpr (requires { question.depths; }) question.depths = options.depths;
-  return question;
+ItemGrid GridOf(const MakeArguments& options) {
+  ItemGrid grid = options.grid;
+  grid.answers = ParseAnswerForm(options.answers);
+  return grid;
 }
 
 // A tokenizer alone has no limit on positions.
 void CheckLengths(const MakeArguments& options) {
   if (!std::filesystem::is_directory(options.model) && !options.model.ends_with(".h5")) return;
-  const int64_t most = LoadConfig(options.model).max_positions, longest = std::ranges::max(options.lengths);
+  const int64_t most = LoadConfig(options.model).max_positions, longest = std::ranges::max(options.grid.lengths);
   if (longest > most)
     FailUsage("--lengths: got {}, expected at most max_position_embeddings {} of {}", longest, most, options.model);
 }
@@ -70,7 +62,7 @@ constexpr double kMostPositions = 1e9, kLeastOfItem = 100;
 void CheckSize(const MakeArguments& options, const Volume& volume) {
   double positions = 0;
   for (const double length : volume.lengths) positions += std::max(length, kLeastOfItem);
-  const auto samples = static_cast<double>(options.samples);
+  const auto samples = static_cast<double>(options.grid.samples);
   positions *= samples * volume.combinations;
   if (positions > kMostPositions)
     FailUsage("--samples: got {:.0f} items of {:.3g} positions in all, expected at most {:.0e}; try fewer",
@@ -83,22 +75,30 @@ std::vector<Json> OfText(const MakeArguments& options, const Question& question,
   CheckLengths(options);
   const MappedFile file(options.text);
   const Tokenizer tokenizer = Tokenizer::LoadFile(options.model);
-  return make(Common(question, options), Haystack(file.text(), tokenizer, options.text), tokenizer);
+  return make(question, Haystack(file.text(), tokenizer, options.text), tokenizer);
 }
 
 std::vector<Json> Needles(const MakeArguments& options) {
   NeedleQuestion question = options.needles;
+  question.grid = GridOf(options);
   if (!options.templates.empty()) question.templates = LoadNeedleTemplates(options.templates);
   question.wrong = ParseWrongEndings(options.wrong);
   return OfText(options, question, MakeNeedles);
 }
 
-std::vector<Json> Copies(const MakeArguments& options) { return OfText(options, CopyQuestion(), MakeCopies); }
+std::vector<Json> Copies(const MakeArguments& options) { return OfText(options, GridOf(options), MakeCopies); }
 
-std::vector<Json> Variables(const MakeArguments& options) { return OfText(options, options.variables, MakeVariables); }
+std::vector<Json> Variables(const MakeArguments& options) {
+  VariableQuestion question = options.variables;
+  question.grid = GridOf(options);
+  return OfText(options, question, MakeVariables);
+}
 
 std::vector<Json> Shots(const MakeArguments& options) {
-  ShotQuestion question = Common(options.shots, options);
+  ShotQuestion question = options.shots;
+  question.samples = options.grid.samples;
+  question.seed = options.grid.seed;
+  question.answers = ParseAnswerForm(options.answers);
   question.orders.clear();
   for (const std::string& order : options.orders) question.orders.push_back(ParseShotOrder(order));
   if (options.text.empty() == options.data.empty())
@@ -111,8 +111,8 @@ std::vector<Json> Shots(const MakeArguments& options) {
 }
 
 Volume OfDepths(const MakeArguments& options) {
-  return {static_cast<double>(options.depths.size() * options.needles.questions),
-          {options.lengths.begin(), options.lengths.end()}};
+  return {static_cast<double>(options.grid.depths.size() * options.needles.questions),
+          {options.grid.lengths.begin(), options.grid.lengths.end()}};
 }
 
 Volume OfShots(const MakeArguments& options) {
@@ -125,10 +125,10 @@ Volume OfShots(const MakeArguments& options) {
 
 void AddDepths(CLI::App& command, MakeArguments& options) {
   AddModel(command, options.model);
-  AddList(command, "--lengths N,...", options.lengths, "positions per item, with <s> and the longest choice")
+  AddList(command, "--lengths N,...", options.grid.lengths, "positions per item, with <s> and the longest choice")
       ->check(WholeNumber(1, 1 << 24));
   Add(command, "--text FILE", options.text, "prose to make the items from, UTF-8")->required();
-  AddList(command, "--depths X,...", options.depths, "where the answer is, 0 (start) to 1 (end)")
+  AddList(command, "--depths X,...", options.grid.depths, "where the answer is, 0 (start) to 1 (end)")
       ->check([](const std::string& text) {
         const double depth = ParseNumber<double>(text).value_or(-1);
         return depth >= 0 && depth <= 1 ? std::string() : Formatted("got '{}', expected 0 to 1", text);
@@ -206,8 +206,9 @@ void AddMaker(CLI::App& make, const Maker& maker) {
   CLI::App* command = make.add_subcommand(maker.name, maker.what);
   maker.add(*command, *options);
   Add(*command, "--answers choices|targets", options->answers, "for --tasks choice=FILE, or generate=FILE");
-  AddWhole(*command, "--samples N", options->samples, "items (for needles: haystacks) per combination", 1, 1'000'000);
-  Add(*command, "--seed N", options->seed, "seed of all random draws")->capture_default_str();
+  AddWhole(*command, "--samples N", options->grid.samples, "items (for needles: haystacks) per combination", 1,
+           1'000'000);
+  Add(*command, "--seed N", options->grid.seed, "seed of all random draws")->capture_default_str();
   Group(*command, "Output");
   Add(*command, "--out FILE", options->out, "the items, JSON lines")->required();
   AddJson(*command, options->json);

@@ -64,12 +64,12 @@ bool AreApart(const std::vector<NamePlace>& places, Haystack::Words words) {
 
 class CopyMaker {
  public:
-  CopyMaker(const CopyQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer)
+  CopyMaker(const ItemGrid& grid, const Haystack& haystack, const Tokenizer& tokenizer)
       : haystack_(haystack),
         tokenizer_(tokenizer),
-        draws_(question.seed),
-        depths_(question.depths, kCopyEndings),
-        writer_(question.answers, question.seed) {
+        draws_(grid.seed),
+        depths_(grid.depths, kCopyEndings),
+        writer_(grid.answers, grid.seed) {
     const auto names =
         NamesIn(haystack.words()) | std::views::transform(&NamePlace::name) | std::ranges::to<std::set<std::string>>();
     if (names.size() < kCopyEndings)
@@ -124,12 +124,10 @@ std::string_view NameIn(std::string_view before, std::string_view word) {
                                                                                                   : std::string_view();
 }
 
-std::vector<Json> MakeCopies(const CopyQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer) {
-  CheckDepths(question.depths);
-  CopyMaker maker(question, haystack, tokenizer);
+std::vector<Json> MakeCopies(const ItemGrid& grid, const Haystack& haystack, const Tokenizer& tokenizer) {
+  CopyMaker maker(grid, haystack, tokenizer);
   return ForGrid(
-      question.samples, question.lengths, question.depths.size(),
-      [&](size_t sample, int64_t length, size_t turn) { return std::vector{maker.Item(sample, length, turn)}; });
+      grid, [&](size_t sample, int64_t length, size_t turn) { return std::vector{maker.Item(sample, length, turn)}; });
 }
 
 }  // namespace tare

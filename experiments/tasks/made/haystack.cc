@@ -43,12 +43,6 @@ std::vector<double> DepthDealer::At(size_t turn, Draws& draws) {
   return depths;
 }
 
-void CheckDepths(const std::vector<double>& depths) {
-  for (const double depth : depths) {
-    if (!(depth >= 0 && depth <= 1)) Fail("depths: got {}, expected 0 to 1", depth);
-  }
-}
-
 AnswerForm ParseAnswerForm(const std::string& name) {
   const auto at = std::ranges::find(kAnswerForms, name);
   if (at != std::end(kAnswerForms)) return static_cast<AnswerForm>(at - kAnswerForms);
@@ -172,13 +166,16 @@ std::vector<std::string> CommonWords(Haystack::Words words) {
   return ranked | std::views::values | std::ranges::to<std::vector>();
 }
 
-std::vector<Json> ForGrid(size_t samples, const std::vector<int64_t>& lengths, size_t turns,
+std::vector<Json> ForGrid(const ItemGrid& grid,
                           const std::function<std::vector<Json>(size_t sample, int64_t length, size_t turn)>& make) {
+  for (const double depth : grid.depths) {
+    if (!(depth >= 0 && depth <= 1)) Fail("depths: got {}, expected 0 to 1", depth);
+  }
   std::vector<Json> items;
-  for (size_t sample = 0; sample < samples; ++sample) {
-    for (const int64_t length : lengths) {
+  for (size_t sample = 0; sample < grid.samples; ++sample) {
+    for (const int64_t length : grid.lengths) {
       ThrowIfStopped();
-      for (size_t turn = 0; turn < turns; ++turn)
+      for (size_t turn = 0; turn < grid.depths.size(); ++turn)
         std::ranges::move(make(sample, length, turn), std::back_inserter(items));
     }
   }

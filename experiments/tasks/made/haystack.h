@@ -45,9 +45,6 @@ class DepthDealer {
   std::vector<std::vector<size_t>> orders_;  // [things][turns]
 };
 
-// Throws Error for a depth that is not 0 to 1.
-void CheckDepths(const std::vector<double>& depths);
-
 // What every maker makes: a context, its true answer and wrong ones, in one of two written forms.
 //
 //   choices   {"ctx", "endings", "label", keys ...}           for the choice task (experiments/tasks/items)
@@ -58,6 +55,15 @@ void CheckDepths(const std::vector<double>& depths);
 enum class AnswerForm { kChoices, kTargets };
 // Parses "choices" or "targets"; throws Error.
 AnswerForm ParseAnswerForm(const std::string& name);
+
+// Of how many items there are, and which: a turn for each depth, for each length, for each sample.
+struct ItemGrid {
+  std::vector<int64_t> lengths{512};                  // positions per item: <s>, context and ending, or a few fewer
+  std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};  // where an answer is, 0 to 1
+  size_t samples = 50;                                // haystacks per length and depth
+  uint64_t seed = 1;
+  AnswerForm answers = AnswerForm::kChoices;
+};
 
 struct MadeItem {
   std::string context, answer;
@@ -127,9 +133,9 @@ std::string WithHidden(Haystack::Words words, const std::vector<HiddenText>& tex
 // Words of at least four lower-case letters, the most common first.
 std::vector<std::string> CommonWords(Haystack::Words words);
 
-// The items for every sample, length and turn, in this order: a turn for each depth. Throws Error if the program is
-// interrupted.
-std::vector<Json> ForGrid(size_t samples, const std::vector<int64_t>& lengths, size_t turns,
+// The items of the grid in this order, samples outermost. Throws Error for a depth that is not 0 to 1, and if the
+// program is interrupted.
+std::vector<Json> ForGrid(const ItemGrid& grid,
                           const std::function<std::vector<Json>(size_t sample, int64_t length, size_t turn)>& make);
 
 }  // namespace tare

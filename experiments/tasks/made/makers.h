@@ -50,14 +50,10 @@ WrongEndings ParseWrongEndings(const std::string& name);
 
 struct NeedleQuestion {
   NeedleTemplates templates;
-  std::vector<int64_t> lengths{512};  // positions per item: <s>, context and ending. The last few may stay unused
-  std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};
+  ItemGrid grid;
   WrongEndings wrong = WrongEndings::kOthers;
   size_t needles = 4, questions = 1;  // N and R
   size_t values = 1, names = 1;       // V and A
-  size_t samples = 50;                // haystacks per length and depth
-  uint64_t seed = 1;
-  AnswerForm answers = AnswerForm::kChoices;
 };
 
 // With the keys depth (of one needle that is asked for), length, needles, questions, query (from 1, in the order of
@@ -75,17 +71,8 @@ std::vector<Json> MakeNeedles(const NeedleQuestion& question, const Haystack& ha
 //
 // A name is a capitalised word of four letters or more that follows a word in the middle of a sentence. Draws are like
 // those of needles.
-struct CopyQuestion {
-  std::vector<int64_t> lengths{512};                  // positions, as for needles
-  std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};  // of the copied name, as near as a name is found
-  size_t samples = 50;                                // items per length and depth
-  uint64_t seed = 1;
-  AnswerForm answers = AnswerForm::kChoices;
-};
-
-// With the keys depth, length and sample.
-std::vector<Json> MakeCopies(const CopyQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer);
-
+// Depths are of the copied name, as near as a name is found. With the keys depth, length and sample.
+std::vector<Json> MakeCopies(const ItemGrid& grid, const Haystack& haystack, const Tokenizer& tokenizer);
 // The name in a word, without surrounding characters; empty if it is none. before: the word before it.
 std::string_view NameIn(std::string_view before, std::string_view word);
 
@@ -102,12 +89,8 @@ std::string_view NameIn(std::string_view before, std::string_view word);
 // anywhere after it. What differs from RULER: the words of the questions; every number is of one chain; its defaults
 // are one chain and four hops.
 struct VariableQuestion {
-  std::vector<int64_t> lengths{512};                  // positions, as for needles
-  std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};  // of the first assignment of a chain
-  size_t chains = 4, hops = 2;                        // C and H
-  size_t samples = 50;                                // haystacks per length and depth
-  uint64_t seed = 1;
-  AnswerForm answers = AnswerForm::kChoices;
+  ItemGrid grid;                // depths: of the first assignment of a chain
+  size_t chains = 4, hops = 2;  // C and H
 };
 
 // With the keys depth, length, chains, hops and sample.

@@ -117,9 +117,9 @@ class NeedleMaker {
         haystack_(haystack),
         tokenizer_(tokenizer),
         all_names_(question.templates.names.empty() ? Cities() : question.templates.names),
-        draws_(question.seed),
-        depths_(question.depths, question.needles * question.values),
-        writer_(question.answers, question.seed) {
+        draws_(question.grid.seed),
+        depths_(question.grid.depths, question.needles * question.values),
+        writer_(question.grid.answers, question.grid.seed) {
     if (question_.templates.question.empty())
       question_.templates.question = question.values * question.names > 1
                                          ? "\n What are the magic numbers of {name}? They are"
@@ -168,7 +168,7 @@ class NeedleMaker {
     if (q.needles * q.values > kMostNumbers)
       Fail("values: got {} of {} needles, expected at most {} numbers in all", q.values, q.needles, kMostNumbers);
     // The wrong endings are of needles that no question asks for.
-    const size_t spare = q.answers == AnswerForm::kChoices ? 1 : 0, most = Groups() - std::min(Groups(), spare);
+    const size_t spare = q.grid.answers == AnswerForm::kChoices ? 1 : 0, most = Groups() - std::min(Groups(), spare);
     if (q.questions > most)
       Fail("questions: got {}, expected at most {} of {} needles, {} asked for at once{}", q.questions, most, q.needles,
            q.names, spare > 0 ? ": the others' numbers are wrong endings; try more needles, or targets" : "");
@@ -280,9 +280,8 @@ WrongEndings ParseWrongEndings(const std::string& name) {
 }
 
 std::vector<Json> MakeNeedles(const NeedleQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer) {
-  CheckDepths(question.depths);
   NeedleMaker maker(question, haystack, tokenizer);
-  return ForGrid(question.samples, question.lengths, question.depths.size(),
+  return ForGrid(question.grid,
                  [&](size_t sample, int64_t length, size_t turn) { return maker.Items(sample, length, turn); });
 }
 

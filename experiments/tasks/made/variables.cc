@@ -61,7 +61,7 @@ std::vector<HiddenText> Statements(const std::vector<Chain>& chains, const std::
 // The item that asks about the first chain.
 MadeItem Asked(const VariableQuestion& question, const std::vector<Chain>& chains) {
   const Chain& chain = chains[0];
-  if (question.answers == AnswerForm::kTargets)
+  if (question.grid.answers == AnswerForm::kTargets)
     return {.context = Formatted("\n Find all variables that have the value {}. They are", chain.value),
             .answer = Listed(chain.names),
             .listed = chain.names};
@@ -75,32 +75,30 @@ MadeItem Asked(const VariableQuestion& question, const std::vector<Chain>& chain
 
 std::vector<Json> MakeVariables(const VariableQuestion& question, const Haystack& haystack,
                                 const Tokenizer& tokenizer) {
-  CheckDepths(question.depths);
-  if (question.answers == AnswerForm::kChoices && question.chains < 2)
+  if (question.grid.answers == AnswerForm::kChoices && question.chains < 2)
     Fail("chains: got {}, expected at least 2: the others' numbers are the wrong endings; try targets",
          question.chains);
   if (question.chains * (question.hops + 1) > kMostStatements)
     Fail("hops: got {} in {} chains, expected at most {} assignments in all", question.hops, question.chains,
          kMostStatements);
-  Draws draws(question.seed);
-  DepthDealer dealer(question.depths, question.chains);
-  ItemWriter writer(question.answers, question.seed);
-  return ForGrid(
-      question.samples, question.lengths, question.depths.size(), [&](size_t sample, int64_t length, size_t turn) {
-        const std::vector<Chain> chains = DrawChains(question, draws);
-        const std::vector<double> depths = dealer.At(turn, draws);
-        const std::vector<HiddenText> statements = Statements(chains, depths, draws);
-        MadeItem item = Asked(question, chains);
-        item.context = Filled(haystack, length, item.Endings(), tokenizer, draws, "variables",
-                              [&](Haystack::Words words) { return WithHidden(words, statements) + item.context; });
-        item.keys = {{"depth", depths[0]},
-                     {"length", length},
-                     {"chains", question.chains},
-                     {"hops", question.hops},
-                     {"sample", sample}};
-        item.stop = {"\n", "."};
-        return std::vector{writer.Write(item)};
-      });
+  Draws draws(question.grid.seed);
+  DepthDealer dealer(question.grid.depths, question.chains);
+  ItemWriter writer(question.grid.answers, question.grid.seed);
+  return ForGrid(question.grid, [&](size_t sample, int64_t length, size_t turn) {
+    const std::vector<Chain> chains = DrawChains(question, draws);
+    const std::vector<double> depths = dealer.At(turn, draws);
+    const std::vector<HiddenText> statements = Statements(chains, depths, draws);
+    MadeItem item = Asked(question, chains);
+    item.context = Filled(haystack, length, item.Endings(), tokenizer, draws, "variables",
+                          [&](Haystack::Words words) { return WithHidden(words, statements) + item.context; });
+    item.keys = {{"depth", depths[0]},
+                 {"length", length},
+                 {"chains", question.chains},
+                 {"hops", question.hops},
+                 {"sample", sample}};
+    item.stop = {"\n", "."};
+    return std::vector{writer.Write(item)};
+  });
 }
 
 }  // namespace tare

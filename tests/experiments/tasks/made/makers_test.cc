@@ -24,20 +24,26 @@ struct MadeCase {
 };
 
 std::vector<Json> NeedlesOf(NeedleQuestion question, uint64_t seed) {
-  question.seed = seed;
-  question.samples = 12;
+  question.grid.seed = seed;
+  question.grid.samples = 12;
   return MakeNeedles(question, Prose(), ProseTokenizer());
 }
 
 const MadeCase kCases[] = {
-    {"Needles", [](uint64_t seed) { return NeedlesOf({.lengths = {128}}, seed); }},
-    {"Questions", [](uint64_t seed) { return NeedlesOf({.lengths = {300}, .needles = 6, .questions = 3}, seed); }},
-    {"Changed", [](uint64_t seed) { return NeedlesOf({.lengths = {200}, .wrong = WrongEndings::kChanged}, seed); }},
+    {"Needles", [](uint64_t seed) { return NeedlesOf({.grid = {.lengths = {128}}}, seed); }},
+    {"Questions",
+     [](uint64_t seed) { return NeedlesOf({.grid = {.lengths = {300}}, .needles = 6, .questions = 3}, seed); }},
+    {"Changed",
+     [](uint64_t seed) { return NeedlesOf({.grid = {.lengths = {200}}, .wrong = WrongEndings::kChanged}, seed); }},
     {"Swapped",
      [](uint64_t seed) {
-       return NeedlesOf({.lengths = {300}, .wrong = WrongEndings::kSwapped, .needles = 9, .questions = 2}, seed);
+       return NeedlesOf({.grid = {.lengths = {300}}, .wrong = WrongEndings::kSwapped, .needles = 9, .questions = 2},
+                        seed);
      }},
-    {"Lists", [](uint64_t seed) { return NeedlesOf({.lengths = {400}, .needles = 6, .values = 2, .names = 2}, seed); }},
+    {"Lists",
+     [](uint64_t seed) {
+       return NeedlesOf({.grid = {.lengths = {400}}, .needles = 6, .values = 2, .names = 2}, seed);
+     }},
     {"Copies",
      [](uint64_t seed) {
        return MakeCopies({.lengths = {500}, .samples = 12, .seed = seed}, Prose(), ProseTokenizer());
@@ -49,7 +55,7 @@ const MadeCase kCases[] = {
      }},
     {"Variables",
      [](uint64_t seed) {
-       return MakeVariables({.lengths = {300}, .samples = 12, .seed = seed}, Prose(), ProseTokenizer());
+       return MakeVariables({.grid = {.lengths = {300}, .samples = 12, .seed = seed}}, Prose(), ProseTokenizer());
      }},
 };
 

@@ -36,7 +36,7 @@ std::string NumberInContext(const std::string& context) {
 }
 
 TEST(MakeNeedles, AnItemForEachLengthAndDepth) {
-  const std::vector<Json> items = Make({.lengths = {128, 256}, .needles = 4, .samples = 2});
+  const std::vector<Json> items = Make({.grid = {.lengths = {128, 256}, .samples = 2}, .needles = 4});
   ASSERT_EQ(items.size(), 20u);
   for (size_t i = 0; i < items.size(); ++i) {
     const Json& item = items[i];
@@ -55,7 +55,8 @@ TEST(MakeNeedles, AnItemForEachLengthAndDepth) {
 
 // Words of prose before the answer's needle, as a share of all: its depth, to half a word.
 TEST(MakeNeedles, TheAnswerIsAtItsDepth) {
-  for (const Json& item : Make({.lengths = {400}, .needles = 1, .samples = 1, .answers = AnswerForm::kTargets})) {
+  for (const Json& item :
+       Make({.grid = {.lengths = {400}, .samples = 1, .answers = AnswerForm::kTargets}, .needles = 1})) {
     const std::string context = item["prompt"];
     const size_t at = context.find("The magic number of "), end = context.find('.', at) + 1;
     const auto count = [](const std::string& text) {
@@ -68,7 +69,8 @@ TEST(MakeNeedles, TheAnswerIsAtItsDepth) {
 }
 
 TEST(MakeNeedles, EarlierQuestionsAreAnswered) {
-  const std::vector<Json> items = Make({.lengths = {300}, .depths = {0.5}, .needles = 6, .questions = 3, .samples = 3});
+  const std::vector<Json> items =
+      Make({.grid = {.lengths = {300}, .depths = {0.5}, .samples = 3}, .needles = 6, .questions = 3});
   ASSERT_EQ(items.size(), 9u) << "each question counts";
   for (size_t i = 0; i < items.size(); ++i) {
     const Json& item = items[i];
@@ -96,7 +98,7 @@ TEST(MakeNeedles, EarlierQuestionsAreAnswered) {
 // With five depths and three questions, each depth has three items of every sample, each with its answer at its depth.
 TEST(MakeNeedles, QueriedNeedlesTakeTheDepthsInTurn) {
   std::map<double, int> count;
-  for (const Json& item : Make({.lengths = {512}, .needles = 4, .questions = 3, .samples = 2})) {
+  for (const Json& item : Make({.grid = {.lengths = {512}, .samples = 2}, .needles = 4, .questions = 3})) {
     ++count[item["depth"].get<double>()];
     const std::string context = item["ctx"], prose = context.substr(0, context.find("\n What"));
     const double at = static_cast<double>(prose.find(AnswerOf(item))) / static_cast<double>(prose.size());
@@ -115,7 +117,8 @@ std::vector<size_t> Differences(const std::string& a, const std::string& b) {
 
 // Any two of the endings differ in the same digit: none is in the middle of the others.
 TEST(MakeNeedles, ChangedEndingsDifferInOneDigit) {
-  for (const Json& item : Make({.lengths = {300}, .wrong = WrongEndings::kChanged, .questions = 1, .samples = 4})) {
+  for (const Json& item :
+       Make({.grid = {.lengths = {300}, .samples = 4}, .wrong = WrongEndings::kChanged, .questions = 1})) {
     EXPECT_EQ(item["wrong"], "changed");
     EXPECT_EQ(NumberInContext(item["ctx"]), AnswerOf(item));
     std::set<std::vector<size_t>> places;
@@ -129,8 +132,8 @@ TEST(MakeNeedles, ChangedEndingsDifferInOneDigit) {
 
 // To each ending two others have two digits swapped, and one has both pairs swapped.
 TEST(MakeNeedles, SwappedEndingsHaveTheDigitsOfTheAnswer) {
-  for (const Json& item :
-       Make({.lengths = {400}, .wrong = WrongEndings::kSwapped, .needles = 8, .questions = 2, .samples = 4})) {
+  for (const Json& item : Make(
+           {.grid = {.lengths = {400}, .samples = 4}, .wrong = WrongEndings::kSwapped, .needles = 8, .questions = 2})) {
     EXPECT_EQ(item["wrong"], "swapped");
     EXPECT_EQ(NumberInContext(item["ctx"]), AnswerOf(item));
     for (const std::string one : item["endings"]) {
@@ -148,7 +151,7 @@ TEST(MakeNeedles, SwappedEndingsHaveTheDigitsOfTheAnswer) {
 // "1234, 5678 and 9012" are the numbers of the names, as the text has them.
 TEST(MakeNeedles, AnswersListAllNumbersOfAllNames) {
   for (const Json& item :
-       Make({.lengths = {500}, .depths = {0, 1}, .needles = 6, .values = 2, .names = 2, .samples = 3})) {
+       Make({.grid = {.lengths = {500}, .depths = {0, 1}, .samples = 3}, .needles = 6, .values = 2, .names = 2})) {
     ASSERT_EQ(item["endings"].size(), 3u) << "groups of two names";
     const std::string context = item["ctx"];
     const size_t question = context.rfind("\n What are the magic numbers of "), names = question + 32;
@@ -169,9 +172,9 @@ TEST(MakeNeedles, AnswersListAllNumbersOfAllNames) {
 
 // Targets have the haystacks of the choices, with the answer to be written.
 TEST(MakeNeedles, TargetsAreOfTheSameContexts) {
-  NeedleQuestion question{.lengths = {200}, .depths = {0.5}, .questions = 2, .samples = 2};
+  NeedleQuestion question{.grid = {.lengths = {200}, .depths = {0.5}, .samples = 2}, .questions = 2};
   const std::vector<Json> choices = Make(question);
-  question.answers = AnswerForm::kTargets;
+  question.grid.answers = AnswerForm::kTargets;
   const std::vector<Json> targets = Make(question);
   ASSERT_EQ(targets.size(), choices.size());
   for (size_t i = 0; i < targets.size(); ++i) {
@@ -188,7 +191,8 @@ TEST(MakeNeedles, TargetsAreOfTheSameContexts) {
 TEST(MakeNeedles, EqualSeedsMakeEqualItems) {
   const auto text = [](uint64_t seed, size_t samples) {
     std::string lines;
-    for (const Json& item : Make({.lengths = {128}, .samples = samples, .seed = seed})) lines += JsonText(item) + "\n";
+    for (const Json& item : Make({.grid = {.lengths = {128}, .samples = samples, .seed = seed}}))
+      lines += JsonText(item) + "\n";
     return lines;
   };
   EXPECT_TRUE(text(1, 2).starts_with(text(1, 1))) << "fewer samples are the beginning";
@@ -202,9 +206,9 @@ TEST(MakeNeedles, ImpossibleItemsAreRefused) {
   const auto refused = [](const NeedleQuestion& question, const char* why) {
     EXPECT_THAT(Call([&] { Make(question); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
-  refused({.lengths = {40}}, "got a length of 40, expected at least");
-  refused({.lengths = {1 << 20}}, "prose.txt: got about");
-  refused({.depths = {1.5}}, "depths: got 1.5, expected 0 to 1");
+  refused({.grid = {.lengths = {40}}}, "got a length of 40, expected at least");
+  refused({.grid = {.lengths = {1 << 20}}}, "prose.txt: got about");
+  refused({.grid = {.depths = {1.5}}}, "depths: got 1.5, expected 0 to 1");
   refused({.needles = 500}, "needles: got 500, expected at most");
   refused({.needles = 2, .questions = 3}, "questions: got 3, expected at most 1 of 2 needles, 1 asked for at once");
   refused({.needles = 1}, "questions: got 1, expected at most 0 of 1 needles");
@@ -223,11 +227,8 @@ TEST(NeedleTemplates, AreReadOrRefused) {
   };
   NeedleQuestion question{
       .templates = load(R"({"needle": "{name}={number};", "question": " {name}=", "names": ["x"]})"),
-      .lengths = {64},
-      .depths = {0},
-      .needles = 1,
-      .samples = 1,
-      .answers = AnswerForm::kTargets};
+      .grid = {.lengths = {64}, .depths = {0}, .samples = 1, .answers = AnswerForm::kTargets},
+      .needles = 1};
   const Json item = Make(question)[0];
   const std::string prompt = item["prompt"], answer = item["targets"][0];
   EXPECT_TRUE(prompt.starts_with("x=" + answer + "; ")) << item;

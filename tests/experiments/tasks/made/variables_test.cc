@@ -34,7 +34,7 @@ std::map<std::string, std::string> ValuesIn(const std::string& context) {
 }
 
 TEST(MakeVariables, TheAnswerIsTheValueOfTheVariable) {
-  const std::vector<Json> items = Make({.lengths = {400}, .chains = 3, .hops = 2, .samples = 3});
+  const std::vector<Json> items = Make({.grid = {.lengths = {400}, .samples = 3}, .chains = 3, .hops = 2});
   ASSERT_EQ(items.size(), 15u);
   for (const Json& item : items) {
     const std::string context = item["ctx"], name = context.substr(context.rfind("VAR ") + 4, 5);
@@ -52,7 +52,7 @@ TEST(MakeVariables, TheAnswerIsTheValueOfTheVariable) {
 
 TEST(MakeVariables, TargetsListTheChain) {
   for (const Json& item :
-       Make({.lengths = {300}, .chains = 1, .hops = 4, .samples = 1, .answers = AnswerForm::kTargets})) {
+       Make({.grid = {.lengths = {300}, .samples = 1, .answers = AnswerForm::kTargets}, .chains = 1, .hops = 4})) {
     const std::string prompt = item["prompt"];
     const size_t value = prompt.rfind("the value ") + 10;
     std::vector<std::string> names;
@@ -69,7 +69,7 @@ TEST(MakeVariables, TargetsListTheChain) {
 
 TEST(MakeVariables, EqualSeedsMakeEqualItems) {
   std::string lines;
-  for (const Json& item : Make({.lengths = {300}, .samples = 1})) lines += JsonText(item) + "\n";
+  for (const Json& item : Make({.grid = {.lengths = {300}, .samples = 1}})) lines += JsonText(item) + "\n";
   EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(lines))),
             "4d633c4155a23bbe930925cffac955740c3bac3a6d60d2924ea40f6b45dcd732");
 }
@@ -80,8 +80,8 @@ TEST(MakeVariables, ImpossibleItemsAreRefused) {
   };
   refused({.chains = 1}, "chains: got 1, expected at least 2");
   refused({.chains = 1000, .hops = 10}, "hops: got 10 in 1000 chains, expected at most 10000 assignments");
-  refused({.depths = {2}}, "depths: got 2, expected 0 to 1");
-  refused({.lengths = {60}}, "variables: got a length of 60, expected at least");
+  refused({.grid = {.depths = {2}}}, "depths: got 2, expected 0 to 1");
+  refused({.grid = {.lengths = {60}}}, "variables: got a length of 60, expected at least");
 }
 
 }  // namespace
