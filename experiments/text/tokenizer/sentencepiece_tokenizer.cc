@@ -149,7 +149,7 @@ void SentencePieceTokenizer::AddTokens(const PieceModel& model, const pipeline::
     own.push_back({{"id", processor.PieceToId(piece)}, {"content", piece}, {"special", true}});
   own = WithFolderTokens(
       std::move(own), folder, pieces(), [&](int32_t id) { return processor.IdToPiece(id); }, where + ": added tokens");
-  added_ = pipeline::AddedTokens(own, {nullptr, where}, where + ": added tokens", folder);
+  added_ = pipeline::AddedTokens(own, {}, where + ": added tokens", folder);
   const auto around = [&](const char* name, int32_t usual) {
     if (!folder.named.contains(name)) return usual >= 0 ? std::vector{usual} : std::vector<int32_t>{};
     for (const auto& [id, token] : added_.tokens()) {

@@ -17,7 +17,8 @@ class Normalizer {
  public:
   using Step = std::function<std::string(std::string_view)>;
 
-  // null: none. Throws Error, naming the type, for a type that Tare does not support.
+  Normalizer() = default;  // none, as of null
+  // Throws Error, naming the type, for a type that Tare does not support.
   Normalizer(const nlohmann::json& json, const std::string& where);
 
   bool empty() const { return steps_.empty(); }
@@ -41,7 +42,8 @@ class PreTokenizer {
   // Gives the words that it makes of one, in order. A word's text lives while it is visited.
   using Step = std::function<void(const Word&, const WordVisitor&)>;
 
-  // null: none. Throws Error, naming the type, for a type that Tare does not support.
+  PreTokenizer() = default;  // none, as of null
+  // Throws Error, naming the type, for a type that Tare does not support.
   PreTokenizer(const nlohmann::json& json, const std::string& where);
 
   // Each word goes through all steps before the next is cut, so that memory does not grow with the text. Throws Error

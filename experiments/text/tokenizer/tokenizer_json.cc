@@ -106,17 +106,8 @@ size_t BytesOf(const Pieces& pieces) {
   return std::ranges::fold_left(pieces | std::views::transform(&std::string::size), size_t{0}, std::plus());
 }
 
-Json ParseObject(std::string_view text, const std::string& where, BpeLists* lists) {
-  Json json = ParseWithLists(text, where, lists);
-  if (!json.is_object() || !json.contains("model"))
-    Fail("{}: got no model, expected a tokenizer.json of Hugging Face's tokenizers library", where);
-  return json;
-}
-
 // Ends the walk through a text's words.
 struct HasEnough {};
-
-Json Member(const Json& json, const char* key) { return json.contains(key) ? json[key] : Json(); }
 
 }  // namespace
 
@@ -136,28 +127,22 @@ std::string Decoder::Apply(Pieces pieces) const {
   return Listed(pieces, steps_.empty() ? " " : "");
 }
 
-struct TokenizerJson::Parsed {
+TokenizerJson::TokenizerJson(std::string_view text, const std::string& where, const FolderTokens& folder) {
   BpeLists lists;
-  Json json;
-
-  Parsed(std::string_view text, const std::string& where) : json(ParseObject(text, where, &lists)) {}
-};
-
-TokenizerJson::TokenizerJson(std::string_view text, const std::string& where, const FolderTokens& folder)
-    : TokenizerJson(Parsed(text, where), where, folder) {}
-
-TokenizerJson::TokenizerJson(Parsed parsed, const std::string& where, const FolderTokens& folder)
-    : normalizer_(Member(parsed.json, "normalizer"), where + ": normalizer"),
-      pre_tokenizer_(Member(parsed.json, "pre_tokenizer"), where + ": pre_tokenizer"),
-      subwords_(ParseSubwords(parsed.json["model"], std::move(parsed.lists),
-                              pre_tokenizer_.ends_in_bytes() ? WordsOf::kBytes : WordsOf::kCharacters,
-                              where + ": model")),
-      added_(WithFolderTokens(
-                 Member(parsed.json, "added_tokens"), folder, subwords_->ids(),
-                 [this](int32_t id) { return subwords_->Piece(id); }, where + ": added_tokens"),
-             normalizer_, where + ": added_tokens", folder),
-      around_(ParsePostProcessor(Member(parsed.json, "post_processor"), where + ": post_processor")),
-      decoder_(Member(parsed.json, "decoder"), where + ": decoder") {
+  const Json json = ParseWithLists(text, where, &lists);
+  if (!json.is_object() || !json.contains("model"))
+    Fail("{}: got no model, expected a tokenizer.json of Hugging Face's tokenizers library", where);
+  const auto part = [&](const char* key) { return json.contains(key) ? json[key] : Json(); };
+  const std::string added = where + ": added_tokens";
+  normalizer_ = Normalizer(part("normalizer"), where + ": normalizer");
+  pre_tokenizer_ = PreTokenizer(part("pre_tokenizer"), where + ": pre_tokenizer");
+  subwords_ = ParseSubwords(json["model"], std::move(lists),
+                            pre_tokenizer_.ends_in_bytes() ? WordsOf::kBytes : WordsOf::kCharacters, where + ": model");
+  const auto piece = [this](int32_t id) { return subwords_->Piece(id); };
+  added_ = AddedTokens(WithFolderTokens(part("added_tokens"), folder, subwords_->ids(), piece, added), normalizer_,
+                       added, folder);
+  around_ = ParsePostProcessor(part("post_processor"), where + ": post_processor");
+  decoder_ = Decoder(part("decoder"), where + ": decoder");
   for (const std::vector<int32_t>* ids : {&around_.before, &around_.after}) {
     for (const int32_t id : *ids) {
       if (Piece(id).empty()) Fail("{}: post_processor: got id {}, which is no token", where, id);

@@ -27,7 +27,8 @@ class Decoder {
  public:
   using Step = std::function<std::vector<std::string>(std::vector<std::string>)>;
 
-  // null: pieces joined by spaces. Throws Error, naming the type, for a type that Tare does not support.
+  Decoder() = default;  // pieces joined by spaces, as of null
+  // Throws Error, naming the type, for a type that Tare does not support.
   Decoder(const nlohmann::json& json, const std::string& where);
 
   std::string Apply(std::vector<std::string> pieces) const;
@@ -55,8 +56,6 @@ class TokenizerJson : public TokenizerModel {
   int32_t vocabulary() const override;
 
  private:
-  struct Parsed;  // the file's JSON
-  TokenizerJson(Parsed parsed, const std::string& where, const FolderTokens& folder);
   void EncodeUpTo(size_t count, std::string_view text, std::vector<int32_t>* ids) const;
 
   Normalizer normalizer_;
