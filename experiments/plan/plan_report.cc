@@ -31,19 +31,12 @@ struct Sharing {
 };
 
 Sharing SharingOf(const Rule& rule, int64_t width) {
-  switch (rule.granularity.kind) {
-    case Kind::kToken:
-      return {width, width};
-    case Kind::kGroup:
-      return {width, std::min<int64_t>(rule.granularity.n, width)};
-    case Kind::kBlockChannel:
-      return {rule.granularity.n, rule.granularity.n};
-    case Kind::kChannel:
-      if (IsCache(rule.sites.front())) return {kPageTokens, kPageTokens};
-      return {};
-    default:
-      return {};
-  }
+  const auto [kind, n] = rule.granularity;
+  if (kind == Kind::kToken) return {width, width};
+  if (kind == Kind::kGroup) return {width, std::min<int64_t>(n, width)};
+  if (kind == Kind::kBlockChannel) return {n, n};
+  if (kind == Kind::kChannel && IsCache(rule.sites.front())) return {kPageTokens, kPageTokens};
+  return {};
 }
 
 // Bits of a scale (a byte in MX and NVFP4) and its zero point, minimum or mean. Caches store zero points as minima.

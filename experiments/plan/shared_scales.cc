@@ -96,23 +96,13 @@ float DynamicClip(const Rule& rule, std::span<const float> values, float absmax)
 }
 
 void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::function<void(const ScaleGroup&)>& body) {
-  switch (granularity.kind) {
-    case Kind::kChannel:
-      return ForColumns(block, block.rows, body);
-    case Kind::kBlockChannel:
-      TARE_CHECK(block.first_row % granularity.n == 0);  // blocks of tokens count from the sequence's first
-      return ForColumns(block, granularity.n, body);
-    case Kind::kGroup:
-    case Kind::kBlock:
-      return ForRuns(block, granularity.n, body);
-    case Kind::kTensor:
-    case Kind::kHead:
-    case Kind::kRow:
-    case Kind::kToken:
-    case Kind::kHeads:
-      return ForRuns(block, 0, body);
+  const auto [kind, n] = granularity;
+  if (kind == Kind::kChannel) return ForColumns(block, block.rows, body);
+  if (kind == Kind::kBlockChannel) {
+    TARE_CHECK(block.first_row % n == 0);  // blocks of tokens count from the sequence's first
+    return ForColumns(block, n, body);
   }
-  TARE_CHECK(false);
+  ForRuns(block, n, body);  // n is 0 where whole rows are groups
 }
 
 WidePlace PlaceOf(const SiteBlock& block, Kind kind, const Rule* rule) {

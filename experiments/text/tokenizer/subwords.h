@@ -22,9 +22,8 @@ enum class WordsOf { kCharacters, kBytes };
 class Subwords {
  public:
   virtual ~Subwords() = default;
+  // Appends the word's ids; of a word of several parts, may stop after the part that completes `count` ids in the list.
   // One call at a time: earlier words are cached.
-  void Encode(std::string_view word, std::vector<int32_t>* ids) const { EncodeUpTo(SIZE_MAX, word, ids); }
-  // As Encode; in a word of several parts, may stop after the part that completes `count` ids in the list.
   virtual void EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const = 0;
   // "" for an id that the model does not have.
   virtual const std::string& Piece(int32_t id) const = 0;
