@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "experiments/arrays/array_file.h"
-#include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
@@ -29,12 +28,14 @@ struct NpyHeader {
 
 // "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 37), }", what numpy writes, read as JSON.
 NpyHeader ParseHeader(std::string_view text, const std::string& where) {
+  constexpr std::string_view kPython = "'()TF", kJson = "\"[]tf";  // True and False are the only words
   std::string json;
   for (const char c : text) {
     if (c == ')' || c == '}') json.erase(json.find_last_not_of(", ") + 1);  // a comma after the last member
-    json += c == '\'' ? '"' : c == '(' ? '[' : c == ')' ? ']' : c;
+    const size_t at = kPython.find(c);
+    json += at == kPython.npos ? c : kJson[at];
   }
-  const nlohmann::json header = ParseJson(Replaced(Replaced(json, "True", "true"), "False", "false"), where);
+  const nlohmann::json header = ParseJson(json, where);
   try {
     if (header.at("descr").is_array()) Fail("{}: got a record, expected one type and no record of several", where);
     NpyHeader npy{.type = header.at("descr"), .columns_first = header.at("fortran_order")};
