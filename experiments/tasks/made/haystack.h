@@ -56,7 +56,7 @@ enum class AnswerForm { kChoices, kTargets };
 // Parses "choices" or "targets"; throws Error.
 AnswerForm ParseAnswerForm(const std::string& name);
 
-// Of how many items there are, and which: a turn for each depth, for each length, for each sample.
+// How many items there are, and which: a turn for each depth, for each length, for each sample.
 struct ItemGrid {
   std::vector<int64_t> lengths{512};                  // positions per item: <s>, context and ending, or a few fewer
   std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};  // where an answer is, 0 to 1
