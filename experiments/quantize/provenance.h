@@ -84,12 +84,10 @@ class WrittenTensor {
   WrittenTensor(const Checkpoint& files, const std::string& name);
 
   const TensorView& view() const { return view_; }
-  int64_t stored_bytes() const { return stored_bytes_; }  // in the checkpoint
 
  private:
   AlignedBuffer<char> values_;  // f32
   TensorView view_;
-  int64_t stored_bytes_ = 0;
 };
 
 }  // namespace tare

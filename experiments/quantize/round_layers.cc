@@ -61,12 +61,11 @@ class Job {
         provenance_(ProvenanceOf(files_, model_, job.model_sha256)),
         parts_(parts) {
     TARE_CHECK(parts != nullptr || text.sequences.empty());
-    summary_.matrices = CheckRounding(job, files_, config_);
+    CheckRounding(job, files_, config_);
     provenance_.plan = job.plan.canonical();
     provenance_.plan_hash = job.plan.hash();
-    if (job.plan.HasStaticScales()) {
+    if (job.plan.HasStaticScales())
       AddStep(provenance_, "", "static scales of statistics sha256 " + Sha256OfFile(job.statistics));
-    }
     if (!text.sequences.empty()) {
       const bool known = model_ == job.model && !job.model_sha256.empty();
       calibrated_.emplace(job.method, model_, known ? WeightReading::kKnown : WeightReading::kWhole, text, matrices_,
@@ -100,13 +99,12 @@ class Job {
   void AddOutsideLayers(const std::string& name, QuantizedCheckpointWriter& out) {
     const auto found = sites_.find(name);
     const Rule* rule = found == sites_.end() ? nullptr : plan_.RuleAt(found->second);
+    summary_.bytes_before += matrices_.StoredBytes(name);
     if (rule == nullptr) {
       const WrittenTensor tensor(files_, name);
       out.AddTensor(tensor.view());
-      summary_.bytes_before += tensor.stored_bytes();
       summary_.bytes_after += static_cast<int64_t>(tensor.view().bytes.size());
     } else {
-      summary_.bytes_before += matrices_.StoredBytes(name);
       if (found->second.layer) return;
       Add(name, Rounded(name, *rule).view(), *rule, out);
     }
@@ -135,6 +133,7 @@ class Job {
     AddError(stored, matrix, matrices_.Where(name));
     out.AddMatrix(name, matrix, rule.granularity);
     const auto bytes = static_cast<int64_t>(matrix.Bytes());
+    ++summary_.matrices;
     code_bytes_ += bytes;
     summary_.bytes_after += bytes;
     summary_.values += stored.out * stored.in;
@@ -194,14 +193,12 @@ ResolvedPlan PlanOfWeights(const QuantizeJob& job, const Checkpoint& files, cons
   return {job.plan, sites, Carrying::kStored, statics};
 }
 
-int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
+void CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
   const ResolvedPlan plan = PlanOfWeights(job, files, config);
   const std::string method = job.method.Text();
-  int64_t matrices = 0;
   for (const auto& [name, key] : WeightSites(config)) {
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr || !files.Has(name)) continue;
-    ++matrices;
     const FormatInfo& info = Info(rule->format);
     const int64_t group = GroupOf(rule->granularity, InputsOf(files, name));
     if (group % info.together != 0)
@@ -218,7 +215,6 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
                  "rtn for the head");
   }
   if (job.method.RoundsByCalibration() && !job.method.codes->on_layer) CheckRotations(plan, files, config, method);
-  return matrices;
 }
 
 std::string LayerMatrices::Where(const std::string& tensor) const {

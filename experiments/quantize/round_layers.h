@@ -23,9 +23,8 @@ std::map<std::string, SiteKey> WeightSites(const ModelConfig& config);
 // The job's plan at the checkpoint's weights, with the static scales of the job's statistics.
 ResolvedPlan PlanOfWeights(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config);
 
-// Refuses whatever the plan and the method cannot do with these tensors, before the first is read; returns how many
-// matrices the plan rounds.
-int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config);
+// Refuses whatever the plan and the method cannot do with these tensors, before the first is read.
+void CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config);
 
 // A checkpoint's matrices as they are stored, and, one after another, a layer's matrices that a plan rounds.
 class LayerMatrices {
