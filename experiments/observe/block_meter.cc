@@ -7,14 +7,15 @@
 #include <limits>
 
 #include "kernels/elementwise/rows.h"
+#include "quant/base/widest_vectors.h"
 #include "quant/observe/row_measures.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {
 namespace {
 
-// Numbers of sums in SumNames: per measured format, for marked spans, and for the output.
-constexpr size_t kFormatSums = 4, kMarkSums = 3, kOutputSums = 1 + 2 * kSparsityShares.size();
+// Numbers of sums in SumNames: per measured format, and for marked spans.
+constexpr size_t kFormatSums = 4, kMarkSums = 3;
 
 constexpr int64_t kRowGroup = 64;  // rows whose energies add in double before they join the exact sum
 
@@ -23,25 +24,6 @@ constexpr float kLargest = std::numeric_limits<float>::max();
 bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference; }
 
 bool HasColumns(const MeasuredFormat& format) { return format.granularity.kind == Granularity::Kind::kBlockChannel; }
-
-// energy[c] += row[c]^2, absmax[c] = max(absmax[c], |row[c]|)
-[[gnu::always_inline]] inline void AddChannels(std::span<const float> row, double* energy, float* absmax) {
-  for (size_t c = 0; c < row.size(); ++c) {
-    energy[c] += static_cast<double>(row[c]) * row[c];
-    const float magnitude = std::fabs(row[c]);
-    absmax[c] = magnitude > absmax[c] ? magnitude : absmax[c];
-  }
-}
-void AddChannelsPlain(std::span<const float> row, double* energy, float* absmax) { AddChannels(row, energy, absmax); }
-using ChannelsOfRow = decltype(&AddChannelsPlain);
-#ifdef __x86_64__
-[[gnu::target("avx2")]] void AddChannelsAvx2(std::span<const float> row, double* energy, float* absmax) {
-  AddChannels(row, energy, absmax);
-}
-ChannelsOfRow FastestChannels() { return __builtin_cpu_supports("avx2") ? AddChannelsAvx2 : AddChannelsPlain; }
-#else
-ChannelsOfRow FastestChannels() { return AddChannelsPlain; }
-#endif
 
 // 0 for a row without spread.
 double RowKurtosis(const Moments& moments) {
@@ -75,35 +57,35 @@ BlockMeter::BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpan
   }
 }
 
-size_t BlockMeter::FirstOfFormats(const SiteBlock& block) const {
-  return measures_.sums - kFormatSums * formats_[static_cast<size_t>(block.site)].size();
-}
-size_t BlockMeter::FirstOfOutput(const SiteBlock& block) const { return FirstOfFormats(block) - kOutputSums; }
-size_t BlockMeter::FirstOfMarks(const SiteBlock& block) const { return FirstOfOutput(block) - kMarkSums; }
-
 void BlockMeter::MeasureChannels(int64_t r, std::span<const float> row) {
-  static const ChannelsOfRow measure = FastestChannels();
   RowMeasures& part = PartOf(r);
-  measure(row, &part.channel_energy[static_cast<size_t>(r / kRowGroup) * row.size()], part.channel_absmax.data());
+  double* const energy = &part.channel_energy[static_cast<size_t>(r / kRowGroup) * row.size()];
+  float* const absmax = part.channel_absmax.data();
+  InWidestVectors([&, x = row.data(), n = row.size()]() TARE_INTO_CALLER {
+    for (size_t c = 0; c < n; ++c) {
+      const float magnitude = std::fabs(x[c]);
+      energy[c] += static_cast<double>(x[c]) * x[c];
+      absmax[c] = magnitude > absmax[c] ? magnitude : absmax[c];
+    }
+  });
 }
 
-void BlockMeter::MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
+void BlockMeter::MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double mass,
+                              double* next) {
   const Marks* marks = spans_.Find(block.sequence);
-  if (marks == nullptr || !marks->queries.Contains(block.first_row + r) || sums[kSumMagnitude] == 0.0) return;
-  double* next = sums + FirstOfMarks(block);
+  if (marks == nullptr || !marks->queries.Contains(block.first_row + r) || mass == 0.0) return;
   *next++ = 1.0;
-  *next++ = MassOf(row, marks->answer, block.First(r)) / sums[kSumMagnitude];
-  *next++ = MassOf(row, marks->noise, block.First(r)) / sums[kSumMagnitude];
+  *next++ = MassOf(row, marks->answer, block.First(r)) / mass;
+  *next++ = MassOf(row, marks->noise, block.First(r)) / mass;
 }
 
-void BlockMeter::MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
+void BlockMeter::MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* next) {
   if ((block.first_row + r) % kOutputStride != kOutputStride - 1) return;
   std::optional<ValueSlices> v = values_.Find(block);
   if (!v) return;
   for (int i = 0; i < v->Count(); ++i) v->slices[static_cast<size_t>(i)] += block.First(r) * v->width;
   const std::optional<SkippedOutput> skipped = MeasureSkipped(row, *v);
   if (!skipped) return;
-  double* next = sums + FirstOfOutput(block);
   *next++ = 1.0;
   for (size_t i = 0; i < kSparsityShares.size(); ++i) {
     *next++ = skipped->entries[i];
@@ -136,8 +118,8 @@ void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const f
     *next++ = sparsity.entry_mass[i];
     *next++ = sparsity.block_mass[i];
   }
-  MeasureMarks(block, r, row, sums);
-  MeasureOutput(block, r, row, sums);
+  MeasureMarks(block, r, row, sums[kSumMagnitude], next);
+  MeasureOutput(block, r, row, next + kMarkSums);
 }
 
 // Sums that need every value of the row.
@@ -147,10 +129,11 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
   RowMeasures& part = PartOf(r);
   part.largest_row_norm = std::max(part.largest_row_norm, static_cast<float>(norm));
   if (IsMap(block.site)) MeasureMap(block, r, row, sums);
-  double* next = sums + FirstOfFormats(block);
+  const std::vector<MeasuredFormat>& formats = formats_[static_cast<size_t>(block.site)];
+  double* next = sums + measures_.sums - kFormatSums * formats.size();
   quantized_.resize(row.size());
   int64_t by_columns = 0;
-  for (const MeasuredFormat& format : formats_[static_cast<size_t>(block.site)]) {
+  for (const MeasuredFormat& format : formats) {
     if (HasColumns(format)) {
       std::copy_n(&by_columns_[static_cast<size_t>(by_columns++ * block.rows + r) * row.size()], row.size(),
                   quantized_.begin());

@@ -121,8 +121,9 @@ class BlockMeter {
   void MeasureRow(const SiteBlock& block, int64_t r);
   void MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
   void MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
-  void MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
-  void MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  // next: the first of a row's sums for marked spans, and for attention's lost output.
+  void MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double mass, double* next);
+  void MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* next);
   void MeasureChannels(int64_t r, std::span<const float> row);
 
   // Rows of the first map that this thread saw last: each row's sum of squares.
@@ -131,12 +132,6 @@ class BlockMeter {
     int64_t sequence = -1, first_row = -1;
     std::vector<double> squares;
   };
-
-  // Index of the first of a row's last sums: four per format; before them come those of attention's lost output, and
-  // before those the sums of marked spans.
-  size_t FirstOfFormats(const SiteBlock& block) const;
-  size_t FirstOfOutput(const SiteBlock& block) const;
-  size_t FirstOfMarks(const SiteBlock& block) const;
 
   const MarkedSpans& spans_;
   const ValueStore& values_;
