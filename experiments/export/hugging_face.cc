@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <deque>
 #include <set>
 
@@ -17,7 +15,6 @@
 #include "quant/base/parallel.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/open_folder.h"
 
 namespace tare {
 namespace {
@@ -27,20 +24,6 @@ bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16;
 template <typename T>
 std::span<const std::byte> AsBytes(const AlignedBuffer<T>& values) {
   return std::as_bytes(values.span());
-}
-
-AlignedBuffer<float> Dequantized(const QuantizedMatrix& m, const std::string& where) {
-  AlignedBuffer<float> dense(static_cast<size_t>(m.out * m.in));
-  ParallelFor(static_cast<size_t>(m.out), [&](size_t row, int) {
-    DequantizeRow(m, static_cast<int64_t>(row), dense.data() + static_cast<int64_t>(row) * m.in, where);
-  });
-  return dense;
-}
-
-AlignedBuffer<float> FloatsOf(const TensorView& tensor) {
-  AlignedBuffer<float> values(tensor.elements());
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-  return values;
 }
 
 // The values in 16 bits; empty if one of them is not kept to the type's rounding.
@@ -71,10 +54,15 @@ class Folder {
     const TensorView* stored = source_.Find(name);
     return stored != nullptr && IsHalf(stored->dtype);
   }
-  void AddFloats(const std::string& name, const std::vector<int64_t>& shape, AlignedBuffer<float> values) {
+  // In the source's 16 bits, if it has the tensor so and they hold the values.
+  void AddFloats(const std::string& name, const std::vector<int64_t>& shape, const WeightMatrix& matrix,
+                 const std::string& where) {
+    AlignedBuffer<char> values;
+    const DenseMatrix dense = InFloat(matrix, Math::kF32, values, where);
     if (WantsHalves(name)) {
       const DType dtype = source_.Find(name)->dtype;
-      if (auto halves = Halves(values.span(), dtype)) {
+      const auto count = static_cast<size_t>(dense.out * dense.in);
+      if (auto halves = Halves({static_cast<const float*>(dense.data), count}, dtype)) {
         rounded_.insert(name);
         return Add({name, dtype, shape, AsBytes(halves_.emplace_back(std::move(*halves)))});
       }
@@ -113,16 +101,16 @@ class Folder {
 
  private:
   TensorView AsFloats(const TensorView& tensor) {
-    const WeightMatrix stored = StoredMatrix(tensor, Formatted("tensor '{}'", tensor.name));
-    AlignedBuffer<float>& values = floats_.emplace_back(tensor.elements());
-    for (int64_t row = 0; row < stored.out; ++row) RowAsFloat(stored, row, values.data() + row * stored.in);
+    const std::string where = Formatted("tensor '{}'", tensor.name);
+    AlignedBuffer<char>& values = floats_.emplace_back();
+    InFloat(StoredMatrix(tensor, where), Math::kF32, values, where);
     return {tensor.name, DType::kF32, tensor.shape, AsBytes(values)};
   }
 
   const Checkpoint& source_;
   std::map<std::string, TensorView> tensors_;
   std::set<std::string> rounded_, too_wide_;  // names
-  std::deque<AlignedBuffer<float>> floats_;
+  std::deque<AlignedBuffer<char>> floats_;
   std::deque<AlignedBuffer<uint16_t>> halves_;
   std::deque<AlignedBuffer<std::byte>> joined_;
 };
@@ -138,15 +126,6 @@ std::vector<std::string> ExportedFiles() {
   std::vector<std::string> names{"model.safetensors", "config.json"};
   names.insert(names.end(), kTokenizerFiles.begin(), kTokenizerFiles.end());
   return names;
-}
-
-void MakeFolder(const std::filesystem::path& folder, const std::vector<std::string>& files) {
-  if (OpenFolder::Make(folder) == nullptr)
-    Fail("{}: cannot be created: {}; try another folder", folder.string(), std::strerror(errno));
-  for (const std::string& name : files) {
-    if (std::filesystem::exists(folder / name))
-      Fail("{}: exists already and would be overwritten; try another folder", (folder / name).string());
-  }
 }
 
 void CopyTokenizer(const std::filesystem::path& model, const std::filesystem::path& folder) {
@@ -166,18 +145,19 @@ ExportSummary ExportDequantized(const std::filesystem::path& quantized, const st
   if (config.experts > 0)
     Fail("{}: got a model with experts, expected one without: tensors of all experts are not put together again",
          quantized.string());
-  MakeFolder(folder, ExportedFiles());
+  std::filesystem::create_directory(folder);
   const Checkpoint from = OpenSplit(source, LoadConfig(source));
   Folder out(from);
+  const auto where = [&](const std::string& name) { return Formatted("{}: '{}'", quantized.string(), name); };
   for (const auto& [name, tensor] : file.tensors()) {
     if (tensor.dtype == DType::kF32 && out.WantsHalves(name)) {
-      out.AddFloats(name, tensor.shape, FloatsOf(tensor));
+      out.AddFloats(name, tensor.shape, StoredMatrix(tensor, where(name)), where(name));
     } else {
       out.Add(tensor);
     }
   }
   for (const auto& [name, m] : file.matrices()) {
-    out.AddFloats(name, {m.out, m.in}, Dequantized(m, Formatted("{}: '{}'", quantized.string(), name)));
+    out.AddFloats(name, {m.out, m.in}, WeightMatrix(&m), where(name));
     file.Release(name);
   }
   for (const FusedTensor& fused : FusedTensors(config)) out.Join(fused);

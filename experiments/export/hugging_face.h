@@ -34,15 +34,13 @@ struct ExportSummary {
 // Names of files that the folder may get: weights, config.json, the tokenizer's files.
 std::vector<std::string> ExportedFiles();
 
-// What writers of folders share. Creates the folder, or throws Error if it cannot be, or has one of these files.
-void MakeFolder(const std::filesystem::path& folder, const std::vector<std::string>& files);
-// Copies the tokenizer's files of a checkpoint.
+// What writers of folders share. Copies the tokenizer's files of a checkpoint.
 void CopyTokenizer(const std::filesystem::path& model, const std::filesystem::path& folder);
 // What a file of tensors says of where they come from.
 std::map<std::string, std::string> TensorMetadata(const Provenance& provenance);
 
-// Creates the folder, which must not contain any of these files. `source` is the checkpoint that the file was made
-// from. Holds the dequantized weights in memory.
+// Creates the folder if there is none, and replaces these files. `source` is the checkpoint that the file was made from.
+// Holds the dequantized weights in memory.
 ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
                                 const std::filesystem::path& folder);
 

@@ -208,7 +208,7 @@ class Writer {
     const TensorView& norm = *Find(LayerTensor(from_, layer, kHeadNorm));
     const WeightMatrix column = StoredMatrix(norm, where_);
     std::vector<float> weight(static_cast<size_t>(column.out));
-    for (size_t i = 0; i < weight.size(); ++i) RowAsFloat(column, static_cast<int64_t>(i), &weight[i]);
+    RowsAsFloat(column, 0, column.out, weight.data(), where_);
     std::vector<std::byte> bytes(static_cast<size_t>(matrix.out * matrix.in) * sizeof(float));
     ParallelFor(static_cast<size_t>(matrix.out), [&](size_t row, int) {
       std::vector<float> values(static_cast<size_t>(matrix.in));
@@ -259,7 +259,7 @@ ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::strin
   CheckSays(model, target, where);
   Writer writer(model, target, where);
   writer.AddAll();
-  MakeFolder(folder, {});
+  std::filesystem::create_directory(folder);
   const ConvertSummary summary = writer.Write(folder / "model.safetensors", progress);
   CopyTokenizer(path, folder);
   WriteFileAtomically(folder / "config.json", text);

@@ -45,21 +45,13 @@ CalibratedRounding::CalibratedRounding(const QuantizeMethod& method, SharedInput
 
 QuantizedMatrixBuffer CalibratedRounding::Round(const WeightMatrix& stored, Site weight, const Rule& rule,
                                                 const std::string& where) const {
-  AlignedBuffer<float> aimed;  // [out, in] what the codes should be near, where it is not W
+  AlignedBuffer<char> memory;
+  WeightMatrix aimed = stored;  // what the codes should be near
   if (by_.aim) {
-    aimed.Reset(static_cast<size_t>(stored.out * stored.in));
-    ParallelFor(static_cast<size_t>(stored.out), [&](size_t row, int) {
-      RowAsFloat(stored, static_cast<int64_t>(row), aimed.data() + static_cast<int64_t>(row) * stored.in);
-    });
-    by_.aim(stored.out, aimed.data());
+    aimed = InFloat(stored, Math::kF32, memory, where);
+    by_.aim(stored.out, reinterpret_cast<float*>(memory.data()));
   }
-  const ReadRow read = RowsToRound(rule, stored.in, [&](int64_t row, float* y) {
-    if (by_.aim) {
-      std::copy_n(aimed.data() + row * stored.in, stored.in, y);
-    } else {
-      RowAsFloat(stored, row, y);
-    }
-  });
+  const ReadRow read = RowsToRound(rule, stored.in, [&](int64_t row, float* y) { RowAsFloat(aimed, row, y); });
   try {
     QuantizedMatrixBuffer matrix = MatrixFor(rule, stored.out, stored.in, read);
     by_.round(read, EndsFor(weight, rule, read, matrix), matrix);

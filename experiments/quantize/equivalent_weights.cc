@@ -22,7 +22,7 @@ namespace {
 std::vector<float> Values(const TensorView& tensor) {
   const WeightMatrix column = StoredMatrix(tensor, "tensor '" + tensor.name + "'");
   std::vector<float> values(static_cast<size_t>(column.out));
-  for (int64_t i = 0; i < column.out; ++i) RowAsFloat(column, i, values.data() + i);
+  RowsAsFloat(column, 0, column.out, values.data(), "weights");
   return values;
 }
 

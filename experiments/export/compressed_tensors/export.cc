@@ -211,7 +211,7 @@ std::vector<std::string> CompressedFiles() {
 CompressedSummary ExportCompressed(const std::filesystem::path& quantized, const std::filesystem::path& folder,
                                    std::string_view version) {
   CompressedJob job(quantized, version);
-  MakeFolder(folder, CompressedFiles());
+  std::filesystem::create_directory(folder);
   return job.Write(folder);
 }
 

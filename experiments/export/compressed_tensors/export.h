@@ -21,7 +21,7 @@ struct CompressedSummary {
 // Names of files that the folder may get.
 std::vector<std::string> CompressedFiles();
 
-// Creates the folder, which must not contain any of these files. `version` is Tare's. Holds codes and scales in memory.
+// Creates the folder if there is none, and replaces these files. `version` is Tare's. Holds codes and scales in memory.
 CompressedSummary ExportCompressed(const std::filesystem::path& quantized, const std::filesystem::path& folder,
                                    std::string_view version);
 

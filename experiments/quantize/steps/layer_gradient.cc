@@ -78,9 +78,7 @@ LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stor
     Linear& own = linear_[linear.place->weight];
     own.out = w.out, own.in = w.in;
     own.weight.Reset(static_cast<size_t>(w.out * w.in));
-    ParallelFor(static_cast<size_t>(w.out), [&](size_t row, int) {
-      RowAsFloat(w, static_cast<int64_t>(row), own.weight.data() + static_cast<int64_t>(row) * w.in);
-    });
+    RowsAsFloat(w, 0, w.out, own.weight.data(), "weights");
     if (learned.contains(linear.place->weight)) own.gradient.Reset(own.weight.size());
     const DenseMatrix values{.data = own.weight.data(), .type = WeightType::kF32, .out = w.out, .in = w.in};
     WeightsOf(weights_, linear) = LinearWeights(linear.Tensor(config), values, from.bias());

@@ -138,10 +138,7 @@ TEST_F(CompressedExport, ConfigurationsSayTheSchemes) {
   EXPECT_EQ(two["config_groups"]["group_0"]["targets"][1], "model.layers.1.mlp.down_proj");
 }
 
-TEST_F(CompressedExport, WhatIsThereIsNotOverwritten) {
-  Write("weights=int4/group16");
-  EXPECT_THAT(Call([&] { ExportCompressed(folder_ / "q.h5", folder_ / "out", "1"); }),
-              ThrowsMessage<Error>(HasSubstr("exists already and would be overwritten")));
+TEST_F(CompressedExport, WhatIsRefusedMakesNoFolder) {
   Quantize({.model = kModel, .plan = Plan::Parse("weights=int6/channel"), .out = folder_ / "s.h5"}, {});
   EXPECT_THAT(Call([&] { ExportCompressed(folder_ / "s.h5", folder_ / "no", "1"); }),
               ThrowsMessage<Error>(HasSubstr("plan rule 'weights=int6/channel': got what --format")));
