@@ -189,8 +189,7 @@ void Run(const BenchLinearArguments& options) {
   if (PrintsTables(options.json)) {
     PrintLine("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
               bench.roofline.f32_gflops, bench.roofline.read_gbps);
-    PrintText("{}\n{}{}", TableText(LinearBenchTable(bench), 2), QuietText(LargestSpread(bench.results)),
-              Paragraphs(kLinearLegend));
+    PrintText("{}\n{}{}", TableText(LinearBenchTable(bench), 2), QuietText(bench.results), Paragraphs(kLinearLegend));
   }
   WriteJson(options.json, LinearBenchJson(bench, CpuName()));
 }

@@ -28,11 +28,7 @@ struct BenchAttentionArguments {
   std::vector<std::string> families, plans, masks{"causal"}, data{"gaussian"};
   std::vector<int64_t> lengths{2048};
   std::vector<int> widths{128}, heads{4}, threads{1};
-  int64_t keys = 0;
-  int kv_heads = 0;
-  int repetitions = 5;
-  uint64_t seed = 1;
-  float lambda = 0.5f;
+  AttentionCase all;  // what the cases have in common
   std::string json;
 };
 
@@ -64,8 +60,7 @@ std::vector<AttentionCase> Cases(const BenchAttentionArguments& o) {
   if (families.empty()) families = {"v1"};
   if (o.families.empty() && o.plans.empty()) families = {"standard", "v1", "v2"};
   std::vector<AttentionCase> cases;
-  AttentionCase c{
-      .keys = o.keys, .kv_heads = o.kv_heads, .lambda = o.lambda, .repetitions = o.repetitions, .seed = o.seed};
+  AttentionCase c = o.all;
   for (const auto& shape :
        std::views::cartesian_product(families, o.lengths, o.widths, o.heads, o.threads, o.masks, o.data)) {
     std::tie(c.family, c.n, c.d, c.heads, c.threads, c.mask, c.data) = shape;
@@ -90,7 +85,7 @@ void Print(const AttentionBench& bench) {
   for (const auto& [name, plan] : plans) {
     if (!plan.empty()) PrintLine("{}: {}", name, plan);
   }
-  PrintText("\n{}{}", QuietText(LargestSpread(bench.results)), Paragraphs(kAttentionLegend));
+  PrintText("\n{}{}", QuietText(bench.results), Paragraphs(kAttentionLegend));
 }
 
 void Run(const BenchAttentionArguments& o) {
@@ -113,8 +108,7 @@ struct BenchDecodeArguments {
                                   "cache_k=int8/token,cache_v=int8/token"};
   std::vector<int64_t> lengths{16384};
   std::vector<int> widths{128}, heads{8}, threads{1};
-  int kv_heads = 0, batch = 1, repetitions = 7;
-  uint64_t seed = 1;
+  DecodeCase all;  // what the cases have in common
   std::string json;
 };
 
@@ -137,7 +131,7 @@ std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
   for (const std::string& text : o.caches) plans.push_back(ParseCachePlan(text));
   for (const char* text : kBaselines) plans.push_back(ParseCachePlan(text));
   std::vector<DecodeCase> cases;
-  DecodeCase c{.shape = {.kv_heads = o.kv_heads, .batch = o.batch}, .repetitions = o.repetitions, .seed = o.seed};
+  DecodeCase c = o.all;
   for (const auto& shape : std::views::cartesian_product(o.families, o.lengths, o.widths, o.heads, o.threads)) {
     std::tie(c.shape.family, c.shape.n, c.shape.d, c.shape.heads, c.threads) = shape;
     c.kernel = "tare";
@@ -145,7 +139,7 @@ std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
       c.plan = plan;
       cases.push_back(c);
     }
-    if (o.batch != 1) continue;
+    if (c.shape.batch != 1) continue;
     c.kernel = "onednn-f32";
     cases.push_back(c);
   }
@@ -158,7 +152,7 @@ void Run(const BenchDecodeArguments& o) {
   if (PrintsTables(o.json)) {
     PrintText("{}\n", TableText(DecodeBenchTable(results), 2));
     for (const std::string& finding : DecodeFindings(results)) PrintText("{}", Paragraphs(finding));
-    PrintText("\nprefetch on this processor: {}\n\n{}{}", Name(BestReadHint()), QuietText(LargestSpread(results)),
+    PrintText("\nprefetch on this processor: {}\n\n{}{}", Name(BestReadHint()), QuietText(results),
               Paragraphs(kDecodeLegend));
   }
   WriteJson(o.json, DecodeBenchJson(results, CpuName()));
@@ -172,16 +166,16 @@ void AddBenchAttention(CLI::App& bench) {
   AddList(command, "--family standard|v1|v2,...", o.families, "kinds of attention; default: all, with --plan v1");
   Add(command, "--plan RULES", o.plans, "rules for q, k, v, probs or difference, attn_logits; repeatable");
   AddList(command, "--n N,...", o.lengths, "queries (oneDNN: up to 8192)")->check(WholeNumber(1, 1 << 17));
-  AddWhole(command, "--keys N", o.keys, "keys and values; 0: as many as queries", 0, 1 << 17);
+  AddWhole(command, "--keys N", o.all.keys, "keys and values; 0: as many as queries", 0, 1 << 17);
   AddList(command, "--d N,...", o.widths, "head dimension of q and k")->check(WholeNumber(1, 256));
   AddList(command, "--heads N,...", o.heads, "output heads")->check(WholeNumber(1, 256));
-  AddWhole(command, "--kv-heads N", o.kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
+  AddWhole(command, "--kv-heads N", o.all.kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
   AddList(command, "--threads N,...", o.threads, "threads")->check(WholeNumber(1, 4096));
   AddList(command, "--mask causal|full,...", o.masks, "which keys a query sees");
   AddList(command, "--data gaussian|sink|vbias|diffuse,...", o.data, "distributions of Q, K and V");
-  Add(command, "--lambda X", o.lambda, "weight of the second map")->capture_default_str();
-  AddWhole(command, "--repetitions N", o.repetitions, "timed calls", 1, 1000);
-  Add(command, "--seed N", o.seed, "seed of the values")->capture_default_str();
+  Add(command, "--lambda X", o.all.lambda, "weight of the second map")->capture_default_str();
+  AddWhole(command, "--repetitions N", o.all.repetitions, "timed calls", 1, 1000);
+  Add(command, "--seed N", o.all.seed, "seed of the values")->capture_default_str();
   AddJson(command, o.json);
   AddQuiet(command);
   command.footer("Without --plan: int8, int6 and int4 of each family.\n\n" + std::string(kAttentionLegend) + "\n\n" +
@@ -198,11 +192,11 @@ void AddBenchDecode(CLI::App& bench) {
   AddList(command, "--n N,...", o.lengths, "keys per sequence")->check(WholeNumber(1, 1 << 20));
   AddList(command, "--d N,...", o.widths, "head dimension of q and k")->check(WholeNumber(1, 512));
   AddList(command, "--heads N,...", o.heads, "output heads")->check(WholeNumber(1, 256));
-  AddWhole(command, "--kv-heads N", o.kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
-  AddWhole(command, "--batch N", o.batch, "sequences", 1, 4096);
+  AddWhole(command, "--kv-heads N", o.all.shape.kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
+  AddWhole(command, "--batch N", o.all.shape.batch, "sequences", 1, 4096);
   AddList(command, "--threads N,...", o.threads, "threads")->check(WholeNumber(1, 4096));
-  AddWhole(command, "--repetitions N", o.repetitions, "timed calls", 1, 1000);
-  Add(command, "--seed N", o.seed, "seed of the values")->capture_default_str();
+  AddWhole(command, "--repetitions N", o.all.repetitions, "timed calls", 1, 1000);
+  Add(command, "--seed N", o.all.seed, "seed of the values")->capture_default_str();
   AddJson(command, o.json);
   AddQuiet(command);
   command.footer(std::string(kDecodeLegend) + "\n\n" +

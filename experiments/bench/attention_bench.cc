@@ -241,12 +241,10 @@ std::vector<std::string> AttentionFindings(const AttentionBench& bench) {
   return findings;
 }
 
-AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const CasesDone& progress) {
+AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Progress& progress) {
   AttentionBench bench{.isa = Isa(), .roofline = {}, .results = {}};
   for (const AttentionCase& c : cases) {
     CheckMemory(c);
-    if (c.threads < 1 || c.repetitions < 1)
-      Fail("bench attention: got {} threads and {} repetitions, expected at least 1", c.threads, c.repetitions);
     AttentionCase small = c;
     small.n = std::min<int64_t>(c.n, 64), small.keys = std::min<int64_t>(c.keys, 64);
     Prepare(small);
@@ -267,7 +265,7 @@ AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Cas
     if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, result.roofline);
     before = after;
     bench.results.push_back(std::move(result));
-    if (progress) progress(std::ssize(bench.results), std::ssize(cases), "cases");
+    Report(progress, std::ssize(bench.results), std::ssize(cases), "cases");
   }
   Relate(bench.results);
   return bench;

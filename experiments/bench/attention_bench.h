@@ -17,6 +17,7 @@
 
 #include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/roofline.h"
+#include "experiments/passes/progress.h"
 #include "experiments/table/table.h"
 
 namespace tare {
@@ -43,7 +44,7 @@ struct AttentionBench {
 
 // Checks every case before timing the first. Throws Error for one that cannot run. Cases of the same tensors share them
 // if they follow each other.
-AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const CasesDone& progress = {});
+AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Progress& progress = {});
 
 // One row per case.
 Table AttentionBenchTable(const AttentionBench& bench);

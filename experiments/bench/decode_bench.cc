@@ -150,8 +150,6 @@ DecodeResult Measure(const DecodeCase& c) {
 void CheckCase(const DecodeCase& c) {
   if (c.kernel != "tare" && c.kernel != "onednn-f32")
     Fail("bench decode, kernel: got '{}', expected tare or onednn-f32", c.kernel);
-  if (c.threads < 1 || c.repetitions < 1)
-    Fail("bench decode: got {} threads and {} repetitions, expected at least 1", c.threads, c.repetitions);
   if (!IsOurs(c) && c.shape.batch != 1) Fail("bench decode, onednn-f32: got a batch of {}, expected 1", c.shape.batch);
   if (c.plan.policy.keep.Drops() || c.plan.policy.skip > 0)
     Fail(
@@ -176,12 +174,12 @@ void CheckCase(const DecodeCase& c) {
 
 }  // namespace
 
-std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const CasesDone& progress) {
+std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const Progress& progress) {
   for (const DecodeCase& c : cases) CheckCase(c);
   std::vector<DecodeResult> results;
   for (const DecodeCase& c : cases) {
     results.push_back(Measure(c));
-    if (progress) progress(std::ssize(results), std::ssize(cases), "cases");
+    Report(progress, std::ssize(results), std::ssize(cases), "cases");
   }
   // The best of the run over as much memory: others use the machine too, at times.
   const auto read = [](const DecodeResult& r) { return std::min(r.bytes, kMostReading); };

@@ -17,6 +17,7 @@
 
 #include "experiments/bench/decode_inputs.h"
 #include "experiments/bench/roofline.h"
+#include "experiments/passes/progress.h"
 #include "experiments/plan/cache_plan.h"
 #include "experiments/table/table.h"
 
@@ -45,7 +46,7 @@ struct DecodeResult {
 
 // Throws Error for a case that cannot run or does not fit into memory, before the first is timed, and for one that
 // disagrees with the reference.
-std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const CasesDone& progress = {});
+std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const Progress& progress = {});
 
 // One row per case.
 Table DecodeBenchTable(const std::vector<DecodeResult>& results);

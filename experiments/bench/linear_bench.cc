@@ -61,12 +61,6 @@ LinearResult Measure(const LinearCase& c) {
   return r;
 }
 
-void CheckCase(const LinearCase& c) {
-  if (c.threads < 1 || c.repetitions < 1 || c.rows < 1 || c.out < 1 || c.in < 1)
-    Fail("bench linear: got {} threads, {} repetitions, {} x {} x {}, expected at least 1 of each", c.threads,
-         c.repetitions, c.rows, c.out, c.in);
-}
-
 std::vector<float> RandomNormal(size_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
@@ -77,9 +71,8 @@ std::vector<float> RandomNormal(size_t count, uint64_t seed) {
 
 }  // namespace
 
-LinearBench BenchLinear(const std::vector<LinearCase>& cases, const CasesDone& progress) {
+LinearBench BenchLinear(const std::vector<LinearCase>& cases, const Progress& progress) {
   LinearBench bench;
-  for (const LinearCase& c : cases) CheckCase(c);
   for (const LinearCase& c : cases) {
     const Roofline before = MeasureRoofline(c.threads);
     LinearResult result = Measure(c);
@@ -91,7 +84,7 @@ LinearBench BenchLinear(const std::vector<LinearCase>& cases, const CasesDone& p
     result.roof_moved = roof.Moved();
     if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, Better(before, after));
     bench.results.push_back(result);
-    if (progress) progress(std::ssize(bench.results), std::ssize(cases), "cases");
+    Report(progress, std::ssize(bench.results), std::ssize(cases), "cases");
   }
   return bench;
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "experiments/bench/roofline.h"
+#include "experiments/passes/progress.h"
 #include "experiments/table/table.h"
 #include "kernels/linear/one_token.h"
 #include "kernels/linear/packed_matrix.h"
@@ -50,7 +51,7 @@ struct LinearBench {
 };
 
 // Throws Error for a case that cannot run or disagrees with the reference, before the first is timed.
-LinearBench BenchLinear(const std::vector<LinearCase>& cases, const CasesDone& progress = {});
+LinearBench BenchLinear(const std::vector<LinearCase>& cases, const Progress& progress = {});
 
 // One row per case.
 Table LinearBenchTable(const LinearBench& bench);

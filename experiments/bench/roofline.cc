@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <functional>
 #include <span>
 #include <unordered_map>
 #include <vector>

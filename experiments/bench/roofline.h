@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,9 +16,6 @@
 #include "kernels/linear/projector.h"
 
 namespace tare {
-
-// Reports progress after each case: done and total, with the unit "cases". May be empty.
-using CasesDone = std::function<void(int64_t done, int64_t total, const char* unit)>;
 
 struct Roofline {
   double u8s8_gops = 0;  // u8 x s8 -> s32, M 64, N 64, K 128

@@ -43,20 +43,14 @@ inline Timing TimingOf(std::vector<double> seconds) {
   return {median, (seconds.back() - seconds.front()) / median};
 }
 
-// The line under a table of timings with this largest spread: empty, or that the machine was not quiet.
-inline std::string QuietText(double largest_spread) {
-  constexpr double kQuiet = 0.5;
-  if (!(largest_spread > kQuiet)) return "";
-  return Formatted("The largest spread is {:.0f} %: other work ran meanwhile; try again on a quiet machine.\n",
-                   100 * largest_spread);
-}
-
-// The largest spread of the results; 0 without one.
+// The line under a table of timings: empty, or that the machine was not quiet.
 template <typename Result>
-double LargestSpread(const std::vector<Result>& results) {
-  double largest = 0;
+std::string QuietText(const std::vector<Result>& results) {
+  double largest = 0.5;  // below it is quiet
   for (const Result& result : results) largest = std::max(largest, result.spread);
-  return largest;
+  if (largest == 0.5) return "";
+  return Formatted("The largest spread is {:.0f} %: other work ran meanwhile; try again on a quiet machine.\n",
+                   100 * largest);
 }
 
 }  // namespace tare
