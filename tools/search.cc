@@ -158,7 +158,7 @@ void Run(const CLI::App& command, SearchArguments& options) {
   if (options.sweep.only) return PrintLine("finished runs are in {}", options.sweep.folder.string());
   SetLosses(alone, search.parts);
   search.frontier =
-      search.budget ? ChoicesWithin(*search.budget, search.parts, choices.uniform) : FrontierOf(search.parts);
+      search.budget ? ChoicesWithin(*search.budget, search.parts, choices.uniform) : Frontier(search.parts);
   options.sweep.tasks = all;
   Verify(search, [&](size_t step) {
     const std::string plan = PlanAt(search.parts, search.frontier[step].levels, config);

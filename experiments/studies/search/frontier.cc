@@ -44,9 +44,11 @@ std::optional<Edge> EdgeFrom(const std::vector<LevelCost>& levels, size_t part, 
 constexpr size_t kMostSteps = 1 << 16;
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
-double Cheapest(const std::vector<LevelCost>& levels) {
-  TARE_CHECK(!levels.empty());
-  return std::ranges::min(levels, {}, &LevelCost::cost).cost;
+double CostOf(const PartLevel& level) { return level.of.cost; }
+
+double Cheapest(const SearchPart& part) {
+  TARE_CHECK(!part.levels.empty());
+  return CostOf(*std::ranges::min_element(part.levels, {}, CostOf));
 }
 
 // What is left of the budget, in steps of a cost.
@@ -64,12 +66,12 @@ struct Steps {
 
 // By the greatest common divisor of what levels cost beyond the cheapest: bits of whole matrices have a large one, and
 // the choice is exact. Else by 2^-16 of what is left.
-Steps StepsWithin(double left, const std::vector<std::vector<LevelCost>>& parts) {
+Steps StepsWithin(double left, const std::vector<SearchPart>& parts) {
   uint64_t divisor = 0;
   bool whole = left < 0x1p53;
-  for (const std::vector<LevelCost>& levels : parts) {
-    for (const LevelCost& level : levels) {
-      const double beyond = level.cost - Cheapest(levels);
+  for (const SearchPart& part : parts) {
+    for (const PartLevel& level : part.levels) {
+      const double beyond = CostOf(level) - Cheapest(part);
       whole = whole && beyond == std::floor(beyond) && beyond < 0x1p53;
       if (whole) divisor = std::gcd(divisor, static_cast<uint64_t>(beyond));
     }
@@ -81,14 +83,14 @@ Steps StepsWithin(double left, const std::vector<std::vector<LevelCost>>& parts)
 }
 
 // Adds a part: least[s] becomes the least loss of all parts so far within s steps. Returns the part's level there.
-std::vector<uint16_t> AddPart(const std::vector<LevelCost>& levels, const Steps& steps, std::vector<double>& least) {
-  TARE_CHECK(levels.size() <= std::numeric_limits<uint16_t>::max());
-  const double cheapest = Cheapest(levels);
+std::vector<uint16_t> AddPart(const SearchPart& part, const Steps& steps, std::vector<double>& least) {
+  TARE_CHECK(part.levels.size() <= std::numeric_limits<uint16_t>::max());
+  const double cheapest = Cheapest(part);
   std::vector<uint16_t> level_at(steps.all + 1);
   std::vector<double> next(steps.all + 1, kImpossible);
-  for (size_t level = 0; level < levels.size(); ++level) {
-    const double loss = std::max(levels[level].loss, 0.0);
-    for (size_t s = steps.Of(levels[level].cost - cheapest), from = 0; s <= steps.all; ++s, ++from) {
+  for (size_t level = 0; level < part.levels.size(); ++level) {
+    const double loss = std::max(part.levels[level].of.loss, 0.0);
+    for (size_t s = steps.Of(CostOf(part.levels[level]) - cheapest), from = 0; s <= steps.all; ++s, ++from) {
       if (least[from] + loss >= next[s]) continue;
       next[s] = least[from] + loss;
       level_at[s] = static_cast<uint16_t>(level);
@@ -100,23 +102,23 @@ std::vector<uint16_t> AddPart(const std::vector<LevelCost>& levels, const Steps&
 
 }  // namespace
 
-FrontierPoint PointAt(const std::vector<std::vector<LevelCost>>& parts, const std::vector<size_t>& levels) {
+FrontierPoint PointAt(const std::vector<SearchPart>& parts, const std::vector<size_t>& levels) {
   FrontierPoint point{.levels = levels, .cost = 0, .loss = 0};
   for (size_t part = 0; part < parts.size(); ++part) {
-    const LevelCost& level = parts[part][levels[part]];
+    const LevelCost& level = parts[part].levels[levels[part]].of;
     point.cost += level.cost;
     point.loss += std::max(level.loss, 0.0);
   }
   return point;
 }
 
-std::vector<FrontierPoint> Frontier(const std::vector<std::vector<LevelCost>>& parts) {
+std::vector<FrontierPoint> Frontier(const std::vector<SearchPart>& parts) {
   std::vector<size_t> at;
   std::vector<Edge> edges;
   for (size_t part = 0; part < parts.size(); ++part) {
-    TARE_CHECK(!parts[part].empty());
-    std::vector<LevelCost> levels = parts[part];
-    for (LevelCost& level : levels) level.loss = std::max(level.loss, 0.0);
+    TARE_CHECK(!parts[part].levels.empty());
+    std::vector<LevelCost> levels;
+    for (const PartLevel& level : parts[part].levels) levels.push_back({CostOf(level), std::max(level.of.loss, 0.0)});
     at.push_back(Beginning(levels));
     for (auto edge = EdgeFrom(levels, part, at.back()); edge; edge = EdgeFrom(levels, part, edge->to))
       edges.push_back(*edge);
@@ -131,21 +133,21 @@ std::vector<FrontierPoint> Frontier(const std::vector<std::vector<LevelCost>>& p
   return frontier;
 }
 
-std::optional<FrontierPoint> LeastLossWithin(double budget, const std::vector<std::vector<LevelCost>>& parts) {
+std::optional<FrontierPoint> LeastLossWithin(double budget, const std::vector<SearchPart>& parts) {
   double left = budget;
-  for (const std::vector<LevelCost>& levels : parts) left -= Cheapest(levels);
+  for (const SearchPart& part : parts) left -= Cheapest(part);
   if (!(left >= 0)) return std::nullopt;
   const Steps steps = StepsWithin(left, parts);
   std::vector<double> least(steps.all + 1, 0.0);
   std::vector<std::vector<uint16_t>> level_at;
-  for (const std::vector<LevelCost>& levels : parts) level_at.push_back(AddPart(levels, steps, least));
+  for (const SearchPart& part : parts) level_at.push_back(AddPart(part, steps, least));
 
   FrontierPoint choice{.levels = std::vector<size_t>(parts.size()), .cost = 0, .loss = 0};
   // The fewest steps that lose as little as all.
   auto s = static_cast<size_t>(std::ranges::lower_bound(least, least.back(), std::greater{}) - least.begin());
   for (size_t part = parts.size(); part-- > 0;) {
     const size_t level = level_at[part][s];
-    const LevelCost& taken = parts[part][level];
+    const LevelCost& taken = parts[part].levels[level].of;
     s -= steps.Of(taken.cost - Cheapest(parts[part]));
     choice.levels[part] = level;
     choice.cost += taken.cost;

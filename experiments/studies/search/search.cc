@@ -8,26 +8,12 @@
 #include "quant/base/formatted.h"
 
 namespace tare {
-namespace {
-
-std::vector<std::vector<LevelCost>> CostsOf(const std::vector<SearchPart>& parts) {
-  std::vector<std::vector<LevelCost>> costs;
-  for (const SearchPart& part : parts) {
-    costs.emplace_back();
-    for (const PartLevel& level : part.levels) costs.back().push_back(level.of);
-  }
-  return costs;
-}
-
-}  // namespace
 
 double Search::BitsAt(size_t step) const {
   double operands = 0;
   for (const SearchPart& part : parts) operands += part.operands;
   return frontier[step].cost / operands;
 }
-
-std::vector<FrontierPoint> FrontierOf(const std::vector<SearchPart>& parts) { return Frontier(CostsOf(parts)); }
 
 void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& parts) {
   double least = 0, unquantized = 0;
@@ -53,13 +39,12 @@ void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& part
 
 std::vector<FrontierPoint> ChoicesWithin(const SearchBudget& budget, const std::vector<SearchPart>& parts,
                                          const std::vector<std::vector<size_t>>& uniform) {
-  const std::vector<std::vector<LevelCost>> costs = CostsOf(parts);
-  const std::optional<FrontierPoint> choice = LeastLossWithin(budget.bits, costs);
+  const std::optional<FrontierPoint> choice = LeastLossWithin(budget.bits, parts);
   TARE_CHECK(choice);
   std::vector<FrontierPoint> points;
   for (const std::vector<size_t>& levels : uniform) {
     if (levels.empty()) continue;
-    const FrontierPoint point = PointAt(costs, levels);
+    const FrontierPoint point = PointAt(parts, levels);
     if (point.cost > budget.bits || (!points.empty() && point.cost <= points.front().cost)) continue;
     points.assign(1, point);
   }

@@ -53,17 +53,6 @@ struct FrontierPoint {
   size_t moved = 0;            // the part whose level differs from the point before; undefined for the first point
 };
 
-// The sums of these levels, one of each part; losses below 0, which are noise, count as 0.
-FrontierPoint PointAt(const std::vector<std::vector<LevelCost>>& parts, const std::vector<size_t>& levels);
-
-// The frontier from the least loss to the least cost. Each part needs at least one level; losses count as in PointAt.
-// Ties go to the earlier part.
-std::vector<FrontierPoint> Frontier(const std::vector<std::vector<LevelCost>>& parts);
-
-// The choice that loses least, and the cheaper of equal losses. Each part needs at least one level; losses count as in
-// PointAt. Empty if the cheapest levels together cost more than the budget.
-std::optional<FrontierPoint> LeastLossWithin(double budget, const std::vector<std::vector<LevelCost>>& parts);
-
 // The choices of a search. For each part, a site in one layer, they are its levels in the given plans, and no
 // quantization. A plan gives every part one level: int8, int6 and int4 together give three levels to a weight, and one
 // to an input of a linear layer, which is int8 in all of them.
@@ -94,6 +83,17 @@ struct SearchPart {
   double operands = 0;            // per token (OperandsPerToken)
   std::vector<PartLevel> levels;  // the first is unquantized
 };
+
+// The sums of these levels, one of each part; losses below 0, which are noise, count as 0.
+FrontierPoint PointAt(const std::vector<SearchPart>& parts, const std::vector<size_t>& levels);
+
+// The frontier from the least loss to the least cost. Each part needs at least one level; losses count as in PointAt.
+// Ties go to the earlier part.
+std::vector<FrontierPoint> Frontier(const std::vector<SearchPart>& parts);
+
+// The choice that loses least, and the cheaper of equal losses. Each part needs at least one level; losses count as in
+// PointAt. Empty if the cheapest levels together cost more than the budget.
+std::optional<FrontierPoint> LeastLossWithin(double budget, const std::vector<SearchPart>& parts);
 
 // The parts in the order of sites and layers. Throws Error for a plan that distinguishes heads or maps, or has fewer
 // than two parts.
@@ -168,9 +168,6 @@ struct Search {
   // Mean bits of all parts' operands; with a budget, of their weights with scales.
   double BitsAt(size_t step) const;
 };
-
-// Call it after the parts' losses are set.
-std::vector<FrontierPoint> FrontierOf(const std::vector<SearchPart>& parts);
 
 // Throws Error unless the smallest levels fit into the budget. Call it before anything runs.
 void RequireRoom(const SearchBudget& budget, const std::vector<SearchPart>& parts);

@@ -15,6 +15,18 @@ namespace {
 using ::testing::ElementsAre;
 using Parts = std::vector<std::vector<LevelCost>>;
 
+std::vector<SearchPart> WithLevels(const Parts& parts) {
+  std::vector<SearchPart> all(parts.size());
+  for (size_t part = 0; part < parts.size(); ++part) {
+    for (const LevelCost& level : parts[part]) all[part].levels.push_back({.plan = {}, .of = level});
+  }
+  return all;
+}
+std::vector<FrontierPoint> FrontierOf(const Parts& parts) { return Frontier(WithLevels(parts)); }
+std::optional<FrontierPoint> ChoiceWithin(double budget, const Parts& parts) {
+  return LeastLossWithin(budget, WithLevels(parts));
+}
+
 // Every choice of one level per part.
 std::vector<LevelCost> AllChoices(const Parts& parts) {
   std::vector<LevelCost> sums{{0, 0}};
@@ -30,7 +42,7 @@ std::vector<LevelCost> AllChoices(const Parts& parts) {
 }
 
 void ExpectHullOf(const Parts& parts) {
-  const std::vector<FrontierPoint> frontier = Frontier(parts);
+  const std::vector<FrontierPoint> frontier = FrontierOf(parts);
   const std::vector<LevelCost> all = AllChoices(parts);
   double least_loss = 1e9, least_cost = 1e9;
   for (const LevelCost& c : all) least_loss = std::min(least_loss, c.loss), least_cost = std::min(least_cost, c.cost);
@@ -73,7 +85,7 @@ TEST(FrontierTest, NoChoiceLiesBelowIt) {
 TEST(FrontierTest, TheBestRatioComesFirst) {
   // b loses 1 for 4 saved, a 2 for 4; a's middle level is above its hull and is left out.
   const Parts parts{{{8, 0}, {6, 1.5}, {4, 2}}, {{8, 0}, {4, 1}}};
-  const std::vector<FrontierPoint> frontier = Frontier(parts);
+  const std::vector<FrontierPoint> frontier = FrontierOf(parts);
   ASSERT_EQ(frontier.size(), 3u);
   EXPECT_THAT(frontier[0].levels, ElementsAre(0, 0));
   EXPECT_THAT(frontier[1].levels, ElementsAre(0, 1));
@@ -84,7 +96,7 @@ TEST(FrontierTest, TheBestRatioComesFirst) {
 }
 
 TEST(FrontierTest, LevelsWithoutLossAreTakenAtOnce) {
-  const std::vector<FrontierPoint> frontier = Frontier({{{8, 0}, {4, -1e-9}}, {{8, 0}}});
+  const std::vector<FrontierPoint> frontier = FrontierOf({{{8, 0}, {4, -1e-9}}, {{8, 0}}});
   ASSERT_EQ(frontier.size(), 1u);
   EXPECT_THAT(frontier[0].levels, ElementsAre(1, 0));
   EXPECT_EQ(frontier[0].loss, 0);
@@ -119,7 +131,7 @@ TEST(BudgetTest, LosesNoMoreThanTheBestOfASlightlySmallerBudget) {
       for (int i = sizes(random); i > 0; --i) levels.push_back({costs(random), losses(random)});
     }
     const double least = CheapestOf(parts), budget = least * (0.9 + shares(random));
-    const std::optional<FrontierPoint> choice = LeastLossWithin(budget, parts);
+    const std::optional<FrontierPoint> choice = ChoiceWithin(budget, parts);
     ASSERT_EQ(choice.has_value(), budget >= least);
     if (!choice) continue;
     double cost = 0, loss = 0;
@@ -148,7 +160,7 @@ TEST(BudgetTest, OfWholeCostsTheBest) {
       for (int i = sizes(random); i > 0; --i) levels.push_back({448.0 * units(random) + 7, losses(random)});
       budget += levels.back().cost;
     }
-    const std::optional<FrontierPoint> choice = LeastLossWithin(budget, parts);
+    const std::optional<FrontierPoint> choice = ChoiceWithin(budget, parts);
     ASSERT_TRUE(choice);
     EXPECT_LE(choice->cost, budget);
     EXPECT_NEAR(choice->loss, LeastOfAll(parts, budget), 1e-12);
@@ -157,23 +169,23 @@ TEST(BudgetTest, OfWholeCostsTheBest) {
 
 // The hull's corners lie on both sides of this budget: 6 is above the line from 8 to 4, and is what fits.
 TEST(BudgetTest, TakesLevelsAboveTheHull) {
-  const std::optional<FrontierPoint> choice = LeastLossWithin(6, {{{8, 0}, {6, 1.5}, {4, 2}}});
+  const std::optional<FrontierPoint> choice = ChoiceWithin(6, {{{8, 0}, {6, 1.5}, {4, 2}}});
   ASSERT_TRUE(choice);
   EXPECT_THAT(choice->levels, ElementsAre(1));
 }
 
 TEST(BudgetTest, OfEqualLossesTheCheaper) {
-  const std::optional<FrontierPoint> choice = LeastLossWithin(20, {{{8, 0}, {4, -1e-9}}, {{8, 0}, {2, 0}}});
+  const std::optional<FrontierPoint> choice = ChoiceWithin(20, {{{8, 0}, {4, -1e-9}}, {{8, 0}, {2, 0}}});
   ASSERT_TRUE(choice);
   EXPECT_THAT(choice->levels, ElementsAre(1, 1));
   EXPECT_EQ(choice->loss, 0);
 }
 
 TEST(BudgetTest, NothingLeftIsTheCheapestLevels) {
-  const std::optional<FrontierPoint> choice = LeastLossWithin(5, {{{8, 0}, {4, 1}}, {{1, 1}, {1, 0.5}, {9, 0}}});
+  const std::optional<FrontierPoint> choice = ChoiceWithin(5, {{{8, 0}, {4, 1}}, {{1, 1}, {1, 0.5}, {9, 0}}});
   ASSERT_TRUE(choice);
   EXPECT_THAT(choice->levels, ElementsAre(1, 1));
-  EXPECT_FALSE(LeastLossWithin(4.9, {{{8, 0}, {4, 1}}, {{1, 1}}}));
+  EXPECT_FALSE(ChoiceWithin(4.9, {{{8, 0}, {4, 1}}, {{1, 1}}}));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ Search Example() {
     part.levels = {{"f32", 16, Plan(), {160, 0}}, {"int4/token", 4, Plan(), {40, layer == 0 ? 0.25 : 1}}};
     search.parts.push_back(part);
   }
-  search.frontier = FrontierOf(search.parts);
+  search.frontier = Frontier(search.parts);
   const std::vector<SweepCell> cells = {Perplexity("m", "f32", 20), Perplexity("m", "q[l0]=int4/token", 20.25),
                                         Perplexity("m", "q=int4/token", 22)};
   search.verified = {PointOf(1, "q[l0]=int4/token", cells), PointOf(2, "q=int4/token", cells)};
