@@ -207,6 +207,11 @@ void CheckValues(CLI::App& app) {
     const std::string type = option->get_type_name();
     if (type.starts_with("FLOAT") || type.starts_with("INT") || type.starts_with("UINT"))
       option->check([](const std::string& text) { return text.empty() ? "got '', expected a number" : std::string(); });
+    if (option->check_lname("records") || option->check_lname("csv"))  // would make a file of this name
+      option->check([name = option->get_name()](const std::string& text) {
+        return text != "-" ? std::string()
+                           : "got -, expected a file; only --json - is standard output; try " + name + " ./-";
+      });
     if (option->check_lname("out"))
       option->check([](const std::string& text) { return text.empty() ? "got '', expected a name" : std::string(); });
     if (std::ranges::any_of(kPipes, [&](const char* name) { return option->check_name(name); }))

@@ -123,17 +123,6 @@ int Failed(const char* message, int code = 1) {
   return code;
 }
 
-// "--records -" would make a file of this name, where --json - is standard output.
-void RefuseDashes(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    for (const std::string_view name : {"--records", "--csv"}) {
-      if ((argv[i] == name && i + 1 < argc && argv[i + 1] == std::string_view("-")) ||
-          argv[i] == std::string(name) + "=-")
-        FailUsage("{}: got -, expected a file; only --json - is standard output; try {} ./-", name, name);
-    }
-  }
-}
-
 struct CommandGroup {
   const char* name;  // in help
   std::vector<AddCommand*> commands;
@@ -196,7 +185,6 @@ int RunProgram(int argc, char** argv, void (*prepare)()) {
   const FilesOfRun noted;
   try {
     prepare();
-    RefuseDashes(argc, argv);
     KeepCommand(argc, argv);
     return Run(argc, argv);
   } catch (const UsageError& error) {
