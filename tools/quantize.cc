@@ -169,8 +169,6 @@ void Run(const CLI::App& command, QuantizeArguments& options) {
   RequireEffect(command, calibrates, {"--window", "--tokens", "--limit", "--from", "--cut"}, "--calibrate");
   const CalibrationTexts calibration =
       CalibrationTexts::Parse(options.calibrate, options.cut.empty() ? Shard{} : ParseShard("--cut", options.cut));
-  if (calibration.parts.size() > 1 && options.windows.limit != 0)
-    FailUsage("--limit: got {} with several texts, expected --tokens, which the weights share", options.windows.limit);
   const std::vector<AtomicFile> claims = ClaimOutputs(options, calibration);
   options.machine.Apply();
   const QuantizeJob job{.model = options.model,

@@ -74,8 +74,10 @@ GroupEnds CalibratedRounding::EndsFor(Site weight, const Rule& rule, const ReadR
 
 CalibratedLayers::CalibratedLayers(const QuantizeMethod& method, const std::filesystem::path& model,
                                    WeightReading reading, const CalibrationWindows& text, const LayerMatrices& matrices,
-                                   LayerParts& parts)
+                                   LayerParts& parts, const Provenance& provenance, const std::string& config_text)
     : method_(method),
+      provenance_(provenance),
+      config_text_(config_text),
       matrices_(matrices),
       config_(matrices.config()),
       parts_(parts),
@@ -90,10 +92,7 @@ CalibratedLayers::CalibratedLayers(const QuantizeMethod& method, const std::file
 }
 
 // A batch at a time: of a large model, one takes seconds.
-std::vector<ReachedExperts> CalibratedLayers::Run(const Provenance& provenance, const std::string& config_text,
-                                                  const Progress& progress) {
-  provenance_ = provenance;
-  config_text_ = config_text;
+std::vector<ReachedExperts> CalibratedLayers::Run(const Progress& progress) {
   int64_t done = 0, total = 0;
   for (int layer = 0; layer < config_.layers; ++layer) total += BatchesOf(layer);
   on_batch_ = [&] { Report(progress, ++done, total, "batches"); };

@@ -40,20 +40,20 @@ class CalibratedRounding {
 
 class CalibratedLayers {
  public:
-  // Opens the checkpoint at `model`, of which `matrices` are. reading: whether its bytes are known. text, matrices and
-  // parts must outlive this.
+  // Opens the checkpoint at `model`, of which `matrices` are. reading: whether its bytes are known. provenance is the
+  // job's, config_text the model's config.json. All but method and model must outlive this.
   CalibratedLayers(const QuantizeMethod& method, const std::filesystem::path& model, WeightReading reading,
-                   const CalibrationWindows& text, const LayerMatrices& matrices, LayerParts& parts);
+                   const CalibrationWindows& text, const LayerMatrices& matrices, LayerParts& parts,
+                   const Provenance& provenance, const std::string& config_text);
 
-  // Rounds every layer that is no part of the job yet. `provenance` is the job's, config_text the model's config.json.
-  // Returns how many tokens reached the experts of each layer that has some.
-  std::vector<ReachedExperts> Run(const Provenance& provenance, const std::string& config_text,
-                                  const Progress& progress);
+  // Rounds every layer that is no part of the job yet. Returns how many tokens reached the experts of each layer that
+  // has some.
+  std::vector<ReachedExperts> Run(const Progress& progress);
   // After Run: QuantizeSummary::output_error.
   std::optional<double> OutputError() const {
     return compared_ == 0 ? std::nullopt : std::optional(std::sqrt(output_error_ / static_cast<double>(compared_)));
   }
-  // A finished layer, every matrix of it as this job makes them; after Run has begun.
+  // A finished layer, every matrix of it as this job makes them.
   QuantizedCheckpoint Part(int layer) const;
 
  private:
@@ -73,6 +73,8 @@ class CalibratedLayers {
   void RoundInput(int layer, Site input, QuantizedCheckpointWriter& part, std::list<QuantizedMatrixBuffer>& of_experts);
 
   const QuantizeMethod method_;
+  const Provenance& provenance_;
+  const std::string& config_text_;
   const LayerMatrices& matrices_;
   const ModelConfig& config_;
   LayerParts& parts_;
@@ -84,8 +86,6 @@ class CalibratedLayers {
   double output_error_ = 0;  // the sum of relative squared errors of states
   int64_t compared_ = 0;     // how many
   std::vector<ReachedExperts> reached_;
-  Provenance provenance_;
-  std::string config_text_;
   std::function<void()> on_batch_;
 };
 

@@ -49,9 +49,6 @@ void CheckJob(const QuantizeJob& job) {
   if (m.weights && !m.weights->without_text.empty() && !job.statistics.empty() && !job.calibration.empty() &&
       !m.RoundsByCalibration())
     FailUsage("--stats: got --calibrate too for {}, expected one of the two; try without --calibrate", m.Text());
-  for (const CalibrationTexts::Part& part : job.calibration.parts) {
-    if (!fs::exists(part.file)) Fail("{}: no such file; expected a calibration text or ids", part.file.string());
-  }
   if (!job.statistics.empty() && !keeps_clips && !(m.weights && m.weights->takes_statistics))
     FailUsage("--stats: is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
 }
@@ -110,9 +107,9 @@ QuantizeSummary Quantize(const QuantizeJob& asked, const Progress& progress) {
   for (const Step* step : method.Steps()) {
     if (step->check) step->check(model.config, job.plan);
   }
+  const CalibrationWindows text = SeenTexts(job, model.config);  // which may be refused: before hours
   job.model_sha256 = ReadModel(job.model, progress);
   SplitFused(model.config, model.files);
-  const CalibrationWindows text = SeenTexts(job, model.config);
   if (!method.codes) {
     Prepare(job, model, job.out, text, progress);
     return {.bytes_before = bytes_before, .bytes_after = Checkpoint(job.out).total_bytes(), .calibration = text.files};

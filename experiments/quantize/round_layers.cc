@@ -69,7 +69,7 @@ class Job {
     if (!text.sequences.empty()) {
       const bool known = model_ == job.model && !job.model_sha256.empty();
       calibrated_.emplace(job.method, model_, known ? WeightReading::kKnown : WeightReading::kWhole, text, matrices_,
-                          *parts);
+                          *parts, provenance_, config_text_);
     }
     AddStep(provenance_, job.method.RoundingText(), job.method.RoundsByCalibration() ? text.provenance : "");
   }
@@ -77,7 +77,7 @@ class Job {
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
     if (parts_ != nullptr) parts_->TakeUp(provenance_, config_text_, config_.layers);
     // Hours; only then is the result begun.
-    if (calibrated_) summary_.experts = calibrated_->Run(provenance_, config_text_, progress);
+    if (calibrated_) summary_.experts = calibrated_->Run(progress);
     QuantizedCheckpointWriter out(path, provenance_);
     AddTextFiles(model_, config_text_, out);
     for (const auto& [place, clips] : KeptClips(plan_.clips())) out.AddClips(place, clips);
