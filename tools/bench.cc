@@ -29,7 +29,8 @@ namespace {
 // ---- forward
 
 struct ForwardOptions {
-  std::string families = "llama,diffllama", json;
+  std::vector<std::string> families{"llama", "diffllama"};
+  std::string json;
   std::vector<std::string> plans;
   ModelConfig config{.family = {},
                      .vocabulary = 2048,
@@ -121,14 +122,13 @@ void RunForward(const ForwardOptions& o) {
             {"tokens", o.bench.tokens},
             {"plan", Plan::Parse(o.plans.empty() ? "" : o.plans.front()).canonical()}};
   std::vector<Timed> timings;
-  const std::vector<std::string> families = CLI::detail::split(o.families, ',');
   std::optional<ProgressLine> line("bench forward");
   const auto add = [&](const Timed& timed) {
     timings.push_back(timed);
-    Report(line->Callback(), std::ssize(timings), static_cast<int64_t>(families.size() * (2 + o.plans.size())),
+    Report(line->Callback(), std::ssize(timings), static_cast<int64_t>(o.families.size() * (2 + o.plans.size())),
            "timings");
   };
-  for (const std::string& family : families) TimeFamily(o, family, math, add);
+  for (const std::string& family : o.families) TimeFamily(o, family, math, add);
   line.reset();
   const Table table = TableOf(TimedColumns(), timings);
   json["timings"] = TableJson(table);
@@ -142,7 +142,7 @@ void RunForward(const ForwardOptions& o) {
 void AddForward(CLI::App& bench) {
   const auto [command, options] =
       NewCommand<ForwardOptions>(bench, "forward", "time whole forward passes of random models", RunForward);
-  Add(command, "--family NAME,...", options.families, "families (tare help model)");
+  AddList(command, "--family NAME,...", options.families, "families (tare help model)");
   Group(command, "Shape");
   AddWhole(command, "--hidden N", options.config.hidden, "hidden size", 2, 1 << 16);
   AddWhole(command, "--ffn N", options.config.ffn, "width of the feed-forward layer", 1, 1 << 18);

@@ -12,14 +12,14 @@ namespace tare {
 namespace {
 
 struct DumpArguments {
-  std::string model, input, out, plan, stats, sites = "logits";
+  std::string model, input, out, plan, stats;
+  std::vector<std::string> sites{"logits"};
   Carrying carrying = Carrying::kSimulated;
   WindowOptions windows{.from = TakeFrom::kStart};
   MachineOptions machine;
 };
 
 void Run(const CLI::App& command, DumpArguments& options) {
-  const std::set<std::string> sites = ParseDumpSites(options.sites);
   Plan plan = Plan::Parse(options.plan);
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
@@ -35,7 +35,8 @@ void Run(const CLI::App& command, DumpArguments& options) {
       {"input_sha256", input.sha256},
       {"windows", Formatted("window {}, stride {}, tokens {}, limit {}, from {}{}", w.window, w.stride, w.tokens,
                             w.limit, Name(w.from), input.in_windows ? ", each beginning at a line or word" : "")}};
-  Dump(model, run, sequences, sites, options.out, ProgressLine("dump").Callback(), origin);
+  Dump(model, run, sequences, {options.sites.begin(), options.sites.end()}, options.out,
+       ProgressLine("dump").Callback(), origin);
   PrintLine("{}: {} of {}", Made(options.out), Counted(std::ssize(sequences), "sequence"),
             Counted(std::ssize(sequences.at(0).tokens), "token"));
 }
@@ -48,7 +49,8 @@ void AddDump(CLI::App& app) {
   AddModel(command, options.model);
   Add(command, "--input FILE", options.input, "UTF-8 text, or token IDs: .safetensors or .h5 with input_ids [B,T]")
       ->required();
-  Add(command, "--sites NAME,...", options.sites, "also embed, layer_out, final_norm, attn_logits");
+  AddList(command, "--sites NAME,...", options.sites, "also embed, layer_out, final_norm, attn_logits")
+      ->check(OneOf("logits|embed|layer_out|final_norm|attn_logits"));
   Add(command, "--out FILE", options.out, "HDF5 file to write")->required();
   AddPlanAndHow(command, options.plan, options.carrying, options.stats);
   AddWindowOptions(command, options.windows);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -11,8 +10,6 @@
 
 namespace tare {
 namespace {
-
-constexpr const char* kDumpSites[] = {"logits", "embed", "layer_out", "final_norm", "attn_logits"};
 
 // Rows go to their place in the file as the forward pass shows them, from whichever thread.
 class DumpWriter : public SiteVisitor {
@@ -58,21 +55,6 @@ void CreateDatasets(Hdf5Writer& file, const ModelConfig& c, int64_t B, int64_t T
 }
 
 }  // namespace
-
-std::set<std::string> ParseDumpSites(const std::string& text) {
-  std::set<std::string> sites;
-  std::stringstream stream(text);
-  for (std::string name; std::getline(stream, name, ',');) {
-    if (!std::ranges::contains(kDumpSites, name))
-      FailUsage(
-          "--sites: got '{}', expected some of logits, embed, layer_out, final_norm, attn_logits, separated by commas",
-          name);
-    sites.insert(name);
-  }
-  if (sites.empty())
-    FailUsage("--sites: got nothing, expected some of logits, embed, layer_out, final_norm, attn_logits");
-  return sites;
-}
 
 void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
           const std::filesystem::path& out, const Progress& progress, const DumpOrigin& origin) {

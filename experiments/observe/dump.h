@@ -25,13 +25,10 @@
 
 namespace tare {
 
-// Parses --sites: logits, embed, layer_out, final_norm, attn_logits. Throws Error for any other name.
-std::set<std::string> ParseDumpSites(const std::string& text);
-
 // The origin of the file besides model and plan: attributes by name.
 using DumpOrigin = std::map<std::string, std::string>;
 
-// Sequences must have the same length. The file is complete or absent.
+// sites: of those above, without layers. Sequences must have the same length. The file is complete or absent.
 void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
           const std::filesystem::path& out, const Progress& progress, const DumpOrigin& origin = {});
 

@@ -280,7 +280,6 @@ TEST_F(BadInputTest, PlansThatDoNotParseAreShownWithThePlace) {
 }
 
 TEST_F(BadInputTest, InvalidQuestions) {
-  Refused(Dump(golden_, ids_, {"--sites", "logits,probs"}), {"--sites: got 'probs'"});
   Refused(Dump(golden_, ids_, {"--window", "513"}), {"--window: got 513, expected 1 to 512"});
   Refused(Dump(golden_, ids_, {"--window", "10", "--stride", "11"}), {"--stride: got 11"});
   Refused({"eval", golden_, "--tasks", "perplexity=" + ids_, "--tokens", "1"}, {"no token to predict"});

@@ -83,6 +83,8 @@ TEST(Usage, MissingOptionsSayWhatToTry) {
        "tare: search: got 0 of --within, --bits-per-weight and --bytes"},
       {{"make", "shots", "--out", "i.jsonl"}, "tare make shots: --text: got none, expected prose, or examples"},
       {{"bench", "forward", "--hidden", "8", "--heads", "16"}, "tare: --hidden: got 8 for 16 heads, expected"},
+      {{"dump", "m", "--input", "t", "--out", "o", "--sites", "logits,probs"},
+       "tare dump: --sites: got 'probs', expected logits, embed, layer_out, final_norm or attn_logits"},
       {{"help", "plans"}, "tare help: TOPIC: got 'plans', expected model, plan, tasks, methods, cache or a command"}};
   for (const auto& [line, message] : lines) {
     const Outcome outcome = CallTare(line);
