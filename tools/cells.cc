@@ -8,18 +8,6 @@
 #include "quant/file/open_folder.h"
 
 namespace tare {
-namespace {
-
-// "3" or "3-5".
-std::pair<size_t, size_t> ParseCells(const std::string& text) {
-  const std::string first = text.substr(0, text.find('-')), last = text.substr(text.find('-') + 1);
-  const auto from = ParseNumber<size_t>(first), to = ParseNumber<size_t>(last);
-  if (!from || !to) FailUsage("--cells: got '{}', expected a number or two like 3-5; see --list", text);
-  if (*to < *from) FailUsage("--cells: got {}, expected the smaller number first", text);
-  return {*from, *to};
-}
-
-}  // namespace
 
 void AddCellsOptions(CLI::App& command, CellsCommand& options) {
   SweepOptions& sweep = options.sweep;
@@ -99,7 +87,13 @@ void PrintCells(const SweepOptions& options) {
 }
 
 void Select(CellsCommand& options) {
-  if (!options.cells.empty()) options.sweep.only = ParseCells(options.cells);
+  const std::string& text = options.cells;  // "3" or "3-5"
+  if (text.empty()) return;
+  const auto from = ParseNumber<size_t>(text.substr(0, text.find('-'))),
+             to = ParseNumber<size_t>(text.substr(text.find('-') + 1));
+  if (!from || !to) FailUsage("--cells: got '{}', expected a number or two like 3-5; see --list", text);
+  if (*to < *from) FailUsage("--cells: got {}, expected the smaller number first", text);
+  options.sweep.only = {*from, *to};
 }
 
 void Merge(const CellsCommand& options) {

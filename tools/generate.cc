@@ -152,6 +152,7 @@ void Run(const CLI::App&, GenerateArguments& options) {
   const SiteVisitors visitors = run.Begin(model, ProgressLine("plan").Callback());
   Output output(prompt, PrintsTables(options.json));
   Generation done;
+  std::exception_ptr failed;
   try {
     ProgressLine progress("prompt");
     Generate(
@@ -162,15 +163,12 @@ void Run(const CLI::App&, GenerateArguments& options) {
         },
         done);
   } catch (const Error&) {
-    // Interrupted, or what is not finite: what came so far is not lost.
-    if (!done.tokens.empty()) {
-      output.End();
-      Report(options, model, prompt, done, output);
-    }
-    throw;
+    if (done.tokens.empty()) throw;
+    failed = std::current_exception();  // interrupted, or what is not finite: what came so far is not lost
   }
   output.End();
   Report(options, model, prompt, done, output);
+  if (failed) std::rethrow_exception(failed);
 }
 
 }  // namespace

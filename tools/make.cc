@@ -86,8 +86,6 @@ std::vector<Json> Needles(const MakeArguments& options) {
   return OfText(options, question, MakeNeedles);
 }
 
-std::vector<Json> Copies(const MakeArguments& options) { return OfText(options, GridOf(options), MakeCopies); }
-
 std::vector<Json> Variables(const MakeArguments& options) {
   VariableQuestion question = options.variables;
   question.grid = GridOf(options);
@@ -175,7 +173,8 @@ constexpr Maker kMakers[] = {
     {"shots", "list labelled examples, and one more without its label", AddShots, OfShots, Shots,
      "--text experiments/pair/heldout.txt --shots 8,16,32",
      "tare eval experiments/pair/novels-standard --tasks choice=shots.jsonl --by order,shots --over seed"},
-    {"copies", "repeat a passage of prose up to a name", AddDepths, OfDepths, Copies,
+    {"copies", "repeat a passage of prose up to a name", AddDepths, OfDepths,
+     [](const MakeArguments& o) { return OfText(o, GridOf(o), MakeCopies); },
      "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512",
      "tare eval experiments/pair/novels-standard --tasks choice=copies.jsonl --by length"},
 };

@@ -32,20 +32,6 @@ extern const char kCommit[];  // "abc1234", or "" where there is no git; made by
 
 namespace {
 
-std::string VersionText() {
-  const std::string commit = kCommit;
-  return TARE_VERSION + (commit.empty() ? "" : " (" + commit + ")");
-}
-
-std::vector<std::string> OptionNamesOf(const CLI::App& app) {
-  return app.get_options() | std::views::transform(&CLI::Option::get_lnames) | std::views::join |
-         std::ranges::to<std::vector>();
-}
-
-std::vector<std::string> CommandsOf(const CLI::App& app) {
-  return app.get_subcommands({}) | std::views::transform(&CLI::App::get_name) | std::ranges::to<std::vector>();
-}
-
 // "; try --tasks choice=items.jsonl", or for a word by its place "; try tare verify Q.h5": as the command's examples
 // have it; "" if none does. path: "tare verify".
 std::string TryText(const CLI::App& command, const std::string& path, const std::string& name) {
@@ -102,13 +88,17 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
     innermost = innermost->get_subcommands().front();
     before = std::exchange(path, path + " " + innermost->get_name());
   }
-  const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
+  const std::vector<std::string> unknown = app.remaining(true);
   if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
     return Formatted("{}\ntare: got no command, expected one of these", innermost->help(before));
   if (unknown.empty()) return Formatted("{}: {}", path, InOurWords(*innermost, path, error));
   const std::string& word = unknown.front();
   const std::string dashes = word.starts_with("-") ? "--" : "";
-  const std::vector<std::string> known = word.starts_with("-") ? OptionNamesOf(*innermost) : commands;
+  std::vector<std::string> known =
+      innermost->get_subcommands({}) | std::views::transform(&CLI::App::get_name) | std::ranges::to<std::vector>();
+  if (!dashes.empty())
+    known = innermost->get_options() | std::views::transform(&CLI::Option::get_lnames) | std::views::join |
+            std::ranges::to<std::vector>();
   if (known.empty()) return Formatted("{}: unknown word '{}'", path, word);
   const std::string name = word.substr(0, word.find('='));
   const std::string* const nearest = NearestOf(name.substr(std::min(name.find_first_not_of('-'), name.size())), known);
@@ -117,7 +107,7 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
                                       : "expected one of " + dashes + Listed(known, " " + dashes));
 }
 
-int Failed(const char* message, int code = 1) {
+int Failed(const std::string& message, int code = 1) {
   std::fflush(stdout);
   PutError(Formatted("tare: {}\n", message));
   return code;
@@ -148,7 +138,8 @@ int Run(int argc, char** argv) {
   CLI::App app{"measure what low-bit quantization costs Differential Transformers", "tare"};
   app.set_help_flag("-h,--help", "print this help");
   app.formatter(std::make_shared<HelpFormatter>());
-  app.set_version_flag("--version", "tare " + VersionText(), "print the version and its commit");
+  const std::string commit = kCommit[0] == '\0' ? "" : Formatted(" ({})", std::string(kCommit));
+  app.set_version_flag("--version", "tare " TARE_VERSION + commit, "print the version and its commit");
   app.require_subcommand(1);
   app.footer("tare COMMAND --help prints the options of a command, tare help TOPIC more about " + TopicNames(", ") +
              ".\n\n" + Examples({"tare inspect experiments/pair/novels-differential", "tare help plan"}));
@@ -196,17 +187,14 @@ int RunProgram(int argc, char** argv, void (*prepare)()) {
   } catch (const Error& error) {
     return Failed(error.what());
   } catch (const std::bad_alloc&) {
-    return Failed(("out of memory" + MemoryLimits() +
-                   "; try a shorter --window if the command has one, a smaller model, or a machine with more")
-                      .c_str());
+    return Failed("out of memory" + MemoryLimits() +
+                  "; try a shorter --window if the command has one, a smaller model, or a machine with more");
   } catch (const std::filesystem::filesystem_error& error) {
-    return Failed(
-        (error.path1().string() + ": " + error.code().message() + "; try checking the path and its permissions")
-            .c_str());
+    return Failed(error.path1().string() + ": " + error.code().message() +
+                  "; try checking the path and its permissions");
   } catch (const std::exception& error) {
-    return Failed((std::string("internal error: ") + error.what() +
-                   "; is memory short? If not, please report it with the command")
-                      .c_str());
+    return Failed(
+        Formatted("internal error: {}; is memory short? If not, please report it with the command", error.what()));
   }
 }
 

@@ -2,7 +2,7 @@
 // tare quantize: turns a checkpoint folder into a quantized checkpoint in one file.
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <ranges>
 
 #include "experiments/export/compressed_tensors/export.h"
 #include "experiments/export/compressed_tensors/scheme.h"
@@ -94,22 +94,16 @@ Outcome MadeBy(const QuantizeJob& job, const std::string& format, const Progress
 }
 
 std::vector<size_t> UnreachedOf(const ReachedExperts& layer) {
-  std::vector<size_t> unreached;
-  for (size_t expert = 0; expert < layer.tokens.size(); ++expert) {
-    if (layer.tokens[expert] == 0) unreached.push_back(expert);
-  }
-  return unreached;
+  return std::views::iota(size_t{0}, layer.tokens.size()) |
+         std::views::filter([&](size_t expert) { return layer.tokens[expert] == 0; }) | std::ranges::to<std::vector>();
 }
 
 // "  experts: 0 to 460 calibration tokens each", and a line for each layer where no token reached some.
 std::string ReachedText(const std::vector<ReachedExperts>& layers) {
-  int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
+  const auto [least, most] =
+      std::ranges::minmax(layers | std::views::transform(&ReachedExperts::tokens) | std::views::join);
   std::string none;
   for (const ReachedExperts& layer : layers) {
-    for (const int64_t tokens : layer.tokens) {
-      least = std::min(least, tokens);
-      most = std::max(most, tokens);
-    }
     const std::vector<size_t> unreached = UnreachedOf(layer);
     constexpr size_t kNamed = 8;  // as many as a line holds; JSON names all
     if (!unreached.empty())
