@@ -52,10 +52,13 @@ double ProductRate(ProductTypes types, int threads, int m) {
   return calls * 2.0 * m * kN * kK / 1e9;
 }
 
-// GB/s of reading all of it, but for what does not divide by the threads: the best loop's.
-double RateOfReading(int threads, AlignedBuffer<uint64_t>& memory) {
+}  // namespace
+
+double ReadRate(int threads, size_t bytes) {
+  AlignedBuffer<uint64_t> memory(std::max<size_t>(bytes / 8, kReadStep * threads));
+  AdviseLargePages(std::as_writable_bytes(memory.span()));
   constexpr size_t kLeast = size_t{1} << 23;
-  const size_t part = memory.size() / threads / kReadStep * kReadStep;
+  const size_t part = memory.size() / threads / kReadStep * kReadStep;  // without what the threads cannot share
   std::fill_n(memory.data(), memory.size(), uint64_t{1});
   std::vector<uint64_t> sums(threads);
   // 64 MiB per call at least, so that starting the threads is no part of it.
@@ -68,14 +71,6 @@ double RateOfReading(int threads, AlignedBuffer<uint64_t>& memory) {
   }
   if (sums[0] == 0) Fail("bench: memory read back as zeros");
   return best * static_cast<double>(part) * 8 / 1e9;
-}
-
-}  // namespace
-
-double ReadRate(int threads, size_t bytes) {
-  AlignedBuffer<uint64_t> memory(std::max<size_t>(bytes / 8, kReadStep * threads));
-  AdviseLargePages(std::as_writable_bytes(memory.span()));
-  return RateOfReading(threads, memory);
 }
 
 double LastCacheBytes() {

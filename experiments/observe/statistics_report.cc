@@ -13,10 +13,6 @@
 namespace tare {
 namespace {
 
-Json KeyJson(const SiteKey& key, int64_t from) {
-  return {{"layer", AsJson(key.layer)}, {"head", AsJson(key.head)}, {"map", AsJson(key.map)}, {"from", from}};
-}
-
 // Rows of the site, first those of all positions; `figures` adds columns to each.
 template <typename Figures>
 Json Rows(const StatisticsSet& set, Site site, Figures figures) {
@@ -24,7 +20,7 @@ Json Rows(const StatisticsSet& set, Site site, Figures figures) {
   for (const auto& [from, sites] : set.Both()) {
     for (const auto& [key, statistics] : sites) {
       if (key.site != site) continue;
-      Json row = KeyJson(key, from);
+      Json row{{"layer", AsJson(key.layer)}, {"head", AsJson(key.head)}, {"map", AsJson(key.map)}, {"from", from}};
       row.update(figures(key, statistics));
       rows.push_back(std::move(row));
     }

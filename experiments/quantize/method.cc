@@ -28,26 +28,15 @@ std::vector<float> RotatedMoments(const std::vector<float>& moments, const Hadam
   return rotated;
 }
 
-std::string UsageOf(const StepKind* kind) { return Formatted("{}{}", kind->name, kind->options); }
-
-std::vector<const StepKind*> Those(StepKinds kinds, auto are) {
-  std::vector<const StepKind*> those;
-  std::ranges::copy_if(kinds, std::back_inserter(those), are);
-  return those;
-}
-
-std::vector<const StepKind*> At(StepPlace place, StepKinds kinds) {
-  return Those(kinds, [place](const StepKind* kind) { return kind->place == place; });
-}
-
 const StepKind& KindOf(std::string_view step, std::string_view text, StepKinds kinds) {
   const auto is_kind = [&](const StepKind* kind) {
     return step == kind->name || (!kind->options.empty() && step.substr(0, step.find(':')) == kind->name);
   };
   const auto found = std::ranges::find_if(kinds, is_kind);
   if (found == kinds.end())
-    FailUsage("--method '{}': got step '{}', expected {}, joined by +", text, step,
-              Listed(kinds, ", ", UsageOf, " or "));
+    FailUsage(
+        "--method '{}': got step '{}', expected {}, joined by +", text, step,
+        Listed(kinds, ", ", [](const StepKind* kind) { return Formatted("{}{}", kind->name, kind->options); }, " or "));
   return **found;
 }
 
@@ -55,9 +44,10 @@ const StepKind& KindOf(std::string_view step, std::string_view text, StepKinds k
 void CheckPlace(const QuantizeMethod& method, const StepKind& kind, std::string_view step, std::string_view text,
                 StepKinds kinds) {
   if (kind.place == StepPlace::kWeights) {
+    const auto changes = [](const StepKind* one) { return one->place == StepPlace::kWeights; };
     if (method.weights)
       FailUsage("--method '{}': got two of {}, expected one: each would undo the other; try one", text,
-                Listed(At(StepPlace::kWeights, kinds), ", ", &StepKind::name, " and "));
+                Listed(kinds | std::views::filter(changes), ", ", &StepKind::name, " and "));
     if (method.codes) FailUsage("--method '{}': {} changes weights before they become codes; try it first", text, step);
   }
   if (kind.place == StepPlace::kCodes && method.codes)
@@ -99,7 +89,7 @@ std::string StepsWithText(StepKinds kinds) {
     const Step step = kind->read(kind->name);
     return step.reads_text || step.RoundsByCalibration();
   };
-  return Listed(Those(kinds, reads_text), ", ", &StepKind::name, " and ");
+  return Listed(kinds | std::views::filter(reads_text), ", ", &StepKind::name, " and ");
 }
 
 QuantizeMethod ParseMethod(std::string_view text, StepKinds kinds) {

@@ -53,13 +53,6 @@ GptqOptions ReadGptqOptions(std::string_view step) {
   return options;
 }
 
-std::string TextOf(const GptqOptions& options) {
-  return (options.damping == kGptqDamping ? "" : Formatted(":{}", options.damping)) +
-         (options.order == GptqOrder::kStored  ? ":stored"
-          : options.order == GptqOrder::kMoved ? ":moved"
-                                               : "");
-}
-
 InputRounding RoundByGptq(SharedInput& input, const GptqOptions& options) {
   const auto factor = std::make_shared<const GptqFactor>(input.Rotated(), input.moments.in, options.damping,
                                                          input.where, input.together, options.order);
@@ -69,14 +62,15 @@ InputRounding RoundByGptq(SharedInput& input, const GptqOptions& options) {
 }
 
 Step GptqStep(const std::string& name, const GptqOptions& options) {
-  Step step{.text = name + TextOf(options),
+  Step step{.text = name + (options.damping == kGptqDamping ? "" : Formatted(":{}", options.damping)) +
+                    (options.order == GptqOrder::kStored  ? ":stored"
+                     : options.order == GptqOrder::kMoved ? ":moved"
+                                                          : ""),
             .on_input = [options](SharedInput& input) { return RoundByGptq(input, options); }};
   if (options.order == GptqOrder::kMoved)
     step.no_ends = "awq chooses ranges before any weight has moved; try awq+gptq:stored";
   return step;
 }
-
-Step ReadGptq(std::string_view step) { return GptqStep("gptq", ReadGptqOptions(step)); }
 
 Step ReadGptaq(std::string_view text) {
   const GptqOptions options = ReadGptqOptions(text);
@@ -127,8 +121,9 @@ const StepKind kNearestStep{.name = "rtn",
                             .read = [](std::string_view) { return *QuantizeMethod().codes; },
                             .help = "rounds to nearest; after awq if no other step rounds"};
 
-const StepKind kGptqStep{"gptq", StepPlace::kCodes, ReadGptq, "[:DAMPING][:stored|:moved]",
-                         "rounds input by input, and corrects those that follow"};
+const StepKind kGptqStep{"gptq", StepPlace::kCodes,
+                         [](std::string_view step) { return GptqStep("gptq", ReadGptqOptions(step)); },
+                         "[:DAMPING][:stored|:moved]", "rounds input by input, and corrects those that follow"};
 
 const StepKind kGptaqStep{.name = "gptaq",
                           .place = StepPlace::kCodes,

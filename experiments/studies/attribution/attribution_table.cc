@@ -13,15 +13,11 @@
 namespace tare {
 namespace {
 
-bool HasTakenOut(const Attribution& a) {
-  return std::ranges::any_of(a.parts, [](const PartEffect& p) { return p.taken_out.has_value(); });
-}
-
 std::string FigureTable(const Attribution& a) {
   const char* const format = a.figure.in_tables;
   Table table{.columns = {{.name = "part", .title = "part", .side = Side::kLeft, .width = 16},
                           {.name = "alone", .title = "alone", .side = Side::kLeft, .width = 34}}};
-  if (HasTakenOut(a))
+  if (std::ranges::any_of(a.parts, [](const PartEffect& p) { return p.taken_out.has_value(); }))
     table.columns.push_back({.name = "taken_out", .title = "taken out", .side = Side::kLeft, .width = 24});
   const auto add = [&](const std::string& name, const Comparison& alone, const std::optional<Comparison>& taken_out) {
     Json& row = table.rows.emplace_back(Json{{"part", name}, {"alone", ChangeWithEnds(alone, format)}});

@@ -19,8 +19,6 @@ MapErrors TotalOf(const std::vector<MapErrors>& sequences) {
 
 double Ratio(double part, double whole) { return whole == 0 ? 0 : part / whole; }
 
-bool Differential(const MapErrors& errors) { return errors.maps[1].rows > 0; }
-
 // The columns in CSV order; text shows the columns with a title.
 std::vector<Column> FigureColumns() {
   return {Number("logit_rms", "logits", "{:.4f}", 6),
@@ -108,7 +106,7 @@ Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers) {
     if (layers[layer].empty()) continue;  // without attention
     const MapErrors total = TotalOf(layers[layer]);
     Json maps = Json::array({RowOf(total.maps[0])}), difference;
-    if (Differential(total)) {
+    if (total.maps[1].rows > 0) {  // differential
       maps.push_back(RowOf(total.maps[1]));
       difference = RowOf(total.difference, CommonOf(layers[layer]));
     }
