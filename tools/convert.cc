@@ -103,11 +103,7 @@ void AddConvert(CLI::App& app) {
   Add(command, "--to FAMILY", options.to, "diffllama (Hugging Face's V1), diff_v1 (its authors'), MODEL's own, or gguf")
       ->required();
   Add(command, "--type TYPE", options.type, "of a GGUF file's matrices: " + Listed(gguf::TypesWritten(), ", "))
-      ->check([](const std::string& type) {
-        return std::ranges::contains(gguf::TypesWritten(), type)
-                   ? std::string()
-                   : Formatted("got '{}', expected {}", type, Listed(gguf::TypesWritten(), ", "));
-      });
+      ->check(OneOf(Listed(gguf::TypesWritten(), "|")));
   Add(command, "--out DIR", options.out, "folder to create; with --to gguf, file to write")->required();
   AddJson(command, options.json);
   options.machine.AddThreadsTo(command);

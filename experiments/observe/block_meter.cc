@@ -25,17 +25,6 @@ bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference
 
 bool HasColumns(const MeasuredFormat& format) { return format.granularity.kind == Granularity::Kind::kBlockChannel; }
 
-// 0 for a row without spread.
-double RowKurtosis(const Moments& moments) {
-  const double kurtosis = moments.RowKurtosis();
-  return std::isnan(kurtosis) ? 0.0 : kurtosis;
-}
-
-// The entropy of p / total, where a sink has the share 1 - total: -sum (p / total) ln (p / total).
-double EntropyOfShares(std::span<const float> row, double total) {
-  return total > 0.0 ? Entropy(row) / total + std::log(total) : 0.0;
-}
-
 // rows: the number of the last one, plus 1.
 void Restart(RowMeasures& part, int64_t rows, size_t columns) {
   part.any = false;
@@ -96,7 +85,9 @@ void BlockMeter::MeasureOutput(const SiteBlock& block, int64_t r, std::span<cons
 void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
   double* next = sums + kBaseSums;
   if (block.site == Site::kProbs) {
-    *next++ = block.sink_shares == nullptr ? Entropy(row) : EntropyOfShares(row, sums[kSumX]);
+    // Where a sink has the share 1 - total, the entropy is of p / total: -sum (p / total) ln (p / total).
+    const double total = block.sink_shares == nullptr ? 1.0 : sums[kSumX];
+    *next++ = total > 0.0 ? Entropy(row) / total + std::log(total) : 0.0;
     const float sink = block.First(r) == 0 ? row.front() : 0.0f;
     *next++ = sink;
     *next++ = block.first_row + r < kSinkTokens ? sink : 0.0f;
@@ -204,7 +195,8 @@ void BlockMeter::MeasureRow(const SiteBlock& block, int64_t r) {
   if (HasChannels(block.site)) MeasureChannels(r, row);
   if (finite) MeasureFinite(block, r, row, sums);
   const Moments moments = MomentsOf(block.Row(r), powers, values);
-  if (finite && HasChannels(block.site)) sums[kSumRowKurtosis] = RowKurtosis(moments);
+  const double kurtosis = moments.RowKurtosis();  // NaN: a row without spread
+  if (finite && HasChannels(block.site) && !std::isnan(kurtosis)) sums[kSumRowKurtosis] = kurtosis;
   if (moments.centre == 0) return;
   measures_.centred.emplace_back(r, moments);
   std::fill_n(sums + kSumX, 4, 0.0);

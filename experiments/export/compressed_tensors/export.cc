@@ -121,12 +121,12 @@ class CompressedJob {
 
   void AddModule(const std::string& module, const SiteKey& key, const QuantizedMatrix& matrix) {
     const auto [scheme, inputs] = SchemeOfModule(key);
-    NewModule made = ModuleOf(module, matrix, scheme, memory_, path_.string());
+    NewModule& made = modules_.emplace_back(ModuleOf(module, matrix, scheme, path_.string()));
     if (scheme.largest_input > 0) {
       const float scale = Clip(*inputs, {InputOf(key.site), key.layer}) / scheme.largest_input;
-      std::memcpy(memory_.Add(made, "input_scale", DType::kF32, {1}), &scale, sizeof scale);
+      std::memcpy(made.Add("input_scale", DType::kF32, {1}), &scale, sizeof scale);
     }
-    std::ranges::move(made.tensors, std::back_inserter(tensors_));
+    std::ranges::copy(made.tensors, std::back_inserter(tensors_));
     ++summary_.formats[std::string(scheme.format)];
     auto use = std::ranges::find(uses_, scheme, &SchemeUse::scheme);
     if (use == uses_.end()) use = uses_.insert(uses_.end(), {scheme, {}});
@@ -192,7 +192,7 @@ class CompressedJob {
   QuantizedCheckpoint file_;
   ModelConfig config_;
   Plan plan_;
-  ModuleMemory memory_;
+  std::deque<NewModule> modules_;
   std::vector<TensorView> tensors_;
   std::deque<AlignedBuffer<std::byte>> joined_;  // tensors
   std::vector<std::string> ignored_;             // modules that stay as they are

@@ -121,10 +121,10 @@ void ForRows(const QuantizedMatrix& m, Body body) {
   });
 }
 
-void AddPackedIntegers(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
+void AddPackedIntegers(NewModule& module, const QuantizedMatrix& m) {
   const int bits = Info(m.format).bits, per_word = 32 / bits;
   const int64_t words = (m.in + per_word - 1) / per_word;
-  std::byte* const packed = memory.Add(module, "weight_packed", DType::kI32, {m.out, words});
+  std::byte* const packed = module.Add("weight_packed", DType::kI32, {m.out, words});
   ForRows(m, [&](int64_t row, const uint8_t* codes) {
     for (int64_t w = 0; w < words; ++w) {
       uint32_t word = 0;
@@ -136,18 +136,18 @@ void AddPackedIntegers(NewModule& module, const QuantizedMatrix& m, ModuleMemory
     }
   });
   const int64_t shape[2]{m.out, m.in};
-  std::memcpy(memory.Add(module, "weight_shape", DType::kI64, {2}), shape, sizeof shape);
+  std::memcpy(module.Add("weight_shape", DType::kI64, {2}), shape, sizeof shape);
 }
 
-void AddBytes(NewModule& module, const QuantizedMatrix& m, DType dtype, ModuleMemory& memory) {
-  std::byte* const bytes = memory.Add(module, "weight", dtype, {m.out, m.in});
+void AddBytes(NewModule& module, const QuantizedMatrix& m, DType dtype) {
+  std::byte* const bytes = module.Add("weight", dtype, {m.out, m.in});
   ForRows(
       m, [&](int64_t row, const uint8_t* codes) { std::memcpy(bytes + row * m.in, codes, static_cast<size_t>(m.in)); });
 }
 
 // Two neighbours share a byte, the first in its low half.
-void AddFloat4(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
-  std::byte* const bytes = memory.Add(module, "weight_packed", DType::kU8, {m.out, m.in / 2});
+void AddFloat4(NewModule& module, const QuantizedMatrix& m) {
+  std::byte* const bytes = module.Add("weight_packed", DType::kU8, {m.out, m.in / 2});
   ForRows(m, [&](int64_t row, const uint8_t* codes) {
     for (int64_t i = 0; i < m.in / 2; ++i)
       bytes[row * (m.in / 2) + i] = static_cast<std::byte>(codes[2 * i] | codes[2 * i + 1] << 4);
@@ -155,21 +155,21 @@ void AddFloat4(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory
 }
 
 // A scale per tensor is repeated for each row in Tare's matrices.
-void AddScales(NewModule& module, const QuantizedMatrix& m, const CompressedScheme& scheme, ModuleMemory& memory) {
+void AddScales(NewModule& module, const QuantizedMatrix& m, const CompressedScheme& scheme) {
   const bool whole = scheme.weights["strategy"].get<std::string>() == "tensor";
   const std::vector<int64_t> shape = whole ? std::vector<int64_t>{1} : std::vector{m.out, m.Groups()};
   const bool is_f32 = m.scale_codes == nullptr;
   const DType dtype = is_f32 ? DType::kF32 : IsTwoLevel(m.format.scale) ? DType::kF8E4M3 : DType::kU8;
-  std::byte* const scales = memory.Add(module, "weight_scale", dtype, shape);
+  std::byte* const scales = module.Add("weight_scale", dtype, shape);
   const size_t bytes = static_cast<size_t>(*ByteCount(dtype, shape));
   std::memcpy(scales, is_f32 ? static_cast<const void*>(m.scales) : m.scale_codes, bytes);
 }
 
 // The zero points of packed integers, packed as their codes but along the rows.
-void AddPackedZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
+void AddPackedZeros(NewModule& module, const QuantizedMatrix& m) {
   const int bits = Info(m.format).bits, per_word = 32 / bits;
   const int64_t words = (m.out + per_word - 1) / per_word, groups = m.Groups();
-  std::byte* const packed = memory.Add(module, "weight_zero_point", DType::kI32, {words, groups});
+  std::byte* const packed = module.Add("weight_zero_point", DType::kI32, {words, groups});
   for (int64_t w = 0; w < words; ++w) {
     for (int64_t g = 0; g < groups; ++g) {
       uint32_t word = 0;
@@ -181,9 +181,9 @@ void AddPackedZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& m
 }
 
 // The zero points of integers in bytes, one for each scale.
-void AddByteZeros(NewModule& module, const QuantizedMatrix& m, ModuleMemory& memory) {
+void AddByteZeros(NewModule& module, const QuantizedMatrix& m) {
   const std::vector<int64_t> shape = module.tensors.back().shape;  // of the scales
-  std::byte* const zeros = memory.Add(module, "weight_zero_point", DType::kI8, shape);
+  std::byte* const zeros = module.Add("weight_zero_point", DType::kI8, shape);
   for (int64_t i = 0; i < static_cast<int64_t>(*ByteCount(DType::kI8, shape)); ++i)
     zeros[i] = static_cast<std::byte>(m.zeros[i] - Middle(m));
 }
@@ -242,10 +242,10 @@ void CheckCompressed(const Plan& plan, const ModelConfig& config) {
   }
 }
 
-std::byte* ModuleMemory::Add(NewModule& module, const std::string& part, DType dtype, std::vector<int64_t> shape) {
-  AlignedBuffer<std::byte>& bytes = buffers_.emplace_back(static_cast<size_t>(*ByteCount(dtype, shape)));
+std::byte* NewModule::Add(const std::string& part, DType dtype, std::vector<int64_t> shape) {
+  AlignedBuffer<std::byte>& bytes = memory.emplace_back(static_cast<size_t>(*ByteCount(dtype, shape)));
   std::fill_n(bytes.data(), bytes.size(), std::byte{0});
-  module.tensors.push_back({module.name + "." + part, dtype, std::move(shape), bytes.span()});
+  tensors.push_back({name + "." + part, dtype, std::move(shape), bytes.span()});
   return bytes.data();
 }
 
@@ -266,8 +266,8 @@ float DivisorFor(float of_tensor) {
 }
 
 NewModule ModuleOf(const std::string& name, const QuantizedMatrix& m, const CompressedScheme& scheme,
-                   ModuleMemory& memory, const std::string& where) {
-  NewModule module{name, {}};
+                   const std::string& where) {
+  NewModule module{.name = name};
   if (m.rotation != nullptr)
     Fail(
         "{}: tensor '{}.weight': got codes of rotated weights, expected none, as {} has no rotations; try --format "
@@ -280,20 +280,20 @@ NewModule ModuleOf(const std::string& name, const QuantizedMatrix& m, const Comp
         where, name, m.in, block, scheme.format);
   using enum CompressedLayout;
   const CompressedLayout layout = scheme.layout;
-  if (layout == kPackedIntegers) AddPackedIntegers(module, m, memory);
-  if (layout == kIntegers) AddBytes(module, m, DType::kI8, memory);
-  if (layout == kFloat8) AddBytes(module, m, DType::kF8E4M3, memory);
-  if (layout == kNvFp4 || layout == kMxFp4) AddFloat4(module, m, memory);
+  if (layout == kPackedIntegers) AddPackedIntegers(module, m);
+  if (layout == kIntegers) AddBytes(module, m, DType::kI8);
+  if (layout == kFloat8) AddBytes(module, m, DType::kF8E4M3);
+  if (layout == kNvFp4 || layout == kMxFp4) AddFloat4(module, m);
   if (layout == kNvFp4) {
     const float divisor = DivisorFor(m.of_tensor);
-    std::memcpy(memory.Add(module, "weight_global_scale", DType::kF32, {1}), &divisor, sizeof divisor);
+    std::memcpy(module.Add("weight_global_scale", DType::kF32, {1}), &divisor, sizeof divisor);
   }
-  AddScales(module, m, scheme, memory);
+  AddScales(module, m, scheme);
   if (m.zeros == nullptr) return module;
   if (layout == kPackedIntegers) {
-    AddPackedZeros(module, m, memory);
+    AddPackedZeros(module, m);
   } else {
-    AddByteZeros(module, m, memory);
+    AddByteZeros(module, m);
   }
   return module;
 }

@@ -58,22 +58,16 @@ void CheckCompressed(const Plan& plan, const ModelConfig& config);
 // Codes and zero points from 0 are stored less 2^(bits - 1), as signed ones are.
 struct NewModule {
   std::string name;  // X
-  std::vector<TensorView> tensors;
-};
+  std::vector<TensorView> tensors = {};
+  std::deque<AlignedBuffer<std::byte>> memory = {};  // of the tensors
 
-// Keeps the bytes of modules' tensors.
-class ModuleMemory {
- public:
   // Bytes of a type and shape, of zeros.
-  std::byte* Add(NewModule& module, const std::string& part, DType dtype, std::vector<int64_t> shape);
-
- private:
-  std::deque<AlignedBuffer<std::byte>> buffers_;
+  std::byte* Add(const std::string& part, DType dtype, std::vector<int64_t> shape);
 };
 
 // `where` starts messages. Throws Error for rows that the layout cannot hold.
 NewModule ModuleOf(const std::string& module, const QuantizedMatrix& matrix, const CompressedScheme& scheme,
-                   ModuleMemory& memory, const std::string& where);
+                   const std::string& where);
 
 // The f32 g that makes a / g nearest to a * of_tensor for E4M3's values a.
 float DivisorFor(float of_tensor);

@@ -18,23 +18,6 @@
 namespace tare {
 namespace {
 
-// Batches in a new order whenever all have had their turn.
-class Turns {
- public:
-  Turns(size_t count, uint64_t seed) : draws_(seed), order_(count) { std::iota(order_.begin(), order_.end(), 0); }
-  size_t Next() {
-    if (next_ == 0) draws_.Shuffle(order_);
-    const size_t index = order_[next_];
-    next_ = (next_ + 1) % order_.size();
-    return index;
-  }
-
- private:
-  Draws draws_;
-  std::vector<size_t> order_;
-  size_t next_ = 0;
-};
-
 // The weights of the layer that the plan rounds.
 std::set<Site> Rounded(const ModelConfig& config, int layer, const ResolvedPlan& plan) {
   std::set<Site> weights;
@@ -49,9 +32,15 @@ std::set<Site> Rounded(const ModelConfig& config, int layer, const ResolvedPlan&
 std::vector<std::vector<size_t>> BatchesOfSteps(const std::vector<int64_t>& tokens, int steps, uint64_t seed) {
   const int64_t most = *std::ranges::max_element(tokens);
   std::vector<std::vector<size_t>> batches(static_cast<size_t>(steps));
-  Turns turns(tokens.size(), seed);
+  Draws draws(seed);
+  std::vector<size_t> order(tokens.size());  // a new one whenever all have had their turn
+  std::iota(order.begin(), order.end(), 0);
+  size_t next = 0;
   for (std::vector<size_t>& of_step : batches) {
-    for (int64_t sum = 0; sum < most; sum += tokens[of_step.back()]) of_step.push_back(turns.Next());
+    for (int64_t sum = 0; sum < most; sum += tokens[of_step.back()], next = (next + 1) % order.size()) {
+      if (next == 0) draws.Shuffle(order);
+      of_step.push_back(order[next]);
+    }
   }
   return batches;
 }

@@ -105,9 +105,8 @@ std::vector<T> As(const TensorView& tensor) {
 CompressedScheme Of(const char* plan) { return SchemeOf(Plan::Parse(plan).rules()[0], nullptr); }
 
 TEST(CompressedMatrix, Int4IsEightCodesInAWordFromTheLowest) {
-  ModuleMemory memory;
   const QuantizedMatrixBuffer m = Row(Format::kInt4, {-7, 7, 0, 1, -1, 2, -2, 3, 5, -5}, 10);
-  const NewModule module = ModuleOf("x", m.view(), Of("weights=int4/channel"), memory, "here");
+  const NewModule module = ModuleOf("x", m.view(), Of("weights=int4/channel"), "here");
   ASSERT_EQ(module.tensors.size(), 3u);
   EXPECT_EQ(module.tensors[0].name, "x.weight_packed");
   EXPECT_THAT(module.tensors[0].shape, ElementsAre(1, 2));
@@ -129,8 +128,7 @@ TEST(CompressedMatrix, ZeroPointsArePackedAlongRows) {
       m.Zeros(row)[g] = static_cast<uint8_t>(g == 0 ? row : 15 - row);
     }
   }
-  ModuleMemory memory;
-  const NewModule module = ModuleOf("x", m.view(), Of("weights=int4/group16+zero"), memory, "here");
+  const NewModule module = ModuleOf("x", m.view(), Of("weights=int4/group16+zero"), "here");
   ASSERT_EQ(module.tensors.size(), 4u);
   EXPECT_EQ(As<uint32_t>(module.tensors[0])[4 * 3], 0x33333333u);
   EXPECT_EQ(module.tensors[3].name, "x.weight_zero_point");
@@ -139,11 +137,10 @@ TEST(CompressedMatrix, ZeroPointsArePackedAlongRows) {
 }
 
 TEST(CompressedMatrix, Mxfp4IsNeighboursInAByteTheFirstLow) {
-  ModuleMemory memory;
   std::vector<float> values(32, 0.0f);
   values[0] = 0.5f, values[1] = -6, values[2] = 1.5f, values[31] = 4;
   const QuantizedMatrixBuffer m = Row(Format::kMxFp4, values, 32);
-  const NewModule module = ModuleOf("x", m.view(), Of("weights=mxfp4"), memory, "here");
+  const NewModule module = ModuleOf("x", m.view(), Of("weights=mxfp4"), "here");
   const auto bytes = As<uint8_t>(module.tensors[0]);
   EXPECT_EQ(bytes.size(), 16u);
   EXPECT_EQ(bytes[0], 0xf1);
@@ -154,10 +151,9 @@ TEST(CompressedMatrix, Mxfp4IsNeighboursInAByteTheFirstLow) {
 }
 
 TEST(CompressedMatrix, RowsThatEndWithinABlockAreRefused) {
-  ModuleMemory memory;
   const QuantizedMatrixBuffer m = Row(Format::kMxFp4, std::vector<float>(40, 1.0f), 32);
   EXPECT_THAT(
-      Call([&] { ModuleOf("x", m.view(), Of("weights=mxfp4"), memory, "here"); }),
+      Call([&] { ModuleOf("x", m.view(), Of("weights=mxfp4"), "here"); }),
       testing::ThrowsMessage<Error>(testing::HasSubstr(
           "here: tensor 'x.weight': got rows of 40 weights, expected a multiple of 32 as mxfp4-pack-quantized")));
 }
