@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare report: figures from the results of other commands, on one page; tare plot: one of them, for a paper.
-#include <fcntl.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +13,8 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/open_folder.h"
+#include "quant/file/mapped_file.h"
+#include "quant/file/output_folder.h"
 #include "quant/file/strict_json.h"
 #include "tools/command.h"
 #include "tools/help.h"
@@ -67,28 +66,6 @@ struct PlotArguments {
   std::string figure, out;
 };
 
-// An unnamed file, for the input and output of another program.
-class MemoryFile {
- public:
-  explicit MemoryFile(const char* what) : fd_(memfd_create(what, 0)) {
-    if (fd() < 0) Fail("{}: not enough memory for a file; try again when more is free", what);
-  }
-  int fd() const { return fd_.get(); }
-
-  void Put(std::string_view text) {
-    if (pwrite(fd(), text.data(), text.size(), 0) != std::ssize(text))
-      Fail("a drawing: not enough memory for its file");
-  }
-  std::string Get() const {
-    std::string text(static_cast<size_t>(lseek(fd(), 0, SEEK_END)), '\0');
-    text.resize(static_cast<size_t>(std::max<ssize_t>(0, pread(fd(), text.data(), text.size(), 0))));
-    return text;
-  }
-
- private:
-  Descriptor fd_;
-};
-
 // What rsvg-convert makes of an SVG. Text of a PDF stays text, in fonts of this machine, which the file embeds. A PNG
 // has three pixels for each of the drawing's, on white, for its text is black.
 //
@@ -120,24 +97,19 @@ std::string Marked(std::string file, const Conversion& to) {
 }
 
 std::string Converted(const std::string& svg, const Conversion& to) {
-  MemoryFile in("svg"), out("converted");
-  in.Put(svg);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in.fd(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out.fd(), STDOUT_FILENO);
-  std::array<const char*, 5> argv{"rsvg-convert"};  // and a null
-  std::ranges::copy(to.options, argv.begin() + 1);
+  const AtomicFolder passing(std::filesystem::temp_directory_path() / Formatted("tare-plot-{}", getpid()));
+  const std::string in = passing.path() / "in.svg", out = passing.path() / "out";
+  WriteFileAtomically(in, svg);
+  std::vector<const char*> argv{"rsvg-convert", "--output", out.c_str(), in.c_str()};
+  argv.insert(argv.end(), to.options.begin(), to.options.end());
+  argv.push_back(nullptr);
   pid_t process = 0;
   int status = 0;
-  const bool started =
-      posix_spawnp(&process, argv[0], &actions, nullptr, const_cast<char* const*>(argv.data()), environ) == 0;
-  posix_spawn_file_actions_destroy(&actions);
-  if (!started)
+  if (posix_spawnp(&process, argv[0], nullptr, nullptr, const_cast<char* const*>(argv.data()), environ) != 0)
     Fail("rsvg-convert: not found, and a {} file needs it; try `apt install librsvg2-bin`, or F.svg", to.ending);
   const bool ended = waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (!ended) Fail("rsvg-convert: failed; try F.svg");
-  return Marked(out.Get(), to);
+  return Marked(std::string(MappedFile(out).text()), to);
 }
 
 void Draw(const FigureData& figure, const std::string& out) {

@@ -75,7 +75,7 @@ TEST_F(PlotCommandTest, WithoutTheConverterTheMessageNamesThePackage) {
 // What is said to the converter, where this machine has none.
 TEST_F(PlotCommandTest, AsksForAPngOnWhite) {
   std::filesystem::create_directory(folder_ / "bin");
-  PutFile(folder_ / "bin/rsvg-convert", "#!/bin/sh\necho \"$@\"\n/bin/cat\n");
+  PutFile(folder_ / "bin/rsvg-convert", "#!/bin/sh\nout=$2 in=$3\nshift 3\n{ echo \"$@\"; /bin/cat $in; } >$out\n");
   std::filesystem::permissions(folder_ / "bin/rsvg-convert", std::filesystem::perms::all);
   const CommandSetting with{.environment = {"PATH=" + (folder_ / "bin").string()}};
   ASSERT_EQ(StartTare(Plot("largest", "f.png"), with).exit_code, 0);

@@ -133,7 +133,7 @@ TEST_F(ReplacedTest, FiguresAreToldByTheirOwnStyle) {
   PutFile("f.svg", "<svg xmlns='http://www.w3.org/2000/svg'><title>mine</title></svg>");
   EXPECT_EQ(CallTare(plot_).exit_code, 1);
   // As Cairo begins a PDF; the four bytes above 127 are its own, and then Tare's.
-  PutFile("rsvg-convert", "#!/bin/sh\nprintf '%%PDF-1.7\\n%%\\265\\355\\256\\373\\n1 0 obj'\n");
+  PutFile("rsvg-convert", "#!/bin/sh\nprintf '%%PDF-1.7\\n%%\\265\\355\\256\\373\\n1 0 obj' >$2\n");
   fs::permissions("rsvg-convert", fs::perms::owner_all);
   Command pdf = plot_;
   pdf.back() = "f.pdf";
