@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare convert: one model in another family's layout, or as a GGUF file.
-#include <algorithm>
 #include <map>
 
 #include "experiments/export/gguf/export.h"

@@ -4,7 +4,6 @@
 #include "experiments/quantize/calibrated_layers.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "experiments/model/model.h"

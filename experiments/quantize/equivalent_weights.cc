@@ -342,7 +342,7 @@ void WriteEquivalent(const Checkpoint& files, const std::filesystem::path& model
       file.AddTensor({names[i], DType::kF32, shape, std::as_bytes(values.span())});
       files.Release(source);
     }
-    if (progress) progress(static_cast<int64_t>(i) + 1, static_cast<int64_t>(names.size()), "tensors");
+    Report(progress, static_cast<int64_t>(i) + 1, std::ssize(names), "tensors");
   }
   file.Commit();
 }

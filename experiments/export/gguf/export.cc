@@ -141,18 +141,16 @@ class GgufJob {
 
   Source SourceOf(const GgufPiece& piece) const {
     const Checkpoint& files = model_.files();
-    Source source{.name = piece.tensor, .first = piece.first, .step = piece.step, .count = piece.count};
     const std::string where = Formatted("{}: tensor '{}'", where_, piece.tensor);
-    if (const QuantizedMatrix* codes = files.FindQuantized(piece.tensor)) {
-      source.in = codes->in;
-      source.codes = codes;
-      source.read = [codes, where](int64_t row, float* y) { DequantizeRow(*codes, row, y, where); };
-      return source;
-    }
-    const WeightMatrix stored = StoredMatrix(files, piece.tensor, where);
-    source.in = stored.in;
-    source.read = [stored](int64_t row, float* y) { RowAsFloat(stored, row, y); };
-    return source;
+    const QuantizedMatrix* const codes = files.FindQuantized(piece.tensor);
+    const WeightMatrix stored = codes != nullptr ? WeightMatrix(codes) : StoredMatrix(files, piece.tensor, where);
+    return {.name = piece.tensor,
+            .first = piece.first,
+            .step = piece.step,
+            .count = piece.count,
+            .in = stored.in,
+            .read = [stored, where](int64_t row, float* y) { RowAsFloat(stored, row, y, where); },
+            .codes = codes};
   }
 
   const TypeInfo& TypeFor(const Source& source, bool is_embedding) {

@@ -22,17 +22,14 @@ namespace {
 // the stream only.
 constexpr double kFirstAngle = 0.3;
 
-std::vector<double> Identity(int64_t n) {
-  std::vector<double> q(static_cast<size_t>(n * n), 0.0);
-  for (int64_t i = 0; i < n; ++i) q[static_cast<size_t>(i * n + i)] = 1;
-  return q;
-}
-
 }  // namespace
 
 LearnedRotation LearnRotation(RotatedError& error, int steps, const Progress& progress) {
   std::vector<std::vector<double>> rotations, gradients;
-  for (const int64_t size : error.sizes()) rotations.push_back(Identity(size));
+  for (const int64_t size : error.sizes()) {
+    std::vector<double>& identity = rotations.emplace_back(static_cast<size_t>(size * size));
+    for (size_t i = 0; i < identity.size(); i += static_cast<size_t>(size) + 1) identity[i] = 1;
+  }
   LearnedRotation learned{.rotations = rotations};
   for (int step = 0; step <= steps; ++step) {
     const double now = error.At(rotations, gradients);

@@ -147,8 +147,7 @@ class Search {
     AlignedBuffer<char> rounded;
     if (rules.weight != nullptr) {
       const QuantizedMatrixBuffer codes = QuantizeByRule(w, *rules.weight, "smoothquant");
-      w = FillMatrix(rounded, WeightType::kF32, w.out, w.in,
-                     [&](int64_t row, float* y) { DequantizeRow(codes.view(), row, y); });
+      w = InFloat(WeightMatrix(&codes.view()), Math::kF32, rounded, "smoothquant");
     }
     AlignedBuffer<float> x(static_cast<size_t>(PaddedRows(rows) * channels_));
     std::fill_n(x.data(), x.size(), 0.0f);
@@ -258,7 +257,7 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
       if (!factors.empty()) layers[layer][site] = factors;
     }
     if (layer + 1 < model.config().layers) calibration.Advance(layer);
-    if (progress) progress(layer + 1, model.config().layers, "layers");
+    Report(progress, layer + 1, model.config().layers, "layers");
   }
   return layers;
 }
