@@ -39,8 +39,8 @@ void CopyTokenizer(const std::filesystem::path& model, const std::filesystem::pa
 // What a file of tensors says of where they come from.
 std::map<std::string, std::string> TensorMetadata(const Provenance& provenance);
 
-// Creates the folder if there is none, and replaces these files. `source` is the checkpoint that the file was made from.
-// Holds the dequantized weights in memory.
+// Creates the folder if there is none, and replaces these files. `source` is the checkpoint that the file was made
+// from. Holds the dequantized weights in memory.
 ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
                                 const std::filesystem::path& folder);
 
