@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See heads_view.h.
 #include "kernels/attention/heads_view.h"
 
 #include <algorithm>

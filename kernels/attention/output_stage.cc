@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See output_stage.h.
 #include "kernels/attention/output_stage.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See reference_attention.h.
 #include "kernels/attention/reference_attention.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See row_block.h.
 #include "kernels/attention/row_block.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See kv_cache.h.
 #include "kernels/cache/kv_cache.h"
 
 #include <algorithm>

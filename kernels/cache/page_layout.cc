@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See page_layout.h.
 #include "kernels/cache/page_layout.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See decode_heads.h.
 #include "kernels/decode/decode_heads.h"
 
 #include <algorithm>

@@ -4,8 +4,6 @@
 // stages.cc compiles this file, once for each instruction set.
 #include "kernels/decode/panel_product.h"
 
-#include <algorithm>
-
 #include "quant/base/error.h"
 #include "quant/base/integers.h"
 #include "quant/format/round.h"

@@ -12,7 +12,6 @@
 #include "quant/base/error.h"
 #include "quant/base/integers.h"
 #include "quant/base/parallel.h"
-#include "quant/format/quantize.h"
 
 #include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"

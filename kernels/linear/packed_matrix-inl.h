@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "quant/base/arguments.h"
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
 #include "quant/base/parallel.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/files_of_run.h"
 
-#include <fcntl.h>
-
 #include <map>
 #include <mutex>
 #include <set>

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <utility>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

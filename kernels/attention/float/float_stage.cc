@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See float_stage.h.
 #include "kernels/attention/float/float_stage.h"
 
 #include <limits>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See fused_attention.h.
 #include "kernels/attention/float/fused_attention.h"
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/workspace.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
 
 namespace tare {
 namespace {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See fused_block.h.
 #include "kernels/attention/float/fused_block.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See executed_layout.h.
 #include "kernels/attention/integer/executed_layout.h"
 
 #include <algorithm>
