@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a plan that integer attention executes: QuantizedReference runs it one value at a time,
+// The part of a plan that integer attention executes: QuantizedReferenceRow runs it one value at a time,
 // integer/executed_attention.h at full speed.
 #pragma once
 
@@ -65,8 +65,5 @@ struct QuantizedRow {
 //
 // One row of one output head. Slow.
 QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head);
-
-// All of problem.out.
-void QuantizedReference(const AttentionPlan& plan, const AttentionProblem& problem);
 
 }  // namespace tare

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// QuantizedReference of attention_plan.h.
+// QuantizedReferenceRow of attention_plan.h.
 #include "kernels/attention/attention_plan.h"
 
 #include <algorithm>
@@ -266,15 +266,6 @@ QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionPro
   CheckRange("quantized reference", "query", t, 0, problem.q.tokens - 1);
   CheckRange("quantized reference", "head", head, 0, problem.out.heads - 1);
   return Row{plan, problem, t, head}.Run();
-}
-
-void QuantizedReference(const AttentionPlan& plan, const AttentionProblem& problem) {
-  CheckProblem(problem);
-  CheckPlan(plan, problem);
-  for (int64_t t = 0; t < problem.q.tokens; ++t) {
-    for (int h = 0; h < problem.out.heads; ++h)
-      std::ranges::copy(QuantizedReferenceRow(plan, problem, t, h).out, problem.out.Row(t, h));
-  }
 }
 
 }  // namespace tare

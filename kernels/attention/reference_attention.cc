@@ -85,15 +85,4 @@ std::vector<double> ReferenceMagnitudes(const AttentionProblem& problem) {
   return out;
 }
 
-void ReferenceAttention(const AttentionProblem& problem) {
-  const std::vector<double> values = ReferenceAttentionDouble(problem);
-  for (int64_t t = 0; t < problem.q.tokens; ++t) {
-    for (int h = 0; h < problem.out.heads; ++h) {
-      const double* row = values.data() + (t * problem.out.heads + h) * problem.out.width;
-      const std::vector<float> rounded(row, row + problem.out.width);
-      StoreRow(problem.out, t, h, 0, rounded.data(), problem.out.width);
-    }
-  }
-}
-
 }  // namespace tare

@@ -14,10 +14,7 @@
 
 namespace tare {
 
-// Writes problem.out. Throws Error for a problem that CheckProblem refuses.
-void ReferenceAttention(const AttentionProblem& problem);
-
-// ReferenceAttention's results before they are rounded to f32: [T][heads][width of out].
+// [T][heads][width of out]; writes problem.lse. Throws Error for a problem that CheckProblem refuses.
 std::vector<double> ReferenceAttentionDouble(const AttentionProblem& problem);
 
 // ||P1 V|| + lambda ||P2 V|| of every (token, head): the size that a difference is small against. [T][heads]

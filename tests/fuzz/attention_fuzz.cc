@@ -18,6 +18,7 @@
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "tests/support/random_attention.h"
+#include "tests/support/whole_references.h"
 
 namespace {
 

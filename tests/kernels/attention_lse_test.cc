@@ -10,13 +10,13 @@
 
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/reference_attention.h"
 #include "kernels/cache/kv_cache.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
 #include "tests/support/random_decode.h"
+#include "tests/support/whole_references.h"
 
 namespace tare::attention_lse_test {
 namespace {

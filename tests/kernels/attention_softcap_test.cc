@@ -17,6 +17,7 @@
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
 #include "tests/support/random_decode.h"
+#include "tests/support/whole_references.h"
 
 namespace tare::attention_softcap_test {
 namespace {

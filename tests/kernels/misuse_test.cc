@@ -22,6 +22,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/random_attention.h"
+#include "tests/support/whole_references.h"
 
 namespace tare::misuse_test {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "experiments/plan/executed_plan.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
+#include "tests/support/whole_references.h"
 
 namespace tare::attention_inputs_test {
 namespace {

@@ -9,12 +9,12 @@
 #include <string>
 
 #include "experiments/plan/resolved_plan.h"
-#include "kernels/attention/reference_attention.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/format/hadamard.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
+#include "tests/support/whole_references.h"
 
 namespace tare::executed_plan_test {
 namespace {

@@ -15,6 +15,7 @@
 #include "quant/base/error.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
+#include "tests/support/whole_references.h"
 
 namespace tare::heads_view_test {
 namespace {

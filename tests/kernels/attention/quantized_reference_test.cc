@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "tests/support/random_attention.h"
+#include "tests/support/whole_references.h"
 
 namespace tare::quantized_reference_test {
 namespace {

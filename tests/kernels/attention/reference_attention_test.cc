@@ -15,6 +15,7 @@
 #include <string>
 
 #include "quant/base/error.h"
+#include "tests/support/whole_references.h"
 
 namespace tare::reference_attention_test {
 namespace {

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <random>
 
-#include "kernels/attention/reference_attention.h"
 #include "quant/base/error.h"
+#include "tests/support/whole_references.h"
 
 namespace tare::float_attention_test {
 namespace {

@@ -16,7 +16,6 @@
 #include "hwy/targets.h"
 
 #include "kernels/attention/attention_plan.h"
-#include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -24,6 +23,7 @@
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
 #include "tests/support/random_attention.h"
+#include "tests/support/whole_references.h"
 
 namespace tare::executed_attention_test {
 namespace {
