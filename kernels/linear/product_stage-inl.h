@@ -3,7 +3,7 @@
 #include "kernels/linear/product_stage.h"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <limits>
 
 #include "quant/base/integers.h"
@@ -19,27 +19,9 @@ namespace HWY_NAMESPACE::product_stage {
 constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kColumns = 64;
 
-// Magnitudes compare as integers, NaN above all. Four accumulators: a vector's maximum takes several cycles.
-float LargestMagnitude(const float* x, int64_t n) {
-  const DF d;
-  const DI di;
-  auto a = hn::Zero(di), b = a, c = a, e = a;
-  const auto magnitude = [&](int64_t i) HWY_ATTR { return hn::BitCast(di, hn::Abs(hn::LoadU(d, x + i))); };
-  int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    a = hn::Max(a, magnitude(i));
-    b = hn::Max(b, magnitude(i + kLanes));
-    c = hn::Max(c, magnitude(i + 2 * kLanes));
-    e = hn::Max(e, magnitude(i + 3 * kLanes));
-  }
-  for (; i + kLanes <= n; i += kLanes) a = hn::Max(a, magnitude(i));
-  if (i < n) b = hn::Max(b, hn::BitCast(di, hn::Abs(hn::LoadN(d, x + i, static_cast<size_t>(n - i)))));
-  return std::bit_cast<float>(hn::ReduceMax(di, hn::Max(hn::Max(a, b), hn::Max(c, e))));
-}
-
 float TokenCodes(const float* x, int64_t n, Format format, std::optional<float> clip, uint8_t* codes, int64_t padded) {
-  const float absmax = LargestMagnitude(x, n);
-  if (!(absmax <= std::numeric_limits<float>::max())) return std::numeric_limits<float>::quiet_NaN();
+  const float absmax = AbsMaxRow(x, static_cast<size_t>(n));
+  if (std::isinf(absmax)) return std::numeric_limits<float>::quiet_NaN();
   const Scale scale = ScaleFor(clip.value_or(absmax), format);
   const DF d;
   const hn::Repartition<uint16_t, DF> d16;
