@@ -36,8 +36,9 @@ HWY_INLINE void UnpackRecords(const uint8_t* in, int64_t groups, int8_t* out) {
   }
 }
 
-void UnpackFour(const uint8_t* in, int64_t groups, int8_t* out) { UnpackRecords<FourBits>(in, groups, out); }
-void UnpackSix(const uint8_t* in, int64_t groups, int8_t* out) { UnpackRecords<SixBits>(in, groups, out); }
+void UnpackBits(int bits, const uint8_t* in, int64_t groups, int8_t* out) {
+  bits == 6 ? UnpackRecords<SixBits>(in, groups, out) : UnpackRecords<FourBits>(in, groups, out);
+}
 
 // Sums of a group's codes [inputs / 4][64][4]. Four sums at once hide the latency of an addition.
 void SumGroup(const int8_t* codes, int64_t inputs, int32_t* sums) {
@@ -63,8 +64,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(UnpackFour, packed_matrix::UnpackFour);
-HWY_EXPORT_T(UnpackSix, packed_matrix::UnpackSix);
+HWY_EXPORT_T(UnpackBits, packed_matrix::UnpackBits);
 HWY_EXPORT_T(SumGroup, packed_matrix::SumGroup);
 
 namespace {
@@ -187,11 +187,7 @@ void PackedMatrix::PackPanel(const QuantizedMatrix& m, float step, int64_t panel
 const int8_t* PackedMatrix::Unpacked(int64_t panel, int8_t* scratch) const {
   const uint8_t* codes = Codes(panel);
   if (bits_ == 8) return reinterpret_cast<const int8_t*>(codes);
-  if (bits_ == 6) {
-    HWY_DYNAMIC_DISPATCH(UnpackSix)(codes, PaddedIn() / 4, scratch);
-  } else {
-    HWY_DYNAMIC_DISPATCH(UnpackFour)(codes, PaddedIn() / 4, scratch);
-  }
+  HWY_DYNAMIC_DISPATCH(UnpackBits)(bits_, codes, PaddedIn() / 4, scratch);
   return scratch;
 }
 

@@ -86,12 +86,7 @@ struct Whole {
 struct Careful {
   int width;
   const float* minus;
-  HWY_INLINE VF operator()(const float* x, int i) const {
-    const DF d;
-    const size_t count = static_cast<size_t>(std::clamp(width - i, 0, kLanes));
-    const VF value = hn::LoadN(d, x + i, count);
-    return minus == nullptr ? value : hn::Sub(value, hn::LoadN(d, minus + i, count));
-  }
+  HWY_INLINE VF operator()(const float* x, int i) const { return LoadMinus(x, minus, i, width); }
 };
 
 // Magnitudes compare as integers, NaN above all: a lane is finite only if all that it saw were.
