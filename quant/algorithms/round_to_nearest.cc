@@ -58,24 +58,6 @@ Ends Shrunk(Ends ends, float factor, CodeRange range) {
   return {ends.low + cut, ends.high - cut};
 }
 
-// ends_of(group, its values, how many) determines the group's scale.
-template <typename EndsOf>
-void RoundRow(const float* row, EndsOf ends_of, QuantizedMatrixBuffer& matrix, int64_t index) {
-  const QuantizedMatrix& m = matrix.view();
-  CheckRange("weights", "row", index, 0, m.out - 1);
-  CheckPointer("weights", row, m.in);
-  if (const auto bad = FirstNotFinite({row, static_cast<size_t>(m.in)}))
-    Fail("weights, row {}: got {} at {}, expected finite values", index, row[*bad], *bad);
-  thread_local std::vector<float> rounded;
-  rounded.resize(static_cast<size_t>(m.in));
-  for (int64_t g = 0; g < m.Groups(); ++g) {
-    const int64_t first = g * m.group, n = m.GroupEnd(g) - first;
-    const GroupScale group = matrix.SetScale(index, g, ends_of(g, row + first, n));
-    RoundGroup(row + first, n, group, Info(m.format), rounded.data() + first);
-  }
-  Pack<float>(m.format, rounded, {matrix.Codes(index), m.RowBytes()});
-}
-
 }  // namespace
 
 // In double: the two scales often have equal errors, which their products in f32 would tell apart.
@@ -136,11 +118,19 @@ void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffe
 }
 
 void RoundRowToNearest(const float* row, const GroupEnds& ends, QuantizedMatrixBuffer& matrix, int64_t index) {
-  RoundRow(row, [&](int64_t g, const float* values, int64_t n) { return ends(index, g, values, n); }, matrix, index);
-}
-
-void RoundRowWithEnds(const float* row, Ends ends, QuantizedMatrixBuffer& matrix, int64_t index) {
-  RoundRow(row, [ends](int64_t, const float*, int64_t) { return ends; }, matrix, index);
+  const QuantizedMatrix& m = matrix.view();
+  CheckRange("weights", "row", index, 0, m.out - 1);
+  CheckPointer("weights", row, m.in);
+  if (const auto bad = FirstNotFinite({row, static_cast<size_t>(m.in)}))
+    Fail("weights, row {}: got {} at {}, expected finite values", index, row[*bad], *bad);
+  thread_local std::vector<float> rounded;
+  rounded.resize(static_cast<size_t>(m.in));
+  for (int64_t g = 0; g < m.Groups(); ++g) {
+    const int64_t first = g * m.group, n = m.GroupEnd(g) - first;
+    const GroupScale group = matrix.SetScale(index, g, ends(index, g, row + first, n));
+    RoundGroup(row + first, n, group, Info(m.format), rounded.data() + first);
+  }
+  Pack<float>(m.format, rounded, {matrix.Codes(index), m.RowBytes()});
 }
 
 }  // namespace tare

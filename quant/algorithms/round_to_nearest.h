@@ -41,7 +41,5 @@ void RoundedValues(const float* values, int64_t n, const GroupScale& group, cons
 // finite, and for a row that the matrix does not have.
 void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffer& matrix, int64_t index);
 void RoundRowToNearest(const float* row, const GroupEnds& ends, QuantizedMatrixBuffer& matrix, int64_t index);
-// Rounds a row with ends that all groups share: one scale per tensor.
-void RoundRowWithEnds(const float* row, Ends ends, QuantizedMatrixBuffer& matrix, int64_t index);
 
 }  // namespace tare

@@ -66,7 +66,7 @@ TEST(Misuse, OtherArgumentsOfAlgorithmsAreRefused) {
       {"row beyond", [&] { RoundRowToNearest(w.data(), ClipChoice::kAbsmax, matrix, 99999999); }},
       {"row before", [&] { RoundRowToNearest(w.data(), ends, matrix, -1); }},
       {"row null", [&] { RoundRowToNearest(nullptr, ClipChoice::kAbsmax, matrix, 0); }},
-      {"ends of a row beyond", [&] { RoundRowWithEnds(w.data(), {-1, 1}, matrix, 4); }},
+      {"ends of a row beyond", [&] { RoundRowToNearest(w.data(), ends, matrix, 4); }},
       {"scale of a group beyond", [&] { matrix.SetScale(0, 1, {-1, 1}); }},
       {"scale of no matrix", [] { QuantizedMatrixBuffer().SetScale(0, 0, {-1, 1}); }},
   };

@@ -125,20 +125,17 @@ QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rul
   const ReadRow read =
       RowsToRound(rule, weight.in, [&](int64_t row, float* values) { RowAsFloat(weight, row, values); });
   QuantizedMatrixBuffer matrix = MatrixFor(rule, weight.out, weight.in, read);
-  const bool one_scale = rule.granularity.kind == Granularity::Kind::kTensor;
-  const Ends ends = one_scale ? EndsOfMatrix(weight.out, weight.in, read, rule.format) : Ends{};
-  const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
+  GroupEnds ends =
+      EndsBy(rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, rule.format, matrix.tensor_absmax());
+  if (rule.granularity.kind == Granularity::Kind::kTensor)  // one scale
+    ends = [all = EndsOfMatrix(weight.out, weight.in, read, rule.format)](auto...) { return all; };
   ParallelFor(static_cast<size_t>(weight.out), [&](size_t r, int) {
     const auto row = static_cast<int64_t>(r);
     thread_local std::vector<float> values;
     values.resize(static_cast<size_t>(weight.in));
     read(row, values.data());
     try {
-      if (one_scale) {
-        RoundRowWithEnds(values.data(), ends, matrix, row);
-      } else {
-        RoundRowToNearest(values.data(), choice, matrix, row);
-      }
+      RoundRowToNearest(values.data(), ends, matrix, row);
     } catch (const Error& error) {
       Fail("{}: {}", where, error.what());
     }
