@@ -3,6 +3,8 @@
 #include "quant/interchange/gguf/blocks.h"
 
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
+#include "quant/base/listed.h"
 
 namespace tare::gguf {
 namespace {
@@ -261,49 +263,53 @@ float F32At(Bytes b) {
 }
 float BF16At(Bytes b) { return FloatFromBf16(static_cast<uint16_t>(b[0] | b[1] << 8)); }
 
-struct TypeReader {
-  TensorType type;
-  void (*values)(Bytes b, int64_t bytes, int64_t blocks, float* y);  // bytes: of a block
-  void (*read)(Bytes b, BlockIntegers& to);                          // null: floats
+struct TypeReader : TypeInfo {
+  void (*dequantize)(Bytes b, int64_t bytes, int64_t blocks, float* y);  // bytes: of a block
+  void (*read)(Bytes b, BlockIntegers& to);                              // null: floats
   IntegerForm form;
 };
 
 template <typename Type>
-constexpr TypeReader Reader(TensorType type) {
+constexpr TypeReader Reader(TensorType type, std::string_view name, int64_t bytes) {
+  constexpr IntegerForm kForm{Type::kFormat, Type::kGroup};
   if constexpr (requires { Type::kTable; }) {
-    return {type, TableValues<Type>, Type::Read, {Type::kFormat, Type::kGroup}};
+    return {{type, name, Type::kValues, bytes}, TableValues<Type>, Type::Read, kForm};
   } else {
-    return {type, Values<Type>, Type::Read, {Type::kFormat, Type::kGroup}};
+    return {{type, name, Type::kValues, bytes}, Values<Type>, Type::Read, kForm};
   }
 }
 
-constexpr TypeReader kReaders[]{Reader<Q8_0>(TensorType::kQ8_0),
-                                Reader<Q4_0>(TensorType::kQ4_0),
-                                Reader<Q4_1>(TensorType::kQ4_1),
-                                Reader<Q5_0>(TensorType::kQ5_0),
-                                Reader<Q5_1>(TensorType::kQ5_1),
-                                Reader<Q2_K>(TensorType::kQ2_K),
-                                Reader<Q3_K>(TensorType::kQ3_K),
-                                Reader<Q4_K>(TensorType::kQ4_K),
-                                Reader<Q5_K>(TensorType::kQ5_K),
-                                Reader<Q6_K>(TensorType::kQ6_K),
-                                Reader<IQ4_NL>(TensorType::kIQ4_NL),
-                                Reader<MXFP4>(TensorType::kMXFP4),
-                                {TensorType::kF32, Floats<F32At>, nullptr, {}},
-                                {TensorType::kF16, Floats<HalfAt>, nullptr, {}},
-                                {TensorType::kBF16, Floats<BF16At>, nullptr, {}}};
+constexpr TypeReader kReaders[]{{{TensorType::kF32, "F32", 1, 4}, Floats<F32At>, nullptr, {}},
+                                {{TensorType::kF16, "F16", 1, 2}, Floats<HalfAt>, nullptr, {}},
+                                {{TensorType::kBF16, "BF16", 1, 2}, Floats<BF16At>, nullptr, {}},
+                                Reader<Q8_0>(TensorType::kQ8_0, "Q8_0", 34),
+                                Reader<Q4_0>(TensorType::kQ4_0, "Q4_0", 18),
+                                Reader<Q4_1>(TensorType::kQ4_1, "Q4_1", 20),
+                                Reader<Q5_0>(TensorType::kQ5_0, "Q5_0", 22),
+                                Reader<Q5_1>(TensorType::kQ5_1, "Q5_1", 24),
+                                Reader<Q2_K>(TensorType::kQ2_K, "Q2_K", 84),
+                                Reader<Q3_K>(TensorType::kQ3_K, "Q3_K", 110),
+                                Reader<Q4_K>(TensorType::kQ4_K, "Q4_K", 144),
+                                Reader<Q5_K>(TensorType::kQ5_K, "Q5_K", 176),
+                                Reader<Q6_K>(TensorType::kQ6_K, "Q6_K", 210),
+                                Reader<IQ4_NL>(TensorType::kIQ4_NL, "IQ4_NL", 18),
+                                Reader<MXFP4>(TensorType::kMXFP4, "MXFP4", 17)};
 
 const TypeReader& ReaderOf(TensorType type) {
-  for (const TypeReader& reader : kReaders) {
-    if (reader.type == type) return reader;
-  }
-  TARE_CHECK(false);
+  const TypeReader* const reader = FindIn(kReaders, type, &TypeInfo::type);
+  TARE_CHECK(reader != nullptr);
+  return *reader;
 }
 
 }  // namespace
 
+const TypeInfo* FindType(uint32_t id) { return FindIn(kReaders, static_cast<TensorType>(id), &TypeInfo::type); }
+const TypeInfo* FindType(std::string_view name) { return FindIn(kReaders, name, &TypeInfo::name); }
+std::string TypesRead() { return tare::Listed(kReaders, ", ", &TypeInfo::name, " or "); }
+
 void DequantizeBlocks(TensorType type, const std::byte* data, int64_t blocks, float* y) {
-  ReaderOf(type).values(reinterpret_cast<Bytes>(data), FindType(static_cast<uint32_t>(type))->bytes, blocks, y);
+  const TypeReader& reader = ReaderOf(type);
+  reader.dequantize(reinterpret_cast<Bytes>(data), reader.bytes, blocks, y);
 }
 
 IntegerForm IntegersOfType(TensorType type) { return ReaderOf(type).form; }

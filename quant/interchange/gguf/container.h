@@ -125,7 +125,7 @@ struct TypeInfo {
   bool IsFloat() const { return values == 1; }
 };
 
-// The type, or null if Tare does not read it.
+// The type, or null if Tare does not read it (blocks.cc).
 const TypeInfo* FindType(uint32_t id);
 const TypeInfo* FindType(std::string_view name);
 // "IQ4_XS (type 23)", also of types that Tare does not read.
