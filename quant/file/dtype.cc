@@ -2,21 +2,14 @@
 #include "quant/file/dtype.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "quant/base/formatted.h"
 
 namespace tare {
-namespace {
 
-consteval bool InOrder() {
-  for (size_t i = 0; i < kDTypes.size(); ++i) {
-    if (kDTypes[i].dtype != static_cast<DType>(i)) return false;
-  }
-  return true;
-}
-static_assert(InOrder());
-
-}  // namespace
+static_assert(std::ranges::equal(kDTypes, std::views::iota(size_t{0}, kDTypes.size()), {},
+                                 [](const DTypeInfo& info) { return static_cast<size_t>(info.dtype); }));
 
 std::optional<DType> ParseDType(std::string_view name) {
   const auto found = std::ranges::find(kDTypes, name, &DTypeInfo::name);
