@@ -5,15 +5,11 @@
 #include <algorithm>
 
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
-
-std::string ValueOr(const std::map<std::string, std::string>& job, const std::string& key) {
-  const auto found = job.find(key);
-  return found == job.end() ? "nothing" : found->second;
-}
 
 // What DiffersIn names besides keys of the job.
 constexpr const char *kSkipFirstKey = "skip_first", *kOthers = "units of work, formats or lambdas";
@@ -25,7 +21,8 @@ void RefuseStrangers(const StatisticsSet& a, const StatisticsSet& b, const std::
   if (key == kOthers)
     Fail("{}: {} differ from those of {}: statistics of different jobs do not merge", other_where, key, where);
   const auto value = [&](const StatisticsSet& set) {
-    return key == kSkipFirstKey ? std::to_string(set.skip_first) : ValueOr(set.job, key);
+    const std::string* const found = FindIn(set.job, key);
+    return key == kSkipFirstKey ? std::to_string(set.skip_first) : found == nullptr ? "nothing" : *found;
   };
   Fail("{}: got {} {}, expected {} as in {}: statistics of different jobs do not merge", other_where, key, value(b),
        value(a), where);
@@ -94,19 +91,18 @@ std::vector<std::string> SumNames(Site site, const std::vector<std::string>& for
   std::vector<std::string> names = {
       "x", "x2", "x3", "x4", "magnitude", "row_norm", "row_kurtosis", "sequence_kurtosis", "sequence_absmax"};
   TARE_CHECK(names.size() == kBaseSums);
-  if (site == Site::kProbs) {
-    for (const char* name : {"entropy", "sink_mass", "early_sink_mass", "sink_sequences"}) names.push_back(name);
-  }
-  if (site == Site::kDifference) {
-    for (const char* name : {"negative_mass", "cancellation", "first_map_x2"}) names.push_back(name);
-  }
+  const auto add = [&](std::initializer_list<const char*> more) {
+    names.insert(names.end(), more.begin(), more.end());
+  };
+  if (site == Site::kProbs) add({"entropy", "sink_mass", "early_sink_mass", "sink_sequences"});
+  if (site == Site::kDifference) add({"negative_mass", "cancellation", "first_map_x2"});
   if (site == Site::kProbs || site == Site::kDifference) {
     names.push_back("blocks");
     for (const double share : kSparsityShares) {
       for (const char* what : {"entries", "blocks", "entry_mass", "block_mass"})
         names.push_back(Formatted("{}_under_{}", what, share));
     }
-    for (const char* name : {"marked_rows", "answer_mass", "noise_mass", "output_rows"}) names.push_back(name);
+    add({"marked_rows", "answer_mass", "noise_mass", "output_rows"});
     for (const double share : kSparsityShares) {
       names.push_back(Formatted("output_error_entries_{}", share));
       names.push_back(Formatted("output_error_blocks_{}", share));
