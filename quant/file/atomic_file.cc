@@ -128,12 +128,8 @@ void AtomicFile::Close() {
 }
 
 void AtomicFile::Write(std::string_view text) {
-  TARE_CHECK(fd_.get() >= 0);
-  while (!text.empty()) {
-    const ssize_t written = write(fd_.get(), text.data(), text.size());
-    if (written < 0 && errno != EINTR) FailToWrite(final_, errno);
-    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
-  }
+  WriteAt(end_, text);
+  end_ += std::ssize(text);
 }
 
 void AtomicFile::WriteAt(int64_t offset, std::string_view bytes) {

@@ -44,6 +44,7 @@ class AtomicFile {
   std::filesystem::path final_, absolute_;
   std::shared_ptr<const OpenFolder> folder_;
   std::string temporary_;  // its name in the folder
+  int64_t end_ = 0;        // of what Write has written
   Descriptor fd_;          // none after Commit and in what was moved from
 };
 
