@@ -36,19 +36,17 @@ template <DType kType>
 int64_t FirstNotFinite(const std::byte* from, int64_t count) {
   constexpr size_t kBytes = kType == DType::kF32 ? 4 : 2;
   constexpr int64_t kPart = 1 << 16;
-  std::atomic<int64_t> first = count;
+  std::atomic<bool> all_finite = true;
+  const auto is_finite = [&](int64_t i) {
+    return std::isfinite(FloatAt(kType, from + static_cast<size_t>(i) * kBytes));
+  };
   ParallelForBlocks(count, kPart, [&](int64_t begin, int64_t values) {
-    const auto is_finite = [&](int64_t i) {
-      return std::isfinite(FloatAt(kType, from + static_cast<size_t>(i) * kBytes));
-    };
     bool finite = true;
     for (int64_t i = begin; i < begin + values; ++i) finite &= is_finite(i);
-    if (finite) return;
-    int64_t bad = begin;
-    while (is_finite(bad)) ++bad;
-    for (int64_t seen = first; bad < seen && !first.compare_exchange_weak(seen, bad);) {
-    }
+    if (!finite) all_finite = false;
   });
+  int64_t first = all_finite ? count : 0;
+  while (first < count && is_finite(first)) ++first;
   return first;
 }
 
