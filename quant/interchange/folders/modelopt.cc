@@ -14,6 +14,7 @@
 #include <map>
 
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 #include "quant/interchange/folders/scaled_module.h"
 
@@ -40,8 +41,7 @@ const CompressedGroup* GroupOf(const std::string& algorithm) {
       {"NVFP4", {.name = {}, .format = "nvfp4-pack-quantized", .weights = kFour, .inputs = kFour}},
       {"W4A16_NVFP4", {.name = {}, .format = "nvfp4-pack-quantized", .weights = kFour, .inputs = {}}},
       {"MXFP8", {.name = {}, .format = "mxfp8-quantized", .weights = kBlocks, .inputs = kBlocks}}};
-  const auto found = kGroups.find(algorithm);
-  return found == kGroups.end() ? nullptr : &found->second;
+  return FindIn(kGroups, algorithm);
 }
 
 // The group of an object's quant_algo; null where it has none: only caches are meant to be rounded.
