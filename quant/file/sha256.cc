@@ -7,6 +7,7 @@
 #include <array>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 
@@ -34,9 +35,8 @@ std::string Sha256::Hex() {
   std::array<unsigned char, 32> digest;
   TARE_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr) == 1);
   context_.reset();
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string hex;
-  for (const unsigned char byte : digest) hex.append({kDigits[byte / 16], kDigits[byte % 16]});
+  for (const unsigned char byte : digest) hex += Formatted("{:02x}", byte);
   return hex;
 }
 
