@@ -51,16 +51,12 @@ std::string HeadOf(const MetadataWriter& metadata, std::span<const NewTensor> te
 
 }  // namespace
 
-void MetadataWriter::Begin(std::string_view key, ValueType type) {
+template <typename T>
+void MetadataWriter::One(std::string_view key, ValueType type, T value) {
   if (std::ranges::contains(keys_, key)) Fail("{}: key '{}': got it twice, expected once", where_, Shown(key));
   keys_.emplace_back(key);
   Append(bytes_, key);
   Append(bytes_, type);
-}
-
-template <typename T>
-void MetadataWriter::One(std::string_view key, ValueType type, T value) {
-  Begin(key, type);
   Append(bytes_, value);
 }
 

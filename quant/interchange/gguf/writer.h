@@ -36,7 +36,6 @@ class MetadataWriter {
   const std::string& where() const { return where_; }
 
  private:
-  void Begin(std::string_view key, ValueType type);
   template <typename T>
   void One(std::string_view key, ValueType type, T value);
   template <typename T, typename List>
