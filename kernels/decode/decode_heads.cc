@@ -5,7 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "quant/base/arguments.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -29,20 +31,17 @@ std::vector<int> GroupOfEach(std::span<const OutputHead> heads, const CacheShape
   return groups;
 }
 
-void CheckIndex(const char* what, size_t row, int index, int count) {
-  if (index < 0 || index >= count)
-    Fail("decode head table, row {}: got {} {}, expected 0 to {}", row, what, index, count - 1);
-}
-
 void CheckTable(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape) {
   if (heads.empty()) Fail("decode head table: got no rows, expected at least one");
   for (size_t row = 0; row < heads.size(); ++row) {
     const OutputHead& head = heads[row];
+    const std::string where = Formatted("decode head table, row {}", row);
     for (int map = 0; map < head.Maps(); ++map) {
-      CheckIndex("query head", row, head.Q(map), q_heads);
-      CheckIndex("key head", row, head.K(map), shape.k_heads);
+      CheckRange(where, "query head", head.Q(map), 0, q_heads - 1);
+      CheckRange(where, "key head", head.K(map), 0, shape.k_heads - 1);
     }
-    for (int slice = 0; slice < head.VSlices(); ++slice) CheckIndex("value head", row, head.v[slice], shape.v_heads);
+    for (int slice = 0; slice < head.VSlices(); ++slice)
+      CheckRange(where, "value head", head.v[slice], 0, shape.v_heads - 1);
     if (head.VSlices() != heads[0].VSlices())
       Fail("decode head table, row {}: got {} slices of V, expected the first row's {}", row, head.VSlices(),
            heads[0].VSlices());
