@@ -192,11 +192,9 @@ void QuantizedCheckpoint::ReadRotation(const std::string& codes, const std::stri
   m.rotation = &PlanRotation(m.in, {static_cast<int>(run)});
   for (const auto& [path, values] :
        {std::pair{SignsPath(m.in), m.rotation->signs()}, std::pair{MatrixPath(base), m.rotation->paley()}}) {
-    if (checked_rotations_.contains(path)) continue;
     const std::vector<int8_t> own = Int8(values);
-    if (!std::ranges::equal(std::as_bytes(std::span(own)), file_.Bytes(path)))
+    if (checked_rotations_.insert(path).second && !std::ranges::equal(std::as_bytes(std::span(own)), file_.Bytes(path)))
       Fail("{}: got another '{}' than that of {} channels; try making the file again", where, path, m.in);
-    checked_rotations_.insert(path);
   }
 }
 
