@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a plan that integer attention executes: QuantizedReferenceRow runs it one value at a time,
-// integer/executed_attention.h at full speed.
+// The part of a plan that integer attention executes (integer/executed_attention.h).
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/attention/heads.h"
 #include "quant/format/format.h"
@@ -52,18 +50,5 @@ inline constexpr int64_t kSmoothingTokens = 64;
 //
 // Writes mean [heads][width]. x.tokens >= 1.
 void MeanOfPrefix(const FloatHeads<const float>& x, float* mean);
-
-struct QuantizedRow {
-  std::vector<float> out;  // [slices * width of a slice]
-  // Early: of the difference, less the zero point, [keys]; late: of both maps, [maps][keys]. 0 where masked.
-  std::vector<int> codes;
-};
-
-// An attention plan in plain loops: the same codes, one value at a time. It shares the definitions (round.h,
-// exponentials.h) with the kernels but none of their code; every integer must agree, so outputs differ only by
-// the order of f32 sums.
-//
-// One row of one output head. Slow.
-QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head);
 
 }  // namespace tare

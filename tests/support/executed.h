@@ -13,6 +13,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/integers.h"
+#include "tests/support/quantized_reference.h"
 #include "tests/support/random_attention.h"
 #include "tests/support/wrong.h"
 

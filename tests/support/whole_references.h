@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/reference_attention.h"
+#include "tests/support/quantized_reference.h"
 
 namespace tare {
 

@@ -16,7 +16,7 @@
 // a row, tokens of one channel of v, else channels of a row; the last block may be short.
 //
 // probs are divided by the sum of their row's dequantized codes, as integer kernels divide after P x V
-// (kernels/attention/quantized_reference.cc), where a learned sink's share, not rounded, belongs to the sum; with
+// (tests/support/quantized_reference.cc), where a learned sink's share, not rounded, belongs to the sum; with
 // +unnormalized the row keeps the sum that rounding left. A difference in u8, u6 or u4 has a zero point
 // (quant/format/zero_point.h), and so have keys and values with +zero (round.h). +outliers (k, v) leaves some values
 // of a group unchanged (shared_scales.h); +sketch (k) adds what a row's signs tell of its error

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// QuantizedReferenceRow of attention_plan.h.
-#include "kernels/attention/attention_plan.h"
+#include "tests/support/quantized_reference.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +12,7 @@
 #include "quant/format/zero_point.h"
 
 namespace tare {
+namespace quantized_reference {
 namespace {
 
 constexpr float kPerOctave = 1.0f / kExpUnitsPerOctave;
@@ -258,6 +258,7 @@ struct Row {
 };
 
 }  // namespace
+}  // namespace quantized_reference
 
 QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head) {
   CheckProblem(problem);
@@ -265,7 +266,7 @@ QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionPro
   CheckPlan(plan, problem);
   CheckRange("quantized reference", "query", t, 0, problem.q.tokens - 1);
   CheckRange("quantized reference", "head", head, 0, problem.out.heads - 1);
-  return Row{plan, problem, t, head}.Run();
+  return quantized_reference::Row{plan, problem, t, head}.Run();
 }
 
 }  // namespace tare

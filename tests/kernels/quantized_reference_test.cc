@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans in loops, where every code can be said beforehand; the kernels' tests hold the kernels to it on random data.
-#include "kernels/attention/attention_plan.h"
+#include "tests/support/quantized_reference.h"
 
 #include <gtest/gtest.h>
 
