@@ -53,11 +53,6 @@ std::string FormatOf(double value, double error, std::string_view format) {
 
 double ErrorOf(const Interval& interval) { return (interval.high - interval.low) / 2 / 1.96; }
 
-std::string WithoutSign(std::string format) {
-  std::erase(format, '+');
-  return format;
-}
-
 }  // namespace
 
 double ShareRight(std::string_view outcomes) {
@@ -101,10 +96,10 @@ double OutcomeChanges::StandardError() const {
 
 double OutcomeChanges::MeanSquare() const { return static_cast<double>(squares + 2) / static_cast<double>(n + 2); }
 
-Interval OutcomeChanges::BonettPrice() const {
+Interval OutcomeChanges::BonettPrice(double share) const {
   const auto count = static_cast<double>(n + 2);
   const double mean = static_cast<double>(sum) / count;
-  const double half = kZ * std::sqrt((MeanSquare() - mean * mean) / count);
+  const double half = NormalQuantile((1 + share) / 2) * std::sqrt((MeanSquare() - mean * mean) / count);
   const double most = squares > gained + lost ? 2 : 1;  // that a difference can be
   return {std::max(-most, mean - half), std::min(most, mean + half)};
 }
@@ -114,8 +109,9 @@ std::string NumberText(double value, std::string_view format) {
 }
 
 std::string WithError(double value, double error, std::string_view format) {
+  const std::string_view unsigned_format = format.substr(format.starts_with('+') ? 1 : 0);
   return Formatted("{} +/- {}", NumberText(value, FormatOf(value, error, format)),
-                   NumberText(error, WithoutSign(FormatOf(error, error, format))));
+                   NumberText(error, FormatOf(error, error, unsigned_format)));
 }
 
 std::string WithInterval(double value, const Interval& interval, std::string_view format) {

@@ -47,7 +47,7 @@ struct OutcomeChanges {
   void Add(int difference);
   double StandardError() const;  // of the mean difference; NaN with fewer than two items
   double MeanSquare() const;     // with one more item gained and one more lost: (squares + 2) / (n + 2)
-  Interval BonettPrice() const;  // with g - l = sum / (n + 2), and g + l = MeanSquare()
+  Interval BonettPrice(double share = 0.95) const;  // with g - l = sum / (n + 2), and g + l = MeanSquare()
 };
 
 // Formats figures with no more digits than their error allows: two for the error, and the value to the same place.

@@ -85,9 +85,9 @@ double MeanError::P(double mean) const {
 }
 
 // The root T of h(T) = +-c: with r the cube root of 1 + 3 a (h - b), T = (r - 1) / a = 3 (h - b) / (r^2 + r + 1).
-Interval MeanError::Around(double mean) const {
+Interval MeanError::Around(double mean, double share) const {
   TARE_CHECK(error > 0);
-  const double c = StudentQuantile(0.975, degrees);
+  const double c = StudentQuantile((1 + share) / 2, degrees);
   const auto root = [&](double h) {
     const double r = std::cbrt(1 + 3 * bend * (h - lag));
     return 3 * (h - lag) / (r * r + r + 1);

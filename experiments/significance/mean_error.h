@@ -49,7 +49,7 @@ struct MeanError {
 
   // The two-sided p of a mean of 0. Needs an error above 0, as Around does.
   double P(double mean) const;
-  Interval Around(double mean) const;  // 95 %
+  Interval Around(double mean, double share = 0.95) const;
 };
 
 // "10 windows are too few for an error: expected 20; try more tokens or a shorter --window", below kFewestUnits.

@@ -17,12 +17,9 @@ namespace {
 
 namespace math = boost::math;
 
-double Z() { return NormalQuantile(0.975); }
-double Y() { return NormalQuantile(0.8); }
-
 double ItemsFor(double d, double mean_square) {
   const double q = std::max(mean_square, d);
-  const double root = (Z() * std::sqrt(q) + Y() * std::sqrt(q - d * d)) / d;
+  const double root = (NormalQuantile(0.975) * std::sqrt(q) + NormalQuantile(0.8) * std::sqrt(q - d * d)) / d;
   return root * root;
 }
 

@@ -2,6 +2,7 @@
 #include "experiments/significance/token_divergence.h"
 
 #include <cmath>
+#include <ranges>
 
 #include "experiments/significance/mean_error.h"
 #include "quant/base/error.h"
@@ -16,10 +17,6 @@ MeanAndError MeanOf(std::span<const TokenDivergence> tokens, double (*of)(const 
   const std::optional<MeanError> error = PairedError(ByWindow(tokens, of));
   return {sum / static_cast<double>(tokens.size()), error ? std::optional(error->error) : std::nullopt};
 }
-
-double Kld(const TokenDivergence& t) { return t.kld; }
-double SameTop(const TokenDivergence& t) { return t.same_top ? 1 : 0; }
-double LogRatio(const TokenDivergence& t) { return t.loss - t.reference_loss; }
 
 double DeltaP(const TokenDivergence& t) { return std::exp(-t.loss) - std::exp(-t.reference_loss); }
 
@@ -36,20 +33,19 @@ double Quantile(std::span<const double> sorted, double share) {
 
 Divergence DivergenceOf(std::span<const TokenDivergence> tokens) {
   TARE_CHECK(!tokens.empty());
-  std::vector<double> sorted;
-  for (const TokenDivergence& t : tokens) sorted.push_back(t.kld);
+  auto sorted = tokens | std::views::transform(&TokenDivergence::kld) | std::ranges::to<std::vector>();
   std::ranges::sort(sorted);
-  return {.kld = MeanOf(tokens, Kld),
+  return {.kld = MeanOf(tokens, [](const TokenDivergence& t) { return t.kld; }),
           .kld_median = Quantile(sorted, 0.5),
           .kld_90 = Quantile(sorted, 0.9),
           .kld_95 = Quantile(sorted, 0.95),
           .kld_99 = Quantile(sorted, 0.99),
           .kld_999 = Quantile(sorted, 0.999),
           .kld_largest = sorted.back(),
-          .same_top = MeanOf(tokens, SameTop),
+          .same_top = MeanOf(tokens, [](const TokenDivergence& t) { return t.same_top ? 1.0 : 0.0; }),
           .delta_p = MeanOf(tokens, DeltaP),
           .delta_p_rms = std::sqrt(MeanOf(tokens, [](const TokenDivergence& t) { return DeltaP(t) * DeltaP(t); }).mean),
-          .log_ratio = MeanOf(tokens, LogRatio)};
+          .log_ratio = MeanOf(tokens, [](const TokenDivergence& t) { return t.loss - t.reference_loss; })};
 }
 
 }  // namespace tare

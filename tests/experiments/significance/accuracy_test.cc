@@ -42,6 +42,8 @@ TEST(Accuracy, AChangeOfFewItemsHasAnInterval) {
   const Interval interval = ChangesOf("11010", "10001").BonettPrice();
   EXPECT_NEAR(interval.low, -1.0 / 7 - 1.959964 * std::sqrt((5.0 / 7 - 1.0 / 49) / 7), 1e-6);
   EXPECT_NEAR(interval.high, -1.0 / 7 + 1.959964 * std::sqrt((5.0 / 7 - 1.0 / 49) / 7), 1e-6);
+  EXPECT_NEAR(ChangesOf("11010", "10001").BonettPrice(0.9).high,
+              -1.0 / 7 + 1.644854 * std::sqrt((5.0 / 7 - 1.0 / 49) / 7), 1e-6);
   // Nothing changed in a hundred items: not "+0.000 +/- 0.000".
   const Interval same = OutcomeChanges{.n = 100}.BonettPrice();
   EXPECT_NEAR(same.high, 0.0272, 5e-5);

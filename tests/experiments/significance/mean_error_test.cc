@@ -54,6 +54,16 @@ TEST(MeanErrorTest, SymmetricUnitsHaveStudentsInterval) {
   EXPECT_NEAR(error.P(0), 1, 1e-12);
 }
 
+// p is 0.1 at the ends of the 90 % interval, of which each side is a test at 5 %.
+TEST(MeanErrorTest, IntervalsOfOtherShares) {
+  const MeanError error = ErrorOfMean(Units24(), Units::kOfText).value();
+  const Interval interval = error.Around(kMean, 0.9);
+  EXPECT_NEAR(error.P(kMean - interval.low), 0.1, 1e-12);
+  EXPECT_NEAR(error.P(kMean - interval.high), 0.1, 1e-12);
+  EXPECT_LT(error.Around(kMean).low, interval.low);
+  EXPECT_GT(error.Around(kMean).high, interval.high);
+}
+
 // A slow wave through the windows is what neighbours share, a fast one is not.
 TEST(MeanErrorTest, SlowWavesAreErrorsOfTheMean) {
   std::vector<double> slow, fast;
