@@ -7,6 +7,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/sweep/comparison.h"
+#include "experiments/studies/sweep/equivalence.h"
 #include "experiments/studies/sweep/spreads.h"
 #include "experiments/table/table.h"
 #include "quant/base/formatted.h"
@@ -117,7 +118,8 @@ SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t
   std::vector<SweepCell> cells = RunCells(options, line, runs_later);
   const Table sizes = options.source.empty() ? Table() : SizesOf(options.models);
   AddVersions(TableJson(sizes), cells);
-  const Comparisons comparisons = CompareCells(cells);
+  Comparisons comparisons = CompareCells(cells);
+  comparisons.margin = options.margin;
   SweepResult result{.json = WithCommand(SweepJson(cells, comparisons)),
                      .table = SweepTable(cells, comparisons),
                      .legend = SweepLegend(comparisons)};
@@ -154,6 +156,8 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
       ->excludes("--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
   AddExecutedFlag(command, sweep.carrying);
   AddCellsOptions(command, options);
+  const auto margin = [&sweep](const std::string& text) { sweep.margin = ParseMargin(text); };
+  Add(command, "--equivalent M%", margin, "also judge whether changes are shown to be within M %, e.g. 0.5%");
 }
 
 void AddSweep(CLI::App& app) {

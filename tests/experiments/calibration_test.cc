@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether intervals cover and tests reject as they say, on data of every kind that the program meets and of which the
 // truth is known: windows in the order of a text (also correlated from one to the next), independent samples, changes
-// of perplexity, differences of drops, accuracies, and items that change. What a cell must reach is 0.94 to 0.96, as
-// far as its own number of sets shows: four binomial deviations either way.
+// of perplexity, differences of drops, accuracies, and items that change; and how often equivalence within a margin is
+// shown. What a cell must reach is 0.94 to 0.96, as far as its own number of sets shows: four binomial deviations
+// either way.
 //
 // It draws 1,000 sets per cell here, about a second. By hand, for the table of docs/reference/uncertainty.md (two
 // minutes):
@@ -18,6 +19,7 @@
 
 #include "experiments/significance/mean_error.h"
 #include "experiments/significance/p_values.h"
+#include "experiments/studies/sweep/equivalence.h"
 #include "quant/base/formatted.h"
 
 namespace tare::calibration_test {
@@ -236,6 +238,85 @@ TEST(Calibration, ChangesOfItems) {
           return Verdict{interval.low <= 0 && 0 <= interval.high, McNemarMidP(items.gained, items.lost) < kLevel};
         },
         cell.coverage, cell.kept);
+  }
+}
+
+// Two one-sided tests at 5 %: with a loss of the whole margin a plan is called lossless, and called worse, in 5 % of
+// sets at most; with a little loss it is called lossless as often as the cell says (power).
+struct EquivalenceCell {
+  size_t n;
+  Shape shape;
+  double rho, margin, little, power;
+};
+
+// draw(loss, random): a comparison with this true loss.
+template <typename Draw>
+void CheckEquivalence(const std::string& what, const EquivalenceCell& cell, const Draw& draw) {
+  const auto share_of = [&](const char* verdict, double loss) {
+    Random random(7);
+    int count = 0;
+    for (int i = 0; i < Sets(); ++i) count += std::string_view(VerdictAt(cell.margin, draw(loss, random))) == verdict;
+    return static_cast<double>(count) / Sets();
+  };
+  const double lossless = share_of("lossless", cell.margin), worse = share_of("worse", cell.margin),
+               power = share_of("lossless", cell.little);
+  if (std::getenv("TARE_CALIBRATION") != nullptr)
+    std::printf("| %s | %zu | lossless %.3f, worse %.3f | power %.3f |\n", what.c_str(), cell.n, lossless, worse,
+                power);
+  const double slack = 4 * std::sqrt(0.05 * 0.95 / Sets());
+  EXPECT_LE(lossless, 0.05 + slack) << what << " " << cell.n;
+  EXPECT_LE(worse, 0.05 + slack) << what << " " << cell.n;
+  EXPECT_NEAR(power, cell.power, 4 * std::sqrt(0.25 / Sets())) << what << " " << cell.n;
+}
+
+Figure FigureOf(const std::vector<double>& sums, const std::vector<double>& counts, OfMean of_mean) {
+  return {.keys = {.name = "figure", .windows = WindowKeys{}, .of_mean = of_mean},
+          .windows = {.sums = sums, .counts = counts}};
+}
+
+TEST(Calibration, EquivalenceOfPerplexities) {
+  for (const EquivalenceCell& cell : {EquivalenceCell{20, Shape::kNormal, 0, 0.03, 0, 0.71},
+                                      {40, Shape::kNormal, 0, 0.02, 0, 0.88},
+                                      {100, Shape::kExponential, 0.3, 0.01, 0, 0.40}}) {
+    CheckEquivalence("perplexity", cell, [&](double loss, Random& random) {
+      PairedRuns runs = RunsOf(cell.n, {-1, 1}, cell.shape, cell.rho, random);
+      for (size_t i = 0; i < cell.n; ++i) runs.sums[1][i] += runs.counts[i] * std::log1p(loss);
+      const Figure before = FigureOf(runs.sums[0], runs.counts, OfMean::kExponential),
+                   after = FigureOf(runs.sums[1], runs.counts, OfMean::kExponential);
+      return Compare({&before, &after}, {-1, 1});
+    });
+  }
+}
+
+// Divergences of windows with a deviation of half their mean.
+TEST(Calibration, EquivalenceOfDivergences) {
+  for (const EquivalenceCell& cell : {EquivalenceCell{20, Shape::kHalfLognormal, 0, 0.01, 0.005, 0.94},
+                                      {40, Shape::kHalfLognormal, 0, 0.01, 0.007, 0.93},
+                                      {100, Shape::kHalfLognormal, 0.3, 0.01, 0.008, 0.86}}) {
+    CheckEquivalence("KL divergence", cell, [&](double loss, Random& random) {
+      std::vector<double> sums = Correlated(cell.shape, cell.rho, cell.n, random);
+      for (double& x : sums) x = loss * (1 + 0.5 * x);
+      const std::vector<double> counts(cell.n, 1.0);
+      const Figure before = FigureOf(std::vector<double>(cell.n), counts, OfMean::kItself),
+                   after = FigureOf(sums, counts, OfMean::kItself);
+      return Compare({&before, &after}, {-1, 1});
+    });
+  }
+}
+
+// Items of which 10 % change, besides the share that is lost.
+TEST(Calibration, EquivalenceOfAccuracies) {
+  for (const EquivalenceCell& cell : {EquivalenceCell{100, {}, 0, 0.08, 0, 0.59}, {400, {}, 0, 0.04, 0, 0.61}}) {
+    CheckEquivalence("accuracy", cell, [&](double loss, Random& random) {
+      std::uniform_real_distribution<double> uniform;
+      Figure before{.keys = {.name = "acc", .outcomes = "outcomes"}}, after = before;
+      for (size_t i = 0; i < cell.n; ++i) {
+        const double u = uniform(random);
+        before.outcomes += u < 0.05 ? '0' : '1';
+        after.outcomes += u >= 0.05 && u < 0.1 + loss ? '0' : '1';
+      }
+      return Compare({&before, &after}, {-1, 1});
+    });
   }
 }
 

@@ -91,6 +91,21 @@ TEST_F(SweepCommandTest, ChangesAreFrom16BitsOfTheSameModel) {
   }
 }
 
+TEST_F(SweepCommandTest, EquivalenceIsJudgedWhereAsked) {
+  PutManyIds(folder_ / "ids.safetensors", 20, 20);
+  const Outcome outcome = CallTare(Sweep("s", {"--equivalent", "50%"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\n    lossless within 50 % ("));
+  const Json table = Json::parse(Get("s", "table.json"));
+  EXPECT_EQ(table.at("margin"), 0.5);
+  EXPECT_EQ(table["cells"][1].at("changes").at(0).at("equivalence").at("verdict"), "lossless");
+  for (const char* margin : {"-1%", "0%", "0.5", "100%", "x"}) {
+    const Outcome refused = CallTare(Sweep("t", {std::string("--equivalent=") + margin}));
+    EXPECT_EQ(refused.exit_code, 2) << margin;
+    EXPECT_THAT(refused.err, HasSubstr("expected a percentage above 0 and below 100; try 0.5%")) << margin;
+  }
+}
+
 TEST_F(SweepCommandTest, JsonOnStandardOutputStandsAlone) {
   const Outcome outcome = CallTare(Sweep("s", {"--json", "-"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "experiments/studies/sweep/equivalence.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
@@ -78,6 +79,18 @@ std::string FigureOf(const FigureData& figure, Drawing& drawing) {
   return html;
 }
 
+// What is shown of equivalence within the sweep's margin: a sentence for each change that is judged.
+std::string EquivalencesOf(const Sweep& sweep) {
+  std::string html;
+  for (const SweepFigure& row : sweep.Figures()) {
+    if (!(sweep.comparisons.margin > 0) || row.change == nullptr || !row.change->primary) continue;
+    html += Formatted("<li>{}</li>\n", Escaped(Formatted("{}, {}'s {}: {}.", PlanWords(*row.cell), row.cell->model,
+                                                         FigureOnText(row.cell->task, row.figure->keys.name),
+                                                         EquivalenceText(sweep.comparisons.margin, *row.change))));
+  }
+  return html;
+}
+
 std::string RunsOf(const Material& material, const PageWords& words) {
   std::string html;
   if (!words.command.empty()) html += Formatted("<p>This page: <code>{}</code></p>\n", Escaped(words.command));
@@ -131,6 +144,7 @@ std::string ReportPage(const PageWords& words, const Material& material, const s
     contents += Formatted("<li><a href=\"#{}\">{}</a></li>\n", id, Escaped(figure.title));
     sections += FigureOf(figure, drawing);
   }
+  for (const Sweep& sweep : material.sweeps) findings += EquivalencesOf(sweep);
   const std::string script(Embedded("report.js"));
   return Filled(Embedded("report.html"),
                 {{"title", Escaped(words.title)},

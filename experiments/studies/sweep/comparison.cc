@@ -2,6 +2,7 @@
 #include "experiments/studies/sweep/comparison.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "quant/base/find_in.h"
 
@@ -77,6 +78,23 @@ void CompareItems(const RunsOfPair& runs, const std::vector<double>& signs, Comp
   c.for_half = ItemsToShow(*c.detectable / 2, items.MeanSquare());
 }
 
+// The 90 % interval of how much worse the second run is: of perplexities as a share, on the scale of their logarithms.
+std::optional<Interval> LossOf(const RunsOfPair& runs, const std::vector<double>& signs) {
+  constexpr double kShare = 1 - 2 * kLevel;
+  const FigureKeys& keys = runs[0]->keys;
+  std::optional<Interval> ends;
+  if (std::optional<PairedRuns> windows = SharedWindows(runs, signs)) {
+    windows->of_mean = OfMean::kItself;
+    const std::optional<MeanError> error = PairedError(*windows);
+    if (error && error->error > 0) ends = error->Around(Contrast(*windows), kShare);
+    if (error && error->error == 0 && Contrast(*windows) == 0) ends = Interval{0, 0};
+  } else if (const std::optional<OutcomeChanges> items = SharedItems(runs, signs)) {
+    ends = items->BonettPrice(kShare);
+  }
+  if (ends && keys.of_mean == OfMean::kExponential) return Interval{std::expm1(ends->low), std::expm1(ends->high)};
+  return ends && keys.outcomes != nullptr ? Interval{-ends->high, -ends->low} : ends;
+}
+
 // All runs that differ from their reference are on one side of it (FigureKeys::of_same).
 bool NeedsNoTest(const RunsOfPair& runs, const std::vector<double>& signs) {
   const std::optional<double> same = runs[0]->keys.of_same;
@@ -141,6 +159,7 @@ Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<dou
     CompareItems(runs, signs, c);
   }
   if (NeedsNoTest(runs, signs)) c.p = std::nullopt;
+  if (runs.size() == 2) c.loss = LossOf(runs, signs);
   return c;
 }
 

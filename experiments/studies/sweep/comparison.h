@@ -36,6 +36,7 @@ struct Comparison {
   double value = 0;
   std::optional<double> error;
   std::optional<Interval> interval;
+  std::optional<Interval> loss;         // of a change, 90 %: for two one-sided tests (equivalence.h)
   std::optional<OutcomeChanges> items;  // gained and lost
   std::optional<double> p, p_holm;
   bool primary = true;               // whether it is of its task's primary figure
@@ -60,6 +61,7 @@ struct Comparisons {
   std::vector<Comparison> changes, drops;  // in the order of the cells
   std::string of_source;                   // the model of which all are versions; "": none
   bool look_ahead = false;                 // whether a plan among them looks ahead
+  double margin = 0;                       // of equivalence of the changes (equivalence.h); 0: not asked
 };
 Comparisons CompareCells(const std::vector<SweepCell>& cells);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "experiments/studies/sweep/equivalence.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/base/listed.h"
@@ -25,7 +26,15 @@ Columns<SweepCell> CellColumns() {
           {{"value_bits"}, [](const SweepCell& c) { return c.result.value("value_bits", Lacking()); }}};
 }
 
-Columns<SweepFigure> SweepColumns() {
+Columns<Comparison> EquivalenceColumns(double margin) {
+  Columns<Comparison> columns{{{"margin"}, [margin](const Comparison&) { return margin; }},
+                              {{"verdict"}, [margin](const Comparison& c) { return VerdictAt(margin, c); }}};
+  AddPart(columns, "", IntervalColumns(), &Comparison::loss);
+  return columns;
+}
+
+// margin: of equivalence; 0: without its columns.
+Columns<SweepFigure> SweepColumns(double margin) {
   Columns<SweepFigure> columns;
   AddPart(columns, "", CellColumns(), &SweepFigure::cell);
   columns.insert(columns.end(), {{{"plan"}, [](const SweepFigure& f) { return f.cell->ShownPlan(); }},
@@ -40,13 +49,17 @@ Columns<SweepFigure> SweepColumns() {
   columns.push_back({{"against"}, [](const SweepFigure& f) { return f.drop ? f.drop->against : ""; }});
   AddPart(columns, "difference", SizeColumns(), &SweepFigure::drop);
   AddPart(columns, "difference", EvidenceColumns(), &SweepFigure::drop);
+  if (margin > 0)
+    AddPart(columns, "equivalence", EquivalenceColumns(margin),
+            [](const SweepFigure& f) { return f.change && f.change->primary ? f.change : nullptr; });
   return columns;
 }
 
-Json ToJson(const Comparison& c, const char* figure) {
+Json ToJson(const Comparison& c, const char* figure, double margin = 0) {
   Json json{{"figure", figure}, {"primary", c.primary}};
   if (!c.against.empty()) json["against"] = c.against;
   json.update(ComparisonJson(c));
+  if (margin > 0 && c.primary) json["equivalence"] = RowOf(EquivalenceColumns(margin), c);
   return json;
 }
 
@@ -116,7 +129,7 @@ std::string ValueText(const SweepFigure& row, const char* format) {
   return is_source ? "-" : FigureText(*row.figure, format);
 }
 
-std::string ModelRows(const std::vector<SweepFigure>& rows) {
+std::string ModelRows(const std::vector<SweepFigure>& rows, double margin) {
   const SweepFigure& first = rows.front();
   const char* const format = first.figure->keys.in_tables;
   const std::string source = first.cell->Source();
@@ -129,6 +142,8 @@ std::string ModelRows(const std::vector<SweepFigure>& rows) {
     table.Add(
         {RowText(*row.cell), ValueText(row, format), row.change != nullptr ? ComparisonText(*row.change, format) : ""});
     changes.push_back(row.change);
+    if (margin > 0 && row.change != nullptr && row.change->primary)
+      table.rows.back()["equivalence"] = EquivalenceText(margin, *row.change);
   }
   const std::string title = source.empty() ? first.cell->model : "change: from " + source;
   std::string note;
@@ -140,6 +155,7 @@ std::string ModelRows(const std::vector<SweepFigure>& rows) {
     table.columns.pop_back();
     if (quantized) note = "  no changes: the unquantized model was not run; try 16 in --bits, or --plan f32\n";
   }
+  table.columns.push_back({.name = "equivalence", .side = Side::kBelow});
   return Formatted("\n{}\n{}", title, HowAllMeasured(rows)) + TableText(table, 2) + note + PowerText(changes, format);
 }
 
@@ -224,25 +240,26 @@ Json ComparisonJson(const Comparison& c) {
 }
 
 std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
-  return TableCsv(TableOf(SweepColumns(), FiguresOf(cells, comparisons)));
+  return TableCsv(TableOf(SweepColumns(comparisons.margin), FiguresOf(cells, comparisons)));
 }
 
 Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
   Json json{{"schema", "tare.sweep/3"}, {"level", 1 - kLevel}, {"cells", Json::array()}};
+  if (comparisons.margin > 0) json["margin"] = comparisons.margin;
   for (size_t c = 0; c < cells.size(); ++c) {
     const SweepCell& cell = cells[c];
-    const auto list = [&](const std::vector<Comparison>& all) {
+    const auto list = [&](const std::vector<Comparison>& all, double margin) {
       Json own = Json::array();
       for (const Comparison& one : all) {
-        if (one.cell == c) own.push_back(ToJson(one, cell.figures.list[one.figure].keys.name));
+        if (one.cell == c) own.push_back(ToJson(one, cell.figures.list[one.figure].keys.name, margin));
       }
       return own;
     };
     Json& object = json["cells"].emplace_back(RowOf(CellColumns(), cell));
     object.update({{"key", cell.key},
                    {"result", cell.result},
-                   {"changes", list(comparisons.changes)},
-                   {"differences", list(comparisons.drops)}});
+                   {"changes", list(comparisons.changes, comparisons.margin)},
+                   {"differences", list(comparisons.drops, 0)}});
   }
   return json;
 }
@@ -278,7 +295,7 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
           });
           return rows;
         };
-        if (const std::vector<SweepFigure> rows = rows_of(all); !rows.empty()) text += ModelRows(rows);
+        if (const std::vector<SweepFigure> rows = rows_of(all); !rows.empty()) text += ModelRows(rows, comparisons.margin);
         drops += DropRows(rows_of(differences));
       }
       text += drops;
@@ -323,6 +340,11 @@ std::string SweepLegend(const Comparisons& comparisons) {
         "* significant: p < 0.05 after Holm over {},\n"
         "of each task's primary figure; the others are not tested\n",
         Listed(tested, ", and "));
+  if (comparisons.margin > 0)
+    text += Formatted(
+        "lossless within {}: two one-sided tests at 5 %; (90 % of the loss; of a KL\n"
+        "divergence in 0.01 nats). No star does not show that a change is small\n",
+        MarginText(comparisons.margin));
   if (comparisons.look_ahead) text += kLookAheadLegend;
   std::vector<const Comparison*> all;
   for (const auto* list : {&comparisons.changes, &comparisons.drops}) {

@@ -45,6 +45,16 @@ TEST(PageTest, NamesMissingRowsAndRuns) {
   EXPECT_THAT(PageOf(MaterialOf({OutliersOf("one", 20, 60)})), Not(HasSubstr("could not be drawn")));
 }
 
+TEST(PageTest, SaysWhatIsShownOfEquivalence) {
+  nlohmann::ordered_json sweep = SweepOf({CellsOf("one", {{16, 20}, {4, 30}})});
+  EXPECT_THAT(PageOf(MaterialOf({sweep})), Not(HasSubstr("equivalence")));
+  sweep["margin"] = 0.005;
+  EXPECT_THAT(PageOf(MaterialOf({sweep})),
+              HasSubstr("perplexity on t: equivalence within 0.5 % is not shown.</li>"));
+  sweep["margin"] = "0.005";
+  EXPECT_THROW(MaterialOf({sweep}), Error);
+}
+
 TEST(PageTest, SaysNoSentenceTwice) {
   FigureData figure = LargestMagnitudes(MaterialOf({OutliersOf("one", 20, 60)})).at(0), again = figure;
   figure.findings = {"One.", "Two."}, again.findings = {"Two.", "Three."};
