@@ -50,7 +50,7 @@ TEST(PageTest, SaysWhatIsShownOfEquivalence) {
   EXPECT_THAT(PageOf(MaterialOf({sweep})), Not(HasSubstr("equivalence")));
   sweep["margin"] = 0.005;
   EXPECT_THAT(PageOf(MaterialOf({sweep})),
-              HasSubstr("perplexity on t: equivalence within 0.5 % is not shown.</li>"));
+              HasSubstr("perplexity on text: a difference is shown, equivalence within 0.5 % is not ("));
   sweep["margin"] = "0.005";
   EXPECT_THROW(MaterialOf({sweep}), Error);
 }

@@ -79,6 +79,8 @@ TEST(Verdict, IsThatOfBothOneSidedTests) {
     double mean = 0;
     for (int i = 0; i < 20; ++i) mean += changes.emplace_back(size * (0.5 + i * 7 % 5 * 0.5)) / 20;
     const MeanError error = ErrorOfMean(changes, Units::kOfText).value();
+    EXPECT_NEAR(error.P(mean - std::log1p(change.loss->low)), 2 * kLevel, 1e-9);
+    EXPECT_NEAR(error.P(mean - std::log1p(change.loss->high)), 2 * kLevel, 1e-9);
     for (const double margin : {0.001, 0.005, 0.01, 0.05}) {
       const auto shown = [&](double bound, bool above) {
         const double of = mean - bound;
