@@ -183,7 +183,7 @@ class Reader {
     }
     AddVersions(json.value("sizes", Json::array()), sweep.cells);
     sweep.comparisons = CompareCells(sweep.cells);
-      sweep.comparisons.margin = json.value("margin", 0.0);
+    sweep.comparisons.margin = json.value("margin", 0.0);
     material_.sweeps.push_back(std::move(sweep));
     for (const auto& [model, weights] : models) file.says.emplace_back(model, "weights " + weights);
     for (const char* setting : {"math", "limit", "from", "window", "stride", "tokens"}) {

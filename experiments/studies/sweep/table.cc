@@ -295,7 +295,8 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
           });
           return rows;
         };
-        if (const std::vector<SweepFigure> rows = rows_of(all); !rows.empty()) text += ModelRows(rows, comparisons.margin);
+        if (const std::vector<SweepFigure> rows = rows_of(all); !rows.empty())
+          text += ModelRows(rows, comparisons.margin);
         drops += DropRows(rows_of(differences));
       }
       text += drops;
