@@ -343,8 +343,8 @@ std::string SweepLegend(const Comparisons& comparisons) {
         Listed(tested, ", and "));
   if (comparisons.margin > 0)
     text += Formatted(
-        "lossless within {}: two one-sided tests at 5 %; (90 % of the loss; of a KL\n"
-        "divergence in 0.01 nats). No star does not show that a change is small\n",
+        "lossless within {}: two one-sided tests at 5 %; in brackets 90 % of the loss,\n"
+        "of a KL divergence in 0.01 nats; no star does not show that a change is small\n",
         MarginText(comparisons.margin));
   if (comparisons.look_ahead) text += kLookAheadLegend;
   std::vector<const Comparison*> all;
