@@ -251,6 +251,8 @@ Rule Parser::ParseRule() {
     for (const SiteInfo& info : kSites) names.emplace_back(info.name);
     const bool whole = at + rule.name.size() == text_.size() && text_.find_first_of(",=") == text_.npos;
     if (whole) names.insert(names.begin(), kPlanPresets.begin(), kPlanPresets.end());
+    if (const std::optional<std::string> preset = PlanPreset(rule.name); preset && !whole)
+      Refuse(at, "a site: a preset stands alone; try its rules, " + *preset);
     if (const std::string* near = NearestOf(rule.name, names))
       Refuse(at, Formatted("{}; the nearest is {}", whole ? "a preset or a rule SITE=FORMAT" : "a site", *near));
     Refuse(at, OneOf(Listed(names, " ")));

@@ -74,6 +74,10 @@ TEST(PlanPreset, NamesStandForWholePlans) {
             "weights=int6/channel,linear_in=int8/token,q=int6/token,k=int6/token,probs=u6/block64,"
             "v=int6/block64.channel");
   EXPECT_THROW(Plan::Parse("int5"), Error);
+  for (const char* text : {"weights=int4/channel,int6", "int6,weights=int4/channel"})
+    EXPECT_THAT([&] { Plan::Parse(text); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr(
+                    "got 'int6', expected a site: a preset stands alone; try its rules, weights=int6/channel,")));
 }
 
 }  // namespace
