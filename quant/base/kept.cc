@@ -24,7 +24,7 @@ void NoteKept(const std::string& what) {
 
 std::string KeptText() {
   const std::scoped_lock lock(kept.mutex);
-  return kept.what.empty() ? "" : "; " + kept.what + ", and the same command continues";
+  return kept.what.empty() ? "; nothing was kept" : "; " + kept.what + ", and the same command continues";
 }
 
 void SayContinued(const std::string& where, const std::string& from) {

@@ -343,7 +343,7 @@ TEST_F(BadInputTest, ControlC) {
     }
     EXPECT_EQ(outcome.exit_code, -SIGINT) << options[0];
     EXPECT_EQ(outcome.out, "");
-    EXPECT_EQ(outcome.err, "tare: interrupted: no half-written file was left behind\n");
+    EXPECT_EQ(outcome.err, "tare: interrupted: no half-written file was left behind; nothing was kept\n");
     EXPECT_THAT(Files(out_), IsEmpty());
   }
 }

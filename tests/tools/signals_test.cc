@@ -146,7 +146,7 @@ TEST_F(SignalsTest, WhileItWaitsForAPipe) {
   command.SignalOnce([&] { return SecondsSince(start) > 0.3; }, SIGTERM);
   const Outcome outcome = command.Wait();
   EXPECT_EQ(outcome.exit_code, -SIGTERM);
-  EXPECT_EQ(outcome.err, "tare: interrupted: no half-written file was left behind\n");
+  EXPECT_EQ(outcome.err, "tare: interrupted: no half-written file was left behind; nothing was kept\n");
 }
 
 }  // namespace

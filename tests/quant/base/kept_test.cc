@@ -13,7 +13,7 @@ TEST(Kept, IsSaidUntilNothingIs) {
   NoteKept("a.part keeps 3 of 9 batches");
   EXPECT_EQ(KeptText(), "; a.part keeps 3 of 9 batches, and the same command continues");
   NoteKept("");
-  EXPECT_EQ(KeptText(), "");
+  EXPECT_EQ(KeptText(), "; nothing was kept");
 }
 
 TEST(Kept, WhatIsTakenUpIsSaidToWhoAskedForIt) {
