@@ -89,6 +89,12 @@ Words CacheRules(const std::string& part) {
   return part.contains('=') ? RuleOf(part) : Words{"cache_k=", "cache_v=", "keep=", "first=", "last="};
 }
 
+Words Layouts(const std::string&) {
+  Words layouts = NamesIn(Families(), &Family::name);
+  layouts.push_back("gguf");
+  return layouts;
+}
+
 // The values of an option of this name or with this word in the help. A value is a list of parts between separators;
 // `words` are those that may stand in the place of a part.
 struct Values {
@@ -108,6 +114,7 @@ constexpr Values kValues[] = {
     {"--formats", ',', [](const std::string&) { return Formats(nullptr); }},
     {"--granularity", ',', Granularities},
     {"--family", ',', [](const std::string&) { return NamesIn(Families(), &Family::name); }},
+    {"--to", 0, Layouts},
     {"--type", 0, [](const std::string&) { return gguf::TypesWritten(); }},
     {"TOPIC", 0, [](const std::string&) { return NamesIn(Topics(), &Topic::name); }},
     {"SHELL", 0, [](const std::string&) { return Words{"bash", "zsh", "fish"}; }},

@@ -56,6 +56,8 @@ TEST(CompletionTest, ValuesFromTheTables) {
   EXPECT_THAT(Offered({"sweep", "M", "--site", "attn_l"}), ElementsAre("attn_logits"));
   EXPECT_THAT(Offered({"sweep", "M", "--formats", "int4,mxfp4"}), ElementsAre("int4,mxfp4"));
   EXPECT_THAT(Offered({"bench", "attention", "--mask", "causal,f"}), ElementsAre("causal,full"));
+  EXPECT_THAT(Offered({"convert", "M", "--to", "diff_"}), Contains("diff_v1"));
+  EXPECT_THAT(Offered({"convert", "M", "--to", "gg"}), ElementsAre("gguf"));
   EXPECT_THAT(Offered({"completion", "f"}), ElementsAre("fish"));
 }
 
