@@ -8,6 +8,7 @@
 #include "experiments/observe/measured.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
+#include "experiments/observe/statistics_report.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/significance/accuracy.h"
@@ -84,8 +85,9 @@ void SayWhatIsLeftOut(const std::vector<std::string>& names) {
   Notice("skipped, no matching site: " + text);
 }
 
-std::vector<Output> OutputsOf(const StatsArguments& options, const std::string& json_schema) {
-  std::vector<Output> outputs{{options.json, JsonWith(json_schema)}, {options.csv, "model,site,layer,head,map,"}};
+std::vector<Output> OutputsOf(const StatsArguments& options, const std::string& json_schema,
+                              const std::string& csv_columns) {
+  std::vector<Output> outputs{{options.json, JsonWith(json_schema)}, {options.csv, csv_columns}};
   if (options.out.empty()) return outputs;
   for (const std::string& file : {options.out, options.out + ".part"})
     outputs.push_back({file, Hdf5With("tare.stats.file/")});
@@ -136,7 +138,7 @@ void CollectTensors(StatsArguments& options) {
   inputs.insert(inputs.end(), {options.axes, options.spans});
   const std::vector<AtomicFile> claims =
       options.plan.empty()
-          ? ClaimFiles(inputs, OutputsOf(options, "tare.stats.file/"))
+          ? ClaimFiles(inputs, OutputsOf(options, "tare.stats.file/", "site,layer,head,map,"))
           : ClaimFiles(inputs, {{options.json, JsonWith("tare.attribution")}, {options.csv, "task,figure,"}});
   const CapturedLayout layout = options.axes.empty() ? CapturedLayout() : CapturedLayout::Load(options.axes);
   const CapturedInput input = LoadCaptured({options.tensors.begin(), options.tensors.end()}, layout);
@@ -150,6 +152,7 @@ void CollectTensors(StatsArguments& options) {
     ProgressLine line(name);
     return CollectCaptured(input, name, options.statistics, TARE_VERSION, options.out, line.Callback());
   }();
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, RowsCsv(AllSitesJson(set, SiteJson)));
   ShowOverview(set, options.out, options.json);
 }
 
@@ -173,7 +176,6 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
     if (!options.plan.empty())
       return exclude("--plan", {"--out", "--sites", "--formats", "--calibrate", "--spans", "--skip-first", "--shard",
                                 "--fresh", "--checkpoint"});
-    exclude("--tensors", {"--csv"});
     if (options.out.empty()) need({"--shard", "--fresh", "--checkpoint"}, "--out");
     return;
   }
@@ -202,7 +204,8 @@ void Run(const CLI::App& command, StatsArguments& options) {
   }
   std::vector<std::string> inputs = options.models;
   inputs.insert(inputs.end(), {options.input, options.spans});
-  const std::vector<AtomicFile> claims = ClaimFiles(inputs, OutputsOf(options, "tare.stats/"));
+  const std::vector<AtomicFile> claims =
+      ClaimFiles(inputs, OutputsOf(options, "tare.stats/", "model,site,layer,head,map,"));
   for (const std::string& folder : options.models) LoadConfig(folder);
   std::vector<Json> models;
   {

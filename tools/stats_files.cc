@@ -40,6 +40,7 @@ Json OverviewJson(const StatisticsSet& set) {
             {"tokens", set.tokens},
             {"whole", set.Whole()},
             {"sites", sites},
+            {"by_site", AllSitesJson(set, SiteJson)},
             {"from", 0},
             {"sqnr_db", OverviewSqnrJson(set, 0)}};
   if (set.skip_first > 0) json["rest"] = {{"from", set.skip_first}, {"sqnr_db", OverviewSqnrJson(set, set.skip_first)}};
@@ -161,6 +162,7 @@ void ShowOverview(const StatisticsSet& set, const std::string& file, const std::
     PrintText("{}", OverviewTable(set));
     if (set.skip_first > 0)
       PrintLine("from {}: {} of every sequence", set.skip_first, PositionsText("layer_out", set.skip_first));
+    PrintLine("layer: that of absmax; other columns are of all rows of the site together");
     PrintLine("{}{} tokens of {} in {} sequences; {}", file.empty() ? "" : Made(file) + ": ", set.tokens,
               set.job.at("model"), set.job.at("sequences"),
               set.Whole() ? "whole" : "a part: merge it with the other shards");

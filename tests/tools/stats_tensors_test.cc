@@ -40,6 +40,25 @@ TEST(StatsTensors, OfADumpAreThoseOfTheModel) {
   EXPECT_EQ(diff.out, "nothing differs (258 rows compared)\n");
 }
 
+// What stats show gives of the file, one has without a file, too.
+TEST(StatsTensors, JsonAndCsvHaveTheRows) {
+  const TemporaryFolder folder;
+  const std::string captured = folder / "c.safetensors", csv = folder / "c.csv", file = folder / "s.h5";
+  PutArrays(captured, {{"q", SomeArray({2, 5, 4})}, {"layer_out.3", SomeArray({5, 4})}});
+  const Outcome outcome = CallTare({"stats", "--tensors", captured, "--json", "-", "--csv", csv, "--out", file});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json sites = Json::parse(outcome.out)["by_site"];
+  ASSERT_EQ(sites.size(), 2u);
+  for (const Json& site : sites) {
+    const std::string name = site["site"];
+    EXPECT_EQ(site["rows"], Json::parse(CallTare({"stats", "show", file, "--site", name, "--json", "-"}).out)["rows"]);
+  }
+  EXPECT_EQ(CallTare({"stats", "show", file, "--csv", folder / "show.csv"}).exit_code, 0);
+  EXPECT_EQ(GetFile(csv), GetFile(folder / "show.csv"));
+  EXPECT_THAT(GetFile(csv), testing::StartsWith("site,layer,head,map,"));
+  EXPECT_EQ(CallTare({"stats", "--tensors", captured, "--csv", csv}).exit_code, 0) << "an output is replaced";
+}
+
 TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
   const TemporaryFolder folder;
   const std::string captured = folder / "c.safetensors", csv = folder / "c.csv";
