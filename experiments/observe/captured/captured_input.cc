@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "experiments/observe/statistics_job.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -70,6 +72,16 @@ void CheckDistinct(const std::vector<CapturedArray>& arrays, const std::string& 
   if (found == arrays.end()) return;
   const auto [first, second] = std::minmax(found[0].array.name, found[1].array.name);
   Fail("{}: got {} and {}, expected one array of a site in a layer; try removing one", where, first, second);
+}
+
+// "; try --axes with ..", by which arrays by heads have their tokens first; empty if there are none.
+std::string TokensFirst(const std::vector<CapturedArray>& arrays) {
+  std::set<std::string> sites;
+  for (const CapturedArray& a : arrays) {
+    if (a.heads > 0 && !IsAttentionMap(a.site))
+      sites.insert(Formatted("\"{}\": {{\"axes\": \"{}\"}}", Name(a.site), a.sequence_stride > 0 ? "BTHD" : "THD"));
+  }
+  return sites.empty() ? "" : Formatted("; try --axes with {{{}}}", Listed(sites, ", "));
 }
 
 std::vector<std::string> SignaturesOf(const CapturedFile& file) {
@@ -139,9 +151,10 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
   }
   if (captured.arrays.empty())
     Fail(
-        "{}: got {} arrays, none named SITE.LAYER (the first: {}), expected names like q.0, k.0 or layer_out.0; "
-        "try --axes",
-        path.string(), captured.left_over.size(), captured.left_over.empty() ? "none" : captured.left_over.front());
+        "{}: got {} arrays, none named SITE.LAYER (the first: {}), expected names like q, k.0 or layer_out.0; try "
+        "--axes with {{\"q\": {{\"name\": \"{}\"}}}}",
+        path.string(), captured.left_over.size(), captured.left_over.empty() ? "none" : captured.left_over.front(),
+        captured.left_over.empty() ? "NAME" : captured.left_over.front());
   // Weights first, which have no sequences, then layer by layer.
   std::ranges::sort(captured.arrays, {},
                     [](const CapturedArray& a) { return std::tuple(!IsWeight(a.site), a.layer.value_or(-1), a.site); });
@@ -150,8 +163,8 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
   if (IsWeight(any.site)) return captured;
   for (const CapturedArray& a : captured.arrays) {
     if (!IsWeight(a.site) && (a.sequences != any.sequences || a.rows != any.rows))
-      Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as in {}", path.string(), a.array.name,
-           a.sequences, a.rows, any.sequences, any.rows, any.array.name);
+      Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as in {}{}", path.string(), a.array.name,
+           a.sequences, a.rows, any.sequences, any.rows, any.array.name, TokensFirst(captured.arrays));
   }
   captured.tokens = TokensOf(captured, any.sequences, any.rows);
   return captured;

@@ -17,10 +17,14 @@ constexpr std::string_view kLayer = "{layer}";
 bool HasLayers(Site site) { return ClassOf(site).dimensions.contains('l'); }
 bool HasHeads(Site site) { return ClassOf(site).dimensions.contains('h'); }
 
+std::string UsualName(Site site) {
+  return std::string(Name(site)) + (HasLayers(site) ? "." + std::string(kLayer) : "");
+}
+
 std::string_view UsualAxes(Site site) {
   if (IsWeight(site)) return "OI";
   if (IsAttentionMap(site)) return "BHTS";
-  return HasHeads(site) ? "BHTC" : "BTC";
+  return HasHeads(site) ? "BHTD" : "BTC";
 }
 
 // The letters that an array of the site must have; B may be missing.
@@ -33,7 +37,7 @@ void CheckAxes(Site site, std::string_view axes, const std::string& where) {
     Fail("{}: got axes '{}', expected the letters of {} in their order, each once", where, axes, UsualAxes(site));
 }
 
-// The layer in the name, -1 for a site outside the layers; nullopt if the name does not match.
+// The layer in the name, -1 where the pattern has none; nullopt if the name does not match.
 std::optional<int> LayerIn(std::string_view name, std::string_view pattern) {
   const size_t at = pattern.find(kLayer);
   if (at == pattern.npos) return name == pattern ? std::optional(-1) : std::nullopt;
@@ -63,10 +67,11 @@ void ReadSite(Site site, const nlohmann::json& json, const std::string& where, S
     const std::string here = where + "." + key;
     if (key == "name") {
       layout.name = TextOf(value, here);
-      if (layout.name.contains(kLayer) != HasLayers(site))
-        Fail("{}: got '{}', expected {} {{layer}} in it", here, layout.name, HasLayers(site) ? "one" : "no");
+      if (layout.name.contains(kLayer) && !HasLayers(site))
+        Fail("{}: got '{}', expected no {{layer}} in it", here, layout.name);
     } else if (key == "axes") {
       layout.axes = TextOf(value, here);
+      if (HasHeads(site) && !IsAttentionMap(site)) std::ranges::replace(layout.axes, 'C', 'D');
       CheckAxes(site, layout.axes, here);
     } else if (key == "mask" && IsAttentionMap(site)) {
       layout.mask = TextOf(value, here);
@@ -112,8 +117,7 @@ std::optional<int> SiteLayout::MapOf(int head, int heads) const {
 }
 
 CapturedLayout::CapturedLayout() {
-  for (const SiteInfo& info : kSites)
-    sites_[info.site].name = std::string(info.name) + (HasLayers(info.site) ? "." + std::string(kLayer) : "");
+  for (const SiteInfo& info : kSites) sites_[info.site].name = UsualName(info.site);
 }
 
 CapturedLayout CapturedLayout::Load(const std::filesystem::path& path) {
@@ -136,14 +140,18 @@ CapturedLayout CapturedLayout::Load(const std::filesystem::path& path) {
 
 std::optional<CapturedArray> CapturedLayout::Find(const ArrayInfo& array, const std::string& where) const {
   for (const auto& [site, layout] : sites_) {
-    const std::optional<int> layer = LayerIn(array.name, layout.name);
+    std::optional<int> layer = LayerIn(array.name, layout.name);
+    if (!layer && layout.name == UsualName(site)) layer = LayerIn(array.name, Name(site));
     if (!layer) continue;
-    CapturedArray found{.array = array, .site = site, .layer = *layer < 0 ? std::nullopt : layer};
+    CapturedArray found{.array = array, .site = site, .layer = {}};
+    if (HasLayers(site)) found.layer = std::max(*layer, 0);
     std::string axes = layout.axes.empty() ? std::string(UsualAxes(site)) : layout.axes;
     if (layout.axes.empty() && array.shape.size() + 1 == axes.size()) std::erase(axes, 'B');
     if (axes.size() != array.shape.size())
-      Fail("{}: {}: got shape {}, expected {}; try --axes with \"axes\" of the site", where, array.name,
-           ShapeText(array.shape), axes);
+      Fail(
+          "{}: {}: got shape {}, expected {}; try these dimensions, in another order by "
+          "--axes with {{\"{}\": {{\"axes\": \"{}\"}}}}",
+          where, array.name, ShapeText(array.shape), axes, Name(site), UsualAxes(site));
     int64_t stride = 1;
     for (size_t i = axes.size(); i-- > 0; stride *= array.shape[i]) {
       const int64_t size = array.shape[i];

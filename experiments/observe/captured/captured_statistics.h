@@ -28,13 +28,13 @@ namespace tare {
 // The site of an array and the meaning of its axes. An array is found by its name, SITE.LAYER ("attn_logits.3"), or
 // SITE outside the layers ("embed"); a JSON file may define other names per site:
 //
-//   {"q": {"name": "model.layers.{layer}.self_attn.q", "axes": "BTHC", "maps": "interleaved"},
+//   {"q": {"name": "model.layers.{layer}.self_attn.q", "axes": "BTHD", "maps": "interleaved"},
 //    "attn_logits": {"mask": "causal", "maps": "halves"}}
 //
-//   name   of the arrays, with {layer} in place of the layer's number, from 0
+//   name   of the arrays, with {layer} in place of the layer's number, from 0; without it they are of layer 0
 //   axes   one letter per dimension: B sequences, T tokens (of attn_logits, probs and difference: queries), H heads,
-//          S keys, C channels; for weights O output and I input channels. Default: BTC, BHTC (q, k, v, head_out),
-//          BHTS or OI; arrays with one dimension less have no B
+//          S keys, C channels, D those of a head (or C); for weights O output and I input channels. Default: BTC,
+//          BHTD (q, k, v, head_out), BHTS or OI; arrays with one dimension less have no B
 //   mask   which keys a query sees in attn_logits, probs and difference: causal; none; lowest (all but those with
 //          minus infinity, or the lowest value of the type); or the name of an array of booleans [T,S], [B,T,S] or
 //          [B,1,T,S]. Default: lowest for attn_logits; for the others causal if all entries after a query's own
@@ -48,7 +48,7 @@ namespace tare {
 enum class MapsOfHeads { kNone, kInterleaved, kHalves };
 
 struct SiteLayout {
-  std::string name;  // with {layer}, if the site has layers
+  std::string name;  // as above
   std::string axes;  // empty: as above
   std::string mask;  // empty: as above
   MapsOfHeads maps = MapsOfHeads::kNone;

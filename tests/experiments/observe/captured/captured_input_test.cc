@@ -60,8 +60,25 @@ TEST_F(CapturedInputTest, InconsistentArraysAreRefused) {
   EXPECT_THAT(Call([&] { Load({{{"layer_out.0", a}}, {{"layer_out.0", SomeArray({2, 3, 8})}}}); }),
               ThrowsMessage<Error>(HasSubstr("8 channels, expected layer_out.0 of 0 heads and 4 channels")));
   EXPECT_THAT(Call([&] { Load({{{"x", a}}}); }),
-              ThrowsMessage<Error>(
-                  AllOf(HasSubstr("got 1 arrays, none named SITE.LAYER (the first: x)"), HasSubstr("--axes"))));
+              ThrowsMessage<Error>(AllOf(HasSubstr("got 1 arrays, none named SITE.LAYER (the first: x)"),
+                                         HasSubstr(R"(try --axes with {"q": {"name": "x"}})"))));
+}
+
+// What the message says to try is read.
+TEST_F(CapturedInputTest, TokensBeforeHeadsAreNamedWhereTheyDoNotFit) {
+  const auto arrays = [](const std::string& end) {
+    return std::map<std::string, TestArray>{{"q" + end, SomeArray({5, 4, 8})}, {"k" + end, SomeArray({5, 2, 8})}};
+  };
+  const std::string axes = R"({"k": {"axes": "THD"}, "q": {"axes": "THD"}})";
+  EXPECT_THAT(
+      Call([&] { Load({arrays("")}); }),
+      ThrowsMessage<Error>(HasSubstr("1 sequences of 4 tokens, expected 1 of 2 as in k; try --axes with " + axes)))
+      << "heads are taken for tokens";
+  PutFile(folder_ / "axes.json", axes);
+  const CapturedLayout layout = CapturedLayout::Load(folder_ / "axes.json");
+  EXPECT_THAT(LoadCaptured({folder_ / "f0.safetensors"}, layout).lengths, ElementsAre(5));
+  EXPECT_THAT(Call([&] { Load({{{"q", SomeArray({4, 5, 8})}, {"q.0", SomeArray({4, 5, 8})}}}); }),
+              ThrowsMessage<Error>(HasSubstr("got q and q.0, expected one array of a site in a layer")));
 }
 
 TEST_F(CapturedInputTest, TwoNamesOfOneLayerAreRefused) {

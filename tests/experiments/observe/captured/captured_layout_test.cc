@@ -39,13 +39,13 @@ TEST(CapturedLayout, NamesAndAxesWithoutAFile) {
   EXPECT_EQ(embed->heads, 0);
   EXPECT_FALSE(embed->layer);
   EXPECT_EQ(layout.Find({"q_proj.w.0", DType::kF32, {6, 8}}, "f")->rows, 6);
-  for (const char* name : {"logits", "attn_logits", "attn_logits.", "attn_logits.x", "attn_logits.-1", "embed.0",
+  for (const char* name : {"logits", "attn_logits.", "attn_logits.x", "attn_logits.-1", "embed.0",
                            "attn_logits.99999999999", "attn_logits.1.2"})
     EXPECT_FALSE(layout.Find({name, DType::kF32, {2, 3, 5, 7}}, "f")) << name;
 }
 
 TEST(CapturedLayout, AFileDefinesNamesAxesAndMaps) {
-  const CapturedLayout layout = Parse(R"({"q": {"name": "h.{layer}.q", "axes": "BTHC", "maps": "interleaved"},
+  const CapturedLayout layout = Parse(R"({"q": {"name": "h.{layer}.q", "axes": "BTHD", "maps": "interleaved"},
                                           "probs": {"maps": "halves", "mask": "none"}})");
   const auto q = layout.Find({"h.3.q", DType::kF32, {2, 5, 4, 8}}, "f");
   ASSERT_TRUE(q);
@@ -62,15 +62,26 @@ TEST(CapturedLayout, AFileDefinesNamesAxesAndMaps) {
   EXPECT_NE(layout.canonical(), CapturedLayout().canonical());
 }
 
+TEST(CapturedLayout, NamesWithoutALayerAreOfLayer0) {
+  EXPECT_EQ(CapturedLayout().Find({"q", DType::kF32, {4, 5, 8}}, "f")->layer, 0);
+  EXPECT_EQ(CapturedLayout().Find({"attn_logits", DType::kF32, {2, 3, 5, 7}}, "f")->layer, 0);
+  const CapturedLayout layout = Parse(R"({"q": {"name": "query", "axes": "THC"}})");
+  const auto q = layout.Find({"query", DType::kF32, {5, 4, 8}}, "f");
+  ASSERT_TRUE(q);
+  EXPECT_EQ(q->layer, 0);
+  EXPECT_EQ(q->rows, 5) << "C is D";
+  EXPECT_FALSE(layout.Find({"q", DType::kF32, {4, 5, 8}}, "f"));
+  EXPECT_EQ(layout.Find({"k", DType::kF32, {4, 5, 8}}, "f")->layer, 0);
+}
+
 TEST(CapturedLayout, InvalidLayoutsAreRefused) {
   const std::pair<const char*, const char*> texts[] = {
       {R"([])", "expected an object of sites"},
       {R"({"qq": {}})", "got the key 'qq'"},
       {R"({"q": 1})", "q: got number"},
-      {R"({"q": {"axes": "BTHS"}})", "q.axes: got axes 'BTHS', expected the letters of BHTC"},
+      {R"({"q": {"axes": "BTHS"}})", "q.axes: got axes 'BTHS', expected the letters of BHTD"},
       {R"({"q": {"axes": "BTH"}})", "got axes 'BTH'"},
-      {R"({"q": {"axes": "BTHCC"}})", "got axes 'BTHCC'"},
-      {R"({"q": {"name": "q"}})", "expected one {layer} in it"},
+      {R"({"q": {"axes": "BTHDC"}})", "got axes 'BTHDD'"},
       {R"({"embed": {"name": "e.{layer}"}})", "expected no {layer} in it"},
       {R"({"q": {"mask": "none"}})", "q.mask: got a key that this site does not have, expected name, axes, maps"},
       {R"({"layer_out": {"maps": "halves"}})", "layer_out.maps"},
@@ -83,7 +94,9 @@ TEST(CapturedLayout, InvalidLayoutsAreRefused) {
   EXPECT_THAT(Call([&] { (void)layout.Find({"q.0", DType::kF32, {2, 3, 5, 7}}, "f"); }),
               ThrowsMessage<Error>(HasSubstr("f: q.0: got 3 heads, expected an even number")));
   EXPECT_THAT(Call([&] { (void)layout.Find({"k.0", DType::kF32, {5, 7}}, "f"); }),
-              ThrowsMessage<Error>(HasSubstr("f: k.0: got shape [5, 7], expected BHTC")));
+              ThrowsMessage<Error>(
+                  HasSubstr(R"(f: k.0: got shape [5, 7], expected BHTD; try these dimensions, in another order )"
+                            R"(by --axes with {"k": {"axes": "BHTD"}})")));
   EXPECT_THAT(Call([&] { (void)layout.Find({"k.0", DType::kF32, {2, 0, 5, 7}}, "f"); }),
               ThrowsMessage<Error>(HasSubstr("expected values")));
 }

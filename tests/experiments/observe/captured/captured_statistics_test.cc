@@ -78,7 +78,7 @@ TEST_F(CapturedStatisticsTest, FilesOrOneFileOrShardsAreTheSame) {
 }
 
 TEST_F(CapturedStatisticsTest, AxesInAnotherOrderAreTheSame) {
-  const TestArray q = SomeArray({2, 3, 5, 4});                          // BHTC
+  const TestArray q = SomeArray({2, 3, 5, 4});                          // BHTD
   TestArray turned{{5, 4, 2, 3}, std::vector<float>(q.values.size())};  // TCBH
   for (size_t b = 0; b < 2; ++b)
     for (size_t h = 0; h < 3; ++h)
