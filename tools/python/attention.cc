@@ -102,7 +102,9 @@ struct Lambda {
     PyErr_Clear();
     array = ArrayOf(given, "lambda_");
     const bool by_token = array.ndim() == 2;
-    if (array.dtype() != nb::dtype<float>()) Fail("lambda_: got {}, expected float32", TypeName(array.dtype()));
+    if (array.dtype() != nb::dtype<float>())
+      Fail("lambda_: got {}, expected float32; try lambda_.astype('float32'), or lambda_.float() of a tensor",
+           TypeName(array.dtype()));
     if ((array.ndim() != 1 && !by_token) || array.shape(array.ndim() - 1) != heads ||
         (by_token && static_cast<int64_t>(array.shape(0)) != tokens))
       Fail("lambda_: got shape {}, expected a number, [{}] or [{}, {}]", ShapeText(ShapeOf(array)), heads, tokens,
@@ -249,14 +251,14 @@ void AddAttention(nb::module_& module) {
   module.def(
       "output_heads", [](const std::string& family, int q, int k, int v) { return HeadsNamed(family, q, k, v).size(); },
       "family"_a, "q_heads"_a, "k_heads"_a, "v_heads"_a, "How many output heads a family has of these.");
-  module.def("attention", Attention, "q"_a, "k"_a, "v"_a, nb::kw_only(), "heads"_a, "lambda_"_a.none(), "plan"_a.none(),
-             "execution"_a, "causal"_a, "window"_a, "scale"_a.none(), "out"_a.none(), "threads"_a,
-             "Attention of one sequence, [tokens, heads, width]: see tare.attention.");
+  module.def("attention", Attention, "q"_a.none(), "k"_a.none(), "v"_a.none(), nb::kw_only(), "heads"_a.none(),
+             "lambda_"_a.none(), "plan"_a.none(), "execution"_a, "causal"_a, "window"_a, "scale"_a.none(),
+             "out"_a.none(), "threads"_a, "Attention of one sequence, [tokens, heads, width]: see tare.attention.");
   nb::class_<Cache>(module, "Cache", "Keys and values of a layer: see tare.Cache.")
       .def(nb::init<int, int, int, int, const std::string&, int>(), "heads"_a, "width"_a, "v_heads"_a, "v_width"_a,
            "plan"_a, "threads"_a)
-      .def("append", &Cache::Append, "k"_a, "v"_a)
-      .def("decode", &Cache::Decode, "q"_a, "heads"_a, "lambda_"_a.none(), "window"_a, "scale"_a)
+      .def("append", &Cache::Append, "k"_a.none(), "v"_a.none())
+      .def("decode", &Cache::Decode, "q"_a.none(), "heads"_a.none(), "lambda_"_a.none(), "window"_a, "scale"_a)
       .def("fork", &Cache::Fork)
       .def("tokens", &Cache::Tokens)
       .def("bytes", &Cache::Bytes);

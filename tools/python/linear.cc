@@ -54,7 +54,7 @@ void AddLinear(nb::module_& module) {
       .def(nb::init<const Quantized&, const std::string&, int>(), "weight"_a, nb::kw_only(), "activations"_a = "int8",
            "threads"_a = 0,
            nb::sig("def __init__(self, weight: Quantized, *, activations: str = 'int8', threads: int = 0) -> None"))
-      .def("__call__", &Linear::Run, "x"_a, "x float32 [tokens, in] -> float32 [tokens, out]",
+      .def("__call__", &Linear::Run, "x"_a.none(), "x float32 [tokens, in] -> float32 [tokens, out]",
            nb::sig("def __call__(self, x: object) -> numpy.ndarray"));
 }
 

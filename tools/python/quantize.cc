@@ -187,9 +187,9 @@ void AddQuantize(nb::module_& module) {
            "The values that the codes stand for, float32 in the original shape.",
            nb::sig("def dequantize(self, *, threads: int = 0) -> numpy.ndarray"))
       .def("__repr__", Text);
-  module.def("quantize", Quantize, "x"_a, "rule"_a, nb::kw_only(), "threads"_a,
+  module.def("quantize", Quantize, "x"_a.none(), "rule"_a, nb::kw_only(), "threads"_a,
              "Codes and scales by one rule SITE=FORMAT/GRANULARITY: see tare.quantize.");
-  module.def("gptq", Gptq, "x"_a, "hessian"_a, "rule"_a, nb::kw_only(), "damping"_a, "threads"_a,
+  module.def("gptq", Gptq, "x"_a.none(), "hessian"_a.none(), "rule"_a, nb::kw_only(), "damping"_a, "threads"_a,
              "A weight [out, in] by GPTQ: see tare.gptq.");
 }
 

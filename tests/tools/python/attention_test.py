@@ -260,7 +260,8 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         self.refuses("attention out, simulated: got 16-bit floats", tare.attention, q, k, v,
                      plan="attn_logits=int4/row", execution="simulated", out=np.zeros((20, 2, 16), np.float16))
         self.refuses("attention out: got memory that v lies in", tare.attention, q, k, v, out=v)
-        self.refuses("layout: got 'bhdt', expected one of thd htd bthd bhtd", tare.attention, q, k, v, layout="bhdt")
+        self.refuses("layout: got 'bhdt' for q, k, v, expected one of thd htd bthd bhtd", tare.attention, q, k, v,
+                     layout="bhdt")
         self.refuses("got batches of 2, 1 and 1 sequences", tare.attention, np.stack([q, q]), k[None], v[None],
                      layout="bthd")
         self.refuses("q: got list, expected an array", tare.attention, [1.0], k, v)
@@ -343,7 +344,8 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         self.refuses("lambda_: got shape [3], expected a number, [2] or [20, 2]", tare.attention, q, k, v,
                      heads="diffllama",
                      lambda_=np.ones(3, np.float32))
-        self.refuses("lambda_: got float64", tare.attention, q, k, v, heads="diffllama", lambda_=np.ones(2))
+        self.refuses("lambda_: got float64, expected float32; try lambda_.astype('float32'), or lambda_.float()",
+                     tare.attention, q, k, v, heads="diffllama", lambda_=np.ones(2))
         self.refuses("plan, column 3: got 'int7'", tare.attention, q, k, v, plan="q=int7/token")
         self.refuses("attention, plan 'weights=int8/channel': got no rule", tare.attention, q, k, v,
                      plan="weights=int8/channel")

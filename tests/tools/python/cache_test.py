@@ -25,7 +25,7 @@ class CacheTest(Case):
     def test_tokens_that_come_in_parts_are_attended_to_as_rounded(self):
         q, k, v = arrays(150, 4, 2)
         sizes = []
-        for plan, of_k, of_v in ("", k, v), ("cache_k=int4/token,cache_v=int8/token", rounded(k, 7), rounded(v, 127)):
+        for plan, of_k, of_v in (None, k, v), ("cache_k=int4/token,cache_v=int8/token", rounded(k, 7), rounded(v, 127)):
             cache = tare.Cache(2, 16, plan=plan, threads=2)
             for begin, end in (0, 100), (100, 101), (101, 150):
                 cache.append(k[begin:end], v[begin:end])
@@ -37,6 +37,11 @@ class CacheTest(Case):
                     self.near(out[:, h], one_map(q[-3:, h], of_k[:, h // 2], of_v[:, h // 2], **mask))
         self.assertLess(sizes[1], sizes[0] / 3)
         self.assertEqual(cache.decode(q[:0]).shape, (0, 4, 16))
+        self.assertTrue(np.array_equal(tare.Cache(2, 16, plan="").nbytes, tare.Cache(2, 16, plan=None).nbytes))
+        heads_first = tare.Cache(2, 16, plan=plan, layout="htd")
+        heads_first.append(k.transpose(1, 0, 2), v.transpose(1, 0, 2))
+        turned = heads_first.fork().decode(q[-3:].transpose(1, 0, 2))
+        self.assertTrue(np.array_equal(turned.transpose(1, 0, 2), cache.decode(q[-3:])))
         turned = np.ascontiguousarray(q[-3:].transpose(1, 0, 2)).transpose(1, 0, 2)
         self.assertTrue(np.array_equal(cache.decode(turned[:, :, ::-1][:, :, ::-1]), cache.decode(q[-3:])))
         self.assertFalse(np.array_equal(cache.decode(q[-3:], scale=1.0), cache.decode(q[-3:])))
@@ -74,13 +79,22 @@ class CacheTest(Case):
         self.refuses("got keep, expected all keys", tare.Cache, 2, 16, plan="cache_k=int4/token,keep=h2o/64")
         self.refuses("keys before rotary: got no rotary", tare.Cache, 2, 16, plan="cache_k=int4/token+prerotary")
         self.refuses("heads", tare.Cache, 0, 16)
+        self.refuses("heads: got None, expected a whole number below 2^31", tare.Cache, None, 16)
+        self.refuses("plan: got 3, expected text or None", tare.Cache, 2, 16, plan=3)
+        self.refuses("layout: got 'bthd' for a cache, expected one of thd htd: a cache takes one sequence",
+                     tare.Cache, 2, 16, layout="bthd")
         cache = tare.Cache(2, 16)
         self.refuses("q: got 1 queries over 0 tokens, expected those of the last tokens", cache.decode, q[:1])
         self.refuses("k: got 3 tokens of 1 heads of width 16, expected 3 of 2 of width 16", cache.append, k[:3, :1],
                      v[:3])
         self.refuses("v: got 2 tokens", cache.append, k[:3], v[:2])
         self.refuses("k: got float64, expected float32", cache.append, k.astype(float), v)
-        self.refuses("k: got shape [2, 16], expected 3 dimensions", cache.append, k[0], v[0])
+        self.refuses("k: got shape [2, 16], expected [tokens, heads, width] by layout='thd'; try an array of",
+                     cache.append, k[0], v[0])
+        self.refuses("k: got shape [1, 10, 2, 16], expected [tokens, heads, width] by layout='thd'; try one sequence,",
+                     cache.append, k[None], v)
+        self.refuses("v: got NoneType, expected an array", cache.append, k, None)
+        self.refuses("window: got None, expected a whole number", cache.decode, q, window=None)
         bad = v.copy()
         bad[7, 1, 3] = np.nan
         self.refuses("v: token 7, head 1: got NaN or infinity", cache.append, k, bad)

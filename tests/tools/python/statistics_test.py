@@ -92,10 +92,32 @@ class StatisticsTest(Case):
         q = np.ones((9, 3, 8), np.float32)
         self.assertEqual(tare.measures(q, "q", layout="thd")["absmax"].shape, (3,))
         self.assertEqual(tare.measures(q, "q", layout="htd")["absmax"].shape, (9,))
-        self.refuses("layout: got none for site 'q', expected one of thd, htd", tare.measures, q, "q")
-        self.refuses("layout: got 'tdh', expected one of thd", tare.measures, q, "q", layout="tdh")
+        self.assertEqual(tare.measures(q, "q", layout="THC")["absmax"].shape, (3,))
+        self.refuses("layout: got none for q, expected one of thd htd bthd bhtd; try layout='thd'", tare.measures, q,
+                     "q")
+        self.refuses("layout: got 'tdh' for arrays by heads, expected one of thd", tare.measures, q, "q", layout="tdh")
         self.refuses("expected a numpy array or a PyTorch tensor", tare.measures, [1.0])
         self.refuses("none named SITE.LAYER (the first: nowhere.0), expected names like", tare.measures, x, "nowhere")
+
+    def test_arrays_by_heads_have_a_layout(self):
+        q = np.random.default_rng(1).standard_normal((2, 5, 3, 8), dtype=np.float32)
+        turned = np.ascontiguousarray(q.transpose(0, 2, 1, 3))
+        for name, options, array in (("A.h5", {"layout": "bthd"}, q), ("B.h5", {"layout": "bhtd"}, turned),
+                                     ("C.h5", {"layout": "bthd", "axes": {"q": {"axes": "BHTD"}}}, turned)):
+            with tare.Statistics(self.folder / name, name="m", **options) as statistics:
+                statistics.hook("q", 0)(None, (), array)
+        found = [tare.open(self.folder / name)["q"]["absmax"].tolist() for name in ("A.h5", "B.h5", "C.h5")]
+        self.assertEqual(found, [np.abs(q).max((0, 1, 3)).tolist()] * 3)
+        self.assertEqual((self.folder / "A.h5").read_bytes(), (self.folder / "B.h5").read_bytes())
+
+        def feed(site, array, **options):
+            with tare.Statistics(self.folder / "X.h5", **options) as statistics:
+                statistics.feed(site, 0, array)
+
+        for site in "q", "k", "v", "head_out":
+            self.refuses(f"layout: got none for {site}, expected one of thd", feed, site, q)
+        self.refuses("q.0: got shape [2, 5, 3, 8], expected [tokens, heads, width] by layout='thd'; try layout='bthd'",
+                     feed, "q", q, layout="thd")
 
     def test_refusals(self):
         def once(*fed, **options):
@@ -104,8 +126,8 @@ class StatisticsTest(Case):
 
         ones = np.ones((1, 2, 3), np.float32)
         self.refuses("none named SITE.LAYER (the first: layer_in.0)", once, "layer_in", 0, ones)
-        self.refuses("layer_out.0: got shape [3], expected BTC; try axes with \"axes\" of the site", once, "layer_out",
-                     0, np.ones(3, np.float32))
+        self.refuses("layer_out.0: got shape [3], expected BTC; try these dimensions, in another order", once,
+                     "layer_out", 0, np.ones(3, np.float32))
         self.refuses("layer_out.0: got list, expected a numpy array or a PyTorch tensor", once, "layer_out", 0, [1.0])
         self.refuses("formats 'int5/row': got", once, "layer_out", 0, ones, formats="int5/row")
         self.refuses("sites 'nowhere': ", once, "layer_out", 0, ones, sites="nowhere")
@@ -113,6 +135,9 @@ class StatisticsTest(Case):
         self.refuses("formats: int8/head: got none", once, "layer_out", 0, ones, sites="layer_out",
                      formats="int8/head")
         self.refuses("axes.json", once, "layer_out", 0, ones, axes={"nowhere": {}})
+        self.refuses("axes: got str, expected a dict or None", once, "layer_out", 0, ones, axes="q")
+        self.refuses("path: got None, expected text or a path", tare.Statistics, None)
+        self.refuses("site: got None, expected text", once, None, 0, ones)
         self.refuses("outside the block", tare.Statistics(self.folder / "S.h5").feed, "layer_out", 0, ones)
         self.refuses("got no folder", tare.Statistics(self.folder / "none" / "S.h5").__enter__)
 

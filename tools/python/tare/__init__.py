@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Low-bit quantization of Differential Transformers: low-bit attention on arrays of any library, tensors to codes and
 back, statistics of any model, and the files of the command `tare` as numpy arrays and tables."""
-from ._tare import Linear, Quantized
+from ._tare import Quantized
 from ._tare import version as __version__  # stubs leave out what begins with _
 from .cache import Cache
 from .files import open
-from .kernels import attention, gptq, measures, quantize
-
-dequantize = Quantized.dequantize
+from .kernels import Linear, attention, dequantize, gptq, measures, quantize
 
 TYPE_CHECKING = False  # a type checker takes it for True, as typing's
 if TYPE_CHECKING:

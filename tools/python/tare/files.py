@@ -8,6 +8,7 @@ import os
 import pathlib
 
 from . import _tare
+from .arguments import checked
 
 STATISTICS = "tare.stats.file/2"
 CHECKPOINTS = "tare.quantized/1", "tare.quantized/2", "tare.quantized/3", "tare.quantized/4", \
@@ -202,7 +203,8 @@ class Sweep:
         return _frame(self.rows)
 
 
-def open(path):
+@checked
+def open(path: str | os.PathLike):
     """What the command wrote: a StatisticsFile, a QuantizedCheckpoint or a Sweep (of a folder). ValueError for a file
     of another schema."""
     if not pathlib.Path(path).exists():

@@ -1,34 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attention, quantize, gptq and measures: arrays as frameworks make them, for the compiled module."""
-from . import _tare
+"""attention, quantize, gptq, linear layers and measures: arrays as frameworks make them, for the compiled module."""
+import re
 
-LAYOUTS = {"thd": "[tokens, heads, width]", "htd": "[heads, tokens, width]",
-           "bthd": "[batch, tokens, heads, width]", "bhtd": "[batch, heads, tokens, width]"}
+from . import _tare
+from .arguments import LAYOUTS, arranged, checked, layout_named
 
 
 def _plain(x):
     """x, without gradients, and in float32 if it is bfloat16 of ml_dtypes, which has neither DLPack nor buffers."""
     x = x.detach() if hasattr(x, "detach") else x  # a PyTorch tensor
     return x.astype("float32") if str(getattr(x, "dtype", "")) == "bfloat16" else x
-
-
-def _check_layout(layout):
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout: got '{layout}', expected one of {' '.join(LAYOUTS)}")
-
-
-def _arranged(x, name, layout):
-    """A view of x: [tokens, heads, width], with a batch before."""
-    shape = list(getattr(x, "shape", ()))
-    if hasattr(x, "ndim") and len(shape) != len(layout):
-        others = " or ".join(f"layout='{other}' for {axes}" for other, axes in LAYOUTS.items()
-                             if len(other) == len(shape))
-        raise ValueError(f"{name}: got shape {shape}, expected {LAYOUTS[layout]} by layout='{layout}'; try "
-                         f"{others or 'an array of 3 dimensions, or 4 with a batch'}")
-    if layout in ("thd", "bthd"):
-        return x
-    order = [layout.index(axis) for axis in "bthd" if axis in layout]
-    return x.permute(order) if hasattr(x, "permute") else x.transpose(order)
 
 
 def _readable(x):
@@ -63,6 +44,7 @@ def _cure(shapes, layout, heads, causal):
     return ""
 
 
+@checked
 def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = None, execution: str = "executed",
               layout: str = "thd", causal: bool = True, window: int = 0, scale: float | None = None, out=None,
               threads: int = 0):
@@ -95,17 +77,20 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
     Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
     turns; Ctrl-C ends a call. Raises ValueError for invalid input, including NaN and infinities that a query
     sees and largest logits of 2^30 or more, and in a process that was forked after the first call."""
-    _check_layout(layout)
-    arrays = [_arranged(_plain(x), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
-    room = None if out is None else _arranged(out, "out", layout)
+    layout = layout_named(layout, "q, k, v")
+    arrays = [arranged(_plain(x), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
+    room = None if out is None else arranged(out, "out", layout)
 
-    def one(arrays, lambda_, room):
+    def one(arrays, lambda_, room, sequence=None):
         try:
             return _tare.attention(*map(_readable, arrays), heads=heads, lambda_=lambda_, plan=plan,
                                    execution=execution, causal=causal, window=window, scale=scale, out=room,
                                    threads=threads)
         except ValueError as error:  # what an option of the program does, an argument does here
-            text = str(error).replace("simulating it", "execution='simulated'")
+            text = re.sub("(this|a) captured model", "attention of q, k and v",
+                          str(error).replace("simulating it", "execution='simulated'"))
+            if sequence is not None and re.search(" (token|query) ", text):
+                text = f"sequence {sequence}: {text}"
             cure = _cure([list(getattr(x, "shape", ())) for x in (q, k, v)], layout, heads, causal)
             raise ValueError(text + (f"{', or' if '; try ' in text else '; try'} {cure}" if cure else "")) from None
 
@@ -120,7 +105,7 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
     of_each = getattr(lambda_, "ndim", 0) == 3
     if of_each and len(lambda_) != batches[0]:
         raise ValueError(f"lambda_: got {len(lambda_)} sequences, expected {batches[0]}")
-    made = [one([x[b] for x in arrays], lambda_[b] if of_each else lambda_, None if room is None else room[b])
+    made = [one([x[b] for x in arrays], lambda_[b] if of_each else lambda_, None if room is None else room[b], b)
             for b in range(batches[0])]
     if out is not None:
         return out
@@ -128,6 +113,7 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
     return numpy.stack([x if layout == "bthd" else x.transpose(1, 0, 2) for x in made])
 
 
+@checked
 def quantize(x, rule: str, *, threads: int = 0) -> _tare.Quantized:
     """Quantizes values to codes and scales, each to the nearest code, by a rule of a plan.
 
@@ -151,6 +137,7 @@ def quantize(x, rule: str, *, threads: int = 0) -> _tare.Quantized:
     raise ValueError(f"rule '{rule}': {what}; try int4/group64, int8/token, or a site and = before it")
 
 
+@checked
 def gptq(x, hessian, rule: str, *, damping: float = 0.01, threads: int = 0) -> _tare.Quantized:
     """Quantizes a weight by GPTQ (arXiv 2210.17323), so that its outputs on calibration inputs change little.
 
@@ -165,27 +152,34 @@ def gptq(x, hessian, rule: str, *, damping: float = 0.01, threads: int = 0) -> _
                       threads=threads)
 
 
+@checked
+def dequantize(codes: _tare.Quantized, *, threads: int = 0):
+    """The values that the codes stand for, float32 in the original shape; threads 0: all."""
+    return codes.dequantize(threads=threads)
+
+
+class Linear(_tare.Linear):
+    __doc__ = _tare.Linear.__doc__
+
+    @checked
+    def __init__(self, weight: _tare.Quantized, *, activations: str = "int8", threads: int = 0):
+        super().__init__(weight, activations=activations, threads=threads)
+
+
+@checked
 def measures(x, site: str = "layer_out", *, layout: str | None = None, **options) -> dict:
     """The measures of one array, by the names of the statistics file: {"absmax": [...], "kurtosis": [...], ...}.
 
     x     values with the axes of the site (docs/reference/captured.md): [B, T, C], attention maps [B, H, T, S].
     site  of plans; it says which measures there are. Each has a value per head and map.
-    layout  of q, k and v, as of tare.attention; required there: the shape does not tell tokens from heads.
-    options  of tare.Statistics, which copies x."""
+    layout  of q, k, v and head_out, and options: those of tare.Statistics, which copies x."""
     import os
     import tempfile
-
-    if layout is None and site in ("q", "k", "v") and "axes" not in options:
-        raise ValueError(f"layout: got none for site '{site}', expected one of {', '.join(LAYOUTS)}; "
-                         "try layout='thd' for [tokens, heads, width]")
-    if layout is not None:
-        _check_layout(layout)
-        options["axes"] = {site: {"axes": layout.upper().replace("D", "C")}}
 
     from .files import open as open_file
     from .statistics import Statistics
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "measures.h5")
-        with Statistics(path, **options) as statistics:
+        with Statistics(path, layout=layout, **options) as statistics:
             statistics.feed(site, None if site in ("embed", "final_norm", "lm_head.in") else 0, x)
         return open_file(path)[site]

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+from .arguments import checked
+
 
 def _program():
     package = pathlib.Path(__file__).parent
@@ -22,7 +24,8 @@ def main():
     os.execv(_program(), ["tare", *sys.argv[1:]])
 
 
-def run(command, *arguments, **options):
+@checked
+def run(command: str, *arguments, **options):
     """Runs a command of the program and gives what it writes with --json, as a dict; its errors as ValueError, with
     its text.
 

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics of any model, collected while it runs."""
 import json
+import os
 import pathlib
 import tempfile
 
 import numpy
 
 from . import _tare
+from .arguments import arranged, checked, layout_named
+
+BY_HEADS = "q", "k", "v", "head_out"
 
 
 def _array(x, where):
-    """x as a contiguous numpy array, in f32 if numpy does not have its type."""
+    """x as a numpy array, in f32 if numpy does not have its type."""
     if hasattr(x, "detach"):  # a PyTorch tensor
         x = x.detach().cpu()
         x = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
     if not isinstance(x, numpy.ndarray):
         raise ValueError(f"{where}: got {type(x).__name__}, expected a numpy array or a PyTorch tensor; try "
                          "numpy.asarray(x)")
-    return numpy.ascontiguousarray(x)
+    return x
 
 
 def _first(x):
@@ -34,17 +38,22 @@ class Statistics:
                 model(ids)
 
     The file is written when the block ends, and not at all if it ends with an exception. Sites are those of plans,
-    axes those of docs/reference/captured.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A
+    axes those of docs/reference/captured.md: [B,T,C], attention maps [B,H,T,S]; `layout` says those by heads. A
     batch ends when a site and layer come again; it is then added to the statistics, so memory holds the arrays of
     one batch only.
 
     name       name of the model, for tables; None: the file's name
-    axes       {site: {"axes": "BTHC", "maps": "interleaved", ...}} for arrays with other axes
+    layout     of q, k, v and head_out, as of tare.attention; required there: no shape tells tokens from heads
+    axes       {site: {"axes": "BTHD", "maps": "interleaved", ...}} for arrays with other axes
     sites, formats, calibrate  as in tare stats: "layer_out,attn_logits", "int8/row,int4/group64", "int8"
     skip_first positions that the second set of statistics, `rest`, leaves out; static scales use all positions
     """
 
-    def __init__(self, path, *, name=None, axes=None, sites="", formats="", calibrate="", skip_first=1, threads=0):
+    @checked
+    def __init__(self, path: str | os.PathLike, *, name: str | None = None, layout: str | None = None,
+                 axes: dict | None = None, sites: str = "", formats: str = "", calibrate: str = "",
+                 skip_first: int = 1, threads: int = 0):
+        self._layout = None if layout is None else layout_named(layout, "arrays by heads")
         self._path = pathlib.Path(path)
         self._options = {"name": name or self._path.stem, "sites": sites, "formats": formats, "calibrate": calibrate,
                          "skip_first": skip_first, "threads": threads}
@@ -69,14 +78,18 @@ class Statistics:
                 raise ValueError(f"{self._path}: got no arrays, expected some; try feed(site, layer, array)")
             stream.finish(str(self._path))
 
-    def feed(self, site, layer, array):
+    @checked
+    def feed(self, site: str, layer: int | None, array):
         """Adds a site's array for all sequences of a batch; layer is None for a site outside the layers. Also takes
         "input_ids" and "attention_mask" [B,T], which identify the run and exclude padding."""
         name = site if layer is None else f"{site}.{layer}"
         if self._stream is None:
             raise ValueError(f"{name}: got an array outside the block, expected `with "
                              "tare.Statistics(path) as s:` around it")
-        self._stream.feed(name, _array(array, name))
+        array = _array(array, name)
+        if site in BY_HEADS and "axes" not in (self._axes or {}).get(site, {}):
+            array = arranged(array, name, layout_named(self._layout, site)).swapaxes(-3, -2)  # files: heads first
+        self._stream.feed(name, numpy.ascontiguousarray(array))
         self._empty = False
 
     def hook(self, site, layer=None):
