@@ -245,6 +245,7 @@ AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Pro
   AttentionBench bench{.isa = Isa(), .roofline = {}, .results = {}};
   for (const AttentionCase& c : cases) {
     CheckMemory(c);
+    RequireRuns("bench attention", c.threads, c.repetitions);
     AttentionCase small = c;
     small.n = std::min<int64_t>(c.n, 64), small.keys = std::min<int64_t>(c.keys, 64);
     Prepare(small);

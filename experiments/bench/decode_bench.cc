@@ -150,6 +150,7 @@ DecodeResult Measure(const DecodeCase& c) {
 void CheckCase(const DecodeCase& c) {
   if (c.kernel != "tare" && c.kernel != "onednn-f32")
     Fail("bench decode, kernel: got '{}', expected tare or onednn-f32", c.kernel);
+  RequireRuns("bench decode", c.threads, c.repetitions);
   if (!IsOurs(c) && c.shape.batch != 1) Fail("bench decode, onednn-f32: got a batch of {}, expected 1", c.shape.batch);
   if (c.plan.policy.keep.Drops() || c.plan.policy.skip > 0)
     Fail(

@@ -73,6 +73,7 @@ std::vector<float> RandomNormal(size_t count, uint64_t seed) {
 
 LinearBench BenchLinear(const std::vector<LinearCase>& cases, const Progress& progress) {
   LinearBench bench;
+  for (const LinearCase& c : cases) RequireRuns("bench linear", c.threads, c.repetitions);
   for (const LinearCase& c : cases) {
     const Roofline before = MeasureRoofline(c.threads);
     LinearResult result = Measure(c);

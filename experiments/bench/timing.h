@@ -31,6 +31,12 @@ inline double SecondsOfCall(const std::function<void()>& call, double least) {
   return seconds / static_cast<double>(calls);
 }
 
+// Throws Error, starting with `where`, for a case without threads or repetitions.
+inline void RequireRuns(const char* where, int threads, int repetitions) {
+  if (threads < 1 || repetitions < 1)
+    Fail("{}: got {} threads and {} repetitions, expected at least 1", where, threads, repetitions);
+}
+
 struct Timing {
   double median = 0;  // seconds; the upper one if the count is even
   double spread = 0;  // (largest - smallest) / median

@@ -138,6 +138,7 @@ TEST(BenchAttention, RefusesBeforeItMeasures) {
   message([](AttentionCase& c) { c.family = "v3"; }, "family: got 'v3'");
   message([](AttentionCase& c) { c.kernel = "fast"; }, "kernel: got 'fast', expected tare,");
   message([](AttentionCase& c) { c.mask = "some"; }, "mask: got 'some'");
+  message([](AttentionCase& c) { c.threads = 0; }, "0 threads");
   message([](AttentionCase& c) { c.n = 0; }, "n 0");
   message([](AttentionCase& c) { c.family = "standard"; }, "one map");
   message([](AttentionCase& c) { c.kv_heads = 3; }, "3 key/value heads");

@@ -89,6 +89,7 @@ TEST(BenchDecode, RefusesBeforeItMeasures) {
     EXPECT_THAT(Call([&] { BenchDecode({Small("tare", {}), c}); }), ThrowsMessage<Error>(HasSubstr(text)));
   };
   message([](DecodeCase& c) { c.kernel = "fast"; }, "kernel: got 'fast'");
+  message([](DecodeCase& c) { c.threads = 0; }, "0 threads");
   message([](DecodeCase& c) { c.shape.family = "v3"; }, "family: got 'v3'");
   message([](DecodeCase& c) { c.shape.n = 0; }, "n 0");
   message([](DecodeCase& c) { c.shape.kv_heads = 3; }, "3 key/value heads");
