@@ -157,7 +157,6 @@ void CheckAwq(const ModelConfig& config, const Plan& plan) {
 
 std::vector<LayerSmoothing> AwqScalingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                                          const Progress& progress, std::pmr::memory_resource& kept) {
-  CheckAwq(model.config(), plan);
   const std::span<const Site> sites = FamilyOf(model.config()).smoothed;
   const ResolvedPlan resolved(plan, ModelSitesOf(model), Carrying::kSimulated);
   CalibrationPass calibration(model, text, kept);

@@ -32,8 +32,8 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
 // Throws Error unless the family can scale inputs, and the plan rounds weights with such an input.
 void CheckAwq(const ModelConfig& config, const Plan& plan);
 
-// As CheckAwq. An input without an entry keeps its weights: no ratio is better than none, or the plan rounds nothing
-// there. Memory: an input's second moments, and one matrix four times in f32.
+// For what CheckAwq accepts. An input without an entry keeps its weights: no ratio is better than none, or the plan
+// rounds nothing there. Memory: an input's second moments, and one matrix four times in f32.
 std::vector<LayerSmoothing> AwqScalingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                                          const Progress& progress,
                                          std::pmr::memory_resource& kept = *std::pmr::new_delete_resource());
