@@ -20,7 +20,7 @@ std::vector<Json> MadeItems(const std::string& task, const Tokenizer& tokenizer)
   if (task == "shots") return MakeShots({.shots = {8}, .seeds = 2, .samples = 5}, Haystack::WordsOf(text, "heldout"));
   const Haystack haystack(text, tokenizer, "heldout.txt");
   if (task == "copies") return MakeCopies({.lengths = {256}, .depths = {0, 0.5, 1}, .samples = 7}, haystack, tokenizer);
-  return MakeNeedles({.lengths = {128}, .depths = {0, 0.5, 1}, .samples = 7}, haystack, tokenizer);
+  return MakeNeedles({.grid = {.lengths = {128}, .depths = {0, 0.5, 1}, .samples = 7}}, haystack, tokenizer);
 }
 
 class MadeItemsTest : public testing::TestWithParam<const char*> {};

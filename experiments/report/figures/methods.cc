@@ -33,17 +33,17 @@ std::string NamedVersion(const SweepCell& cell) {
   return method.empty() ? cell.model : Formatted("{} ({}{})", cell.model, method, saw);
 }
 
-constexpr size_t kSaid = 3;  // differences in a sentence; the figure of differences has all
+constexpr size_t kPairsSaid = 3;  // differences in a sentence; the figure of differences has all
 
 std::string DifferencesText(const std::vector<SweepFigure>& differences) {
   std::string text;
-  for (size_t i = 0; i < std::min(differences.size(), kSaid); ++i) {
+  for (size_t i = 0; i < std::min(differences.size(), kPairsSaid); ++i) {
     const SweepFigure& row = differences[i];
     text += Formatted("; the difference of {} from {} is {} ({})", row.cell->model, row.drop->against,
                       DrawnText(row, *row.drop), VerdictWord(*row.drop));
   }
-  if (differences.size() > kSaid)
-    text += Formatted("; the table of differences has {} more", differences.size() - kSaid);
+  if (differences.size() > kPairsSaid)
+    text += Formatted("; the table of differences has {} more", differences.size() - kPairsSaid);
   return text;
 }
 
@@ -86,7 +86,7 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& drawn,
   return findings;
 }
 
-void AddRow(const SweepFigure& row, FigureData& figure) {
+void AddVersion(const SweepFigure& row, FigureData& figure) {
   const StoredVersion& version = *row.cell->version;
   const auto text = [](const std::string& some) { return some.empty() ? Json() : Json(some); };
   const Json drawn = Drawn(row, *row.change);
@@ -121,7 +121,7 @@ FigureData FigureOfVersions(const Sweep& sweep) {
                           row.cell->task.substr(row.cell->task.find(':') + 1), row.cell->version->bits_per_weight,
                           row.cell->version->megabytes, CountText(*row.cell));
     if (row.change == nullptr || !row.change->primary || !row.cell->AsStored()) continue;
-    AddRow(row, figure);
+    AddVersion(row, figure);
     drawn.push_back(row);
   }
   figure.findings = FindingsOf(drawn, DifferencesOf(sweep.cells, sweep.comparisons));
