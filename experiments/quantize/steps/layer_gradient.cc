@@ -72,6 +72,7 @@ LayerGradient::LayerGradient(const ModelConfig& config, const LayerWeights& stor
   weights_.sinks = stored.sinks;
   weights_.lambda = stored.lambda;
   weights_.lambda_init = stored.lambda_init;
+  weights_.head_norm = stored.head_norm;
   for (const LinearLayer& linear : LinearLayersOf(config, layer)) {
     const LinearWeights& from = WeightsOf(stored, linear);
     const WeightMatrix& w = from.stored();
@@ -194,8 +195,7 @@ void LayerGradient::BackThroughFeedForward() {
 void LayerGradient::BackThroughHeadNorm(float* d_attended) {
   const auto heads = std::ssize(weights_.heads);
   const int64_t width = 2 * int64_t{config_.head_dim};
-  const auto found = weights_.vectors.find(kHeadNorm);
-  const float* const weight = found == weights_.vectors.end() ? nullptr : found->second.data();
+  const float* const weight = weights_.head_norm.empty() ? nullptr : weights_.head_norm.data();
   ForRows(Call(), [&](int64_t r) {
     for (int64_t h = 0; h < heads; ++h) {
       const int64_t at = (r * heads + h) * width;
