@@ -57,7 +57,7 @@ void WarnOfQuantized(const std::vector<std::filesystem::path>& models) {
 
 // The source is the first of the models. The versions run as stored, too, unless plans are given.
 void AddSource(const CLI::App& command, SweepOptions& sweep) {
-  if (sweep.source.empty()) return WarnOfQuantized(sweep.models);
+  if (sweep.source.empty()) return;
   sweep.models.insert(sweep.models.begin(), sweep.source);
   const auto given = [&](const char* option) { return command.count(option) > 0; };
   if (!given("--plan") && !given("--site") && !given("--bits") && !given("--formats")) sweep.question.plans = {"f32"};
@@ -69,6 +69,7 @@ void Run(const CLI::App& command, CellsCommand& options) {
   if (options.list) return PrintCells(options.sweep);
   Select(options);
   const ClaimedFolder claims = ClaimCells(options, {"table.csv", "table.txt", "table.json"}, "tare.sweep/");
+  if (options.sweep.source.empty()) WarnOfQuantized(options.sweep.models);
   options.sweep.math = options.machine.Apply();
   Merge(options);
   const SweepResult result = [&] {
