@@ -38,7 +38,11 @@ def _cure(shapes, layout, heads, causal):
         return ""
     for family in [heads, "v1"] if isinstance(heads, str) else [heads]:
         for other in LAYOUTS:
-            if len(other) == len(layout) and _fit(shapes, other, family, causal):
+            if len(other) != len(layout) or not _fit(shapes, other, family, causal):
+                continue
+            # In another layout as many queries as keys, or one: arrays of two layouts can look as if they fitted one.
+            queries, keys = (shape[other.index("t")] for shape in shapes[:2])
+            if other == layout or queries in (1, keys):
                 new = [f"layout='{other}'"] * (other != layout) + [f"heads='{family}'"] * (family is not heads)
                 return " and ".join(new)
     return ""
