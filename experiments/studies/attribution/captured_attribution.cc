@@ -49,7 +49,7 @@ class CapturedLayer {
     problem_ = {.q = Take(Site::kQ), .k = Take(Site::kK), .v = Take(Site::kV), .mask = how.mask};
     problem_.heads = table_ = HeadsNamed(how.heads, problem_.q.heads, problem_.k.heads, problem_.v.heads);
     problem_.scale = how.scale.value_or(1.0f / std::sqrt(static_cast<float>(problem_.q.width)));
-    if (table_.front().Differential()) SetLambda(how);
+    table_.front().Differential() ? SetLambda(how) : RefuseLambda(how);
     const int width = table_.front().VSlices() * problem_.v.width;
     out_.resize(static_cast<size_t>(problem_.q.tokens * width) * table_.size());
     problem_.out = DenseHeads(out_.data(), problem_.q.tokens, static_cast<int>(table_.size()), width);
@@ -106,6 +106,13 @@ class CapturedLayer {
     const std::vector<float>& rows = rows_[site] = RowsOf(file_, *a);
     return DenseHeads(rows.data(), std::ssize(rows) / (a->heads * a->columns), static_cast<int>(a->heads),
                       static_cast<int>(a->columns));
+  }
+  void RefuseLambda(const CapturedAttention& how) const {
+    if (how.lambda || Find(Site::kLambda) != nullptr)
+      Fail(
+          "{}: got a lambda, but heads {} have no second map; try --axes with {{\"attention\": {{\"heads\": "
+          "\"diffllama\"}}}}, v1 or v2",
+          where_, how.heads);
   }
   void SetLambda(const CapturedAttention& how) {
     if (how.lambda) {

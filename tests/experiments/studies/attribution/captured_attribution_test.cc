@@ -142,6 +142,8 @@ TEST(AttributeCaptured, RefusesWhatDoesNotFit) {
   refuses(arrays, "q=int8/token", R"({"attention": {"mask": "window"}})", "attention.mask: got \"window\"");
   refuses(arrays, "q=int8/token", R"({"attention": {"window": 0}})", "attention.window: got 0");
   refuses(arrays, "q=int8/token", R"({"attention": []})", "attention: got array, expected an object");
+  refuses(arrays, "q=int8/token", R"({"attention": {"lambda": 0.5}})",
+          "got a lambda, but heads standard have no second map; try --axes with {\"attention\"");
   Arrays no_k = arrays;
   no_k.erase("k.0");
   refuses(no_k, "q=int8/token", "{}", "layer 0: got no k, expected q, k and v for a plan");
