@@ -18,9 +18,9 @@ class SiteStream {
              const std::string& calibrate, int64_t skip_first, int threads) {
     InTurn(threads, [&](Turn&) {
       threads_ = Threads();
-      const CapturedLayout layout = axes.empty() ? CapturedLayout() : CapturedLayout::Load(axes);
+      if (!axes.empty()) layout_ = CapturedLayout::Load(axes);
       stream_.emplace(
-          name, layout,
+          name, layout_,
           StatisticsOptions{.sites = sites, .formats = formats, .calibrate = calibrate, .skip_first = skip_first},
           TARE_VERSION);
     });
@@ -33,6 +33,8 @@ class SiteStream {
       Fail("{}: got gaps between its values, expected none; try numpy.ascontiguousarray(x)", name);
     const std::span values(static_cast<const std::byte*>(array.data()), array.nbytes());
     const std::vector<int64_t> shape = ShapeOf(array);
+    if (name != "input_ids" && name != "attention_mask" && !layout_.Find({name, type, shape}, "feed"))
+      Fail("{}: got an array of no site, expected one that plans have; try feed('q', layer, array)", name);
     InTurn(threads_, [&](Turn&) { stream_->Add({name, type, shape}, values); });
   }
 
@@ -42,6 +44,7 @@ class SiteStream {
 
  private:
   int threads_ = 0;  // the same for every batch
+  CapturedLayout layout_;
   std::optional<CapturedStream> stream_;
 };
 

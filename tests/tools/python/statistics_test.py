@@ -97,7 +97,7 @@ class StatisticsTest(Case):
                      "q")
         self.refuses("layout: got 'tdh' for arrays by heads, expected one of thd", tare.measures, q, "q", layout="tdh")
         self.refuses("expected a numpy array or a PyTorch tensor", tare.measures, [1.0])
-        self.refuses("none named SITE.LAYER (the first: nowhere.0), expected names like", tare.measures, x, "nowhere")
+        self.refuses("nowhere.0: got an array of no site", tare.measures, x, "nowhere")
 
     def test_arrays_by_heads_have_a_layout(self):
         q = np.random.default_rng(1).standard_normal((2, 5, 3, 8), dtype=np.float32)
@@ -125,7 +125,11 @@ class StatisticsTest(Case):
                 statistics.feed(*fed)
 
         ones = np.ones((1, 2, 3), np.float32)
-        self.refuses("none named SITE.LAYER (the first: layer_in.0)", once, "layer_in", 0, ones)
+        self.refuses("layer_in.0: got an array of no site, expected one that plans have", once, "layer_in", 0, ones)
+        (self.folder / "S.h5").write_text("notes")
+        self.refuses("S.h5: got a file that no statistics are in, expected none", once, "layer_out", 0, ones)
+        self.assertEqual((self.folder / "S.h5").read_text(), "notes")
+        (self.folder / "S.h5").unlink()
         self.refuses("layer_out.0: got shape [3], expected BTC; try these dimensions, in another order", once,
                      "layer_out", 0, np.ones(3, np.float32))
         self.refuses("layer_out.0: got list, expected a numpy array or a PyTorch tensor", once, "layer_out", 0, [1.0])

@@ -9,6 +9,8 @@ import numpy
 
 from . import _tare
 from .arguments import arranged, checked, layout_named
+from .files import StatisticsFile
+from .files import open as open_file
 
 BY_HEADS = "q", "k", "v", "head_out"
 
@@ -24,6 +26,13 @@ def _array(x, where):
     return x
 
 
+def _is_statistics(path):
+    try:
+        return isinstance(open_file(path), StatisticsFile)
+    except ValueError:
+        return False
+
+
 def _first(x):
     return x[0] if isinstance(x, (tuple, list)) else x
 
@@ -37,14 +46,15 @@ class Statistics:
             for ids in batches:
                 model(ids)
 
-    The file is written when the block ends, and not at all if it ends with an exception. Sites are those of plans,
+    The file is written when the block ends, and not at all if it ends with an exception; it replaces an earlier one
+    of statistics, and no other file. Sites are those of plans,
     axes those of docs/reference/captured.md: [B,T,C], attention maps [B,H,T,S]; `layout` says those by heads. A
     batch ends when a site and layer come again; it is then added to the statistics, so memory holds the arrays of
     one batch only.
 
     name       name of the model, for tables; None: the file's name
     layout     of q, k, v and head_out, as of tare.attention; required there: no shape tells tokens from heads
-    axes       {site: {"axes": "BTHD", "maps": "interleaved", ...}} for arrays with other axes
+    axes       {site: {"axes": "BTHD", "maps": "interleaved", ...}} for arrays with other axes, also than layout's
     sites, formats, calibrate  as in tare stats: "layer_out,attn_logits", "int8/row,int4/group64", "int8"
     skip_first positions that the second set of statistics, `rest`, leaves out; static scales use all positions
     """
@@ -63,6 +73,9 @@ class Statistics:
     def __enter__(self):
         if not self._path.parent.is_dir():
             raise ValueError(f"{self._path}: got no folder {self._path.parent}, expected one to write into")
+        if self._path.exists() and not _is_statistics(self._path):
+            raise ValueError(f"{self._path}: got a file that no statistics are in, expected none or an earlier one of "
+                             "its own; try another name")
         with tempfile.TemporaryDirectory() as folder:
             axes = pathlib.Path(folder) / "axes.json"
             if self._axes is not None:
