@@ -74,14 +74,27 @@ void CheckDistinct(const std::vector<CapturedArray>& arrays, const std::string& 
   Fail("{}: got {} and {}, expected one array of a site in a layer; try removing one", where, first, second);
 }
 
-// "; try --axes with ..", by which arrays by heads have their tokens first; empty if there are none.
-std::string TokensFirst(const std::vector<CapturedArray>& arrays) {
+// "; try --axes with ..", by which all arrays have so many tokens: those that have as many heads change these axes.
+// Empty if there are no such.
+std::string AxesFor(int64_t tokens, const std::vector<CapturedArray>& arrays) {
   std::set<std::string> sites;
   for (const CapturedArray& a : arrays) {
-    if (a.heads > 0 && !IsAttentionMap(a.site))
-      sites.insert(Formatted("\"{}\": {{\"axes\": \"{}\"}}", Name(a.site), a.sequence_stride > 0 ? "BTHD" : "THD"));
+    if (IsWeight(a.site) || a.rows == tokens) continue;
+    if (a.heads != tokens || IsAttentionMap(a.site)) return "";
+    const std::string axes = a.head_stride > a.row_stride ? "THD" : "HTD";
+    sites.insert(Formatted("\"{}\": {{\"axes\": \"{}{}\"}}", Name(a.site), a.sequence_stride > 0 ? "B" : "", axes));
   }
   return sites.empty() ? "" : Formatted("; try --axes with {{{}}}", Listed(sites, ", "));
+}
+
+[[noreturn]] void FailUnequal(const CapturedArray& a, const CapturedArray& any,
+                              const std::vector<CapturedArray>& arrays, const std::string& where) {
+  std::string cure = AxesFor(any.rows, arrays);
+  for (const CapturedArray& one : arrays) {
+    if (cure.empty() && one.heads > 0) cure = AxesFor(one.heads, arrays);
+  }
+  Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as in {}{}", where, a.array.name, a.sequences, a.rows,
+       any.sequences, any.rows, any.array.name, a.sequences == any.sequences ? cure : "");
 }
 
 std::vector<std::string> SignaturesOf(const CapturedFile& file) {
@@ -152,9 +165,8 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
   if (captured.arrays.empty())
     Fail(
         "{}: got {} arrays, none named SITE.LAYER (the first: {}), expected names like q, k.0 or layer_out.0; try "
-        "--axes with {{\"q\": {{\"name\": \"{}\"}}}}",
-        path.string(), captured.left_over.size(), captured.left_over.empty() ? "none" : captured.left_over.front(),
-        captured.left_over.empty() ? "NAME" : captured.left_over.front());
+        "--axes with {{\"q\": {{\"name\": \"NAME.{{layer}}\"}}}}",
+        path.string(), captured.left_over.size(), captured.left_over.empty() ? "none" : captured.left_over.front());
   // Weights first, which have no sequences, then layer by layer.
   std::ranges::sort(captured.arrays, {},
                     [](const CapturedArray& a) { return std::tuple(!IsWeight(a.site), a.layer.value_or(-1), a.site); });
@@ -163,8 +175,7 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
   if (IsWeight(any.site)) return captured;
   for (const CapturedArray& a : captured.arrays) {
     if (!IsWeight(a.site) && (a.sequences != any.sequences || a.rows != any.rows))
-      Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as in {}{}", path.string(), a.array.name,
-           a.sequences, a.rows, any.sequences, any.rows, any.array.name, TokensFirst(captured.arrays));
+      FailUnequal(a, any, captured.arrays, path.string());
   }
   captured.tokens = TokensOf(captured, any.sequences, any.rows);
   return captured;

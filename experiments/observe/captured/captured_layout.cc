@@ -98,8 +98,8 @@ CapturedAttention ReadAttention(const nlohmann::json& json, const std::string& w
     } else if (key == "mask" && (word == "none" || word == "causal") && !json.contains("window")) {
       attention.mask.kind = word == "none" ? Mask::Kind::kFull : Mask::Kind::kCausal;
     } else {
-      Fail("{}: got {}, expected heads, lambda, scale, and a window from 1 or the mask causal or none", here,
-           JsonText(value));
+      Fail("{}: got {}, expected heads, numbers as lambda and scale, and a window from 1 or the mask causal or none",
+           here, JsonText(value));
     }
   }
   return attention;

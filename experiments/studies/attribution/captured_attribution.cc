@@ -47,7 +47,11 @@ class CapturedLayer {
   CapturedLayer(const CapturedFile& file, const CapturedAttention& how, int layer, size_t first_sequence)
       : file_(file), layer_(layer), where_(Formatted("{}: layer {}", file.file->path().string(), layer)) {
     problem_ = {.q = Take(Site::kQ), .k = Take(Site::kK), .v = Take(Site::kV), .mask = how.mask};
-    problem_.heads = table_ = HeadsNamed(how.heads, problem_.q.heads, problem_.k.heads, problem_.v.heads);
+    try {
+      problem_.heads = table_ = HeadsNamed(how.heads, problem_.q.heads, problem_.k.heads, problem_.v.heads);
+    } catch (const Error& error) {
+      Fail("{}: {}; try --axes with {{\"attention\": {{\"heads\": \"v1\"}}}}, diffllama or v2", where_, error.what());
+    }
     problem_.scale = how.scale.value_or(1.0f / std::sqrt(static_cast<float>(problem_.q.width)));
     table_.front().Differential() ? SetLambda(how) : RefuseLambda(how);
     const int width = table_.front().VSlices() * problem_.v.width;

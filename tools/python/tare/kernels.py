@@ -106,6 +106,9 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
         raise ValueError("q, k, v: got batches of {}, {} and {} sequences, expected equal ones".format(*batches))
     if room is not None and len(room) != batches[0]:
         raise ValueError(f"out: got {len(room)} sequences, expected {batches[0]}")
+    if getattr(lambda_, "ndim", 0) > 3:
+        raise ValueError(f"lambda_: got shape {list(lambda_.shape)}, expected a number, [output heads], [T, output "
+                         "heads] or [B, T, output heads]")
     of_each = getattr(lambda_, "ndim", 0) == 3
     if of_each and len(lambda_) != batches[0]:
         raise ValueError(f"lambda_: got {len(lambda_)} sequences, expected {batches[0]}")

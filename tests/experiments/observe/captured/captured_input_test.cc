@@ -61,7 +61,7 @@ TEST_F(CapturedInputTest, InconsistentArraysAreRefused) {
               ThrowsMessage<Error>(HasSubstr("8 channels, expected layer_out.0 of 0 heads and 4 channels")));
   EXPECT_THAT(Call([&] { Load({{{"x", a}}}); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("got 1 arrays, none named SITE.LAYER (the first: x)"),
-                                         HasSubstr(R"(try --axes with {"q": {"name": "x"}})"))));
+                                         HasSubstr(R"(try --axes with {"q": {"name": "NAME.{layer}"}})"))));
 }
 
 // What the message says to try is read.
@@ -77,6 +77,12 @@ TEST_F(CapturedInputTest, TokensBeforeHeadsAreNamedWhereTheyDoNotFit) {
   PutFile(folder_ / "axes.json", axes);
   const CapturedLayout layout = CapturedLayout::Load(folder_ / "axes.json");
   EXPECT_THAT(LoadCaptured({folder_ / "f0.safetensors"}, layout).lengths, ElementsAre(5));
+  EXPECT_THAT(Call([&] { Load({{{"q", SomeArray({5, 4, 8})}, {"k", SomeArray({2, 5, 8})}}}); }),
+              ThrowsMessage<Error>(testing::EndsWith(R"(as in k; try --axes with {"q": {"axes": "THD"}})")))
+      << "only the odd one";
+  EXPECT_THAT(Call([&] { Load({{{"q", SomeArray({4, 9, 8})}, {"k", SomeArray({2, 5, 8})}}}); }),
+              ThrowsMessage<Error>(testing::EndsWith("of 9 tokens, expected 1 of 5 as in k")))
+      << "no axes make them fit";
   EXPECT_THAT(Call([&] { Load({{{"q", SomeArray({4, 5, 8})}, {"q.0", SomeArray({4, 5, 8})}}}); }),
               ThrowsMessage<Error>(HasSubstr("got q and q.0, expected one array of a site in a layer")));
 }

@@ -138,7 +138,7 @@ TEST(AttributeCaptured, RefusesWhatDoesNotFit) {
   const std::string diffllama = R"({"attention": {"heads": "diffllama"}})";
   refuses(arrays, "q=int8/token", diffllama,
           "got no lambda for the second map of heads diffllama, expected \"lambda\"");
-  refuses(arrays, "q=int8/token", R"({"attention": {"heads": "v3"}})", "heads: got 'v3'");
+  refuses(arrays, "q=int8/token", R"({"attention": {"heads": "v3"}})", "layer 0: heads: got 'v3'");
   refuses(arrays, "q=int8/token", R"({"attention": {"mask": "window"}})", "attention.mask: got \"window\"");
   refuses(arrays, "q=int8/token", R"({"attention": {"window": 0}})", "attention.window: got 0");
   refuses(arrays, "q=int8/token", R"({"attention": []})", "attention: got array, expected an object");
