@@ -140,6 +140,9 @@ std::string ChangeText(const Json& row) {
   return text + (IsClear(row) ? " *" : "");
 }
 
+// The measures that a table of a few rows is chosen from: a mean near 0 may change by any multiple of itself.
+bool IsOfOutliers(std::string_view measure) { return IsMaximum(measure) || measure == "kurtosis"; }
+
 // A size for measures in any unit: first whether the row is marked, then |b - a| / (|a| + |b|).
 std::pair<bool, double> SizeOf(const Json& row) {
   const double sum = std::abs(row["a"].get<double>()) + std::abs(row["b"].get<double>());
@@ -186,11 +189,13 @@ std::string DiffTable(const Json& diff, std::optional<size_t> most) {
     if (!row["difference"].is_null()) rows.push_back(&row);
   }
   std::string more;
-  if (most && rows.size() > *most) {
+  if (const size_t all = rows.size(); most && all > *most) {
+    std::erase_if(rows, [](const Json* row) { return !IsOfOutliers((*row)["measure"].get<std::string>()); });
     std::ranges::stable_sort(rows, std::greater(), [](const Json* row) { return SizeOf(*row); });
-    more = Formatted("\nthe {} largest, relative to A and B, those with * first; --all shows {} more\n", *most,
-                     rows.size() - *most);
-    rows.resize(*most);
+    rows.resize(std::min(rows.size(), *most));
+    more = Formatted(
+        "\nthe {} largest of absmax and kurtosis, relative to A and B, those with * first;\n--all shows {} more\n",
+        rows.size(), all - rows.size());
   }
   for (const Json* const of : rows) {
     const Json& row = *of;

@@ -256,7 +256,9 @@ TEST_F(StatsFilesTest, DiffOfWholeFilesShowsTheLargest) {
   EXPECT_THAT(same, testing::MatchesRegex("nothing differs \\([0-9,]+ rows compared\\)\n"));
   EXPECT_EQ(line, 1);
   const auto [largest, few] = diff("c.h5", "");
-  EXPECT_THAT(largest, HasSubstr("\nthe 20 largest, relative to A and B, those with * first; --all shows "));
+  EXPECT_THAT(
+      largest,
+      HasSubstr("\nthe 20 largest of absmax and kurtosis, relative to A and B, those with * first;\n--all shows "));
   EXPECT_LE(few, 20 * 4 + 7);  // each row at most with a gap, its place and titles; the models and the legend
   EXPECT_GT(diff("c.h5", "--all").second, 5 * few);
 }
