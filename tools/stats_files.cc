@@ -57,12 +57,11 @@ struct ShowOptions {
 };
 
 void Show(const ShowOptions& options) {
+  if (!options.site && options.csv.empty() && options.measures)
+    throw CLI::ValidationError("--site", "got none, nor --csv, for the rows of --measures; try --site attn_logits");
   const std::vector<AtomicFile> claims =
       ClaimFiles({options.file}, {{options.json, JsonWith("tare.stats.")}, {options.csv, "site,layer,head,map,"}});
   StatisticsSet set = ReadStatistics(options.file);
-  if (!options.site && options.csv.empty() && options.measures)
-    throw CLI::ValidationError("--site", Formatted("got none, nor --csv, for the rows of --measures; try --site {}",
-                                                   Name(set.sites.begin()->first.site)));
   if (options.layer) KeepLayer(set, *options.layer);
   const auto json_of = options.measures ? MeasuresJson : SiteJson;
   if (!options.site) {

@@ -259,7 +259,7 @@ TEST_F(StatsFilesTest, DiffOfWholeFilesShowsTheLargest) {
   EXPECT_THAT(
       largest,
       HasSubstr("\nthe 20 largest of absmax and kurtosis, relative to A and B, those with * first;\n--all shows "));
-  EXPECT_LE(few, 20 * 4 + 7);  // each row at most with a gap, its place and titles; the models and the legend
+  EXPECT_LE(few, 20 * 4 + 8);  // each row at most with a gap, its place and titles; the models and the legend
   EXPECT_GT(diff("c.h5", "--all").second, 5 * few);
 }
 
