@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -27,11 +27,13 @@ Descriptor FileWithoutName(const std::filesystem::path& folder) {
   return file;
 }
 
+alignas(64) std::byte nothing[64];  // where an empty allocation is
+
 }  // namespace
 
 // The disk's blocks are taken at once: writing to a page that has none would end the process.
 void* DiskMemory::do_allocate(size_t bytes, size_t) {
-  bytes = std::max<size_t>(bytes, 1);
+  if (bytes == 0) return nothing;
   const Descriptor file = FileWithoutName(folder_);
   int error = file.get() < 0 ? errno : posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
   void* const p = error != 0 ? MAP_FAILED : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
@@ -40,6 +42,8 @@ void* DiskMemory::do_allocate(size_t bytes, size_t) {
        std::strerror(error != 0 ? error : errno));
 }
 
-void DiskMemory::do_deallocate(void* p, size_t bytes, size_t) { munmap(p, std::max<size_t>(bytes, 1)); }
+void DiskMemory::do_deallocate(void* p, size_t bytes, size_t) {
+  if (bytes > 0) munmap(p, bytes);
+}
 
 }  // namespace tare
