@@ -43,7 +43,8 @@ void RequireSameText(const Predictions& of, const Predictions& reference) {
 }
 
 TokenDivergence CompareRow(const Predictions& of, const Predictions& reference, int64_t window, int64_t position) {
-  const Prediction p = reference.Read(window, position), q = of.Read(window, position);
+  const Prediction p = reference.Read(window, position);
+  const Prediction q = &of == &reference ? p : of.Read(window, position);
   double kld = 0;
   for (size_t i = 0; i < p.values.size(); ++i) {
     if (p.LogP(i) > reference.floor) kld += std::exp(p.LogP(i)) * (p.LogP(i) - q.LogP(i));
@@ -122,8 +123,7 @@ void AddJudge(CLI::App& app) {
       NewCommand<JudgeArguments>(app, "judge", "compare predictions that other programs wrote", Run);
   Add(command, "REFERENCE", options.reference,
       "of the unquantized model: llama-perplexity's --kl-divergence-base, or .safetensors with logits [windows,T,V] "
-      "and "
-      "input_ids [windows,T]")
+      "and input_ids [windows,T]")
       ->required();
   Add(command, "FILE", options.files, "others for the same text, in either form")->required();
   AddJson(command, options.json);
