@@ -66,12 +66,12 @@ class Job {
     provenance_.plan_hash = job.plan.hash();
     if (job.plan.HasStaticScales())
       AddStep(provenance_, "", "static scales of statistics sha256 " + Sha256OfFile(job.statistics));
+    AddStep(provenance_, job.method.RoundingText(), job.method.RoundsByCalibration() ? text.provenance : "");
     if (!text.sequences.empty()) {
       const bool known = model_ == job.model && !job.model_sha256.empty();
       calibrated_.emplace(job.method, model_, known ? WeightReading::kKnown : WeightReading::kWhole, text, matrices_,
                           *parts, provenance_, config_text_);
     }
-    AddStep(provenance_, job.method.RoundingText(), job.method.RoundsByCalibration() ? text.provenance : "");
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
