@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of the model that decide whether texts may be cut, the rule, the place of a cut, and calls to the library.
+// What decides whether texts may be cut, the place of a cut, and calls to the library.
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <future>
+#include <ranges>
 #include <thread>
 
 #include <sentencepiece_processor.h>
@@ -13,7 +15,6 @@
 #include "experiments/text/tokenizer/encoding_progress.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
-#include "quant/file/wire_format.h"
 
 namespace tare {
 namespace {
@@ -26,42 +27,8 @@ bool HasInnerSpace(std::string_view piece) {
   return piece.contains(kSpaceSymbol) || piece.contains(' ');
 }
 
-void ReadPiece(std::string_view bytes, PieceModel* model) {
-  constexpr uint64_t kUnknown = 2, kControl = 3;  // types
-  WireReader fields(bytes);
-  std::string_view piece;
-  uint64_t type = 1;
-  for (WireField field; fields.Next(&field);) {
-    if (field.number == 1) piece = field.bytes;
-    if (field.number == 3) type = field.value;
-  }
-  const bool special = type == kUnknown || type == kControl;  // no text becomes such a piece
-  if (special) model->special.push_back(piece);
-  model->knows_space |= piece == kSpaceSymbol && !special;
-  model->has_inner_space |= HasInnerSpace(piece) && !special;
-  model->has_zero_byte |= piece.contains('\0');
-  model->damaged |= fields.damaged();
-}
-
-void ReadTrainerSpec(std::string_view bytes, PieceModel* model) {
-  WireReader fields(bytes);
-  for (WireField field; fields.Next(&field);) {
-    if (field.number == 3) model->type = field.value;
-    if (field.number == 24) model->space_is_suffix = field.value != 0;
-  }
-  model->damaged |= fields.damaged();
-}
-
-void ReadNormalizerSpec(std::string_view bytes, PieceModel* model) {
-  WireReader fields(bytes);
-  for (WireField field; fields.Next(&field);) {
-    if (field.number == 2) model->character_map = field.bytes;
-    if (field.number == 3) model->adds_space_in_front = field.value != 0;
-    if (field.number == 4) model->removes_extra_spaces = field.value != 0;
-    if (field.number == 5) model->escapes_spaces = field.value != 0;
-  }
-  model->damaged |= fields.damaged();
-}
+// A control piece, or the unknown one, which no text becomes.
+bool IsSpecial(const PieceModel::Piece& piece) { return piece.kind == 2 || piece.kind == 3; }
 
 // About 1,000 tokens. SentencePiece takes 85 bytes of memory per byte of text, and time that grows faster than the
 // text: 16 MB take 1.4 GB and 20 s whole, 70 MB and 4.4 s in chunks.
@@ -86,25 +53,16 @@ std::vector<int> Encoded(const std::shared_ptr<sentencepiece::SentencePieceProce
 
 }  // namespace
 
-PieceModel ReadPieceModel(std::string_view bytes) {
-  PieceModel model;
-  WireReader fields(bytes);
-  for (WireField field; fields.Next(&field);) {
-    if (field.number == 1) ReadPiece(field.bytes, &model);
-    if (field.number == 2) ReadTrainerSpec(field.bytes, &model);
-    if (field.number == 3) ReadNormalizerSpec(field.bytes, &model);
-  }
-  model.damaged |= fields.damaged();
-  return model;
-}
-
-ChunkRule PieceModel::Rule() const {
-  constexpr uint64_t kBpe = 2;
-  const bool separable = !damaged && type == kBpe && character_map.empty() && escapes_spaces && !space_is_suffix &&
-                         knows_space && !has_inner_space;
+ChunkRule RuleOf(const PieceModel& model) {
+  constexpr int kBpe = 2;
+  auto texts =
+      model.pieces | std::views::filter(std::not_fn(IsSpecial)) | std::views::transform(&PieceModel::Piece::text);
+  const bool separable = !model.damaged && model.type == kBpe && model.character_map.empty() && model.escapes_spaces &&
+                         !model.space_is_suffix && std::ranges::contains(texts, kSpaceSymbol) &&
+                         std::ranges::none_of(texts, HasInnerSpace);
   if (!separable) return ChunkRule::kWhole;
-  if (adds_space_in_front) return ChunkRule::kDropSpace;
-  return removes_extra_spaces ? ChunkRule::kWhole : ChunkRule::kKeepSpace;
+  if (model.adds_space_in_front) return ChunkRule::kDropSpace;
+  return model.removes_extra_spaces ? ChunkRule::kWhole : ChunkRule::kKeepSpace;
 }
 
 size_t FindCut(std::string_view text, size_t from) {
@@ -123,11 +81,12 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string_view bytes, const std
       legacy_(folder.legacy),
       as_llama_cpp_(folder.as_llama_cpp) {
   const PieceModel model = ReadPieceModel(bytes);
-  first_.rule = model.Rule();
+  first_.rule = RuleOf(model);
   adds_space_ = model.adds_space_in_front && folder.prefix_space;
   as_it_is_ = model.adds_space_in_front && !folder.prefix_space;
   if (!model.damaged) pipeline::CheckCharacterMap(model.character_map, where);
-  if (model.has_zero_byte)
+  // SentencePiece's index would end the process.
+  if (std::ranges::any_of(model.pieces, [](const auto& piece) { return piece.text.contains('\0'); }))
     Fail("{}: got a piece with a zero byte, expected text; try copying the checkpoint again", where);
   constexpr int kFatalOnly = 3;  // what it would print comes back as a status
   sentencepiece::SetMinLogLevel(kFatalOnly);
@@ -145,8 +104,8 @@ void SentencePieceTokenizer::AddTokens(const PieceModel& model, const pipeline::
                                        const std::string& where) {
   const auto& processor = *first_.processor;
   nlohmann::json own = nlohmann::json::array();
-  for (const std::string_view piece : model.special)
-    own.push_back({{"id", processor.PieceToId(piece)}, {"content", piece}, {"special", true}});
+  for (const PieceModel::Piece& piece : model.pieces | std::views::filter(IsSpecial))
+    own.push_back({{"id", processor.PieceToId(piece.text)}, {"content", piece.text}, {"special", true}});
   own = WithFolderTokens(
       std::move(own), folder, pieces(), [&](int32_t id) { return processor.IdToPiece(id); }, where + ": added tokens");
   added_ = pipeline::AddedTokens(own, {}, where + ": added tokens", folder);
@@ -168,7 +127,7 @@ const SentencePieceTokenizer::Part& SentencePieceTokenizer::After() const {
   // Protobuf merges the fields of a message that comes twice: add_dummy_prefix and remove_extra_whitespaces are false.
   const std::string bytes =
       std::string(first_.processor->serialized_model_proto()) + std::string("\x1a\x04\x18\0\x20\0", 6);
-  after_ = {std::make_unique<sentencepiece::SentencePieceProcessor>(), ReadPieceModel(bytes).Rule()};
+  after_ = {std::make_unique<sentencepiece::SentencePieceProcessor>(), RuleOf(ReadPieceModel(bytes))};
   if (const auto status = after_.processor->LoadFromSerializedProto(bytes); !status.ok())
     Fail("tokenizer.model: SentencePiece cannot read it again ({})", status.ToString());
   return after_;

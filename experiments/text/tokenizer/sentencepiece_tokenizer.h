@@ -15,6 +15,7 @@
 #include "experiments/text/tokenizer/added_tokens.h"
 #include "experiments/text/tokenizer/folder_tokens.h"
 #include "experiments/text/tokenizer/tokenizer.h"
+#include "quant/file/piece_model.h"
 
 namespace sentencepiece {
 class SentencePieceProcessor;
@@ -41,23 +42,7 @@ enum class ChunkRule {
   kKeepSpace,  // the second chunk begins with its space
 };
 
-// What Tare has to know of a tokenizer.model, with the defaults of sentencepiece_model.proto.
-struct PieceModel {
-  uint64_t type = 1;  // unigram; BPE is 2
-  bool space_is_suffix = false;
-  std::string_view character_map;  // the table with which the normalizer maps characters (character_table.h), or ""
-  bool adds_space_in_front = true;
-  bool removes_extra_spaces = true;
-  bool escapes_spaces = true;
-  bool knows_space = false;
-  bool has_inner_space = false;
-  bool has_zero_byte = false;                  // in a piece, for which SentencePiece's index ends the process
-  std::vector<std::string_view> special = {};  // control and unknown pieces
-  bool damaged = false;                        // the bytes are not understood
-
-  ChunkRule Rule() const;  // kWhole also if damaged
-};
-PieceModel ReadPieceModel(std::string_view bytes);
+ChunkRule RuleOf(const PieceModel& model);  // kWhole also if damaged
 
 // The first safe cut at or after `from`: the offset of a space, or text.size().
 size_t FindCut(std::string_view text, size_t from);

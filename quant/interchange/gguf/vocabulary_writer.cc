@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenList, the reader of SentencePiece's models, common keys, SentencePiece, byte-level BPE, the chat template.
+// TokenList, common keys, SentencePiece, byte-level BPE, the chat template.
 #include "quant/interchange/gguf/vocabulary.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
+#include "quant/file/piece_model.h"
 #include "quant/file/strict_json.h"
-#include "quant/file/wire_format.h"
 #include "quant/interchange/gguf/container.h"
 
 namespace tare::gguf {
@@ -65,68 +64,6 @@ void RequireOnce(const TokenList& list, const std::string& where) {
     Fail("{}: got the token '{}' twice, expected once; a GGUF file cannot hold it", where, Shown(*twice));
 }
 
-// SentencePiece's.
-struct PieceFile {
-  TokenList tokens;
-  int64_t type = 1;  // unigram; BPE is 2
-  int64_t unknown = 0, begin = 1, end = 2, pad = -1;
-  bool maps_characters = false, begins_with_space = true, drops_spaces = true, escapes = true, space_last = false;
-  bool damaged = false;
-};
-
-void AddPiece(std::string_view bytes, PieceFile& file) {
-  WireReader fields(bytes);
-  std::string text;
-  float score = 0;
-  int kind = kNormal;
-  for (WireField field; fields.Next(&field);) {
-    if (field.number == 1) text = field.bytes;
-    if (field.number == 2 && field.bytes.size() == sizeof score) std::memcpy(&score, field.bytes.data(), sizeof score);
-    if (field.number == 3) kind = static_cast<int>(std::min<uint64_t>(field.value, 100));
-  }
-  file.tokens.Add(std::move(text), score, kind);
-  file.damaged |= fields.damaged();
-}
-
-void ReadTrainer(std::string_view bytes, PieceFile& file) {
-  WireReader fields(bytes);
-  const std::pair<uint64_t, int64_t PieceFile::*> numbers[]{{3, &PieceFile::type},
-                                                            {40, &PieceFile::unknown},
-                                                            {41, &PieceFile::begin},
-                                                            {42, &PieceFile::end},
-                                                            {43, &PieceFile::pad}};
-  for (WireField field; fields.Next(&field);) {
-    for (const auto& [number, member] : numbers) {
-      if (field.number == number) file.*member = static_cast<int32_t>(field.value);  // -1 is 2^64 - 1
-    }
-    if (field.number == 24) file.space_last = field.value != 0;
-  }
-  file.damaged |= fields.damaged();
-}
-
-void ReadNormalizer(std::string_view bytes, PieceFile& file) {
-  WireReader fields(bytes);
-  for (WireField field; fields.Next(&field);) {
-    if (field.number == 2) file.maps_characters = !field.bytes.empty();
-    if (field.number == 3) file.begins_with_space = field.value != 0;
-    if (field.number == 4) file.drops_spaces = field.value != 0;
-    if (field.number == 5) file.escapes = field.value != 0;
-  }
-  file.damaged |= fields.damaged();
-}
-
-PieceFile ReadPieceFile(std::string_view bytes) {
-  PieceFile file;
-  WireReader fields(bytes);
-  for (WireField field; fields.Next(&field);) {
-    if (field.number == 1) AddPiece(field.bytes, file);
-    if (field.number == 2) ReadTrainer(field.bytes, file);
-    if (field.number == 3) ReadNormalizer(field.bytes, file);
-  }
-  file.damaged |= fields.damaged();
-  return file;
-}
-
 // llama.cpp looks for a user's own tokens in the text as it is, before spaces become U+2581.
 void SpellUserDefined(TokenList& tokens) {
   constexpr std::string_view kSpace = "\u2581";
@@ -164,34 +101,35 @@ void AddEnds(const VocabularyUse& use, int64_t end, const TokenList& tokens, Met
 
 void AddSentencePiece(std::string_view bytes, const Parsed& json, const VocabularyUse& use, MetadataWriter& out) {
   const std::string where = out.where() + ": tokenizer.model";
-  PieceFile file = ReadPieceFile(bytes);
+  const PieceModel file = ReadPieceModel(bytes);
   const auto refuse = [&](bool wrong, std::string_view got, std::string_view expected) {
     if (wrong) Fail("{}: got {}, expected {}; a GGUF file cannot hold it", where, got, expected);
   };
   if (file.damaged) Fail("{}: got bytes that are no SentencePiece model, expected one", where);
   refuse(file.type != 2, "a model that is not BPE", "SentencePiece's BPE");
-  refuse(file.maps_characters, "a table that maps characters", "none");
-  refuse(!file.escapes || file.space_last, "spaces after words, or as they are", "U+2581 before words");
+  refuse(!file.character_map.empty(), "a table that maps characters", "none");
+  refuse(!file.escapes_spaces || file.space_is_suffix, "spaces after words, or as they are", "U+2581 before words");
   refuse(!use.after.empty(), "tokens after a text", "none");
-  PadTo(use.tokens, file.tokens, where);
+  TokenList tokens;
+  for (const PieceModel::Piece& piece : file.pieces) tokens.Add(std::string(piece.text), piece.score, piece.kind);
+  PadTo(use.tokens, tokens, where);
   for (const Parsed& token : MemberOrNull(json, "added_tokens")) {
     const Parsed id = MemberOrNull(token, "id"), text = MemberOrNull(token, "content");
     if (id.is_number_integer() && text.is_string())
-      AddFolderTokens({{id.get<int64_t>(), text.get<std::string>(), MemberOrNull(token, "special") == true}},
-                      file.tokens);
+      AddFolderTokens({{id.get<int64_t>(), text.get<std::string>(), MemberOrNull(token, "special") == true}}, tokens);
   }
-  AddFolderTokens(use.added, file.tokens);
-  SpellUserDefined(file.tokens);
-  RequireOnce(file.tokens, where);
-  AddTokens(file.tokens, "llama", "default", out);
-  AddId("bos_token_id", file.begin, file.tokens, out);
-  AddEnds(use, file.end, file.tokens, out);
-  AddId("unknown_token_id", file.unknown, file.tokens, out);
-  AddId("padding_token_id", file.pad, file.tokens, out);
+  AddFolderTokens(use.added, tokens);
+  SpellUserDefined(tokens);
+  RequireOnce(tokens, where);
+  AddTokens(tokens, "llama", "default", out);
+  AddId("bos_token_id", file.begin, tokens, out);
+  AddEnds(use, file.end, tokens, out);
+  AddId("unknown_token_id", file.unknown, tokens, out);
+  AddId("padding_token_id", file.pad, tokens, out);
   out.Flag(TokenizerKey("add_bos_token"), !use.before.empty());
   out.Flag(TokenizerKey("add_eos_token"), false);
-  out.Flag(TokenizerKey("add_space_prefix"), file.begins_with_space);
-  out.Flag(TokenizerKey("remove_extra_whitespaces"), file.drops_spaces);
+  out.Flag(TokenizerKey("add_space_prefix"), file.adds_space_in_front);
+  out.Flag(TokenizerKey("remove_extra_whitespaces"), file.removes_extra_spaces);
 }
 
 // Without what offsets alone depend on.

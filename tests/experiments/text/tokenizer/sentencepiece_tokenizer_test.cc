@@ -137,13 +137,14 @@ TEST(SentencePieceTokenizer, APieceWithAZeroByteIsRefusedBeforeItIsUsed) {
 
 std::string File(const std::string& path) { return GetFile(TARE_SOURCE_DIR "/" + path); }
 
-TEST(PieceModel, EachRuleWhereItIsSafe) {
-  EXPECT_EQ(ReadPieceModel(File("experiments/pair/novels-standard/tokenizer.model")).Rule(), ChunkRule::kDropSpace);
-  EXPECT_EQ(ReadPieceModel(File("tests/data/text/llama.model")).Rule(), ChunkRule::kDropSpace);
-  EXPECT_EQ(ReadPieceModel(File("tests/data/text/bare.model")).Rule(), ChunkRule::kKeepSpace);
+ChunkRule RuleOf(std::string_view bytes) { return tare::RuleOf(ReadPieceModel(bytes)); }
+
+TEST(ChunkRule, EachRuleWhereItIsSafe) {
+  EXPECT_EQ(RuleOf(File("experiments/pair/novels-standard/tokenizer.model")), ChunkRule::kDropSpace);
+  EXPECT_EQ(RuleOf(File("tests/data/text/llama.model")), ChunkRule::kDropSpace);
+  EXPECT_EQ(RuleOf(File("tests/data/text/bare.model")), ChunkRule::kKeepSpace);
   for (const char* name : {"stripped", "phrases", "suffix", "mapped", "unigram"}) {
-    EXPECT_EQ(ReadPieceModel(File(std::string("tests/data/text/") + name + ".model")).Rule(), ChunkRule::kWhole)
-        << name;
+    EXPECT_EQ(RuleOf(File(std::string("tests/data/text/") + name + ".model")), ChunkRule::kWhole) << name;
   }
 }
 
@@ -160,37 +161,37 @@ std::string Model(const std::string& trainer, const std::string& normalizer, con
   return pieces + Bytes(2, trainer) + Bytes(3, normalizer);
 }
 
-TEST(PieceModel, EachConditionAlone) {
+TEST(ChunkRule, EachConditionAlone) {
   const std::string space = Bytes(1, Bytes(1, "\u2581")), bpe = Flag(3, 2);
-  EXPECT_EQ(ReadPieceModel(Model(bpe, "", space)).Rule(), ChunkRule::kDropSpace);
-  EXPECT_EQ(ReadPieceModel(Model(bpe, Flag(3, 0) + Flag(4, 0), space)).Rule(), ChunkRule::kKeepSpace);
-  EXPECT_EQ(ReadPieceModel(Model(bpe, Flag(4, 0), space)).Rule(), ChunkRule::kDropSpace);
-  EXPECT_EQ(ReadPieceModel(Model(bpe, "", space + Bytes(1, Bytes(1, "\u2581\u2581a")))).Rule(), ChunkRule::kDropSpace);
-  EXPECT_EQ(ReadPieceModel(Model(bpe, Flag(3, 0), space)).Rule(), ChunkRule::kWhole);  // its space would be stripped
-  EXPECT_EQ(ReadPieceModel(Model("", "", space)).Rule(), ChunkRule::kWhole);           // unigram
-  EXPECT_EQ(ReadPieceModel(Model(bpe + Flag(24, 1), "", space)).Rule(), ChunkRule::kWhole);  // spaces go after words
-  EXPECT_EQ(ReadPieceModel(Model(bpe, Bytes(2, "map"), space)).Rule(), ChunkRule::kWhole);   // maps characters
-  EXPECT_EQ(ReadPieceModel(Model(bpe, Flag(5, 0), space)).Rule(), ChunkRule::kWhole);        // spaces stay spaces
-  EXPECT_EQ(ReadPieceModel(Model(bpe, "", "")).Rule(), ChunkRule::kWhole);                   // a space is unknown
-  EXPECT_EQ(ReadPieceModel(Model(bpe, "", space + Bytes(1, Bytes(1, "a\u2581")))).Rule(), ChunkRule::kWhole);
-  EXPECT_EQ(ReadPieceModel(Model(bpe, "", space + Bytes(1, Bytes(1, "a b")))).Rule(), ChunkRule::kWhole);
+  EXPECT_EQ(RuleOf(Model(bpe, "", space)), ChunkRule::kDropSpace);
+  EXPECT_EQ(RuleOf(Model(bpe, Flag(3, 0) + Flag(4, 0), space)), ChunkRule::kKeepSpace);
+  EXPECT_EQ(RuleOf(Model(bpe, Flag(4, 0), space)), ChunkRule::kDropSpace);
+  EXPECT_EQ(RuleOf(Model(bpe, "", space + Bytes(1, Bytes(1, "\u2581\u2581a")))), ChunkRule::kDropSpace);
+  EXPECT_EQ(RuleOf(Model(bpe, Flag(3, 0), space)), ChunkRule::kWhole);        // its space would be stripped
+  EXPECT_EQ(RuleOf(Model("", "", space)), ChunkRule::kWhole);                 // unigram
+  EXPECT_EQ(RuleOf(Model(bpe + Flag(24, 1), "", space)), ChunkRule::kWhole);  // spaces go after words
+  EXPECT_EQ(RuleOf(Model(bpe, Bytes(2, "map"), space)), ChunkRule::kWhole);   // maps characters
+  EXPECT_EQ(RuleOf(Model(bpe, Flag(5, 0), space)), ChunkRule::kWhole);        // spaces stay spaces
+  EXPECT_EQ(RuleOf(Model(bpe, "", "")), ChunkRule::kWhole);                   // a space is unknown
+  EXPECT_EQ(RuleOf(Model(bpe, "", space + Bytes(1, Bytes(1, "a\u2581")))), ChunkRule::kWhole);
+  EXPECT_EQ(RuleOf(Model(bpe, "", space + Bytes(1, Bytes(1, "a b")))), ChunkRule::kWhole);
 }
 
-TEST(PieceModel, BytesThatAreNoModelAllowNoCut) {
+TEST(ChunkRule, BytesThatAreNoModelAllowNoCut) {
   const std::string model = File("tests/data/text/llama.model");
-  EXPECT_EQ(ReadPieceModel("").Rule(), ChunkRule::kWhole);
-  EXPECT_EQ(ReadPieceModel("hello").Rule(), ChunkRule::kWhole);
-  EXPECT_EQ(ReadPieceModel(std::string(64, '\xff')).Rule(), ChunkRule::kWhole);
-  EXPECT_EQ(ReadPieceModel(std::string_view(model).substr(0, model.size() - 1)).Rule(), ChunkRule::kWhole);
+  EXPECT_EQ(RuleOf(""), ChunkRule::kWhole);
+  EXPECT_EQ(RuleOf("hello"), ChunkRule::kWhole);
+  EXPECT_EQ(RuleOf(std::string(64, '\xff')), ChunkRule::kWhole);
+  EXPECT_EQ(RuleOf(std::string_view(model).substr(0, model.size() - 1)), ChunkRule::kWhole);
   std::mt19937 random(1);
   for (int i = 0; i < 2000; ++i) {  // reads nothing it should not: for the sanitizers
     std::string damaged = model.substr(0, random() % model.size());
     if (!damaged.empty()) damaged[random() % damaged.size()] = static_cast<char>(random());
-    (void)ReadPieceModel(damaged).Rule();
+    (void)RuleOf(damaged);
   }
 }
 
-TEST(PieceModel, CutsBehindWhatIsNoSpace) {
+TEST(ChunkRule, CutsBehindWhatIsNoSpace) {
   EXPECT_EQ(FindCut("ab cd ef", 0), 2u);
   EXPECT_EQ(FindCut("ab cd ef", 2), 2u);
   EXPECT_EQ(FindCut("ab cd ef", 3), 5u);
