@@ -49,7 +49,7 @@ struct Predictions {
   // sum may be off by 1.2e-4 of itself and by V e^-16, 0.02 of 200,000 tokens.
   Prediction Read(int64_t window, int64_t position) const;
   std::string Name() const { return file->path().string(); }
-  void Release() const { file->Release(0, file->bytes().size()); }  // the memory of what was read
+  void Release() const { file->Release(file->bytes()); }  // the memory of what was read
 };
 
 // Throws Error, naming the file, where its sizes, tokens or types are not those above.

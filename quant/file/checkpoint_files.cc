@@ -168,13 +168,8 @@ int64_t CheckpointFiles::total_bytes() const {
 
 void CheckpointFiles::Release(const TensorView& tensor) const {
   if (tensor.bytes.empty() && Find(tensor.name) != nullptr) return;
-  for (const Safetensors& file : files_) {
-    const std::byte* const begin = file.file().bytes().data();
-    if (std::less_equal<>()(begin, tensor.bytes.data()) &&
-        std::less<>()(tensor.bytes.data(), begin + file.file().bytes().size()))
-      return file.Release(tensor);
-  }
-  Fail("tensor '{}': not in this checkpoint", tensor.name);
+  if (std::ranges::none_of(files_, [&](const Safetensors& file) { return file.file().Release(tensor.bytes); }))
+    Fail("tensor '{}': not in this checkpoint", tensor.name);
 }
 
 std::string CheckpointFiles::ContentHash(const FileRead& read) const {

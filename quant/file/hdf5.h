@@ -130,7 +130,6 @@ class Hdf5Reader {
 
   void CheckNames() const;
   void CheckHash(const std::string& name, std::span<const std::byte> bytes) const;
-  void GiveBack(std::span<const std::byte> bytes) const;
 
   MappedFile file_;
   int64_t id_ = -1;

@@ -257,7 +257,7 @@ std::span<const std::byte> Hdf5Reader::Bytes(const std::string& name) const {
   const std::span<const std::byte> bytes = Place(dataset, file_);
   const bool first = !checked_.contains(name);
   CheckHash(name, bytes);
-  if (first) GiveBack(bytes);  // a model may be larger than memory
+  if (first) file_.Release(bytes);  // a model may be larger than memory
   return bytes;
 }
 
@@ -272,10 +272,6 @@ void Hdf5Reader::CheckHash(const std::string& name, std::span<const std::byte> b
     Notice(path().string() + ": has no checksums (another program saved it); it is read unchecked");
   }
   checked_.insert(name);  // only now: who asks for a damaged one again is refused again
-}
-
-void Hdf5Reader::GiveBack(std::span<const std::byte> bytes) const {
-  if (!bytes.empty()) file_.Release(static_cast<size_t>(bytes.data() - file_.bytes().data()), bytes.size());
 }
 
 std::vector<std::byte> Hdf5Reader::Copy(const std::string& name) const {
@@ -350,7 +346,7 @@ void Hdf5Reader::Verify(const std::function<void(int64_t, int64_t)>& progress) c
   }
 }
 
-void Hdf5Reader::Release(const std::string& name) const { GiveBack(Bytes(name)); }
+void Hdf5Reader::Release(const std::string& name) const { file_.Release(Bytes(name)); }
 
 std::string SchemaOf(const std::filesystem::path& path) try {
   const Hdf5Reader file(path);

@@ -222,8 +222,9 @@ void Hdf5Writer::Seal() {
     const auto offset = static_cast<size_t>(dataset.offset),
                size = static_cast<size_t>(values * Bits(dataset.dtype) / 8);
     TARE_CHECK(offset <= written.bytes().size() && size <= written.bytes().size() - offset);
-    PutAttribute(id_, name, "sha256", Sha256Hex(written.bytes().subspan(offset, size)), here);
-    written.Release(offset, size);
+    const std::span<const std::byte> bytes = written.bytes().subspan(offset, size);
+    PutAttribute(id_, name, "sha256", Sha256Hex(bytes), here);
+    written.Release(bytes);
   }
   PutAttribute(id_, "", "datasets", HashOfNames(names), where);
   CheckWritten(H5Fflush(id_, H5F_SCOPE_GLOBAL), where);

@@ -114,16 +114,16 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-void MappedFile::Release(size_t offset, size_t size) const {
+bool MappedFile::Release(std::span<const std::byte> bytes) const {
+  const size_t offset = reinterpret_cast<uintptr_t>(bytes.data()) - reinterpret_cast<uintptr_t>(bytes_.data());
+  if (offset > bytes_.size() || bytes.size() > bytes_.size() - offset) return false;
+  if (memory_ == FileMemory::kCopied) return true;
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  if (offset > bytes_.size() || size > bytes_.size() - offset) {
-    Fail("{}: release of {} bytes at {}, expected inside its {}", path_.string(), size, offset, bytes_.size());
-  }
-  if (memory_ == FileMemory::kCopied) return;
   const size_t begin = (offset + page - 1) / page * page;
-  const size_t end = (offset + size) / page * page;
+  const size_t end = (offset + bytes.size()) / page * page;
   // What the kernel refuses costs memory and no more.
   if (begin < end) madvise(const_cast<std::byte*>(bytes_.data() + begin), end - begin, MADV_DONTNEED);
+  return true;
 }
 
 }  // namespace tare

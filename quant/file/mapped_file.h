@@ -39,8 +39,9 @@ class MappedFile {
   const std::filesystem::path& path() const { return path_; }
   const FileState& state() const { return state_; }  // when it was opened
 
-  // Gives back the memory of whole pages in [offset, offset + size); touching them reads them again. Nothing of a copy.
-  void Release(size_t offset, size_t size) const;
+  // Gives back the memory of whole pages of the file's bytes; touching them reads them again. Nothing of a copy. Does
+  // nothing for bytes of something else: false.
+  bool Release(std::span<const std::byte> bytes) const;
 
  private:
   std::filesystem::path path_;

@@ -279,10 +279,6 @@ const TensorView* Safetensors::Find(std::string_view name) const {
   return found != tensors().end() && found->name == name ? &*found : nullptr;
 }
 
-void Safetensors::Release(const TensorView& tensor) const {
-  file_.Release(static_cast<size_t>(tensor.bytes.data() - file_.bytes().data()), tensor.bytes.size());
-}
-
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
                       const std::map<std::string, std::string>& metadata,
                       const std::function<void(int64_t, int64_t)>& progress) {

@@ -66,9 +66,6 @@ class Safetensors {
   const std::map<std::string, std::string>& metadata() const { return content_.metadata; }
   const MappedFile& file() const { return file_; }
 
-  // Gives back the memory under one of tensors(); touching it reads it again.
-  void Release(const TensorView& tensor) const;
-
  private:
   MappedFile file_;
   SafetensorsContent content_;

@@ -54,10 +54,10 @@ std::string Sha256Hex(const MappedFile& file, const FileRead& read) {
   Sha256 hash;
   for (size_t begin = 0; begin < size; begin += kStep) {
     ThrowIfStopped();
-    const size_t count = std::min(kStep, size - begin);
-    hash.Add(file.bytes().subspan(begin, count));
-    if (read) read(file.bytes().subspan(begin, count));
-    file.Release(begin, count);
+    const std::span<const std::byte> part = file.bytes().subspan(begin, std::min(kStep, size - begin));
+    hash.Add(part);
+    if (read) read(part);
+    file.Release(part);
   }
   return hash.Hex();
 }

@@ -2,7 +2,6 @@
 #include "quant/interchange/gguf/container.h"
 
 #include <bit>
-#include <functional>
 #include <set>
 #include <utility>
 
@@ -204,11 +203,7 @@ Parts::Parts(const fs::path& path) {
 }
 
 void Parts::Release(std::span<const std::byte> bytes) const {
-  for (const MappedFile& file : files_) {
-    const std::byte* const begin = file.bytes().data();
-    if (std::less_equal<>()(begin, bytes.data()) && std::less<>()(bytes.data(), begin + file.bytes().size()))
-      return file.Release(static_cast<size_t>(bytes.data() - begin), bytes.size());
-  }
+  for (const MappedFile& file : files_) file.Release(bytes);  // the one that they are in
 }
 
 std::string Parts::ContentHash() const {

@@ -73,9 +73,9 @@ TEST(MappedFile, ReleasedPagesAreReadAgain) {
   PutFile(folder / "a", text);
   const MappedFile file(folder / "a");
   EXPECT_EQ(Text(file), text);
-  file.Release(100, 3 * 4096);
-  file.Release(0, text.size());
-  file.Release(text.size(), 0);
+  EXPECT_TRUE(file.Release(file.bytes().subspan(100, 3 * 4096)));
+  EXPECT_TRUE(file.Release(file.bytes()));
+  EXPECT_TRUE(file.Release(file.bytes().subspan(text.size())));
   EXPECT_EQ(Text(file), text);
 }
 
@@ -83,9 +83,11 @@ TEST(MappedFile, ReleasesOnlyInside) {
   const TemporaryFolder folder;
   PutFile(folder / "a", "aaa");
   const MappedFile file(folder / "a");
-  EXPECT_THROW(file.Release(4, 0), Error);
-  EXPECT_THROW(file.Release(1, 3), Error);
-  EXPECT_THROW(file.Release(1, SIZE_MAX), Error);
+  const std::byte* const begin = file.bytes().data();
+  EXPECT_TRUE(file.Release({begin, 3}));
+  EXPECT_FALSE(file.Release({begin + 1, 3}));
+  EXPECT_FALSE(file.Release({begin - 1, 1}));
+  EXPECT_FALSE(file.Release({}));
 }
 
 // Until the end of a test.
@@ -100,10 +102,10 @@ TEST(MappedFile, ACopyStaysAsItWas) {
   const Copies copies;
   MappedFile file(folder / "a");
   std::filesystem::resize_file(folder / "a", 3);
-  file.Release(0, 9000);
+  file.Release(file.bytes());
   EXPECT_EQ(Text(file), std::string(9000, 'x'));
   const MappedFile moved(std::move(file));
-  moved.Release(0, 9000);
+  moved.Release(moved.bytes());
   EXPECT_EQ(Text(moved), std::string(9000, 'x'));
 }
 

@@ -182,7 +182,7 @@ TEST(Safetensors, ViewsAreWhereTheHeaderSays) {
   EXPECT_TRUE(std::ranges::equal(file.Find("a")->bytes, AsBytes(bytes).subspan(8 + kAb.size() + 24, 5)));
   EXPECT_EQ(file.Find("c"), nullptr);
   EXPECT_EQ(file.Find(""), nullptr);
-  file.Release(b);
+  file.file().Release(b.bytes);
   EXPECT_EQ(b.bytes[0], std::byte{1});
 }
 
