@@ -75,6 +75,7 @@ class Job {
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
+    summary_.bytes_before = files_.total_bytes();
     if (parts_ != nullptr) parts_->TakeUp(provenance_, config_text_, config_.layers);
     // Hours; only then is the result begun.
     if (calibrated_) summary_.experts = calibrated_->Run(progress);
@@ -99,7 +100,6 @@ class Job {
   void AddOutsideLayers(const std::string& name, QuantizedCheckpointWriter& out) {
     const auto found = sites_.find(name);
     const Rule* rule = found == sites_.end() ? nullptr : plan_.RuleAt(found->second);
-    summary_.bytes_before += matrices_.StoredBytes(name);
     if (rule == nullptr) {
       const WrittenTensor tensor(files_, name);
       out.AddTensor(tensor.view());
@@ -231,11 +231,6 @@ WeightMatrix LayerMatrices::Stored(const std::string& name) const {
   if (tensor != nullptr && tensor->shape.size() != 2)
     Fail("{}: got a tensor of {} dimensions, expected a matrix", Where(name), tensor->shape.size());
   return StoredMatrix(files_, name, Where(name));
-}
-
-int64_t LayerMatrices::StoredBytes(const std::string& name) const {
-  const ForeignMatrix* const matrix = files_.FindForeign(name);
-  return matrix != nullptr ? matrix->bytes() : static_cast<int64_t>(files_.Find(name)->bytes.size());
 }
 
 void LayerMatrices::ForEach(int layer, const ForMatrix& body) const {

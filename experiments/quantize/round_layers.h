@@ -45,7 +45,6 @@ class LayerMatrices {
 
   // Throws Error for a tensor that is no matrix.
   WeightMatrix Stored(const std::string& name) const;
-  int64_t StoredBytes(const std::string& name) const;
 
   using ForMatrix = std::function<void(const LinearLayer&, const std::string& name, const Rule&)>;
   // Calls body for each matrix of the layer that the plan rounds, in order, and then releases the file's memory of it.

@@ -183,7 +183,6 @@ TEST(LayerMatrices, AreAsStored) {
   const WeightMatrix down = matrices.Stored("model.layers.0.mlp.down_proj.weight");
   EXPECT_EQ(down.out, config.hidden);
   EXPECT_EQ(down.in, config.ffn);
-  EXPECT_EQ(matrices.StoredBytes("model.layers.0.mlp.down_proj.weight"), down.out * down.in * 2);
   EXPECT_THAT(Call([&] { matrices.Stored("model.norm.weight"); }),
               testing::ThrowsMessage<Error>("checkpoint: tensor 'model.norm.weight': got a tensor of 1 dimensions, "
                                             "expected a matrix"));
