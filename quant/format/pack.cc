@@ -148,8 +148,7 @@ Group UnpackGroup(int bits, const uint8_t* in) {
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 
 float IntegerOf(int u, const FormatInfo& info) {
-  const int lowest = info.min_code < 0 ? -(1 << (info.bits - 1)) : 0;
-  const int code = info.bits == 8 && info.min_code < 0 ? static_cast<int8_t>(u) : u + lowest;
+  const int code = Shown(info, static_cast<uint8_t>(u));
   return code < info.min_code || code > info.max_code ? kNone : static_cast<float>(code);
 }
 

@@ -138,7 +138,7 @@ void RefuseObjects(std::string_view text, const std::string& where) {
 void ReadText(const std::filesystem::path& model_folder, int vocabulary, const TextPart& part, TokenInput* input) {
   const std::string where = input->path.string();
   const MappedFile file(input->path);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const std::string_view text = file.text();
   if (text.empty()) Fail("{}: got an empty file, expected a text", where);
   RefuseObjects(text, where);
   EncodedText encoded = EncodeText(text, input->sha256, model_folder, part, where);

@@ -69,7 +69,7 @@ Tokenizer Tokenizer::Load(const std::filesystem::path& checkpoint) {
 Tokenizer Tokenizer::LoadFile(const std::filesystem::path& path) {
   if (path.extension() != ".json" && path.extension() != ".model") return Load(path);
   const MappedFile file(path);
-  return {Parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path), path.string()};
+  return {Parse(file.text(), path), path.string()};
 }
 
 std::vector<int32_t> Tokenizer::EncodeAfterBos(std::string_view text, size_t count) const {
