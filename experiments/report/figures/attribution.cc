@@ -39,16 +39,16 @@ bool ShowSites(const std::vector<SweepFigure>& rows, int bits) {
 }
 
 // A sweep of several sites: each site at the fewest bits, or each plan, if these are no single sites.
-void AddAttribution(const Sweep& sweep, std::vector<FigureData>& figures) {
+FigureData AttributionOf(const Sweep& sweep) {
   constexpr size_t kSaid = 6;  // plans with a sentence of their own; the table has all
   std::vector<SweepFigure> rows = ChangedRows(sweep);
   const auto of_another = [&](const SweepFigure& row) { return row.cell->row.site != rows.front().cell->row.site; };
-  if (std::ranges::none_of(rows, of_another)) return;
+  if (std::ranges::none_of(rows, of_another)) return {};
   const int bits = std::ranges::min(rows, {}, [](const SweepFigure& row) { return row.cell->row.bits; }).cell->row.bits;
   const bool by_site = ShowSites(rows, bits);
   if (by_site) std::erase_if(rows, [&](const SweepFigure& row) { return row.cell->row.bits != bits; });
   FigureData figure{
-      .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
+      .name = "attribution",
       .title = by_site ? "Which site costs what" : "What each plan costs",
       .caption = Formatted("Change from the unquantized model with {}, in each task's own figure; thin bars are 95 % "
                            "intervals, paired.",
@@ -73,7 +73,7 @@ void AddAttribution(const Sweep& sweep, std::vector<FigureData>& figures) {
                                           row.cell->row.site, row.cell->model,
                                           FigureOnText(row.cell->task, row.figure->keys.name), MoveText(row)));
   }
-  figures.push_back(std::move(figure));
+  return figure;
 }
 
 constexpr size_t kMostParts = 30;
@@ -125,9 +125,9 @@ std::string GrainWords(const Json& json) {
   return words;
 }
 
-void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
+FigureData AttributionOf(const Json& json) {
   FigureData figure{
-      .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
+      .name = "attribution",
       .title = Formatted("Which {} of a plan costs what in {}", GrainWords(json), json.at("model").get<std::string>()),
       .caption =
           Formatted("Alone: change from the unquantized model with only that part quantized; {}left over: the whole "
@@ -142,16 +142,16 @@ void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
     tasks.push_back(f.at("task"));
     AddParts(json, f, figure);
   }
-  if (!figure.table.rows.empty()) figures.push_back(std::move(figure));
+  return figure;
 }
 
 }  // namespace
 
 std::vector<FigureData> CostsOfSites(const Material& material) {
   std::vector<FigureData> figures;
-  for (const Sweep& sweep : material.sweeps) AddAttribution(sweep, figures);
-  material.ForEach("tare.attribution/1", [&](const Json& json) { AddAttribution(json, figures); });
-  return figures;
+  for (const Sweep& sweep : material.sweeps) figures.push_back(AttributionOf(sweep));
+  material.ForEach("tare.attribution/1", [&](const Json& json) { figures.push_back(AttributionOf(json)); });
+  return WithRows(figures);
 }
 
 }  // namespace tare

@@ -88,8 +88,7 @@ std::vector<FigureData> Losses(const Material& material) {
       if (task.contains("by_position")) AddLosses(json, name, task, figure);
     }
   });
-  if (figure.table.rows.empty()) return {};
-  return {figure};
+  return WithRows({figure});
 }
 
 std::vector<FigureData> Positions(const Material& material) {
@@ -106,8 +105,7 @@ std::vector<FigureData> Positions(const Material& material) {
       if (task.contains("by_context")) AddTask(json, task, figure);
     }
   });
-  if (figure.table.rows.empty()) return {};
-  return {figure};
+  return WithRows({figure});
 }
 
 std::vector<FigureData> Needles(const Material& material) {

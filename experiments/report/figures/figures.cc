@@ -125,6 +125,12 @@ Table Titled(const std::vector<std::string>& columns) {
   return table;
 }
 
+std::vector<FigureData> WithRows(std::vector<FigureData> figures) {
+  std::erase_if(figures, [](const FigureData& figure) { return figure.table.rows.empty(); });
+  for (size_t i = 1; i < figures.size(); ++i) figures[i].name += Formatted(":{}", i + 1);
+  return figures;
+}
+
 std::string RangeName(int64_t first, int64_t last) {
   return first == last ? Formatted("{}", first) : Formatted("{} to {}", first, last);
 }

@@ -39,6 +39,9 @@ inline double NumberOr(const Json& json, const char* key, double otherwise) {
   return json.at(key).is_null() ? otherwise : json[key].get<double>();
 }
 
+// Those that have rows; further ones are numbered: "bits", "bits:2".
+std::vector<FigureData> WithRows(std::vector<FigureData> figures);
+
 // NaN for null, which results write in place of NaN.
 inline double NumberAt(const Json& json, const char* key) { return NumberOr(json, key, NAN); }
 

@@ -244,8 +244,7 @@ std::vector<FigureData> Histograms(const Material& material) {
     for (const ModelStatistics& of : material.statistics)
       AddSite(std::string(Name(site)), of.model, OutliersAt(of.set.sites, site), figure);
   }
-  if (figure.table.rows.empty()) return {};
-  return {figure};
+  return WithRows({figure});
 }
 
 }  // namespace tare

@@ -195,8 +195,7 @@ std::vector<FigureData> ErrorsOfMaps(const Material& material) {
   material.ForEach("tare.maps/1", [&](const Json& run) {
     for (const Json& plan : run.at("plans")) AddPlan(run, plan, figure);
   });
-  if (figure.table.rows.empty()) return {};
-  return {figure};
+  return WithRows({figure});
 }
 
 }  // namespace tare

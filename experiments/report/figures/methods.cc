@@ -3,6 +3,7 @@
 // each with its plan, method and size, its change from the source, and the differences between files of equally many
 // bits, with the intervals and verdicts of the sweep's own tests (experiments/studies/sweep/comparison.h).
 #include <algorithm>
+#include <ranges>
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
@@ -137,14 +138,7 @@ FigureData FigureOfVersions(const Sweep& sweep) {
 }  // namespace
 
 std::vector<FigureData> LossesOfMethods(const Material& material) {
-  std::vector<FigureData> figures;
-  for (const Sweep& sweep : material.sweeps) {
-    FigureData figure = FigureOfVersions(sweep);
-    if (figure.table.rows.empty()) continue;
-    if (!figures.empty()) figure.name = Formatted("methods:{}", figures.size() + 1);
-    figures.push_back(std::move(figure));
-  }
-  return figures;
+  return WithRows(material.sweeps | std::views::transform(FigureOfVersions) | std::ranges::to<std::vector>());
 }
 
 }  // namespace tare

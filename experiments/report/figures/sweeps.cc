@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <ranges>
 
 #include "experiments/report/figures/figures.h"
 #include "experiments/text/grammar.h"
@@ -91,7 +92,7 @@ void Know(const std::string& one, std::vector<std::string>& known) {
   if (!std::ranges::contains(known, one)) known.push_back(one);
 }
 
-void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
+FigureData BitsFigure(const Sweep& sweep) {
   const std::vector<SweepFigure> rows = Reported(sweep.Figures());
   std::vector<std::string> scales, panels, sites;  // each once, in their order
   for (const SweepFigure& row : rows) {
@@ -100,9 +101,9 @@ void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
     Know(ScaleOf(*row.cell), scales);
     Know(row.cell->row.site, sites);
   }
-  if (sites.size() != 1) return;  // several, or 16 bits alone
+  if (sites.size() != 1) return {};  // several, or 16 bits alone
   FigureData figure{
-      .name = figures.empty() ? "bits" : Formatted("bits:{}", figures.size() + 1),
+      .name = "bits",
       .title = "Accuracy and perplexity against bits for " + sites[0],
       .table = Titled({"panel: task", "model", "scale", "bits", "value", "low: from", "high: to", "n", "unit"}),
       .drawn = {"value"}};
@@ -131,7 +132,7 @@ void AddBits(const Sweep& sweep, std::vector<FigureData>& figures) {
   }
   for (const std::string& count : counts) figure.caption += count;
   figure.caption.back() = '.';
-  figures.push_back(std::move(figure));
+  return figure;
 }
 
 constexpr size_t kSaid = 5;  // significant differences with a sentence of their own; the table has all
@@ -177,13 +178,13 @@ std::string PairName(const SweepFigure& row) {
   return plan + row.cell->model + " - " + row.drop->against;
 }
 
-void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
+FigureData DifferencesFigure(const Sweep& sweep) {
   const std::vector<SweepFigure> rows = Reported(DifferencesOf(sweep.cells, sweep.comparisons));
-  if (rows.empty()) return;
+  if (rows.empty()) return {};
   const std::string& source = sweep.comparisons.of_source;
   const std::string first = source.empty() ? rows.front().drop->against : "the other file";
   FigureData figure{
-      .name = figures.empty() ? "differences" : Formatted("differences:{}", figures.size() + 1),
+      .name = "differences",
       .title = source.empty() ? "Changes compared with those of " + first : "Differences between quantized files",
       .table = Titled({"panel: task, figure", source.empty() ? "plan" : "plan: files", "model", "change: its change",
                        "first: change of " + first, "difference", "low: from", "high: to", "p_holm: p after Holm",
@@ -206,21 +207,17 @@ void AddDifferences(const Sweep& sweep, std::vector<FigureData>& figures) {
       "tasks), others are not, or not tested. {}n: in the table.",
       source.empty() ? "model's change from its unquantized form" : "file's change from " + source, first,
       source.empty() ? "These models are one sample of training: differences apply to them alone. " : "");
-  figures.push_back(std::move(figure));
+  return figure;
 }
 
 }  // namespace
 
 std::vector<FigureData> Bits(const Material& material) {
-  std::vector<FigureData> figures;
-  for (const Sweep& sweep : material.sweeps) AddBits(sweep, figures);
-  return figures;
+  return WithRows(material.sweeps | std::views::transform(BitsFigure) | std::ranges::to<std::vector>());
 }
 
 std::vector<FigureData> Differences(const Material& material) {
-  std::vector<FigureData> figures;
-  for (const Sweep& sweep : material.sweeps) AddDifferences(sweep, figures);
-  return figures;
+  return WithRows(material.sweeps | std::views::transform(DifferencesFigure) | std::ranges::to<std::vector>());
 }
 
 }  // namespace tare

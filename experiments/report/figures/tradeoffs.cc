@@ -221,10 +221,9 @@ std::vector<FigureData> CachesAgainstBits(const Material& material) {
     FigureData figure = FigureOf(sweep);
     if (std::ranges::all_of(figure.table.rows, [](const Json& row) { return row.at("kld").is_null(); })) continue;
     AddFrontiers(figure);
-    if (!figures.empty()) figure.name += Formatted(":{}", figures.size() + 1);
     figures.push_back(std::move(figure));
   }
-  return figures;
+  return WithRows(figures);
 }
 
 std::vector<FigureData> Frontiers(const Material& material) {
@@ -239,8 +238,7 @@ std::vector<FigureData> Frontiers(const Material& material) {
                                      "loss: divergence (nats)", "low: from", "high: to", "plan"}),
                     .drawn = {"bits", "loss"}};
   material.ForEach("tare.search/1", [&](const Json& json) { AddSearch(json, figure); });
-  if (figure.table.rows.empty()) return {};
-  return {figure};
+  return WithRows({figure});
 }
 
 }  // namespace tare
