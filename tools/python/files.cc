@@ -43,24 +43,18 @@ nb::dlpack::dtype ArrayType(DType type) {
   return {static_cast<uint8_t>(code), static_cast<uint8_t>(Bits(type)), 1};
 }
 
-struct Dataset {
-  std::vector<int64_t> shape;
-  DType type;
-  std::span<const std::byte> bytes;
-};
-
-Dataset DatasetOf(const Hdf5Reader& reader, const std::string& name) {
+TensorView DatasetOf(const Hdf5Reader& reader, const std::string& name) {
   if (!reader.Has(name)) Fail("{}: got no dataset '{}', expected one of names()", reader.path().string(), name);
-  return {reader.Shape(name), reader.Type(name), reader.Bytes(name)};
+  return {name, reader.Type(name), reader.Shape(name), reader.Bytes(name)};
 }
 
 // A dataset of the file, its hash checked the first time; the array keeps the file open.
 nb::object Array(nb::handle self, const std::string& name) {
   const File& file = nb::cast<const File&>(self);
-  const Dataset dataset = InTurn(0, [&](Turn&) { return DatasetOf(*file.reader, name); });
+  const TensorView dataset = InTurn(0, [&](Turn&) { return DatasetOf(*file.reader, name); });
   const std::vector<size_t> sizes(dataset.shape.begin(), dataset.shape.end());
   return nb::cast(nb::ndarray<nb::numpy, nb::ro>(dataset.bytes.data(), sizes.size(), sizes.data(), self, nullptr,
-                                                 ArrayType(dataset.type)));
+                                                 ArrayType(dataset.dtype)));
 }
 
 std::string TextAttribute(const File& file, const std::string& object, const std::string& key) {
