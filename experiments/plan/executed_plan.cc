@@ -44,10 +44,6 @@ const Rule* OneRule(const ResolvedPlan& plan, const ModelSites& model, Site site
   return one;
 }
 
-void RequireBeside(const LayerRules& rules, const Rule* rule, const char* site, int layer, const char* expected) {
-  if (rule == nullptr) RefuseRule(*rules.First(), Formatted("{} in f32 in layer {}", site, layer), expected, kSimulate);
-}
-
 // The scales of values, for maps with a scale per `block` keys.
 AttentionPlan::ValueScale ValueScaleOf(const Rule& rule, int block) {
   if (rule.granularity.kind == Kind::kChannel) return AttentionPlan::ValueScale::kSequence;
@@ -93,18 +89,16 @@ std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const Model
   if (rules.First() == nullptr) return std::nullopt;
   const bool early = rules.difference != nullptr;
   const Rule* p = early ? rules.difference : rules.probs;
-  RequireBeside(rules, rules.q, "q", layer, "int8, int6 or int4 per token");
-  RequireBeside(rules, rules.k, "k", layer, "int8, int6 or int4 per token");
-  RequireBeside(rules, p, "probs", layer, "u8, u6 or u4 per block<N>, or a difference");
-  RequireBeside(rules, rules.v, "v", layer, "int8, int6 or int4 per block<N>.channel or channel");
-  CheckUse(*rules.q, Use::kAttention);
-  CheckUse(*rules.k, Use::kAttention);
+  for (const auto& [rule, site] : {std::pair(rules.q, "q"), {rules.k, "k"}, {p, "probs"}, {rules.v, "v"}}) {
+    if (rule == nullptr)
+      RefuseRule(*rules.First(), Formatted("{} in f32 in layer {}", site, layer),
+                 "all four, as q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel", kSimulate);
+    CheckUse(*rule, Use::kAttention);
+  }
   const RuleOptions &of_q = rules.q->options, &of_k = rules.k->options, &of_v = rules.v->options;
   if (of_q.hadamard != of_k.hadamard)
     RefuseRule(of_q.hadamard ? *rules.q : *rules.k, "a rotation that q and k do not share",
                "the same +hadamard for both, as products of rotated rows need", kSimulate);
-  CheckUse(*p, Use::kAttention);
-  CheckUse(*rules.v, Use::kAttention);
   ExecutedPlan executed{.smooth_q = of_q.smooth,
                         .smooth_k = of_k.smooth,
                         .smooth_v = of_v.smooth,

@@ -84,14 +84,11 @@ TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
     EXPECT_THAT(Call([&] { Of(text); }), ThrowsMessage<Error>(message)) << text;
   };
   const std::string k = "k=int6/token+smooth";
-  refused("k=int8/token,probs=u8/block64,v=int8/channel", "k=int8/token", "q in f32 in layer 0",
-          "int8, int6 or int4 per token");
-  refused("q=int8/token,probs=u8/block64,v=int8/channel", "q=int8/token", "k in f32 in layer 0",
-          "int8, int6 or int4 per token");
-  refused(kQk + "v=int8/channel", "q=int8/token", "probs in f32 in layer 0",
-          "u8, u6 or u4 per block<N>, or a difference");
-  refused(kQk + "probs=u8/block64", "q=int8/token", "v in f32 in layer 0",
-          "int8, int6 or int4 per block<N>.channel or channel");
+  const char* const all = "all four, as q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel";
+  refused("k=int8/token,probs=u8/block64,v=int8/channel", "k=int8/token", "q in f32 in layer 0", all);
+  refused("q=int8/token,probs=u8/block64,v=int8/channel", "q=int8/token", "k in f32 in layer 0", all);
+  refused(kQk + "v=int8/channel", "q=int8/token", "probs in f32 in layer 0", all);
+  refused(kQk + "probs=u8/block64", "q=int8/token", "v in f32 in layer 0", all);
   refused("q=int8/head,k=int8/token,probs=u8/block64,v=int8/channel", "q=int8/head", "a scale per head",
           "one per token");
   refused(kQk + "probs=u8/row,v=int8/channel", "probs=u8/row", "a scale per row", "one per block<N>");
