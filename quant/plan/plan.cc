@@ -266,7 +266,10 @@ Rule Parser::ParseRule() {
     if (Take('/'))
       RefuseAt(pos_ - 1, Formatted("got a granularity, but {} has blocks of {}", Name(rule.format), block));
   } else if (HasCodes(rule.format)) {
-    Require('/', "'/' and " + OneOf(site_class.granularities));
+    constexpr Granularity::Kind kUsual[] = {Granularity::Kind::kToken, Granularity::Kind::kRow,
+                                            Granularity::Kind::kChannel, Granularity::Kind::kTensor};
+    Require('/', Formatted("'/' and {}; try {}={}/{}", OneOf(site_class.granularities), rule.name, Name(rule.format),
+                           Name({*std::ranges::find_first_of(kUsual, site_class.granularities)})));
     rule.granularity = ParseRuleGranularity(site_class);
   }
   const bool f32 = rule.format == Format::kF32, takes_options = !f32 || !site_class.of_f32.empty();

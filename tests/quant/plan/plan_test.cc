@@ -199,7 +199,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"k=f32,q=grid(1 0)/token", 9, "grid, value 2: got 0 after 1, expected rising values"},
            Case{"q=grid(levels.txt)/token", 3, "grid, value 1: got 'levels.txt', expected a finite number"},
            Case{"q=grid(0 1)", 12, "got the end, expected '/' and one of tensor head token"},
-           Case{"q=int8", 7, "got the end, expected '/' and one of tensor head token"},
+           Case{"attn_logits[l0]=int4", 21, "; try attn_logits=int4/row"},
            Case{"attn_logits:int4/row", 1, "; '=' follows a site\n"},
            Case{"q=int8/", 8, "got the end, expected one of tensor head token\n"},
            Case{"weights=int8/head", 14, "got 'head', expected one of tensor channel group<N>"},
