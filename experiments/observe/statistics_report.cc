@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <ranges>
+#include <set>
 
 #include "experiments/table/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/file/json_value.h"
 
 namespace tare {
@@ -103,10 +105,15 @@ std::string Text(const Json& value) {
 }  // namespace
 
 void KeepLayer(StatisticsSet& set, int layer) {
+  std::set<int> layers;
+  for (const auto& [key, statistics] : set.sites) layers.insert(key.layer.value_or(layer));
   const auto is_other = [&](const auto& entry) { return entry.first.layer != layer; };
   std::erase_if(set.sites, is_other);
   std::erase_if(set.rest, is_other);
-  if (set.sites.empty()) FailUsage("--layer {}: got no statistics of it at any site of the file", layer);
+  layers.erase(layer);
+  if (set.sites.empty())
+    FailUsage("--layer {}: got no statistics of it at any site of the file, expected one of {}", layer,
+              Listed(layers, " ", [](int one) { return Formatted("{}", one); }));
 }
 
 Json SiteJson(const StatisticsSet& set, Site site) {

@@ -281,7 +281,7 @@ TEST_F(StatsFilesTest, BadInputIsRefusedByName) {
   Refused({"stats", "show", folder_ / "s.h5", "--site", "v"}, {"--site v: got no statistics of it, expected one of q"});
   Refused({"stats", "show", folder_ / "s.h5", "--site", "vv"}, {"--site: got 'vv'"});
   Refused({"stats", "show", folder_ / "s.h5", "--site", "q", "--layer", "77"},
-          {"--layer 77: got no statistics of it at any site"});
+          {"--layer 77: got no statistics of it at any site of the file, expected one of 0"});
 }
 
 TEST_F(StatsFilesTest, AFullDiskLeavesNothing) {
