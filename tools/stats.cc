@@ -106,6 +106,15 @@ std::string NmseLines(const std::vector<Attribution>& all) {
   return lines;
 }
 
+// With how the arrays were read: "read as sequences 2, tokens 40, ..".
+void ShowCosts(const StatsArguments& options, const CapturedInput& input, const std::string& text, Json json) {
+  const Json read = json["read"] = ReadAs(input);
+  const auto figure = [](const auto& entry) { return entry.key() + " " + entry.value().dump(); };
+  if (PrintsTables(options.json))
+    PrintText("read as {}\n{}{}\n", Listed(read.items(), ", ", figure), text, kNmseLegend);
+  WriteJson(options.json, json);
+}
+
 // What a plan costs in the attention of q, k and v that another program captured.
 void PricePlan(const StatsArguments& options, const CapturedInput& input, const std::string& name) {
   const Plan plan = Plan::Parse(options.plan);
@@ -115,9 +124,8 @@ void PricePlan(const StatsArguments& options, const CapturedInput& input, const 
   }();
   const std::string table =
       all.front().parts.size() == 1 ? NmseLines(all) : AttributionTable(all) + "\n" + AttributionLegend(all);
-  if (PrintsTables(options.json)) PrintText("{}{}\n", table, kNmseLegend);
   if (!options.csv.empty()) WriteFileAtomically(options.csv, AttributionCsv(all, plan));
-  WriteJson(options.json, AttributionJson(all, name, plan, "site"));
+  ShowCosts(options, input, table, AttributionJson(all, name, plan, "site"));
 }
 
 void PriceExecuted(const StatsArguments& options, const CapturedInput& input, const std::string& name) {
@@ -128,8 +136,7 @@ void PriceExecuted(const StatsArguments& options, const CapturedInput& input, co
     json["nmse"][Formatted("head_out.{}", layer)] = nmse;
     text += Formatted("head_out.{}, nmse: {:.2e} executed\n", layer, nmse);
   }
-  if (PrintsTables(options.json)) PrintText("{}{}\n", text, kNmseLegend);
-  WriteJson(options.json, json);
+  ShowCosts(options, input, text, json);
 }
 
 // Collects statistics of arrays that another program captured, or the costs of a plan.
@@ -170,6 +177,8 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
         if (command.count(option) > 0) throw CLI::ExcludesError(by, option);
       }
     };
+    if (options.plan.empty() && command.count("--plan") > 0)
+      throw CLI::ValidationError("--plan", "got no rules, expected some for q, k, v ..; try leaving it out");
     if (options.plan.empty()) need({"--executed"}, "--plan");
     if (options.carrying == Carrying::kExecuted) exclude("--executed", {"--csv"});
     exclude("--tensors", {"MODEL", "--input", "--window", "--limit", "--tokens", "--from", "--math"});

@@ -5,6 +5,7 @@
 
 #include "experiments/model/batch.h"
 #include "experiments/model/config/family.h"
+#include "experiments/plan/refusals.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
@@ -64,10 +65,16 @@ ModelSites AttentionSites(const AttentionProblem& problem, const std::vector<int
   return sites;
 }
 
-void RequireRules(const Plan& plan, const ModelSites& sites) {
-  if (std::ranges::none_of(sites.heads, [&](const auto& site) { return plan.Touches(site.first); }))
-    FailUsage("plan '{}': got no rule for attention, expected q, k, v, attn_logits, probs, difference or head_out",
-              plan.canonical());
+void RequireRules(const Plan& plan) {
+  constexpr std::string_view kRules = "q, k, v, attn_logits, probs, difference or head_out";
+  for (const Rule& rule : plan.rules()) {
+    if (const Site site = rule.sites.front(); IsCache(site))
+      RefuseRule(rule, Name(site), kRules, site == Site::kCacheK ? "k=int4/token" : "v=int4/token");
+    if (rule.options.static_scale)
+      RefuseRule(rule, "+static", "scales of the arrays themselves, without statistics", "the rule without it");
+  }
+  if (std::ranges::none_of(kShown, [&](Site site) { return plan.Touches(site); }))
+    FailUsage("plan '{}': got no rule for attention, expected {}", plan.canonical(), kRules);
 }
 
 void SimulatedAttention::Run(const AttentionProblem& problem, std::span<const AttentionSequence> sequences, int layer) {

@@ -24,8 +24,8 @@ std::vector<OutputHead> HeadsNamed(std::string_view family, int q_heads, int k_h
 // and difference where heads have two maps. It has no others.
 ModelSites AttentionSites(const AttentionProblem& problem, const std::vector<int>& layers);
 
-// Throws Error for a plan that names none of these sites.
-void RequireRules(const Plan& plan, const ModelSites& sites);
+// Throws Error for a plan that names none of these sites, or what attention by itself lacks: caches, and statistics.
+void RequireRules(const Plan& plan);
 
 class SimulatedAttention {
  public:

@@ -70,13 +70,17 @@ TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
   EXPECT_THAT(text.out, AllOf(HasSubstr("head_out.2, nmse\n"), HasSubstr("\n  attn_logits "), HasSubstr("\n  v "),
                               HasSubstr("a relative error of 1 %")));
   EXPECT_THAT(GetFile(csv), HasSubstr("\nhead_out.2,nmse,taken_out,v,"));
-  EXPECT_THAT(CallTare({"stats", "--tensors", captured, "--plan", "attn_logits=int4/row"}).out,
-              testing::MatchesRegex("head_out.2, nmse: [0-9.e-]+ \\[.*\\] \\(95 %\\) simulated\nnmse: [^\n]+\n"));
+  EXPECT_THAT(
+      CallTare({"stats", "--tensors", captured, "--plan", "attn_logits=int4/row"}).out,
+      testing::MatchesRegex("read as sequences 21, tokens 105, heads 2, key_heads 2, value_heads 2, width 4, maps 1\n"
+                            "head_out.2, nmse: [0-9.e-]+ \\[.*\\] \\(95 %\\) simulated\nnmse: [^\n]+\n"));
   const Outcome json = CallTare({"stats", "--tensors", captured, "--plan", plan, "--json", "-"});
   const Json result = Json::parse(json.out);
   EXPECT_EQ(result["schema"], "tare.attribution/1");
   EXPECT_EQ(result["model"], "c");
   EXPECT_EQ(result["figures"][0]["parts"].size(), 2u);
+  EXPECT_EQ(result["read"].dump(), R"({"sequences":21,"tokens":105,"heads":2,"key_heads":2,"value_heads":2,)"
+                                   R"("width":4,"maps":1})");
   EXPECT_TRUE(result["figures"][0]["change"].contains("low")) << "21 sequences are enough for an interval";
 }
 
@@ -96,7 +100,10 @@ TEST(StatsTensors, APlanIsExecuted) {
   ASSERT_EQ(executed.exit_code, 0) << executed.err;
   const double expected = Json::parse(simulated.out)["figures"][0]["change"]["value"];
   EXPECT_NEAR(Json::parse(executed.out)["nmse"]["head_out.2"].get<double>(), expected, 0.1 * expected);
-  EXPECT_THAT(priced(plan, {"--executed"}).out, HasSubstr("head_out.2, nmse: "));
+  EXPECT_THAT(priced(plan, {"--executed"}).out, HasSubstr("width 32, maps 1\nhead_out.2, nmse: "));
+  EXPECT_EQ(Json::parse(executed.out)["read"]["tokens"], 210);
+  EXPECT_THAT(priced("cache_k=int4/token", {"--executed"}).err,
+              HasSubstr("got cache_k, expected q, k, v, attn_logits"));
   EXPECT_THAT(priced("attn_logits=int4/row", {"--executed"}).err, HasSubstr("try simulating it"));
   EXPECT_THAT(CallTare({"stats", "--tensors", captured, "--executed", "--out", folder / "s.h5"}).err,
               HasSubstr("--executed: got no --plan with it"));
@@ -129,6 +136,7 @@ TEST(StatsTensors, TakesItsOwnOptionsOnly) {
       {{"stats", "--tensors", ids, "--out", "s.h5", "--window", "5"},
        "--tensors: got --window too, expected one of the two; try leaving out --window"},
       {{"stats", "--tensors", ids, "--out", "s.h5", "--input", ids}, "--tensors: got --input too"},
+      {{"stats", "--tensors", ids, "--plan", ""}, "--plan: got no rules, expected some for q, k, v"},
       {{"stats", "--tensors", ids, "--plan", "q=int8/token", "--out", "s.h5"}, "--plan: got --out too"},
       {{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--plan", "int8"}, "--plan: got no --tensors with it"},
       {{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--axes", ids},

@@ -73,7 +73,8 @@ std::vector<OutputHead> HeadsOf(nb::handle heads, nb::handle lambda, int q_heads
   if (std::string family; nb::try_cast(heads, family, false))
     table = HeadsNamed(family, q_heads, k_heads, v_heads);
   else if (!nb::isinstance<nb::sequence>(heads))
-    Fail("heads: got neither a name nor a table; try heads='standard'");
+    Fail("heads: got {}, expected a name or a table of heads; try heads='standard'",
+         nb::cast<std::string>(heads.type().attr("__name__")));
   else
     for (size_t i = 0; i < nb::len(heads); ++i) table.push_back(RowOf(heads[i], i));
   if (table.empty()) Fail("heads: got an empty table, expected a row per output head");
@@ -153,7 +154,6 @@ void RunSimulated(const AttentionProblem& problem, const std::string& plan) {
   CheckFinite(problem);
   const ModelSites sites = AttentionSites(problem, {0});
   SimulatedAttention run(Plan::Parse(plan), sites);
-  RequireRules(Plan::Parse(plan), sites);
   const AttentionSequence all{.prefix = problem.q.tokens, .branches = {}};
   if (problem.q.tokens > 0) run.Run(problem, {&all, 1}, 0);
 }
@@ -169,7 +169,8 @@ void Run(const AttentionProblem& problem, const std::optional<std::string>& plan
          Turn& turn) {
   if (execution != "executed" && execution != "simulated")
     Fail("execution: got '{}', expected executed or simulated", execution);
-  if (!plan || plan->empty()) return FusedAttention(problem, turn.Workspace(FusedWorkspaceBytes(problem)));
+  if (!plan) return FusedAttention(problem, turn.Workspace(FusedWorkspaceBytes(problem)));
+  RequireRules(Plan::Parse(*plan));
   execution == "simulated" ? RunSimulated(problem, *plan) : RunExecuted(problem, *plan, turn);
 }
 

@@ -120,6 +120,7 @@ ModelSites SitesOf(const CapturedFile& captured, const CapturedLayout& layout) {
   for (const CapturedArray& a : captured.arrays) {
     sites.layers = std::max(sites.layers, a.layer.value_or(-1) + 1);
     if (a.site == Site::kDifference) sites.maps = 2;
+    if (a.site == Site::kQ) sites.head_dim = static_cast<int>(a.columns);
     std::vector<std::optional<int>>& heads = sites.heads[a.site];
     for (int head = static_cast<int>(heads.size()); head < a.heads; ++head)
       heads.push_back(layout.Of(a.site).MapOf(head, static_cast<int>(a.heads)));
@@ -167,13 +168,15 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
         "{}: got {} arrays, none named SITE.LAYER (the first: {}), expected names like q, k.0 or layer_out.0; try "
         "--axes with {{\"q\": {{\"name\": \"NAME.{{layer}}\"}}}}",
         path.string(), captured.left_over.size(), captured.left_over.empty() ? "none" : captured.left_over.front());
-  // Weights first, which have no sequences, then layer by layer.
-  std::ranges::sort(captured.arrays, {},
-                    [](const CapturedArray& a) { return std::tuple(!IsWeight(a.site), a.layer.value_or(-1), a.site); });
+  // Weights first, which have no sequences, and lambdas, which may have none; then layer by layer.
+  std::ranges::sort(captured.arrays, {}, [](const CapturedArray& a) {
+    return std::tuple(!IsWeight(a.site) && a.site != Site::kLambda, a.layer.value_or(-1), a.site);
+  });
   CheckDistinct(captured.arrays, path.string());
   const CapturedArray& any = captured.arrays.back();
   if (IsWeight(any.site)) return captured;
-  for (const CapturedArray& a : captured.arrays) {
+  for (CapturedArray& a : captured.arrays) {
+    if (a.site == Site::kLambda && a.row_stride == 0) a.sequences = any.sequences, a.rows = any.rows;  // [H]
     if (!IsWeight(a.site) && (a.sequences != any.sequences || a.rows != any.rows))
       FailUnequal(a, any, captured.arrays, path.string());
   }

@@ -147,11 +147,16 @@ std::optional<CapturedArray> CapturedLayout::Find(const ArrayInfo& array, const 
     if (HasLayers(site)) found.layer = std::max(*layer, 0);
     std::string axes = layout.axes.empty() ? std::string(UsualAxes(site)) : layout.axes;
     if (layout.axes.empty() && array.shape.size() + 1 == axes.size()) std::erase(axes, 'B');
+    if (layout.axes.empty() && site == Site::kLambda && array.shape.size() == 1) {
+      axes = "H";
+      found.rows = found.columns = 1;
+    }
     if (axes.size() != array.shape.size())
       Fail(
-          "{}: {}: got shape {}, expected {}; try these dimensions, in another order by "
+          "{}: {}: got shape {}, expected {}{}; try these dimensions, 1 for one head or sequence, in another order by "
           "--axes with {{\"{}\": {{\"axes\": \"{}\"}}}}",
-          where, array.name, ShapeText(array.shape), axes, Name(site), UsualAxes(site));
+          where, array.name, ShapeText(array.shape), axes, site == Site::kLambda ? " or [H]" : "", Name(site),
+          UsualAxes(site));
     int64_t stride = 1;
     for (size_t i = axes.size(); i-- > 0; stride *= array.shape[i]) {
       const int64_t size = array.shape[i];

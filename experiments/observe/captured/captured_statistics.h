@@ -34,7 +34,7 @@ namespace tare {
 //   name   of the arrays, with {layer} in place of the layer's number, from 0; without it they are of layer 0
 //   axes   one letter per dimension: B sequences, T tokens (of attn_logits, probs and difference: queries), H heads,
 //          S keys, C channels, D those of a head (or C); for weights O output and I input channels. Default: BTC,
-//          BHTD (q, k, v, head_out), BHTS or OI; arrays with one dimension less have no B
+//          BHTD (q, k, v, head_out), BHTS or OI; one dimension less: no B; lambda [H] is of all tokens
 //   mask   which keys a query sees in attn_logits, probs and difference: causal; none; lowest (all but those with
 //          minus infinity, or the lowest value of the type); or the name of an array of booleans [T,S], [B,T,S] or
 //          [B,1,T,S]. Default: lowest for attn_logits; for the others causal if all entries after a query's own

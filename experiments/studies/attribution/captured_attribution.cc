@@ -121,16 +121,17 @@ class CapturedLayer {
   void SetLambda(const CapturedAttention& how) {
     if (how.lambda) {
       problem_.lambda = {.data = &*how.lambda};
-    } else if (const CapturedArray* const a = Find(Site::kLambda); a != nullptr) {
-      const HeadsView<const float> lambda = Take(Site::kLambda);
-      if (lambda.heads == std::ssize(table_) && lambda.width == 1)
-        problem_.lambda = {lambda.data, lambda.token_stride, lambda.head_stride};
+      return;
     }
-    if (problem_.lambda.data == nullptr)
+    const CapturedArray* const a = Find(Site::kLambda);
+    if (a == nullptr || a->heads != std::ssize(table_) || a->columns != 1)
       Fail(
-          "{}: got no lambda for the second map of heads {}, expected \"lambda\" in \"attention\" in the file of "
-          "--axes, or an array lambda.{} [B,{},T,1]",
-          where_, how.heads, layer_, table_.size());
+          "{}: got {} for the second map of heads {}, expected \"lambda\" in \"attention\" in the file of --axes, or "
+          "an array lambda.{} [B,{},T,1] or [{}]",
+          where_, a == nullptr ? "no lambda" : "a lambda " + ShapeText(a->array.shape), how.heads, layer_,
+          table_.size(), table_.size());
+    const HeadsView<const float> lambda = Take(Site::kLambda);
+    problem_.lambda = {lambda.data, lambda.token_stride, lambda.head_stride};
   }
 
   const CapturedFile& file_;
@@ -191,7 +192,19 @@ void ForLayers(const CapturedInput& input, const Progress& progress,
 
 }  // namespace
 
+Json ReadAs(const CapturedInput& input) {
+  const auto heads = [&](Site site) { return input.sites.Heads(site); };
+  const std::vector<OutputHead> table =
+      HeadsNamed(input.layout.attention().heads, heads(Site::kQ), heads(Site::kK), heads(Site::kV));
+  return {
+      {"sequences", input.lengths.size()}, {"tokens", std::ranges::fold_left(input.lengths, int64_t{0}, std::plus())},
+      {"heads", heads(Site::kQ)},          {"key_heads", heads(Site::kK)},
+      {"value_heads", heads(Site::kV)},    {"width", input.sites.head_dim},
+      {"maps", table.front().Maps()}};
+}
+
 std::vector<Attribution> AttributeCaptured(const CapturedInput& input, const Plan& plan, const Progress& progress) {
+  RequireRules(plan);
   std::vector<PlanPart> parts;
   std::vector<std::string> plans;
   std::deque<SimulatedAttention> runs;              // of the plans, f32 first
@@ -199,7 +212,6 @@ std::vector<Attribution> AttributeCaptured(const CapturedInput& input, const Pla
   ForLayers(input, progress, [&](CapturedLayer& attention, int layer, const std::vector<int>& layers) {
     if (runs.empty()) {
       const ModelSites sites = AttentionSites(attention.problem(), layers);
-      RequireRules(plan, sites);
       const ResolvedPlan whole(plan, sites, Carrying::kSimulated);  // refuses rules that no part has
       parts = PartsOf(plan, {.site = true}, sites, 1);
       plans = AttributionPlans(plan, parts, PartCosts::kAloneAndTakenOut);
@@ -224,6 +236,7 @@ std::vector<Attribution> AttributeCaptured(const CapturedInput& input, const Pla
 }
 
 std::map<int, double> ExecutedLosses(const CapturedInput& input, const Plan& plan, const Progress& progress) {
+  RequireRules(plan);
   std::map<int, WindowLosses> sums;
   ForLayers(input, progress, [&](CapturedLayer& attention, int layer, const std::vector<int>& layers) {
     SimulatedAttention unquantized(Plan(), AttentionSites(attention.problem(), layers));

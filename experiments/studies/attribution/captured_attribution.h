@@ -16,6 +16,9 @@
 
 namespace tare {
 
+// How q, k and v were read: sequences, their tokens, heads, width and maps. Throws Error where heads do not fit.
+Json ReadAs(const CapturedInput& input);
+
 // One for each layer that has q, k and v. Throws Error, naming file and array, where there is none, where the arrays do
 // not fit the layout's heads, and where a captured head_out is not what they give.
 std::vector<Attribution> AttributeCaptured(const CapturedInput& input, const Plan& plan, const Progress& progress);

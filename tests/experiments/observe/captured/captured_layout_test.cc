@@ -94,9 +94,11 @@ TEST(CapturedLayout, InvalidLayoutsAreRefused) {
   EXPECT_THAT(Call([&] { (void)layout.Find({"q.0", DType::kF32, {2, 3, 5, 7}}, "f"); }),
               ThrowsMessage<Error>(HasSubstr("f: q.0: got 3 heads, expected an even number")));
   EXPECT_THAT(Call([&] { (void)layout.Find({"k.0", DType::kF32, {5, 7}}, "f"); }),
-              ThrowsMessage<Error>(
-                  HasSubstr(R"(f: k.0: got shape [5, 7], expected BHTD; try these dimensions, in another order )"
-                            R"(by --axes with {"k": {"axes": "BHTD"}})")));
+              ThrowsMessage<Error>(HasSubstr(
+                  R"(f: k.0: got shape [5, 7], expected BHTD; try these dimensions, 1 for one head or sequence, )"
+                  R"(in another order by --axes with {"k": {"axes": "BHTD"}})")));
+  EXPECT_THAT(Call([&] { (void)layout.Find({"lambda.0", DType::kF32, {2, 3}}, "f"); }),
+              ThrowsMessage<Error>(HasSubstr("lambda.0: got shape [2, 3], expected BHTD or [H]; try")));
   EXPECT_THAT(Call([&] { (void)layout.Find({"k.0", DType::kF32, {2, 0, 5, 7}}, "f"); }),
               ThrowsMessage<Error>(HasSubstr("expected values")));
 }

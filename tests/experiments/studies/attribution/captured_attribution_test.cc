@@ -134,6 +134,8 @@ TEST(AttributeCaptured, RefusesWhatDoesNotFit) {
   };
   Arrays arrays = Captured();
   refuses(arrays, "weights=int8/channel", "{}", "got no rule for attention, expected q, k, v");
+  refuses(arrays, "q=int8/token,cache_k=int4/token", "{}", "got cache_k, expected q, k, v, attn_logits, probs");
+  refuses(arrays, "k=int8/tensor+static", "{}", "got +static, expected scales of the arrays themselves");
   refuses(arrays, "layer_out=int8/token,q=int8/token", "{}", "got layer_out, expected a site of this captured model");
   const std::string diffllama = R"({"attention": {"heads": "diffllama"}})";
   refuses(arrays, "q=int8/token", diffllama,
@@ -165,7 +167,25 @@ TEST(AttributeCaptured, DifferentialHeadsTakeTheirLambda) {
       Price(arrays, "difference=int4/row", R"({"attention": {"heads": "diffllama", "lambda": 0.5}})")[0].whole;
   EXPECT_GT(half, 1e-4);
   arrays["lambda.0"] = {{kB, 1, kT, 1}, std::vector<float>(kB * kT, 0.5f)};
-  EXPECT_EQ(Price(arrays, "difference=int4/row", R"({"attention": {"heads": "diffllama"}})")[0].whole, half);
+  const std::string diffllama = R"({"attention": {"heads": "diffllama"}})";
+  EXPECT_EQ(Price(arrays, "difference=int4/row", diffllama)[0].whole, half);
+  arrays["lambda.0"] = {{1}, {0.5f}};
+  EXPECT_EQ(Price(arrays, "difference=int4/row", diffllama)[0].whole, half) << "a value per head";
+  arrays["lambda.0"] = {{2}, {0.5f, 0.5f}};
+  EXPECT_THAT(Call([&] { Price(arrays, "difference=int4/row", diffllama); }),
+              ThrowsMessage<Error>(HasSubstr("got a lambda [2] for the second map of heads diffllama, expected")));
+}
+
+// Each head by its own lambda, at every token.
+TEST(AttributeCaptured, ALambdaPerHeadIsThatOfItsTokens) {
+  Arrays arrays;
+  for (const char* name : {"q.0", "k.0", "v.0"}) arrays[name] = SomeArray({kB, 4, kT, kD});
+  const std::string diffllama = R"({"attention": {"heads": "diffllama"}})";
+  arrays["lambda.0"] = {{2}, {0.2f, 0.7f}};
+  const double by_head = Price(arrays, "difference=int4/row", diffllama)[0].whole;
+  arrays["lambda.0"] = {{kB, 2, kT, 1}, {}};
+  for (int64_t i = 0; i < kB * 2 * kT; ++i) arrays["lambda.0"].values.push_back(i / kT % 2 == 0 ? 0.2f : 0.7f);
+  EXPECT_EQ(Price(arrays, "difference=int4/row", diffllama)[0].whole, by_head);
 }
 
 }  // namespace
