@@ -117,7 +117,8 @@ AnyArray FloatsOf(nb::handle object, const std::string& where, size_t dimensions
   AnyArray array = ArrayOf(object, where);
   const std::string type = TypeName(array.dtype());
   if (type != "float32" && (types == FloatTypes::kF32 || (type != "float16" && type != "bfloat16")))
-    Fail("{}: got {}, expected float32; try x.astype('float32'), or x.float() of a tensor", where, type);
+    Fail("{}: got {}, expected float32{}; try x.astype('float32'), or x.float() of a tensor", where, type,
+         types == FloatTypes::kF32 ? "" : ", float16 or bfloat16");
   if (array.ndim() != dimensions)
     Fail("{}: got shape {}, expected {} dimensions", where, ShapeText(ShapeOf(array)), dimensions);
   if (dimensions > 0 && array.shape(dimensions - 1) > 1 && array.stride(dimensions - 1) != 1)

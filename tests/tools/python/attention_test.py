@@ -244,12 +244,12 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
 
     def test_wrong_arrays_are_named(self):
         q, k, v = arrays(20, 2, 2)
-        self.refuses("q: got float64, expected float32; try x.astype", tare.attention, q.astype(float), k, v)
+        self.refuses("q: got float64, expected float32, float16 or bfloat16", tare.attention, q.astype(float), k, v)
         self.refuses("q: got ndarray of >f4, expected an array of numbers", tare.attention, q.astype(">f4"), k, v)
         self.refuses("k: got int32, expected float32", tare.attention, q, k.astype(np.int32), v)
         self.refuses("out: got a stride of 2 in the last dimension", tare.attention, q, k, v,
                      out=np.zeros((20, 2, 32), np.float32)[:, :, ::2])
-        self.refuses("q: got shape [2, 16], expected [tokens, heads, width] by layout='thd'; try an array of 3 dim",
+        self.refuses("q: got shape [2, 16], expected [tokens, heads, width] by layout='thd'; try x[None] wi",
                      tare.attention, q[0], k, v)
         self.refuses("q: got shape [1, 20, 2, 16], expected [tokens, heads, width] by layout='thd'; try layout='bthd' "
                      "for [batch, tokens, heads, width] or layout='bhtd' for [batch, heads, tokens, width]",
@@ -337,7 +337,7 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         self.refuses("row 0: got q1 9, expected 0 to 3", tare.attention, q, k, v, heads=[(9, 0, 0)])
         self.refuses("row 1: got 2 entries", tare.attention, q, k, v, heads=[(0, 0, 0), (1, 1)])
         self.refuses("heads: got an empty table", tare.attention, q, k, v, heads=[])
-        self.refuses("heads: got neither a name nor a table", tare.attention, q, k, v, heads=3)
+        self.refuses("heads: got int, expected a name or a table of heads", tare.attention, q, k, v, heads=3)
         self.refuses("lambda_: got none, expected the weight of the second map, which these heads have; try "
                      "lambda_=0.8",
                      tare.attention, q, k, v, heads="diffllama")
@@ -347,11 +347,11 @@ print(tare.attention(x[:2], x[:2], x[:2]).shape, signal.getsignal(signal.SIGINT)
         self.refuses("lambda_: got float64, expected float32; try lambda_.astype('float32'), or lambda_.float()",
                      tare.attention, q, k, v, heads="diffllama", lambda_=np.ones(2))
         self.refuses("plan, column 3: got 'int7'", tare.attention, q, k, v, plan="q=int7/token")
-        self.refuses("attention, plan 'weights=int8/channel': got no rule", tare.attention, q, k, v,
+        self.refuses("plan 'weights=int8/channel': got no rule for attention", tare.attention, q, k, v,
                      plan="weights=int8/channel")
         self.refuses("plan rule 'q=int8/token': got probs in f32", tare.attention, q, k, v,
                      plan="q=int8/token,k=int8/token")
-        self.refuses("got q in f32 in layer 0, expected int8, int6 or int4 per token; try execution='simulated'",
+        self.refuses("got q in f32 in layer 0, expected all four, as q=int8/token,k=int8/token,probs=u8/block64,",
                      tare.attention, q, k, v, plan="attn_logits=int4/row")
         self.refuses("execution: got 'exact', expected executed or simulated", tare.attention, q, k, v, plan=PLAN,
                      execution="exact")

@@ -75,7 +75,7 @@ class CacheTest(Case):
 
     def test_refusals(self):
         q, k, v = arrays(10, 2, 2)
-        self.refuses("expected cache_k, cache_v, first, last, keep or skip", tare.Cache, 2, 16, plan="q=int8/token")
+        self.refuses("expected cache_k, cache_v, first, last or skip;", tare.Cache, 2, 16, plan="q=int8/token")
         self.refuses("got keep, expected all keys", tare.Cache, 2, 16, plan="cache_k=int4/token,keep=h2o/64")
         self.refuses("keys before rotary: got no rotary", tare.Cache, 2, 16, plan="cache_k=int4/token+prerotary")
         self.refuses("heads", tare.Cache, 0, 16)
@@ -87,13 +87,16 @@ class CacheTest(Case):
         self.refuses("q: got 1 queries over 0 tokens, expected those of the last tokens", cache.decode, q[:1])
         self.refuses("k: got 3 tokens of 1 heads of width 16, expected 3 of 2 of width 16", cache.append, k[:3, :1],
                      v[:3])
+        turned = [x.transpose(1, 0, 2) for x in (k, v)]
+        self.refuses("expected 2 of 2 of width 16; try tare.Cache(..., layout='htd')", cache.append, *turned)
+        self.refuses("; try tare.Cache(..., layout='thd')", tare.Cache(2, 16, layout="htd").append, k, v)
         self.refuses("v: got 2 tokens", cache.append, k[:3], v[:2])
         self.refuses("k: got float64, expected float32", cache.append, k.astype(float), v)
-        self.refuses("k: got shape [2, 16], expected [tokens, heads, width] by layout='thd'; try an array of",
+        self.refuses("k: got shape [2, 16], expected [tokens, heads, width] by layout='thd'; try x[None] with",
                      cache.append, k[0], v[0])
         self.refuses("k: got shape [1, 10, 2, 16], expected [tokens, heads, width] by layout='thd'; try one sequence,",
                      cache.append, k[None], v)
-        self.refuses("v: got NoneType, expected an array", cache.append, k, None)
+        self.refuses("v: got None, expected an array", cache.append, k, None)
         self.refuses("window: got None, expected a whole number", cache.decode, q, window=None)
         bad = v.copy()
         bad[7, 1, 3] = np.nan

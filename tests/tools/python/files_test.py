@@ -195,6 +195,9 @@ class SweepTest(Case):
         (self.folder / "attribution.json").write_text("{}")
         self.refuses("got the folder of tare attribute, expected that of tare sweep or compare; try json.load",
                      tare.open, self.folder)
+        np.savez(self.folder / "c.npz", q=np.ones(3))
+        self.refuses("c.npz: got arrays, expected HDF5 that tare wrote or the folder of a sweep; try numpy.load(",
+                     tare.open, self.folder / "c.npz")
         self.refuses("attribution.json: got a JSON file, expected HDF5 or the folder of a sweep", tare.open,
                      self.folder / "attribution.json")
 

@@ -128,8 +128,8 @@ class QuantizeTest(Case):
                      self.x.astype("M8[s]")[0, 0], "int8/channel")  # whose buffer has no strides
         self.refuses("got 'int5', expected one of", tare.quantize, self.x, "int5/channel")
         self.refuses("rule: got None, expected text", tare.quantize, self.x, None)
-        self.refuses("x: got NoneType, expected an array", tare.quantize, None, "int4/channel")
-        self.refuses("x: got NoneType, expected an array", tare.gptq, None, None, "int4/channel")
+        self.refuses("x: got None, expected an array", tare.quantize, None, "int4/channel")
+        self.refuses("x: got None, expected an array", tare.gptq, None, None, "int4/channel")
         self.refuses("damping: got None, expected a number", tare.gptq, self.x, None, "int4/channel", damping=None)
         self.refuses("weight: got None, expected a tare.Quantized", tare.Linear, None)
         self.refuses("codes: got None, expected a tare.Quantized", tare.dequantize, None)

@@ -103,17 +103,20 @@ class StatisticsTest(Case):
         q = np.random.default_rng(1).standard_normal((2, 5, 3, 8), dtype=np.float32)
         turned = np.ascontiguousarray(q.transpose(0, 2, 1, 3))
         for name, options, array in (("A.h5", {"layout": "bthd"}, q), ("B.h5", {"layout": "bhtd"}, turned),
-                                     ("C.h5", {"layout": "bthd", "axes": {"q": {"axes": "BHTD"}}}, turned)):
+                                     ("C.h5", {"axes": {"q": {"axes": "BHTC"}}}, turned),
+                                     ("D.h5", {"layout": "bhtd", "axes": {"q": {"axes": "BHTC"}}}, turned)):
             with tare.Statistics(self.folder / name, name="m", **options) as statistics:
                 statistics.hook("q", 0)(None, (), array)
-        found = [tare.open(self.folder / name)["q"]["absmax"].tolist() for name in ("A.h5", "B.h5", "C.h5")]
-        self.assertEqual(found, [np.abs(q).max((0, 1, 3)).tolist()] * 3)
+        found = [tare.open(self.folder / name)["q"]["absmax"].tolist() for name in ("A.h5", "B.h5", "C.h5", "D.h5")]
+        self.assertEqual(found, [np.abs(q).max((0, 1, 3)).tolist()] * 4)
         self.assertEqual((self.folder / "A.h5").read_bytes(), (self.folder / "B.h5").read_bytes())
 
         def feed(site, array, **options):
             with tare.Statistics(self.folder / "X.h5", **options) as statistics:
                 statistics.feed(site, 0, array)
 
+        self.refuses("axes: got 'BHTD' for q and layout='bthd', expected the same, or one of the two; try without lay",
+                     feed, "q", q, layout="bthd", axes={"q": {"axes": "BHTD"}})
         for site in "q", "k", "v", "head_out":
             self.refuses(f"layout: got none for {site}, expected one of thd", feed, site, q)
         self.refuses("q.0: got shape [2, 5, 3, 8], expected [tokens, heads, width] by layout='thd'; try layout='bthd'",
@@ -130,7 +133,7 @@ class StatisticsTest(Case):
         self.refuses("S.h5: got a file that no statistics are in, expected none", once, "layer_out", 0, ones)
         self.assertEqual((self.folder / "S.h5").read_text(), "notes")
         (self.folder / "S.h5").unlink()
-        self.refuses("layer_out.0: got shape [3], expected BTC; try these dimensions, in another order", once,
+        self.refuses("layer_out.0: got shape [3], expected BTC; try these dimensions, 1 for one", once,
                      "layer_out", 0, np.ones(3, np.float32))
         self.refuses("layer_out.0: got list, expected a numpy array or a PyTorch tensor", once, "layer_out", 0, [1.0])
         self.refuses("formats 'int5/row': got", once, "layer_out", 0, ones, formats="int5/row")
@@ -138,7 +141,7 @@ class StatisticsTest(Case):
         self.refuses("calibrate: got 'int5'", once, "layer_out", 0, ones, calibrate="int5")
         self.refuses("formats: int8/head: got none", once, "layer_out", 0, ones, sites="layer_out",
                      formats="int8/head")
-        self.refuses("axes.json", once, "layer_out", 0, ones, axes={"nowhere": {}})
+        self.refuses("axes: got the key 'nowhere'", once, "layer_out", 0, ones, axes={"nowhere": {}})
         self.refuses("axes: got str, expected a dict or None", once, "layer_out", 0, ones, axes="q")
         self.refuses("path: got None, expected text or a path", tare.Statistics, None)
         self.refuses("site: got None, expected text", once, None, 0, ones)

@@ -16,6 +16,10 @@ def _whole(value):
         return False
 
 
+def _flag(value):
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool" and not value.shape  # numpy.bool_
+
+
 def _number(value):
     try:
         return not isinstance(value, str) and float(value) is not None
@@ -23,7 +27,7 @@ def _number(value):
         return False
 
 
-KINDS = {int: ("a whole number below 2^31", _whole), float: ("a number", _number), bool: ("True or False", None),
+KINDS = {int: ("a whole number below 2^31", _whole), float: ("a number", _number), bool: ("True or False", _flag),
          str: ("text", None), type(None): ("None", None), os.PathLike: ("a path", None), dict: ("a dict", None)}
 
 
@@ -69,9 +73,20 @@ def layout_named(layout, of, layouts=tuple(LAYOUTS)):
                      + (more or f"; try layout='thd' for {LAYOUTS['thd']}"))
 
 
+def plain(x, name):
+    """x, without gradients, and in float32 if it is bfloat16 of ml_dtypes, which has neither DLPack nor buffers."""
+    if x is None:
+        raise ValueError(f"{name}: got None, expected an array")
+    x = x.detach() if hasattr(x, "detach") else x  # a PyTorch tensor
+    return x.astype("float32") if str(getattr(x, "dtype", "")) == "bfloat16" else x
+
+
 def arranged(x, name, layout, layouts=tuple(LAYOUTS)):
     """A view of x: [tokens, heads, width], with a batch before."""
     shape = list(getattr(x, "shape", ()))
+    if len(shape) == 2:
+        raise ValueError(f"{name}: got shape {shape}, expected {LAYOUTS[layout]} by layout='{layout}'; try "
+                         "x[None] with layout='htd' for one head")
     if hasattr(x, "ndim") and len(shape) != len(layout):
         others = " or ".join(f"layout='{other}' for {LAYOUTS[other]}" for other in layouts if len(other) == len(shape))
         one = "one sequence, x[0]" if len(shape) == 4 else "an array of 3 dimensions"

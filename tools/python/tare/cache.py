@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A key/value cache of few bits, and attention over it."""
 from . import _tare
-from .arguments import OF_ONE, arranged, checked, layout_named
-from .kernels import _plain, _readable
+from .arguments import OF_ONE, arranged, checked, layout_named, plain
+from .kernels import _readable
 
 
 class Cache:
@@ -15,7 +15,8 @@ class Cache:
 
     heads, width      of keys, up to 65,536 and 1,024. v_heads, v_width: of values; None: as of keys.
     plan     rules for cache_k and cache_v, with first=, last= and skip= (docs/guides/kv-cache.md); without a rule keys
-             or values stay in float32, as with None. Selectors of layers are read as in layer 0.
+             or values stay in float32, as with None. Selectors of layers are read as in layer 0. A page
+             of 64 tokens with one of first= or last= is in float32 as well, 8 bytes per key and value channel a token.
     layout   the axes of k, v, q and the result: "thd", as above, or "htd".
     threads  0: all. Results are bit-identical on any number.
 
@@ -28,11 +29,15 @@ class Cache:
                  plan: str | None = "cache_k=int4/token,cache_v=int4/token", layout: str = "thd", threads: int = 0):
         self._layout = layout_named(layout, "a cache", OF_ONE)
         self._scale = max(width, 1) ** -0.5
-        self._cache = _tare.Cache(heads, width, heads if v_heads is None else v_heads,
-                                  width if v_width is None else v_width, plan or "", threads)
+        self._heads = heads, width
+        try:
+            self._cache = _tare.Cache(heads, width, heads if v_heads is None else v_heads,
+                                      width if v_width is None else v_width, plan or "", threads)
+        except ValueError as error:  # keep= is of a model's run
+            raise ValueError(str(error).replace("last, keep or skip", "last or skip")) from None
 
     def _of_kernels(self, x, name):
-        return _readable(arranged(_plain(x), name, self._layout, OF_ONE))
+        return _readable(arranged(plain(x, name), name, self._layout, OF_ONE))
 
     def _in_layout(self, out):
         return out if self._layout == "thd" else out.transpose(1, 0, 2)
@@ -40,7 +45,13 @@ class Cache:
     def append(self, k, v):
         """Adds tokens: k [n, heads, width], v [n, v_heads, v_width]. Nothing is added of invalid ones; of those that
         Ctrl-C interrupts, perhaps some, by 64."""
-        self._cache.append(self._of_kernels(k, "k"), self._of_kernels(v, "v"))
+        keys, values = self._of_kernels(k, "k"), self._of_kernels(v, "v")
+        try:
+            self._cache.append(keys, values)
+        except ValueError as error:
+            turned = (keys.shape[0], keys.shape[2]) == self._heads != (keys.shape[1], keys.shape[2])
+            other = "htd" if self._layout == "thd" else "thd"
+            raise ValueError(f"{error}; try tare.Cache(..., layout='{other}')" if turned else str(error)) from None
 
     @checked
     def decode(self, q, *, heads="standard", lambda_=None, window: int = 0, scale: float | None = None):
@@ -53,7 +64,8 @@ class Cache:
     def fork(self) -> "Cache":
         """A copy, which shares memory with this one until either is written to."""
         copy = object.__new__(Cache)
-        copy._cache, copy._scale, copy._layout = self._cache.fork(), self._scale, self._layout
+        copy._cache, copy._scale = self._cache.fork(), self._scale
+        copy._layout, copy._heads = self._layout, self._heads
         return copy
 
     def __len__(self) -> int:

@@ -214,6 +214,10 @@ def open(path: str | os.PathLike):
     if pathlib.Path(path).suffix in (".json", ".jsonl"):
         raise ValueError(f"{path}: got a JSON file, expected HDF5 or the folder of a sweep; try "
                          f"json.load(open({str(path)!r}))")
+    if pathlib.Path(path).suffix in (".npz", ".npy", ".safetensors"):
+        raise ValueError(f"{path}: got arrays, expected HDF5 that tare wrote or the folder of a sweep; try "
+                         f"{'safetensors.numpy.load_file' if str(path).endswith('rs') else 'numpy.load'}"
+                         f"({str(path)!r}), or its statistics by tare.Statistics")
     schema = _tare.schema(str(path))
     if schema == STATISTICS:
         return StatisticsFile(path)

@@ -3,13 +3,10 @@
 import re
 
 from . import _tare
-from .arguments import LAYOUTS, arranged, checked, layout_named
+from .arguments import LAYOUTS, arranged, checked, layout_named, plain
 
 
-def _plain(x):
-    """x, without gradients, and in float32 if it is bfloat16 of ml_dtypes, which has neither DLPack nor buffers."""
-    x = x.detach() if hasattr(x, "detach") else x  # a PyTorch tensor
-    return x.astype("float32") if str(getattr(x, "dtype", "")) == "bfloat16" else x
+SITES = "q k v attn_logits probs difference head_out"  # of attention
 
 
 def _readable(x):
@@ -65,7 +62,7 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
              Or a table with one row per output head: (q1, k1, v) or (q1, k1, v, q2, k2), v an index or a pair.
     lambda_  weight of the second map: a number, or float32 [output heads], [T, output heads] or, with a batch,
              [B, T, output heads].
-    plan     rules for the sites of attention. None: in float32.
+    plan     rules for the sites of attention; not cache_k, cache_v (tare.Cache) or +static. None: in float32.
     execution  "executed": on integer kernels, by rules for q, k, v, and probs or difference (and attn_logits);
              "simulated": rounded and computed in float32 as in a model, by any rules for q, k, v, attn_logits, probs,
              difference and head_out, with T = S.
@@ -82,17 +79,20 @@ def attention(q, k, v, *, heads="standard", lambda_=None, plan: str | None = Non
     turns; Ctrl-C ends a call. Raises ValueError for invalid input, including NaN and infinities that a query
     sees and largest logits of 2^30 or more, and in a process that was forked after the first call."""
     layout = layout_named(layout, "q, k, v")
-    arrays = [arranged(_plain(x), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
+    if plan is not None and not plan.strip():
+        raise ValueError("plan: got no rules, expected some; try plan=None for float32")
+    arrays = [arranged(plain(x, name), name, layout) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
     room = None if out is None else arranged(out, "out", layout)
 
     def one(arrays, lambda_, room, sequence=None):
         try:
             return _tare.attention(*map(_readable, arrays), heads=heads, lambda_=lambda_, plan=plan,
-                                   execution=execution, causal=causal, window=window, scale=scale, out=room,
+                                   execution=execution, causal=bool(causal), window=window, scale=scale, out=room,
                                    threads=threads)
         except ValueError as error:  # what an option of the program does, an argument does here
-            text = re.sub("(this|a) captured model", "attention of q, k and v",
+            text = re.sub("(this|a) (captured|one layer) model", "attention of q, k and v",
                           str(error).replace("simulating it", "execution='simulated'"))
+            text = re.sub(r"expected one of weights linear_in [\w. ]*", f"expected one of {SITES}", text)
             if sequence is not None and re.search(" (token|query) ", text):
                 text = f"sequence {sequence}: {text}"
             cure = _cure([list(getattr(x, "shape", ())) for x in (q, k, v)], layout, heads, causal)
@@ -132,7 +132,7 @@ def quantize(x, rule: str, *, threads: int = 0) -> _tare.Quantized:
     threads  0: all.
 
     Returns a Quantized. Raises ValueError for NaN and infinities, and for a rule that does not apply."""
-    x, refusal = _plain(x), ""
+    x, refusal = plain(x, "x"), ""
     for site in [""] if "=" in rule else ["weights=", "linear_in=", "probs=", "difference="]:
         try:
             return _tare.quantize(x, site + rule, threads=threads)
@@ -140,7 +140,7 @@ def quantize(x, rule: str, *, threads: int = 0) -> _tare.Quantized:
             if not site or not str(error).startswith("plan, column"):
                 raise
             refusal = refusal or str(error)
-    what = refusal.split(": ", 1)[1].split("\n")[0]  # of weights, without the site, which is not the user's
+    what = re.split("\n|; try", refusal.split(": ", 1)[1])[0]  # of weights, without the site, which is not the user's
     raise ValueError(f"rule '{rule}': {what}; try int4/group64, int8/token, or a site and = before it")
 
 
@@ -155,8 +155,8 @@ def gptq(x, hessian, rule: str, *, damping: float = 0.01, threads: int = 0) -> _
 
     Inputs are rounded by falling mean square. Raises ValueError for what is not finite, not positive definite, and for
     other rules."""
-    return _tare.gptq(_plain(x), _plain(hessian), rule if "=" in rule else "weights=" + rule, damping=damping,
-                      threads=threads)
+    return _tare.gptq(plain(x, "x"), plain(hessian, "hessian"), rule if "=" in rule else "weights=" + rule,
+                      damping=damping, threads=threads)
 
 
 @checked

@@ -17,6 +17,8 @@ BY_HEADS = "q", "k", "v", "head_out"
 
 def _array(x, where):
     """x as a numpy array, in f32 if numpy does not have its type."""
+    if x is None:
+        raise ValueError(f"{where}: got None, expected an array")
     if hasattr(x, "detach"):  # a PyTorch tensor
         x = x.detach().cpu()
         x = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
@@ -54,7 +56,7 @@ class Statistics:
 
     name       name of the model, for tables; None: the file's name
     layout     of q, k, v and head_out, as of tare.attention; required there: no shape tells tokens from heads
-    axes       {site: {"axes": "BTHD", "maps": "interleaved", ...}} for arrays with other axes, also than layout's
+    axes       {site: {"axes": "BTHD", "maps": "interleaved", ...}} in place of layout: both only where they agree
     sites, formats, calibrate  as in tare stats: "layer_out,attn_logits", "int8/row,int4/group64", "int8"
     skip_first positions that the second set of statistics, `rest`, leaves out; static scales use all positions
     """
@@ -68,6 +70,11 @@ class Statistics:
         self._options = {"name": name or self._path.stem, "sites": sites, "formats": formats, "calibrate": calibrate,
                          "skip_first": skip_first, "threads": threads}
         self._axes = axes
+        for site in BY_HEADS if layout is not None else ():
+            given = (axes or {}).get(site, {}).get("axes", layout)
+            if str(given).lower().replace("c", "d") != self._layout:
+                raise ValueError(f"axes: got {given!r} for {site} and layout={layout!r}, expected the same, or one of "
+                                 "the two; try without layout")
         self._stream = None
 
     def __enter__(self):
@@ -80,7 +87,10 @@ class Statistics:
             axes = pathlib.Path(folder) / "axes.json"
             if self._axes is not None:
                 axes.write_text(json.dumps(self._axes))
-            self._stream = _tare.Stream(axes="" if self._axes is None else str(axes), **self._options)
+            try:
+                self._stream = _tare.Stream(axes="" if self._axes is None else str(axes), **self._options)
+            except ValueError as error:
+                raise ValueError(str(error).replace(str(axes), "axes")) from None
         self._empty = True
         return self
 
