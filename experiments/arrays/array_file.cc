@@ -10,6 +10,7 @@
 #include <map>
 
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/float16.h"
 #include "quant/base/formatted.h"
 #include "quant/base/integers.h"
@@ -24,8 +25,8 @@ std::unique_ptr<ArrayFile> OpenSafetensors(const std::filesystem::path& path) {
   const auto file = std::make_shared<const Safetensors>(path);
   std::vector<ArrayInfo> arrays;
   for (const TensorView& tensor : file->tensors()) arrays.push_back({tensor.name, tensor.dtype, tensor.shape});
-  return std::make_unique<ArrayFile>(path, std::move(arrays), [file](const ArrayInfo& array) {
-    return ArrayValues(array.dtype, file->Find(array.name)->bytes);
+  return std::make_unique<ArrayFile>(path, std::move(arrays), [file](const ArrayInfo& array, auto rows) {
+    return MappedValues(file->file(), array, file->Find(array.name)->bytes, rows);
   });
 }
 
@@ -33,8 +34,8 @@ std::unique_ptr<ArrayFile> OpenHdf5(const std::filesystem::path& path) {
   const auto file = std::make_shared<const Hdf5Reader>(path);
   std::vector<ArrayInfo> arrays;
   for (const std::string& name : file->datasets()) arrays.push_back({name, file->Type(name), file->Shape(name)});
-  return std::make_unique<ArrayFile>(path, std::move(arrays), [file](const ArrayInfo& array) {
-    return ArrayValues(array.dtype, file->Copy(array.name));
+  return std::make_unique<ArrayFile>(path, std::move(arrays), [file](const ArrayInfo& array, auto rows) {
+    return ArrayValues(array.dtype, file->Copy(array.name, rows));
   });
 }
 
@@ -137,14 +138,17 @@ std::unique_ptr<ArrayFile> ArrayFile::Open(const std::filesystem::path& path) {
   if (ending == ".safetensors") return OpenSafetensors(path);
   if (ending == ".h5" || ending == ".hdf5") return OpenHdf5(path);
   if (ending == ".npz") return OpenNpz(path);
-  Fail("{}: got the ending '{}', expected .safetensors, .h5, .hdf5 or .npz", path.string(), ending);
+  if (ending == ".npy") return OpenNpy(path);
+  Fail("{}: got the ending '{}', expected .safetensors, .h5, .hdf5, .npz or .npy", path.string(), ending);
 }
 
-ArrayValues ArrayFile::Values(const ArrayInfo& array) const {
+const ArrayInfo* ArrayFile::Find(std::string_view name) const { return FindIn(arrays_, name, &ArrayInfo::name); }
+
+ArrayValues ArrayFile::Values(const ArrayInfo& array, std::optional<RowRange> rows) const {
   if (!IsReadable(array.dtype))
     Fail("{}: {}: got type {}, expected f16, bf16, f32, f64, integers or booleans; try converting it", path_.string(),
          array.name, Name(array.dtype));
-  ArrayValues values = load_(array);
+  ArrayValues values = load_(array, rows);
   values.where_ = path_.string() + ": " + array.name;
   return values;
 }
@@ -158,9 +162,18 @@ std::unique_ptr<ArrayFile> ArraysInMemory(const std::string& name,
     values[info.name] = bytes;
   }
   std::ranges::sort(infos, {}, &ArrayInfo::name);
-  return std::make_unique<ArrayFile>(name, std::move(infos), [values = std::move(values)](const ArrayInfo& array) {
+  return std::make_unique<ArrayFile>(name, std::move(infos), [values = std::move(values)](const auto& array, auto) {
     return ArrayValues(array.dtype, values.at(array.name));
   });
+}
+
+ArrayValues MappedValues(const MappedFile& file, const ArrayInfo& array, std::span<const std::byte> bytes,
+                         std::optional<RowRange> rows) {
+  if (!rows) return {array.dtype, bytes};
+  const std::span<const std::byte> part = rows->Of(bytes, array.dtype, array.shape);
+  std::vector<std::byte> copy(part.begin(), part.end());
+  file.Release(static_cast<size_t>(part.data() - file.bytes().data()), part.size());
+  return {array.dtype, std::move(copy)};
 }
 
 void AddArray(Sha256& sha, const ArrayInfo& array, const ArrayValues& values) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays written by other programs: safetensors, HDF5 (any dataset, contiguous, deflated or shuffled) and npz
-// (numpy.savez and savez_compressed). Values are converted to f32 as they are read; mapped data is not copied.
+// Arrays written by other programs: safetensors, HDF5 (any dataset, contiguous, deflated or shuffled), npz (numpy.savez
+// and savez_compressed) and npy. Values are converted to f32 as they are read; mapped data is not copied.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "quant/file/dtype.h"
+#include "quant/file/mapped_file.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -49,18 +51,22 @@ class ArrayValues {
 
 class ArrayFile {
  public:
-  // Chosen by extension: .safetensors, .h5 or .hdf5, .npz. Throws Error, like the others, naming file and array.
+  // Chosen by extension: .safetensors, .h5 or .hdf5, .npz, .npy (one array of the file's name). Throws Error, like the
+  // others, naming file and array.
   static std::unique_ptr<ArrayFile> Open(const std::filesystem::path& path);
 
-  // arrays: in the order of names. load has what keeps the file open.
-  using Load = std::function<ArrayValues(const ArrayInfo&)>;
+  // arrays: in the order of names. load, of some rows or all values, has what keeps the file open.
+  using Load = std::function<ArrayValues(const ArrayInfo&, std::optional<RowRange>)>;
   ArrayFile(std::filesystem::path path, std::vector<ArrayInfo> arrays, Load load)
       : path_(std::move(path)), arrays_(std::move(arrays)), load_(std::move(load)) {}
 
   const std::filesystem::path& path() const { return path_; }
   const std::vector<ArrayInfo>& arrays() const { return arrays_; }  // sorted by name
-  // Throws Error for a type that Read does not support: f8 and narrower, complex.
-  ArrayValues Values(const ArrayInfo& array) const;
+  const ArrayInfo* Find(std::string_view name) const;               // null if there is none
+  // Throws Error for a type that Read does not support: f8 and narrower, complex. rows: these alone, with one index on
+  // the axes before the last two, in memory of their own; those before the last ones inflate a .npz once more. From one
+  // thread at a time, and not of arrays in memory.
+  ArrayValues Values(const ArrayInfo& array, std::optional<RowRange> rows = {}) const;
 
  private:
   std::filesystem::path path_;
@@ -68,9 +74,14 @@ class ArrayFile {
   Load load_;
 };
 
+// The values of an array in a mapped file: all of them in place, or a copy of rows, whose pages are given back.
+ArrayValues MappedValues(const MappedFile& file, const ArrayInfo& array, std::span<const std::byte> bytes,
+                         std::optional<RowRange> rows);
+
 // numpy's .npz: a ZIP archive of .npy files (numpy.lib.format, versions 1 to 3), stored or deflated. Python objects are
 // not read, so no code in a file is run.
 std::unique_ptr<ArrayFile> OpenNpz(const std::filesystem::path& path);
+std::unique_ptr<ArrayFile> OpenNpy(const std::filesystem::path& path);
 
 // Arrays in memory, with the interface of an array file. name: used in messages instead of a path. The values must
 // outlive it.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parser of .npy headers, numpy types, header lengths, and Npz, an archive whose members load on demand.
+// The parser of .npy headers, numpy types, header lengths, Npz, an archive whose members load on demand, and openers.
 #include <zip.h>
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -20,14 +21,25 @@ constexpr uint64_t kMaxHeader = 1 << 16;  // numpy itself takes 10,000
 // deflate's largest compression: an archive cannot hold more than this many times its own bytes.
 constexpr uint64_t kMaxCompression = 1032;
 
-struct NpyHeader {
-  std::string type;
-  bool columns_first = false;
-  std::vector<int64_t> shape;
+struct Npy {
+  size_t header = 0;  // bytes before the values
+  ArrayInfo array;
+  bool columns_first = false;  // Fortran order
 };
 
+// Little-endian numbers. numpy has no name for bf16, and ml_dtypes writes it as two opaque bytes.
+DType TypeOf(const std::string& numpy, const std::string& where) {
+  using enum DType;
+  static const std::map<std::string_view, DType> types{
+      {"|b1", kBool}, {"|u1", kU8},  {"|i1", kI8},  {"<i2", kI16}, {"<u2", kU16}, {"<f2", kF16},  {"<i4", kI32},
+      {"<u4", kU32},  {"<f4", kF32}, {"<i8", kI64}, {"<u8", kU64}, {"<f8", kF64}, {"<V2", kBF16}, {"|V2", kBF16}};
+  const auto found = types.find(numpy);
+  if (found == types.end()) Fail("{}: got type '{}', expected little-endian numbers; try astype('<f4')", where, numpy);
+  return found->second;
+}
+
 // "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 37), }", what numpy writes, read as JSON.
-NpyHeader ParseHeader(std::string_view text, const std::string& where) {
+Npy ParseHeader(std::string_view text, const std::string& where) {
   constexpr std::string_view kPython = "'()TF", kJson = "\"[]tf";  // True and False are the only words
   std::string json;
   for (const char c : text) {
@@ -38,22 +50,13 @@ NpyHeader ParseHeader(std::string_view text, const std::string& where) {
   const nlohmann::json header = ParseJson(json, where);
   try {
     if (header.at("descr").is_array()) Fail("{}: got a record, expected one type and no record of several", where);
-    NpyHeader npy{.type = header.at("descr"), .columns_first = header.at("fortran_order")};
-    for (const nlohmann::json& size : header.at("shape")) npy.shape.push_back(IntegerOf<int64_t>(size, where));
-    return npy;
+    std::vector<int64_t> shape;
+    for (const nlohmann::json& size : header.at("shape")) shape.push_back(IntegerOf<int64_t>(size, where));
+    return {.array = {.dtype = TypeOf(header.at("descr"), where), .shape = shape},
+            .columns_first = shape.size() > 1 && header.at("fortran_order").get<bool>()};
   } catch (const nlohmann::json::exception&) {
     Fail("{}: damaged header of an .npy: got {}, expected descr, fortran_order and shape", where, header.dump());
   }
-}
-
-// Little-endian numbers; nullopt for others. numpy has no name for bf16, and ml_dtypes writes it as two opaque bytes.
-std::optional<DType> TypeOf(std::string_view numpy) {
-  using enum DType;
-  static const std::map<std::string_view, DType> types{
-      {"|b1", kBool}, {"|u1", kU8},  {"|i1", kI8},  {"<i2", kI16}, {"<u2", kU16}, {"<f2", kF16},  {"<i4", kI32},
-      {"<u4", kU32},  {"<f4", kF32}, {"<i8", kI64}, {"<u8", kU64}, {"<f8", kF64}, {"<V2", kBF16}, {"|V2", kBF16}};
-  const auto found = types.find(numpy);
-  return found == types.end() ? std::nullopt : std::optional(found->second);
 }
 
 // Bytes before the values, from the first 12 bytes of every .npy; nullopt if it is not one.
@@ -63,29 +66,58 @@ std::optional<size_t> HeaderBytes(const unsigned char* begin) {
   return begin[6] == 1 ? 10 + two : 12 + two + (size_t{begin[10]} << 16) + (size_t{begin[11]} << 24);
 }
 
+// The first so many bytes of an .npy.
+using Begin = std::function<std::vector<std::byte>(size_t count)>;
+
+Npy ReadNpy(const std::string& name, const std::string& where, uint64_t size, const Begin& begin) {
+  constexpr size_t kShortest = 12;
+  if (size < kShortest) Fail("{}: got {} bytes, expected an .npy", where, size);
+  const std::vector<std::byte> magic = begin(kShortest);
+  const std::optional<size_t> header = HeaderBytes(reinterpret_cast<const unsigned char*>(magic.data()));
+  if (!header || *header > std::min(size, kMaxHeader)) Fail("{}: not an .npy of version 1 to 3", where);
+  const std::vector<std::byte> text = begin(*header);
+  const size_t first = static_cast<unsigned char>(magic[6]) == 1 ? 10 : 12;
+  Npy npy = ParseHeader({reinterpret_cast<const char*>(text.data()) + first, *header - first}, where);
+  const std::optional<int64_t> bytes = ByteCount(npy.array.dtype, npy.array.shape);
+  if (!bytes || static_cast<uint64_t>(*bytes) != size - *header)
+    Fail("{}: got {} bytes of values, expected those of {} {}", where, size - *header, Name(npy.array.dtype),
+         ShapeText(npy.array.shape));
+  npy.header = *header, npy.array.name = name;
+  return npy;
+}
+
+void RequireRowsFirst(const Npy& npy, const std::string& path) {
+  if (npy.columns_first)
+    Fail("{}: {}: got Fortran order, expected C order; try numpy.ascontiguousarray", path, npy.array.name);
+}
+
 class Npz {
  public:
   explicit Npz(const std::filesystem::path& path);
 
   std::vector<ArrayInfo> Arrays() const;
-  ArrayValues Load(const ArrayInfo& array) const;
+  ArrayValues Load(const ArrayInfo& array, std::optional<RowRange> rows);
 
  private:
   struct Close {
     void operator()(zip* archive) const { zip_discard(archive); }
+    void operator()(zip_file_t* member) const { zip_fclose(member); }
   };
   struct Member {
     uint64_t index = 0, bytes = 0;  // in the archive
-    size_t header = 0;              // bytes before the values
-    ArrayInfo array;
-    bool columns_first = false;  // Fortran order
+    Npy npy;
+    bool checked = false;  // its checksum
   };
 
-  std::vector<std::byte> Bytes(const Member& member, size_t count) const;
+  std::vector<std::byte> Bytes(const Member& member, uint64_t first, size_t count);
+  void Inflate(const Member& member, std::span<std::byte> out);
 
   std::string path_;  // of messages
   std::unique_ptr<zip, Close> archive_;
   std::map<std::string, Member> members_;
+  // The member that is being inflated, up to which of its bytes.
+  std::unique_ptr<zip_file_t, Close> open_;
+  uint64_t opened_ = 0, at_ = 0;
 };
 
 Npz::Npz(const std::filesystem::path& path) : path_(path.string()) {
@@ -107,63 +139,72 @@ Npz::Npz(const std::filesystem::path& path) : path_(path.string()) {
     std::string name = stat.name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     const std::string where = path_ + ": " + name;
-    Member member{.index = stat.index, .bytes = stat.size, .header = 12, .array = {.name = name}};
+    Member member{.index = stat.index, .bytes = stat.size, .npy = {.array = {.name = name}}};
     if (stat.size / kMaxCompression > size) Fail("{}: got {} bytes, more than its file can hold", where, stat.size);
-    if (stat.size < member.header) Fail("{}: got {} bytes, expected an .npy", where, stat.size);
-    const std::vector<std::byte> begin = Bytes(member, member.header);
-    const std::optional<size_t> header = HeaderBytes(reinterpret_cast<const unsigned char*>(begin.data()));
-    if (!header || *header > std::min<uint64_t>(stat.size, kMaxHeader))
-      Fail("{}: not an .npy of version 1 to 3", where);
-    const std::vector<std::byte> text = Bytes(member, *header);
-    const size_t first = static_cast<unsigned char>(begin[6]) == 1 ? 10 : 12;
-    const NpyHeader npy = ParseHeader({reinterpret_cast<const char*>(text.data()) + first, *header - first}, where);
-    const std::optional<DType> dtype = TypeOf(npy.type);
-    if (!dtype) Fail("{}: got type '{}', expected little-endian numbers; try astype('<f4')", where, npy.type);
-    const std::optional<int64_t> bytes = ByteCount(*dtype, npy.shape);
-    if (!bytes || static_cast<uint64_t>(*bytes) != stat.size - *header)
-      Fail("{}: got {} bytes of values, expected those of {} {}", where, stat.size - *header, Name(*dtype),
-           ShapeText(npy.shape));
-    member.header = *header;
-    member.array = {name, *dtype, npy.shape};
-    member.columns_first = npy.columns_first && npy.shape.size() > 1;
+    member.npy = ReadNpy(name, where, stat.size, [&](size_t count) { return Bytes(member, 0, count); });
     if (!members_.emplace(name, std::move(member)).second) Fail("{}: comes twice", where);
   }
 }
 
 std::vector<ArrayInfo> Npz::Arrays() const {
   std::vector<ArrayInfo> arrays;
-  for (const auto& [name, member] : members_) arrays.push_back(member.array);
+  for (const auto& [name, member] : members_) arrays.push_back(member.npy.array);
   return arrays;
 }
 
-// The member's first bytes.
-std::vector<std::byte> Npz::Bytes(const Member& member, size_t count) const {
-  std::vector<std::byte> bytes(count);
-  zip_file_t* const file = zip_fopen_index(archive_.get(), member.index, 0);
-  const zip_int64_t got = file == nullptr ? -1 : zip_fread(file, bytes.data(), count);
+void Npz::Inflate(const Member& member, std::span<std::byte> out) {
+  const zip_int64_t got = open_ == nullptr ? -1 : zip_fread(open_.get(), out.data(), out.size());
+  at_ += out.size();
   // Only after the last byte the archive's own checksum is known.
   std::byte more{};
-  const bool whole = count < member.bytes || (file != nullptr && zip_fread(file, &more, 1) == 0);
-  if (file != nullptr) zip_fclose(file);
-  if (got != static_cast<zip_int64_t>(count) || !whole)
-    Fail("{}: {}: damaged, or not compressed with deflate", path_, member.array.name);
+  const bool whole = at_ < member.bytes || (open_ != nullptr && zip_fread(open_.get(), &more, 1) == 0);
+  if (got != std::ssize(out) || !whole)
+    Fail("{}: {}: damaged, or not compressed with deflate", path_, member.npy.array.name);
+}
+
+std::vector<std::byte> Npz::Bytes(const Member& member, uint64_t first, size_t count) {
+  constexpr uint64_t kPart = 1 << 16;
+  if (open_ == nullptr || opened_ != member.index || first < at_) {
+    open_.reset(zip_fopen_index(archive_.get(), member.index, 0));
+    opened_ = member.index, at_ = 0;
+  }
+  std::vector<std::byte> skipped(std::min(first - at_, kPart)), bytes(count);
+  while (at_ < first) Inflate(member, std::span(skipped).first(std::min(first - at_, kPart)));
+  if (count > 0) Inflate(member, bytes);
   return bytes;
 }
 
-ArrayValues Npz::Load(const ArrayInfo& array) const {
-  const Member& member = members_.at(array.name);
-  if (member.columns_first)
-    Fail("{}: {}: got Fortran order, expected C order; try numpy.ascontiguousarray", path_, array.name);
-  std::vector<std::byte> bytes = Bytes(member, static_cast<size_t>(member.bytes));
-  bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(member.header));
-  return {array.dtype, std::move(bytes)};
+ArrayValues Npz::Load(const ArrayInfo& array, std::optional<RowRange> rows) {
+  Member& member = members_.at(array.name);
+  RequireRowsFirst(member.npy, path_);
+  uint64_t begin = member.npy.header, size = member.bytes - begin;
+  if (rows && !member.checked) Bytes(member, member.bytes, 0);
+  member.checked = true;
+  if (rows) {
+    const auto row = static_cast<uint64_t>(array.shape.back() * Bits(array.dtype) / 8);
+    begin += static_cast<uint64_t>(rows->first) * row, size = static_cast<uint64_t>(rows->count) * row;
+  }
+  return {array.dtype, Bytes(member, begin, size)};
 }
 
 }  // namespace
 
 std::unique_ptr<ArrayFile> OpenNpz(const std::filesystem::path& path) {
-  const auto npz = std::make_shared<const Npz>(path);
-  return std::make_unique<ArrayFile>(path, npz->Arrays(), [npz](const ArrayInfo& array) { return npz->Load(array); });
+  const auto npz = std::make_shared<Npz>(path);
+  return std::make_unique<ArrayFile>(path, npz->Arrays(),
+                                     [npz](const ArrayInfo& array, auto rows) { return npz->Load(array, rows); });
+}
+
+std::unique_ptr<ArrayFile> OpenNpy(const std::filesystem::path& path) {
+  const auto file = std::make_shared<const MappedFile>(path);
+  const std::span<const std::byte> bytes = file->bytes();
+  const Npy npy = ReadNpy(path.stem().string(), path.string(), bytes.size(), [&](size_t count) {
+    return std::vector(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
+  });
+  return std::make_unique<ArrayFile>(path, std::vector{npy.array}, [file, npy](const ArrayInfo& array, auto rows) {
+    RequireRowsFirst(npy, file->path().string());
+    return MappedValues(*file, array, file->bytes().subspan(npy.header), rows);
+  });
 }
 
 }  // namespace tare

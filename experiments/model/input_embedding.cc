@@ -17,9 +17,8 @@ namespace {
 constexpr int64_t kColors = 3;
 
 ArrayInfo FindImages(const ArrayFile& file, const ModelConfig& c, const std::string& where) {
-  const std::vector<ArrayInfo> arrays = file.arrays();
-  const auto found = std::ranges::find(arrays, "images", &ArrayInfo::name);
-  if (found == arrays.end())
+  const ArrayInfo* const found = file.Find("images");
+  if (found == nullptr)
     Fail("{}: missing; expected an array of shape [N, {}, {}, {}]", where, kColors, c.image_size, c.image_size);
   const std::vector<int64_t>& shape = found->shape;
   if (shape.size() != 4 || shape[0] < 1 || shape[1] != kColors || shape[2] != c.image_size || shape[3] != c.image_size)

@@ -23,9 +23,8 @@ struct Integers {
 Integers ReadIntegers(const std::filesystem::path& path, const std::string& name, size_t dimensions) {
   const std::string where = path.string() + ": " + name;
   const std::unique_ptr<ArrayFile> file = ArrayFile::Open(path);
-  const std::vector<ArrayInfo> arrays = file->arrays();
-  const auto found = std::ranges::find(arrays, name, &ArrayInfo::name);
-  if (found == arrays.end()) Fail("{}: missing; expected integers of {} dimensions", where, dimensions);
+  const ArrayInfo* const found = file->Find(name);
+  if (found == nullptr) Fail("{}: missing; expected integers of {} dimensions", where, dimensions);
   if (found->shape.size() != dimensions || !IsInteger(found->dtype) || std::ranges::contains(found->shape, 0))
     Fail("{}: got {} of {} dimensions, expected integers of {}", where, Name(found->dtype), found->shape.size(),
          dimensions);

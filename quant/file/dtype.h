@@ -94,6 +94,16 @@ std::optional<int64_t> ElementCount(std::span<const int64_t> shape);
 // Bytes of a tensor; nullopt if ElementCount has none, the bits overflow int64, or they do not fill whole bytes.
 std::optional<int64_t> ByteCount(DType dtype, std::span<const int64_t> shape);
 
+// Rows of the last axis, counted over all others.
+struct RowRange {
+  int64_t first = 0, count = 0;
+
+  std::span<const std::byte> Of(std::span<const std::byte> array, DType dtype, std::span<const int64_t> shape) const {
+    const auto row = static_cast<size_t>(shape.back() * Bits(dtype) / 8);
+    return array.subspan(static_cast<size_t>(first) * row, static_cast<size_t>(count) * row);
+  }
+};
+
 // "[2, 37]", as messages spell a shape.
 std::string ShapeText(std::span<const int64_t> shape);
 

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -106,8 +107,9 @@ class Hdf5Reader {
   // The dataset's bytes in the mapped file. Throws Error if it is not contiguous (chunked, compressed, external) or its
   // hash does not match.
   std::span<const std::byte> Bytes(const std::string& name) const;
-  // A copy of the stored values, also of a chunked, deflated or shuffled dataset.
-  std::vector<std::byte> Copy(const std::string& name) const;
+  // A copy of the stored values, also of a chunked, deflated or shuffled dataset. rows: of these alone, which have one
+  // index on the axes before the last two; the memory under them is given back.
+  std::vector<std::byte> Copy(const std::string& name, std::optional<RowRange> rows = {}) const;
   // A copy, converted: integers to any integer type that holds every value, F32 and F64 to float or double (a finite
   // value stays finite). T: int8_t .. uint64_t, float, double.
   template <typename T>

@@ -96,6 +96,23 @@ class OpenDataset {
       Fail("{}: damaged: a chunk has another size than its shape", where_);
   }
 
+  std::vector<std::byte> ReadRows(const RowRange& rows) const {
+    const std::vector<int64_t> shape = Shape();
+    std::vector<hsize_t> begin(shape.size()), size(shape.size(), 1);
+    int64_t index = rows.first;
+    for (size_t axis = shape.size() - 1; axis-- > 0; index /= shape[axis])
+      begin[axis] = static_cast<hsize_t>(index % shape[axis]);
+    *(size.end() - 2) = static_cast<hsize_t>(rows.count), size.back() = static_cast<hsize_t>(shape.back());
+    const Hdf5Handle from = CheckedHandle(H5Dget_space(id_), H5Sclose, where_, "damaged");
+    const auto axes = static_cast<int>(size.size());
+    const Hdf5Handle to = CheckedHandle(H5Screate_simple(axes, size.data(), nullptr), H5Sclose, where_, "damaged");
+    CheckHdf5(H5Sselect_hyperslab(from, H5S_SELECT_SET, begin.data(), nullptr, size.data(), nullptr), where_,
+              "damaged");
+    std::vector<std::byte> raw(static_cast<size_t>(rows.count * shape.back()) * H5Tget_size(type_));
+    CheckHdf5(H5Dread(id_, type_, to, from, H5P_DEFAULT, raw.data()), where_, "damaged");
+    return raw;
+  }
+
   bool IsContiguous() const { return H5Pget_layout(create_) == H5D_CONTIGUOUS && !IsOutside(); }
   bool IsOutside() const { return H5Pget_external_count(create_) != 0 || H5Pget_layout(create_) == H5D_VIRTUAL; }
 
@@ -274,19 +291,22 @@ void Hdf5Reader::CheckHash(const std::string& name, std::span<const std::byte> b
   checked_.insert(name);  // only now: who asks for a damaged one again is refused again
 }
 
-std::vector<std::byte> Hdf5Reader::Copy(const std::string& name) const {
+std::vector<std::byte> Hdf5Reader::Copy(const std::string& name, std::optional<RowRange> rows) const {
   const QuietHdf5 quiet(path().c_str());
   const OpenDataset dataset(id_, path(), name);
   if (dataset.IsOutside()) Fail("{}: its values are kept in another file, expected them in this one", dataset.where());
   if (dataset.IsContiguous()) {
-    const std::span<const std::byte> bytes = Place(dataset, file_);
-    CheckHash(name, bytes);
-    return {bytes.begin(), bytes.end()};
+    const std::span<const std::byte> all = Bytes(name),
+                                     part = rows ? rows->Of(all, dataset.dtype(), dataset.Shape()) : all;
+    std::vector<std::byte> copy(part.begin(), part.end());
+    if (rows) GiveBack(part);
+    return copy;
   }
   dataset.CheckFilters();
   const size_t size = dataset.ByteSize();
   if (size / kMaxCompression > file_.bytes().size())
     Fail("{}: got {} bytes, more than its file can hold", dataset.where(), size);
+  if (rows) return dataset.ReadRows(*rows);
   std::vector<std::byte> raw(size);
   if (size > 0)
     CheckHdf5(H5Dread(dataset.id(), dataset.type(), H5S_ALL, H5S_ALL, H5P_DEFAULT, raw.data()), dataset.where(),

@@ -220,7 +220,7 @@ TEST_F(BadInputTest, IdsOutsideTheVocabulary) {
 }
 
 TEST_F(BadInputTest, FilesWithoutIds) {
-  Refused(Dump(golden_, golden_ + "/model.safetensors"), {"model.safetensors: input_ids: no such tensor"});
+  Refused(Dump(golden_, golden_ + "/model.safetensors"), {"model.safetensors: input_ids: no such array"});
   Refused(Dump(golden_, Put("x.h5", "no HDF5")), {"x.h5: got 7 bytes that are not an HDF5 file"});
   const std::vector<float> values(4);
   WriteSafetensors(ids_, {{"input_ids", DType::kF32, {2, 2}, std::as_bytes(std::span(values))}});

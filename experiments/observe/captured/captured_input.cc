@@ -20,9 +20,8 @@ namespace {
 
 // An array [B, T] of the file's sequences; empty if there is none.
 std::optional<ArrayInfo> FindOfTokens(const CapturedFile& captured, std::string_view name, int64_t B, int64_t T) {
-  const std::vector<ArrayInfo>& arrays = captured.file->arrays();
-  const auto found = std::ranges::find(arrays, name, &ArrayInfo::name);
-  if (found == arrays.end()) return std::nullopt;
+  const ArrayInfo* const found = captured.file->Find(name);
+  if (found == nullptr) return std::nullopt;
   if (found->shape != std::vector{B, T})
     Fail("{}: {}: got shape {}, expected [{}, {}] like its sequences", captured.file->path().string(), name,
          ShapeText(found->shape), B, T);
@@ -232,9 +231,8 @@ CapturedMask::CapturedMask(const CapturedFile& file, const CapturedArray& map, c
     kind_ = NothingAfterItself(map, values) ? Kind::kCausal : Kind::kNone;
   } else {
     kind_ = Kind::kArray;
-    const std::vector<ArrayInfo>& arrays = file.file->arrays();
-    const auto found = std::ranges::find(arrays, mask, &ArrayInfo::name);
-    if (found == arrays.end())
+    const ArrayInfo* const found = file.file->Find(mask);
+    if (found == nullptr)
       Fail("{}: got no array '{}' for its mask, expected one, or causal, none or lowest", where_, mask);
     const int64_t B = map.sequences, T = map.rows, S = map.columns;
     const std::vector<int64_t>& shape = found->shape;

@@ -12,10 +12,8 @@
 #include "quant/base/formatted.h"
 #include "quant/base/listed.h"
 #include "quant/checkpoint/checkpoint.h"
-#include "quant/file/hdf5.h"
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/safetensors.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -78,47 +76,36 @@ std::string KeyOf(const std::string& sha256, const std::filesystem::path& model_
 
 constexpr const char* kName = "input_ids";
 
-struct IdTensor {
-  DType dtype;
-  std::vector<int64_t> shape;
-  ArrayValues values;
-};
-
 // The first few names tell which file this is.
-[[noreturn]] void FailForName(const std::string& where, const char* what, const std::vector<std::string>& names) {
+[[noreturn]] void FailForName(const std::string& where, const ArrayFile& file) {
   constexpr size_t kShown = 4;
-  std::string found = names.empty() ? "none" : "'" + Listed(names | std::views::take(kShown), "', '") + "'";
-  if (names.size() > kShown) found += Formatted(" and {} more", names.size() - kShown);
+  const std::vector<ArrayInfo>& arrays = file.arrays();
+  std::string found =
+      arrays.empty() ? "none" : "'" + Listed(arrays | std::views::take(kShown), "', '", &ArrayInfo::name) + "'";
+  if (arrays.size() > kShown) found += Formatted(" and {} more", arrays.size() - kShown);
   Fail(
-      "{}: no such {} in the file: got {}, expected the token ids under that name; is the file damaged, or the wrong "
+      "{}: no such array in the file: got {}, expected the token ids under that name; is the file damaged, or the "
+      "wrong "
       "one?",
-      where, what, found);
-}
-
-IdTensor ReadSafetensors(const std::filesystem::path& path, const std::string& where) {
-  const Safetensors file(path);
-  const TensorView* tensor = file.Find(kName);
-  if (tensor == nullptr) FailForName(where, "tensor", file.names());
-  return {tensor->dtype, tensor->shape, {tensor->dtype, std::vector(tensor->bytes.begin(), tensor->bytes.end())}};
-}
-
-IdTensor ReadHdf5(const std::filesystem::path& path, const std::string& where) {
-  const Hdf5Reader file(path);
-  if (!file.Has(kName)) FailForName(where, "dataset", file.datasets());
-  return {file.Type(kName), file.Shape(kName), {file.Type(kName), file.Copy(kName)}};
+      where, found);
 }
 
 // The rows of [B,T] or [T].
-std::vector<std::vector<int32_t>> Rows(const IdTensor& tensor, int vocabulary, const std::string& where) {
+std::vector<std::vector<int32_t>> Rows(const std::filesystem::path& path, int vocabulary, const std::string& where) {
+  const std::unique_ptr<ArrayFile> file = ArrayFile::Open(path);
+  const ArrayInfo* const found = file->Find(kName);
+  if (found == nullptr) FailForName(where, *file);
+  const ArrayInfo& tensor = *found;
   if (!IsInteger(tensor.dtype)) Fail("{}: got values of type {}, expected integers", where, Name(tensor.dtype));
   if (tensor.shape.empty() || tensor.shape.size() > 2) {
     Fail("{}: got shape {}, expected [B, T] or [T]", where, ShapeText(tensor.shape));
   }
   const int64_t length = tensor.shape.back(), count = length * (tensor.shape.size() > 1 ? tensor.shape[0] : 1);
   if (count == 0) Fail("{}: got shape {}, expected at least one token", where, ShapeText(tensor.shape));
+  const ArrayValues values = file->Values(tensor);
   std::vector<std::vector<int32_t>> rows(static_cast<size_t>(count / length));
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t id = tensor.values.Integer(i);  // of uint64 beyond int64 negative, and no id is
+    const int64_t id = values.Integer(i);  // of uint64 beyond int64 negative, and no id is
     if (id < 0 || id >= vocabulary) {
       Fail("{}: got id {} at row {}, position {}, expected 0 to {}; try ids of this checkpoint's own tokenizer", where,
            id, i / length, i % length, vocabulary - 1);
@@ -221,8 +208,7 @@ TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesyst
   }
   const std::string where = path.string() + ": " + kName;
   input.kind = TokenInput::Kind::kIds;
-  const IdTensor ids = path.extension() == ".safetensors" ? ReadSafetensors(path, where) : ReadHdf5(path, where);
-  input.sequences = Rows(ids, vocabulary, where);
+  input.sequences = Rows(path, vocabulary, where);
   return input;
 }
 

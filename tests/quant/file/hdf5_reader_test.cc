@@ -82,6 +82,10 @@ TEST(Hdf5Reader, ReadsChunkedAndCompressedButDoesNotMapThem) {
   PutChunked(folder / "a.h5", ids, [](hid_t create) { H5Pset_deflate(create, 4); });
   const Hdf5Reader reader(folder / "a.h5");
   EXPECT_EQ(reader.Read<int64_t>("input_ids"), ids);
+  const std::vector<int32_t> some(ids.begin() + 90 * kColumns, ids.begin() + 110 * kColumns);  // of two chunks
+  const std::vector<std::byte> rows = reader.Copy("input_ids", RowRange{90, 20});
+  ASSERT_EQ(rows.size(), some.size() * sizeof(int32_t));
+  EXPECT_EQ(std::memcmp(rows.data(), some.data(), rows.size()), 0);
   EXPECT_THAT(Call([&] { reader.Bytes("input_ids"); }), ThrowsMessage<Error>(HasSubstr("'input_ids': got a chunked")));
   EXPECT_THAT(Call([&] { reader.Verify(); }), ThrowsMessage<Error>(HasSubstr("not marked complete")));
 }

@@ -157,10 +157,10 @@ TEST_F(TokenInputTest, OtherShapesTypesAndNames) {
   const auto bytes = std::as_bytes(std::span(&id, 1));
   WriteSafetensors(folder_ / "ids.safetensors", {{"a", DType::kI64, {1}, bytes}, {"b", DType::kI64, {1}, bytes}});
   EXPECT_THAT(Call([&] { Load(folder_ / "ids.safetensors"); }),
-              ThrowsMessage<Error>(HasSubstr("input_ids: no such tensor in the file: got 'a', 'b', expected")));
+              ThrowsMessage<Error>(HasSubstr("input_ids: no such array in the file: got 'a', 'b', expected")));
   Hdf5Writer(folder_ / "ids.h5").Commit();
   EXPECT_THAT(Call([&] { Load(folder_ / "ids.h5"); }),
-              ThrowsMessage<Error>(HasSubstr("input_ids: no such dataset in the file: got none, expected")));
+              ThrowsMessage<Error>(HasSubstr("input_ids: no such array in the file: got none, expected")));
 }
 
 std::string LongText(const std::string& line) {
