@@ -158,7 +158,7 @@ void AddReport(CLI::App& app) {
   const auto [command, options] =
       NewCommand<ReportArguments>(app, "report", "draw figures and tables of results on a page for a browser", Run);
   Add(command, "FILE", options.files,
-      "statistics and dumps (.h5), --out folders, and --json of stats, eval, maps, bench and inspect")
+      "statistics and dumps (.h5), --out folders, and --json of stats, judge, eval, maps, bench and inspect")
       ->required();
   Add(command, "--out FILE", options.out, "page to write (.html)")->required();
   Add(command, "--title WORDS", options.title, "title of the page")->default_val("Low-bit quantization, measured");

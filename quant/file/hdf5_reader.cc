@@ -299,7 +299,7 @@ std::vector<std::byte> Hdf5Reader::Copy(const std::string& name, std::optional<R
     const std::span<const std::byte> all = Bytes(name),
                                      part = rows ? rows->Of(all, dataset.dtype(), dataset.Shape()) : all;
     std::vector<std::byte> copy(part.begin(), part.end());
-    if (rows) GiveBack(part);
+    if (rows) file_.Release(part);
     return copy;
   }
   dataset.CheckFilters();

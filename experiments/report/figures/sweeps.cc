@@ -7,6 +7,7 @@
 // its verdict.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <ranges>
 
@@ -175,11 +176,16 @@ std::vector<std::string> FindingsOf(std::vector<SweepFigure> rows) {
 std::string PairName(const SweepFigure& row) {
   if (row.cell->Source().empty()) return RunName(*row.cell);
   const std::string plan = row.cell->AsStored() ? "" : RunName(*row.cell) + ": ";
-  return plan + row.cell->model + " - " + row.drop->against;
+  return plan + row.cell->model + " - " + (row.drop != nullptr ? row.drop->against : row.cell->Source());
 }
 
 FigureData DifferencesFigure(const Sweep& sweep) {
-  const std::vector<SweepFigure> rows = Reported(DifferencesOf(sweep.cells, sweep.comparisons));
+  // Changes of files whose bits are not known, so that they are not drawn against these (methods.cc); then differences.
+  std::vector<SweepFigure> rows = sweep.Figures();
+  std::erase_if(rows, [](const SweepFigure& row) { return !row.cell->AsStored() || row.cell->version || !row.change; });
+  for (SweepFigure& row : rows) row.drop = nullptr;
+  std::ranges::copy(DifferencesOf(sweep.cells, sweep.comparisons), std::back_inserter(rows));
+  rows = Reported(std::move(rows));
   if (rows.empty()) return {};
   const std::string& source = sweep.comparisons.of_source;
   const std::string first = source.empty() ? rows.front().drop->against : "the other file";
@@ -192,13 +198,13 @@ FigureData DifferencesFigure(const Sweep& sweep) {
       .drawn = {"difference"},
       .findings = FindingsOf(rows)};
   for (const SweepFigure& row : rows) {
-    const Comparison& drop = *row.drop;
+    const Comparison& drop = row.drop != nullptr ? *row.drop : *row.change;
     const auto end = [&](double Interval::* of) { return drop.interval ? NumberOrNull((*drop.interval).*of) : Json(); };
-    figure.table.Add({row.cell->task + ", " + row.figure->keys.name, PairName(row), row.cell->model,
-                      NumberOrNull(row.change->value), NumberOrNull(row.change->value - drop.value),
-                      NumberOrNull(drop.value), end(&Interval::low), end(&Interval::high),
-                      drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(), VerdictWord(drop),
-                      drop.windows > 0 ? Json(drop.windows) : Json(), row.cell->figures.count});
+    figure.table.Add(
+        {row.cell->task + ", " + row.figure->keys.name, PairName(row), row.cell->model, NumberOrNull(row.change->value),
+         row.drop != nullptr ? NumberOrNull(row.change->value - drop.value) : Json(), NumberOrNull(drop.value),
+         end(&Interval::low), end(&Interval::high), drop.p_holm ? NumberOrNull(*drop.p_holm) : Json(),
+         VerdictWord(drop), drop.windows > 0 ? Json(drop.windows) : Json(), row.cell->figures.count});
     figure.table.rows.back()["offset"] = source.empty() ? row.cell->model : "";  // for the drawing alone
   }
   figure.caption = Formatted(

@@ -22,10 +22,10 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSchemas[] = {
     "tare.stats/3",         "tare.sweep/2",   "tare.sweep/3",       "tare.compare/1", "tare.eval/1", "tare.bench/1",
-    "tare.bench.forward/1", "tare.inspect/1", "tare.attribution/1", "tare.search/1",  "tare.maps/1"};
+    "tare.bench.forward/1", "tare.inspect/1", "tare.attribution/1", "tare.search/1",  "tare.maps/1", "tare.judge/1"};
 
 constexpr const char* kCommands =
-    "tare stats, sweep, compare, eval, attribute, search, maps, bench or inspect (--json F or --out)";
+    "tare stats, sweep, compare, judge, eval, attribute, search, maps, bench or inspect (--json F or --out)";
 
 bool IsHdf5(const fs::path& path) { return Beginning(path, 8) == "\x89HDF\r\n\x1a\n"; }
 
@@ -166,7 +166,7 @@ class Reader {
     SourceFile& file = material_.files.emplace_back(path, schema);
     AddSettings(json, file);
     if (json.contains("weights_sha256")) KnowWeights(json.at("model"), json.at("weights_sha256"), path);
-    if (schema.starts_with("tare.sweep/")) return AddSweep(json, path, file);
+    if (schema.starts_with("tare.sweep/") || schema == "tare.judge/1") return AddSweep(json, path, file);
     material_.documents.emplace_back(path, schema, std::move(json));
   }
 
@@ -177,8 +177,10 @@ class Reader {
     std::map<std::string, std::string> models;
     for (const Json& cell : cells) {
       const Json& key = cell.at("key");
-      models[key.at("model")] = key.at("weights");
-      KnowWeights(key.at("model"), key.at("weights"), path);
+      if (key.contains("weights")) {  // of files that tare judge read it is not known
+        models[key.at("model")] = key.at("weights");
+        KnowWeights(key.at("model"), key.at("weights"), path);
+      }
       sweep.cells.push_back(ReadCell(cell, path));
     }
     AddVersions(json.value("sizes", Json::array()), sweep.cells);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The material of a report, read from the results of other commands: statistics (.h5), dumps (.h5), and JSON of `tare
-// stats`, `sweep`, `compare`, `attribute` and `search` (or their folders), `eval`, `maps`, `bench` and `inspect`. Each
-// file names its own kind.
+// stats`, `sweep`, `compare`, `attribute` and `search` (or their folders), `judge`, `eval`, `maps`, `bench` and
+// `inspect`. Each file names its own kind.
 #pragma once
 
 #include <filesystem>
