@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare judge: what other programs predicted for the tokens of a text, compared by windows as a sweep compares versions
-// of a model. Per token that every file has a row for, with p of the reference and q of another file, in double:
+// tare judge: what other programs made of a text or of a task's documents, compared as a sweep compares versions of a
+// model: predictions by windows, verdicts of lm-evaluation-harness by documents. Per token that every file has a row
+// for, with p of the reference and q of another file, in double:
 //
 //   loss = -ln q(token)       kld = sum over ln p(i) > floor of p(i) (ln p(i) - ln q(i))       (as llama-perplexity)
 #include <algorithm>
@@ -8,8 +9,13 @@
 
 #include "experiments/arrays/predictions.h"
 #include "experiments/studies/sweep/comparison.h"
+#include "experiments/tasks/choice.h"
 #include "experiments/tasks/divergence.h"
+#include "experiments/tasks/evaluation.h"
+#include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/perplexity.h"
+#include "experiments/text/grammar.h"
+#include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
@@ -21,16 +27,38 @@ namespace tare {
 namespace {
 
 struct JudgeArguments {
-  std::string reference, json;
+  std::string reference, json, by;
   std::vector<std::string> files;
+  int64_t window = 0;
   MachineOptions machine;
+};
+
+// The runs, in the order of the files; and of predictions which positions of windows are scored.
+struct Judged {
+  std::vector<SweepCell> cells;
+  Json scored = {};
+
+  void Add(const std::string& file, const std::string& task, const TaskKind& kind, const Json& figures) {
+    cells.push_back({.model = file,
+                     .task = task,
+                     .kind = &kind,
+                     .key = {{"plan", "f32"}, {"source", cells.empty() ? file : cells.front().model}},
+                     .result = figures,
+                     .figures = ReadFigures(figures, kind).value()});
+  }
 };
 
 constexpr int64_t kHeldRows = 64;  // of each file: 32 MiB of a vocabulary of 128k in f32
 
+template <typename T>
+void RequireSame(const std::string& what, const std::string& file, const T& got, const std::string& reference,
+                 const T& expected) {
+  if (got != expected) Fail("{}: {}: got {}, expected {} as in {}", file, what, got, expected, reference);
+}
+
 void RequireSameText(const Predictions& of, const Predictions& reference) {
   const auto same = [&](const std::string& what, int64_t got, int64_t expected) {
-    if (got != expected) Fail("{}: {}: got {}, expected {} as in {}", of.Name(), what, got, expected, reference.Name());
+    RequireSame(what, of.Name(), got, reference.Name(), expected);
   };
   same("vocabulary", of.vocabulary, reference.vocabulary);
   same("windows", of.windows, reference.windows);
@@ -42,9 +70,8 @@ void RequireSameText(const Predictions& of, const Predictions& reference) {
   }
 }
 
-TokenDivergence CompareRow(const Predictions& of, const Predictions& reference, int64_t window, int64_t position) {
-  const Prediction p = reference.Read(window, position);
-  const Prediction q = &of == &reference ? p : of.Read(window, position);
+TokenDivergence CompareRow(const Predictions& of, const Prediction& q, const Predictions& reference,
+                           const Prediction& p, int64_t window, int64_t position) {
   double kld = 0;
   for (size_t i = 0; i < p.values.size(); ++i) {
     if (p.LogP(i) > reference.floor) kld += std::exp(p.LogP(i)) * (p.LogP(i) - q.LogP(i));
@@ -60,58 +87,137 @@ TokenDivergence CompareRow(const Predictions& of, const Predictions& reference, 
 
 // In the order of the text, from position `first` of each window on.
 std::vector<TokenDivergence> CompareFiles(const Predictions& of, const Predictions& reference, int64_t first) {
-  const int64_t of_window = of.positions - 1 - first, rows = of.windows * of_window;
-  std::vector<TokenDivergence> tokens(static_cast<size_t>(rows));
+  std::vector<TokenDivergence> tokens;
   ProgressLine line(of.Name());
-  for (int64_t begin = 0; begin < rows; begin += kHeldRows) {
-    const int64_t end = std::min(begin + kHeldRows, rows);
-    ParallelFor(static_cast<size_t>(end - begin), [&](size_t i, int) {
-      const int64_t row = begin + static_cast<int64_t>(i);
-      tokens[static_cast<size_t>(row)] = CompareRow(of, reference, row / of_window, first + row % of_window);
-    });
-    of.Release();
-    reference.Release();
-    line.Callback()(end, rows, "tokens");
+  for (int64_t window = 0; window < of.windows; ++window) {
+    for (int64_t begin = first; begin < of.positions - 1; begin += kHeldRows) {
+      const int64_t count = std::min(kHeldRows, of.positions - 1 - begin);
+      const ArrayValues p = reference.Rows(window, begin, count);
+      const std::optional<ArrayValues> q =
+          &of == &reference ? std::nullopt : std::optional(of.Rows(window, begin, count));
+      const size_t done = tokens.size();
+      tokens.resize(done + static_cast<size_t>(count));
+      ParallelFor(static_cast<size_t>(count), [&](size_t i, int) {
+        const auto row = static_cast<int64_t>(i), position = begin + row;
+        const Prediction of_reference = reference.Read(p, row, window, position);
+        tokens[done + i] = CompareRow(of, q ? of.Read(*q, row, window, position) : of_reference, reference,
+                                      of_reference, window, position);
+      });
+      line.Callback()(std::ssize(tokens), of.windows * (of.positions - 1 - first), "tokens");
+    }
   }
   return tokens;
 }
 
 // The first file is the reference.
-std::vector<SweepCell> JudgedCells(const std::vector<std::string>& files) {
+Judged JudgePredictions(const std::vector<std::string>& files, int64_t window) {
   std::vector<Predictions> all;
   int64_t first = 0;
   for (const std::string& file : files) {
-    all.push_back(OpenPredictions(file));
+    all.push_back(OpenPredictions(file, window, all.empty() ? nullptr : &all.front()));
+    if (window > 0 && all.back().positions != window)
+      Fail("{}: tokens of a window: got {}, expected the {} of --window", file, all.back().positions, window);
     RequireSameText(all.back(), all.front());
     first = std::max(first, all.back().first);
   }
-  std::vector<SweepCell> cells;
+  const int64_t tokens = all.front().positions;
+  Judged judged{
+      .scored = {{"windows", all.front().windows}, {"window", tokens}, {"first", first}, {"last", tokens - 2}}};
   for (const Predictions& of : all) {
     const TaskResult result = DivergenceResult(CompareFiles(of, all.front(), first));
-    const auto add = [&](const TaskKind& kind, const Json& figures) {
-      cells.push_back({.model = of.Name(),
-                       .task = std::string(kind.name),
-                       .kind = &kind,
-                       .key = {{"plan", "f32"}, {"source", files[0]}},
-                       .result = figures,
-                       .figures = ReadFigures(figures, kind).value()});
-    };
-    add(kPerplexityTask, result.of_text);
-    add(kDivergenceTask, result.figures);
+    judged.Add(of.Name(), std::string(kPerplexityTask.name), kPerplexityTask, result.of_text);
+    judged.Add(of.Name(), std::string(kDivergenceTask.name), kDivergenceTask, result.figures);
   }
-  return cells;
+  return judged;
 }
 
-void Run(const JudgeArguments& options) {
+// "piqa" of samples_piqa_2026-01-01T00-00-00.000000.jsonl; "" of files that lm-evaluation-harness did not name.
+std::string LoggedTask(const std::filesystem::path& path) {
+  constexpr std::string_view kBegin = "samples_", kDate = "_20";
+  const std::string name = path.stem().string();
+  return name.starts_with(kBegin) ? name.substr(kBegin.size(), name.rfind(kDate) - kBegin.size()) : "";
+}
+
+// The verdicts on a task's documents that lm-evaluation-harness logged.
+struct Log {
+  std::vector<std::string> documents;  // by line: "doc_id 3, doc_hash da86.."
+  const TaskKind* kind = nullptr;
+  Json figures;
+};
+
+Log ReadLog(const std::string& path) {
+  Log log;
+  std::vector<ChoiceItem> items;
+  EndingScores scores;
+  ForEachLine(path, 0, TakeFrom::kStart, [&](const JsonLine& line) {
+    const nlohmann::json json = ParseObject(line.text, line.where, "doc, arguments, target and filtered_resps");
+    if (!IsHarnessLog(json)) Fail("{}: got no doc, arguments and target, expected a line of --log_samples", line.where);
+    const TaskKind& kind = LoggedArguments(json, line.where).size() > 1 ? kChoiceTask : kLogLikelihoodTask;
+    if (log.kind == nullptr) log.kind = &kind;
+    RequireSame("task", line.where, kind.name, path, log.kind->name);
+    items.push_back((&kind == &kChoiceTask ? ParseChoiceItem : ParseContinuation)(line.text, line.where));
+    items.back().line = line.number;
+    std::vector<ScoredEnding>& of_item = scores.emplace_back();
+    for (const auto& [log_likelihood, greedy] : LoggedScores(json, items.back().endings.size()))
+      of_item.push_back({log_likelihood, CountCharacters(items.back().endings[of_item.size()]), greedy});
+    const auto text = [&](const char* key) { return json.contains(key) ? PlainText(json[key]) : "none"; };
+    if (of_item.empty() || std::isinf(std::ranges::min(of_item, {}, &ScoredEnding::log_likelihood).log_likelihood))
+      Fail("{}: \"filtered_resps\": got {}, expected finite log-likelihoods of {}", line.where, text("filtered_resps"),
+           Counted(std::ssize(items.back().endings), "ending"));
+    log.documents.push_back(Formatted("doc_id {}, doc_hash {}", text("doc_id"), text("doc_hash")));
+  });
+  log.figures = (log.kind == &kChoiceTask ? Accuracies : LogLikelihoods)(items, scores).figures;
+  if (log.kind == &kChoiceTask) log.figures["reported"] = ReportedAccuracy(items);
+  return log;
+}
+
+Judged JudgeLogs(const std::vector<std::string>& files) {
+  const std::string task = LoggedTask(files[0]);
+  Judged judged;
+  std::optional<Log> reference;
+  for (const std::string& file : files) {
+    const Log log = ReadLog(file);
+    if (!reference) reference = log;
+    const auto same = [&](const std::string& what, const auto& got, const auto& expected) {
+      RequireSame(what, file, got, files[0], expected);
+    };
+    if (const std::string own = LoggedTask(file); !own.empty() && !task.empty()) same("task", own, task);
+    same("task", log.kind->name, reference->kind->name);
+    same("lines", log.documents.size(), reference->documents.size());
+    for (size_t i = 0; i < log.documents.size(); ++i)
+      same(Formatted("line {}", i + 1), log.documents[i], reference->documents[i]);
+    judged.Add(file, Formatted("{}:{}", log.kind->name, task), *log.kind, log.figures);
+  }
+  return judged;
+}
+
+std::string PositionTables(const Judged& judged) {
+  std::string text;
+  for (const SweepCell& cell : judged.cells)
+    text += Formatted("\n{}, {}\n", cell.model, cell.task) + PositionTable(cell.result.at(cell.kind->by_position));
+  return text;
+}
+
+void Run(const CLI::App& command, JudgeArguments& options) {
   std::vector<std::string> files{options.reference};
   files.insert(files.end(), options.files.begin(), options.files.end());
   const std::vector<AtomicFile> claims = ClaimFiles(files, {{options.json, JsonWith("tare.judge/")}});
   options.machine.Apply();
-  const std::vector<SweepCell> cells = JudgedCells(files);
-  const Comparisons comparisons = CompareCells(cells);
-  if (PrintsTables(options.json)) PrintText("{}\n{}", SweepTable(cells, comparisons), SweepLegend(comparisons));
-  Json json = SweepJson(cells, comparisons);
+  const bool logs = Beginning(options.reference, 1) == "{";
+  RequireEffect(command, !logs, {"--window", "--by"}, "predictions of a text");
+  const Judged judged = logs ? JudgeLogs(files) : JudgePredictions(files, options.window);
+  const Comparisons comparisons = CompareCells(judged.cells);
+  if (PrintsTables(options.json)) {
+    PrintText("{}{}\n{}", SweepTable(judged.cells, comparisons), options.by.empty() ? "" : PositionTables(judged),
+              SweepLegend(comparisons));
+    if (const Json& s = judged.scored; !logs)
+      PrintLine("scored: in each of {} of {} tokens those after {} to {} others, which all files predict",
+                Counted(s["windows"], "window"), s["window"].dump(), s["first"].get<int64_t>() + 1,
+                s["last"].get<int64_t>() + 1);
+  }
+  Json json = SweepJson(judged.cells, comparisons);
   json["schema"] = "tare.judge/1";
+  if (!logs) json["scored"] = judged.scored;
   for (Json& cell : json["cells"]) cell.erase("bits");  // which other programs do not tell
   WriteJson(options.json, json);
 }
@@ -119,17 +225,20 @@ void Run(const JudgeArguments& options) {
 }  // namespace
 
 void AddJudge(CLI::App& app) {
-  const auto [command, options] =
-      NewCommand<JudgeArguments>(app, "judge", "compare predictions that other programs wrote", Run);
+  const auto [command, options] = NewCommand<JudgeArguments>(app, "judge", "compare outputs of other programs", Run);
   Add(command, "REFERENCE", options.reference,
-      "of the unquantized model: llama-perplexity's --kl-divergence-base, or .safetensors with logits [windows,T,V] "
-      "and input_ids [windows,T]")
+      "base file of llama-perplexity, logits (.npz, .npy, .h5, .safetensors), or samples_*.jsonl of "
+      "lm-evaluation-harness")
       ->required();
-  Add(command, "FILE", options.files, "others for the same text, in either form")->required();
+  Add(command, "FILE", options.files, "others of the same text, in any of these forms, or of the same task")
+      ->required();
+  AddWhole(command, "--window N", options.window, "tokens per window of logits [T,V]; 0: the reference's, else all", 0);
+  Add(command, "--by position", options.by, "also figures by the number of tokens before")->check(OneOf("position"));
   AddJson(command, options.json);
   options.machine.AddThreadsTo(command);
   AddQuiet(command);
-  command.footer(Examples({"tare judge f16.kld q4_k.kld", "tare judge f16.kld q4_k.kld vllm.safetensors --json -"}));
+  command.footer(Examples({"tare judge f16.kld q4_k.kld vllm.npz --by position",
+                           "tare judge f16/samples_piqa_2026.jsonl q4/samples_piqa_2026.jsonl --json judged.json"}));
 }
 
 }  // namespace tare

@@ -2,19 +2,16 @@
 #include "experiments/arrays/predictions.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
-#include "experiments/arrays/array_file.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/safetensors.h"
 
 namespace tare {
 namespace {
-
-constexpr std::string_view kMagic = "_logits_";
-constexpr size_t kHead = 20;  // bytes before the tokens
 
 void TakeTokens(const ArrayValues& ids, Predictions& all) {
   for (int64_t i = 0; i < all.windows * all.positions; ++i) {
@@ -26,78 +23,149 @@ void TakeTokens(const ArrayValues& ids, Predictions& all) {
 }
 
 Predictions OpenBase(const std::filesystem::path& path) {
-  Predictions all{.floor = -16, .file = std::make_shared<const MappedFile>(path)};
-  const std::span<const std::byte> bytes = all.file->bytes();
-  if (bytes.size() < kHead) Fail("{}: got {} bytes, expected {} or more", path.string(), bytes.size(), kHead);
+  const auto file = std::make_shared<const MappedFile>(path);
+  const std::span<const std::byte> bytes = file->bytes();
+  if (bytes.size() < BaseShape::kHead)
+    Fail("{}: got {} bytes, expected {} or more", path.string(), bytes.size(), BaseShape::kHead);
   const ArrayValues head(DType::kI32, bytes);
-  all.positions = head.Integer(2), all.vocabulary = head.Integer(3), all.windows = head.Integer(4);
-  if (all.windows < 1 || all.positions < 3 || all.vocabulary < 1)
+  const BaseShape shape{head.Integer(2), head.Integer(3), head.Integer(4)};
+  if (shape.windows < 1 || shape.positions < 3 || shape.vocabulary < 1)
     Fail("{}: got {} windows of {} tokens and a vocabulary of {}, expected at least 1, 3 and 1", path.string(),
-         all.windows, all.positions, all.vocabulary);
-  all.first = all.positions / 2;
-  all.of_window = all.positions - 1 - all.first;
-  all.row_bytes = 8 + (all.vocabulary + 1) / 2 * 4;
-  const int64_t window_bytes = 4 * all.positions + all.of_window * all.row_bytes;  // below 2^63
-  if (ElementCount(std::vector{all.windows, window_bytes}) != std::ssize(bytes.subspan(kHead)))
+         shape.windows, shape.positions, shape.vocabulary);
+  if (ElementCount(std::vector{shape.windows, shape.WindowBytes()}) != std::ssize(bytes) - BaseShape::kHead)
     Fail("{}: got {} bytes, expected {} and {} for each of {} windows; was it cut short?", path.string(), bytes.size(),
-         kHead, window_bytes, all.windows);
-  TakeTokens({DType::kI32, bytes.subspan(kHead)}, all);
-  all.rows = bytes.subspan(kHead + 4 * all.tokens.size());
+         BaseShape::kHead, shape.WindowBytes(), shape.windows);
+  Predictions all{.windows = shape.windows,
+                  .positions = shape.positions,
+                  .vocabulary = shape.vocabulary,
+                  .first = shape.First(),
+                  .floor = -16,
+                  .array = {"rows", DType::kU16, {shape.windows, shape.Rows(), shape.RowCodes()}},
+                  .of_window = shape.Rows()};
+  const auto tokens = static_cast<size_t>(shape.windows * shape.positions);
+  all.file = std::make_shared<const ArrayFile>(
+      path, std::vector{all.array}, [file, tokens](const ArrayInfo& array, auto rows) {
+        return MappedValues(*file, array, file->bytes().subspan(BaseShape::kHead + 4 * tokens), rows);
+      });
+  TakeTokens({DType::kI32, bytes.subspan(BaseShape::kHead)}, all);
   return all;
 }
 
-Predictions OpenLogits(const std::filesystem::path& path) {
-  const auto file = std::make_shared<const Safetensors>(path);
-  const TensorView *const logits = file->Find("logits"), *const ids = file->Find("input_ids");
-  const auto text = [](const TensorView* of) {
+// Throws Error unless there are logits of tokens; the shape of the tokens.
+std::vector<int64_t> TextShape(const std::string& where, const ArrayInfo* logits, const ArrayInfo* ids,
+                               bool has_reference) {
+  using enum DType;
+  const auto text = [](const ArrayInfo* of) {
     return of == nullptr ? "none" : Formatted("{} {}", Name(of->dtype), ShapeText(of->shape));
   };
-  const std::vector<int64_t> shape = ids == nullptr ? std::vector<int64_t>() : ids->shape;
-  using enum DType;
-  const bool both = logits != nullptr && std::ranges::contains(std::vector{kF32, kF16, kBF16}, logits->dtype) &&
-                    ids != nullptr && IsInteger(ids->dtype);
-  if (!both || shape.empty() || shape.size() > 2 || shape.back() < 2 || logits->elements() == 0 ||
-      logits->shape.size() != shape.size() + 1 || !std::equal(shape.begin(), shape.end(), logits->shape.begin()))
-    Fail("{}: got logits {} and input_ids {}, expected f32, f16 or bf16 [windows, T, V] and integers [windows, T]",
-         path.string(), text(logits), text(ids));
-  Predictions all{.windows = shape.size() == 2 ? shape[0] : 1,
-                  .positions = shape.back(),
-                  .vocabulary = logits->shape.back(),
-                  .file = {file, &file->file()},
-                  .rows = logits->bytes,
-                  .of_window = shape.back(),
-                  .row_bytes = logits->shape.back() * Bits(logits->dtype) / 8,
-                  .dtype = logits->dtype};
-  TakeTokens({ids->dtype, ids->bytes}, all);
+  std::vector<int64_t> shape = logits == nullptr ? std::vector<int64_t>() : logits->shape;
+  const bool full = !std::ranges::contains(shape, 0);
+  if (!shape.empty()) shape.pop_back();
+  const bool floats = logits != nullptr && std::ranges::contains(std::vector{kF32, kF16, kBF16, kF64}, logits->dtype);
+  const bool same = ids == nullptr ? has_reference : IsInteger(ids->dtype) && ids->shape == shape;
+  if (!floats || !same || !full || shape.empty() || shape.size() > 2 || shape.back() < 2)
+    Fail("{}: got logits {} and input_ids {}, expected f32, f16, bf16 or f64 [windows, T, V] and integers [windows, T]",
+         where, text(logits), text(ids));
+  return shape;
+}
+
+Predictions OpenLogits(const std::filesystem::path& path, int64_t window, const Predictions* reference) {
+  const std::shared_ptr<const ArrayFile> file = ArrayFile::Open(path);
+  const ArrayInfo *logits = file->Find("logits"), *const ids = file->Find("input_ids");
+  if (logits == nullptr && file->arrays().size() == 1) logits = &file->arrays().front();  // of an .npy
+  const std::vector<int64_t> shape = TextShape(path.string(), logits, ids, reference != nullptr);
+  Predictions all{.windows = shape.front(), .positions = shape.back(), .vocabulary = logits->shape.back()};
+  if (shape.size() == 1) {
+    if (window > 0 || reference != nullptr) all.positions = window > 0 ? window : reference->positions;
+    all.windows = shape[0] / all.positions;
+    if (all.windows == 0 || all.positions < 2)
+      Fail("{}: got {} tokens, expected windows of {}", path.string(), shape[0], all.positions);
+    if (const int64_t rest = shape[0] % all.positions; rest > 0)
+      Notice(
+          Formatted("{}: its last {} of {} tokens fill no window of {}", path.string(), rest, shape[0], all.positions));
+  }
+  all.file = file;
+  all.array = *logits;
+  all.of_window = all.positions;
+  if (ids != nullptr) {
+    TakeTokens(file->Values(*ids), all);
+  } else {
+    all.tokens = reference->tokens;
+    Notice(Formatted("{}: has no input_ids; read as of the tokens of {}", path.string(), reference->Name()));
+  }
   return all;
+}
+
+std::string_view BytesOf(const auto& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof values[0]};
+}
+
+// Codes after their scale, to the bits of llama.cpp's: in f32, with the sum in double.
+std::vector<uint16_t> CodesOf(std::span<const float> logits, const BaseShape& shape) {
+  const auto [least, largest] = std::ranges::minmax(logits);
+  const float lo = std::max(least, largest - 16.0f), scale = (largest - lo) / 65535.0f, inverse = 1 / scale;
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(x - largest);
+  const float numbers[] = {scale, lo - largest - static_cast<float>(std::log(sum))};
+  std::vector<uint16_t> row(static_cast<size_t>(shape.RowCodes()));
+  std::memcpy(row.data(), numbers, sizeof numbers);
+  for (size_t i = 0; i < logits.size() && scale > 0; ++i)
+    row[4 + i] = logits[i] > lo ? static_cast<uint16_t>(std::nearbyint(inverse * (logits[i] - lo))) : 0;
+  return row;
 }
 
 }  // namespace
 
-Prediction Predictions::Read(int64_t window, int64_t position) const {
-  const auto row = rows.subspan(static_cast<size_t>((window * of_window + position - first) * row_bytes));
-  const bool coded = dtype == DType::kU16;
+ArrayValues Predictions::Rows(int64_t window, int64_t position, int64_t count) const {
+  return file->Values(array, RowRange{window * of_window + position - first, count});
+}
+
+Prediction Predictions::Read(const ArrayValues& rows, int64_t i, int64_t window, int64_t position) const {
+  const bool coded = array.dtype == DType::kU16;
+  const int64_t row = i * array.shape.back();
   Prediction read{.values = std::vector<float>(static_cast<size_t>(vocabulary))};
   std::vector<float>& values = read.values;
-  ArrayValues(dtype, row).Read(coded ? 4 : 0, 1, vocabulary, values.data());
+  rows.Read(row + (coded ? 4 : 0), 1, vocabulary, values.data());
   read.top = static_cast<size_t>(std::ranges::max_element(values) - values.begin());
   if (coded) {
-    float scaling[2];
-    ArrayValues(DType::kF32, row).Read(0, 1, 2, scaling);
-    for (float& x : values) x = scaling[0] * x + scaling[1];
+    const auto number = [&](int64_t at) {
+      return std::bit_cast<float>(static_cast<uint32_t>(rows.Integer(row + at) | rows.Integer(row + at + 1) << 16));
+    };
+    const float scale = number(0), lowest = number(2);
+    for (float& x : values) x = scale * x + lowest;
   } else {
     read.total = LogSumExp(values.data(), values.size());
   }
   double sum = 0, least = 0;
-  for (size_t i = 0; i < values.size(); ++i) sum += std::exp(read.LogP(i)), least = std::min(least, read.LogP(i));
+  for (size_t at = 0; at < values.size(); ++at) sum += std::exp(read.LogP(at)), least = std::min(least, read.LogP(at));
   if (!(std::abs(sum - 1) < 0.1) || std::isinf(least))
-    Fail("{}: window {}, position {}: got p that sum to {}, the least ln p {}; expected 1, and a finite one", Name(),
-         window, position, sum, least);
+    Fail("{}: window {}, position {}: got p that sum to {}, the least ln p {}; expected 1, and a finite one{}", Name(),
+         window, position, sum, least, array.dtype == DType::kF16 ? "; f16 overflows above 65504: try f32 logits" : "");
   return read;
 }
 
-Predictions OpenPredictions(const std::filesystem::path& path) {
-  return Beginning(path, kMagic.size()) == kMagic ? OpenBase(path) : OpenLogits(path);
+BaseFileWriter::BaseFileWriter(const std::filesystem::path& path, BaseShape shape, std::span<const int64_t> tokens)
+    : shape_(shape), file_(path) {
+  if (shape.positions < 3) Fail("{}: got windows of {} tokens, expected 3 or more", path.string(), shape.positions);
+  std::vector<int32_t> head{static_cast<int32_t>(shape.positions), static_cast<int32_t>(shape.vocabulary),
+                            static_cast<int32_t>(shape.windows)};
+  for (const int64_t token : tokens) head.push_back(static_cast<int32_t>(token));
+  file_.Write(kBaseMagic);
+  file_.Write(BytesOf(head));
+}
+
+void BaseFileWriter::Write(int64_t window, int64_t position, std::span<const float> logits) {
+  const auto odd = std::ranges::find_if(logits, [](float x) { return !std::isfinite(x); });
+  if (odd != logits.end())
+    Fail("{}: window {}, position {}: got logit {} of token {}, expected a finite number", file_.final_path().string(),
+         window, position, *odd, odd - logits.begin());
+  const int64_t row = window * shape_.Rows() + position - shape_.First();
+  file_.WriteAt(BaseShape::kHead + 4 * shape_.windows * shape_.positions + 2 * row * shape_.RowCodes(),
+                BytesOf(CodesOf(logits, shape_)));
+}
+
+Predictions OpenPredictions(const std::filesystem::path& path, int64_t window, const Predictions* reference) {
+  return Beginning(path, kBaseMagic.size()) == kBaseMagic ? OpenBase(path) : OpenLogits(path, window, reference);
 }
 
 }  // namespace tare

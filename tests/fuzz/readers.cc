@@ -44,9 +44,9 @@ void Require(bool holds, const char* what) {
 }
 
 // The bytes as a file; the next takes its place. (A file in memory has no path that HDF5 would follow.)
-std::filesystem::path FileOf(std::string_view bytes) {
+std::filesystem::path FileOf(std::string_view bytes, const char* name = "file") {
   static const TemporaryFolder folder;
-  const std::filesystem::path path = folder / "file";
+  const std::filesystem::path path = folder / name;
   std::filesystem::remove(path);  // a mapping of the last one stays whole
   PutFile(path, bytes);
   return path;
@@ -163,13 +163,13 @@ void ReadNpz(std::string_view bytes) {
 }
 
 void ReadPredictions(std::string_view bytes) {
-  const Predictions all = OpenPredictions(FileOf(bytes));
+  const Predictions all = OpenPredictions(FileOf(bytes, bytes.starts_with(kBaseMagic) ? "file" : "file.safetensors"));
   Require(std::ranges::all_of(all.tokens, [&](int32_t id) { return id >= 0 && id < all.vocabulary; }),
           "an id outside the vocabulary");
   for (const int64_t window : {int64_t{0}, all.windows - 1}) {
-    const Prediction last = all.Read(window, all.positions - 2);
+    const int64_t position = all.positions - 2;
+    const Prediction last = all.Read(all.Rows(window, position, 1), 0, window, position);
     Require(std::ssize(last.values) == all.vocabulary && std::isfinite(last.LogP(last.top)), "a row of another size");
-    all.Release();
   }
 }
 

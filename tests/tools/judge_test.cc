@@ -4,11 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <random>
+#include <sstream>
+
+#include <zip.h>
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/text/utf8.h"
+#include "quant/file/hdf5.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 
@@ -19,6 +25,14 @@ using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
 const std::filesystem::path kGolden = TARE_SOURCE_DIR "/tests/data/predictions";
+const std::string kLogs = TARE_SOURCE_DIR "/tests/data/harness/";
+
+std::string Npy(const std::string& type, const std::string& shape, std::span<const std::byte> values) {
+  std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.resize(117, ' ');
+  return std::string("\x93NUMPY\1\0\x76\0", 10) + header + "\n" +
+         std::string(reinterpret_cast<const char*>(values.data()), values.size());
+}
 
 // A text of `windows` windows of 6 tokens with a vocabulary of 11.
 struct Logits {
@@ -32,6 +46,24 @@ struct Logits {
     const auto uniform = [](std::mt19937& random) { return static_cast<float>(random() % 2001) / 1000 - 1; };
     for (int32_t& id : ids) id = static_cast<int32_t>(text() % 11);
     for (float& x : values) x = 3 * uniform(text) + noise * uniform(moved);
+  }
+  // In one of the forms that programs write, by the file's ending.
+  void PutAs(const std::filesystem::path& path) const {
+    if (path.extension() == ".npy") return PutFile(path, Npy("<f4", "(30, 6, 11)", std::as_bytes(std::span(values))));
+    if (path.extension() == ".npz") return PutZip(path);
+    Hdf5Writer file(path);
+    file.WriteDataset("logits", DType::kF32, {180, 11}, values.data());
+    file.WriteDataset("input_ids", DType::kI32, {180}, ids.data());
+    file.Commit();
+  }
+  std::span<const float> Values() const { return std::span(values).first(static_cast<size_t>(windows) * 66); }
+  void PutZip(const std::filesystem::path& path) const {
+    zip_t* const archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, nullptr);
+    const std::string logits = Npy("<f4", "(" + std::to_string(windows) + ", 6, 11)", std::as_bytes(Values())),
+                      tokens = Npy("<i4", "(" + std::to_string(windows) + ", 6)", std::as_bytes(std::span(ids)));
+    for (const auto& [name, npy] : {std::pair{"logits.npy", &logits}, {"input_ids.npy", &tokens}})
+      zip_file_add(archive, name, zip_source_buffer(archive, npy->data(), npy->size(), 0), 0);
+    zip_close(archive);
   }
   void Put(const std::filesystem::path& path) const {
     WriteSafetensors(path, {{"logits", DType::kF32, {windows, 6, 11}, std::as_bytes(std::span(values))},
@@ -132,6 +164,92 @@ TEST_F(JudgeTest, ChangesArePairedByWindowsWithHolm) {
   EXPECT_FALSE(Cell(judged, b_, "divergence").contains("bits"));
 }
 
+// As one text of 180 tokens in HDF5, cut as the reference is; .npy has no tokens, and takes the reference's.
+TEST_F(JudgeTest, EveryFormHasTheSameFigures) {
+  const Json expected = Cell(Judged({r_, b_}), b_, "divergence").at("result");
+  for (const char* name : {"B.h5", "B.npz", "B.npy"}) {
+    const std::string file = folder_ / name;
+    Logits(0.8f, 3).PutAs(file);
+    EXPECT_EQ(Cell(Judged({r_, file}), file, "divergence").at("result"), expected) << name;
+    if (file.ends_with("y")) continue;
+    const Json alone = Judged({file, file, "--window", file.ends_with("5") ? "5" : "6"});
+    EXPECT_EQ(alone.at("scored").at("windows"), file.ends_with("5") ? 36 : 30) << name;
+  }
+  EXPECT_THAT(CallTare({"judge", r_, b_, "--window", "5"}).err,
+              HasSubstr("R.safetensors: tokens of a window: got 6, expected the 5 of --window"));
+}
+
+TEST_F(JudgeTest, SaysWhichPositionsItScores) {
+  const Outcome outcome = CallTare({"judge", r_, b_, "--by", "position"});
+  EXPECT_THAT(outcome.out, HasSubstr("scored: in each of 30 windows of 6 tokens those after 1 to 5 others, which all"));
+  EXPECT_THAT(outcome.out, HasSubstr(b_ + ", divergence\npredicted from  tokens"));
+  EXPECT_EQ(Judged({r_, b_}).at("scored"), Json::parse(R"({"windows": 30, "window": 6, "first": 0, "last": 4})"));
+  const std::string folder = TARE_SOURCE_DIR "/tests/fuzz/corpus/predictions/";
+  EXPECT_THAT(CallTare({"judge", folder + "logits.safetensors", folder + "base.kld"}).out,
+              HasSubstr("scored: in each of 3 windows of 6 tokens those after 4 to 5 others"));
+}
+
+// B gets ten of 40 documents wrong, and R none: the mid-p of McNemar of 0 and 10 changes.
+TEST_F(JudgeTest, LogsArePairedByDocuments) {
+  const std::string piqa = GetFile(kLogs + "samples_piqa.jsonl"), right = piqa.substr(0, piqa.find('\n') + 1),
+                    wrong = Replaced(Replaced(right, "-35.04", "-36.04"), "\"acc\": 1.0", "\"acc\": 0.0");
+  const auto put = [&](const char* folder, int wrongs) {
+    std::filesystem::create_directory(folder_ / folder);
+    const std::string path = folder_ / folder / "samples_piqa_2026-01-01T00-00-00.000000.jsonl";
+    std::string lines;
+    for (int i = 0; i < 40; ++i)
+      lines += Replaced(i < wrongs ? wrong : right, "\"doc_id\": 0", "\"doc_id\": " + std::to_string(i));
+    PutFile(path, lines);
+    return path;
+  };
+  const std::string r = put("r", 0), b = put("b", 10);
+  const Json judged = Judged({r, b});
+  EXPECT_FALSE(judged.contains("scored"));
+  const Json change = Cell(judged, b, "choice:piqa").at("changes")[0];
+  EXPECT_EQ(change.at("figure"), "acc");
+  EXPECT_EQ(change.at("lost"), 10);
+  EXPECT_NEAR(change.at("p"), std::pow(0.5, 10), 1e-12);
+  EXPECT_NEAR(change.at("value"), -0.25, 1e-12);
+  EXPECT_EQ(CallTare({"judge", r, b, "--window", "5"}).exit_code, 2);
+  EXPECT_THAT(CallTare({"judge", r, TARE_SOURCE_DIR "/tests/data/harness/samples_mmlu.jsonl"}).err,
+              HasSubstr("task: got mmlu, expected piqa as in "));
+  EXPECT_THAT(CallTare({"judge", r, r_}).err, HasSubstr("R.safetensors: line 1: "));
+}
+
+// The verdicts that the harness logged, of endings and of continuations.
+TEST_F(JudgeTest, LogsHaveTheHarnesssVerdicts) {
+  for (const char* task :
+       {"arc_easy", "boolq", "hellaswag", "lambada_openai", "mmlu", "openbookqa", "piqa", "winogrande"}) {
+    const std::string file = kLogs + "samples_" + task + ".jsonl", lines = GetFile(file);
+    const Json cell = Judged({file, file}).at("cells")[0];
+    EXPECT_TRUE(cell.at("task").get<std::string>().ends_with(std::string(":") + task));
+    const auto logged = [&](const std::string& key) {
+      std::string verdicts;
+      for (size_t at = 0; (at = lines.find("\"" + key + "\": ", at)) != lines.npos; ++at)
+        verdicts += lines[at + key.size() + 4];
+      return verdicts;
+    };
+    EXPECT_EQ(cell.at("result").at("outcomes"), logged("acc")) << task;
+    const std::string norm = logged("acc_norm");
+    EXPECT_TRUE(norm.empty() || cell.at("result").at("outcomes_norm") == norm) << task;
+  }
+}
+
+TEST_F(JudgeTest, LogsOfOtherDocumentsAndNaNsAreNamed) {
+  const std::string piqa = kLogs + "samples_piqa.jsonl", x = folder_ / "x.jsonl";
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    PutFile(x, Replaced(GetFile(piqa), from, to));
+    return CallTare({"judge", piqa, x}).err;
+  };
+  EXPECT_THAT(refused("\"doc_id\": 1", "\"doc_id\": 7"), testing::AllOf(HasSubstr("line 2: got doc_id 7, doc_hash "),
+                                                                        HasSubstr(", expected doc_id 1, doc_hash ")));
+  EXPECT_THAT(refused("[\"-35.04893493652344\"", "[\"nan\""),
+              HasSubstr("x.jsonl: line 1: \"filtered_resps\": got [[\"nan\""));
+  EXPECT_THAT(refused("\"filtered_resps\"", "\"was\""),
+              HasSubstr("x.jsonl: line 1: \"filtered_resps\": got none, expected finite log-likelihoods of 2 endings"));
+  EXPECT_THAT(refused("\"target\"", "\"was\""), HasSubstr("x.jsonl: line 1: got no doc, arguments and target"));
+}
+
 TEST_F(JudgeTest, IsTheSameOnAnyNumberOfThreads) {
   const auto threads = [&](const char* n) { return CallTare({"judge", r_, a_, b_, "--threads", n}).out; };
   EXPECT_EQ(threads("1"), threads("3"));
@@ -152,6 +270,41 @@ TEST_F(JudgeTest, OtherTextsAreRefusedWithBothValues) {
   EXPECT_THAT(Refused(kGolden / "kld_base.bin"), HasSubstr("vocabulary: got 97, expected 11 as in "));
   EXPECT_EQ(CallTare({"judge", r_}).exit_code, 2);
   EXPECT_THAT(CallTare({"judge", r_, a_, "--json", a_}).err, HasSubstr("is both an input and an output"));
+}
+
+TEST_F(JudgeTest, AReportDrawsItsChangesAndDifferences) {
+  const std::string json = folder_ / "judged.json", page = folder_ / "judged.html";
+  ASSERT_EQ(CallTare({"judge", r_, a_, b_, "--json", json}).exit_code, 0);
+  const Outcome outcome = CallTare({"report", json, "--out", page});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string html = GetFile(page);
+  for (const std::string& pair : {a_ + " - " + r_, b_ + " - " + r_, b_ + " - " + a_})
+    EXPECT_THAT(html, HasSubstr(pair));
+}
+
+// The guide's commands, on files of its names.
+TEST_F(JudgeTest, TheGuidesCommandsRun) {
+  const std::string guide = GetFile(TARE_SOURCE_DIR "/docs/guides/other-tools.md"), corpus = TARE_SOURCE_DIR "/tests/";
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  for (const char* name : {"f16.kld", "q4_k.kld"})
+    std::filesystem::copy_file(corpus + "fuzz/corpus/predictions/base.kld", name);
+  for (const char* name : {"f16", "q4"}) {
+    std::filesystem::create_directory(name);
+    std::filesystem::copy_file(corpus + "data/harness/samples_piqa.jsonl", std::string(name) + "/samples_piqa.jsonl");
+  }
+  Logits vllm(0, 1);
+  vllm.windows = 3;
+  vllm.ids = ValuesOf<int32_t>(Safetensors(corpus + "fuzz/corpus/predictions/logits.safetensors"), "input_ids");
+  vllm.PutZip("vllm.npz");
+  int commands = 0;
+  for (size_t at = 0; (at = guide.find("\n    tare judge ", at)) != guide.npos; ++at, ++commands) {
+    std::istringstream words(guide.substr(at + 10, guide.find('\n', at + 1) - at - 10));
+    const Outcome outcome = CallTare({std::istream_iterator<std::string>(words), {}});
+    EXPECT_EQ(outcome.exit_code, 0) << words.str() << outcome.err;
+  }
+  EXPECT_EQ(commands, 2);
+  std::filesystem::current_path(before);
 }
 
 // llama-perplexity runs <s> in the place of a window's first token.

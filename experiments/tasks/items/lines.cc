@@ -60,20 +60,6 @@ std::optional<double> NumberOf(const nlohmann::json& json) {
   return json.is_string() ? ParseNumber<double>(json.get_ref<const std::string&>()) : std::nullopt;
 }
 
-// The ending that the logged model chose; none if the line lacks likelihoods.
-std::optional<size_t> LoggedAnswer(const nlohmann::json& json, size_t endings) {
-  const auto responses = json.find("filtered_resps");
-  if (responses == json.end() || !responses->is_array() || responses->size() < endings) return std::nullopt;
-  std::vector<double> likelihoods;
-  for (size_t i = 0; i < endings; ++i) {
-    const nlohmann::json& response = (*responses)[i];
-    const std::optional<double> value = response.is_array() && !response.empty() ? NumberOf(response[0]) : std::nullopt;
-    if (!value || std::isnan(*value)) return std::nullopt;
-    likelihoods.push_back(*value);
-  }
-  return static_cast<size_t>(std::ranges::max_element(likelihoods) - likelihoods.begin());
-}
-
 // Endings that the target may mean.
 std::vector<size_t> Targets(const nlohmann::json& target, const ChoiceItem& item) {
   if (item.contexts.size() > 1) return AllBelow(item.endings.size());
@@ -90,9 +76,12 @@ std::vector<size_t> Targets(const nlohmann::json& target, const ChoiceItem& item
 
 int LoggedLabel(const nlohmann::json& json, const ChoiceItem& item) {
   std::vector<size_t> labels = Targets(json.at("target"), item);
-  const std::optional<size_t> answer = LoggedAnswer(json, item.endings.size());
+  const std::vector<LoggedScore> scores = LoggedScores(json, item.endings.size());
+  const auto answer =
+      static_cast<size_t>(std::ranges::max_element(scores, {}, &LoggedScore::log_likelihood) - scores.begin());
   const std::optional<double> right = json.contains("acc") ? NumberOf(json["acc"]) : std::nullopt;
-  if (answer && right) std::erase_if(labels, [&](size_t label) { return (label == *answer) != (*right > 0.5); });
+  if (!scores.empty() && right)
+    std::erase_if(labels, [&](size_t label) { return (label == answer) != (*right > 0.5); });
   if (labels.size() != 1)
     Fail("{}: \"target\": got {}, which {}, expected one of the {} endings", item.where, json.at("target").dump(),
          labels.empty() ? "is none, or not what \"acc\" says of the logged answer" : "may be several of them",
@@ -195,6 +184,20 @@ Arguments LoggedArguments(const nlohmann::json& json, const std::string& where) 
   }
   if (requests.empty()) Fail("{}: \"arguments\": got no request", where);
   return requests;
+}
+
+std::vector<LoggedScore> LoggedScores(const nlohmann::json& json, size_t endings) {
+  const auto responses = json.find("filtered_resps");
+  if (responses == json.end() || !responses->is_array() || responses->size() < endings) return {};
+  std::vector<LoggedScore> scores;
+  for (const nlohmann::json& response : *responses) {
+    if (scores.size() == endings) break;  // others are without a context
+    const bool pair = response.is_array() && response.size() == 2;
+    const std::optional<double> value = pair ? NumberOf(response[0]) : std::nullopt;
+    if (!value || std::isnan(*value)) return {};
+    scores.push_back({*value, response[1] == "True" || response[1] == true});
+  }
+  return scores;
 }
 
 LoggedRequest LoggedGeneration(const nlohmann::json& json, const std::string& where) {

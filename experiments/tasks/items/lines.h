@@ -77,6 +77,14 @@ struct LoggedRequest {
 };
 LoggedRequest LoggedGeneration(const nlohmann::json& json, const std::string& where);
 
+// The log-likelihoods of the endings, and whether decoding would choose them: [["-8.17", "False"], ..]. Empty where one
+// is missing or NaN.
+struct LoggedScore {
+  double log_likelihood = 0;  // nats
+  bool greedy = false;
+};
+std::vector<LoggedScore> LoggedScores(const nlohmann::json& json, size_t endings);
+
 // A line of a multiple-choice task: sets the item's fields as ParseChoiceItem does. Endings are the continuations
 // without the space in front, if all have one: what the harness divides by the characters of. The true one is the
 // "target", an index or an ending, as far as it agrees with the logged answer and its "acc"; where contexts differ the
