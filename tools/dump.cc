@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare dump: writes the tensors that a model computes to an HDF5 file.
+// tare dump: writes the tensors that a model computes to an HDF5 file, or its logits for llama-perplexity.
 #include "experiments/observe/dump.h"
+#include "experiments/arrays/predictions.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
@@ -23,8 +24,11 @@ void Run(const CLI::App& command, DumpArguments& options) {
   Plan plan = Plan::Parse(options.plan);
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
+  const bool base = options.out.ends_with(".kld");
+  RequireEffect(command, !base, {"--sites"}, "an HDF5 file: a .kld holds logits alone");
   const std::vector<AtomicFile> claims =
-      ClaimFiles({options.model, options.input, options.stats}, {{options.out, Hdf5With("tare.dump/")}});
+      ClaimFiles({options.model, options.input, options.stats},
+                 {{options.out, base ? std::string(kBaseMagic) : Hdf5With("tare.dump/")}});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   const TokenInput input = LoadModelInput(options.input, model, options.windows.NeededOf(model.config()));
@@ -51,16 +55,18 @@ void AddDump(CLI::App& app) {
       ->required();
   AddList(command, "--sites NAME,...", options.sites, "also embed, layer_out, final_norm, attn_logits")
       ->check(OneOf("logits|embed|layer_out|final_norm|attn_logits"));
-  Add(command, "--out FILE", options.out, "HDF5 file to write")->required();
+  Add(command, "--out FILE", options.out, "HDF5 file to write; F.kld: as llama-perplexity's --kl-divergence-base")
+      ->required();
   AddPlanAndHow(command, options.plan, options.carrying, options.stats);
   AddWindowOptions(command, options.windows);
   AddStrideOption(command, options.windows);
   options.machine.AddWithHashesTo(command);
-  command.footer(
-      Examples({"tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
-                "logits,attn_logits --out dump.h5",
-                "tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
-                "layer_out --plan attn_logits=int4/row --out planned.h5"}));
+  command.footer(Examples(
+      {"tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
+       "logits,attn_logits --out dump.h5",
+       "tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
+       "layer_out --plan attn_logits=int4/row --out planned.h5",
+       "tare dump experiments/pair/novels-standard --input experiments/pair/heldout.txt --limit 40 --out f.kld"}));
 }
 
 }  // namespace tare

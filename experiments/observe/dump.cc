@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "experiments/arrays/predictions.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/hdf5.h"
@@ -54,6 +55,23 @@ void CreateDatasets(Hdf5Writer& file, const ModelConfig& c, int64_t B, int64_t T
   }
 }
 
+// The rows that llama.cpp keeps of each sequence.
+void WriteBase(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const BaseShape& shape,
+               BaseFileWriter file, const Progress& progress) {
+  const int64_t T = shape.positions;
+  ForwardAll(model, run.Begin(model, progress), sequences, progress, [&](const TokenBatch& batch, size_t begin) {
+    std::vector<int64_t> rows;
+    for (int64_t row = 0; row < batch.Rows(); ++row) {
+      if (row % T >= shape.First() && row % T < T - 1) rows.push_back(row);
+    }
+    model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
+      file.Write(static_cast<int64_t>(begin) + rows[i] / T, rows[i] % T,
+                 {logits, static_cast<size_t>(shape.vocabulary)});
+    });
+  });
+  file.Commit();
+}
+
 }  // namespace
 
 void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
@@ -71,6 +89,10 @@ void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequenc
     ids.insert(ids.end(), s.tokens.begin(), s.tokens.end());
   }
 
+  if (out.extension() == ".kld") {
+    const BaseShape shape{T, c.Outputs(), B};
+    return WriteBase(model, run, sequences, shape, {out, shape, ids}, progress);
+  }
   Hdf5Writer file(out);
   file.SetAttribute("", "schema", "tare.dump/1");
   file.SetAttribute("", "model", model.Name());

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
 #include "quant/file/hdf5.h"
 #include "quant/file/sha256.h"
 #include "tests/support/call_tare.h"
@@ -43,6 +47,24 @@ TEST_F(DumpTest, HoldsWhatTheReferenceComputes) {
       EXPECT_TRUE(AllNear(file.Read<float>(site), ValuesOf<float>(expected, site), 2e-5)) << name << " " << site;
     }
   }
+}
+
+// Rounded to 2^-16 of at most 16 nats: a divergence of half of (1.23e-4)^2.
+TEST_F(DumpTest, WritesABaseFileOfTheSameLogits) {
+  const std::string model = GoldenFolder("llama-gqa"), input = GoldenFolder("llama-gqa") / "expected.safetensors",
+                    base = folder_ / "base.kld", json = folder_ / "judged.json";
+  ASSERT_EQ(Dump(model, input, {}).exit_code, 0);
+  const Outcome outcome = CallTare({"dump", model, "--input", input, "--out", base});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("2 sequences of 37 tokens"));
+  ASSERT_EQ(CallTare({"judge", file_, base, "--json", json}).exit_code, 0);
+  const nlohmann::json judged = nlohmann::json::parse(GetFile(json));
+  EXPECT_EQ(judged.at("scored").at("first"), 18);
+  const nlohmann::json& result = judged.at("cells")[3].at("result");
+  EXPECT_LT(std::abs(result.at("kld").get<double>()), 1e-8 + 1e-7);
+  EXPECT_EQ(result.at("tokens"), 36);
+  EXPECT_EQ(CallTare({"dump", model, "--input", input, "--out", base, "--sites", "embed"}).exit_code, 2);
+  EXPECT_EQ(CallTare({"dump", model, "--input", input, "--out", base}).exit_code, 0);  // over its own
 }
 
 TEST_F(DumpTest, RecordsItsOrigin) {
