@@ -172,7 +172,7 @@ ArrayValues MappedValues(const MappedFile& file, const ArrayInfo& array, std::sp
   if (!rows) return {array.dtype, bytes};
   const std::span<const std::byte> part = rows->Of(bytes, array.dtype, array.shape);
   std::vector<std::byte> copy(part.begin(), part.end());
-  file.Release(static_cast<size_t>(part.data() - file.bytes().data()), part.size());
+  file.Release(part);
   return {array.dtype, std::move(copy)};
 }
 
