@@ -22,9 +22,12 @@ void AddSite(CLI::App& command, std::optional<Site>& site, const std::string& wh
     if ((site = ParseSite(name))) return;
     std::vector<std::string> names;
     for (const SiteInfo& info : kSites) names.emplace_back(info.name);
-    if (const std::string* near = NearestOf(name, names))
-      FailUsage("--site: got '{}', expected a site; the nearest is {}", name, *near);
-    FailUsage("--site: got '{}', expected one of {}", name, Listed(names, " "));
+    const std::string* const near = NearestOf(name, names);
+    if (near == nullptr) FailUsage("--site: got '{}', expected a site; tare help plan lists them", name);
+    const SiteInfo& nearest = Info(*ParseSite(*near));
+    FailUsage("--site: got '{}', expected a site; the nearest is {}, one of {}", name, nearest.name,
+              Listed(kSites | std::views::filter([&](const SiteInfo& info) { return info.of == nearest.of; }), " ",
+                     &SiteInfo::name));
   };
   Add(command, "--site NAME", parse, what);
 }

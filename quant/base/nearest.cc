@@ -24,9 +24,13 @@ size_t Distance(std::string_view a, std::string_view b) {
 }
 
 const std::string* NearestOf(std::string_view word, const std::vector<std::string>& known) {
-  const auto distance = [&](const std::string& name) { return Distance(word, name); };
-  const auto nearest = std::ranges::min_element(known, {}, distance);
-  return nearest == known.end() || distance(*nearest) > std::min(word.size(), kLongest) / 2 ? nullptr : &*nearest;
+  const auto rank = [&](const std::string& name) {
+    return std::pair(word.size() < 3 || !name.contains(word), Distance(word, name));
+  };
+  const auto nearest = std::ranges::min_element(known, {}, rank);
+  if (nearest == known.end()) return nullptr;
+  const auto [other, distance] = rank(*nearest);
+  return other && distance > std::min(word.size(), kLongest) / 2 ? nullptr : &*nearest;
 }
 
 std::string NearestText(std::string_view name, const std::vector<std::string>& known) {

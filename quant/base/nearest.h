@@ -12,7 +12,8 @@ namespace tare {
 // length.
 size_t Distance(std::string_view a, std::string_view b);
 
-// The known name that differs from the word by at most half of the word's letters, and least; null if none does.
+// The known name that differs from the word by at most half of the word's letters, and least; first of those that
+// contain a word of three letters or more ("logits": "attn_logits"); null if none does either.
 const std::string* NearestOf(std::string_view word, const std::vector<std::string>& known);
 
 // "; the nearest are 'a', 'b'": at most three, nearest first; empty if none is similar.

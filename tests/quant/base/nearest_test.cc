@@ -23,6 +23,8 @@ TEST(NearestTest, OneWithinHalfOfTheLetters) {
   const std::vector<std::string> known{"logits", "attn_logits", "q"};
   EXPECT_EQ(*NearestOf("atn_logit", known), "attn_logits");
   EXPECT_EQ(*NearestOf("logits", known), "logits");
+  EXPECT_EQ(*NearestOf("logits", {"limits", "attn_logits"}), "attn_logits");  // a part of it, rather than two letters
+  EXPECT_EQ(NearestOf("tn", known), nullptr);                                 // of two letters, not
   EXPECT_EQ(NearestOf("kv", known), nullptr);
   EXPECT_EQ(NearestOf("", known), nullptr);
   EXPECT_EQ(NearestOf("q", {}), nullptr);
