@@ -13,6 +13,7 @@
 #include "experiments/passes/sequences.h"
 #include "experiments/significance/accuracy.h"
 #include "experiments/studies/attribution/captured_attribution.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
@@ -96,6 +97,17 @@ std::vector<Output> OutputsOf(const StatsArguments& options, const std::string& 
 
 constexpr const char* kNmseLegend = "nmse: squared error of head_out over its square; 1e-4 is a relative error of 1 %";
 
+// What a plan's table has above kNmseLegend, and how its intervals were made or why it has none.
+std::string IntervalsLegend(const std::vector<Attribution>& all) {
+  const int64_t sequences = all.front().count;
+  const bool few = sequences < static_cast<int64_t>(kFewestUnits);
+  std::string text;
+  if (all.front().parts.size() > 1) text = few ? std::string(kPartsLegend) : AttributionLegend(all);
+  text += few ? Formatted("no intervals of {}: expected {} or more\n", Counted(sequences, "sequence"), kFewestUnits)
+              : Formatted("intervals: Student's t over {} sequences, corrected for skewness\n", sequences);
+  return text;
+}
+
 // A plan of one part needs no table: "head_out.0, nmse: 3.54e-03 [3.0e-03, 4.1e-03] (95 %) simulated".
 std::string NmseLines(const std::vector<Attribution>& all) {
   std::string lines;
@@ -122,10 +134,10 @@ void PricePlan(const StatsArguments& options, const CapturedInput& input, const 
     ProgressLine line(name);
     return AttributeCaptured(input, plan, line.Callback());
   }();
-  const std::string table =
-      all.front().parts.size() == 1 ? NmseLines(all) : AttributionTable(all) + "\n" + AttributionLegend(all);
+  const std::string table = all.front().parts.size() == 1 ? NmseLines(all) : AttributionTable(all) + "
+";
   if (!options.csv.empty()) WriteFileAtomically(options.csv, AttributionCsv(all, plan));
-  ShowCosts(options, input, table, AttributionJson(all, name, plan, "site"));
+  ShowCosts(options, input, table + IntervalsLegend(all), AttributionJson(all, name, plan, "site"));
 }
 
 void PriceExecuted(const StatsArguments& options, const CapturedInput& input, const std::string& name) {

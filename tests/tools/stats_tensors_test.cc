@@ -73,7 +73,9 @@ TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
   EXPECT_THAT(
       CallTare({"stats", "--tensors", captured, "--plan", "attn_logits=int4/row"}).out,
       testing::MatchesRegex("read as sequences 21, tokens 105, heads 2, key_heads 2, value_heads 2, width 4, maps 1\n"
-                            "head_out.2, nmse: [0-9.e-]+ \\[.*\\] \\(95 %\\) simulated\nnmse: [^\n]+\n"));
+                            "head_out.2, nmse: [0-9.e-]+ \[.*\] \(95 %\) simulated\nintervals: Student's t "
+                            "over 21 sequences, corrected for skewness\nnmse: [^
+]+\n"));
   const Outcome json = CallTare({"stats", "--tensors", captured, "--plan", plan, "--json", "-"});
   const Json result = Json::parse(json.out);
   EXPECT_EQ(result["schema"], "tare.attribution/1");
@@ -82,6 +84,20 @@ TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
   EXPECT_EQ(result["read"].dump(), R"({"sequences":21,"tokens":105,"heads":2,"key_heads":2,"value_heads":2,)"
                                    R"("width":4,"maps":1})");
   EXPECT_TRUE(result["figures"][0]["change"].contains("low")) << "21 sequences are enough for an interval";
+}
+
+// Neither are intervals explained, nor is an option advised that --tensors refuses.
+TEST(StatsTensors, APlanOnFewSequencesSaysThatItHasNoIntervals) {
+  const TemporaryFolder folder;
+  const std::string captured = folder / "c.safetensors";
+  PutArrays(captured,
+            {{"q.2", SomeArray({3, 2, 5, 4})}, {"k.2", SomeArray({3, 2, 5, 4})}, {"v.2", SomeArray({3, 2, 5, 4})}});
+  for (const char* plan : {"attn_logits=int4/row", "attn_logits=int4/row,v=int8/token"}) {
+    const std::string out = CallTare({"stats", "--tensors", captured, "--plan", plan}).out;
+    EXPECT_THAT(out, HasSubstr("\nno intervals of 3 sequences: expected 20 or more\n"));
+    EXPECT_FALSE(out.contains("--window") || out.contains("95 %") || out.contains("standard error")) << out;
+    EXPECT_EQ(out.contains("left over: the whole plan's change"), std::string_view(plan).contains(','));
+  }
 }
 
 // What integer kernels lose is what simulating them loses, within a few percent.

@@ -141,7 +141,10 @@ std::string AttributionTable(const std::vector<Attribution>& attributions);
 // "+8.0e-03 [+7.7e-03, +8.4e-03] *"; with its error if it has no interval.
 std::string ChangeWithEnds(const Comparison& change, const char* format);
 
-// The lines below the table that explain its marks.
+// The lines below the table that explain its rows, and those with its marks.
+inline constexpr const char* kPartsLegend =
+    "alone: only this part quantized; taken out: the plan minus the plan without this\n"
+    "part; left over: the whole plan's change minus the sum of the parts alone.\n";
 std::string AttributionLegend(const std::vector<Attribution>& attributions);
 
 // task, figure, part, effect (plan, alone, taken_out, sum, left_over), plan, and for the effect the columns of a

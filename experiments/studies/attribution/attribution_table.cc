@@ -101,9 +101,7 @@ std::string AttributionTable(const std::vector<Attribution>& attributions) {
 std::string AttributionLegend(const std::vector<Attribution>& attributions) {
   const std::vector<Effect> all = EffectsOf(attributions, Plan());
   std::string text =
-      "alone: only this part quantized; taken out: the plan minus the plan without this\n"
-      "part; left over: the whole plan's change minus the sum of the parts alone.\n"
-      "[low, high] 95 %; +/- one standard error, paired by item or by window\n";
+      std::string(kPartsLegend) + "[low, high] 95 %; +/- one standard error, paired by item or by window\n";
   const auto tested = std::ranges::count_if(all, [](const Effect& e) { return e.of->p_holm.has_value(); });
   if (tested > 0)
     text += Formatted(
