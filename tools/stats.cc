@@ -56,18 +56,13 @@ MarkedItems LoadInput(Model& model, const StatsArguments& options) {
 Json Measure(const std::string& folder, const StatsArguments& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
   const auto [input, sequences, spans] = LoadInput(model, options);
-  Json json;
-  if (options.out.empty()) {
-    json = MeasureOutliers(model, input, sequences, options.statistics.skip_first, line.Callback());
-    json["positions"] = json["tokens"].get<int64_t>() + (input.bos ? std::ssize(sequences) : 0);
-  } else {
-    StatisticsOptions statistics = options.statistics;
-    statistics.spans = spans;
-    const StatisticsSet set =
-        CollectStatistics(model, input, sequences, statistics, TARE_VERSION, options.out, line.Callback());
-    json = OutlierJson(set, model.config(), model.Name(), static_cast<int64_t>(set.tokens));
-    json["positions"] = set.positions;
-  }
+  StatisticsOptions statistics = options.statistics;
+  statistics.spans = spans;
+  if (options.out.empty()) statistics.sites = kOutlierSites;
+  const StatisticsSet set =
+      CollectStatistics(model, input, sequences, statistics, TARE_VERSION, options.out, line.Callback());
+  Json json = OutlierJson(set, model.config(), model.Name(), static_cast<int64_t>(set.tokens));
+  json["positions"] = set.positions;
   json["sequences"] = sequences.size();
   json["window"] = options.windows.window;
   json["math"] = options.machine.math;

@@ -148,7 +148,7 @@ Json OutlierJson(const StatisticsSet& set, const ModelConfig& c, const std::stri
 }
 
 FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first) {
-  return FullObserver(SiteSelection::Parse("attn_logits,layer_out", ModelSitesOf(config)), {}, {}, {}, skip_first);
+  return FullObserver(SiteSelection::Parse(kOutlierSites, ModelSitesOf(config)), {}, {}, {}, skip_first);
 }
 
 Json MeasureOutliers(Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,

@@ -34,6 +34,7 @@ nlohmann::ordered_json OutlierJson(const StatisticsSet& set, const ModelConfig& 
                                    int64_t tokens);
 
 // Observes only the table's sites.
+inline constexpr const char* kOutlierSites = "attn_logits,layer_out";
 FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first = kSkipFirst);
 
 // OutlierJson of an input's sequences, in one pass without a plan.
