@@ -165,7 +165,9 @@ void ShowOverview(const StatisticsSet& set, const std::string& file, const std::
     PrintText("{}", OverviewTable(set));
     if (set.skip_first > 0)
       PrintLine("from {}: {} of every sequence", set.skip_first, PositionsText("layer_out", set.skip_first));
-    PrintLine("layer: that of absmax; other columns are of all rows of the site together");
+    PrintLine(
+        "layer, head, channel: where absmax is; median and max/median: of that layer; the\n"
+        "others: of all layers; channels of weights are their input's");
     PrintLine("{}{} tokens of {} in {} sequences; {}", file.empty() ? "" : Made(file) + ": ", set.tokens,
               set.job.at("model"), set.job.at("sequences"),
               set.Whole() ? "whole" : "a part: merge it with the other shards");

@@ -113,13 +113,18 @@ Json SitesJson(const Observed& sites, const ModelConfig& c, int64_t from) {
   return json;
 }
 
-// The columns of figures, as text and CSV have them.
-void AddFigureColumns(std::vector<Column>& columns) {
-  const auto add = [&](const std::string& name, const std::string& title) {
-    columns.push_back({.name = name, .title = title, .format = "{:.4g}", .none = "-"});
-  };
-  for (const int k : kTops) add(Formatted("top{}", k), Formatted("top-{}", k));
-  add("median", "median");
+// Where the largest value is: its layer and, of hidden states, its channel. `all` has the layers of these figures.
+Json PlaceOf(const Json& all, const std::string& site, const Json& figures) {
+  Json place = Json::object();
+  if (figures["absmax"].is_null()) return place;
+  const auto has_it = [&](const Json& some) { return some["absmax"] == figures["absmax"]; };
+  for (const Json& layer : all["layers"]) {
+    if (site == "layer_out" ? !has_it(layer[site]) : std::ranges::none_of(layer["heads"], has_it)) continue;
+    place["layer"] = layer["layer"];
+    break;
+  }
+  if (site == "layer_out") place["channel"] = all.at("top").at(site).at(0).at("channel");
+  return place;
 }
 
 }  // namespace
@@ -179,22 +184,27 @@ RecordKind OutlierRecords() {
 std::string OutlierTable(const std::vector<Json>& models) {
   Table table{.columns = {{.name = "x", .title = "|x|", .side = Side::kLeft},
                           {.name = "model", .title = "model", .side = Side::kLeft}}};
-  AddFigureColumns(table.columns);
-  const auto add = [&](const std::string& x, const Json& model, const Json& figures) {
-    table.rows.push_back(figures);
-    table.rows.back().update({{"x", x}, {"model", model["model"]}});
-  };
+  constexpr std::pair<const char*, const char*> kFigures[] = {{"top1", "top-1"},      {"layer", "layer"},
+                                                              {"channel", "channel"}, {"top10", "top-10"},
+                                                              {"top100", "top-100"},  {"median", "median"}};
+  for (const auto& [name, title] : kFigures)
+    table.columns.push_back({.name = name, .title = title, .format = "{:.4g}", .none = "-"});
   // A row of the site per model, its maps, and its kinds of layers.
   const auto rows = [&](const std::string& site, bool rest) {
     for (const Json& m : models) {
       if (rest && !m.contains("rest")) continue;
       const Json& figures = rest ? m["rest"] : m;
-      add(rest ? Formatted("  from {}", figures["from"].get<int64_t>()) : site, m, figures[site]);
+      const auto add = [&](const std::string& x, const Json& of) {
+        Json& row = table.rows.emplace_back(of);
+        row.update(PlaceOf(figures, site, of));
+        row.update({{"x", x}, {"model", m["model"]}});
+      };
+      add(rest ? Formatted("  from {}", figures["from"].get<int64_t>()) : site, figures[site]);
       if (site != "attn_logits") continue;
       for (const Json& map : figures.value("maps", Json::array()))
-        add(Formatted("{}map {}", rest ? "    " : "  ", map["map"].get<int>()), m, map);
+        add(Formatted("{}map {}", rest ? "    " : "  ", map["map"].get<int>()), map);
       for (const Json& kind : figures.value("kinds", Json::array()))
-        add(Formatted("{}{}", rest ? "    " : "  ", kind["kind"].get<std::string>()), m, kind);
+        add(Formatted("{}{}", rest ? "    " : "  ", kind["kind"].get<std::string>()), kind);
     }
   };
   for (const char* site : {"layer_out", "attn_logits"}) {
@@ -207,7 +217,8 @@ std::string OutlierTable(const std::vector<Json>& models) {
 std::string OutlierLegend(const std::vector<Json>& models) {
   std::string text =
       "layer_out: hidden states after every layer; attn_logits: scaled, before the\n"
-      "softmax, without masked ones and without rows of one key\n";
+      "softmax, without masked ones and without rows of one key\n"
+      "layer, channel: where top-1 is; other columns are of all layers together\n";
   if (models[0].contains("rest")) {
     const auto from = models[0]["rest"]["from"].get<int64_t>();
     text += Formatted("from {}: {} of every sequence\n", from, PositionsText("layer_out", from));
@@ -217,7 +228,8 @@ std::string OutlierLegend(const std::vector<Json>& models) {
 
 std::string OutlierCsv(const std::vector<Json>& models) {
   Table table{.columns = {{"model"}, {"site"}, {"layer"}, {"head"}, {"map"}, {"from"}, {"count"}, {"absmax"}}};
-  AddFigureColumns(table.columns);
+  for (const int k : kTops) table.columns.push_back({Formatted("top{}", k)});
+  table.columns.push_back({"median"});
   for (const Json& m : models) {
     for (const Json* const of : {&m, m.contains("rest") ? &m["rest"] : nullptr}) {
       if (of == nullptr) continue;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON of rows, figures and SQNR, pooled sites, cells of text, JSON of sites, CSV, the table of a site, the overview.
+// JSON of rows, figures and SQNR, pooled sites, cells of text, JSON of sites, CSV, the table of a site, the overview,
+// where another set is larger and where smaller.
 #include "experiments/observe/statistics_report.h"
 
 #include <algorithm>
 #include <ranges>
 #include <set>
 
+#include "experiments/observe/outlier_report.h"
 #include "experiments/table/table.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
+#include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
 #include "quant/base/listed.h"
 #include "quant/file/json_value.h"
@@ -80,6 +84,34 @@ std::vector<PooledSite> Pooled(const StatisticsSet& set) {
     }
   }
   return pooled;
+}
+
+// Where a layer's largest value is, and how far this stretches a scale of the layer.
+Json PlaceJson(Site site, const OutlierStatistics& s) {
+  const Place place = s.top.Sorted().front().place;
+  const float median = s.Quantile(0.5);
+  return {{"head", place.head < 0 ? Json() : Json(place.head)},
+          {"channel", HasChannels(site) ? Json(place.column) : Json()},
+          {"median", median},
+          {"max/median", NumberOrNull(s.absmax() / median)}};
+}
+
+// A figure of a site in two sets.
+struct SitePair {
+  Site site;
+  double a, b;
+};
+
+// "8 of 26 sites, most at head_out (2.49 times), v (1.96 times)": where b is larger, or a; of equal figures the first.
+std::string SidesText(std::vector<SitePair> sites, bool larger) {
+  const std::string all = Counted(std::ssize(sites), "site");
+  std::erase_if(sites, [&](const SitePair& s) { return larger ? s.b <= s.a : s.b >= s.a; });
+  std::string text = Formatted("{} of {}", sites.size(), all);
+  std::ranges::stable_sort(sites, {}, [&](const SitePair& s) { return larger ? s.a / s.b : s.b / s.a; });
+  const auto twins = std::ranges::unique(sites, {}, [](const SitePair& s) { return std::pair(s.a, s.b); });
+  for (const SitePair& s : std::span(sites.begin(), twins.begin()) | std::views::take(3))
+    text += Formatted(", {}{} ({:.3g} times)", &s == sites.data() ? "most at " : "", Name(s.site), s.b / s.a);
+  return text;
 }
 
 // The row with nested objects replaced by their members.
@@ -190,25 +222,47 @@ std::string RowsTable(const Json& json) {
 }
 
 std::string OverviewTable(const StatisticsSet& set) {
-  Table figures{.columns = {{.name = "site", .title = "site", .side = Side::kLeft}}},
+  Table figures{
+      .columns = {{.name = "site", .title = "site", .side = Side::kLeft}, {.name = "nonfinite", .side = Side::kBelow}}},
       sqnr{.columns = {{.name = "site", .title = "SQNR in dB", .side = Side::kLeft, .width = 12}}};
-  for (const char* name : {"rows", "absmax", "layer", "median", "max/median", "p999", "kurtosis", "nonfinite"})
+  for (const char* name : {"absmax", "layer", "head", "channel", "median", "max/median", "p999", "kurtosis"})
     figures.columns.push_back(FourDigits(name));
   for (const std::string& format : set.formats)
     sqnr.columns.push_back({.name = format + ".sqnr_db", .title = format, .format = "{:.1f}", .width = 7, .none = "-"});
   for (const auto& [site, from, rows, layer, pooled] : Pooled(set)) {
-    const std::string name = from == 0 ? std::string(Name(site)) : Formatted("  from {}", from);
-    const Json place{{"site", name}, {"rows", rows}, {"nonfinite", pooled.outliers.nonfinite}};
+    const Json name = from == 0 ? std::string(Name(site)) : Formatted("  from {}", from);
     Json& row = figures.rows.emplace_back(Figures(pooled));
-    row.update(place);
-    row["layer"] = AsJson(layer);
-    row["max/median"] = NumberOrNull(pooled.outliers.absmax() / pooled.outliers.Quantile(0.5));
+    row.update({{"site", name}, {"layer", AsJson(layer)}});
+    if (const uint64_t bad = pooled.outliers.nonfinite; bad > 0) row["nonfinite"] = Formatted("nonfinite: {}", bad);
+    const OutlierStatistics of_layer = OutliersAt(from == 0 ? set.sites : set.rest, site, layer);
+    if (of_layer.top.size() > 0) row.update(PlaceJson(site, of_layer));
     Json losses = SqnrJson(set, site, pooled.Total());
     if (losses.empty()) continue;
-    losses.update(place);
+    losses["site"] = name;
     sqnr.rows.push_back(std::move(losses));
   }
   return TableText(figures) + (set.formats.empty() ? "" : "\n" + TableText(sqnr));
+}
+
+std::vector<std::string> SideSentences(const StatisticsSet& a, const std::string& name_a, const StatisticsSet& b,
+                                       const std::string& name_b) {
+  constexpr std::pair<const char*, double (*)(const SiteStatistics&)> kFigures[] = {
+      {"largest magnitude", [](const SiteStatistics& s) { return double{s.outliers.absmax()}; }},
+      {"kurtosis", [](const SiteStatistics& s) { return static_cast<double>(s.Total().Powers().Kurtosis()); }}};
+  const std::vector<PooledSite> of_a = Pooled(a), of_b = Pooled(b);
+  std::vector<std::string> sentences;
+  for (const auto& [words, figure] : kFigures) {
+    std::vector<SitePair> sites;
+    for (const PooledSite& p : of_a) {
+      const PooledSite* const other = FindWhere(of_b, [&](const PooledSite& q) { return q.site == p.site; });
+      if (p.from != 0 || other == nullptr) continue;  // all positions come first
+      const SitePair pair{p.site, figure(p.all), figure(other->all)};
+      if (pair.a > 0 && pair.b > 0) sites.push_back(pair);
+    }
+    sentences.push_back(Formatted("The {} of {} is above that of {} at {}; it is below at {}.", words, name_b, name_a,
+                                  SidesText(sites, true), SidesText(sites, false)));
+  }
+  return sentences;
 }
 
 Json OverviewSqnrJson(const StatisticsSet& set, int64_t from) {

@@ -71,4 +71,9 @@ bool NothingDiffers(const nlohmann::ordered_json& diff);
 // Marks rows with p_holm below 0.05. Of more rows than `most` the largest, those with a mark first.
 std::string DiffTable(const nlohmann::ordered_json& diff, std::optional<size_t> most = std::nullopt);
 
+// "The largest magnitude of b is above that of a at 9 of 31 sites, most at v (1.94 times); it is below at 22 .." and so
+// of kurtosis: of all positions, with layers, heads and maps together, at the sites that both have.
+std::vector<std::string> SideSentences(const StatisticsSet& a, const std::string& name_a, const StatisticsSet& b,
+                                       const std::string& name_b);
+
 }  // namespace tare

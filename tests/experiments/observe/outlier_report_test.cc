@@ -162,19 +162,19 @@ TEST(OutlierReportTest, TheRestLeavesOutTheFirstPosition) {
 
 TEST(OutlierReportTest, TableHasModelsSideBySide) {
   EXPECT_THAT(Lines(OutlierTable(Both())),
-              ElementsAre("|x|          model         top-1  top-2  top-3  top-10  top-100  median",
-                          "layer_out    standard        512    512     64       -        -   64.25",
-                          "layer_out    differential    512    512     64       -        -   64.25",
-                          "  from 1     standard         64     64     32       -        -   32.12",
-                          "  from 1     differential     64     64     32       -        -   32.12",
-                          "attn_logits  standard         16      8      4       -        -   4.016",
-                          "attn_logits  differential     16      8      4       -        -   4.016",
-                          "  map 1      differential     16      2      1       -        -   2.008",
-                          "  map 2      differential      8      4      4       -        -   4.016",
-                          "  from 1     standard         16      8      4       -        -   4.016",
-                          "  from 1     differential     16      8      4       -        -   4.016",
-                          "    map 1    differential     16      2      1       -        -   2.008",
-                          "    map 2    differential      8      4      4       -        -   4.016"));
+              ElementsAre("|x|          model         top-1  layer  channel  top-10  top-100  median",
+                          "layer_out    standard        512      1        0       -        -   64.25",
+                          "layer_out    differential    512      1        0       -        -   64.25",
+                          "  from 1     standard         64      1        0       -        -   32.12",
+                          "  from 1     differential     64      1        0       -        -   32.12",
+                          "attn_logits  standard         16      0        -       -        -   4.016",
+                          "attn_logits  differential     16      0        -       -        -   4.016",
+                          "  map 1      differential     16      0        -       -        -   2.008",
+                          "  map 2      differential      8      1        -       -        -   4.016",
+                          "  from 1     standard         16      0        -       -        -   4.016",
+                          "  from 1     differential     16      0        -       -        -   4.016",
+                          "    map 1    differential     16      0        -       -        -   2.008",
+                          "    map 2    differential      8      1        -       -        -   4.016"));
   EXPECT_THAT(OutlierLegend(Both()), testing::HasSubstr("from 1: without position 0 of every sequence\n"));
 }
 

@@ -78,8 +78,8 @@ TEST(StatisticsReport, CsvAndTablesHaveTheRows) {
                          "p9999\nattn_logits,0,0,1,0,2,4,3,"));
   EXPECT_THAT(RowsTable(json), HasSubstr("kurtosis"));
   EXPECT_THAT(RowsTable(MeasuresJson(Example(), Site::kLayerOut)), HasSubstr("kurtosis_sequence"));
-  EXPECT_THAT(OverviewTable(Example()), ContainsRegex("\nattn_logits +3 +16 +1 +[0-9.]+ +[0-9.]+ "));
-  EXPECT_THAT(OverviewTable(Example()), ContainsRegex("\nembed +1 +- +- +- +- "));
+  EXPECT_THAT(OverviewTable(Example()), ContainsRegex("\nattn_logits +16 +1 +0 +- +16 +1 "));
+  EXPECT_THAT(OverviewTable(Example()), ContainsRegex("\nembed +- +- +- +- "));
 }
 
 // Each table says which positions its rows are of.
@@ -98,9 +98,45 @@ TEST(StatisticsReport, TheRestStandsBesideAllPositions) {
   EXPECT_TRUE(MeasuresJson(set, Site::kEmbed)["rows"][1]["measures"]["absmax"].is_null());
   EXPECT_THAT(RowsTable(SiteJson(set, Site::kLayerOut)),
               testing::AllOf(HasSubstr("all positions\n"), HasSubstr("without position 0\n")));
-  EXPECT_THAT(OverviewTable(set), ContainsRegex("\nlayer_out +1 +3 +0 .*\n  from 1 +1 +1 +0 "));
+  EXPECT_THAT(OverviewTable(set), ContainsRegex("\nlayer_out +3 +0 +- +2 .*\n  from 1 +1 +0 +- +0 "));
   EXPECT_EQ(PositionsText("layer_out", 4), "without positions 0 to 3");
   EXPECT_EQ(PositionsText("up_proj.w", 0), "all rows");
+}
+
+// The median of both layers is 4: the ratio is the page's, that of the layer with the largest value.
+TEST(StatisticsReport, TheLargestHasItsPlaceAndTheMedianOfItsLayer) {
+  StatisticsSet set;
+  set.sites.emplace(SiteKey{Site::kV, 0, 3}, Of({Site::kV, 0, 3}, {1, 1, 1, -8}));
+  set.sites.emplace(SiteKey{Site::kV, 1, 2}, Of({Site::kV, 1, 2}, {4, 4, 4, 4}));
+  EXPECT_THAT(OverviewTable(set),
+              StartsWith("site  absmax  layer  head  channel  median  max/median  p999  kurtosis\n"));
+  EXPECT_THAT(OverviewTable(set), ContainsRegex("\nv +8 +0 +3 +3 +1.004 +7.969 "));
+}
+
+TEST(StatisticsReport, ValuesThatAreNotFiniteAreToldBelowTheirSite) {
+  StatisticsSet set = Example();
+  EXPECT_FALSE(OverviewTable(set).contains("nonfinite"));
+  set.sites.at({Site::kLayerOut, 0}).outliers.nonfinite = 7;
+  EXPECT_THAT(OverviewTable(set), ContainsRegex("\nlayer_out [^\n]*\n  nonfinite: 7\n"));
+}
+
+// By the figures, in either direction; inputs of one tensor once, and only of sites that both have.
+TEST(StatisticsReport, BothSidesOfTwoSetsAreSaid) {
+  const auto set_of = [](const std::map<SiteKey, std::vector<float>>& sites) {
+    StatisticsSet set;
+    for (const auto& [key, values] : sites) set.sites.emplace(key, Of(key, values));
+    return set;
+  };
+  const SiteKey q{Site::kQ, 0, 0}, in{Site::kQProjIn, 0}, v{Site::kV, 0, 0}, out{Site::kHeadOut, 0, 0};
+  const StatisticsSet x = set_of({{q, {4, 8}}, {in, {4, 8}}, {v, {1, 2}}, {out, {3, 3}}});
+  StatisticsSet y = set_of({{q, {1, 2}}, {in, {1, 2}}, {v, {2, 6}}, {out, {3, 3}}, {{Site::kK, 0, 0}, {9}}});
+  EXPECT_THAT(
+      SideSentences(x, "x", y, "y"),
+      testing::ElementsAre("The largest magnitude of y is above that of x at 1 of 4 sites, most at v (3 times); "
+                           "it is below at 2 of 4 sites, most at q_proj.in (0.25 times).",
+                           "The kurtosis of y is above that of x at 0 of 3 sites; it is below at 0 of 3 sites."));
+  EXPECT_THAT(SideSentences(y, "y", x, "x")[0],
+              HasSubstr("above that of y at 2 of 4 sites, most at q_proj.in (4 times)"));
 }
 
 // Every site, and what the one has and the other has not is left empty.
