@@ -12,6 +12,7 @@
 #include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/significance/accuracy.h"
+#include "experiments/significance/p_values.h"
 #include "experiments/studies/attribution/captured_attribution.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
@@ -129,8 +130,7 @@ void PricePlan(const StatsArguments& options, const CapturedInput& input, const 
     ProgressLine line(name);
     return AttributeCaptured(input, plan, line.Callback());
   }();
-  const std::string table = all.front().parts.size() == 1 ? NmseLines(all) : AttributionTable(all) + "
-";
+  const std::string table = all.front().parts.size() == 1 ? NmseLines(all) : AttributionTable(all) + "\n";
   if (!options.csv.empty()) WriteFileAtomically(options.csv, AttributionCsv(all, plan));
   ShowCosts(options, input, table + IntervalsLegend(all), AttributionJson(all, name, plan, "site"));
 }
@@ -236,6 +236,7 @@ void Run(const CLI::App& command, StatsArguments& options) {
   if (PrintsTables(options.json)) {
     PrintText("{}", OutlierTable(models));
     PrintText("{}", OutlierLegend(models));
+    if (models.size() > 1) PrintText("{}", Paragraphs(kOneTraining));
     PrintLine("{} tokens of {}", models[0]["tokens"].get<int64_t>(), options.input);
     if (!options.out.empty()) PrintLine("{}: every site; tare stats show {}", Made(options.out), options.out);
   }

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "experiments/observe/statistics_report.h"
+#include "experiments/significance/p_values.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -124,21 +125,33 @@ struct DiffFiles {
 // Rows of a diff of whole files, which has thousands: about a screen and a half, with their sites.
 constexpr size_t kMostRows = 20;
 
+// How the intervals and marks were made.
+std::string DiffLegend(const Json& json) {
+  if (std::ranges::all_of(json["rows"], [](const Json& row) { return row["low"].is_null(); }))
+    return "no intervals of one sequence or group of sequences\n";
+  return Formatted(
+      "[95 %]: of each row by itself, the middle 95 % of {} bootstrap draws of groups\n"
+      "of sequences, {} for A and B; maxima have none\n"
+      "* p < 0.05 by Holm over {}, of Student's t of the difference over\n"
+      "the draws' standard deviation\n",
+      json["draws"].get<int>(), json["paired"].get<bool>() ? "the same" : "separate",
+      Counted(json["comparisons"].get<int64_t>(), "comparison"));
+}
+
 void Diff(const DiffFiles& options) {
   const std::vector<AtomicFile> claims =
       ClaimFiles({options.a, options.b}, {{options.json, JsonWith("tare.stats.diff/")}});
-  const Json json = DiffJson(ReadStatistics(options.a), ReadStatistics(options.b), options.diff);
+  const StatisticsSet a = ReadStatistics(options.a), b = ReadStatistics(options.b);
+  const Json json = DiffJson(a, b, options.diff);
   const bool narrowed = options.all || options.diff.site || options.diff.layer;
   if (PrintsTables(options.json) && NothingDiffers(json)) {
     PrintLine("nothing differs ({} compared)", Counted(std::ssize(json["rows"]), "row"));
   } else if (PrintsTables(options.json)) {
-    PrintText("{}", DiffTable(json, narrowed ? std::nullopt : std::optional(kMostRows)));
-    PrintLine(
-        "\n[95 %]: interval of each row by itself, {} bootstrap draws over groups of\n"
-        "sequences, {}\n"
-        "* p < 0.05 by Holm over {}; maxima have no interval",
-        options.diff.draws, json["paired"].get<bool>() ? "the same draws for A and B" : "separate draws for A and B",
-        Counted(json["comparisons"].get<int64_t>(), "comparison"));
+    PrintText("{}\n{}", DiffTable(json, narrowed ? std::nullopt : std::optional(kMostRows)), DiffLegend(json));
+    if (!narrowed) {
+      for (const std::string& sentence : SideSentences(a, "A", b, "B")) PrintText("{}", Paragraphs(sentence));
+    }
+    if (a.job.at("model") != b.job.at("model")) PrintText("{}", Paragraphs(kOneTraining));
   }
   WriteJson(options.json, json);
 }

@@ -30,6 +30,11 @@ double FairTossesAtMost(int64_t k, int64_t n);
 // A difference is significant if its p after Holm's correction is below this.
 inline constexpr double kLevel = 0.05;
 
+// What no p or interval here covers: they are of texts and items, for models as they are.
+inline constexpr const char* kOneTraining =
+    "These models are one sample of training: differences apply to them alone. Those of the architecture recur in "
+    "several pairs with the same data, size and steps.";
+
 // For two runs over the same items, of which `better` improved and `worse` got worse: McNemar's test with the mid-p,
 // the sign test of the changed items: twice P(K < the smaller count) + P(K = it) / 2 in as many fair tosses. The exact
 // test, with P(K <= it), rejects half as often as it says; this one 0.04 to 0.05 from ten changed items on, and never

@@ -238,7 +238,8 @@ TEST_F(StatsFilesTest, DiffShowsDifferences) {
   const Outcome table = CallTare({"stats", "diff", folder_ / "a.h5", folder_ / "c.h5", "--site", "attn_logits"});
   EXPECT_THAT(table.out, HasSubstr("A is llama-mha, B is diffllama-mha\n"));
   EXPECT_THAT(table.out, HasSubstr("\nattn_logits, layer 1, all positions\n"));
-  EXPECT_THAT(table.out, HasSubstr("* p < 0.05 by Holm over "));
+  EXPECT_THAT(table.out, testing::AllOf(HasSubstr("* p < 0.05 by Holm over "), HasSubstr("the middle 95 % of 1000"),
+                                        HasSubstr("one sample of training")));
 }
 
 TEST_F(StatsFilesTest, DiffOfWholeFilesShowsTheLargest) {
@@ -259,8 +260,20 @@ TEST_F(StatsFilesTest, DiffOfWholeFilesShowsTheLargest) {
   EXPECT_THAT(
       largest,
       HasSubstr("\nthe 20 largest of absmax and kurtosis, relative to A and B, those with * first;\n--all shows "));
-  EXPECT_LE(few, 20 * 4 + 8);  // each row at most with a gap, its place and titles; the models and the legend
+  EXPECT_THAT(largest,
+              testing::ContainsRegex("\nThe largest magnitude of B is above that of A\\s+at [0-9]+ of [0-9]+"));
+  EXPECT_THAT(largest, testing::ContainsRegex("\nThe kurtosis of B is above that of A at [0-9]+ of [0-9]+"));
+  EXPECT_LE(few, 20 * 4 + 18);  // each row at most with a gap, its place and titles; the models and the legend
   EXPECT_GT(diff("c.h5", "--all").second, 5 * few);
+}
+
+TEST_F(StatsFilesTest, NoIntervalsAreExplainedWhereThereAreNone) {
+  PutManyIds(ids_, 1, 40);
+  Done(Collect("a.h5", {}, "llama-mha"));
+  Done(Collect("c.h5", {}, "diffllama-mha"));
+  const std::string out = CallTare({"stats", "diff", folder_ / "a.h5", folder_ / "c.h5"}).out;
+  EXPECT_THAT(out, HasSubstr("\nno intervals of one sequence or group of sequences\n"));
+  EXPECT_FALSE(out.contains("bootstrap"));
 }
 
 TEST_F(StatsFilesTest, BadInputIsRefusedByName) {

@@ -95,8 +95,10 @@ TEST(StatsTest, ModelsAreShownSideBySide) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part : {"top-1 ", "top-100", "median", "attn_logits  llama-mha", "attn_logits  diffllama-mha",
                            "  map 2", "layer_out    llama-mha", "60 tokens of ", "\n  from 1     diffllama-mha",
-                           "from 1: without position 0 of every sequence\n"})
+                           "from 1: without position 0 of every sequence\n", "top-1  layer  channel  top-10",
+                           "layer, channel: where top-1 is", "These models are one sample of training"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
+  EXPECT_FALSE(CallTare({"stats", GoldenFolder("llama-mha"), "--input", ids}).out.contains("one sample"));
   const Json models = Json::parse(GetFile(json));
   ASSERT_EQ(models.size(), 2u);
   EXPECT_EQ(models[0].at("model"), "llama-mha");

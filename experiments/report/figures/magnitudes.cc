@@ -8,7 +8,9 @@
 #include <ranges>
 
 #include "experiments/observe/outlier_report.h"
+#include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
+#include "experiments/significance/p_values.h"
 #include "quant/base/formatted.h"
 #include "quant/format/format.h"
 #include "quant/plan/site.h"
@@ -18,7 +20,7 @@ namespace {
 
 struct Peak {
   double size = NAN;
-  int head = -1;  // -1: of no head
+  int head = -1, channel = -1;  // -1: of none
 };
 
 struct Largest {
@@ -33,15 +35,18 @@ struct Largest {
 
 Peak PeakOf(const OutlierStatistics& s, Site site) {
   if (s.count() == 0) return {};
-  return {s.absmax(), site == Site::kAttnLogits ? s.top.Sorted().front().place.head : -1};
+  const Place place = s.top.Sorted().front().place;
+  return {s.absmax(), site == Site::kAttnLogits ? place.head : -1,
+          HasChannels(site) ? static_cast<int>(place.column) : -1};
 }
 
-// The peak of a site in a layer of `tare stats --json`.
-Peak PeakOf(const Json& layer, const std::string& site) {
+// The peak of a site in the i-th layer of `tare stats --json`; head and channel where it is among the largest of all.
+Peak PeakOf(const Json& all, size_t i, const std::string& site) {
+  const Json& layer = all.at("layers").at(i);
   Peak peak{.size = NumberAt(layer.at(site), "absmax")};
-  for (const Json& head : site == "attn_logits" ? layer.value("heads", Json::array()) : Json::array()) {
-    if (peak.head < 0 && NumberAt(head, "absmax") == peak.size) peak.head = head.at("head");
-  }
+  const Json tops = all.value("top", Json::object()).value(site, Json::array());
+  const auto top = std::ranges::find(tops, layer.at("layer"), [](const Json& one) { return one.at("layer"); });
+  if (top != tops.end()) peak.head = top->value("head", -1), peak.channel = top->value("channel", -1);
   return peak;
 }
 
@@ -95,9 +100,9 @@ void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::s
       const uint64_t bad = s.value("nonfinite", uint64_t{0});
       if (bad > 0) missing.push_back(NotFinite(bad, site, json.at("model"), layer.at("layer")));
       if (count + bad > 0)
-        all.push_back({site, json.at("model"), layer.at("layer"), PeakOf(layer, site),
+        all.push_back({site, json.at("model"), layer.at("layer"), PeakOf(json, i, site),
                        count > 0 ? NumberAt(s, "median") : NAN, rest ? json["rest"].at("from").get<int64_t>() : 0,
-                       rest ? PeakOf(json["rest"].at("layers").at(i), site) : Peak(), count});
+                       rest ? PeakOf(json["rest"], i, site) : Peak(), count});
     }
   }
 }
@@ -106,11 +111,12 @@ std::string KindOfSite(const std::string& site) {
   return site == "attn_logits" ? "an attention logit" : site == "layer_out" ? "a hidden state" : site;
 }
 
-// "8.668, in head 0 of layer 3"; of an input with its max/median in that layer, which `tare stats show` pools.
+// "8.668, in head 0 of layer 3", "64, in channel 5 of layer 1"; of an input with max/median of the layer.
 std::string PeakText(const Largest& one, Peak Largest::* peak) {
-  const auto& [size, head] = one.*peak;
+  const auto& [size, head, channel] = one.*peak;
   const bool is_input = one.site.ends_with(".in") && peak == &Largest::largest;
-  return Formatted("{:.4g}, in {}layer {}{}", size, head < 0 ? "" : Formatted("head {} of ", head), one.layer,
+  return Formatted("{:.4g}, in {}{}layer {}{}", size, head < 0 ? "" : Formatted("head {} of ", head),
+                   channel < 0 ? "" : Formatted("channel {} of ", channel), one.layer,
                    is_input ? Formatted(", where max/median is {:.4g}", size / one.median) : "");
 }
 
@@ -222,11 +228,19 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
   }
   figure.caption =
       "Largest and median magnitude of attention logits (scaled, before the softmax) and of hidden states after each "
-      "layer, of statistics files also of the input of linear layers whose max/median is the largest in some layer; no "
+      "layer, of statistics files also of the input of linear layers with the largest max/median (of a layer); no "
       "unit; the median to within 0.4 %. All positions count; for `largest from N` those of every sequence "
       "from position N on, and without that line they have the same largest. n: in the table.";
   figure.findings = FindingsOf(all, &Largest::largest, "The");
   AddFindingsOfRest(all, figure.findings);
+  for (const ModelStatistics& other : material.statistics | std::views::drop(1)) {
+    const ModelStatistics& first = material.statistics.front();
+    if (other.model != first.model)
+      std::ranges::copy(SideSentences(first.set, first.model, other.set, other.model),
+                        std::back_inserter(figure.findings));
+  }
+  if (std::ranges::any_of(all, [&](const Largest& one) { return one.model != all.front().model; }))
+    figure.caption += std::string(" ") + kOneTraining;
   figure.missing = std::move(missing);
   return {figure};
 }

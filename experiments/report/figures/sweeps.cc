@@ -212,7 +212,7 @@ FigureData DifferencesFigure(const Sweep& sweep) {
       "window, sample or item; filled marks are significant (p < 0.05 after Holm over the primary figures of all "
       "tasks), others are not, or not tested. {}n: in the table.",
       source.empty() ? "model's change from its unquantized form" : "file's change from " + source, first,
-      source.empty() ? "These models are one sample of training: differences apply to them alone. " : "");
+      source.empty() ? std::string(kOneTraining) + " " : "");
   return figure;
 }
 

@@ -44,11 +44,13 @@ TEST(LargestTest, TheRestIsDrawnBesideAllPositions) {
 }
 
 // In both halves of a statistics file, and in JSON.
-TEST(LargestTest, TheHeadOfTheLargestLogitIsNamed) {
+TEST(LargestTest, TheHeadOfTheLargestLogitAndTheChannelOfTheLargestStateAreNamed) {
   nlohmann::ordered_json json = OutliersOf("a", 20, 60);
-  json["layers"][1]["heads"] = {{{"head", 0}, {"absmax", 7}}, {{"head", 1}, {"absmax", 20}}};
+  json["top"]["attn_logits"] = {{{"layer", 1}, {"head", 1}}, {{"layer", 1}, {"head", 0}}};
+  json["top"]["layer_out"] = {{{"layer", 1}, {"channel", 7}}, {{"layer", 0}, {"channel", 2}}};
   EXPECT_THAT(LargestMagnitudes(MaterialOf({json})).at(0).findings,
-              Contains("The largest magnitude of an attention logit of a is 20, in head 1 of layer 1."));
+              ElementsAre("The largest magnitude of an attention logit of a is 20, in head 1 of layer 1.",
+                          "The largest magnitude of a hidden state of a is 60, in channel 7 of layer 1."));
   SiteStatistics s, rest;
   s.outliers.top.Offer(-9.0f, {.head = 3}), s.outliers.magnitudes.Add(-9.0f);
   rest.outliers.top.Offer(4.0f, {.head = 2}), rest.outliers.magnitudes.Add(4.0f);
@@ -64,7 +66,7 @@ TEST(LargestTest, TheHeadOfTheLargestLogitIsNamed) {
                   "From position 1 on the largest magnitude of an attention logit of m is 4, in head 2 of layer 0."));
 }
 
-// Its ratio is that of a layer; `tare stats show` pools the median.
+// Its ratio is that of the layer, as `tare stats show` has it.
 TEST(LargestTest, TheWorstInputIsNamedWithItsLayer) {
   StatisticsSet set;
   const auto add = [&](Site site, int layer, float largest, float others) {
@@ -79,9 +81,22 @@ TEST(LargestTest, TheWorstInputIsNamedWithItsLayer) {
   const FigureData figure = LargestMagnitudes(material).at(0);
   ASSERT_EQ(figure.table.rows.size(), 2u * 2);
   EXPECT_EQ(figure.table.rows[2]["site"], "down_proj.in");
+  EXPECT_THAT(figure.findings, ElementsAre(MatchesRegex(
+                                   "The largest magnitude of down_proj\\.in of m is 64, in channel 0 of layer 1, where "
+                                   "max/median is 12[78].*\\.")));
+}
+
+// What differs between models is said in both directions, and that they are one sample.
+TEST(LargestTest, TwoModelsAreComparedAtEverySite) {
+  Material material;
+  material.statistics.emplace_back("a", RandomStatistics());
+  EXPECT_FALSE(LargestMagnitudes(material).at(0).caption.contains("sample of training"));
+  material.statistics.emplace_back("b", RandomStatistics());
+  const FigureData figure = LargestMagnitudes(material).at(0);
   EXPECT_THAT(figure.findings,
-              ElementsAre(MatchesRegex("The largest magnitude of down_proj\\.in of m is 64, in layer 1, where "
-                                       "max/median is 12[78].*\\.")));
+              testing::IsSupersetOf({HasSubstr("The largest magnitude of b is above that of a at 0 of "),
+                                     HasSubstr("The kurtosis of b is above that of a at 0 of ")}));
+  EXPECT_THAT(figure.caption, testing::EndsWith("in several pairs with the same data, size and steps."));
 }
 
 TEST(LargestTest, AStatisticsFileTakesPrecedenceOverJson) {
