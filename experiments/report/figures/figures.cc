@@ -191,8 +191,8 @@ std::string MoveText(const SweepFigure& row) {
   const char* const format = TableFormat(row.cell->task, row.figure->keys.name);
   if (change == 0) return Formatted("stays at {}", BesideText(value, {}, format));
   return Formatted("{} by {}{}{}, from {} to {}", change > 0 ? "rises" : "falls", SizeText(change, interval, format),
-                   std::string_view(row.figure->keys.name) == "kld" ? " nats per token" : "", OverText(*row.change),
-                   BesideText(value - change, interval, format), BesideText(value, interval, format));
+                   UnitText(row.figure->keys.name), OverText(*row.change), BesideText(value - change, interval, format),
+                   BesideText(value, interval, format));
 }
 
 std::string RunName(const SweepCell& cell) { return cell.ShownPlan() + (cell.Executed() ? " executed" : ""); }
@@ -243,10 +243,11 @@ std::string MoreText(const SweepFigure& row) {
                     of = FigureOnText(row.cell->task, name), more = row.drop->value > 0 ? "more" : "less";
   if (row.figure->keys.outcomes != nullptr) return Formatted("{} keeps {} {} {} than {}", model, size, more, of, first);
   if (name == "perplexity") return Formatted("{} loses {} {} {} than {}", model, size, more, of, first);
-  const std::string unit = name == "kld" ? " nats per token" : "";
-  return Formatted("the change of {}'s {} is {}{} {} than that of {}'s", model, of, size, unit,
+  return Formatted("the change of {}'s {} is {}{} {} than that of {}'s", model, of, size, UnitText(name),
                    row.drop->value > 0 ? "higher" : "lower", first);
 }
+
+const char* UnitText(std::string_view figure) { return figure == "kld" ? " nats per token" : ""; }
 
 std::string EndsText(const Json& row, const char* value, const std::string& format) {
   const Interval ends{NumberAt(row, "low"), NumberAt(row, "high")};

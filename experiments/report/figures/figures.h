@@ -127,6 +127,9 @@ std::string PlanWords(const SweepCell& cell);
 // "b loses 0.28 [0.15, 0.41] more perplexity on heldout than a" of a row with a difference of drops.
 std::string MoreText(const SweepFigure& row);
 
+// " nats per token" behind a divergence; "" behind other figures.
+const char* UnitText(std::string_view figure);
+
 // "+1.69 [+1.49, +1.90]" of {"value", "low", "high"}, whose ends may be null, in the figure's format.
 std::string SignedText(const std::string& task, const std::string& figure, const nlohmann::ordered_json& change);
 

@@ -25,7 +25,7 @@ Json Drawn(const SweepFigure& row, const Comparison& c) {
 std::string DrawnText(const SweepFigure& row, const Comparison& c) {
   const Json drawn = Drawn(row, c);
   return IsPerplexity(row) ? EndsText(drawn, "value", "+.2f") + " %"
-                           : SignedText(row.cell->task, row.figure->keys.name, drawn);
+                           : SignedText(row.cell->task, row.figure->keys.name, drawn) + UnitText(row.figure->keys.name);
 }
 
 // "gptq.h5 (gptq, calibrated on this text)"; a version that another program quantized has no method.

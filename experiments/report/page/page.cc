@@ -84,9 +84,10 @@ std::string EquivalencesOf(const Sweep& sweep) {
   std::string html;
   for (const SweepFigure& row : sweep.Figures()) {
     if (!(sweep.comparisons.margin > 0) || row.change == nullptr || !row.change->primary) continue;
-    html += Formatted("<li>{}</li>\n", Escaped(Formatted("{} ({}), {}: {}.", row.cell->model, RunName(*row.cell),
-                                                         FigureOnText(row.cell->task, row.figure->keys.name),
-                                                         EquivalenceText(sweep.comparisons.margin, *row.change))));
+    html += Formatted("<li>{}</li>\n",
+                      Escaped(Formatted("{} ({}), {}: {}.", row.cell->model, RunName(*row.cell),
+                                        FigureOnText(row.cell->task, row.figure->keys.name),
+                                        EquivalenceText(sweep.comparisons.margin, *row.change, row.figure->keys))));
   }
   return html;
 }

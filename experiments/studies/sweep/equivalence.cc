@@ -5,7 +5,6 @@
 #include "quant/base/formatted.h"
 
 namespace tare {
-
 double ParseMargin(std::string_view text) {
   const std::string_view number = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
   const double percent = number == text ? 0 : ParseNumber<double>(number).value_or(0);
@@ -14,22 +13,22 @@ double ParseMargin(std::string_view text) {
   return percent / 100;
 }
 
-std::string MarginText(double margin) { return Formatted("{:g} %", 100 * margin); }
-
 const char* VerdictAt(double margin, const Comparison& c) {
   if (c.loss && c.loss->low > margin) return "worse";
   if (c.loss && c.loss->high < -margin) return "better";
   return c.loss && c.loss->low > -margin && c.loss->high < margin ? "lossless" : "not shown";
 }
 
-std::string EquivalenceText(double margin, const Comparison& c) {
-  const std::string verdict = VerdictAt(margin, c), within = MarginText(margin);
+std::string EquivalenceText(double margin, const Comparison& c, const FigureKeys& figure) {
+  const double scale = figure.of_same ? 1 : 100;
+  const char* const unit = figure.of_same ? "nats per token" : figure.outcomes != nullptr ? "points" : "%";
+  const std::string verdict = VerdictAt(margin, c), within = Formatted("{:g} {}", scale * margin, unit);
   std::string text = verdict == "lossless"    ? "lossless within " + within
                      : verdict != "not shown" ? verdict + " by more than " + within
                      : c.Significant()        ? "a difference is shown, equivalence within " + within + " is not"
                      : c.p_holm               ? "neither a difference nor equivalence within " + within + " is shown"
                                               : "equivalence within " + within + " is not shown";
-  if (c.loss) text += Formatted(" ({:.3g} to {:.3g} %)", 100 * c.loss->low, 100 * c.loss->high);
+  if (c.loss) text += Formatted(" ({:.3g} to {:.3g})", scale * c.loss->low, scale * c.loss->high);
   return text;
 }
 

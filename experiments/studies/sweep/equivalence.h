@@ -8,8 +8,8 @@
 //   worse       it lies above m             better: below -m
 //   not shown   it holds an end, or there is none: too few windows, or equal changes of all
 //
-// A loss is a perplexity's rise as a share of it, a KL divergence in nats per token, or an accuracy's fall. 0.5 % are a
-// perplexity 1.005 times as high, 0.005 nats, or one item of 200. Only primary figures are judged, each at 5 %.
+// A loss is a perplexity's rise as a share of it, a KL divergence in nats per token, or an accuracy's fall in points.
+// 0.5 % are a perplexity 1.005 times as high, 0.005 nats, or one item of 200. Only primary figures are judged, at 5 %.
 #pragma once
 
 #include <string>
@@ -22,11 +22,10 @@ namespace tare {
 // "0.5%": 0.005. Throws UsageError for what is not above 0 and below 100 %.
 double ParseMargin(std::string_view text);
 
-std::string MarginText(double margin);  // "0.5 %"
-
 const char* VerdictAt(double margin, const Comparison& change);
 
-// "lossless within 0.5 % (-0.10 to 0.31 %)", "neither a difference nor equivalence within 0.5 % is shown (..)".
-std::string EquivalenceText(double margin, const Comparison& change);
+// "lossless within 0.5 % (-0.10 to 0.31)", "neither a difference nor equivalence within 0.005 nats per token is shown
+// (..)", of the figure with these keys.
+std::string EquivalenceText(double margin, const Comparison& change, const FigureKeys& figure);
 
 }  // namespace tare

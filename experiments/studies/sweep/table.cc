@@ -143,7 +143,7 @@ std::string ModelRows(const std::vector<SweepFigure>& rows, double margin) {
         {RowText(*row.cell), ValueText(row, format), row.change != nullptr ? ComparisonText(*row.change, format) : ""});
     changes.push_back(row.change);
     if (margin > 0 && row.change != nullptr && row.change->primary)
-      table.rows.back()["equivalence"] = EquivalenceText(margin, *row.change);
+      table.rows.back()["equivalence"] = EquivalenceText(margin, *row.change, row.figure->keys);
   }
   const std::string title = source.empty() ? first.cell->model : "change: from " + source;
   std::string note;
@@ -342,11 +342,10 @@ std::string SweepLegend(const Comparisons& comparisons) {
         "of each task's primary figure; the others are not tested\n",
         Listed(tested, ", and "));
   if (comparisons.margin > 0)
-    text += Formatted(
-        "lossless within {}: two one-sided tests at 5 %; in brackets 90 % of the loss,\n"
-        "of a KL divergence in 0.01 nats; no star does not show that a change is small\n",
-        MarginText(comparisons.margin));
-  if (comparisons.look_ahead) text += kLookAheadLegend;
+    text +=
+        "lossless: by two one-sided tests at 5 %; in brackets 90 % of the loss, in the\n"
+        "margin's unit; no star does not show that a change is small\n";
+  if (comparisons.look_ahead) text += "^ lookahead: a scale may span later tokens than the query\n";
   std::vector<const Comparison*> all;
   for (const auto* list : {&comparisons.changes, &comparisons.drops}) {
     for (const Comparison& c : *list) all.push_back(&c);

@@ -40,7 +40,6 @@ const char* const kPlan = "attn_logits=int4/row";
 TEST(ParseMargin, APercentage) {
   EXPECT_EQ(ParseMargin("0.5%"), 0.005);
   EXPECT_EQ(ParseMargin("2%"), 0.02);
-  EXPECT_EQ(MarginText(0.005), "0.5 %");
 }
 
 TEST(ParseMargin, RefusesOthers) {
@@ -124,17 +123,28 @@ TEST(Verdict, HostileFigures) {
 
 TEST(EquivalenceText, SaysWhichOfBothWasShown) {
   Comparison change{.loss = {{-0.001, 0.0031}}};
-  EXPECT_EQ(EquivalenceText(0.005, change), "lossless within 0.5 % (-0.1 to 0.31 %)");
-  EXPECT_EQ(EquivalenceText(0.003, change), "equivalence within 0.3 % is not shown (-0.1 to 0.31 %)");
+  const auto text = [&](double margin) {
+    return EquivalenceText(margin, change, Perplexity("a", "f32", 7).figures.list[0].keys);
+  };
+  EXPECT_EQ(text(0.005), "lossless within 0.5 % (-0.1 to 0.31)");
+  EXPECT_EQ(text(0.003), "equivalence within 0.3 % is not shown (-0.1 to 0.31)");
   change.p_holm = 0.2;
-  EXPECT_EQ(EquivalenceText(0.003, change),
-            "neither a difference nor equivalence within 0.3 % is shown (-0.1 to 0.31 %)");
+  EXPECT_EQ(text(0.003), "neither a difference nor equivalence within 0.3 % is shown (-0.1 to 0.31)");
   change.p_holm = 0.01;
-  EXPECT_EQ(EquivalenceText(0.003, change), "a difference is shown, equivalence within 0.3 % is not (-0.1 to 0.31 %)");
+  EXPECT_EQ(text(0.003), "a difference is shown, equivalence within 0.3 % is not (-0.1 to 0.31)");
   change.loss = {{0.012, 0.015}};
-  EXPECT_EQ(EquivalenceText(0.01, change), "worse by more than 1 % (1.2 to 1.5 %)");
+  EXPECT_EQ(text(0.01), "worse by more than 1 % (1.2 to 1.5)");
   change.loss.reset(), change.p_holm.reset();
-  EXPECT_EQ(EquivalenceText(0.01, change), "equivalence within 1 % is not shown");
+  EXPECT_EQ(text(0.01), "equivalence within 1 % is not shown");
+}
+
+// A divergence is no share of anything, and an accuracy is itself a share.
+TEST(EquivalenceText, IsInTheFiguresOwnUnit) {
+  const Comparison change{.loss = {{-0.001, 0.0031}}};
+  EXPECT_EQ(EquivalenceText(0.005, change, *ShownFigure("divergence:t", "kld")),
+            "lossless within 0.005 nats per token (-0.001 to 0.0031)");
+  EXPECT_EQ(EquivalenceText(0.003, change, *ShownFigure("choice:c", "acc")),
+            "equivalence within 0.3 points is not shown (-0.1 to 0.31)");
 }
 
 TEST(SweepTables, VerdictsOnlyWhereAsked) {
@@ -154,7 +164,7 @@ TEST(SweepTables, VerdictsOnlyWhereAsked) {
   EXPECT_THAT(lines[1], EndsWith(",,,,"));
   EXPECT_THAT(lines[3], HasSubstr(",0.005,lossless,"));
   EXPECT_THAT(SweepTable(cells, all), HasSubstr("\n    lossless within 0.5 % ("));
-  EXPECT_THAT(SweepLegend(all), HasSubstr("\nlossless within 0.5 %: two one-sided tests"));
+  EXPECT_THAT(SweepLegend(all), HasSubstr("\nlossless: by two one-sided tests"));
 }
 
 }  // namespace
