@@ -108,10 +108,9 @@ std::string AttributionLegend(const std::vector<Attribution>& attributions) {
         "* significant: p < 0.05 after Holm over {} of each task's primary\n"
         "figure; the others are not tested\n",
         Counted(tested, "change"));
-  if (std::ranges::any_of(all, [](const Effect& e) { return e.of->TooFew(); })) text += kTooFewLegend;
   std::vector<const Comparison*> compared;
   for (const Effect& e : all) compared.push_back(e.of);
-  return text + UntestedLegend(compared) + UnitsLegend(compared);
+  return text + MarksLegend(compared);
 }
 
 std::string AttributionCsv(const std::vector<Attribution>& attributions, const Plan& plan) {
@@ -180,16 +179,13 @@ std::string AttributionPairLegend(const std::vector<AttributionPair>& pairs) {
   std::string text =
       "\nA, B: change from unquantized with only that part quantized; B minus A:\n"
       "[low, high] 95 %, paired by window\n";
-  int64_t tested = 0;
   std::vector<const Comparison*> differences;
-  for (const AttributionPair& pair : pairs) {
-    differences.push_back(&*pair.whole.difference);
-    tested += pair.whole.difference->p_holm ? 1 : 0;
-    tested += std::ranges::count_if(pair.parts,
-                                    [](const PartPair& part) { return part.difference && part.difference->p_holm; });
+  for (const PairRow& row : RowsOf(pairs)) {
+    if (row.part->difference) differences.push_back(&*row.part->difference);
   }
+  const auto tested = std::ranges::count_if(differences, [](const Comparison* c) { return c->p_holm.has_value(); });
   if (tested > 0) text += Formatted("* significant: p < 0.05 after Holm over {}\n", Counted(tested, "difference"));
-  return text + UnitsLegend(differences);
+  return text + MarksLegend(differences);
 }
 
 std::string AttributionPairCsv(const std::vector<AttributionPair>& pairs) {

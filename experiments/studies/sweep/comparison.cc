@@ -53,7 +53,7 @@ void CompareMeans(const PairedRuns& runs, Comparison& c) {
   c.few_units = !error;
   if (!error) return;
   c.error = error->error;
-  if (runs.kind == Units::kOfText) c.windows = static_cast<int64_t>(runs.Count()), c.degrees = error->degrees;
+  if (runs.kind == Units::kOfText) c.windows = static_cast<int64_t>(runs.Count());
   c.detectable = SmallestDetectable(*error);
   c.for_half = 4 * static_cast<int64_t>(runs.Count());
   if (error->error > 0) {
@@ -161,18 +161,6 @@ Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<dou
   if (NeedsNoTest(runs, signs)) c.p = std::nullopt;
   if (runs.size() == 2) c.loss = LossOf(runs, signs);
   return c;
-}
-
-void AddHolm(const std::vector<Comparison*>& comparisons) {
-  std::vector<Comparison*> tested;
-  std::vector<double> p;
-  for (Comparison* c : comparisons) {
-    if (!c->p) continue;
-    tested.push_back(c);
-    p.push_back(*c->p);
-  }
-  const std::vector<double> adjusted = Holm(p);
-  for (size_t i = 0; i < tested.size(); ++i) tested[i]->p_holm = adjusted[i];
 }
 
 Comparisons CompareCells(const std::vector<SweepCell>& cells) {

@@ -42,7 +42,6 @@ struct Comparison {
   bool primary = true;               // whether it is of its task's primary figure
   bool few_units = false;            // too few windows or samples for an error
   int64_t windows = 0;               // of a text that the error is over; 0: other units, or no error
-  int degrees = 0;                   // of freedom of these windows
   std::optional<double> detectable;  // with these items or windows (significance/p_values.h)
   std::optional<int64_t> for_half;   // items or windows that would show half of it
 
@@ -54,8 +53,19 @@ struct Comparison {
 // sum_r sign_r x figure of run r, for one model over the same units; a change has signs -1 and 1. Items answered in all
 // runs are compared by item, or by sample if they share some; others by window.
 Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs);
-// Sets p_holm of the comparisons that have a p.
-void AddHolm(const std::vector<Comparison*>& comparisons);
+// Sets p_holm of those that have a p.
+template <typename Compared>
+void AddHolm(const std::vector<Compared*>& all) {
+  std::vector<double> p;
+  for (const Compared* one : all) {
+    if (one->p) p.push_back(*one->p);
+  }
+  const std::vector<double> adjusted = Holm(p);
+  auto next = adjusted.begin();
+  for (Compared* one : all) {
+    if (one->p) one->p_holm = *next++;
+  }
+}
 
 struct Comparisons {
   std::vector<Comparison> changes, drops;  // in the order of the cells
@@ -116,17 +126,8 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
 // is the value's, without a sign.
 std::string ComparisonText(const Comparison& comparison, const char* format);
 
-// Lines of legends, for marks and for what is missing.
-inline constexpr const char* kLookAheadLegend = "^ lookahead: a scale may span later tokens than the query\n";
-inline constexpr const char* kTooFewLegend = "? too few items: with four changed items, no change can be significant\n";
-inline constexpr const char* kFewUnitsLegend =
-    "no errors of fewer than 20 windows or samples: try more tokens, a shorter\n--window, or more items\n";
-// The reason that changes of primary figures have errors and no star: they are divergences from the model itself.
-std::string UntestedLegend(const std::vector<const Comparison*>& of);
-// The legend for too few windows, and for windows that leave fewer than kFewDegrees degrees of freedom, whose p are
-// large. With the ten degrees of 125 windows, an interval is 2.2 errors either way, near the 2.0 of many.
-inline constexpr int kFewDegrees = 10;
-std::string UnitsLegend(const std::vector<const Comparison*>& of);
+// Lines of a legend: why some have a question mark, errors and no star, or no errors.
+std::string MarksLegend(const std::vector<const Comparison*>& of);
 
 // The lines below the table that explain its marks.
 std::string SweepLegend(const Comparisons& comparisons);

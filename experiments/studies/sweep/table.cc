@@ -305,23 +305,14 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
   return text;
 }
 
-std::string UntestedLegend(const std::vector<const Comparison*>& of) {
-  const bool any =
-      std::ranges::any_of(of, [](const Comparison* c) { return c->primary && c->error.value_or(0) > 0 && !c->p; });
-  return any ? "no star for a divergence's change from 0: it cannot be 0, so there is no test\n" : "";
-}
-
-std::string UnitsLegend(const std::vector<const Comparison*>& of) {
-  const Comparison* fewest = nullptr;
-  for (const Comparison* c : of) {
-    if (c->windows > 0 && (fewest == nullptr || c->degrees < fewest->degrees)) fewest = c;
-  }
-  std::string text = std::ranges::any_of(of, &Comparison::few_units) ? kFewUnitsLegend : "";
-  if (fewest != nullptr && fewest->degrees < kFewDegrees)
-    text += Formatted(
-        "{} windows, whose neighbours are alike: their errors have {} of freedom\n"
-        "(Student's t), so that 95 % are {:.1f} errors either way, not 2; more tokens help\n",
-        fewest->windows, Counted(fewest->degrees, "degree"), StudentQuantile(0.975, fewest->degrees));
+std::string MarksLegend(const std::vector<const Comparison*>& of) {
+  const auto any = [&](auto is) { return std::ranges::any_of(of, is); };
+  const auto untested = [](const Comparison* c) { return c->primary && c->error.value_or(0) > 0 && !c->p; };
+  std::string text =
+      any(&Comparison::TooFew) ? "? too few items: with four changed items, no change can be significant\n" : "";
+  if (any(untested)) text += "no star for a divergence's change from 0: it cannot be 0, so there is no test\n";
+  if (any(&Comparison::few_units))
+    text += "no errors of fewer than 20 windows or samples: try more tokens, a shorter\n--window, or more items\n";
   return text;
 }
 
@@ -329,7 +320,9 @@ std::string SweepLegend(const Comparisons& comparisons) {
   std::string text =
       "+/- one standard error, where a report has 95 %; of a change by pairs of items,\n"
       "samples (if items share one) or windows; [low, high] 95 %, if fewer than five\n"
-      "items are right, wrong or changed, and of other figures than a task's primary\n";
+      "items are right, wrong or changed, and of other figures than a task's primary\n"
+      "an interval of few windows is longer than two errors either way, and uneven if\n"
+      "they are skewed: CSV, JSON and report have both ends\n";
   const auto holm = [](const std::vector<Comparison>& list) {
     return std::ranges::count_if(list, [](const Comparison& c) { return c.p_holm.has_value(); });
   };
@@ -350,8 +343,7 @@ std::string SweepLegend(const Comparisons& comparisons) {
   for (const auto* list : {&comparisons.changes, &comparisons.drops}) {
     for (const Comparison& c : *list) all.push_back(&c);
   }
-  if (std::ranges::any_of(all, &Comparison::TooFew)) text += kTooFewLegend;
-  text += UntestedLegend(all) + UnitsLegend(all);
+  text += MarksLegend(all);
   if (!comparisons.drops.empty())
     text += comparisons.of_source.empty()
                 ? "one pair of models is one sample of training: differences apply to these two\n"
