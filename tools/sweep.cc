@@ -131,7 +131,9 @@ SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t
   const std::vector<CutSpread> cuts = SpreadOverCuts(cells, comparisons, ModelsByCuts(options.models));
   if (!cuts.empty()) {
     result.json["over_cuts"] = TableJson(CutSpreads(cuts));
-    result.table += CutSpreadTable(cuts);
+    const std::vector<PairSpread> differences = DifferencesOverCuts(cuts);
+    if (!differences.empty()) result.json["between_methods"] = TableJson(PairSpreads(differences));
+    result.table += CutSpreadTable(cuts) + CutDifferenceTable(differences);
   }
   const std::filesystem::path& folder = options.folder;
   WriteFileAtomically(folder / "table.csv", SweepCsv(cells, comparisons));

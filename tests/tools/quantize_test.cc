@@ -119,14 +119,15 @@ TEST(QuantizeCommand, InterruptedItSaysWhatIsKept) {
   EXPECT_EQ(GetFile(folder / "q.h5"), whole);
 }
 
-// Two texts in proportion; and two cuts of one, of which tare sweep says what they have in common.
+// Two texts in proportion; and two cuts of one by two methods, of which tare sweep says what they have in common, and
+// how the methods differ.
 TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
   const TemporaryFolder folder;
   PutFile(folder / "a.txt", "Call me Ishmael. Some years ago, never mind how long precisely, having little money.\n");
-  const auto quantize = [&](const std::string& out, std::vector<std::string> more) {
+  const auto quantize = [&](const std::string& out, std::vector<std::string> more, const char* method = "gptq") {
     std::vector<std::string> words{"quantize", PairFolder("novels-standard"),
                                    "--plan",   "weights=int4/channel",
-                                   "--method", "gptq",
+                                   "--method", method,
                                    "--tokens", "600",
                                    "--window", "16",
                                    "--out",    folder / out};
@@ -142,17 +143,34 @@ TEST(QuantizeCommand, TextsWithWeightsAndCutsOfATextAreSaid) {
   EXPECT_THAT(QuantizedCheckpoint(folder / "m.h5").provenance().calibration, HasSubstr("; heldout.txt, sha256 "));
   EXPECT_EQ(quantize("n.h5", {"--calibrate", kText, "--cut", "2/2"}).exit_code, 2);
   EXPECT_EQ(quantize("n.h5", {"--calibrate", kText + ":x"}).exit_code, 2);
-  for (const char* cut : {"0", "1"})
-    ASSERT_EQ(
-        quantize(std::string("cut-") + cut + ".h5", {"--calibrate", kText, "--cut", cut + std::string("/2")}).exit_code,
-        0);
-  const Outcome swept =
-      CallTare({"sweep", folder / "cut-0.h5", folder / "cut-1.h5", "--source", PairFolder("novels-standard"), "--tasks",
-                "perplexity=" + kText, "--tokens", "1500", "--window", "64", "--out", folder / "s"});
+  std::vector<std::string> sweep{"sweep",
+                                 "--source",
+                                 PairFolder("novels-standard"),
+                                 "--tasks",
+                                 "perplexity=" + kText,
+                                 "--tokens",
+                                 "1500",
+                                 "--window",
+                                 "64",
+                                 "--out",
+                                 folder / "s"};
+  for (const std::string method : {"gptq", "gptaq"}) {
+    for (const std::string cut : {"0", "1"}) {
+      const std::string out = (method == "gptq" ? "cut-" : "moved-") + cut + ".h5";
+      ASSERT_EQ(quantize(out, {"--calibrate", kText, "--cut", cut + "/2"}, method.c_str()).exit_code, 0);
+      sweep.push_back(folder / out);
+    }
+  }
+  const Outcome swept = CallTare(sweep);
   ASSERT_EQ(swept.exit_code, 0) << swept.err;
   EXPECT_THAT(swept.out, HasSubstr("over cuts of the calibration text"));
   EXPECT_THAT(swept.out, HasSubstr("cut-0.h5 .. cut-1.h5"));
-  EXPECT_EQ(nlohmann::json::parse(GetFile(folder / "s" / "table.json"))["over_cuts"][0]["cuts"], 2);
+  EXPECT_THAT(swept.out, HasSubstr("between methods, cut by cut"));
+  const auto json = nlohmann::json::parse(GetFile(folder / "s" / "table.json"));
+  EXPECT_EQ(json["over_cuts"][0]["cuts"], 2);
+  ASSERT_EQ(json["between_methods"].size(), 1u);
+  EXPECT_EQ(json["between_methods"][0]["plan"], "cut-0.h5 .. cut-1.h5 minus moved-0.h5 .. moved-1.h5");
+  EXPECT_EQ(json["between_methods"][0]["p"], json["between_methods"][0]["p_holm"]);
 }
 
 TEST(QuantizeCommand, AFolderForOtherPrograms) {

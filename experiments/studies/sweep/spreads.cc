@@ -2,12 +2,15 @@
 #include "experiments/studies/sweep/spreads.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
 #include "experiments/model/model.h"
 #include "experiments/significance/accuracy.h"
+#include "experiments/significance/p_values.h"
 #include "experiments/studies/sweep/cells.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/find_in.h"
 #include "quant/base/formatted.h"
@@ -56,7 +59,9 @@ std::optional<Origin> OriginOf(const std::filesystem::path& model) {
     const auto text = ParseTextOfCut(std::string_view(p.calibration).substr(begin, end - begin));
     if (!text || (cut && *cut != text->cut)) return {};
     cut = text->cut;
-    std::get<3>(origin.shared) += text->before + "*" + text->behind + "; ";
+    std::string& texts = std::get<3>(origin.shared);
+    const std::string one = text->before + "*" + text->behind + "; ";
+    if (!texts.contains(one)) texts += one;  // a method of two steps has it twice
     begin = end + 2;
   }
   if (!cut) return {};
@@ -68,7 +73,7 @@ std::optional<Origin> OriginOf(const std::filesystem::path& model) {
 std::vector<const SweepFigure*> Together(const std::vector<SweepFigure>& all, const CutModels& models,
                                          const SweepFigure& like) {
   std::vector<const SweepFigure*> of_models;
-  for (const std::string& model : models) {
+  for (const std::string& model : models.names) {
     const SweepFigure* const found = FindWhere(all, [&](const SweepFigure& f) {
       return f.cell->model == model && f.cell->task == like.cell->task && f.cell->Plan() == like.cell->Plan() &&
              f.cell->Executed() == like.cell->Executed() &&
@@ -85,7 +90,8 @@ CutSpread SpreadOf(const CutModels& models, const std::vector<const SweepFigure*
   CutSpread spread{.models = models,
                    .task = first.cell->task,
                    .plan = first.cell->Plan() + (first.cell->Executed() ? " executed" : ""),
-                   .figure = first.figure->keys};
+                   .figure = first.figure->keys,
+                   .primary = first.figure == &first.cell->figures.list[first.cell->figures.Primary()]};
   for (const SweepFigure* f : of_models) spread.values.push_back(f->figure->value);
   spread.value = MeanOfSamples(spread.values);
   if (std::ranges::any_of(of_models, [](const SweepFigure* f) { return f->change == nullptr; })) return spread;
@@ -94,8 +100,17 @@ CutSpread SpreadOf(const CutModels& models, const std::vector<const SweepFigure*
   return spread;
 }
 
-std::string RowText(const CutSpread& spread) {
-  return spread.models.front() + " .. " + spread.models.back() + (spread.plan == "f32" ? "" : " " + spread.plan);
+// How much higher than another method's, cut by cut.
+PairSpread DifferenceOf(const CutSpread& of, const CutSpread& from) {
+  PairSpread difference{
+      .task = of.task, .plan = of.Name() + " minus " + from.Name(), .figure = of.figure, .differences = {}};
+  for (size_t cut = 0; cut < of.values.size(); ++cut)
+    difference.differences.push_back(of.values[cut] - from.values[cut]);
+  const auto& [mean, deviation, interval] = difference.of_pairs = MeanOfSamples(difference.differences);
+  const auto n = static_cast<double>(of.values.size());
+  if (of.primary && deviation > 0)
+    difference.p = StudentTwoSided(mean / deviation * std::sqrt(n), static_cast<int>(of.values.size()) - 1);
+  return difference;
 }
 
 Columns<SampleMean> MeanColumns() {
@@ -131,12 +146,6 @@ Cells CellsOf(const ComparedPair& pair) {
 
 std::string HashOf(const Json& cell, const char* name) { return cell.at("key").value(name, std::string()); }
 
-void RequireOtherWeights(const Json& cell, const Json& own, const std::string& where, const std::string& own_where) {
-  if (HashOf(cell, "weights") == HashOf(own, "weights"))
-    Fail("{}: got the weights of {} as in {}, expected a model trained from another seed", where,
-         cell.at("model").get<std::string>(), own_where);
-}
-
 // Pairs may differ in weights, but in nothing else that a comparison depends on.
 void RequireAnotherSeed(const ComparedPair& pair, const Cells& cells, const ComparedPair& own, const Cells& own_cells) {
   const Json &first = *cells.first.front(), &second = *cells.second.front(), &own_first = *own_cells.first.front(),
@@ -145,8 +154,11 @@ void RequireAnotherSeed(const ComparedPair& pair, const Cells& cells, const Comp
   if (config(first) == config(own_second) && config(first) != config(own_first))
     Fail("{}: got the two models in the other order than {}; try tare compare with the models swapped", pair.where,
          own.where);
-  RequireOtherWeights(first, own_first, pair.where, own.where);
-  RequireOtherWeights(second, own_second, pair.where, own.where);
+  for (const auto& [cell, twin] : {std::pair{&first, &own_first}, {&second, &own_second}}) {
+    if (HashOf(*cell, "weights") == HashOf(*twin, "weights"))
+      Fail("{}: got the weights of {} as in {}, expected a model trained from another seed", pair.where,
+           cell->at("model").get<std::string>(), own.where);
+  }
 }
 
 // The second model's cell of the same task under the same plan.
@@ -174,15 +186,29 @@ const Json* DifferenceOf(const Json& cell, const std::string& figure) {
   return nullptr;
 }
 
-// The plans of one figure of a task after each other.
-std::vector<PairSpread> ByFigure(std::vector<PairSpread> spreads) {
-  const auto same = [](const PairSpread& a, const PairSpread& b) {
-    return a.task == b.task && std::string_view(a.figure.name) == b.figure.name;
-  };
+bool IsSame(const auto& a, const auto& b) {
+  return a.task == b.task && std::string_view(a.figure.name) == b.figure.name;
+}
+
+// The rows of one figure of a task after each other.
+template <typename Spread>
+std::vector<Spread> ByFigure(std::vector<Spread> spreads) {
   for (auto next = spreads.begin(); next != spreads.end();)
-    next =
-        std::stable_partition(next, spreads.end(), [&, first = *next](const PairSpread& s) { return same(s, first); });
+    next = std::stable_partition(next, spreads.end(), [first = *next](const Spread& s) { return IsSame(s, first); });
   return spreads;
+}
+
+std::string RowsOf(const std::vector<PairSpread>& spreads) {
+  Table table{.columns = {{.name = "task", .side = Side::kAbove},
+                          {.name = "figure", .side = Side::kAbove},
+                          {.name = "plan", .title = "plan", .side = Side::kLeft, .width = 28},
+                          {.name = "deviation", .title = "deviation", .width = 12},
+                          {.name = "mean", .title = "mean, 95 % of it", .side = Side::kLeft, .width = 30}}};
+  for (const PairSpread& s : ByFigure(spreads))
+    table.Add({s.task, s.figure.name, s.plan, NumberText(s.of_pairs.deviation, s.figure.in_tables),
+               WithInterval(s.of_pairs.mean, s.of_pairs.interval, Formatted("+{}", s.figure.in_tables)) +
+                   (s.Significant() ? " *" : "")});
+  return TableText(table, 2);
 }
 
 }  // namespace
@@ -196,8 +222,11 @@ std::vector<CutModels> ModelsByCuts(const std::vector<std::filesystem::path>& mo
   std::vector<CutModels> groups;
   for (const auto& [shared, by_cut] : by_origin) {
     if (by_cut.size() < 2) continue;
+    const auto& [plan, method, source, text] = shared;
     CutModels& group = groups.emplace_back();
-    for (const auto& [cut, model] : by_cut) group.push_back(model);
+    std::vector<size_t> cuts;
+    for (const auto& [cut, model] : by_cut) cuts.push_back(cut), group.names.push_back(model);
+    group.alike = Formatted("{}; {}; {}cuts {}", plan, source, text, RangesText(cuts));
   }
   return groups;
 }
@@ -208,21 +237,16 @@ std::vector<CutSpread> SpreadOverCuts(const std::vector<SweepCell>& cells, const
   std::vector<CutSpread> spreads;
   for (const CutModels& models : groups) {
     for (const SweepFigure& figure : all) {
-      if (figure.cell->model != models.front() || !figure.InTables()) continue;
+      if (figure.cell->model != models.names.front() || !figure.InTables()) continue;
       if (const auto together = Together(all, models, figure); !together.empty())
         spreads.push_back(SpreadOf(models, together));
     }
   }
-  // Groups side by side under each figure, in the order of the cells.
-  std::ranges::stable_sort(spreads, {}, [&](const CutSpread& s) {
-    return std::ranges::find_if(all,
-                                [&](const SweepFigure& f) {
-                                  return f.cell->task == s.task &&
-                                         std::string_view(f.figure->keys.name) == s.figure.name;
-                                }) -
-           all.begin();
-  });
-  return spreads;
+  return ByFigure(std::move(spreads));
+}
+
+std::string CutSpread::Name() const {
+  return models.names.front() + " .. " + models.names.back() + (plan == "f32" ? "" : " " + plan);
 }
 
 std::string CutSpreadTable(const std::vector<CutSpread>& spreads) {
@@ -235,7 +259,7 @@ std::string CutSpreadTable(const std::vector<CutSpread>& spreads) {
                           {.name = "change", .title = "of the change", .side = Side::kLeft, .width = 24}}};
   for (const CutSpread& s : spreads) {
     const char* const format = s.figure.in_tables;
-    table.Add({s.task, s.figure.name, RowText(s), NumberText(s.value.deviation, format),
+    table.Add({s.task, s.figure.name, s.Name(), NumberText(s.value.deviation, format),
                WithInterval(s.value.mean, s.value.interval, format),
                s.change ? WithInterval(s.change->mean, s.change->interval, Formatted("+{}", format)) : ""});
   }
@@ -245,7 +269,8 @@ std::string CutSpreadTable(const std::vector<CutSpread>& spreads) {
 }
 
 Table CutSpreads(const std::vector<CutSpread>& spreads) {
-  Columns<CutSpread> columns{{{"models"}, &CutSpread::models},
+  Columns<CutSpread> columns{{{"models"}, [](const CutSpread& s) { return s.models.names; }},
+                             {{"alike"}, [](const CutSpread& s) { return s.models.alike; }},
                              {{"task"}, &CutSpread::task},
                              {{"plan"}, &CutSpread::plan},
                              {{"figure"}, [](const CutSpread& s) { return s.figure.name; }},
@@ -300,22 +325,37 @@ std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs) 
   RefuseOdd("a comparison of another pair", error);
 }
 
+std::vector<PairSpread> DifferencesOverCuts(const std::vector<CutSpread>& spreads) {
+  std::vector<PairSpread> differences;
+  for (const CutSpread& of : spreads) {
+    for (const CutSpread& from : spreads) {
+      const bool paired = &from < &of && IsSame(from, of) && from.plan == of.plan &&
+                          from.models.alike == of.models.alike && from.values.size() == of.values.size();
+      if (paired) differences.push_back(DifferenceOf(of, from));
+    }
+  }
+  std::vector<PairSpread*> tested;
+  for (PairSpread& difference : differences) tested.push_back(&difference);
+  AddHolm(tested);
+  return differences;
+}
+
 std::string PairSpreadTable(const std::vector<PairSpread>& spreads) {
   if (spreads.empty()) return "";
-  Table table{.columns = {{.name = "task", .side = Side::kAbove},
-                          {.name = "figure", .side = Side::kAbove},
-                          {.name = "plan", .title = "plan", .side = Side::kLeft, .width = 28},
-                          {.name = "deviation", .title = "deviation", .width = 12},
-                          {.name = "mean", .title = "mean, 95 % of it", .side = Side::kLeft, .width = 30}}};
-  for (const PairSpread& s : ByFigure(spreads))
-    table.Add({s.task, s.figure.name, s.plan, NumberText(s.of_pairs.deviation, s.figure.in_tables),
-               WithInterval(s.of_pairs.mean, s.of_pairs.interval, Formatted("+{}", s.figure.in_tables))});
   const size_t pairs = spreads[0].differences.size();
-  return Formatted("\nover {} pairs: the difference of their changes\n", pairs) + TableText(table, 2) +
+  return Formatted("\nover {} pairs: the difference of their changes\n", pairs) + RowsOf(spreads) +
          Formatted(
              "\n{} pairs, each one sample of training: Student's interval of their mean, which\n"
              "applies to these two recipes only\n",
              pairs);
+}
+
+std::string CutDifferenceTable(const std::vector<PairSpread>& differences) {
+  if (differences.empty()) return "";
+  const auto has_p = [](const PairSpread& difference) { return difference.p.has_value(); };
+  return "\nbetween methods, cut by cut\n" + RowsOf(differences) +
+         Formatted("\n* p < 0.05 by Student's t over the cuts, after Holm over {}\n",
+                   Counted(std::ranges::count_if(differences, has_p), "difference"));
 }
 
 Table PairSpreads(const std::vector<PairSpread>& spreads) {
@@ -324,6 +364,9 @@ Table PairSpreads(const std::vector<PairSpread>& spreads) {
                               {{"figure"}, [](const PairSpread& s) { return s.figure.name; }},
                               {{"pairs"}, [](const PairSpread& s) { return s.differences.size(); }}};
   AddPart(columns, "", MeanColumns(), [](const PairSpread& s) { return &s.of_pairs; });
+  for (const auto& [name, p] : {std::pair{"p", &PairSpread::p}, {"p_holm", &PairSpread::p_holm}})
+    columns.push_back(
+        {{.name = name, .files = Files::kJson}, [p](const PairSpread& s) { return s.*p ? Json(*(s.*p)) : Lacking(); }});
   columns.push_back({{"differences"}, &PairSpread::differences});
   return TableOf(columns, spreads);
 }

@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 TEST(CutSpread, OfThreeCuts) {
   const std::vector<SweepCell> cells{Perplexity("q-0", "f32", 20), Perplexity("q-1", "f32", 23),
                                      Perplexity("q-2", "f32", 17), Perplexity("other", "f32", 90)};
-  const std::vector<CutSpread> spreads = SpreadOverCuts(cells, CompareCells(cells), {{"q-0", "q-1", "q-2"}});
+  const std::vector<CutSpread> spreads = SpreadOverCuts(cells, CompareCells(cells), {{{"q-0", "q-1", "q-2"}, ""}});
   ASSERT_EQ(spreads.size(), 1u);  // nll is in no table
   EXPECT_THAT(spreads[0].values, ElementsAre(20, 23, 17));
   EXPECT_NEAR(spreads[0].value.deviation, 3, 1e-12);
@@ -40,7 +40,7 @@ TEST(CutSpread, ChangesUnderAPlan) {
     cells.push_back(Perplexity(model, "f32", stored));
     cells.push_back(Perplexity(model, "k=int4/token", rounded));
   }
-  const std::vector<CutSpread> spreads = SpreadOverCuts(cells, CompareCells(cells), {{"a", "b"}});
+  const std::vector<CutSpread> spreads = SpreadOverCuts(cells, CompareCells(cells), {{{"a", "b"}, ""}});
   ASSERT_EQ(spreads.size(), 2u);
   EXPECT_EQ(spreads[1].plan, "k=int4/token");
   EXPECT_THAT(spreads[1].changes, ElementsAre(1, 3));
@@ -51,8 +51,62 @@ TEST(CutSpread, ChangesUnderAPlan) {
 // A model lacks the task, or there is no group: nothing to say.
 TEST(CutSpread, OnlyWhatAllHave) {
   const std::vector<SweepCell> cells{Perplexity("a", "f32", 20), Perplexity("b", "q=int4/token", 20)};
-  EXPECT_THAT(SpreadOverCuts(cells, CompareCells(cells), {{"a", "b"}}), IsEmpty());
+  EXPECT_THAT(SpreadOverCuts(cells, CompareCells(cells), {{{"a", "b"}, ""}}), IsEmpty());
   EXPECT_EQ(CutSpreadTable({}), "");
+}
+
+std::vector<ComparedPair> ThreePairs();
+
+// Three methods on three cuts: by 2, 5, -1 and by 10, 10.5, 9.5 higher than the first, and a fourth on other cuts.
+std::vector<CutSpread> Methods() {
+  std::vector<SweepCell> cells;
+  std::vector<CutModels> groups;
+  const auto add = [&](const std::string& method, std::vector<double> values, const char* alike) {
+    CutModels& group = groups.emplace_back(CutModels{.names = {}, .alike = alike});
+    for (size_t cut = 0; cut < values.size(); ++cut) {
+      group.names.push_back(Formatted("{}-{}", method, cut));
+      cells.push_back(Perplexity(group.names.back().c_str(), "f32", values[cut]));
+    }
+  };
+  add("a", {20, 30, 40}, "int4; text; cuts 0-2");
+  add("b", {22, 35, 39}, "int4; text; cuts 0-2");
+  add("c", {30, 40.5, 49.5}, "int4; text; cuts 0-2");
+  add("d", {22, 35, 39}, "int4; text; cuts 1-3");
+  return SpreadOverCuts(cells, CompareCells(cells), groups);
+}
+
+// b - a: mean 2, deviation 3, t of two degrees 1.1547, p 0.3675. c - a: 10, 0.5, t 34.64, p 0.0008321. c - b: 8, 2.5.
+TEST(CutDifference, OfMethodsOnTheSameCutsIsPaired) {
+  const std::vector<PairSpread> differences = DifferencesOverCuts(Methods());
+  ASSERT_EQ(differences.size(), 3u);
+  const PairSpread &b = differences[0], &c = differences[1];
+  EXPECT_EQ(b.plan, "b-0 .. b-2 minus a-0 .. a-2");
+  EXPECT_THAT(b.differences, ElementsAre(2, 5, -1));
+  EXPECT_NEAR(b.of_pairs.interval.low, 2 - 4.302653 * 3 / std::sqrt(3.0), 1e-5);
+  EXPECT_NEAR(b.p.value(), 0.367544, 1e-5);
+  EXPECT_NEAR(c.p.value(), 0.000832, 1e-5);
+  EXPECT_DOUBLE_EQ(c.p_holm.value(), 3 * *c.p);
+  EXPECT_TRUE(c.Significant());
+  EXPECT_FALSE(b.Significant());
+  const std::string text = CutDifferenceTable(differences);
+  for (const std::string& line : Lines(text)) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(text, HasSubstr("\n  b-0 .. b-2 minus a-0 .. a-2          3.000  +2.0 [-5.5, +9.5]\n"));
+  EXPECT_THAT(text, HasSubstr("  0.500  +10.00 [+8.76, +11.24] *\n"));
+  EXPECT_THAT(text, HasSubstr("after Holm over 3 differences\n"));
+  EXPECT_EQ(TableJson(PairSpreads(differences))[1]["p_holm"], *c.p_holm);
+  EXPECT_FALSE(TableJson(PairSpreads(SpreadOverPairs(ThreePairs())))[0].contains("p"));  // nothing tests seeds
+}
+
+// Where all cuts differ by the same, there is no error and nothing to test.
+TEST(CutDifference, WithoutAnErrorThereIsNoTest) {
+  std::vector<CutSpread> spreads = Methods();
+  spreads.resize(2);
+  spreads[1].values = {21, 31, 41};
+  ASSERT_EQ(DifferencesOverCuts(spreads).size(), 1u);
+  EXPECT_FALSE(DifferencesOverCuts(spreads)[0].p);
+  spreads[1].values.pop_back();  // of a table that was edited
+  EXPECT_THAT(DifferencesOverCuts(spreads), IsEmpty());
+  EXPECT_EQ(CutDifferenceTable({}), "");
 }
 
 TEST(CutSpread, ModelsAreGroupedByTheirOrigin) {
@@ -76,7 +130,17 @@ TEST(CutSpread, ModelsAreGroupedByTheirOrigin) {
   make("third.h5", "gptq", 0, 3);  // of other cuts, and alone
   make("q0.h5", "rtn+quantease", 0, 2);
   make("few.h5", "gptq", 1, 2, 100);  // of other windows
-  EXPECT_THAT(ModelsByCuts(models), ElementsAre(ElementsAre("g0.h5", "g1.h5")));
+  make("q1.h5", "rtn+quantease", 1, 2);
+  make("a0.h5", "awq", 0, 2);  // two steps see the text
+  make("a1.h5", "awq", 1, 2);
+  const std::vector<CutModels> groups = ModelsByCuts(models);
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_THAT(groups[0].names, ElementsAre("a0.h5", "a1.h5"));
+  EXPECT_THAT(groups[1].names, ElementsAre("g0.h5", "g1.h5"));
+  EXPECT_THAT(groups[2].names, ElementsAre("q0.h5", "q1.h5"));
+  EXPECT_EQ(groups[0].alike, groups[1].alike);  // but for the method
+  EXPECT_EQ(groups[2].alike, groups[1].alike);
+  EXPECT_THAT(groups[0].alike, testing::EndsWith("cuts 0-1"));
 }
 
 using ::testing::ElementsAre;
