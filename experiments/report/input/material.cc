@@ -173,7 +173,7 @@ class Reader {
   void AddSweep(const Json& json, const std::string& path, SourceFile& file) {
     const Json& cells = json.at("cells");
     if (cells.empty()) Fail("{}: got a sweep without a finished run; try `tare sweep` again", path);
-    Sweep sweep{.path = path, .cells = {}, .comparisons = {}};
+    Sweep sweep{.path = path, .cells = {}, .comparisons = {}, .cuts = {}};
     std::map<std::string, std::string> models;
     for (const Json& cell : cells) {
       const Json& key = cell.at("key");
@@ -186,6 +186,10 @@ class Reader {
     AddVersions(json.value("sizes", Json::array()), sweep.cells);
     sweep.comparisons = CompareCells(sweep.cells);
     sweep.comparisons.margin = json.value("margin", 0.0);
+    for (const Json& spread : json.value("over_cuts", Json::array())) {
+      CutModels group{spread.at("models"), spread.value("alike", "")};
+      if (group.names.size() > 1 && !std::ranges::contains(sweep.cuts, group)) sweep.cuts.push_back(std::move(group));
+    }
     material_.sweeps.push_back(std::move(sweep));
     for (const auto& [model, weights] : models) file.says.emplace_back(model, "weights " + weights);
     for (const char* setting : {"math", "limit", "from", "window", "stride", "tokens"}) {

@@ -13,6 +13,7 @@
 #include "quant/file/json_value.h"
 
 #include "experiments/studies/sweep/comparison.h"
+#include "experiments/studies/sweep/spreads.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {
@@ -44,6 +45,7 @@ struct Sweep {
   std::string path;
   std::vector<SweepCell> cells;
   Comparisons comparisons;
+  std::vector<CutModels> cuts;  // of the calibration text
 
   // The figures that the sweep's tables show, in the order of the cells.
   std::vector<SweepFigure> Figures() const;

@@ -61,6 +61,39 @@ TEST(MethodsTest, TheSentenceSaysWhatEachMethodCosts) {
                               "tokens of perplexity:text.")));
 }
 
+// What the terminal prints below its tables. Changes in percent of 20: 5 and 10 by one method, 2.5 and 5 by the other.
+TEST(MethodsTest, MeansOverCutsAreSaid) {
+  Json sweep = SweepOf({VersionCells("m", 16, 20), VersionCells("rtn-0", 4, 21), VersionCells("rtn-1", 4, 22),
+                        VersionCells("gptq-0", 8, 20.5), VersionCells("gptq-1", 8, 21)});
+  for (const char* model : {"m", "rtn-0", "rtn-1", "gptq-0", "gptq-1"})
+    sweep["sizes"].push_back({{"model", model}, {"bits_per_weight", 4.25}, {"megabytes", 2}});
+  const auto group = [](const char* a, const char* b) { return Json{{"models", {a, b}}, {"alike", "cuts 0-1"}}; };
+  sweep["over_cuts"] = {group("rtn-0", "rtn-1"), group("gptq-0", "gptq-1"), group("gptq-0", "gptq-1")};
+  sweep["over_cuts"].push_back({{"models", {"rtn-0"}}});  // edited: no mean of one
+  const std::vector<std::string> findings = LossesOfMethods(MaterialOf({sweep})).at(0).findings;
+  ASSERT_EQ(findings.size(), 4u);
+  EXPECT_EQ(findings[1],
+            "Over 2 cuts of the calibration text, perplexity on text changes by +8 [-24, +39] % with rtn-0 .. "
+            "rtn-1.");
+  EXPECT_THAT(findings[2], HasSubstr(" changes by +3.8 [-12.1, +19.6] % with gptq-0 .. gptq-1."));
+  EXPECT_EQ(findings[3],
+            "Over 2 cuts of the calibration text, perplexity on text differs by -3.8 [-19.6, +12.1] % with gptq-0 .. "
+            "gptq-1 minus rtn-0 .. rtn-1 (not significant).");
+}
+
+// A divergence is no share of anything.
+TEST(MethodsTest, ADivergenceIsInNatsPerToken) {
+  Json sweep = Versions();
+  for (const char* model : {"m", "rtn.h5"}) {
+    Json cell = DivergenceCell(model, "f32", 0, std::string_view(model) == "m" ? 0 : 0.01);
+    cell["key"].update(
+        {{"source", "m"}, {"weights", model == std::string("m") ? "weights of m" : "weights of rtn.h5"}});
+    sweep["cells"].push_back(cell);
+  }
+  EXPECT_THAT(LossesOfMethods(MaterialOf({sweep})).at(0).findings,
+              testing::Contains(HasSubstr("divergence on text changes by +1.00e-02 nats per token with rtn.h5 (rtn)")));
+}
+
 TEST(MethodsTest, OtherBitsAreAnotherSentence) {
   Json sweep = Versions();
   sweep["sizes"][2]["bits_per_weight"] = 3.25;
