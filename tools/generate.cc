@@ -184,7 +184,7 @@ void AddGenerate(CLI::App& app) {
   Group(command, "How the model runs");
   Add(command, "--cache RULES", options.cache, "cache_k=int8/token,keep=h2o/256 (tare help cache); default: f32");
   Add(command, "--plan RULES", options.plan,
-      "integer kernels for linear layers (weights=int4/group64) and for attention of the prompt (int8)");
+      "integer kernels for linear layers (weights=int4/group16) and for attention of the prompt (int8)");
   Group(command, "Sampling");
   Sampling& sampling = options.generate.sampling;
   Add(command, "--temperature X", sampling.temperature, "0: always the most likely token")->capture_default_str();

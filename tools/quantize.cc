@@ -203,7 +203,7 @@ void AddQuantize(CLI::App& app) {
   AddModel(command, options.model);
   Group(command, "What to quantize");
   AddPlanOption(command, options.plan,
-                "weights=int4/group64, or int8, int6, int4 for a whole model; rules for "
+                "weights=int4/group16, or int8, int6, int4 for a whole model; rules for "
                 "activations are stored in the file");
   Add(command, "--method STEPS", options.method, "steps joined by +, e.g. gptaq+quantease (tare help methods)")
       ->check(IsMethod);

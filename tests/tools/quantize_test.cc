@@ -211,6 +211,8 @@ TEST(QuantizeCommand, DamageAndNonsenseAreRefused) {
   const Outcome group = CallTare({"quantize", model, "--plan", "weights=int4/group64", "--out", folder / "x.h5"});
   EXPECT_EQ(group.exit_code, 2);
   EXPECT_THAT(group.err, HasSubstr("group64 for rows of 688 weights"));
+  EXPECT_THAT(group.err,
+              HasSubstr("try group16, or a rule after it for these weights alone: down_proj.w=int4/group16"));
   EXPECT_EQ(CallTare({"quantize", model, "--plan", "weights=int4/channel"}).exit_code, 2);
   EXPECT_EQ(
       CallTare({"quantize", model, "--plan", "weights=int4/channel", "--out", file, "--method", "none"}).exit_code, 2);
