@@ -74,8 +74,7 @@ TEST(StatsTensors, APlanIsToldAsAttributeTellsIt) {
       CallTare({"stats", "--tensors", captured, "--plan", "attn_logits=int4/row"}).out,
       testing::MatchesRegex("read as sequences 21, tokens 105, heads 2, key_heads 2, value_heads 2, width 4, maps 1\n"
                             "head_out.2, nmse: [0-9.e-]+ \\[.*\\] \\(95 %\\) simulated\nintervals: Student's t "
-                            "over 21 sequences, corrected for skewness\nnmse: [^
-]+\n"));
+                            "over 21 sequences, corrected for skewness\nnmse: [^\n]+\n"));
   const Outcome json = CallTare({"stats", "--tensors", captured, "--plan", plan, "--json", "-"});
   const Json result = Json::parse(json.out);
   EXPECT_EQ(result["schema"], "tare.attribution/1");
