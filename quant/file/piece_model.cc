@@ -26,7 +26,7 @@ std::optional<uint64_t> TakeSize(uint64_t type, std::string_view& rest) {
   return type == 1 ? std::optional<uint64_t>(8) : type == 5 ? std::optional<uint64_t>(4) : std::nullopt;
 }
 
-struct Field {
+struct WireField {
   uint64_t number = 0;
   uint64_t value = 0;      // of a varint
   std::string_view bytes;  // of the others
@@ -41,7 +41,7 @@ bool ForEachField(std::string_view rest, const auto& visit) {
     const std::optional<uint64_t> number = is_varint ? TakeVarint(rest) : TakeSize(*tag & 7, rest);
     const uint64_t size = is_varint ? 0 : number.value_or(0);
     if (!number || size > rest.size()) return false;
-    visit(Field{.number = *tag >> 3, .value = is_varint ? *number : 0, .bytes = rest.substr(0, size)});
+    visit(WireField{.number = *tag >> 3, .value = is_varint ? *number : 0, .bytes = rest.substr(0, size)});
     rest.remove_prefix(size);
   }
   return true;
@@ -49,7 +49,7 @@ bool ForEachField(std::string_view rest, const auto& visit) {
 
 bool ReadPiece(std::string_view bytes, PieceModel& model) {
   PieceModel::Piece& piece = model.pieces.emplace_back();
-  return ForEachField(bytes, [&](const Field& field) {
+  return ForEachField(bytes, [&](const WireField& field) {
     if (field.number == 1) piece.text = field.bytes;
     if (field.number == 2 && field.bytes.size() == sizeof piece.score)
       std::memcpy(&piece.score, field.bytes.data(), sizeof piece.score);
@@ -58,7 +58,7 @@ bool ReadPiece(std::string_view bytes, PieceModel& model) {
 }
 
 bool ReadTrainer(std::string_view bytes, PieceModel& model) {
-  return ForEachField(bytes, [&](const Field& field) {
+  return ForEachField(bytes, [&](const WireField& field) {
     const auto number = static_cast<int32_t>(field.value);  // -1 is 2^64 - 1
     if (field.number == 3) model.type = number;
     if (field.number == 24) model.space_is_suffix = field.value != 0;
@@ -70,7 +70,7 @@ bool ReadTrainer(std::string_view bytes, PieceModel& model) {
 }
 
 bool ReadNormalizer(std::string_view bytes, PieceModel& model) {
-  return ForEachField(bytes, [&](const Field& field) {
+  return ForEachField(bytes, [&](const WireField& field) {
     if (field.number == 2) model.character_map = field.bytes;
     if (field.number == 3) model.adds_space_in_front = field.value != 0;
     if (field.number == 4) model.removes_extra_spaces = field.value != 0;
@@ -82,12 +82,12 @@ bool ReadNormalizer(std::string_view bytes, PieceModel& model) {
 
 PieceModel ReadPieceModel(std::string_view bytes) {
   PieceModel model;
-  const auto read = [&](const Field& field) {
+  const auto read = [&](const WireField& field) {
     if (field.number == 1) return ReadPiece(field.bytes, model);
     if (field.number == 2) return ReadTrainer(field.bytes, model);
     return field.number != 3 || ReadNormalizer(field.bytes, model);
   };
-  const bool ends = ForEachField(bytes, [&](const Field& field) { model.damaged |= !read(field); });
+  const bool ends = ForEachField(bytes, [&](const WireField& field) { model.damaged |= !read(field); });
   model.damaged |= !ends;
   return model;
 }
