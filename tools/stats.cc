@@ -62,7 +62,7 @@ Json Measure(const std::string& folder, const StatsArguments& options, ProgressL
   if (options.out.empty()) statistics.sites = kOutlierSites;
   const StatisticsSet set =
       CollectStatistics(model, input, sequences, statistics, TARE_VERSION, options.out, line.Callback());
-  Json json = OutlierJson(set, model.config(), model.Name(), static_cast<int64_t>(set.tokens));
+  Json json = OutlierJson(set, model.config(), model.Name());
   json["positions"] = set.positions;
   json["sequences"] = sequences.size();
   json["window"] = options.windows.window;

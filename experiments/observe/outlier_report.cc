@@ -139,8 +139,8 @@ OutlierStatistics OutliersAt(const Observed& sites, Site site, std::optional<int
   return all;
 }
 
-Json OutlierJson(const StatisticsSet& set, const ModelConfig& c, const std::string& model, int64_t tokens) {
-  Json json{{"schema", "tare.stats/3"}, {"model", model}, {"tokens", tokens}};
+Json OutlierJson(const StatisticsSet& set, const ModelConfig& c, const std::string& model) {
+  Json json{{"schema", "tare.stats/3"}, {"model", model}, {"tokens", set.tokens}};
   for (const auto& [from, sites] : set.Both()) {
     const Json figures = SitesJson(sites, c, from);
     if (from == 0) {
@@ -154,19 +154,6 @@ Json OutlierJson(const StatisticsSet& set, const ModelConfig& c, const std::stri
 
 FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first) {
   return FullObserver(SiteSelection::Parse(kOutlierSites, ModelSitesOf(config)), {}, {}, {}, skip_first);
-}
-
-Json MeasureOutliers(Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
-                     int64_t skip_first, const Progress& progress) {
-  FullObserver observer = OutlierObserver(model.config(), skip_first);
-  SiteVisitor* const visitors[] = {&observer};
-  int64_t positions = 0;
-  ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t) { positions += batch.Rows(); });
-  const int64_t tokens = positions - (input.bos ? std::ssize(sequences) : 0);
-  StatisticsSet set;
-  set.skip_first = skip_first;
-  set.MergeSites(observer.Take());
-  return OutlierJson(set, model.config(), model.Name(), tokens);
 }
 
 std::string OutlierLine(const Json& key, const Json& figures) {

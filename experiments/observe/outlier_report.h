@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "experiments/observe/full_observer.h"
-#include "experiments/passes/sequences.h"
 #include "quant/file/checked_lines.h"
 #include "quant/observe/statistics_set.h"
 
@@ -30,17 +29,11 @@ OutlierStatistics OutliersAt(const std::map<SiteKey, SiteStatistics>& sites, Sit
 // from: the first position of a sequence that counts; without a rest, "rest" is missing. topK is the K-th largest |x|,
 // null if there were fewer values, as the other figures of none. kinds: attention logits by what the layers' queries
 // see (window, full, shared; no rotary), where layers differ.
-nlohmann::ordered_json OutlierJson(const StatisticsSet& set, const ModelConfig& config, const std::string& model,
-                                   int64_t tokens);
+nlohmann::ordered_json OutlierJson(const StatisticsSet& set, const ModelConfig& config, const std::string& model);
 
 // Observes only the table's sites.
 inline constexpr const char* kOutlierSites = "attn_logits,layer_out";
 FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first = kSkipFirst);
-
-// OutlierJson of an input's sequences, in one pass without a plan.
-nlohmann::ordered_json MeasureOutliers(Model& model, const TokenInput& input,
-                                       const std::vector<ScoredSequence>& sequences, int64_t skip_first,
-                                       const Progress& progress);
 
 // A line of outliers.jsonl: a model's figures, and the key of what they were measured on.
 std::string OutlierLine(const nlohmann::ordered_json& key, const nlohmann::ordered_json& figures);

@@ -186,7 +186,7 @@ TEST_F(ToyFamilyTest, Stats) {
   model.Forward(batch, visitors);
   StatisticsSet outliers;
   outliers.MergeSites(observer.Take());
-  const auto json = OutlierJson(outliers, model.config(), "toy", 40);
+  const auto json = OutlierJson(outliers, model.config(), "toy");
   std::vector<int> maps;
   for (const auto& head : json["layers"][0]["heads"]) maps.push_back(head["map"].get<int>());
   EXPECT_THAT(maps, ElementsAre(1, 2, 1, 2, 1, 2));

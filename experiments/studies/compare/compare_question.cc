@@ -5,6 +5,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/observe/outlier_report.h"
+#include "experiments/observe/statistics_job.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/tasks/divergence.h"
 #include "quant/base/error.h"
@@ -138,10 +139,12 @@ std::vector<Json> OutliersOf(const SweepOptions& options, const RecordLines& ear
     const TokenInput input = LoadModelInput(TextOf(options.tasks), model, options.windows.NeededOf(model.config()));
     const Json key = KeyOf(model, input, options);
     Json figures = Measured(earlier, models.size(), key);
-    if (figures.is_null())
-      figures =
-          MeasureOutliers(model, input, CutDisjoint(input, model.config(), options.windows), kSkipFirst,
-                          starting(model.Name() + " outliers", std::ssize(options.models) - std::ssize(models) - 1));
+    if (figures.is_null()) {
+      const StatisticsSet set = CollectStatistics(
+          model, input, CutDisjoint(input, model.config(), options.windows), {.sites = kOutlierSites}, "", {},
+          starting(model.Name() + " outliers", std::ssize(options.models) - std::ssize(models) - 1));
+      figures = OutlierJson(set, model.config(), model.Name());
+    }
     lines += OutlierLine(key, figures) + "\n";
     models.push_back(std::move(figures));
   }

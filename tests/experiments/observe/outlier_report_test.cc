@@ -2,6 +2,7 @@
 // The JSON for other programs, the table and the CSV, from a few values set by hand; and the figures of a whole model
 // against a recorder that keeps every value with its place and sorts them all.
 #include "experiments/observe/outlier_report.h"
+#include "experiments/observe/statistics_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,8 +77,9 @@ StatisticsSet Filled(const char* family) {
 }
 
 Json Report(const char* family, const char* model = "m") {
-  const StatisticsSet set = Filled(family);
-  return OutlierJson(set, Config(family), model, 17);
+  StatisticsSet set = Filled(family);
+  set.tokens = 17;
+  return OutlierJson(set, Config(family), model);
 }
 
 TEST(OutlierReportTest, JsonHasTheFiguresOfEverySite) {
@@ -157,7 +159,7 @@ TEST(OutlierReportTest, TheRestLeavesOutTheFirstPosition) {
   EXPECT_EQ(rest["maps"], json["maps"]);
   StatisticsSet all = Filled("llama");
   all.skip_first = 0;
-  EXPECT_FALSE(OutlierJson(all, Config("llama"), "m", 17).contains("rest"));
+  EXPECT_FALSE(OutlierJson(all, Config("llama"), "m").contains("rest"));
 }
 
 TEST(OutlierReportTest, TableHasModelsSideBySide) {
@@ -326,7 +328,9 @@ TEST(OutlierReport, KindsOfAttentionWhereLayersDiffer) {
     std::vector<ScoredSequence> sequences;
     for (const std::vector<int32_t>& row : GoldenRows(name)) sequences.push_back({.tokens = row});
     const TokenInput input{.kind = TokenInput::Kind::kIds, .sequences = {}, .bos = {}, .path = "ids", .sha256 = "aa"};
-    return MeasureOutliers(model, input, sequences, 1, {});
+    const StatisticsSet set =
+        CollectStatistics(model, input, sequences, {.sites = kOutlierSites, .skip_first = 1}, "", {}, {});
+    return OutlierJson(set, model.config(), model.Name());
   };
   const std::pair<const char*, std::vector<std::string>> expected[]{
       {"olmo3", {"window", "full"}}, {"smollm3", {"full", "no rotary"}}, {"phi4flash", {"window", "full", "shared"}}};

@@ -15,6 +15,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/observe/outlier_report.h"
+#include "experiments/observe/statistics_job.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "quant/file/quantized_checkpoint.h"
@@ -276,7 +277,9 @@ TEST(Phi4FlashTest, OutliersByKindOfLayer) {
   std::vector<ScoredSequence> sequences;
   for (const std::vector<int32_t>& row : GoldenRows(kName)) sequences.push_back({.tokens = row});
   const TokenInput input{.kind = TokenInput::Kind::kIds, .sequences = {}, .bos = {}, .path = "ids", .sha256 = "aa"};
-  const Json json = MeasureOutliers(model, input, sequences, 1, {});
+  const StatisticsSet set =
+      CollectStatistics(model, input, sequences, {.sites = kOutlierSites, .skip_first = 1}, "", {}, {});
+  const Json json = OutlierJson(set, model.config(), model.Name());
   std::vector<std::string> kinds;
   for (const Json& layer : json["layers"]) {
     kinds.push_back(layer["kind"]);
