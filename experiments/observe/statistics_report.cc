@@ -109,8 +109,9 @@ std::string SidesText(std::vector<SitePair> sites, bool larger) {
   std::string text = Formatted("{} of {}", sites.size(), all);
   std::ranges::stable_sort(sites, {}, [&](const SitePair& s) { return larger ? s.a / s.b : s.b / s.a; });
   const auto twins = std::ranges::unique(sites, {}, [](const SitePair& s) { return std::pair(s.a, s.b); });
-  for (const SitePair& s : std::span(sites.begin(), twins.begin()) | std::views::take(3))
-    text += Formatted(", {}{} ({:.3g} times)", &s == sites.data() ? "most at " : "", Name(s.site), s.b / s.a);
+  const auto shown = std::min<size_t>(twins.begin() - sites.begin(), 3);
+  for (size_t i = 0; i < shown; ++i)
+    text += Formatted(", {}{} ({:.3g} times)", i == 0 ? "most at " : "", Name(sites[i].site), sites[i].b / sites[i].a);
   return text;
 }
 
