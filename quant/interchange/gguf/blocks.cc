@@ -5,6 +5,7 @@
 #include "quant/base/error.h"
 #include "quant/base/find_in.h"
 #include "quant/base/listed.h"
+#include "quant/file/dtype.h"
 
 namespace tare::gguf {
 namespace {
@@ -59,20 +60,27 @@ struct Q8_0 : Layout<32, 32, Format::kInt8, CodeRange::kFull> {
   }
 };
 
-struct Q4_0 : Layout<32, 32, Format::kInt4, CodeRange::kFull> {
+// d, m where the format has one, fifth bits where codes have them, and the low four bits; kMiddle is the code of 0.
+template <int kBits, int kMiddle, Format::Base kBase, CodeRange kRange>
+struct Nibbles : Layout<32, 32, kBase, kRange> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
+    constexpr bool kHasMinima = Nibbles::kHasMinima;
     to.scales[0] = HalfAt(b);
-    Halves(b + 2, to.codes.data(), [](int q) { return q - 8; });
+    if constexpr (kHasMinima) to.minima[0] = HalfAt(b + 2);
+    const Bytes codes = b + (kHasMinima ? 4 : 2);
+    if constexpr (kBits == 5) {
+      FiveBits(codes, to.codes.data());
+      if constexpr (kMiddle != 0) Subtract<kBlock>(kMiddle, to.codes.data());
+    } else {
+      Halves(codes, to.codes.data(), [](int q) { return q - kMiddle; });
+    }
   }
 };
 
-struct Q4_1 : Layout<32, 32, Format::kInt4, CodeRange::kMin> {
-  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
-    to.scales[0] = HalfAt(b);
-    to.minima[0] = HalfAt(b + 2);
-    Halves(b + 4, to.codes.data(), [](int q) { return q; });
-  }
-};
+using Q4_0 = Nibbles<4, 8, Format::kInt4, CodeRange::kFull>;
+using Q4_1 = Nibbles<4, 0, Format::kInt4, CodeRange::kMin>;
+using Q5_0 = Nibbles<5, 16, Format::kInt6, CodeRange::kOwn>;
+using Q5_1 = Nibbles<5, 0, Format::kInt6, CodeRange::kMin>;
 
 // The scale, and behind its bytes codes, each of which has an integer in a table.
 template <Format::Base kBase, const std::array<int8_t, 16>& kTableOf, float (*kScale)(Bytes b), int kScaleBytes>
@@ -90,22 +98,6 @@ float ScaleOfMxfp4(Bytes b) { return HalfOfE8M0(b[0]); }
 
 using IQ4_NL = ByTable<Format::kInt8, kIq4Nl, HalfAt, 2>;
 using MXFP4 = ByTable<Format::kInt6, kTwiceE2M1, ScaleOfMxfp4, 1>;
-
-struct Q5_0 : Layout<32, 32, Format::kInt6> {
-  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
-    to.scales[0] = HalfAt(b);
-    FiveBits(b + 2, to.codes.data());
-    Subtract<kBlock>(16, to.codes.data());
-  }
-};
-
-struct Q5_1 : Layout<32, 32, Format::kInt6, CodeRange::kMin> {
-  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
-    to.scales[0] = HalfAt(b);
-    to.minima[0] = HalfAt(b + 2);
-    FiveBits(b + 4, to.codes.data());
-  }
-};
 
 constexpr int kGroup16 = 16;  // values; a block of 256 has 16 such groups
 
@@ -170,40 +162,27 @@ ScaleAndLeast ScalesOfQ4(Bytes s, int g) {
   return {(s[g + 4] & 15) | s[g - 4] >> 6 << 4, s[g + 4] >> 4 | s[g] >> 6 << 4};
 }
 
-// Reads the scales of Q4_K and Q5_K, whose blocks begin alike.
-void ReadScales(Bytes __restrict b, BlockIntegers& __restrict to) {
-  const float d = HalfAt(b), dmin = HalfAt(b + 2);
-  for (int g = 0; g < kSuper / kBlock; ++g) {
-    const auto [scale, least] = ScalesOfQ4(b + 4, g);
-    to.scales[g] = d * static_cast<float>(scale);
-    to.minima[g] = -(dmin * static_cast<float>(least));
-  }
-}
-
-// 32 bytes hold two groups.
-struct Q4_K : Layout<kSuper, kBlock, Format::kInt4, CodeRange::kMin> {
+// 32 bytes hold two groups' low bits; with five, group g has bit g of the 32 bytes before them.
+template <int kBits, Format::Base kBase>
+struct EightGroups : Layout<kSuper, kBlock, kBase, CodeRange::kMin> {
   static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
-    ReadScales(b, to);
-    for (int g = 0; g < kGroups; ++g) {
-      for (int half = 0; half < kGroup; half += kGroup16)
-        Sixteen(b + 16 + g / 2 * 32 + half, g % 2 * 4, 15).Store(to.codes.data() + kGroup * g + half);
-    }
-  }
-};
-
-// Group g has bit g of the bytes of fifth bits.
-struct Q5_K : Layout<kSuper, kBlock, Format::kInt6, CodeRange::kMin> {
-  static void Read(Bytes __restrict b, BlockIntegers& __restrict to) {
-    ReadScales(b, to);
-    for (int g = 0; g < kGroups; ++g) {
-      for (int half = 0; half < kGroup; half += kGroup16) {
-        Sixteen(b + 48 + g / 2 * 32 + half, g % 2 * 4, 15)
-            .With({b + 16 + half, g, 1}, 4)
-            .Store(to.codes.data() + kGroup * g + half);
+    const float d = HalfAt(b), dmin = HalfAt(b + 2);
+    const Bytes fifth = b + 16, low = b + (kBits == 5 ? 48 : 16);
+    for (int g = 0; g < kSuper / kBlock; ++g) {
+      const auto [scale, least] = ScalesOfQ4(b + 4, g);
+      to.scales[g] = d * static_cast<float>(scale);
+      to.minima[g] = -(dmin * static_cast<float>(least));
+      for (int half = 0; half < kBlock; half += kGroup16) {
+        Sixteen codes(low + g / 2 * 32 + half, g % 2 * 4, 15);
+        if constexpr (kBits == 5) codes = codes.With({fifth + half, g, 1}, 4);
+        codes.Store(to.codes.data() + kBlock * g + half);
       }
     }
   }
 };
+
+using Q4_K = EightGroups<4, Format::kInt4>;
+using Q5_K = EightGroups<5, Format::kInt6>;
 
 // 64 bytes of low bits hold 128 values: the first 64 in their low halves; their two high bits are laid out as TwoBits.
 struct Q6_K : Layout<kSuper, kGroup16, Format::kInt6, CodeRange::kFull> {
@@ -251,17 +230,10 @@ void TableValues(Bytes b, int64_t bytes, int64_t blocks, float* y) {
   }
 }
 
-template <float (*kValue)(Bytes b)>
+template <DType kType>
 void Floats(Bytes b, int64_t bytes, int64_t values, float* y) {
-  for (int64_t i = 0; i < values; ++i) y[i] = kValue(b + i * bytes);
+  for (int64_t i = 0; i < values; ++i) y[i] = FloatAt(kType, reinterpret_cast<const std::byte*>(b + i * bytes));
 }
-
-float F32At(Bytes b) {
-  float value;
-  std::memcpy(&value, b, sizeof value);
-  return value;
-}
-float BF16At(Bytes b) { return FloatFromBf16(static_cast<uint16_t>(b[0] | b[1] << 8)); }
 
 struct TypeReader : TypeInfo {
   void (*dequantize)(Bytes b, int64_t bytes, int64_t blocks, float* y);  // bytes: of a block
@@ -279,9 +251,9 @@ constexpr TypeReader Reader(TensorType type, std::string_view name, int64_t byte
   }
 }
 
-constexpr TypeReader kReaders[]{{{TensorType::kF32, "F32", 1, 4}, Floats<F32At>, nullptr, {}},
-                                {{TensorType::kF16, "F16", 1, 2}, Floats<HalfAt>, nullptr, {}},
-                                {{TensorType::kBF16, "BF16", 1, 2}, Floats<BF16At>, nullptr, {}},
+constexpr TypeReader kReaders[]{{{TensorType::kF32, "F32", 1, 4}, Floats<DType::kF32>, nullptr, {}},
+                                {{TensorType::kF16, "F16", 1, 2}, Floats<DType::kF16>, nullptr, {}},
+                                {{TensorType::kBF16, "BF16", 1, 2}, Floats<DType::kBF16>, nullptr, {}},
                                 Reader<Q8_0>(TensorType::kQ8_0, "Q8_0", 34),
                                 Reader<Q4_0>(TensorType::kQ4_0, "Q4_0", 18),
                                 Reader<Q4_1>(TensorType::kQ4_1, "Q4_1", 20),
