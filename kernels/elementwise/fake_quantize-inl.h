@@ -21,10 +21,8 @@ namespace HWY_NAMESPACE::fake_quantize {
 void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest, float highest) {
   const D d;
   const V vinv = hn::Set(d, inv), vscale = hn::Set(d, scale), lo = hn::Set(d, lowest), hi = hn::Set(d, highest);
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    const V code = hn::Clamp(hn::Round(hn::Mul(hn::LoadN(d, row + i, count), vinv)), lo, hi);
-    hn::StoreN(hn::Mul(code, vscale), d, row + i, count);
-  });
+  const auto of = [&](V x) HWY_ATTR { return hn::Mul(hn::Clamp(hn::Round(hn::Mul(x, vinv)), lo, hi), vscale); };
+  Map(n, row, of, row);
 }
 
 // NearestStep of quant/format/grid.h, lane by lane. settle(nearest, magnitude, step) resolves ties.

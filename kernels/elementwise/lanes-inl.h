@@ -38,6 +38,13 @@ HWY_INLINE void ForVectors(size_t n, Body body) {
   if (i < n) body(i, n - i);
 }
 
+// y = of(x...), value by value.
+template <class Of, class... X>
+HWY_INLINE void Map(size_t n, float* y, Of of, const X*... x) {
+  ForVectors(
+      n, [&](size_t i, size_t count) HWY_ATTR { hn::StoreN(of(hn::LoadN(D(), x + i, count)...), D(), y + i, count); });
+}
+
 // Largest |x|, infinity for NaN and infinities: as integers, magnitudes are ordered as floats, with NaN above infinity.
 // Four accumulators: a vector's maximum takes several cycles.
 HWY_INLINE float AbsMaxRow(const float* x, size_t n) {

@@ -100,30 +100,25 @@ void PolyNormGluRow(float* gate, const float* up, const PolyNormTerms& terms, si
   };
   const V cube = factor(terms.w[0], sixths), square = factor(terms.w[1], fourths), line = factor(terms.w[2], squares);
   const V bias = hn::Set(d, terms.bias);
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    const V x = hn::LoadN(d, gate + i, count);
-    const V y = hn::MulAdd(hn::MulAdd(hn::MulAdd(cube, x, square), x, line), x, bias);
-    hn::StoreN(hn::Mul(y, hn::LoadN(d, up + i, count)), d, gate + i, count);
-  });
+  const auto of = [&](V x, V u) HWY_ATTR {
+    return hn::Mul(hn::MulAdd(hn::MulAdd(hn::MulAdd(cube, x, square), x, line), x, bias), u);
+  };
+  Map(n, gate, of, gate, up);
 }
 
 void SwiGluRow(float* gate, const float* up, size_t n) {
-  const D d;
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    const V g = hn::LoadN(d, gate + i, count);
-    hn::StoreN(hn::Mul(hn::Mul(g, SigmoidOf(g)), hn::LoadN(d, up + i, count)), d, gate + i, count);
-  });
+  Map(n, gate, [](V g, V u) HWY_ATTR { return hn::Mul(hn::Mul(g, SigmoidOf(g)), u); }, gate, up);
 }
 
 // (1 + tanh(z)) / 2 = sigmoid(2 z).
 void GeGluTanhRow(float* gate, const float* up, size_t n) {
   const D d;
   const V linear = hn::Set(d, 2 * 0.7978845608f), cubic = hn::Set(d, 2 * 0.7978845608f * 0.044715f);  // sqrt(2/pi)
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    const V g = hn::LoadN(d, gate + i, count);
+  const auto of = [&](V g, V u) HWY_ATTR {
     const V z = hn::Mul(g, hn::MulAdd(cubic, hn::Mul(g, g), linear));
-    hn::StoreN(hn::Mul(hn::Mul(g, SigmoidOf(z)), hn::LoadN(d, up + i, count)), d, gate + i, count);
-  });
+    return hn::Mul(hn::Mul(g, SigmoidOf(z)), u);
+  };
+  Map(n, gate, of, gate, up);
 }
 
 // x >= 0: x - q, x < 0: -q, where q = |x| erfc(z) / 2, z = |x| / sqrt(2): nothing cancels. erfc(z) = exp(-z^2) times a
@@ -131,8 +126,8 @@ void GeGluTanhRow(float* gate, const float* up, size_t n) {
 void GeluRow(float* row, size_t n) {
   const D d;
   const V one = hn::Set(d, 1.0f);
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    const V x = hn::LoadN(d, row + i, count), a = hn::Min(hn::Abs(x), hn::Set(d, 14.0f));
+  const auto of = [&](V x) HWY_ATTR {
+    const V a = hn::Min(hn::Abs(x), hn::Set(d, 14.0f));
     const V z = hn::Mul(a, hn::Set(d, 0.70710678f));
     const V t = hn::Div(one, hn::MulAdd(z, hn::Set(d, 0.3275911f), one));
     V p = hn::Set(d, 1.061405429f);
@@ -140,30 +135,22 @@ void GeluRow(float* row, size_t n) {
       p = hn::MulAdd(p, t, hn::Set(d, c));
     const V erfc = hn::Mul(hn::Mul(p, t), hn::Exp(d, hn::Neg(hn::Mul(z, z))));
     const V q = hn::Mul(hn::Mul(a, hn::Set(d, 0.5f)), erfc);
-    hn::StoreN(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(q), hn::Sub(x, q)), d, row + i, count);
-  });
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(q), hn::Sub(x, q));
+  };
+  Map(n, row, of, row);
 }
 
 void QuickGeluRow(float* row, size_t n) {
-  const D d;
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    const V x = hn::LoadN(d, row + i, count);
-    hn::StoreN(hn::Mul(x, SigmoidOf(hn::Mul(x, hn::Set(d, 1.702f)))), d, row + i, count);
-  });
+  Map(n, row, [](V x) HWY_ATTR { return hn::Mul(x, SigmoidOf(hn::Mul(x, hn::Set(D(), 1.702f)))); }, row);
 }
 
 void SigmoidRow(float* row, size_t n) {
-  const D d;
-  ForVectors(n, [&](size_t i, size_t count)
-                    HWY_ATTR { hn::StoreN(SigmoidOf(hn::LoadN(d, row + i, count)), d, row + i, count); });
+  Map(n, row, [](V x) HWY_ATTR { return SigmoidOf(x); }, row);
 }
 
 void SoftCapRow(float* row, float cap, size_t n) {
-  const D d;
-  const V c = hn::Set(d, cap);
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    hn::StoreN(hn::Mul(c, hn::Tanh(d, hn::Div(hn::LoadN(d, row + i, count), c))), d, row + i, count);
-  });
+  const V c = hn::Set(D(), cap);
+  Map(n, row, [c](V x) HWY_ATTR { return hn::Mul(c, hn::Tanh(D(), hn::Div(x, c))); }, row);
 }
 
 float MaxOf(const float* x, size_t n) {
@@ -173,6 +160,11 @@ float MaxOf(const float* x, size_t n) {
   ForVectors(
       n, [&](size_t i, size_t count) HWY_ATTR { largest = hn::Max(largest, hn::LoadNOr(lowest, d, x + i, count)); });
   return hn::ReduceMax(d, largest);
+}
+
+void ScaleIntoRow(const float* x, float factor, size_t n, float* y) {
+  const V f = hn::Set(D(), factor);
+  Map(n, y, [f](V v) HWY_ATTR { return hn::Mul(v, f); }, x);
 }
 
 float SoftmaxRow(float* row, float sink, size_t n) {
@@ -186,9 +178,7 @@ float SoftmaxRow(float* row, float sink, size_t n) {
     hn::StoreN(e, d, row + i, count);
   });
   const float inverse = 1.0f / (hn::ReduceSum(d, sums) + of_sink);
-  const V factor = hn::Set(d, inverse);
-  ForVectors(n, [&](size_t i, size_t count)
-                    HWY_ATTR { hn::StoreN(hn::Mul(hn::LoadN(d, row + i, count), factor), d, row + i, count); });
+  ScaleIntoRow(row, inverse, n, row);
   return of_sink * inverse;
 }
 
@@ -207,32 +197,16 @@ double LogSumExpRow(const float* row, size_t n) {
 }
 
 void AddToRow(float* row, const float* x, size_t n) {
-  const D d;
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    hn::StoreN(hn::Add(hn::LoadN(d, row + i, count), hn::LoadN(d, x + i, count)), d, row + i, count);
-  });
+  Map(n, row, [](V a, V b) HWY_ATTR { return hn::Add(a, b); }, row, x);
 }
 
 void MultiplyByRow(float* row, const float* x, size_t n) {
-  const D d;
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    hn::StoreN(hn::Mul(hn::LoadN(d, row + i, count), hn::LoadN(d, x + i, count)), d, row + i, count);
-  });
-}
-
-void ScaleIntoRow(const float* x, float factor, size_t n, float* y) {
-  const D d;
-  const V f = hn::Set(d, factor);
-  ForVectors(
-      n, [&](size_t i, size_t count) HWY_ATTR { hn::StoreN(hn::Mul(hn::LoadN(d, x + i, count), f), d, y + i, count); });
+  Map(n, row, [](V a, V b) HWY_ATTR { return hn::Mul(a, b); }, row, x);
 }
 
 void SubtractScaledRow(float* row, const float* x, float factor, size_t n) {
-  const D d;
-  const V f = hn::Set(d, factor);
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    hn::StoreN(hn::NegMulAdd(f, hn::LoadN(d, x + i, count), hn::LoadN(d, row + i, count)), d, row + i, count);
-  });
+  const V f = hn::Set(D(), factor);
+  Map(n, row, [f](V a, V b) HWY_ATTR { return hn::NegMulAdd(f, b, a); }, row, x);
 }
 
 // The values as bfloat16, in the low halves of 32-bit lanes.

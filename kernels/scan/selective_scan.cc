@@ -95,19 +95,16 @@ void Scan(const ScanParameters& p, ChannelRange channels, int64_t tokens, const 
 
 // max(x, 0) + log1p(exp(-|x|)).
 void SoftplusRow(float* row, const float* bias, int64_t n) {
-  const D d;
-  ForVectors(static_cast<size_t>(n), [&](size_t i, size_t count) HWY_ATTR {
-    const V x = hn::Add(hn::LoadN(d, row + i, count), hn::LoadN(d, bias + i, count));
-    const V tail = hn::Log1p(d, hn::Exp(d, hn::Neg(hn::Abs(x))));
-    hn::StoreN(hn::Add(hn::Max(x, hn::Zero(d)), tail), d, row + i, count);
-  });
+  const auto of = [](V a, V b) HWY_ATTR {
+    const D d;
+    const V x = hn::Add(a, b);
+    return hn::Add(hn::Max(x, hn::Zero(d)), hn::Log1p(d, hn::Exp(d, hn::Neg(hn::Abs(x)))));
+  };
+  Map(static_cast<size_t>(n), row, of, row, bias);
 }
 
 void SiluGateRow(const float* x, const float* gate, int64_t n, float* y) {
-  const D d;
-  ForVectors(static_cast<size_t>(n), [&](size_t i, size_t count) HWY_ATTR {
-    hn::StoreN(hn::Mul(hn::LoadN(d, x + i, count), SiluOf(hn::LoadN(d, gate + i, count))), d, y + i, count);
-  });
+  Map(static_cast<size_t>(n), y, [](V a, V g) HWY_ATTR { return hn::Mul(a, SiluOf(g)); }, x, gate);
 }
 
 }  // namespace HWY_NAMESPACE
