@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <optional>
 
 #include "experiments/bench/forward_bench.h"
@@ -43,9 +42,6 @@ struct ForwardOptions {
   ForwardBench bench;
   MachineOptions machine;
 };
-
-const std::map<std::string, OutputGate> kGates{
-    {"none", OutputGate::kNone}, {"head", OutputGate::kPerHead}, {"value", OutputGate::kPerValue}};
 
 struct Timed {
   const char* what;
@@ -153,8 +149,7 @@ void AddForward(CLI::App& bench) {
   AddWhole(command, "--vocabulary N", options.config.vocabulary, "tokens of the vocabulary", 2, 1 << 20);
   AddWhole(command, "--batch N", options.bench.batch, "sequences", 1, 1 << 16);
   AddWhole(command, "--tokens N", options.bench.tokens, "tokens per sequence; vision towers: 197", 1, 1 << 20);
-  const auto gate = [&config = options.config](const std::string& name) { config.gate = kGates.at(name); };
-  Add(command, "--gate none|head|value", gate, "gate of attention's output, for family qwen3")->default_str("none");
+  Add(command, "--gate none|head|value", options.config.gate, "gate of attention's output, for family qwen3");
   Group(command, "How it runs");
   AddPlanOption(command, options.plans,
                 "also time this plan on integer kernels: int8, int6, int4 or rules; repeatable");

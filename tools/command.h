@@ -80,8 +80,8 @@ CommandWith<Arguments> NewCommand(CLI::App& parent, const std::string& name, con
 }
 
 // Options are declared as help writes them: "--out FILE", "--math f32|bf16" (which takes no other word), or "MODEL", a
-// word by its place. `value` is a variable, or a function of the text; a text that is not empty is the default that
-// help shows.
+// word by its place. `value` is a variable, or a function of the text. Of an enumeration, the words are its values in
+// their order. Its value, or a text that is not empty, is the default that help shows.
 template <typename T>
 CLI::Option* Add(CLI::App& command, const std::string& usage, T&& value, const std::string& what) {
   const size_t space = std::min(usage.find(' '), usage.size());
@@ -89,6 +89,13 @@ CLI::Option* Add(CLI::App& command, const std::string& usage, T&& value, const s
   CLI::Option* option = nullptr;
   if constexpr (std::is_invocable_v<T, const std::string&>) {
     option = command.add_option_function<std::string>(name, value, what);
+  } else if constexpr (std::is_enum_v<std::remove_cvref_t<T>>) {
+    const std::vector<std::string> words = CLI::detail::split(shown, '|');
+    const auto take = [&value, words](const std::string& word) {
+      value = static_cast<std::remove_cvref_t<T>>(std::ranges::find(words, word) - words.begin());
+    };
+    option = command.add_option_function<std::string>(name, take, what);
+    option->default_str(words.at(static_cast<size_t>(value)));
   } else {
     option = command.add_option(name, value, what);
   }

@@ -20,7 +20,6 @@ namespace {
 struct MakeArguments {
   std::string model, text, out, json, templates, data;
   std::vector<std::string> orders{"random", "alternating"};
-  std::string wrong = "others", answers = "choices";
   NeedleQuestion needles;
   ShotQuestion shots;
   VariableQuestion variables;
@@ -40,12 +39,6 @@ struct Maker {
   std::vector<Json> (*make)(const MakeArguments& options);
   const char *example, *more;  // options after "tare make NAME", and a second command
 };
-
-ItemGrid GridOf(const MakeArguments& options) {
-  ItemGrid grid = options.grid;
-  grid.answers = ParseAnswerForm(options.answers);
-  return grid;
-}
 
 // A tokenizer alone has no limit on positions.
 void CheckLengths(const MakeArguments& options) {
@@ -80,15 +73,14 @@ std::vector<Json> OfText(const MakeArguments& options, const Question& question,
 
 std::vector<Json> Needles(const MakeArguments& options) {
   NeedleQuestion question = options.needles;
-  question.grid = GridOf(options);
+  question.grid = options.grid;
   if (!options.templates.empty()) question.templates = LoadNeedleTemplates(options.templates);
-  question.wrong = ParseWrongEndings(options.wrong);
   return OfText(options, question, MakeNeedles);
 }
 
 std::vector<Json> Variables(const MakeArguments& options) {
   VariableQuestion question = options.variables;
-  question.grid = GridOf(options);
+  question.grid = options.grid;
   return OfText(options, question, MakeVariables);
 }
 
@@ -96,7 +88,7 @@ std::vector<Json> Shots(const MakeArguments& options) {
   ShotQuestion question = options.shots;
   question.samples = options.grid.samples;
   question.seed = options.grid.seed;
-  question.answers = ParseAnswerForm(options.answers);
+  question.answers = options.grid.answers;
   question.orders.clear();
   for (const std::string& order : options.orders) question.orders.push_back(ParseShotOrder(order));
   if (options.text.empty() == options.data.empty())
@@ -140,7 +132,7 @@ void AddNeedles(CLI::App& command, MakeArguments& options) {
   AddWhole(command, "--questions N", needles.questions, "questions per haystack, one item each", 1, 1000);
   AddWhole(command, "--values N", needles.values, "numbers of each name, all of them asked for", 1, 1000);
   AddWhole(command, "--names N", needles.names, "names that a question asks for at once", 1, 1000);
-  Add(command, "--wrong others|changed|swapped", options.wrong,
+  Add(command, "--wrong others|changed|swapped", needles.wrong,
       "wrong choices: any other needle's number, with a digit changed, or with digits swapped");
   Add(command, "--templates FILE", options.templates, "JSON with \"needle\", \"question\" and \"names\"");
 }
@@ -174,7 +166,7 @@ constexpr Maker kMakers[] = {
      "--text experiments/pair/heldout.txt --shots 8,16,32",
      "tare eval experiments/pair/novels-standard --tasks choice=shots.jsonl --by order,shots --over seed"},
     {"copies", "repeat a passage of prose up to a name", AddDepths, OfDepths,
-     [](const MakeArguments& o) { return OfText(o, GridOf(o), MakeCopies); },
+     [](const MakeArguments& o) { return OfText(o, o.grid, MakeCopies); },
      "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512",
      "tare eval experiments/pair/novels-standard --tasks choice=copies.jsonl --by length"},
 };
@@ -204,7 +196,7 @@ void AddMaker(CLI::App& make, const Maker& maker) {
   auto options = std::make_shared<MakeArguments>();
   CLI::App* command = make.add_subcommand(maker.name, maker.what);
   maker.add(*command, *options);
-  Add(*command, "--answers choices|targets", options->answers, "for --tasks choice=FILE, or generate=FILE");
+  Add(*command, "--answers choices|targets", options->grid.answers, "for --tasks choice=FILE, or generate=FILE");
   AddWhole(*command, "--samples N", options->grid.samples, "items (for needles: haystacks) per combination", 1,
            1'000'000);
   Add(*command, "--seed N", options->grid.seed, "seed of all random draws")->capture_default_str();

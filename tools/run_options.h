@@ -39,11 +39,7 @@ inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
       ->default_str(std::to_string(kTextWindow));
   AddWhole(command, "--tokens N", windows.tokens, "tokens to use, in whole windows; 0: all", 0);
   AddWhole(command, "--limit N", windows.limit, "windows or items to use at most; 0: all", 0);
-  const auto from = [&windows](const std::string& name) {
-    windows.from = name == "start" ? TakeFrom::kStart : TakeFrom::kSpread;
-  };
-  Add(command, "--from spread|start", from, "which ones: spread evenly, or the first")
-      ->default_str(std::string(Name(windows.from)));
+  Add(command, "--from spread|start", windows.from, "which ones: spread evenly, or the first");
   command.parse_complete_callback([&command] {
     RequireEffect(command, command.count("--tokens") + command.count("--limit") > 0, {"--from"}, "--tokens or --limit");
   });

@@ -13,8 +13,6 @@
 namespace tare {
 namespace {
 
-constexpr std::string_view kAnswerForms[] = {"choices", "targets"};
-
 constexpr size_t kLeastWords = 8;  // or it is no haystack
 constexpr std::string_view kBlanks = " \t\r\n\f\v";
 
@@ -41,12 +39,6 @@ std::vector<double> DepthDealer::At(size_t turn, Draws& draws) {
     depths.push_back(depths_[order[turn]]);
   }
   return depths;
-}
-
-AnswerForm ParseAnswerForm(const std::string& name) {
-  const auto at = std::ranges::find(kAnswerForms, name);
-  if (at != std::end(kAnswerForms)) return static_cast<AnswerForm>(at - kAnswerForms);
-  Fail("answers: got '{}', expected choices or targets", name);
 }
 
 std::vector<std::string> MadeItem::Endings() const {

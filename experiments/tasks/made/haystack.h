@@ -53,8 +53,6 @@ class DepthDealer {
 //                                                             target), "contains" (it occurs), "all" (every target of
 //                                                             a list occurs) or "number" (the last one is the target's)
 enum class AnswerForm { kChoices, kTargets };
-// Parses "choices" or "targets"; throws Error.
-AnswerForm ParseAnswerForm(const std::string& name);
 
 // How many items there are, and which: a turn for each depth, for each length, for each sample.
 struct ItemGrid {

@@ -45,8 +45,6 @@ enum class WrongEndings {
   kChanged,  // that differ from the answer and from each other in the same digit
   kSwapped,  // the answer with two digits swapped, with the other two, and with both pairs
 };
-// Parses "others", "changed" or "swapped"; throws Error.
-WrongEndings ParseWrongEndings(const std::string& name);
 
 struct NeedleQuestion {
   NeedleTemplates templates;

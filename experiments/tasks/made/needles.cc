@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cities, families of similar numbers, sentences of a haystack, NeedleMaker, templates, wrong endings, MakeNeedles.
+// Cities, families of similar numbers, sentences of a haystack, NeedleMaker, templates, MakeNeedles.
 #include "experiments/tasks/made/makers.h"
 
 #include <algorithm>
@@ -271,12 +271,6 @@ NeedleTemplates LoadNeedleTemplates(const std::filesystem::path& file) {
     Fail("{}: \"names\": got {}, expected a list of strings", where, names.dump());
   templates.names = names.get<std::vector<std::string>>();
   return templates;
-}
-
-WrongEndings ParseWrongEndings(const std::string& name) {
-  const auto at = std::ranges::find(kWrongEndings, name);
-  if (at != std::end(kWrongEndings)) return static_cast<WrongEndings>(at - kWrongEndings);
-  Fail("wrong endings: got '{}', expected others, changed or swapped", name);
 }
 
 std::vector<Json> MakeNeedles(const NeedleQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer) {
