@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Breaks of lines and commands, the usage line, groups of options, and texts of options, rows, commands and examples.
+// Breaks of commands, the usage line, groups of options, and texts of options, rows, commands and examples.
 #include "tools/help.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "tools/command.h"
@@ -14,30 +15,14 @@
 namespace tare {
 namespace {
 
-constexpr size_t kColumns = 80, kCommandColumn = 14;
+constexpr size_t kCommandColumn = 14;
 constexpr std::string_view kHeading = "Examples:";
 
-// Breaks a line between words; what does not fit continues at the column.
-std::string Wrapped(std::string line, size_t column) {
-  std::string lines;
-  while (line.size() > kColumns) {
-    const size_t begin = line.find_first_not_of(' ');
-    size_t space = line.rfind(' ', kColumns);
-    if (space == line.npos || space < begin) space = line.find(' ', begin);  // one long word
-    if (space == line.npos) break;
-    lines += line.substr(0, line.find_last_not_of(' ', space) + 1) + "\n";
-    const size_t next = line.find_first_not_of(' ', space);
-    if (next == line.npos) return lines;
-    line = std::string(column, ' ') + line.substr(next);
-  }
-  return lines + line + "\n";
-}
-
-// At the text that follows a name and two spaces, else at the line's own indent.
-std::string Wrapped(const std::string& line) {
+// Continues at the text that follows a name and two spaces, else at the line's own indent.
+std::string WrappedText(const std::string& line) {
   const size_t begin = std::min(line.find_first_not_of(' '), line.size()), gap = line.find("  ", begin);
   const size_t text = gap == line.npos ? line.npos : line.find_first_not_of(' ', gap);
-  return Wrapped(line, begin > 0 && text < kColumns / 2 ? text : begin);
+  return Wrapped(line, begin > 0 && text < kLineColumns / 2 ? text : begin);
 }
 
 // The last place to break a command before `limit`: before an option rather than its value, in no quotes.
@@ -56,8 +41,8 @@ size_t BreakOf(const std::string& command, size_t begin, size_t limit) {
 
 std::string WrappedCommand(std::string command) {
   std::string lines;
-  while (command.size() > kColumns) {
-    const size_t space = BreakOf(command, command.find_first_not_of(' '), kColumns - 2);
+  while (command.size() > kLineColumns) {
+    const size_t space = BreakOf(command, command.find_first_not_of(' '), kLineColumns - 2);
     if (space == command.npos) break;
     lines += command.substr(0, space) + " \\\n";
     command = "    " + command.substr(space + 1);
@@ -105,7 +90,7 @@ std::string UsagesOf(const std::vector<const CLI::Option*>& options) {
   std::string lines, line;
   for (const CLI::Option* option : options) {
     const std::string usage = "  " + OptionUsage(*option);
-    if (line.size() + usage.size() > kColumns) lines += std::exchange(line, "") + "\n";
+    if (line.size() + usage.size() > kLineColumns) lines += std::exchange(line, "") + "\n";
     line += usage;
   }
   return lines + line + "\n";
@@ -175,7 +160,7 @@ std::string Paragraphs(const std::string& text) {
   bool example = false;
   for (std::string line; std::getline(lines, line);) {
     example = example ? !line.empty() : line == kHeading;
-    shown += example ? WrappedCommand(line) : Wrapped(line);
+    shown += example ? WrappedCommand(line) : WrappedText(line);
   }
   return shown;
 }

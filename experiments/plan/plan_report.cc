@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <set>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "kernels/cache/page_layout.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 #include "quant/file/json_value.h"
 #include "quant/plan/site.h"
 
@@ -163,18 +163,10 @@ Json RulesJson(const Plan& plan, const ModelSites& model) {
   return rules;
 }
 
-// Words after a heading, in lines of at most 80 columns.
-std::string Wrapped(const std::string& heading, const Json& words) {
-  std::string text, line = Formatted("{:<11}", heading);
-  for (const Json& word : words) {
-    const auto name = word.get<std::string>();
-    if (line.size() + 1 + name.size() > 80) {
-      text += line + "\n";
-      line = std::string(11, ' ');
-    }
-    line += (line.ends_with(' ') ? "" : " ") + name;
-  }
-  return text + line + "\n";
+// Words after a heading.
+std::string Headed(std::string_view heading, const std::string& words) {
+  constexpr size_t kColumn = 11;
+  return Wrapped(Formatted("{:<{}}{}", heading, kColumn, words), kColumn);
 }
 
 std::string PlacesText(const Json& rule) {
@@ -187,11 +179,8 @@ std::string PlacesText(const Json& rule) {
 
 // Gives each reason only once.
 std::string Verdict(const char* how, const Json& refusal, const Json& said = {}) {
-  if (refusal.is_null()) return Formatted("{:<11}yes\n", how);
-  std::istringstream reason(refusal == said ? "for the same reason" : refusal.get<std::string>());
-  Json words{"no:"};
-  for (std::string word; reason >> word;) words.push_back(word);
-  return Wrapped(how, words);
+  if (refusal.is_null()) return Headed(how, "yes");
+  return Headed(how, "no: " + (refusal == said ? "for the same reason" : refusal.get<std::string>()));
 }
 
 }  // namespace
@@ -257,8 +246,8 @@ std::string PlanText(const Json& json) {
     while (row.ends_with(' ')) row.pop_back();
     text += row + "\n";
   }
-  text += "\n" + Wrapped("f32", json["f32"]) + Verdict("simulated", json["simulated"]) +
-          Verdict("executed", json["executed"], json["simulated"]);
+  text += "\n" + Headed("f32", Listed(json["f32"], " ", [](const Json& site) { return site.get<std::string>(); })) +
+          Verdict("simulated", json["simulated"]) + Verdict("executed", json["executed"], json["simulated"]);
   if (json.contains("stored")) text += Verdict("in a file", json["stored"], json["simulated"]);
   if (json.contains("key_bits"))
     text += Formatted("bits       {:.4g} per value of keys, {:.4g} of values\n", json["key_bits"].get<double>(),

@@ -35,4 +35,19 @@ std::string RangesText(const std::vector<size_t>& numbers) {
   return text;
 }
 
+std::string Wrapped(std::string line, size_t column) {
+  std::string lines;
+  while (line.size() > kLineColumns) {
+    const size_t begin = line.find_first_not_of(' ');
+    size_t space = line.rfind(' ', kLineColumns);
+    if (space == line.npos || space < begin) space = line.find(' ', begin);  // one long word
+    if (space == line.npos) break;
+    lines += line.substr(0, line.find_last_not_of(' ', space) + 1) + "\n";
+    const size_t next = line.find_first_not_of(' ', space);
+    if (next == line.npos) return lines;
+    line = std::string(column, ' ') + line.substr(next);
+  }
+  return lines + line + "\n";
+}
+
 }  // namespace tare
