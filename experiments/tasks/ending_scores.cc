@@ -79,15 +79,6 @@ class Batch {
   ContextSharing sharing_;
 };
 
-// numpy's argmax is `place`.
-bool IsFirstLargest(std::span<const float> values, int32_t place) {
-  const float largest = values[static_cast<size_t>(place)];
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] > largest || (values[i] == largest && i < static_cast<size_t>(place))) return false;
-  }
-  return true;
-}
-
 // Scores the targets whose rows the last pass computed: row_of gives a target's row in that pass, or none.
 void Score(Model& model, const std::vector<Target>& targets,
            const std::function<std::optional<int64_t>(int64_t)>& row_of, EndingScores& scores) {
@@ -105,7 +96,7 @@ void Score(Model& model, const std::vector<Target>& targets,
   model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
     const int32_t token = here[i]->token;
     log_probabilities[i] = static_cast<double>(logits[token]) - LogSumExp(logits, vocabulary);
-    greedy[i] = IsFirstLargest(std::span(logits, static_cast<size_t>(vocabulary)), token);
+    greedy[i] = std::max_element(logits, logits + vocabulary) == logits + token;  // the first of equals
   });
   for (size_t i = 0; i < rows.size(); ++i) {
     ScoredEnding& ending = scores[here[i]->item][here[i]->ending];
