@@ -18,7 +18,7 @@ std::string WithArticle(std::string_view noun);
 // "4-5,7" of 4, 5 and 7; the numbers ascend.
 std::string RangesText(const std::vector<size_t>& numbers);
 
-// Of a line for people.
+// The width of lines for people.
 inline constexpr size_t kLineColumns = 80;
 // Breaks a line between words, and ends the last one; what does not fit continues at the column.
 std::string Wrapped(std::string line, size_t column);
