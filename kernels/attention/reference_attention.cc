@@ -45,7 +45,7 @@ double Norm(const std::vector<double>& x) {
   return std::sqrt(sum);
 }
 
-// Calls visit(t, h, P1 V, lambda, P2 V), the last empty for one map.
+// Calls visit(P1 V, lambda, P2 V) for each token's output heads, the last empty for one map.
 template <typename Visit>
 void ForEachRow(const AttentionProblem& problem, Visit visit) {
   CheckProblem(problem);
@@ -55,10 +55,9 @@ void ForEachRow(const AttentionProblem& problem, Visit visit) {
       const OutputHead& head = problem.heads[h];
       const std::vector<double> first = TimesV(problem, head, MapRow(problem, t, h, 0, keys), keys);
       if (!head.Differential()) {
-        visit(t, h, first, 0.0, std::vector<double>());
+        visit(first, 0.0, std::vector<double>());
       } else {
-        visit(t, h, first, double{problem.lambda.At(t, h)},
-              TimesV(problem, head, MapRow(problem, t, h, 1, keys), keys));
+        visit(first, double{problem.lambda.At(t, h)}, TimesV(problem, head, MapRow(problem, t, h, 1, keys), keys));
       }
     }
   }
@@ -68,20 +67,17 @@ void ForEachRow(const AttentionProblem& problem, Visit visit) {
 
 std::vector<double> ReferenceAttentionDouble(const AttentionProblem& problem) {
   std::vector<double> out;
-  ForEachRow(problem,
-             [&](int64_t, size_t, const std::vector<double>& first, double lambda, const std::vector<double>& second) {
-               for (size_t i = 0; i < first.size(); ++i)
-                 out.push_back(second.empty() ? first[i] : first[i] - lambda * second[i]);
-             });
+  ForEachRow(problem, [&](const auto& first, double lambda, const auto& second) {
+    for (size_t i = 0; i < first.size(); ++i) out.push_back(second.empty() ? first[i] : first[i] - lambda * second[i]);
+  });
   return out;
 }
 
 std::vector<double> ReferenceMagnitudes(const AttentionProblem& problem) {
   std::vector<double> out;
-  ForEachRow(problem,
-             [&](int64_t, size_t, const std::vector<double>& first, double lambda, const std::vector<double>& second) {
-               out.push_back(Norm(first) + std::abs(lambda) * Norm(second));
-             });
+  ForEachRow(problem, [&](const auto& first, double lambda, const auto& second) {
+    out.push_back(Norm(first) + std::abs(lambda) * Norm(second));
+  });
   return out;
 }
 

@@ -69,6 +69,11 @@ Subtract Fastest() {
 Subtract Fastest() { return SubtractPlain; }
 #endif
 
+// Where a tile has a value of row r and column c: by rows, by columns, and as the first operand of SubtractTile.
+constexpr int64_t ByRows(int64_t r, int64_t c) { return r * kTile + c; }
+constexpr int64_t ByColumns(int64_t r, int64_t c) { return c * kTile + r; }
+constexpr int64_t AsFirst(int64_t r, int64_t c) { return r / kRows * kRows * kTile + c * kRows + r % kRows; }
+
 // The matrix in tiles; those at its ends are filled up with zeros.
 class Tiles {
  public:
@@ -77,24 +82,14 @@ class Tiles {
   int64_t Count() const { return (n_ + kTile - 1) / kTile; }
   int64_t Size(int64_t i) const { return std::min(kTile, n_ - i * kTile); }
 
-  // to[r * row_step + c * column_step] of tile (i, j), for row-major tiles and turned ones; of one on the diagonal the
-  // lower triangle.
-  void Read(int64_t i, int64_t j, double* to, int64_t row_step = kTile, int64_t column_step = 1) const {
+  // Tile (i, j); of one on the diagonal the lower triangle.
+  template <int64_t (*kAt)(int64_t r, int64_t c) = ByRows>
+  void Read(int64_t i, int64_t j, double* to) const {
     const int64_t rows = Size(i), columns = Size(j);
     if (rows < kTile || columns < kTile || i == j) std::fill_n(to, kValues, 0.0);
     for (int64_t r = 0; r < rows; ++r) {
       const float* from = a_ + (i * kTile + r) * n_ + j * kTile;
-      for (int64_t c = 0; c < (i == j ? r + 1 : columns); ++c) to[r * row_step + c * column_step] = double{from[c]};
-    }
-  }
-  // As the first operand of SubtractTile.
-  void ReadFirst(int64_t i, int64_t j, double* to) const {
-    const int64_t rows = Size(i), columns = Size(j);
-    if (rows < kTile || columns < kTile) std::fill_n(to, kValues, 0.0);
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* from = a_ + (i * kTile + r) * n_ + j * kTile;
-      double* row = to + r / kRows * kRows * kTile + r % kRows;
-      for (int64_t c = 0; c < columns; ++c) row[c * kRows] = double{from[c]};
+      for (int64_t c = 0; c < (i == j ? r + 1 : columns); ++c) to[kAt(r, c)] = double{from[c]};
     }
   }
   // The lower triangle of a tile on the diagonal, else all of it.
@@ -152,7 +147,7 @@ void InvertTile(int64_t size, const double* lower, double* inverse) {
 // A row-major tile as the first operand of SubtractTile.
 void ToFirst(const double* from, double* to) {
   for (int64_t r = 0; r < kTile; ++r) {
-    for (int64_t c = 0; c < kTile; ++c) to[r / kRows * kRows * kTile + c * kRows + r % kRows] = from[r * kTile + c];
+    for (int64_t c = 0; c < kTile; ++c) to[AsFirst(r, c)] = from[r * kTile + c];
   }
 }
 
@@ -175,13 +170,13 @@ bool FactorInPlace(int64_t n, float* a) {
   const auto less = [&](int64_t i, int64_t j, double* c, double* first) {
     tiles.Read(i, j, c);
     for (int64_t k = 0; k < j; ++k) {
-      tiles.ReadFirst(i, k, first);
+      tiles.Read<AsFirst>(i, k, first);
       subtract(first, turned.data() + k * kValues, c);
     }
   };
   for (int64_t j = 0; j < count; ++j) {
     ParallelFor(static_cast<size_t>(j), [&](size_t k, int) {
-      tiles.Read(j, static_cast<int64_t>(k), turned.data() + static_cast<int64_t>(k) * kValues, 1, kTile);
+      tiles.Read<ByColumns>(j, static_cast<int64_t>(k), turned.data() + static_cast<int64_t>(k) * kValues);
     });
     less(j, j, diagonal.data(), ThreadBuffer(2).data());
     if (!FactorTile(tiles.Size(j), diagonal.data())) return false;
@@ -206,7 +201,7 @@ void InvertInPlace(int64_t n, float* lower) {
   Buffer row(static_cast<size_t>(count * kValues)), diagonal(kValues), inverse(kValues), first(kValues);
   for (int64_t i = 0; i < count; ++i) {
     ParallelFor(static_cast<size_t>(i), [&](size_t k, int) {
-      tiles.ReadFirst(i, static_cast<int64_t>(k), row.data() + static_cast<int64_t>(k) * kValues);
+      tiles.Read<AsFirst>(i, static_cast<int64_t>(k), row.data() + static_cast<int64_t>(k) * kValues);
     });
     tiles.Read(i, i, diagonal.data());
     InvertTile(tiles.Size(i), diagonal.data(), inverse.data());
@@ -243,13 +238,12 @@ void MultiplyByInverse(int64_t n, const float* inverse, int64_t rows, float* c) 
     std::fill_n(given, count * kValues, 0.0);
     for (int64_t r = 0; r < here; ++r) {
       const float* const row = c + (first + r) * n;
-      for (int64_t i = 0; i < n; ++i)
-        given[i / kTile * kValues + r / kRows * kRows * kTile + i % kTile * kRows + r % kRows] = double{row[i]};
+      for (int64_t i = 0; i < n; ++i) given[i / kTile * kValues + AsFirst(r, i % kTile)] = double{row[i]};
     }
     for (int64_t j = 0; j < count; ++j) {
       std::fill_n(sum, kValues, 0.0);
       for (int64_t k = 0; k <= j; ++k) {
-        tiles.Read(j, k, x, 1, kTile);
+        tiles.Read<ByColumns>(j, k, x);
         subtract(given + k * kValues, x, sum);
       }
       ToFirst(sum, p + j * kValues);  // -p: the second product takes the sign away again
