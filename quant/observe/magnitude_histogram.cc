@@ -91,13 +91,9 @@ float MagnitudeHistogram::Quantile(double q) const {
   const uint64_t rank =
       product >= static_cast<double>(total_) ? total_ : std::max(uint64_t{1}, static_cast<uint64_t>(product));
   uint64_t seen = 0;
-  for (int page = 0; page < kPages; ++page) {
-    int bin = page * kPageBins;
-    for (const uint64_t count : pages_[static_cast<size_t>(page)]) {
-      seen += count;
-      if (seen >= rank) return MagnitudeOf(bin);
-      ++bin;
-    }
+  for (const auto& [bin, count] : Counts()) {
+    seen += count;
+    if (seen >= rank) return MagnitudeOf(bin);
   }
   TARE_CHECK(false);
 }

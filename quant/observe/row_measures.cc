@@ -34,12 +34,25 @@ auto Sum(const Vector& v) {
 
 constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
+// body(four) for every four values, the last ones filled up with zeros.
+template <typename Body>
+[[gnu::always_inline]] inline void ForFours(std::span<const float> values, Body body) {
+  size_t i = 0;
+  Floats four;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    std::memcpy(&four, &values[i], sizeof four);
+    body(four);
+  }
+  if (i == values.size()) return;
+  four = Floats{};
+  std::memcpy(&four, &values[i], (values.size() - i) * sizeof(float));
+  body(four);
+}
+
 struct PowerLanes {
   Doubles x{}, x2{}, x3{}, x4{}, magnitude{};
 
-  [[gnu::always_inline]] void Add(const float* four) {
-    Floats values;
-    std::memcpy(&values, four, sizeof values);
+  [[gnu::always_inline]] void Add(const Floats& values) {
     const Doubles v = __builtin_convertvector(values, Doubles);
     const Doubles squares = v * v;
     x += v;
@@ -52,13 +65,7 @@ struct PowerLanes {
 
 [[gnu::always_inline]] inline PowerSums SumRow(std::span<const float> row) {
   PowerLanes lanes;
-  size_t i = 0;
-  for (; i + kLanes <= row.size(); i += kLanes) lanes.Add(row.data() + i);
-  if (i < row.size()) {
-    float tail[kLanes] = {};
-    std::ranges::copy(row.subspan(i), tail);
-    lanes.Add(tail);
-  }
+  ForFours(row, [&](const Floats& four) TARE_INTO_CALLER { lanes.Add(four); });
   return {Sum(lanes.x), Sum(lanes.x2), Sum(lanes.x3), Sum(lanes.x4), Sum(lanes.magnitude)};
 }
 
@@ -77,21 +84,6 @@ struct ErrorLanes {
 };
 
 double Tree(const double* v) { return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])); }
-
-// body(four) for every four values, the last ones filled up with zeros.
-template <typename Body>
-void ForFours(std::span<const float> values, Body body) {
-  size_t i = 0;
-  Floats four;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    std::memcpy(&four, &values[i], sizeof four);
-    body(four);
-  }
-  if (i == values.size()) return;
-  four = Floats{};
-  std::memcpy(&four, &values[i], (values.size() - i) * sizeof(float));
-  body(four);
-}
 
 float Largest(std::span<const float> values) {
   Floats largest{};
