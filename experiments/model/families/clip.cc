@@ -86,9 +86,6 @@ void ReadDiffVision(const ConfigKeys& keys, ModelConfig& c) {
   ReadDifferential(keys, c);
 }
 
-std::vector<OutputHead> ClipHeads(const ModelConfig& c) { return StandardHeads(c.heads, c.heads); }
-std::vector<OutputHead> DifferentialHeads(const ModelConfig& c) { return GroupedHeads(c.heads, c.heads / 2, c.heads); }
-
 LayerWeights LoadClipLayer(Weights& weights, const ModelConfig& c, int layer) {
   const std::string_view prefix = FamilyOf(c).names.positions;
   weights.Ignore(std::string(prefix.substr(0, prefix.rfind("position_embedding"))) + "position_ids");  // 0, 1, 2, ...
@@ -120,7 +117,7 @@ constexpr Family Tower(std::string_view name, const TensorNames& names, void (*r
           .names = names,
           .linear = kClipLinear,
           .vectors = kClipVectors,
-          .heads = ClipHeads,
+          .heads = LlamaHeads,
           .load = LoadClipLayer,
           .forward = ClipForward,
           .rotation = Rotation::kNone,

@@ -66,11 +66,6 @@ void ReadDiffV1Config(const ConfigKeys& keys, ModelConfig& c) {
   RequireEven(keys, "num_key_value_heads", c.kv_heads);
 }
 
-std::vector<OutputHead> DiffV1Heads(const ModelConfig& c) {
-  return c.pairing == Pairing::kAdjacent ? GroupedHeads(c.heads, c.heads / 2, c.kv_heads)
-                                         : DiffLlamaHeads(c.heads, c.kv_heads);
-}
-
 constexpr auto kLambdaProjection = std::to_array<LinearPlace>(
     {{Site::kLambdaProjW, "self_attn.lambda_proj", &LayerWeights::lambda_projection, nullptr, kInputNorm}});
 constexpr auto kDiffV2Linear = Joined(kLlamaLinear, kLambdaProjection);
@@ -101,9 +96,12 @@ void ReadDiffLlamaConfig(const ConfigKeys& keys, ModelConfig& c) {
   RequireEven(keys, "num_attention_heads", c.heads);
 }
 
-std::vector<OutputHead> HeadsOfDiffLlama(const ModelConfig& c) { return DiffLlamaHeads(c.heads, c.kv_heads); }
-
 }  // namespace
+
+std::vector<OutputHead> DifferentialHeads(const ModelConfig& c) {
+  return c.pairing == Pairing::kAdjacent ? GroupedHeads(c.heads, c.heads / 2, c.kv_heads)
+                                         : DiffLlamaHeads(c.heads, c.kv_heads);
+}
 
 float LambdaInit(int depth) { return static_cast<float>(0.8 - 0.6 * std::exp(-0.3 * depth)); }
 
@@ -138,7 +136,7 @@ constinit const Family kDiffV1 =
     Changed(LikeLlama("diff_v1", "the authors' modules (microsoft/unilm)", ReadDiffV1Config), [](Family& f) {
       f.linear = kDiffV1Linear;
       f.vectors = kDiffV1Vectors;
-      f.heads = DiffV1Heads;
+      f.heads = DifferentialHeads;
       f.load = LoadDifferentialLayer;
       f.rotation = Rotation::kStream;
       f.smoothed = kDifferentialSmoothed;
@@ -155,7 +153,7 @@ constinit const Family kDiffV2 =
 constinit const Family kDiffLlama = Changed(
     LikeLlama("diffllama", "kajuma/DiffLlama-0.3B-handcut, -1B, -1B-patch", ReadDiffLlamaConfig), [](Family& f) {
       f.vectors = kDiffLlamaVectors;
-      f.heads = HeadsOfDiffLlama;
+      f.heads = DifferentialHeads;
       f.load = LoadDifferentialLayer;
       f.smoothed = kDifferentialSmoothed;
     });

@@ -38,6 +38,9 @@ float LambdaInit(int depth);
 // Sets lambda, and the weight of the norm of heads if the family has one, from vectors of these names.
 void SetLambda(LayerWeights& weights, float lambda_init, const LambdaNames& names = {});
 
+// Two maps for each head, as ModelConfig::pairing says.
+std::vector<OutputHead> DifferentialHeads(const ModelConfig& config);
+
 // Two maps make a head. Throws Error for an odd number of heads.
 void RequireEven(const ConfigKeys& keys, const char* key, int heads);
 
