@@ -80,10 +80,8 @@ void ProjectSeen(const LayerCall& call, float* x, std::initializer_list<SeenProj
 void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body) {
   if (!call.Runs()) return;
   constexpr int64_t kRows = 16;
-  const int64_t rows = call.batch.Rows();
-  ParallelFor(static_cast<size_t>((rows + kRows - 1) / kRows), [&](size_t block, int) {
-    const int64_t begin = static_cast<int64_t>(block) * kRows;
-    for (int64_t row = begin; row < std::min(begin + kRows, rows); ++row) body(row);
+  ParallelForBlocks(call.batch.Rows(), kRows, [&](int64_t first, int64_t count) {
+    for (int64_t row = first; row < first + count; ++row) body(row);
   });
 }
 

@@ -147,8 +147,7 @@ void TurnOutputs(const ChannelRotation& rotation, const std::vector<int64_t>& or
   constexpr int64_t kColumns = 16;
   const int64_t block = rotation.size();
   TARE_CHECK(out % block == 0);
-  ParallelFor(static_cast<size_t>((in + kColumns - 1) / kColumns), [&](size_t part, int) {
-    const int64_t first = static_cast<int64_t>(part) * kColumns, count = std::min(kColumns, in - first);
+  ParallelForBlocks(in, kColumns, [&](int64_t first, int64_t count) {
     thread_local std::vector<float> columns;
     columns.resize(static_cast<size_t>(kColumns * block));
     for (int64_t begin = 0; begin < out; begin += block) {

@@ -66,8 +66,7 @@ DenseMatrix FillRows(AlignedBuffer<char>& memory, WeightType type, int64_t out, 
   memory.Reserve(static_cast<size_t>(out * in) * ElementBytes(type));
   char* data = memory.data();
   constexpr int64_t kRows = 32;  // neighbours, which may share words of the file: on one thread
-  ParallelFor(static_cast<size_t>((out + kRows - 1) / kRows), [&](size_t unit, int) {
-    const int64_t first = static_cast<int64_t>(unit) * kRows, count = std::min(kRows, out - first);
+  ParallelForBlocks(out, kRows, [&](int64_t first, int64_t count) {
     char* const target = data + static_cast<size_t>(first * in) * ElementBytes(type);
     if (type != WeightType::kBf16) return fill(first, count, reinterpret_cast<float*>(target));
     std::vector<float> values(static_cast<size_t>(count * in));

@@ -316,10 +316,10 @@ void Weights::CheckAllTaken(const ModelConfig& config) const {
 }
 
 void RequireFinite(const TensorView& tensor, size_t first, size_t count, const std::string& where) {
-  constexpr size_t kPart = size_t{1} << 20;
+  constexpr int64_t kPart = int64_t{1} << 20;
   const WeightType type = TypeOf(tensor, where);
-  ParallelFor((count + kPart - 1) / kPart, [&](size_t part, int) {
-    const size_t begin = first + part * kPart, size = std::min(kPart, first + count - begin);
+  ParallelForBlocks(static_cast<int64_t>(count), kPart, [&](int64_t part, int64_t values) {
+    const size_t begin = first + static_cast<size_t>(part), size = static_cast<size_t>(values);
     const std::byte* bytes = tensor.bytes.data() + begin * ElementBytes(type);
     const size_t at = type == WeightType::kF32
                           ? FirstNotFinite<uint32_t>(bytes, size, ExponentMask(type))

@@ -227,10 +227,9 @@ void CalibrationPass::AddProduct(const CaughtInputs& a, const CaughtInputs& b, s
 // Sums of squares are symmetric: their lower triangle from the upper one, in blocks that a cache holds.
 static void CompleteSquare(int64_t n, std::vector<float>& sums) {
   constexpr int64_t kBlock = 64;
-  ParallelFor(static_cast<size_t>((n + kBlock - 1) / kBlock), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kBlock, end = std::min(first + kBlock, n);
-    for (int64_t from = 0; from < end; from += kBlock) {
-      for (int64_t r = first; r < end; ++r) {
+  ParallelForBlocks(n, kBlock, [&](int64_t first, int64_t count) {
+    for (int64_t from = 0; from < first + count; from += kBlock) {
+      for (int64_t r = first; r < first + count; ++r) {
         for (int64_t c = from; c < std::min(from + kBlock, r); ++c) sums[r * n + c] = sums[c * n + r];
       }
     }
