@@ -30,9 +30,8 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
-  RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }),
-                {"--window", "--convention"}, "a task on texts");
-  const bool texts = any([](const TaskKind* kind) { return kind->by_position != nullptr; });
+  RequireEffect(command, any(&TaskKind::convention), {"--window", "--convention"}, "a task on texts");
+  const bool texts = any(&TaskKind::by_position);
   RequireEffect(command, texts, {"--stride", "--tokens"}, "a task on a text");
   RequireEffect(command, any([](const TaskKind* kind) { return !kind->of_towers; }), {"--cache"},
                 "a task on a text or on items");
@@ -44,10 +43,8 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
     throw CLI::ValidationError(
         "--by", "got position, which applies to texts only, with a task of items; try one task at a time");
   RequireEffect(command, !breakdown.ByPosition(), {"--over"}, "--by with keys of items");
-  RequireEffect(command, any([](const TaskKind* kind) { return kind->beside != nullptr; }), {"--other-tower"},
-                TasksThat([](const TaskKind& kind) { return kind.beside != nullptr; }));
-  const auto answers = [](const TaskKind* kind) { return kind->answers != nullptr; };
-  RequireEffect(command, any(answers), {"--max-tokens", "--temperature", "--top-p", "--sampling-seed"},
+  RequireEffect(command, any(&TaskKind::beside), {"--other-tower"}, TasksThat(&TaskKind::beside));
+  RequireEffect(command, any(&TaskKind::answers), {"--max-tokens", "--temperature", "--top-p", "--sampling-seed"},
                 "a task that generates answers");
   RequireEffect(command, any(&TaskKind::short_context), {"--short-context"}, TasksThat(&TaskKind::short_context));
   RequireEffect(command, any(&TaskKind::reference), {"--reference"}, TasksThat(&TaskKind::reference));

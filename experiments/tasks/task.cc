@@ -199,8 +199,7 @@ std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds) {
 }
 
 void CheckCache(const std::vector<TaskSpec>& specs, const std::optional<CachePlan>& cache) {
-  const bool of_texts =
-      std::ranges::any_of(specs, [](const TaskSpec& spec) { return spec.kind->convention != nullptr; });
+  const bool of_texts = std::ranges::any_of(specs, &TaskKind::convention, &TaskSpec::kind);
   if (cache && of_texts) CheckCacheOfTexts(*cache);
 }
 
