@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <cctype>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <set>
 
+#include "experiments/bench/timing.h"
 #include "kernels/product/library_settings.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -333,10 +333,6 @@ void ShowContinued(const std::string& text) {
   PutError(Formatted("tare: {}\n", text));
 }
 
-static double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // One column less than the terminal has, because a full last column would start a new line.
 static size_t TerminalColumns() {
   winsize size{};
@@ -345,14 +341,14 @@ static size_t TerminalColumns() {
 }
 
 ProgressLine::ProgressLine(const std::string& what)
-    : terminal_(isatty(STDERR_FILENO) == 1), last_(Now()), clock_(what, last_) {}
+    : terminal_(isatty(STDERR_FILENO) == 1), last_(Seconds()), clock_(what, last_) {}
 
 ProgressLine::~ProgressLine() {
   if (shown_) std::fprintf(stderr, "\r\033[K");
 }
 
 void ProgressLine::Begin(const std::string& what, int64_t runs_after) {
-  clock_.Begin(what, runs_after, Now());
+  clock_.Begin(what, runs_after, Seconds());
   const std::string start = clock_.Start();
   if (terminal_ && !start.empty() && !quiet) Write(start.substr(0, TerminalColumns()));
 }
@@ -362,7 +358,7 @@ Progress ProgressLine::Callback() {
 }
 
 void ProgressLine::Show(int64_t done, int64_t total, const char* unit) {
-  const double now = Now();
+  const double now = Seconds();
   const std::string line = clock_.Line(done, total, unit, now, terminal_ ? TerminalColumns() : 200);
   const bool due = quiet ? false : terminal_ ? !shown_ || now - last_ >= 0.1 || done == total : now - last_ >= 60;
   if (!due) return;
