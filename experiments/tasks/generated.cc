@@ -68,12 +68,22 @@ bool Decodes(const PlanRun& run) {
 
 Answer AnswerTo(Model& model, SiteVisitors visitors, const Tokenizer& tokenizer, const Prompted& prompt,
                 const std::optional<CachePlan>& cache) {
-  AnswerText text(tokenizer, prompt.tokens, prompt.item.stops);
+  TextStream stream(tokenizer, prompt.tokens);
+  std::string text;
+  bool stopped = false;
+  const auto grow = [&](const std::string& more) {  // up to the first stop string
+    if (stopped) return;
+    text += more;
+    size_t first = text.npos;
+    for (const std::string& stop : prompt.item.stops) first = std::min(first, text.find(stop));
+    stopped = first != text.npos;
+    if (stopped) text.resize(first);
+  };
   GenerateOptions options = prompt.generate;
   Generation done;
   const auto take = [&](int32_t token) {
-    if (!options.ends.contains(token)) text.Add(token);
-    return !text.stopped();
+    if (!options.ends.contains(token)) grow(stream.Add(token));
+    return !stopped;
   };
   if (cache) {
     options.cache = *cache;
@@ -81,11 +91,11 @@ Answer AnswerTo(Model& model, SiteVisitors visitors, const Tokenizer& tokenizer,
   } else {
     GenerateWhole(model, visitors, prompt.tokens, options, take, done);
   }
-  text.End();
-  const AnswerEnd end = text.stopped()                              ? AnswerEnd::kStop
+  grow(stream.Rest());
+  const AnswerEnd end = stopped                                     ? AnswerEnd::kStop
                         : options.ends.contains(done.tokens.back()) ? AnswerEnd::kEndOfText
                                                                     : AnswerEnd::kTokens;
-  return {std::move(done.tokens), text.text(), end, options.tokens, options.sampling};
+  return {std::move(done.tokens), std::move(text), end, options.tokens, options.sampling};
 }
 
 const char* KeyOfEnd(AnswerEnd end) {
@@ -195,15 +205,6 @@ std::string HowGenerated(const Json& result) {
 }
 
 }  // namespace
-
-void AnswerText::Grow(const std::string& more) {
-  if (stopped_) return;
-  text_ += more;
-  size_t first = std::string::npos;
-  for (const std::string& stop : stops_) first = std::min(first, text_.find(stop));
-  stopped_ = first != std::string::npos;
-  if (stopped_) text_.resize(first);
-}
 
 TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<Answer>& answers) {
   TaskResult result;

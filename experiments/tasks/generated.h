@@ -19,27 +19,6 @@ namespace tare {
 
 extern const TaskKind kGenerateTask;  // generate=ITEMS.jsonl
 
-// The text of an answer as its tokens come, up to the first stop string.
-class AnswerText {
- public:
-  // prompt: the tokens before the first one.
-  AnswerText(const Tokenizer& tokenizer, const std::vector<int32_t>& prompt, const std::vector<std::string>& stops)
-      : stream_(tokenizer, prompt), stops_(stops) {}
-
-  void Add(int32_t token) { Grow(stream_.Add(token)); }
-  void End() { Grow(stream_.Rest()); }
-  bool stopped() const { return stopped_; }
-  const std::string& text() const { return text_; }
-
- private:
-  void Grow(const std::string& more);
-
-  TextStream stream_;
-  const std::vector<std::string>& stops_;
-  std::string text_;
-  bool stopped_ = false;
-};
-
 enum class AnswerEnd { kStop, kEndOfText, kTokens };
 
 struct Answer {
