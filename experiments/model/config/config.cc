@@ -109,14 +109,19 @@ double ConfigKeys::Positive(const char* key) const {
 
 double ConfigKeys::NotNegative(const char* key) const { return !Has(key) || Get(key) == 0 ? 0.0 : Positive(key); }
 
-std::vector<double> ConfigKeys::Positives(const char* key) const {
-  std::vector<double> numbers;
-  if (!Get(key).is_array()) Wrong(key, "a list of positive numbers");
+template <typename Read>
+auto ConfigKeys::List(const char* key, const char* expected, const Read& read) const {
+  if (!Get(key).is_array()) Wrong(key, expected);
+  std::vector<decltype(read(*this))> list;
   for (const nlohmann::json& one : object_[key]) {
     const nlohmann::json item{{key, one}};
-    numbers.push_back(ConfigKeys(item, where_).Positive(key));
+    list.push_back(read(ConfigKeys(item, where_)));
   }
-  return numbers;
+  return list;
+}
+
+std::vector<double> ConfigKeys::Positives(const char* key) const {
+  return List(key, "a list of positive numbers", [key](const ConfigKeys& item) { return item.Positive(key); });
 }
 
 bool ConfigKeys::Flag(const char* key, bool otherwise) const {
@@ -131,26 +136,20 @@ std::string ConfigKeys::Text(const char* key) const {
 }
 
 std::vector<std::string> ConfigKeys::Texts(const char* key) const {
-  std::vector<std::string> texts;
-  if (!Get(key).is_array()) Wrong(key, "a list of strings");
-  for (const nlohmann::json& text : object_[key]) {
-    if (!text.is_string()) Wrong(key, "a list of strings");
-    texts.push_back(text.get<std::string>());
-  }
-  return texts;
+  const char* const expected = "a list of strings";
+  return List(key, expected, [&](const ConfigKeys& item) {
+    if (!item.Has(key) || !item.IsText(key)) Wrong(key, expected);
+    return item.Text(key);
+  });
 }
 
 bool ConfigKeys::IsText(const char* key) const { return Get(key).is_string(); }
 bool ConfigKeys::IsList(const char* key) const { return Get(key).is_array(); }
 
 std::vector<std::optional<int>> ConfigKeys::Integers(const char* key, int smallest) const {
-  std::vector<std::optional<int>> integers;
-  if (!Get(key).is_array()) Wrong(key, "a list of integers");
-  for (const nlohmann::json& one : object_[key]) {
-    const nlohmann::json item{{key, one}};
-    integers.push_back(one.is_null() ? std::nullopt : std::optional(ConfigKeys(item, where_).Integer(key, smallest)));
-  }
-  return integers;
+  return List(key, "a list of integers", [&](const ConfigKeys& item) {
+    return item.Has(key) ? std::optional(item.Integer(key, smallest)) : std::nullopt;
+  });
 }
 
 ConfigKeys ConfigKeys::Object(const char* key) const {
@@ -227,12 +226,6 @@ void NoteUnread(const ConfigKeys& keys, std::string_view family, std::initialize
   for (const char* key : unread)
     if (keys.Has(key))
       Notice(Formatted("{}: {}: not read in a {} model, as in transformers", keys.where(), key, family));
-}
-
-std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers) {
-  const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 4096) : 0;
-  const int first = keys.Integer("max_window_layers", 0, 28);
-  return ReadWindows(keys, layers, window, [first](int layer) { return layer >= first; }, "max_window_layers");
 }
 
 int ModelConfig::KeysLayer(int layer) const {

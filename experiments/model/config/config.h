@@ -54,6 +54,9 @@ class ConfigKeys {
  private:
   const nlohmann::json& Get(const char* key) const;
   [[noreturn]] void Wrong(const char* key, const char* expected) const;
+  // read(item) of each of a list; of an item, the key is its value.
+  template <typename Read>
+  auto List(const char* key, const char* expected, const Read& read) const;
 
   const nlohmann::json& object_;
   std::string where_;
@@ -68,8 +71,6 @@ std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, con
                              const char* older = "");
 // Says that keys, which other families read, are not read, as in transformers' class of this family.
 void NoteUnread(const ConfigKeys& keys, std::string_view family, std::initializer_list<const char*> unread);
-// As ReadWindows, from the keys of Qwen: use_sliding_window, and max_window_layers, the first layer that slides.
-std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers);
 
 // What mixes tokens in a layer.
 enum class LayerKind {

@@ -22,6 +22,13 @@
 namespace tare {
 namespace {
 
+// use_sliding_window, and max_window_layers, the first layer that slides.
+std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers) {
+  const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 4096) : 0;
+  const int first = keys.Integer("max_window_layers", 0, 28);
+  return ReadWindows(keys, layers, window, [first](int layer) { return layer >= first; }, "max_window_layers");
+}
+
 void ReadQwen2Config(const ConfigKeys& keys, ModelConfig& c) {
   ReadDecoderConfig(keys, c);
   keys.Refuse("use_mrope");
