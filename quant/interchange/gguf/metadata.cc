@@ -78,25 +78,17 @@ Array ArrayAt(Cursor& cursor, std::string_view key, std::span<const std::byte> f
   return array;
 }
 
-std::string TextOf(const Value& value) {
-  struct Texts {
-    std::string operator()(std::string_view text) const { return "'" + Shown(text) + "'"; }
-    std::string operator()(const Array& array) const { return Formatted("an array of {} elements", array.count); }
-    std::string operator()(bool flag) const { return flag ? "true" : "false"; }
-    std::string operator()(uint64_t number) const { return Formatted("{}", number); }
-    std::string operator()(int64_t number) const { return Formatted("{}", number); }
-    std::string operator()(double number) const { return Formatted("{}", number); }
-  };
-  return std::visit(Texts(), value);
-}
+struct TextOf {
+  std::string operator()(std::string_view text) const { return "'" + Shown(text) + "'"; }
+  std::string operator()(const Array& array) const { return Formatted("an array of {} elements", array.count); }
+  std::string operator()(const auto& number) const { return Formatted("{}", number); }  // or "true" or "false"
+};
 
-std::optional<double> RealOf(const Value& value) {
-  if (const auto* number = std::get_if<double>(&value)) return *number;
-  if (const auto* number = std::get_if<uint64_t>(&value)) return static_cast<double>(*number);
-  if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
-  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? 1 : 0;
-  return std::nullopt;
-}
+struct RealOf {
+  std::optional<double> operator()(std::string_view) const { return std::nullopt; }
+  std::optional<double> operator()(const Array&) const { return std::nullopt; }
+  std::optional<double> operator()(const auto& number) const { return static_cast<double>(number); }  // flags: 0 or 1
+};
 
 }  // namespace
 
@@ -148,7 +140,7 @@ Metadata::Metadata(Cursor& cursor, uint64_t count) : where_(cursor.where()) {
 const Value* Metadata::Find(std::string_view key) const { return FindIn(values_, key); }
 
 void Metadata::Wrong(std::string_view key, const Value& value, std::string_view expected) const {
-  Fail("{}: {}: got {}, expected {}", where_, key, TextOf(value), expected);
+  Fail("{}: {}: got {}, expected {}", where_, key, std::visit(TextOf(), value), expected);
 }
 
 std::optional<uint64_t> Metadata::Unsigned(std::string_view key, uint64_t most) const {
@@ -164,7 +156,7 @@ std::optional<uint64_t> Metadata::Unsigned(std::string_view key, uint64_t most) 
 std::optional<double> Metadata::Real(std::string_view key) const {
   const Value* const value = Find(key);
   if (value == nullptr) return std::nullopt;
-  const std::optional<double> number = RealOf(*value);
+  const std::optional<double> number = std::visit(RealOf(), *value);
   if (!number || !std::isfinite(*number) || std::holds_alternative<bool>(*value)) Wrong(key, *value, "a finite number");
   return number;
 }
@@ -202,7 +194,7 @@ std::optional<std::vector<double>> Metadata::Reals(std::string_view key) const {
   if (size == 0) Wrong(key, *value, "an array of numbers");
   std::vector<double> numbers;
   for (uint64_t i = 0; i < array->count; ++i)
-    numbers.push_back(*RealOf(ScalarOf(array->type).at(array->bytes.data() + i * size)));
+    numbers.push_back(*std::visit(RealOf(), ScalarOf(array->type).at(array->bytes.data() + i * size)));
   return numbers;
 }
 
