@@ -119,7 +119,9 @@ std::string SampleOf(const ChoiceItem& item, size_t number) {
 
 const Columns<Probe>& ProbeColumns() {
   static const Columns<Probe> columns{
-      {{"guess", "guess", "", Side::kLeft}, &Probe::Title},
+      {{.name = "title", .title = "guess", .side = Side::kLeft, .files = Files::kNone}, &Probe::Title},
+      {{"guess"}, &Probe::guess},
+      {{"choice"}, [](const Probe& probe) { return probe.choice.empty() ? Json() : Json(probe.choice); }},
       {Number("score", "score", "{:.3f}", 7), &Probe::score},
       {Number("low", "from", "{:.3f}", 7), [](const Probe& probe) { return probe.interval.low; }},
       {Number("high", "to", "{:.3f}", 7), [](const Probe& probe) { return probe.interval.high; }},
@@ -158,12 +160,6 @@ Mentions TextWords::Find(const TextWords& phrase) const {
 std::string Probe::Title() const {
   constexpr size_t kShown = 16;  // bytes
   return choice.empty() || choice.size() > kShown ? guess : guess + " (" + choice + ")";
-}
-
-const Probe& ProbeReport::Of(const std::string& guess) const {
-  const auto at = std::ranges::find(probes, guess, &Probe::guess);
-  TARE_CHECK(at != probes.end());
-  return *at;
 }
 
 void Probes::Add(const ChoiceItem& item) {
@@ -274,19 +270,11 @@ ProbeReport ProbeItems(const std::filesystem::path& file) {
 }
 
 Json ProbeJson(const ProbeReport& report) {
-  Json rows = Json::array();
-  for (const Probe& probe : report.probes)
-    rows.push_back({{"guess", probe.guess},
-                    {"choice", probe.choice.empty() ? Json() : Json(probe.choice)},
-                    {"score", probe.score},
-                    {"low", probe.interval.low},
-                    {"high", probe.interval.high},
-                    {"p", AsJson(probe.p)}});
   return {{"schema", "tare.probes/1"},
           {"items", report.items},
           {"samples", report.samples},
           {"chance", AsJson(report.chance)},
-          {"probes", rows}};
+          {"probes", TableJson(TableOf(ProbeColumns(), report.probes))}};
 }
 
 std::string ProbeText(const ProbeReport& report) {

@@ -70,8 +70,6 @@ struct ProbeReport {
   size_t items = 0, samples = 0;
   std::optional<double> chance;  // where there is something to choose from
   std::vector<Probe> probes;
-
-  const Probe& Of(const std::string& guess) const;
 };
 
 class Probes {

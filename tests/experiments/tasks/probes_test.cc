@@ -9,6 +9,7 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
+#include "tests/support/probes.h"
 
 namespace tare::probes_test {
 namespace {
@@ -23,7 +24,7 @@ ProbeReport ReportOf(const std::vector<Json>& items) {
   return probes.Report();
 }
 
-double ScoreOf(const Json& item, const std::string& guess) { return ReportOf({item}).Of(guess).score; }
+double ScoreOf(const Json& item, const std::string& guess) { return Of(ReportOf({item}), guess).score; }
 
 // One item each, worked out by hand.
 TEST(Probes, GuessesOfAnItem) {
@@ -72,12 +73,12 @@ TEST(Probes, ConstantsAreTheBestPlaceAndTheBestEnding) {
   add(3, {"b", "c", "d", "e"}, 0);
   add(2, {"c", "d", "e", "f"}, 1);
   const ProbeReport report = ReportOf(items);
-  EXPECT_EQ(report.Of("constant place").choice, "2");
-  EXPECT_DOUBLE_EQ(report.Of("constant place").score, 0.7);
-  EXPECT_EQ(report.Of("constant ending").choice, "b");
-  EXPECT_DOUBLE_EQ(report.Of("constant ending").score, 0.85) << "eight, and two of chance 1/4 where it is not offered";
+  EXPECT_EQ(Of(report, "constant place").choice, "2");
+  EXPECT_DOUBLE_EQ(Of(report, "constant place").score, 0.7);
+  EXPECT_EQ(Of(report, "constant ending").choice, "b");
+  EXPECT_DOUBLE_EQ(Of(report, "constant ending").score, 0.85) << "eight, and two of chance 1/4 where it is not offered";
   // z of the place: 10 (0.7 - 0.25) over the root of the sum of squares 7 0.75^2 + 3 0.25^2
-  EXPECT_NEAR(report.Of("constant place").z, 4.5 / std::sqrt(7 * 0.5625 + 3 * 0.0625), 1e-12);
+  EXPECT_NEAR(Of(report, "constant place").z, 4.5 / std::sqrt(7 * 0.5625 + 3 * 0.0625), 1e-12);
 }
 
 TEST(Probes, ItemsOfASampleAreOneUnit) {
@@ -89,11 +90,11 @@ TEST(Probes, ItemsOfASampleAreOneUnit) {
     together.push_back(item);
   }
   const ProbeReport one = ReportOf(apart), other = ReportOf(together);
-  EXPECT_EQ(one.Of("bag of words").score, other.Of("bag of words").score);
-  EXPECT_LT(*one.Of("bag of words").p, 0.01);
-  EXPECT_EQ(*other.Of("bag of words").p, 1) << "two samples show nothing";
-  EXPECT_GT(other.Of("bag of words").z, 0);
-  EXPECT_LE(other.Of("bag of words").z, std::sqrt(2) + 1e-12);
+  EXPECT_EQ(Of(one, "bag of words").score, Of(other, "bag of words").score);
+  EXPECT_LT(*Of(one, "bag of words").p, 0.01);
+  EXPECT_EQ(*Of(other, "bag of words").p, 1) << "two samples show nothing";
+  EXPECT_GT(Of(other, "bag of words").z, 0);
+  EXPECT_LE(Of(other, "bag of words").z, std::sqrt(2) + 1e-12);
 }
 
 // Where a guess finds all endings equal, it scores chance exactly, also in thirds.
@@ -103,19 +104,19 @@ TEST(Probes, AGuessThatKnowsNothingIsAtChance) {
   const ProbeReport report = ReportOf(items);
   for (const Probe& probe : report.probes) EXPECT_EQ(*probe.p, 1) << probe.guess;
   EXPECT_THAT(ProbeText(report), HasSubstr("no guess differs from chance"));
-  EXPECT_NEAR(report.Of("bag of words").score, 1. / 3, 1e-12);
+  EXPECT_NEAR(Of(report, "bag of words").score, 1. / 3, 1e-12);
 }
 
 // The needles of the embedded pair that stand alone: the other endings are in no context.
 TEST(Probes, WrongEndingsThatTheContextLacksAreSeen) {
   const ProbeReport report = ProbeItems(PairFolder("needles-1.jsonl"));
   EXPECT_EQ(report.items, 1200u);
-  EXPECT_EQ(report.Of("bag of words").score, 1);
-  EXPECT_LT(*report.Of("bag of words").p, 1e-6);
+  EXPECT_EQ(Of(report, "bag of words").score, 1);
+  EXPECT_LT(*Of(report, "bag of words").p, 1e-6);
   EXPECT_THAT(ProbeText(report), HasSubstr("not at chance: bag of words, first mention, last mention, most frequent"));
   const ProbeReport four = ProbeItems(PairFolder("needles-4.jsonl"));
-  EXPECT_DOUBLE_EQ(four.Of("bag of words").score, 0.25);
-  EXPECT_DOUBLE_EQ(four.Of("most frequent").score, 0.25);
+  EXPECT_DOUBLE_EQ(Of(four, "bag of words").score, 0.25);
+  EXPECT_DOUBLE_EQ(Of(four, "most frequent").score, 0.25);
 }
 
 TEST(Probes, JsonHasScoresAndIntervals) {

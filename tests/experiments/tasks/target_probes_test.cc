@@ -7,6 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
+#include "tests/support/probes.h"
 
 namespace tare::target_probes_test {
 namespace {
@@ -24,12 +25,12 @@ TEST(TargetProbes, HaveNoChance) {
           "{\"prompt\": \"a 3 c\", \"targets\": [\"3\", \"a c\"], \"score\": \"all\"}\n");
   const ProbeReport report = ProbeItems(folder / "t.jsonl");
   EXPECT_FALSE(report.chance);
-  EXPECT_EQ(report.Of("constant target").choice, "12");
-  EXPECT_EQ(report.Of("constant target").score, 0.5);
-  EXPECT_EQ(report.Of("first number").score, 0.25);
-  EXPECT_EQ(report.Of("last number").score, 0);
-  EXPECT_DOUBLE_EQ(report.Of("most frequent number").score, (1 + 1. / 3) / 4);
-  EXPECT_EQ(report.Of("in the prompt").score, 0.75);
+  EXPECT_EQ(Of(report, "constant target").choice, "12");
+  EXPECT_EQ(Of(report, "constant target").score, 0.5);
+  EXPECT_EQ(Of(report, "first number").score, 0.25);
+  EXPECT_EQ(Of(report, "last number").score, 0);
+  EXPECT_DOUBLE_EQ(Of(report, "most frequent number").score, (1 + 1. / 3) / 4);
+  EXPECT_EQ(Of(report, "in the prompt").score, 0.75);
   EXPECT_THAT(ProbeText(report), Not(HasSubstr("chance")));
 }
 
