@@ -211,12 +211,8 @@ void Run(const CLI::App& command, JudgeArguments& options) {
     PrintText("{}{}\n{}", SweepTable(judged.cells, comparisons), options.by.empty() ? "" : PositionTables(judged),
               SweepLegend(comparisons));
     if (const Json& s = judged.scored; !logs)
-      PrintText("{}",
-                Wrapped(Formatted("scored: in each of {} of {} tokens those after {} to {} others, which all files "
-                                  "predict",
-                                  Counted(s["windows"], "window"), s["window"].dump(), s["first"].get<int64_t>() + 1,
-                                  s["last"].get<int64_t>() + 1),
-                        0));
+      PrintLine("scored: tokens after {} to {} others in each of {} of {}", s["first"].get<int64_t>() + 1,
+                s["last"].get<int64_t>() + 1, Counted(s["windows"], "window"), s["window"].dump());
   }
   Json json = SweepJson(judged.cells, comparisons);
   json["schema"] = "tare.judge/1";

@@ -181,12 +181,12 @@ TEST_F(JudgeTest, EveryFormHasTheSameFigures) {
 
 TEST_F(JudgeTest, SaysWhichPositionsItScores) {
   const Outcome outcome = CallTare({"judge", r_, b_, "--by", "position"});
-  EXPECT_THAT(outcome.out, HasSubstr("scored: in each of 30 windows of 6 tokens those after 1 to 5 others, which all"));
+  EXPECT_THAT(outcome.out, HasSubstr("scored: tokens after 1 to 5 others in each of 30 windows of 6"));
   EXPECT_THAT(outcome.out, HasSubstr(b_ + ", divergence\npredicted from  tokens"));
   EXPECT_EQ(Judged({r_, b_}).at("scored"), Json::parse(R"({"windows": 30, "window": 6, "first": 0, "last": 4})"));
   const std::string folder = TARE_SOURCE_DIR "/tests/fuzz/corpus/predictions/";
   EXPECT_THAT(CallTare({"judge", folder + "logits.safetensors", folder + "base.kld"}).out,
-              HasSubstr("scored: in each of 3 windows of 6 tokens those after 4 to 5 others"));
+              HasSubstr("scored: tokens after 4 to 5 others in each of 3 windows of 6"));
 }
 
 // B gets ten of 40 documents wrong, and R none: the mid-p of McNemar of 0 and 10 changes.
