@@ -129,7 +129,7 @@ MarkedItems LoadMarkedItems(const std::filesystem::path& path, const std::filesy
   MarkedItems items{
       .input = {.kind = TokenInput::Kind::kText, .bos = tokenizer.bos(), .path = path, .sha256 = Sha256OfFile(path)}};
   std::map<int64_t, Marks> marks;
-  for (const ChoiceItem& item : LoadChoiceItems(path, limit, from)) {
+  for (const ChoiceItem& item : LoadLines<ParseChoiceItem>(path, limit, from)) {
     const EncodedChoice encoded = EncodeChoice(item, tokenizer);
     const EncodedChoice::Ending& whole = encoded.endings[static_cast<size_t>(item.label)];
     marks[std::ssize(items.sequences)] = MarksOf(item, whole, tokenizer);

@@ -8,6 +8,7 @@
 
 #include "experiments/tasks/groups.h"
 #include "experiments/tasks/items/choice_items.h"
+#include "experiments/tasks/items/lines.h"
 #include "experiments/text/grammar.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/formatted.h"
@@ -36,8 +37,8 @@ constexpr FigureKeys kLoglikelihoodFigures[] = {
     {.name = "perplexity", .windows = kItems, .of_mean = OfMean::kExponential}};
 
 RunTask ReadChoice(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  return TaskOfItems(LoadChoiceItems(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
-                     [](const std::vector<ChoiceItem>& items, const EndingScores& scores) {
+  return TaskOfItems(LoadLines<ParseChoiceItem>(file, static_cast<size_t>(options.windows.limit), options.windows.from),
+                     of, [](const std::vector<ChoiceItem>& items, const EndingScores& scores) {
                        TaskResult result = Accuracies(items, scores);
                        result.figures["reported"] = ReportedAccuracy(items);
                        return result;
@@ -52,8 +53,9 @@ std::string HowChoice(const Json& result) {
 }
 
 RunTask ReadLoglikelihood(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  return TaskOfItems(LoadContinuations(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
-                     LogLikelihoods);
+  return TaskOfItems(
+      LoadLines<ParseContinuation>(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
+      LogLikelihoods);
 }
 
 std::string HowLoglikelihood(const Json& result) {
@@ -135,7 +137,7 @@ constexpr TaskKind kChoiceTask{.name = "choice",
                                .count = "n",
                                .unit = "item",
                                .how = HowChoice,
-                               .keys = KeysOfItems<LoadChoiceItems>};
+                               .keys = KeysOfItems<LoadLines<ParseChoiceItem>>};
 
 constexpr TaskKind kLogLikelihoodTask{.name = "loglikelihood",
                                       .file = "CONTINUATIONS.jsonl",
@@ -145,6 +147,6 @@ constexpr TaskKind kLogLikelihoodTask{.name = "loglikelihood",
                                       .count = "n",
                                       .unit = "continuation",
                                       .how = HowLoglikelihood,
-                                      .keys = KeysOfItems<LoadContinuations>};
+                                      .keys = KeysOfItems<LoadLines<ParseContinuation>>};
 
 }  // namespace tare

@@ -25,7 +25,7 @@ TaskResult Accuracies(const std::vector<ChoiceItem>& items, const EndingScores& 
 // of letters, numbers, single words and contexts that differ, acc.
 const char* ReportedAccuracy(const std::vector<ChoiceItem>& items);
 
-// Log-likelihoods of given continuations (LoadContinuations), scored as lm-evaluation-harness scores LAMBADA: acc is
+// Log-likelihoods of given continuations (ParseContinuation), scored as lm-evaluation-harness scores LAMBADA: acc is
 // the share of continuations that greedy decoding would produce, perplexity exp of the mean of minus their
 // log-likelihoods, each the sum over the continuation's tokens.
 extern const TaskKind kLogLikelihoodTask;  // loglikelihood=CONTINUATIONS.jsonl

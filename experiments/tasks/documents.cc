@@ -62,7 +62,7 @@ CutDocuments Cut(const std::filesystem::path& file, const Model& model, const Wi
   const std::optional<int32_t> bos = tokenizer.bos();
   const int32_t prefix = PrefixToken(bos, model);
   const bool whole = options.convention == Convention::kLmEval;  // every token of a window is scored, and `<s>` too
-  CutDocuments cut{.documents = LoadDocuments(file, static_cast<size_t>(options.limit), options.Part()),
+  CutDocuments cut{.documents = LoadLines<ParseDocument>(file, static_cast<size_t>(options.limit), options.Part()),
                    .positions = PositionsOf(options, model.config()),
                    .bos = bos.has_value(),
                    .prefix = prefix,
@@ -181,10 +181,6 @@ TextDocument ParseDocument(std::string_view line, const std::string& where) {
   document.words = CountWords(*counted);
   document.bytes = counted->size();
   return document;
-}
-
-std::vector<TextDocument> LoadDocuments(const std::filesystem::path& path, size_t limit, TakeFrom from) {
-  return LoadLines(path, limit, from, ParseDocument);
 }
 
 constexpr TaskKind kDocumentsTask{.name = "documents",

@@ -39,9 +39,8 @@ struct TextDocument {
   std::string where;  // file and line, for messages
 };
 
-// `limit` documents (items/lines.h); 0: all. Throws Error with file and line, also for a document without text.
-std::vector<TextDocument> LoadDocuments(const std::filesystem::path& path, size_t limit = 0,
-                                        TakeFrom from = TakeFrom::kStart);
+// Parses one line of a file (LoadLines in items/lines.h). Throws Error, starting with `where`, also for a document
+// without text.
 TextDocument ParseDocument(std::string_view json, const std::string& where);
 
 // The harness's wikitext_detokenizer (lm_eval/tasks/wikitext/preprocess_wikitext.py), whose rule for "/' [0-9]/" is a

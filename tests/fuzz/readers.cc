@@ -16,6 +16,7 @@
 #include "experiments/observe/measured.h"
 #include "experiments/tasks/documents.h"
 #include "experiments/tasks/items/choice_items.h"
+#include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/items/prompt_items.h"
 #include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
@@ -81,7 +82,7 @@ void ReadContinuation(std::string_view bytes) { (void)ParseContinuation(bytes, "
 void ReadDocument(std::string_view bytes) { (void)ParseDocument(bytes, "items"); }
 void ReadPrompt(std::string_view bytes) { (void)ParsePrompt(bytes, "items"); }
 
-void ReadItems(std::string_view bytes) { (void)LoadChoiceItems(FileOf(bytes)); }
+void ReadItems(std::string_view bytes) { (void)LoadLines<ParseChoiceItem>(FileOf(bytes)); }
 
 void ReadSpans(std::string_view bytes) {
   const std::vector<int64_t> lengths{64, 20};

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "experiments/tasks/documents.h"
+#include "experiments/tasks/items/lines.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/named_files.h"
@@ -37,7 +38,7 @@ bool AreDocuments(const std::filesystem::path& path) { return path.extension() =
 TokenInput LoadDocumentRows(const std::filesystem::path& path, const std::filesystem::path& model_folder,
                             int vocabulary) {
   std::vector<std::string> texts;
-  for (TextDocument& document : LoadDocuments(path)) texts.push_back(std::move(document.text));
+  for (TextDocument& document : LoadLines<ParseDocument>(path)) texts.push_back(std::move(document.text));
   return EncodeTexts(texts, path, model_folder, vocabulary);
 }
 

@@ -230,10 +230,6 @@ ChoiceItem ParseChoiceItem(std::string_view text, const std::string& where) {
   return item;
 }
 
-std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_t limit, TakeFrom from) {
-  return LoadLines(path, limit, from, ParseChoiceItem);
-}
-
 EncodedChoice EncodeChoice(const ChoiceItem& item, const Tokenizer& tokenizer) {
   EncodedChoice choice;
   EncodedContext context = EncodeContext(item.contexts.front(), item, tokenizer);
@@ -265,10 +261,6 @@ ChoiceItem ParseContinuation(std::string_view text, const std::string& where) {
   }
   if (std::ranges::contains(item.endings, "")) Fail("{}: \"continuation\": got an empty one, expected text", where);
   return item;
-}
-
-std::vector<ChoiceItem> LoadContinuations(const std::filesystem::path& path, size_t limit, TakeFrom from) {
-  return LoadLines(path, limit, from, ParseContinuation);
 }
 
 std::string Capitalize(std::string_view text) {

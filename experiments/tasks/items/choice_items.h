@@ -47,10 +47,7 @@ struct ChoiceItem {
   const std::string& Context(size_t ending) const { return contexts[contexts.size() == 1 ? 0 : ending]; }
 };
 
-// `limit` items of a file (lines.h); 0: all. Lines of whitespace are skipped. Throws Error with file and line.
-std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_t limit = 0,
-                                        TakeFrom from = TakeFrom::kStart);
-// Parses one line. `where` starts messages.
+// Parses one line of a file (LoadLines in lines.h). Throws Error, starting with `where`.
 ChoiceItem ParseChoiceItem(std::string_view json, const std::string& where);
 
 // Continuations whose log-likelihood is asked for, one per JSON line, as lm-evaluation-harness asks for them
@@ -60,9 +57,7 @@ ChoiceItem ParseChoiceItem(std::string_view json, const std::string& where);
 //   {"text": "..."}                                LAMBADA's lines: the last word, and the space before it
 //   lines that the harness logged                  (lines.h)
 //
-// As items with an ending for each continuation. `limit` and errors as in LoadChoiceItems.
-std::vector<ChoiceItem> LoadContinuations(const std::filesystem::path& path, size_t limit = 0,
-                                          TakeFrom from = TakeFrom::kStart);
+// An item with an ending for each continuation; errors as in ParseChoiceItem.
 ChoiceItem ParseContinuation(std::string_view json, const std::string& where);
 
 // Context and ending are encoded together, without `<s>`, and split where the context encoded alone ends; whitespace at

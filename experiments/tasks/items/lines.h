@@ -33,13 +33,12 @@ std::vector<size_t> TakenPlaces(size_t n, size_t limit, TakeFrom from);
 void ForEachLine(const std::filesystem::path& path, size_t limit, TakeFrom from,
                  const std::function<void(const JsonLine&)>& body);
 
-// Every such line as an item, which gets its line's number.
-template <typename Item>
-std::vector<Item> LoadLines(const std::filesystem::path& path, size_t limit, TakeFrom from,
-                            Item (*parse)(std::string_view json, const std::string& where)) {
-  std::vector<Item> items;
+// Every such line as an item, kParse(text, where), which gets its line's number.
+template <auto kParse>
+auto LoadLines(const std::filesystem::path& path, size_t limit = 0, TakeFrom from = TakeFrom::kStart) {
+  std::vector<decltype(kParse({}, {}))> items;
   ForEachLine(path, limit, from, [&](const JsonLine& line) {
-    items.push_back(parse(line.text, line.where));
+    items.push_back(kParse(line.text, line.where));
     items.back().line = line.number;
   });
   return items;

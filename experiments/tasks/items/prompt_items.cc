@@ -146,7 +146,7 @@ PromptItem ParsePrompt(std::string_view text, const std::string& where) {
 }
 
 std::vector<PromptItem> LoadPrompts(const std::filesystem::path& path, size_t limit, TakeFrom from) {
-  std::vector<PromptItem> items = LoadLines(path, 0, TakeFrom::kStart, ParsePrompt);
+  std::vector<PromptItem> items = LoadLines<ParsePrompt>(path);
   std::set<std::pair<std::string, std::string>> seen;
   std::erase_if(items, [&](const PromptItem& item) {
     return item.keys.contains("doc_id") && !seen.emplace(item.keys["doc_id"].dump(), item.prompt).second;

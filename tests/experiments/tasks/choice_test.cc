@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/tasks/items/lines.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
@@ -26,7 +27,7 @@ using ::testing::ThrowsMessage;
 constexpr size_t kItems = 12;
 
 std::vector<ChoiceItem> Items(const std::string& set, size_t limit = kItems) {
-  return LoadChoiceItems(PairFolder(set + ".jsonl"), limit);
+  return LoadLines<ParseChoiceItem>(PairFolder(set + ".jsonl"), limit);
 }
 
 const Tokenizer& PairTokenizer() {

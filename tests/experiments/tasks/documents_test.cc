@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "experiments/tasks/items/lines.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/file/strict_json.h"
@@ -81,8 +82,8 @@ TEST(DocumentItems, PagesAreDetokenizedAndCountedAsTheHarness) {
 }
 
 TEST(DocumentItems, WikitextsLinesAndTheirLogAgree) {
-  const std::vector<TextDocument> lines = LoadDocuments(HarnessFile("wikitext.jsonl")),
-                                  logs = LoadDocuments(HarnessFile("samples_wikitext.jsonl"));
+  const std::vector<TextDocument> lines = LoadLines<ParseDocument>(HarnessFile("wikitext.jsonl")),
+                                  logs = LoadLines<ParseDocument>(HarnessFile("samples_wikitext.jsonl"));
   ASSERT_EQ(lines.size(), 2u);
   for (size_t i = 0; i < lines.size(); ++i) {
     EXPECT_EQ(lines[i].text, logs[i].text);

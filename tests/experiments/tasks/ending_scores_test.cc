@@ -47,11 +47,11 @@ void ExpectLogged(const std::vector<std::vector<ScoredEnding>>& scores, const st
 
 TEST(EndingScores, AreWhatTheHarnessLogged) {
   for (const std::string task : {"hellaswag", "arc_easy", "openbookqa", "piqa", "winogrande", "boolq", "mmlu"}) {
-    const std::vector<ChoiceItem> items = LoadChoiceItems(HarnessFile(task + ".jsonl"));
+    const std::vector<ChoiceItem> items = LoadLines<ParseChoiceItem>(HarnessFile(task + ".jsonl"));
     for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden})
       ExpectLogged(Scored(items, sharing), task);
   }
-  ExpectLogged(Scored(LoadContinuations(HarnessFile("lambada_openai.jsonl")), ContextSharing::kAllowed),
+  ExpectLogged(Scored(LoadLines<ParseContinuation>(HarnessFile("lambada_openai.jsonl")), ContextSharing::kAllowed),
                "lambada_openai");
 }
 

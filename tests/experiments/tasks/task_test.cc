@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "experiments/tasks/choice.h"
+#include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/perplexity.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -150,7 +151,7 @@ std::vector<std::vector<double>> LogLikelihoodsOf(const EndingScores& scores) {
 TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
   Model model(PairFolder("novels-differential"));
   const Task task = ReadOne("choice=" + PairFolder("needles-1.jsonl").string(), model, {.limit = 2});
-  const std::vector<ChoiceItem> items = LoadChoiceItems(PairFolder("needles-1.jsonl"), 2, TakeFrom::kSpread);
+  const std::vector<ChoiceItem> items = LoadLines<ParseChoiceItem>(PairFolder("needles-1.jsonl"), 2, TakeFrom::kSpread);
   const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
   const auto expect = [&](const char* plan, Carrying carrying) {
     PlanRun run(Plan::Parse(plan), carrying, ModelSitesOf(model));

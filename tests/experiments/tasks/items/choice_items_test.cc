@@ -86,7 +86,7 @@ TEST(ChoiceItems, FilesOfLines) {
   const std::string good = R"({"ctx": "c", "endings": ["a", "b"], "label": 0})";
   const auto load = [&](const std::string& text, size_t limit = 0) {
     PutFile(path, text);
-    return LoadChoiceItems(path, limit);
+    return LoadLines<ParseChoiceItem>(path, limit);
   };
   const std::vector<ChoiceItem> items = load(good + "\r\n\n  \n" + good);  // the last without a newline
   ASSERT_EQ(items.size(), 2u);
@@ -105,7 +105,7 @@ TEST(ChoiceItems, EmbeddedSets) {
   const fs::path pair = TARE_SOURCE_DIR "/experiments/pair";
   for (const auto& [file, count] :
        {std::pair{"continuations.jsonl", 2000u}, {"needles-1.jsonl", 1200u}, {"needles-4.jsonl", 1200u}}) {
-    const std::vector<ChoiceItem> items = LoadChoiceItems(pair / file);
+    const std::vector<ChoiceItem> items = LoadLines<ParseChoiceItem>(pair / file);
     EXPECT_EQ(items.size(), count);
     for (const ChoiceItem& item : std::span(items).first(100)) {
       ASSERT_EQ(item.endings.size(), 4u);
@@ -175,8 +175,8 @@ TEST(ContinuationItems, AListSharesItsContext) {
 }
 
 TEST(ContinuationItems, LambadasLinesAndTheirLogAgree) {
-  const std::vector<ChoiceItem> lines = LoadContinuations(HarnessFile("lambada_openai.jsonl")),
-                                logs = LoadContinuations(HarnessFile("samples_lambada_openai.jsonl"));
+  const std::vector<ChoiceItem> lines = LoadLines<ParseContinuation>(HarnessFile("lambada_openai.jsonl")),
+                                logs = LoadLines<ParseContinuation>(HarnessFile("samples_lambada_openai.jsonl"));
   ASSERT_EQ(lines.size(), 3u);
   for (size_t i = 0; i < lines.size(); ++i) {
     EXPECT_EQ(lines[i].contexts, logs[i].contexts);
@@ -220,8 +220,8 @@ class TaskTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(TaskTest, LinesAndLogsGiveTheHarnesssRequests) {
   const std::string task = GetParam();
-  const std::vector<ChoiceItem> lines = LoadChoiceItems(HarnessFile(task + ".jsonl")),
-                                logs = LoadChoiceItems(HarnessFile("samples_" + task + ".jsonl"));
+  const std::vector<ChoiceItem> lines = LoadLines<ParseChoiceItem>(HarnessFile(task + ".jsonl")),
+                                logs = LoadLines<ParseChoiceItem>(HarnessFile("samples_" + task + ".jsonl"));
   const std::vector<nlohmann::json> logged = Logged(task);
   ASSERT_EQ(lines.size(), logged.size());
   ASSERT_EQ(logs.size(), logged.size());
