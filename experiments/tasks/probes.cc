@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 #include <unordered_map>
 
 #include "experiments/significance/p_values.h"
@@ -12,6 +13,7 @@
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/listed.h"
 
 namespace tare {
 namespace {
@@ -283,10 +285,8 @@ std::string ProbeText(const ProbeReport& report) {
                 Counted(static_cast<int64_t>(report.samples), "sample"));
   const std::string table = TableText(TableOf(ProbeColumns(), report.probes), 2);
   if (!report.chance) return head + "\n" + table;
-  std::string away;
-  for (const Probe& probe : report.probes) {
-    if (*probe.p < kLevel) away += (away.empty() ? "" : ", ") + probe.guess;
-  }
+  const auto differs = [](const Probe& probe) { return *probe.p < kLevel; };
+  const std::string away = Listed(report.probes | std::views::filter(differs), ", ", &Probe::guess);
   return Formatted("{}; chance is {:.3f}\n{}{}", head, *report.chance, table,
                    away.empty() ? "no guess differs from chance\n"
                                 : "not at chance: " + away +

@@ -47,14 +47,13 @@ TaskSpec ParseTask(const std::string& text, std::string_view list, TaskKinds kin
   return spec;
 }
 
-bool IsNumber(const Json& value) { return value.is_number(); }
-
 // False if they are present but not numbers, or not equally many. Losses may be missing, because older results have
 // none for some figures.
 bool ReadWindows(const Json& result, const WindowKeys& keys, WindowLosses& windows) {
   if (!result.contains(keys.losses)) return true;
   for (const char* key : {keys.losses, keys.counts}) {
-    if (!result.contains(key) || !result[key].is_array() || !std::ranges::all_of(result[key], IsNumber)) return false;
+    if (!result.contains(key) || !result[key].is_array() || !std::ranges::all_of(result[key], &Json::is_number))
+      return false;
   }
   windows = {result[keys.losses].get<std::vector<double>>(), result[keys.counts].get<std::vector<double>>()};
   return windows.sums.size() == windows.counts.size();
@@ -67,18 +66,13 @@ std::string HashOfTower(const std::filesystem::path& folder) {
   return Sha256Hex(std::as_bytes(std::span(hashes)));
 }
 
-// The error of a figure's mean over windows or samples; empty with too few.
+// A figure's mean over windows or samples.
 PairedRuns WindowsOf(const Figure& figure, OfMean of_mean) {
   return {.counts = figure.windows.counts,
           .sums = {figure.windows.sums},
           .signs = {1},
           .of_mean = of_mean,
           .kind = figure.keys.windows->kind};
-}
-
-std::optional<double> ErrorOver(const Figure& figure) {
-  const std::optional<MeanError> error = PairedError(WindowsOf(figure, figure.keys.of_mean));
-  return error ? std::optional(error->error) : std::nullopt;
 }
 
 }  // namespace
@@ -99,7 +93,8 @@ std::optional<Figures> ReadFigures(const Json& result, const TaskKind& kind) {
     if (k.outcomes) figure.outcomes = result[k.outcomes], figure.error = result[k.error];
     if (k.windows && !ReadWindows(result, *k.windows, figure.windows)) return std::nullopt;
     // Older results have errors as if tokens were independent, which are not read.
-    if (k.error && !figure.windows.sums.empty()) figure.error = ErrorOver(figure);
+    if (k.error && !figure.windows.sums.empty())
+      figure.error = PairedError(WindowsOf(figure, k.of_mean)).transform([](const MeanError& of) { return of.error; });
   }
   return figures;
 }
