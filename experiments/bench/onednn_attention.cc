@@ -273,8 +273,7 @@ struct Graph {
     if (!first.Differential()) return;
     Map(first.q2, first.k2, second.data());
     const int64_t H = std::ssize(p.heads), width = p.v.width;
-    ParallelFor(static_cast<size_t>(p.q.tokens), [&](size_t t, int) {
-      const auto row = static_cast<int64_t>(t);
+    ParallelFor(static_cast<size_t>(p.q.tokens), [&](int64_t row, int) {
       for (int h = 0; h < H; ++h)
         SubtractScaled(p.out.Row(row, h), second.data() + (row * H + h) * width, p.lambda.At(row, h), width);
     });

@@ -97,8 +97,8 @@ void InputEmbedding::CheckIds(const TokenBatch& batch) const {
 void InputEmbedding::EmbedPatches(const TokenBatch& batch, Projector& projector, float* x) {
   const int64_t rows = batch.Rows(), values = images_->PatchValues();
   GrowRows(pixels_, rows, values);
-  ParallelFor(batch.tokens.size(), [&](size_t row, int) {
-    float* const patch = pixels_.data() + static_cast<int64_t>(row) * values;
+  ParallelFor(batch.tokens.size(), [&](int64_t row, int) {
+    float* const patch = pixels_.data() + row * values;
     if (batch.tokens[row] == 0) return std::fill_n(patch, values, 0.0f), void();
     images_->ReadPatch(batch.tokens[row], patch);
   });
@@ -113,8 +113,8 @@ void InputEmbedding::Embed(const TokenBatch& batch, std::span<const int64_t> pos
                            float* x) {
   const int64_t E = config_.hidden;
   if (config_.SeesImages()) EmbedPatches(batch, projector, x);
-  ParallelFor(batch.tokens.size(), [&](size_t row, int) {
-    float* const values = x + static_cast<int64_t>(row) * E;
+  ParallelFor(batch.tokens.size(), [&](int64_t row, int) {
+    float* const values = x + row * E;
     if (!config_.SeesImages()) RowAsFloat(rows_, batch.tokens[row], values);
     if (config_.embedding_scale != 1) ScaleInto(values, config_.embedding_scale, E, values);
     if (positions_.out > 0) {

@@ -25,8 +25,7 @@ int HeadsAt(Site site, const AttentionProblem& problem) {
 HeadsView<float> Copy(const FloatHeads<const float>& from, AlignedBuffer<float>& to) {
   to.Reserve(static_cast<size_t>(from.tokens * from.heads * from.width));
   const HeadsView<float> copy = DenseHeads(to.data(), from.tokens, from.heads, from.width);
-  ParallelFor(static_cast<size_t>(from.tokens), [&](size_t index, int) {
-    const auto row = static_cast<int64_t>(index);
+  ParallelFor(static_cast<size_t>(from.tokens), [&](int64_t row, int) {
     for (int head = 0; head < from.heads; ++head) {
       for (int i = 0; i < from.width; ++i) copy.Row(row, head)[i] = from.At(row, head, i);
     }

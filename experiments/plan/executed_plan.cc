@@ -62,8 +62,7 @@ FloatHeads<const float> Rotated(const FloatHeads<const float>& x, const Hadamard
   if (rotation == nullptr) return x;
   memory.Reserve(static_cast<size_t>(x.tokens) * static_cast<size_t>(x.heads) * static_cast<size_t>(x.width));
   const HeadsView<float> rotated = DenseHeads(memory.data(), x.tokens, x.heads, x.width);
-  ParallelFor(static_cast<size_t>(x.tokens), [&](size_t t, int) {
-    const auto token = static_cast<int64_t>(t);
+  ParallelFor(static_cast<size_t>(x.tokens), [&](int64_t token, int) {
     for (int h = 0; h < x.heads; ++h)
       RotateRow(*rotation, Widened(x, h, token, 1, rotated.Row(token, h)).Row(token, h), rotated.Row(token, h));
   });
@@ -148,9 +147,9 @@ void ExecutedSequence::Run(std::span<std::byte> workspace) const {
   ExecutedAttention(plan_, problem_, workspace);
   if (of_outputs_ == nullptr) return;
   const HeadsView<float>& out = problem_.out;
-  ParallelFor(static_cast<size_t>(out.tokens), [&](size_t t, int) {
+  ParallelFor(static_cast<size_t>(out.tokens), [&](int64_t token, int) {
     for (int h = 0; h < out.heads; ++h) {
-      float* const row = out.Row(static_cast<int64_t>(t), h);
+      float* const row = out.Row(token, h);
       for (int slice = 0; slice < out.width; slice += problem_.v.width)
         RotateRowBack(*of_outputs_, row + slice, row + slice);
     }

@@ -135,8 +135,8 @@ void MoveWeight(EquivalentWeights& w, const Checkpoint& files, const std::string
 // Consecutive blocks of inputs.
 void TurnInputs(const ChannelRotation& rotation, int64_t out, int64_t in, float* w) {
   TARE_CHECK(in % rotation.size() == 0);
-  ParallelFor(static_cast<size_t>(out), [&](size_t row, int) {
-    float* values = w + static_cast<int64_t>(row) * in;
+  ParallelFor(static_cast<size_t>(out), [&](int64_t row, int) {
+    float* values = w + row * in;
     for (int64_t i = 0; i < in; i += rotation.size()) rotation.Rotate(values + i, values + i);
   });
 }
@@ -166,9 +166,9 @@ void TurnOutputs(const ChannelRotation& rotation, const std::vector<int64_t>& or
 // [out, in] in f32.
 AlignedBuffer<float> Changed(const WeightMatrix& stored, const TensorChange& change) {
   AlignedBuffer<float> w(static_cast<size_t>(stored.out * stored.in));
-  ParallelFor(static_cast<size_t>(stored.out), [&](size_t row, int) {
-    float* values = w.data() + static_cast<int64_t>(row) * stored.in;
-    RowAsFloat(stored, static_cast<int64_t>(row), values);
+  ParallelFor(static_cast<size_t>(stored.out), [&](int64_t row, int) {
+    float* values = w.data() + row * stored.in;
+    RowAsFloat(stored, row, values);
     const float by_row = change.out_scale.empty() ? 1.0f : change.out_scale[row];
     for (int64_t i = 0; i < stored.in; ++i) {
       if (change.ones) values[i] = 1;

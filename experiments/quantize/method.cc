@@ -16,8 +16,7 @@ std::vector<float> RotatedMoments(const std::vector<float>& moments, const Hadam
   const int64_t n = rotation.size();
   std::vector<float> half(moments.size()), rotated(moments.size());
   ParallelFor(static_cast<size_t>(n), [&](size_t r, int) { rotation.Rotate(&moments[r * n], &half[r * n]); });
-  ParallelFor(static_cast<size_t>(n), [&](size_t c, int) {
-    const auto column = static_cast<int64_t>(c);
+  ParallelFor(static_cast<size_t>(n), [&](int64_t column, int) {
     float* const row = &rotated[column * n];
     for (int64_t i = 0; i < n; ++i) row[i] = half[i * n + column];
     rotation.Rotate(row, row);

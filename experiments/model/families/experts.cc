@@ -65,7 +65,7 @@ void ProjectExpert(const LayerCall& call, std::span<const ExpertProduct> product
     all.push_back({product.linear, product.y.data()});
   }
   call.products.Project(x.data(), rows, all);
-  ParallelFor(static_cast<size_t>(rows), [&](size_t i, int) { write(static_cast<int64_t>(i)); });
+  ParallelFor(static_cast<size_t>(rows), [&](int64_t i, int) { write(i); });
 }
 
 // Each expert's places among all choices: the row times k, plus the index among the row's k choices.

@@ -128,8 +128,7 @@ QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rul
       EndsBy(rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, rule.format, matrix.tensor_absmax());
   if (rule.granularity.kind == Granularity::Kind::kTensor)  // one scale
     ends = [all = EndsOfMatrix(weight.out, weight.in, read, rule.format)](auto...) { return all; };
-  ParallelFor(static_cast<size_t>(weight.out), [&](size_t r, int) {
-    const auto row = static_cast<int64_t>(r);
+  ParallelFor(static_cast<size_t>(weight.out), [&](int64_t row, int) {
     thread_local std::vector<float> values;
     values.resize(static_cast<size_t>(weight.in));
     read(row, values.data());

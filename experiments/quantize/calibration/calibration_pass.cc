@@ -33,9 +33,9 @@ std::vector<int64_t> ChoicesOf(const CaughtInputs& x, int expert) {
 // last ones zeros, so that products of few shapes are made. 0 where the choice is -1.
 CaughtInputs OfChoices(const CaughtInputs& x, const std::vector<int64_t>& choices, int64_t per_input) {
   CaughtInputs some = EmptyInputs(x.channels, PaddedRows(std::ssize(choices)));
-  ParallelFor(static_cast<size_t>(x.channels), [&](size_t i, int) {
-    const float* const from = x.values.data() + static_cast<int64_t>(i) * x.tokens;
-    float* const to = some.values.data() + static_cast<int64_t>(i) * some.tokens;
+  ParallelFor(static_cast<size_t>(x.channels), [&](int64_t channel, int) {
+    const float* const from = x.values.data() + channel * x.tokens;
+    float* const to = some.values.data() + channel * some.tokens;
     for (size_t c = 0; c < choices.size(); ++c) to[c] = choices[c] < 0 ? 0.0f : from[choices[c] / per_input];
   });
   return some;
@@ -204,8 +204,7 @@ void CalibrationPass::AddSquare(const CaughtInputs& a, std::vector<float>& sums)
     const float* const from = a.values.data() + first * a.tokens;
     const Projection projection{.weight = {from, WeightType::kF32, columns, a.tokens}, .y = product_.data()};
     projector_.Project(from, rows, {&projection, 1});
-    ParallelFor(static_cast<size_t>(rows), [&](size_t row, int) {
-      const auto r = static_cast<int64_t>(row);
+    ParallelFor(static_cast<size_t>(rows), [&](int64_t r, int) {
       AddTo(&sums[(first + r) * n + first], product_.data() + r * columns, static_cast<size_t>(columns));
     });
   }
@@ -218,8 +217,8 @@ void CalibrationPass::AddProduct(const CaughtInputs& a, const CaughtInputs& b, s
                               .y = product_.data()};
   projector_.Project(a.values.data(), a.channels, {&projection, 1});
   sums.resize(static_cast<size_t>(a.channels * b.channels));
-  ParallelFor(static_cast<size_t>(a.channels), [&](size_t row, int) {
-    const int64_t at = static_cast<int64_t>(row) * b.channels;
+  ParallelFor(static_cast<size_t>(a.channels), [&](int64_t row, int) {
+    const int64_t at = row * b.channels;
     AddTo(&sums[at], product_.data() + at, static_cast<size_t>(b.channels));
   });
 }
