@@ -67,7 +67,7 @@ Json Measure(const std::string& folder, const StatsArguments& options, ProgressL
   json["sequences"] = sequences.size();
   json["window"] = options.windows.window;
   json["math"] = options.machine.math;
-  json["weights_sha256"] = model.files().ContentHash();
+  json["weights_sha256"] = set.job.at("weights_sha256");
   json["input_sha256"] = input.sha256;
   if (input.in_windows) json["windows_begin"] = "lines";
   if (!options.out.empty()) json["statistics"] = options.out;
@@ -119,7 +119,7 @@ void ShowCosts(const StatsArguments& options, const CapturedInput& input, const 
   const Json read = json["read"] = ReadAs(input);
   const auto figure = [](const auto& entry) { return entry.key() + " " + entry.value().dump(); };
   if (PrintsTables(options.json))
-    PrintText("read as {}\n{}{}\n", Listed(read.items(), ", ", figure), text, kNmseLegend);
+    PrintText("{}{}{}\n", Wrapped("read as " + Listed(read.items(), ", ", figure), 2), text, kNmseLegend);
   WriteJson(options.json, json);
 }
 
@@ -131,8 +131,8 @@ void PricePlan(const StatsArguments& options, const CapturedInput& input, const 
     return AttributeCaptured(input, plan, line.Callback());
   }();
   const std::string table = all.front().parts.size() == 1 ? NmseLines(all) : AttributionTable(all) + "\n";
-  if (!options.csv.empty()) WriteFileAtomically(options.csv, AttributionCsv(all, plan));
   ShowCosts(options, input, table + IntervalsLegend(all), AttributionJson(all, name, plan, "site"));
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, AttributionCsv(all, plan));
 }
 
 void PriceExecuted(const StatsArguments& options, const CapturedInput& input, const std::string& name) {

@@ -100,6 +100,29 @@ TEST(StatsTensors, APlanOnFewSequencesSaysThatItHasNoIntervals) {
 }
 
 // What integer kernels lose is what simulating them loses, within a few percent.
+// With maps that the heads do not have, the attention would be another.
+TEST(StatsTensors, MapsOfOtherHeadsAreRefused) {
+  const TemporaryFolder folder;
+  const std::string captured = folder / "c.safetensors", axes = folder / "axes.json";
+  PutArrays(captured,
+            {{"q.2", SomeArray({2, 4, 5, 4})}, {"k.2", SomeArray({2, 4, 5, 4})}, {"v.2", SomeArray({2, 2, 5, 8})}});
+  const auto with = [&](const std::string& maps) {
+    PutFile(axes, R"({"q": {"maps": ")" + maps + R"("}, "attention": {"heads": "v1", "lambda": 0.4}})");
+    return CallTare({"stats", "--tensors", captured, "--axes", axes, "--plan", "attn_logits=int4/row"});
+  };
+  EXPECT_EQ(with("interleaved").exit_code, 0) << with("interleaved").err;
+  EXPECT_THAT(with("halves").err, HasSubstr("q: got \"maps\" with head 1 of map 1, expected the maps of heads v1"));
+}
+
+TEST(StatsTensors, WeightsMayStandBesideALambdaAlone) {
+  const TemporaryFolder folder;
+  const std::string captured = folder / "c.safetensors";
+  PutArrays(captured, {{"lambda.0", SomeArray({1, 4, 8, 1})}, {"q_proj.w.1", SomeArray({64, 64})}});
+  const Outcome outcome = CallTare({"stats", "--tensors", captured});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\nlambda "));
+}
+
 TEST(StatsTensors, APlanIsExecuted) {
   const TemporaryFolder folder;
   const std::string captured = folder / "c.safetensors";

@@ -169,7 +169,8 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
         path.string(), captured.left_over.size(), captured.left_over.empty() ? "none" : captured.left_over.front());
   // Weights first, which have no sequences, and lambdas, which may have none; then layer by layer.
   std::ranges::sort(captured.arrays, {}, [](const CapturedArray& a) {
-    return std::tuple(!IsWeight(a.site) && a.site != Site::kLambda, a.layer.value_or(-1), a.site);
+    const bool is_lambda = a.site == Site::kLambda;
+    return std::tuple(IsWeight(a.site) ? 0 : !is_lambda ? 3 : a.row_stride == 0 ? 1 : 2, a.layer.value_or(-1), a.site);
   });
   CheckDistinct(captured.arrays, path.string());
   const CapturedArray& any = captured.arrays.back();

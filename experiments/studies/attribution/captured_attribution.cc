@@ -196,6 +196,15 @@ Json ReadAs(const CapturedInput& input) {
   const auto heads = [&](Site site) { return input.sites.Heads(site); };
   const std::vector<OutputHead> table =
       HeadsNamed(input.layout.attention().heads, heads(Site::kQ), heads(Site::kK), heads(Site::kV));
+  for (const Site site : {Site::kQ, Site::kK}) {
+    for (int head = 0; head < heads(site); ++head) {
+      if (const auto said = input.layout.Of(site).MapOf(head, heads(site)); said && said != MapOf(table, site, head))
+        Fail(
+            "--axes: {}: got \"maps\" with head {} of map {}, expected the maps of heads {} of \"attention\"; try "
+            "others",
+            Name(site), head, *said, input.layout.attention().heads);
+    }
+  }
   return {
       {"sequences", input.lengths.size()}, {"tokens", std::ranges::fold_left(input.lengths, int64_t{0}, std::plus())},
       {"heads", heads(Site::kQ)},          {"key_heads", heads(Site::kK)},
