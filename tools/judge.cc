@@ -140,7 +140,7 @@ std::string LoggedTask(const std::filesystem::path& path) {
 
 // The verdicts on a task's documents that lm-evaluation-harness logged.
 struct Log {
-  std::vector<std::string> documents;  // by line: "doc_id 3, doc_hash da86.."
+  std::vector<std::string> documents;  // by line: "doc_id 3, doc_hash da86.., .."
   const TaskKind* kind = nullptr;
   Json figures;
 };
@@ -161,10 +161,13 @@ Log ReadLog(const std::string& path) {
     for (const auto& [log_likelihood, greedy] : LoggedScores(json, items.back().endings.size()))
       of_item.push_back({log_likelihood, CountCharacters(items.back().endings[of_item.size()]), greedy});
     const auto text = [&](const char* key) { return json.contains(key) ? PlainText(json[key]) : "none"; };
-    if (of_item.empty() || std::isinf(std::ranges::min(of_item, {}, &ScoredEnding::log_likelihood).log_likelihood))
+    if (of_item.empty() || !std::ranges::all_of(of_item, [](const auto& s) { return std::isfinite(s.log_likelihood); }))
       Fail("{}: \"filtered_resps\": got {}, expected finite log-likelihoods of {}", line.where, text("filtered_resps"),
            Counted(std::ssize(items.back().endings), "ending"));
-    log.documents.push_back(Formatted("doc_id {}, doc_hash {}", text("doc_id"), text("doc_hash")));
+    log.documents.push_back(Formatted("doc_id {}, doc_hash {}, prompt_hash {}, target {}, filter {}", text("doc_id"),
+                                      text("doc_hash"), text("prompt_hash"), text("target"), text("filter")));
+    if (const auto first = std::ranges::find(log.documents, log.documents.back()); &*first != &log.documents.back())
+      Fail("{}: got {} as in line {}, expected it once", line.where, *first, first - log.documents.begin() + 1);
   });
   log.figures = (log.kind == &kChoiceTask ? Accuracies : LogLikelihoods)(items, scores).figures;
   if (log.kind == &kChoiceTask) log.figures["reported"] = ReportedAccuracy(items);

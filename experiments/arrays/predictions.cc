@@ -25,8 +25,9 @@ void TakeTokens(const ArrayValues& ids, Predictions& all) {
 Predictions OpenBase(const std::filesystem::path& path) {
   const auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> bytes = file->bytes();
-  if (bytes.size() < BaseShape::kHead)
-    Fail("{}: got {} bytes, expected {} or more", path.string(), bytes.size(), BaseShape::kHead);
+  if (bytes.size() < BaseShape::kHead || Beginning(path, kBaseMagic.size()) != kBaseMagic)
+    Fail("{}: got {} bytes, expected {} or more that begin with {}", path.string(), bytes.size(), BaseShape::kHead,
+         kBaseMagic);
   const ArrayValues head(DType::kI32, bytes);
   const BaseShape shape{head.Integer(2), head.Integer(3), head.Integer(4)};
   if (shape.windows < 1 || shape.positions < 3 || shape.vocabulary < 1)
@@ -165,7 +166,8 @@ void BaseFileWriter::Write(int64_t window, int64_t position, std::span<const flo
 }
 
 Predictions OpenPredictions(const std::filesystem::path& path, int64_t window, const Predictions* reference) {
-  return Beginning(path, kBaseMagic.size()) == kBaseMagic ? OpenBase(path) : OpenLogits(path, window, reference);
+  const bool base = IsBaseFile(path) || Beginning(path, kBaseMagic.size()) == kBaseMagic;
+  return base ? OpenBase(path) : OpenLogits(path, window, reference);
 }
 
 }  // namespace tare

@@ -63,6 +63,7 @@ Predictions OpenPredictions(const std::filesystem::path& path, int64_t window = 
                             const Predictions* reference = nullptr);
 
 inline constexpr std::string_view kBaseMagic = "_logits_";
+inline bool IsBaseFile(const std::filesystem::path& path) { return path.extension() == ".kld"; }  // by its name
 
 struct BaseShape {
   int64_t positions = 0, vocabulary = 0, windows = 0;  // T, V

@@ -243,6 +243,11 @@ TEST_F(JudgeTest, LogsOfOtherDocumentsAndNaNsAreNamed) {
   };
   EXPECT_THAT(refused("\"doc_id\": 1", "\"doc_id\": 7"), testing::AllOf(HasSubstr("line 2: got doc_id 7, doc_hash "),
                                                                         HasSubstr(", expected doc_id 1, doc_hash ")));
+  EXPECT_THAT(refused("\"prompt_hash\": \"", "\"prompt_hash\": \"0"), HasSubstr(", prompt_hash 0"));
+  PutFile(x, GetFile(piqa) + GetFile(piqa));
+  EXPECT_THAT(CallTare({"judge", piqa, x}).err, HasSubstr(" as in line 1, expected it once"));
+  EXPECT_THAT(CallTare({"judge", piqa, folder_ / "missing.kld"}).err, testing::Not(HasSubstr("ending '.kld'")));
+  EXPECT_THAT(refused("[\"-35.04893493652344\"", "[\"inf\""), HasSubstr("expected finite log-likelihoods"));
   EXPECT_THAT(refused("[\"-35.04893493652344\"", "[\"nan\""),
               HasSubstr("x.jsonl: line 1: \"filtered_resps\": got [[\"nan\""));
   EXPECT_THAT(refused("\"filtered_resps\"", "\"was\""),

@@ -188,7 +188,8 @@ FigureData DifferencesFigure(const Sweep& sweep) {
   rows = Reported(std::move(rows));
   if (rows.empty()) return {};
   const std::string& source = sweep.comparisons.of_source;
-  const std::string first = source.empty() ? rows.front().drop->against : "the other file";
+  const std::string first =
+      source.empty() && rows.front().drop != nullptr ? rows.front().drop->against : "the other file";
   FigureData figure{
       .name = "differences",
       .title = source.empty() ? "Changes compared with those of " + first : "Differences between quantized files",
@@ -198,6 +199,9 @@ FigureData DifferencesFigure(const Sweep& sweep) {
       .drawn = {"difference"},
       .findings = FindingsOf(rows)};
   for (const SweepFigure& row : rows) {
+    if (row.drop == nullptr && row.change->primary)
+      figure.findings.push_back(Formatted("From {} to {}, {} {} ({}).", row.cell->Source(), row.cell->model,
+                                          WordsFor(row.figure->keys.name), MoveText(row), VerdictWord(*row.change)));
     const Comparison& drop = row.drop != nullptr ? *row.drop : *row.change;
     const auto end = [&](double Interval::* of) { return drop.interval ? NumberOrNull((*drop.interval).*of) : Json(); };
     figure.table.Add(
