@@ -24,15 +24,19 @@ void Run(const CLI::App& command, DumpArguments& options) {
   Plan plan = Plan::Parse(options.plan);
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
-  const bool base = options.out.ends_with(".kld");
-  RequireEffect(command, !base, {"--sites"}, "an HDF5 file: a .kld holds logits alone");
+  const bool base = IsBaseFile(options.out);
+  RequireEffect(command, !base, {"--sites", "--stride"}, "an HDF5 file: a .kld holds logits of windows side by side");
   const std::vector<AtomicFile> claims =
       ClaimFiles({options.model, options.input, options.stats},
                  {{options.out, base ? std::string(kBaseMagic) : Hdf5With("tare.dump/")}});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   const TokenInput input = LoadModelInput(options.input, model, options.windows.NeededOf(model.config()));
-  const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
+  std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
+  if (const ScoredSequence& last = sequences.back(); base && sequences.size() > 1 && last.first_target > 1) {
+    Notice(options.out + ": without the last window, which shares tokens with the one before; its rows have no place");
+    sequences.pop_back();
+  }
   const WindowOptions& w = options.windows;
   const DumpOrigin origin{
       {"version", TARE_VERSION},

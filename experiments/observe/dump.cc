@@ -89,7 +89,7 @@ void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequenc
     ids.insert(ids.end(), s.tokens.begin(), s.tokens.end());
   }
 
-  if (out.extension() == ".kld") {
+  if (IsBaseFile(out)) {
     const BaseShape shape{T, c.Outputs(), B};
     return WriteBase(model, run, sequences, shape, {out, shape, ids}, progress);
   }
