@@ -104,6 +104,9 @@ TEST(CutDifference, WithoutAnErrorThereIsNoTest) {
   spreads[1].values = {21, 31, 41};
   ASSERT_EQ(DifferencesOverCuts(spreads).size(), 1u);
   EXPECT_FALSE(DifferencesOverCuts(spreads)[0].p);
+  spreads[0].values = {0.24, 0.31, 0.51};  // the same difference, but for rounding
+  spreads[1].values = {0.23, 0.30, 0.50};
+  EXPECT_FALSE(DifferencesOverCuts(spreads)[0].p);
   spreads[1].values.pop_back();  // of a table that was edited
   EXPECT_THAT(DifferencesOverCuts(spreads), IsEmpty());
   EXPECT_EQ(CutDifferenceTable({}), "");
