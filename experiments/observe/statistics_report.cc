@@ -146,7 +146,7 @@ void KeepLayer(StatisticsSet& set, int layer) {
   layers.erase(layer);
   if (set.sites.empty())
     FailUsage("--layer {}: got no statistics of it at any site of the file, expected one of {}", layer,
-              Listed(layers, " ", [](int one) { return Formatted("{}", one); }));
+              layers.empty() ? "no layer" : Listed(layers, " ", [](int one) { return Formatted("{}", one); }));
 }
 
 Json SiteJson(const StatisticsSet& set, Site site) {
@@ -260,6 +260,7 @@ std::vector<std::string> SideSentences(const StatisticsSet& a, const std::string
       const SitePair pair{p.site, figure(p.all), figure(other->all)};
       if (pair.a > 0 && pair.b > 0) sites.push_back(pair);
     }
+    if (sites.empty()) continue;
     sentences.push_back(Formatted("The {} of {} is above that of {} at {}; it is below at {}.", words, name_b, name_a,
                                   SidesText(sites, true), SidesText(sites, false)));
   }

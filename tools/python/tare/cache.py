@@ -49,7 +49,8 @@ class Cache:
         try:
             self._cache.append(keys, values)
         except ValueError as error:
-            turned = (keys.shape[0], keys.shape[2]) == self._heads != (keys.shape[1], keys.shape[2])
+            shape = tuple(getattr(keys, "shape", ()))
+            turned = len(shape) == 3 and (shape[0], shape[2]) == self._heads != (shape[1], shape[2])
             other = "htd" if self._layout == "thd" else "thd"
             raise ValueError(f"{error}; try tare.Cache(..., layout='{other}')" if turned else str(error)) from None
 

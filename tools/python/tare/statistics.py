@@ -71,7 +71,8 @@ class Statistics:
                          "skip_first": skip_first, "threads": threads}
         self._axes = axes
         for site in BY_HEADS if layout is not None else ():
-            given = (axes or {}).get(site, {}).get("axes", layout)
+            of_site = (axes or {}).get(site, {})
+            given = of_site.get("axes", layout) if isinstance(of_site, dict) else layout  # the program refuses others
             if str(given).lower().replace("c", "d") != self._layout:
                 raise ValueError(f"axes: got {given!r} for {site} and layout={layout!r}, expected the same, or one of "
                                  "the two; try without layout")
