@@ -138,7 +138,7 @@ const std::map<std::string, Sentences> kExpected{
       "With one scale for layer_out of m, int4 rounds 0.0 % of the values to 0."}},
     {"largest",
      {"The largest magnitude of an attention logit of m is 7, in head 0 of layer 2.",
-      "The largest magnitude of a hidden state of m is 64, in layer 2."}},
+      "The largest magnitude of a hidden state of m is 64, in channel 0 of layer 2."}},
     {"losses",
      {"The loss of m under q=int4/token on t is 6.00 +/- 0.50 nats per token with 1 token of context, and 0.25 +/- "
       "0.50 "

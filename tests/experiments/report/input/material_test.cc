@@ -86,7 +86,7 @@ TEST_F(MaterialTest, UnusableFilesAreNamedWithAdvice) {
   EXPECT_THAT(Refusal({folder_ / "pipe"}), HasSubstr("pipe: got a pipe or a device, expected a file or a folder"));
   EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.plan/1"})")}),
               AllOf(HasSubstr("a.json: got the schema tare.plan/1"),
-                    HasSubstr("results of tare stats, sweep, compare, eval,")));
+                    HasSubstr("results of tare stats, sweep, compare, judge, eval,")));
   EXPECT_THAT(Refusal({Put("a.json", "{}")}), HasSubstr("got the schema none"));
   EXPECT_THAT(Refusal({Put("a.json", "[]")}), HasSubstr("got an empty list"));
   EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.sweep/2","cells":[]})")}),
