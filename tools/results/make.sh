@@ -14,7 +14,7 @@
 # where lines that begin with "#:  " continue the one before, and parts beyond the last block only write their CSV.
 # The commands run in build/results/QUESTION; TABLE.awk turns the FILEs that they write into tables. A FILE
 # data/NAME.csv is one of docs/results/data. csv=NAME,... writes the tables to docs/results/data/NAME.csv, and the page
-# shows the part that tables=, rows=, columns= and cut= choose (select.awk). A finished run is not repeated.
+# shows the part that tables=, rows=, columns= and without= choose (select.awk). A finished run is not repeated.
 #
 # usage: tools/results/make.sh QUESTION [TARE [PAGE]]
 #   TARE   the program (default build/release/tare); -: none, tables with csv= are made from their CSV files, where code
@@ -64,7 +64,7 @@ for n in $(seq "$(grep -c '^#: [^ ]' "$parts")"); do
   fi
   files=()
   for word in "${words[@]:1}"; do
-    [[ $word =~ ^(csv|tables|rows|columns|cut)= ]] || files+=("$word")
+    [[ $word =~ ^(csv|tables|rows|columns|without)= ]] || files+=("$word")
   done
   if [ "$tare" = - ] && [ -n "$csv" ]; then
     for name in ${csv//,/ }; do
@@ -79,7 +79,7 @@ for n in $(seq "$(grep -c '^#: [^ ]' "$parts")"); do
     awk -v names="$csv" -v folder="$root/docs/results/data" -f "$root/tools/results/to_csv.awk" all.md
   fi
   awk -v tables="$(value tables "${words[@]}")" -v rows="$(value rows "${words[@]}")" \
-    -v columns="$(value columns "${words[@]}")" -v cut="$(value cut "${words[@]}")" \
+    -v columns="$(value columns "${words[@]}")" -v without="$(value without "${words[@]}")" \
     -f "$root/tools/results/select.awk" all.md >table.md
   awk -v n="$n" -v begin="^<!-- generated: .*make[.]sh $question -->" '
     $0 ~ begin { inside = ++part == n; print; if (inside) while ((getline line <"table.md") > 0) print line; next }

@@ -3,7 +3,7 @@
 #   tables    which of them, as 1,3: all if empty
 #   rows      a regular expression of the rows that stay, of their text after the first "| "
 #   columns   which columns stay, as 1,2,5
-#   cut       a regular expression of what all rows say and the page does not repeat
+#   without   a regular expression of what all rows say and the page does not repeat
 function chosen(list, k) { return list == "" || index("," list ",", "," k ",") }
 function cell(k) { return piece[k + 1] }
 !/^\|/ { inside = 0; if (!NF && shown) blank = 1; next }
@@ -19,7 +19,7 @@ function cell(k) { return piece[k + 1] }
     for (k = 2; k <= n; k++) kept = kept "|" piece[k + 1]
     if (rows != "" && substr(kept, 2) !~ rows) next
   }
-  if (cut != "" && line > 2) gsub(cut, "", piece[2])
+  if (without != "" && line > 2) gsub(without, "", piece[2])
   kept = "|"
   for (k = 1; k <= n; k++) if (chosen(columns, k)) kept = kept cell(k) "|"
   if (blank) { print ""; blank = 0 }
