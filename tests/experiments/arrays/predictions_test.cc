@@ -175,7 +175,7 @@ TEST_F(PredictionsTest, RefusesLogitsOfOtherShapesThanTheirTokens) {
   WriteSafetensors(folder_ / "none.safetensors", {});
   EXPECT_THAT(MessageOf([&] { OpenPredictions(folder_ / "none.safetensors"); }),
               HasSubstr("got logits none and input_ids none"));
-  EXPECT_THAT(Refused("notes of mine"), HasSubstr("f.kld: got the ending '.kld'"));
+  EXPECT_THAT(Refused("notes of mine"), HasSubstr("f.kld: got 13 bytes, expected 20 or more that begin with _logits_"));
 }
 
 // The golden logits: constant, one 50 above the others, a spread of 1e-6, one beyond 16, two equal tops.
