@@ -6,6 +6,7 @@
 //   loss = -ln q(token)       kld = sum over ln p(i) > floor of p(i) (ln p(i) - ln q(i))       (as llama-perplexity)
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "experiments/arrays/predictions.h"
 #include "experiments/studies/sweep/comparison.h"
@@ -147,6 +148,7 @@ struct Log {
 
 Log ReadLog(const std::string& path) {
   Log log;
+  std::map<std::string, size_t> lines;  // of the documents
   std::vector<ChoiceItem> items;
   EndingScores scores;
   ForEachLine(path, 0, TakeFrom::kStart, [&](const JsonLine& line) {
@@ -166,8 +168,8 @@ Log ReadLog(const std::string& path) {
            Counted(std::ssize(items.back().endings), "ending"));
     log.documents.push_back(Formatted("doc_id {}, doc_hash {}, prompt_hash {}, target {}, filter {}", text("doc_id"),
                                       text("doc_hash"), text("prompt_hash"), text("target"), text("filter")));
-    if (const auto first = std::ranges::find(log.documents, log.documents.back()); &*first != &log.documents.back())
-      Fail("{}: got {} as in line {}, expected it once", line.where, *first, first - log.documents.begin() + 1);
+    if (const auto [first, is_new] = lines.emplace(log.documents.back(), line.number); !is_new)
+      Fail("{}: got {} as in line {}, expected it once", line.where, first->first, first->second);
   });
   log.figures = (log.kind == &kChoiceTask ? Accuracies : LogLikelihoods)(items, scores).figures;
   if (log.kind == &kChoiceTask) log.figures["reported"] = ReportedAccuracy(items);

@@ -25,7 +25,7 @@ void TakeTokens(const ArrayValues& ids, Predictions& all) {
 Predictions OpenBase(const std::filesystem::path& path) {
   const auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> bytes = file->bytes();
-  if (bytes.size() < BaseShape::kHead || Beginning(path, kBaseMagic.size()) != kBaseMagic)
+  if (bytes.size() < BaseShape::kHead || std::memcmp(bytes.data(), kBaseMagic.data(), kBaseMagic.size()) != 0)
     Fail("{}: got {} bytes, expected {} or more that begin with {}", path.string(), bytes.size(), BaseShape::kHead,
          kBaseMagic);
   const ArrayValues head(DType::kI32, bytes);

@@ -133,8 +133,7 @@ SampleMean MeanOfSamples(std::span<const double> samples) {
   double squares = 0;
   for (const double x : samples) squares += (x - of.mean) * (x - of.mean);
   of.deviation = std::sqrt(squares / (n - 1));
-  const auto size = [](double x) { return std::abs(x); };
-  if (of.deviation <= 1e-12 * size(std::ranges::max(samples, {}, size))) of.deviation = 0;  // rounding of equal samples
+  if (of.deviation <= 1e-12 * std::abs(of.mean)) of.deviation = 0;  // rounding of equal samples
   const double half = StudentQuantile(0.975, static_cast<int>(n) - 1) * of.deviation / std::sqrt(n);
   of.interval = {of.mean - half, of.mean + half};
   return of;

@@ -5,6 +5,7 @@
 #include "quant/base/formatted.h"
 
 namespace tare {
+
 double ParseMargin(std::string_view text) {
   const std::string_view number = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
   const double percent = number == text ? 0 : ParseNumber<double>(number).value_or(0);
