@@ -22,7 +22,7 @@ function(tare_embed target)
 // Made by cmake/embed.cmake: files as bytes, each with a NUL after it.
 #include "experiments/report/drawing/drawing.h"
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 asm(".section .rodata\n"
 @blocks@    ".previous\n");

@@ -123,7 +123,7 @@ function(tare_library name)
   target_include_directories(tare_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                              INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include> $<INSTALL_INTERFACE:include>)
   target_link_libraries(tare_${name} PRIVATE $<BUILD_INTERFACE:tare_flags>)
-  # error.h needs it, and so does every source: a third of a small one's time
+  # message.h needs it, and so does every source: a third of a small one's time
   target_precompile_headers(tare_${name} PRIVATE <format>)
 endfunction()
 

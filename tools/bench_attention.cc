@@ -14,7 +14,7 @@
 #include "experiments/plan/cache_plan.h"
 #include "kernels/product/read_ahead.h"
 #include "kernels/product/tile_product.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tools/command.h"
 #include "tools/help.h"
 

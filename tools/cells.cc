@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/open_folder.h"
 
 namespace tare {

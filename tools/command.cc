@@ -12,11 +12,10 @@
 
 #include "experiments/bench/timing.h"
 #include "kernels/product/library_settings.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/files_of_run.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/named_files.h"
 #include "quant/file/remembered_hashes.h"

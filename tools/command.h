@@ -21,7 +21,7 @@
 
 #include "experiments/passes/progress.h"
 #include "kernels/linear/projector.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/plan.h"

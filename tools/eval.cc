@@ -6,8 +6,7 @@
 
 #include "experiments/plan/cache_plan.h"
 #include "experiments/tasks/evaluation.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/plan.h"
 #include "tools/help.h"

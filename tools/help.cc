@@ -7,9 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tools/command.h"
 
 namespace tare {

@@ -6,9 +6,8 @@
 
 #include "experiments/model/model.h"
 #include "experiments/observe/description.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
 #include "tools/help.h"

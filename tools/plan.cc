@@ -3,8 +3,8 @@
 #include "quant/plan/plan.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/plan/plan_report.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/help.h"
 

@@ -17,11 +17,9 @@
 #include <vector>
 
 #include "experiments/text/tokenizer/encoding_progress.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/kept.h"
 #include "quant/base/memory.h"
-#include "quant/base/nearest.h"
+#include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 #include "tools/command.h"
 #include "tools/help.h"

@@ -20,9 +20,8 @@
 #include <string_view>
 
 #include "kernels/product/library_settings.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 #include "quant/base/thread_pool.h"
 #include "quant/file/remembered_hashes.h"
 #include "tools/program.h"

@@ -4,12 +4,10 @@
 
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/strict_json.h"
 #include "tools/command.h"
 #include "tools/help.h"
 

@@ -12,7 +12,7 @@
 #include "experiments/plan/cache_plan.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/tasks/task.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/format/format.h"
 #include "quant/plan/plan.h"
 #include "tools/command.h"

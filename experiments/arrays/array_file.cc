@@ -9,11 +9,10 @@
 #include <cstring>
 #include <map>
 
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
 #include "quant/base/float16.h"
-#include "quant/base/formatted.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/safetensors.h"

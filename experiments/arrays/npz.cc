@@ -9,10 +9,9 @@
 #include <optional>
 
 #include "experiments/arrays/array_file.h"
-#include "quant/base/error.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {

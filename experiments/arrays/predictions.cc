@@ -7,8 +7,7 @@
 #include <cstring>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -13,13 +13,11 @@
 #include "experiments/bench/static_attention.h"
 #include "experiments/bench/timing.h"
 #include "experiments/plan/executed_plan.h"
-#include "experiments/text/grammar.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -10,8 +10,8 @@
 #include "experiments/plan/simulated/simulated_quantizer.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/reference_attention.h"
-#include "quant/base/error.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -9,13 +9,11 @@
 
 #include "experiments/bench/onednn_attention.h"
 #include "experiments/bench/timing.h"
-#include "experiments/text/grammar.h"
 #include "kernels/decode/decode_attention.h"
 #include "kernels/product/read_ahead.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

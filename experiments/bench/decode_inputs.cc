@@ -6,8 +6,8 @@
 #include <random>
 
 #include "kernels/attention/reference_attention.h"
-#include "quant/base/error.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -14,8 +14,7 @@
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/product/tile_product.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

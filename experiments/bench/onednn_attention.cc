@@ -14,8 +14,8 @@
 #include "experiments/bench/static_attention.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

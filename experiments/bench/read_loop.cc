@@ -2,7 +2,7 @@
 // SumRead of roofline.h.
 #include "experiments/bench/roofline.h"
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "experiments/bench/read_loop.cc"

@@ -15,10 +15,10 @@
 #include "experiments/bench/timing.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

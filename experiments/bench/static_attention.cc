@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "quant/base/error.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/round.h"
 

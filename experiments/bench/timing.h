@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

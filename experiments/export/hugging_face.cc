@@ -9,9 +9,8 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/linear/weights.h"
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"

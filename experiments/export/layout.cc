@@ -11,12 +11,10 @@
 #include "experiments/model/families/differential.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/strict_json.h"
+#include "quant/file/json.h"
 
 #include <nlohmann/json.hpp>
 

@@ -8,7 +8,7 @@
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/find_in.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "experiments/model/config/family.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -8,7 +8,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/model/layer.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -29,7 +29,7 @@
 #include "experiments/plan/executed_plan.h"
 #include "kernels/scan/selective_scan.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/plan/site.h"
 
 namespace tare {

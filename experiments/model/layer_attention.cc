@@ -6,7 +6,7 @@
 #include "experiments/model/batch.h"
 #include "experiments/model/config/family.h"
 #include "experiments/plan/refusals.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -8,7 +8,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/model/decoder.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -13,9 +13,8 @@
 #include "experiments/plan/refusals.h"
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/decode/decode_heads.h"
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

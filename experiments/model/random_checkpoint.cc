@@ -10,11 +10,11 @@
 #include "experiments/model/config/family.h"
 #include "experiments/significance/draws.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/file/safetensors.h"
 
 namespace tare {

@@ -10,7 +10,7 @@
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/linear/weights.h"
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 
 namespace tare {

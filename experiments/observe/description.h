@@ -3,7 +3,7 @@
 #pragma once
 
 #include "experiments/model/model.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

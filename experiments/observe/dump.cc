@@ -5,8 +5,7 @@
 #include <limits>
 
 #include "experiments/arrays/predictions.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/hdf5.h"
 
 namespace tare {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

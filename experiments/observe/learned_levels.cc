@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/calibrate/best_levels.h"
 
 namespace tare {

@@ -8,8 +8,8 @@
 
 #include "experiments/tasks/items/choice_items.h"
 #include "experiments/tasks/items/lines.h"
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
+#include "quant/base/message.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

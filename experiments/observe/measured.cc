@@ -7,12 +7,9 @@
 #include <ranges>
 
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/nearest.h"
+#include "quant/base/message.h"
 #include "quant/format/round.h"
 #include "quant/observe/statistics_set.h"
 

@@ -8,8 +8,8 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/table/table.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

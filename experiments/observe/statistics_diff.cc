@@ -11,9 +11,8 @@
 #include "experiments/significance/mean_error.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {

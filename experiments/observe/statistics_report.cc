@@ -9,12 +9,9 @@
 
 #include "experiments/observe/outlier_report.h"
 #include "experiments/table/table.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -5,8 +5,7 @@
 #include <set>
 
 #include "experiments/passes/generate.h"
-#include "quant/base/error.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

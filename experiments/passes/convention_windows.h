@@ -13,7 +13,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/passes/sequences.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

@@ -8,11 +8,9 @@
 #include <numeric>
 
 #include "experiments/model/config/family.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/json.h"
-#include "quant/file/json_value.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {

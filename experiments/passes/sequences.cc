@@ -7,8 +7,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "experiments/plan/refusals.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -7,8 +7,7 @@
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

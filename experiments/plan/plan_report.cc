@@ -9,12 +9,9 @@
 
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/shared_scales.h"
-#include "experiments/text/grammar.h"
 #include "kernels/cache/page_layout.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/plan/site.h"
 
 namespace tare {

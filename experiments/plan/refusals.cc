@@ -9,9 +9,8 @@
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/attention/row_block.h"
 #include "kernels/cache/page_layout.h"
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -6,11 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "experiments/text/grammar.h"
 #include "kernels/linear/packed_matrix.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/quantized_matrix.h"
 

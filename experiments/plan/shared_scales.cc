@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/calibrate/clipping.h"
 #include "quant/format/quantize.h"
 #include "quant/observe/statistics_set.h"

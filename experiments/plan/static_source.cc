@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/plan/static_source.h"
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/calibrate/clipping.h"
 #include "quant/statistics/statistics_file.h"
 

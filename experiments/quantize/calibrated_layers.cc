@@ -7,7 +7,7 @@
 #include <set>
 
 #include "experiments/model/model.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

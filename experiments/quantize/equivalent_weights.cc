@@ -8,12 +8,10 @@
 #include "experiments/model/linear/weights.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/text/grammar.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
-#include "quant/file/strict_json.h"
 #include "quant/format/quantize.h"
 
 namespace tare {

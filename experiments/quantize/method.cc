@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "quant/base/error.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 

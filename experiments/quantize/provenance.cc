@@ -11,11 +11,8 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/kept.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/open_folder.h"

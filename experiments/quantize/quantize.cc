@@ -7,9 +7,8 @@
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/kept.h"
+#include "quant/base/message.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

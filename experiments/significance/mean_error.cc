@@ -7,8 +7,7 @@
 #include <numeric>
 
 #include "experiments/significance/p_values.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -10,7 +10,7 @@
 #include <boost/math/distributions/students_t.hpp>
 
 #include "experiments/significance/draws.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

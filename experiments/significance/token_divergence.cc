@@ -5,7 +5,7 @@
 #include <ranges>
 
 #include "experiments/significance/mean_error.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

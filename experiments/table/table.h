@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

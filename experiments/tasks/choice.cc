@@ -9,9 +9,8 @@
 #include "experiments/tasks/groups.h"
 #include "experiments/tasks/items/choice_items.h"
 #include "experiments/tasks/items/lines.h"
-#include "experiments/text/grammar.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -8,9 +8,7 @@
 #include "experiments/arrays/array_file.h"
 #include "experiments/tasks/groups.h"
 #include "experiments/tasks/items/lines.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -8,12 +8,10 @@
 #include "experiments/passes/convention_windows.h"
 #include "experiments/significance/mean_error.h"
 #include "experiments/tasks/perplexity.h"
-#include "experiments/text/grammar.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -9,11 +9,9 @@
 #include "experiments/passes/convention_windows.h"
 #include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/perplexity.h"
-#include "experiments/text/grammar.h"
 #include "experiments/text/tokenizer/pattern.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
 
 namespace tare {

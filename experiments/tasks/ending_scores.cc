@@ -9,7 +9,7 @@
 
 #include "experiments/passes/sequences.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

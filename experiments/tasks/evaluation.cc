@@ -4,9 +4,7 @@
 #include <functional>
 
 #include "experiments/significance/accuracy.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -9,7 +9,7 @@
 #include "experiments/table/table.h"
 #include "experiments/tasks/groups.h"
 #include "experiments/tasks/task.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

@@ -7,9 +7,7 @@
 #include "experiments/significance/draws.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

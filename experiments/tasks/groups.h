@@ -21,7 +21,7 @@
 
 #include "experiments/significance/mean_error.h"
 #include "experiments/tasks/task.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

@@ -10,11 +10,9 @@
 #include "experiments/significance/mean_error.h"
 #include "experiments/significance/token_divergence.h"
 #include "experiments/tasks/divergence.h"
-#include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -10,10 +10,7 @@
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
 #include "experiments/tasks/items/lines.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

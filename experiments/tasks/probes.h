@@ -33,7 +33,7 @@
 
 #include "experiments/significance/accuracy.h"
 #include "experiments/tasks/items/choice_items.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

@@ -11,10 +11,8 @@
 #include "experiments/tasks/generated.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/file/named_files.h"
 #include "quant/file/sha256.h"
 

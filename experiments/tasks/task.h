@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/sequences.h"

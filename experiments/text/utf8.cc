@@ -6,7 +6,7 @@
 #include <unicode/uchar.h>
 #include <unicode/utf8.h>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

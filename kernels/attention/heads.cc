@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

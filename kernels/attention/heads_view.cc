@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

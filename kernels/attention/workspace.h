@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

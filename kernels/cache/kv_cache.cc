@@ -10,9 +10,8 @@
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 

@@ -5,7 +5,7 @@
 
 #include "kernels/attention/heads.h"
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -11,9 +11,8 @@
 #include "kernels/attention/exponentials.h"
 #include "kernels/decode/decode_work.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 

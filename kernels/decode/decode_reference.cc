@@ -8,7 +8,7 @@
 
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

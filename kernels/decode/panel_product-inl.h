@@ -4,8 +4,8 @@
 // stages.cc compiles this file, once for each instruction set.
 #include "kernels/decode/panel_product.h"
 
-#include "quant/base/error.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/format/round.h"
 
 #include "hwy/highway.h"

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 #include "hwy/highway.h"
 #include "kernels/elementwise/lanes-inl.h"

@@ -9,8 +9,8 @@
 
 #include "kernels/product/read_ahead.h"
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 #include "hwy/highway.h"

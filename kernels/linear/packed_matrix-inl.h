@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "quant/base/error.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
 

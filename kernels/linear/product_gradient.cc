@@ -6,8 +6,8 @@
 
 #include <dnnl.h>
 
-#include "quant/base/error.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -8,9 +8,9 @@
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

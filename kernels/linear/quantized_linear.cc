@@ -7,8 +7,8 @@
 
 #include "kernels/linear/product_stage.h"
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

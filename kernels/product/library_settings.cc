@@ -10,7 +10,7 @@
 #include <hwy/highway.h>
 #include <dnnl.hpp>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

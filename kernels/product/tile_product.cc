@@ -13,9 +13,9 @@
 
 #include "oneapi/dnnl/dnnl_ukernel.hpp"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
 #include "quant/base/integers.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

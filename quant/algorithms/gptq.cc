@@ -7,7 +7,7 @@
 
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"

@@ -6,7 +6,7 @@
 #include <Eigen/Core>
 
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 

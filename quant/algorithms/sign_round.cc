@@ -5,8 +5,8 @@
 
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/base/widest_vectors.h"
 #include "quant/format/grid.h"

@@ -10,7 +10,7 @@
 #include <span>
 #include <type_traits>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/base/arguments.h"
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

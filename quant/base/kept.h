@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an interrupted run leaves for the same command to continue from: said when it stops (ThrowIfStopped of error.h),
+// What an interrupted run leaves for the same command to continue from: said when it stops (ThrowIfStopped of message.h),
 // and when the next run takes it up.
 #pragma once
 
@@ -18,7 +18,7 @@ std::string KeptText();
 void SayContinued(const std::string& where, const std::string& from);
 void OnContinued(void (*show)(const std::string& text));
 
-// For a process that goes on after work that RequestStop ended (error.h), as Python does.
+// For a process that goes on after work that RequestStop ended (message.h), as Python does.
 void ForgetStop() noexcept;
 
 }  // namespace tare

@@ -10,8 +10,7 @@
 #include <malloc.h>
 #endif
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <exception>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/thread_pool.h"
 
 namespace tare {

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <thread>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

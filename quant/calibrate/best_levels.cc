@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/grid.h"
 
 namespace tare {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"
 

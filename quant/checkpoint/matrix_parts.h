@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/safetensors.h"
 #include "quant/format/foreign_matrix.h"
 

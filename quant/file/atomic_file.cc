@@ -11,8 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/temporary_name.h"

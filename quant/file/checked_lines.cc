@@ -3,12 +3,10 @@
 
 #include <string_view>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/json.h"
 #include "quant/file/sha256.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

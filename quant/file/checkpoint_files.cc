@@ -5,12 +5,11 @@
 #include <ranges>
 #include <set>
 
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 #include "quant/file/remembered_hashes.h"
-#include "quant/file/strict_json.h"
 #include "quant/file/tensor_names.h"
 
 namespace tare {

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/descriptor.h"
 
 namespace tare {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

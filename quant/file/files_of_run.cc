@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

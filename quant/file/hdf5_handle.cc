@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/hdf5_handle.h"
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

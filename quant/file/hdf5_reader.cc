@@ -5,8 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/hdf5_handle.h"
 #include "quant/file/sha256.h"

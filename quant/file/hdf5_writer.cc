@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/descriptor.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/hdf5_handle.h"

@@ -12,8 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/descriptor.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/named_files.h"

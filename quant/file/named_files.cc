@@ -14,8 +14,7 @@
 #include <map>
 #include <span>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/descriptor.h"
 #include "quant/file/files_of_run.h"
 

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 
 namespace tare {

@@ -9,8 +9,7 @@
 
 #include <cerrno>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/temporary_name.h"
 
 namespace tare {

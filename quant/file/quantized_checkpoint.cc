@@ -6,8 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
 

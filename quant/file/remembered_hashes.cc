@@ -5,8 +5,7 @@
 #include <optional>
 #include <system_error>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
 #include "quant/file/files_of_run.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
 

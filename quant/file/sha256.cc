@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

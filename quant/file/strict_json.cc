@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/file/strict_json.h"
+#include "quant/file/json.h"
 
 #include <array>
 #include <concepts>
@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "quant/base/error.h"
-#include "quant/file/json.h"
+#include "quant/base/message.h"
 #include "quant/file/mapped_file.h"
 
 namespace tare {

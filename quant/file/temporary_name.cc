@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/sha256.h"
 

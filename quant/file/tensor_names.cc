@@ -5,10 +5,8 @@
 #include <cstddef>
 #include <ranges>
 
-#include "quant/base/error.h"
-#include "quant/base/nearest.h"
-#include "quant/file/json_value.h"
-#include "quant/file/strict_json.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
 

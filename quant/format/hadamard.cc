@@ -9,7 +9,7 @@
 #include <random>
 #include <utility>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

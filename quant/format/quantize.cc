@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "quant/base/arguments.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
 

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <random>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

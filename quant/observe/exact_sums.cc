@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

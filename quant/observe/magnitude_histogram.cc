@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/widest_vectors.h"
 
 namespace tare {

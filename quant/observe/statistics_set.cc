@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

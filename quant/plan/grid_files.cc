@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/mapped_file.h"
 #include "quant/format/listed_grid.h"
 #include "quant/plan/plan.h"

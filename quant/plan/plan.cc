@@ -2,10 +2,7 @@
 // A recursive-descent parser of the grammar in plan.h, and the canonical form.
 #include "quant/plan/plan.h"
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
-#include "quant/base/nearest.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

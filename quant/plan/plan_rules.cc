@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/file/sha256.h"
 #include "quant/format/hadamard.h"
 #include "quant/plan/plan.h"

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/format/format.h"
 
 namespace tare {

@@ -4,10 +4,9 @@
 #include <cmath>
 #include <ranges>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/hdf5.h"
-#include "quant/file/json_value.h"
-#include "quant/file/strict_json.h"
+#include "quant/file/json.h"
 #include "quant/statistics/statistics_file.h"
 
 namespace tare {

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/calibrate/clipping.h"
 #include "quant/file/hdf5.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/observe/statistics_set.h"
 #include "quant/plan/site.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The campaign on what its files do not reach: tokenizers by their grammar, the Python module in a process of its own,
 // and the cluster's scripts with names that a shell might take for its own.
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "tests/attack/campaign.h"
 #include "tests/attack/tokenizers.h"
 #include "tests/quant/file/temporary_folder.h"

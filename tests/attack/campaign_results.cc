@@ -3,7 +3,7 @@
 // at inputs, folders that are moved while a command writes into them, files of others beside its own.
 #include <algorithm>
 
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "tests/attack/campaign.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/html_elements.h"

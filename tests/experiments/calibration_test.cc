@@ -20,7 +20,7 @@
 #include "experiments/significance/mean_error.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/studies/sweep/equivalence.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare::calibration_test {
 namespace {

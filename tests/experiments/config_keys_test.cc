@@ -11,8 +11,8 @@
 
 #include "experiments/model/config/family.h"
 #include "experiments/model/model.h"
-#include "quant/base/error.h"
-#include "quant/file/strict_json.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/arrays.h"
 #include "tests/support/golden.h"

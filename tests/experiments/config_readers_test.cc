@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/model/config/config.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::config_readers_test {

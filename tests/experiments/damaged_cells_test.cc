@@ -7,8 +7,7 @@
 
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/studies/sweep/sweep.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
 #include "tests/support/call.h"

@@ -10,7 +10,7 @@
 
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/full_observer.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare::first_positions_test {

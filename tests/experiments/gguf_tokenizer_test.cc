@@ -4,7 +4,6 @@
 
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/file/json.h"
-#include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/gguf_bytes.h"
 

@@ -12,7 +12,7 @@
 #include "experiments/model/attention/sequence_cache.h"
 #include "experiments/model/config/config.h"
 #include "experiments/model/plan_run.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/grid.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/sign_sketch.h"

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "experiments/passes/sequences.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::long_texts_test {

@@ -6,9 +6,8 @@
 
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/made/makers.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/strict_json.h"
 #include "tests/support/golden.h"
 
 namespace tare::made_items_test {

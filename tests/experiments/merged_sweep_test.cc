@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/studies/sweep/sweep.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/checked_lines.h"
 #include "tests/support/call.h"
 #include "tests/support/golden_sweep.h"

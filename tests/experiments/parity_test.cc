@@ -12,7 +12,7 @@
 #include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 #include "tests/support/simulated_plan.h"

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "experiments/report/page/page.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/html_elements.h"
 #include "tests/support/report_material.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "experiments/studies/sweep/sweep.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/clip_items.h"
 #include "tests/support/golden.h"

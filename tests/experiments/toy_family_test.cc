@@ -22,7 +22,7 @@
 #include "experiments/studies/sweep/sweep.h"
 #include "experiments/text/tokenizer/token_input.h"
 #include "kernels/attention/reference_attention.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/ids.h"

@@ -18,7 +18,7 @@
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "experiments/studies/sweep/sweep.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tests/support/calibrated_job.h"
 #include "tests/support/call.h"

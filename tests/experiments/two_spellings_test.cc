@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/model/config/config.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/support/family_config.h"
 
 namespace tare::two_spellings_test {

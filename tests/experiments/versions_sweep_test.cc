@@ -7,7 +7,7 @@
 
 #include "experiments/quantize/quantize.h"
 #include "experiments/studies/sweep/comparison.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"

@@ -15,7 +15,7 @@
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/float16.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/random_attention.h"
 #include "tests/support/whole_references.h"

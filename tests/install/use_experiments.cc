@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include <tare/experiments/model/config/config.h>
-#include <tare/quant/base/error.h>
+#include <tare/quant/base/message.h>
 
 int main() {
   try {

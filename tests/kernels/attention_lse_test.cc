@@ -12,7 +12,7 @@
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/cache/kv_cache.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
 #include "tests/support/random_decode.h"

@@ -13,7 +13,7 @@
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/attention/reference_attention.h"
 #include "kernels/decode/decode_attention.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
 #include "tests/support/random_decode.h"

@@ -10,8 +10,7 @@
 #include <limits>
 #include <random>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 #include "tests/support/each_target.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "kernels/cache/kv_cache.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/cache_tokens.h"
 #include "tests/support/call.h"
 

@@ -19,7 +19,7 @@
 #include "kernels/linear/quantized_linear.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/random_attention.h"
 #include "tests/support/whole_references.h"

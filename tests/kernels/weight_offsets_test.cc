@@ -8,7 +8,7 @@
 
 #include "kernels/linear/one_token.h"
 #include "kernels/linear/quantized_linear.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 #include "tests/support/call.h"

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "quant/algorithms/round_to_nearest.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"

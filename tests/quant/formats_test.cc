@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/format/format.h"
 #include "quant/format/pack.h"
 #include "quant/format/round.h"

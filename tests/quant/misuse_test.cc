@@ -12,7 +12,7 @@
 #include "quant/algorithms/quantease.h"
 #include "quant/algorithms/second_moments.h"
 #include "quant/algorithms/sign_round.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::quant_misuse_test {

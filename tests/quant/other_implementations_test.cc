@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "quant/algorithms/round_to_nearest.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/safetensors.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"

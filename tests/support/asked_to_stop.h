@@ -2,8 +2,8 @@
 // While it lives, the process was asked to stop, as by Ctrl-C.
 #pragma once
 
-#include "quant/base/error.h"
 #include "quant/base/kept.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

@@ -13,7 +13,7 @@
 #include "experiments/passes/progress.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/hdf5.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"

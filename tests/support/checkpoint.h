@@ -13,7 +13,7 @@
 
 #include "quant/base/float16.h"
 #include "quant/file/checkpoint_files.h"
-#include "quant/file/strict_json.h"
+#include "quant/file/json.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare {

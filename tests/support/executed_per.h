@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "experiments/plan/resolved_plan.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/plan/site.h"
 
 namespace tare {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/model/config/config.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/safetensors.h"
 
 namespace tare {

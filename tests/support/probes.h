@@ -5,8 +5,8 @@
 #include <string>
 
 #include "experiments/tasks/probes.h"
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiments/report/input/material.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare {

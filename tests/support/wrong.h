@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "quant/base/aligned.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

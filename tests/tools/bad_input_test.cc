@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"

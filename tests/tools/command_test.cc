@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 

@@ -12,8 +12,7 @@
 
 #include "experiments/model/config/family.h"
 #include "experiments/quantize/steps/table.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/interchange/gguf/architecture_table.h"
 #include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/vocabulary.h"

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/checkpoint_files.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tests/support/call_tare.h"

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/family_config.h"
 

@@ -5,7 +5,7 @@
 #include "experiments/report/drawing/drawing.h"
 #include "experiments/report/figures/figures.h"
 #include "experiments/report/input/material.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 #include "tests/support/report_material.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/support/arrays.h"
 #include "tests/support/call_tare.h"

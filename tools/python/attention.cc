@@ -10,7 +10,7 @@
 #include "experiments/plan/executed_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/decode/decode_attention.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tools/python/module.h"
 
 namespace nb = nanobind;

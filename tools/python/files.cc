@@ -9,7 +9,7 @@
 #include <ranges>
 
 #include "experiments/arrays/array_file.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "kernels/linear/quantized_linear.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tools/python/module.h"
 
 namespace nb = nanobind;

@@ -11,9 +11,8 @@
 #include <cstdio>
 
 #include "kernels/product/library_settings.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/kept.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/mapped_file.h"
 

@@ -5,7 +5,7 @@
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/plan/resolved_plan.h"
 #include "quant/algorithms/gptq.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 #include "quant/plan/plan.h"

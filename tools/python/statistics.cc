@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "experiments/observe/captured/captured_statistics.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tools/python/module.h"
 

@@ -17,11 +17,10 @@
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/round_layers.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/strict_json.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -9,7 +9,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/quantize/round_layers.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
 

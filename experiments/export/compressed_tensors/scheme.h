@@ -23,7 +23,7 @@
 
 #include "experiments/model/config/config.h"
 #include "quant/base/aligned.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/file/safetensors.h"
 #include "quant/format/quantized_matrix.h"
 #include "quant/plan/plan.h"

@@ -7,9 +7,7 @@
 
 #include "experiments/model/activation.h"
 #include "experiments/model/config/family.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/interchange/gguf/architecture.h"
 
 namespace tare {

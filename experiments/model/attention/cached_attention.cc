@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/decode/decode_attention.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/attention/float/fused_block.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "experiments/model/config/rotary.h"
-#include "quant/base/error.h"
 #include "quant/base/memory.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -8,13 +8,10 @@
 #include <span>
 
 #include "experiments/model/config/family.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/checkpoint_files.h"
 #include "quant/file/json.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {

@@ -9,8 +9,7 @@
 
 #include "experiments/model/config/config.h"
 #include "kernels/cache/key_rotary.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -25,7 +25,7 @@
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "experiments/model/activation.h"
 #include "experiments/model/batch.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

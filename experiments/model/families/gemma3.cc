@@ -10,7 +10,7 @@
 #include "experiments/model/activation.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -8,7 +8,7 @@
 // with others is refused.
 #include "experiments/model/families/experts.h"
 #include "experiments/model/families/table.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "experiments/model/activation.h"
 #include "experiments/model/families/differential.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

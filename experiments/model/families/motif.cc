@@ -8,8 +8,7 @@
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

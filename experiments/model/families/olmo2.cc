@@ -6,8 +6,7 @@
 // transformers 5.12 scales them in all layers.
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -17,7 +17,7 @@
 #include "experiments/model/families/experts.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

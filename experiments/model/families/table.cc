@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "experiments/model/families/llama.h"
-#include "quant/base/error.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -8,8 +8,8 @@
 
 #include "kernels/elementwise/rows.h"
 #include "kernels/linear/packed_matrix.h"
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 

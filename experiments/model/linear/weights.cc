@@ -8,9 +8,7 @@
 #include <ranges>
 #include <utility>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/nearest.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/foreign_matrix.h"
 

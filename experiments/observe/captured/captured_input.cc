@@ -11,9 +11,7 @@
 
 #include "experiments/arrays/array_file.h"
 #include "experiments/observe/statistics_job.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
-#include "quant/file/strict_json.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/plan/site.h"
 
 namespace tare {

@@ -6,8 +6,7 @@
 
 #include "experiments/observe/full_observer.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/statistics/statistics_file.h"
 

@@ -7,7 +7,7 @@
 #include "kernels/attention/attention_plan.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/sign_sketch.h"
 
 namespace tare {

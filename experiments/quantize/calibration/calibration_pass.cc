@@ -5,8 +5,7 @@
 #include <algorithm>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 

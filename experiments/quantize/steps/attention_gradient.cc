@@ -15,7 +15,7 @@
 
 #include "kernels/elementwise/rows.h"
 #include "kernels/product/tile_product.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

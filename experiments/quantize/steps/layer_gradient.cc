@@ -7,11 +7,9 @@
 #include "experiments/model/activation.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
-#include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/linear/product_gradient.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

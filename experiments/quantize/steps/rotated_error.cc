@@ -6,10 +6,9 @@
 
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/plan_run.h"
-#include "experiments/text/grammar.h"
 #include "quant/algorithms/channel_rotation.h"
 #include "quant/algorithms/second_moments.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/quantize.h"

@@ -11,7 +11,7 @@
 #include "experiments/quantize/steps/rotated_error.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/channel_rotation.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/disk_memory.h"
 #include "quant/file/output_folder.h"
 

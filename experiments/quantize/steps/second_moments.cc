@@ -17,8 +17,7 @@
 #include "quant/algorithms/quantease.h"
 #include "quant/algorithms/second_moments.h"
 #include "quant/algorithms/sign_round.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <array>
 
-#include "quant/base/error.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

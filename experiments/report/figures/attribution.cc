@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

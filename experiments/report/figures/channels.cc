@@ -5,9 +5,7 @@
 #include <algorithm>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/hdf5.h"
 
 namespace tare {

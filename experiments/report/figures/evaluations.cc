@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "experiments/report/figures/figures.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

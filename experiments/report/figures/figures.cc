@@ -7,8 +7,7 @@
 #include "experiments/report/drawing/drawing.h"
 #include "experiments/significance/accuracy.h"
 #include "experiments/tasks/task.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

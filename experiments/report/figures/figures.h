@@ -15,7 +15,7 @@
 #include "experiments/report/input/material.h"
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/table/table.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

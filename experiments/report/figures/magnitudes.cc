@@ -11,7 +11,7 @@
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
 #include "experiments/significance/p_values.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/format/format.h"
 #include "quant/plan/site.h"
 

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "experiments/report/figures/figures.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {

@@ -7,8 +7,7 @@
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

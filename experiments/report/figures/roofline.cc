@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -12,8 +12,7 @@
 #include <ranges>
 
 #include "experiments/report/figures/figures.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -11,8 +11,7 @@
 
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/format/format.h"
 
 namespace tare {

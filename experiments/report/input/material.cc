@@ -6,13 +6,12 @@
 #include <map>
 
 #include "experiments/observe/outlier_report.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/checked_lines.h"
 #include "quant/file/hdf5.h"
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"
-#include "quant/file/strict_json.h"
 #include "quant/statistics/statistics_file.h"
 
 namespace tare {

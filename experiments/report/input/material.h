@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/studies/sweep/spreads.h"

@@ -9,9 +9,8 @@
 #include <set>
 
 #include "experiments/studies/sweep/equivalence.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

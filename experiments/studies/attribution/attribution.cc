@@ -7,8 +7,8 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/plan_run.h"
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

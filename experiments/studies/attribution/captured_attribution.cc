@@ -11,9 +11,8 @@
 #include "experiments/model/attention/cached_attention.h"
 #include "experiments/model/layer_attention.h"
 #include "experiments/plan/executed_plan.h"
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -6,7 +6,7 @@
 #include "experiments/significance/accuracy.h"
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/table/table.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "experiments/model/config/family.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

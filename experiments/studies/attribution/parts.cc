@@ -8,8 +8,7 @@
 #include <sstream>
 #include <utility>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/plan/site.h"
 
 namespace tare {

@@ -12,7 +12,7 @@
 #include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/sweep/sweep.h"
 #include "quant/file/checked_lines.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

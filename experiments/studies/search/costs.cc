@@ -10,7 +10,7 @@
 #include "experiments/model/linear/weights.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {

@@ -11,7 +11,7 @@
 #include <optional>
 #include <tuple>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

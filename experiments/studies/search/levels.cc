@@ -9,8 +9,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/plan/plan_report.h"
 #include "experiments/studies/attribution/attribution.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

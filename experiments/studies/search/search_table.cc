@@ -6,9 +6,8 @@
 #include <map>
 
 #include "experiments/studies/sweep/comparison.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

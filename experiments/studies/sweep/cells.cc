@@ -5,11 +5,9 @@
 #include <initializer_list>
 
 #include "experiments/passes/convention_windows.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
 #include "quant/base/kept.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "experiments/tasks/task.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/file/output_folder.h"
 
 namespace tare {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/studies/sweep/equivalence.h"
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 

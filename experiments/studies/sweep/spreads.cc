@@ -10,14 +10,12 @@
 #include "experiments/significance/accuracy.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/studies/sweep/cells.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {

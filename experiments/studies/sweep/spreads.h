@@ -19,7 +19,7 @@
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/table/table.h"
 #include "experiments/tasks/task.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

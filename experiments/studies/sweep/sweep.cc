@@ -11,11 +11,9 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/studies/sweep/cells.h"
 #include "experiments/studies/sweep/shared_layers.h"
-#include "experiments/text/grammar.h"
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/kept.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/sha256.h"
 

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "experiments/tasks/task.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/plan/plan.h"
 
 namespace tare {

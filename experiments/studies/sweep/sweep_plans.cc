@@ -10,8 +10,7 @@
 
 #include "experiments/plan/plan_report.h"
 #include "experiments/plan/resolved_plan.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/plan/site.h"
 
 namespace tare {

@@ -6,10 +6,8 @@
 #include <ranges>
 
 #include "experiments/studies/sweep/equivalence.h"
-#include "experiments/text/grammar.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

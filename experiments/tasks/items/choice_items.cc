@@ -10,9 +10,7 @@
 #include "experiments/tasks/items/lines.h"
 #include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
 
 namespace tare {

@@ -31,7 +31,7 @@
 
 #include "experiments/passes/sequences.h"
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

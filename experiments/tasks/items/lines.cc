@@ -9,11 +9,9 @@
 #include "experiments/significance/draws.h"
 #include "experiments/tasks/items/choice_items.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {

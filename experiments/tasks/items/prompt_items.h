@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "experiments/passes/sequences.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

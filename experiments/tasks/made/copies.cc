@@ -6,8 +6,7 @@
 #include <ranges>
 #include <set>
 
-#include "quant/base/error.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -7,8 +7,7 @@
 #include <unordered_map>
 
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

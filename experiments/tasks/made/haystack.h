@@ -17,7 +17,7 @@
 
 #include "experiments/significance/draws.h"
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

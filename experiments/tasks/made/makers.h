@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "experiments/tasks/made/haystack.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 namespace tare {
 

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
-#include "quant/file/strict_json.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "experiments/tasks/items/lines.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

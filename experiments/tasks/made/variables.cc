@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -9,7 +9,7 @@
 #include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/tokenizer/steps.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare::pipeline {
 namespace {

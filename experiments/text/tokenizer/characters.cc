@@ -15,7 +15,7 @@
 #include <unicode/utext.h>
 #include <unicode/utf8.h>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare::pipeline {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -5,9 +5,9 @@
 #include <unordered_map>
 
 #include "experiments/text/tokenizer/steps.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
-#include "quant/file/strict_json.h"
+#include "quant/file/json.h"
 
 namespace tare::pipeline {
 namespace {

@@ -11,7 +11,7 @@
 #include <unicode/uchar.h>
 
 #include "experiments/text/tokenizer/steps.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
 
 namespace tare::pipeline {

@@ -3,8 +3,7 @@
 
 #include <bit>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare::pipeline {
 namespace {

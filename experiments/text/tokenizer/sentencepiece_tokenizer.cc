@@ -14,7 +14,7 @@
 #include "experiments/text/tokenizer/character_table.h"
 #include "experiments/text/tokenizer/encoding_progress.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

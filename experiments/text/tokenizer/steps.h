@@ -11,9 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
-#include "quant/file/json_value.h"
 
 namespace tare::pipeline {
 

@@ -8,9 +8,8 @@
 #include "experiments/text/tokenizer/characters.h"
 #include "experiments/text/tokenizer/encoding_progress.h"
 #include "experiments/text/tokenizer/steps.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
-#include "quant/file/strict_json.h"
 
 namespace tare::pipeline {
 namespace {

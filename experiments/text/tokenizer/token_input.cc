@@ -8,11 +8,9 @@
 
 #include "experiments/arrays/array_file.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/sha256.h"
 

@@ -5,13 +5,10 @@
 
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 #include "experiments/text/tokenizer/tokenizer_json.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/json.h"
-#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {

@@ -11,7 +11,7 @@
 #include "experiments/text/tokenizer/pattern.h"
 #include "experiments/text/tokenizer/steps.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare::pipeline {
 namespace {

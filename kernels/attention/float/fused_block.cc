@@ -6,7 +6,7 @@
 #include "kernels/attention/exponentials.h"
 #include "kernels/attention/float/float_stage.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/attention/integer/packing.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/round.h"
 

@@ -11,8 +11,8 @@
 
 #include "hwy/cache_control.h"
 #include "kernels/attention/row_block.h"
-#include "quant/base/error.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/format/round.h"
 
 #include "hwy/highway.h"

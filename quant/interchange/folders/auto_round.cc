@@ -12,7 +12,7 @@
 #include <map>
 #include <utility>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/interchange/folders/gptq.h"
 
 namespace tare {

@@ -8,7 +8,7 @@
 //   W = scale * (code - zero point)
 #include <array>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/interchange/folders/gptq.h"
 
 namespace tare {

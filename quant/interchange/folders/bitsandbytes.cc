@@ -17,9 +17,8 @@
 #include <cstring>
 #include <limits>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/file/strict_json.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

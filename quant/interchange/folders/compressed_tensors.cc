@@ -16,7 +16,7 @@
 // Scales are one for the tensor, for a row, for a group of columns (X.weight_g_idx may say which) or for a block, as
 // the configuration says. Bits that do not divide 32 are packed without gaps from version 0.18 on, and before it with
 // 32 / bits codes in a word; shapes tell, and where they do not, the version.
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/interchange/folders/scaled_module.h"
 
 namespace tare {

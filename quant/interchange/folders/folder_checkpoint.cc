@@ -3,7 +3,7 @@
 // quantized, where config.json has a quantization_config.
 #include <algorithm>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/tensor_names.h"
 #include "quant/interchange/folders/quantization_config.h"
 

@@ -7,8 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/format/pack.h"
 
 namespace tare {

@@ -17,8 +17,7 @@
 #include <map>
 #include <optional>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/interchange/folders/grouped_matrix.h"
 
 namespace tare {

@@ -13,9 +13,8 @@
 // caches. Source: modelopt, torch/export/convert_hf_config.py and torch/quantization/qtensor/.
 #include <map>
 
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/interchange/folders/scaled_module.h"
 
 namespace tare {

@@ -8,7 +8,7 @@
 // Source: transformers, integrations/mxfp4.py.
 #include "quant/interchange/folders/quantization_config.h"
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/pack.h"
 #include "quant/interchange/folders/grouped_matrix.h"
 

@@ -9,10 +9,8 @@
 #include <cctype>
 #include <ranges>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
-#include "quant/file/strict_json.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "quant/file/checkpoint_files.h"
 #include "quant/file/checkpoint_source.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 
 struct pcre2_real_code_8;
 

@@ -6,9 +6,8 @@
 #include <cstring>
 #include <set>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/integers.h"
+#include "quant/base/message.h"
 #include "quant/format/pack.h"
 
 namespace tare {

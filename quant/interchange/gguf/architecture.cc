@@ -6,9 +6,9 @@
 #include <functional>
 #include <numeric>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/dtype.h"
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/interchange/gguf/config_keys.h"
 
 namespace tare::gguf {

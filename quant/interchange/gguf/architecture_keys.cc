@@ -5,8 +5,7 @@
 #include <cmath>
 #include <variant>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare::gguf {
 namespace {

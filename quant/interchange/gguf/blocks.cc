@@ -2,9 +2,8 @@
 // Each type reads a block into integers, scales and minima; both its values and its integer codes are made of these.
 #include "quant/interchange/gguf/blocks.h"
 
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "quant/file/dtype.h"
 
 namespace tare::gguf {

@@ -6,8 +6,7 @@
 #include <cstring>
 #include <numbers>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/dtype.h"
 
 namespace tare::gguf {

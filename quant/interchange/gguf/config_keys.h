@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/interchange/gguf/architecture_table.h"
 #include "quant/interchange/gguf/container.h"
 

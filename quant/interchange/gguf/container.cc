@@ -5,9 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/dtype.h"
 #include "quant/file/remembered_hashes.h"

@@ -9,8 +9,8 @@
 #include <ranges>
 #include <span>
 
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
+#include "quant/base/message.h"
 #include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/container.h"

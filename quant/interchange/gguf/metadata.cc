@@ -7,9 +7,8 @@
 #include <cstring>
 #include <functional>
 
-#include "quant/base/error.h"
 #include "quant/base/find_in.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare::gguf {
 namespace {

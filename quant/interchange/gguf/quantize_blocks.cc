@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/message.h"
 #include "quant/format/pack.h"
 #include "quant/interchange/gguf/blocks.h"
 

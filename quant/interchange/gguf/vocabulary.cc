@@ -7,9 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 
 namespace tare::gguf {
 namespace {

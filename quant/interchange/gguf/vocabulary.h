@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/file/json_value.h"
+#include "quant/file/json.h"
 #include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/writer.h"
 

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/file/piece_model.h"
-#include "quant/file/strict_json.h"
 #include "quant/interchange/gguf/container.h"
 
 namespace tare::gguf {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/dtype.h"
 

@@ -6,8 +6,8 @@
 
 #include <set>
 
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/safetensors.h"

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <functional>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/safetensors.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/product/tile_product.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 

@@ -7,7 +7,7 @@
 #include "experiments/plan/executed_plan.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/whole_references.h"
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/product/read_ahead.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::linear_bench_test {

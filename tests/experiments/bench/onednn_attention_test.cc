@@ -7,7 +7,7 @@
 #include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/static_attention.h"
 #include "kernels/product/tile_product.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::onednn_attention_test {

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "experiments/bench/attention_inputs.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::static_attention_test {

@@ -8,8 +8,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"

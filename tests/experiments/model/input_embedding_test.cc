@@ -12,7 +12,7 @@
 #include <span>
 
 #include "experiments/model/model.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/safetensors.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

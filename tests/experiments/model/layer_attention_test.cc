@@ -8,7 +8,7 @@
 
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/sequences.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/site_recorder.h"

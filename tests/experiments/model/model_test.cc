@@ -12,8 +12,7 @@
 #include <cmath>
 
 #include "experiments/model/random_checkpoint.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

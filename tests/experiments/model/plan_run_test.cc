@@ -18,7 +18,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/emulated.h"
 #include "tests/support/golden.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "experiments/model/model.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

@@ -9,7 +9,7 @@
 #include <format>
 
 #include "experiments/model/config/config.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "tests/quant/file/temporary_folder.h"

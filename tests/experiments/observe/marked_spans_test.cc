@@ -7,7 +7,7 @@
 #include "experiments/model/config/config.h"
 #include "experiments/observe/measured.h"
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/sha256.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

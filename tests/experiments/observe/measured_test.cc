@@ -10,7 +10,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/full_observer.h"
 #include "experiments/observe/measured.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/quantize.h"
 #include "quant/observe/statistics_set.h"
 #include "tests/support/logits.h"

@@ -9,8 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 
 namespace tare::statistics_diff_test {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/statistics_job.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/sha256.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/logits.h"

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/sums.h"
 
 namespace tare::statistics_report_test {

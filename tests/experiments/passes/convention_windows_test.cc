@@ -13,8 +13,7 @@
 
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/perplexity.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "experiments/model/plan_run.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

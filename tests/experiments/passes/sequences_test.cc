@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <map>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"

@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::cache_plan_test {

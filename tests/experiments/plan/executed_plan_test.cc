@@ -9,8 +9,7 @@
 #include <string>
 
 #include "experiments/plan/resolved_plan.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"

@@ -6,9 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "experiments/model/plan_run.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
-#include "quant/file/json_value.h"
 #include "tests/support/call.h"
 
 namespace tare::plan_report_test {

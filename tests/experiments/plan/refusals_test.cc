@@ -9,8 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/plan/site.h"
 #include "tests/support/call.h"
 

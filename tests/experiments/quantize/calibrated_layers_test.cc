@@ -13,7 +13,7 @@
 #include "experiments/model/model.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/second_moments.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"

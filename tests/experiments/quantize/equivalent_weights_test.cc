@@ -16,7 +16,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/model/linear/weights.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

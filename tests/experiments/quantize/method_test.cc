@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/quantize/steps/table.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::method_test {

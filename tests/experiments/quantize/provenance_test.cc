@@ -14,7 +14,7 @@
 
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"

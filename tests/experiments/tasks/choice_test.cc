@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/tasks/items/lines.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "experiments/tasks/items/lines.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/clip_items.h"

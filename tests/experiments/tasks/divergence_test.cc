@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

@@ -11,8 +11,8 @@
 
 #include "experiments/tasks/items/lines.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
-#include "quant/file/strict_json.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 

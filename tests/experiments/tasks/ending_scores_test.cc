@@ -10,7 +10,7 @@
 
 #include "experiments/tasks/items/choice_items.h"
 #include "experiments/tasks/items/lines.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 

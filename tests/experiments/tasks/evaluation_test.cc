@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/table/table.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

@@ -8,7 +8,7 @@
 
 #include "experiments/table/table.h"
 #include "experiments/tasks/choice.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::groups_test {

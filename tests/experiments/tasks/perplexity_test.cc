@@ -13,7 +13,7 @@
 
 #include "experiments/significance/mean_error.h"
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/text/tokenizer/characters.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/asked_to_stop.h"
 #include "tests/support/call.h"
 

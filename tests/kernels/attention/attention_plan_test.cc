@@ -9,7 +9,7 @@
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/random_attention.h"
 

@@ -12,7 +12,7 @@
 
 #include "kernels/attention/attention_plan.h"
 #include "kernels/attention/float/fused_attention.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/executed.h"
 #include "tests/support/whole_references.h"

@@ -14,7 +14,7 @@
 #include <sstream>
 #include <string>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/whole_references.h"
 
 namespace tare::reference_attention_test {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "kernels/attention/float/fused_attention.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/executed.h"
 

@@ -23,8 +23,7 @@
 
 #include "experiments/bench/roofline.h"
 #include "kernels/product/tile_product.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/kernels/bench/rivals.h"

@@ -2,7 +2,7 @@
 // One query of one sequence over a cache that is already filled, and filling one, which quantizes and packs.
 #include <memory>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/random_decode.h"
 #include "tests/support/wrong.h"

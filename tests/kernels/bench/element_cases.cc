@@ -7,7 +7,7 @@
 #include "kernels/attention/exponentials.h"
 #include "kernels/decode/page_softmax.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/random_scan.h"

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "quant/base/aligned.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/wrong_linear.h"

@@ -7,7 +7,7 @@
 
 #include "experiments/bench/onednn_attention.h"
 #include "experiments/bench/roofline.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/executed.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "kernels/product/tile_product.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/code_runs.h"
 #include "tests/support/packed_codes.h"

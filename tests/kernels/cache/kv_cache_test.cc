@@ -9,8 +9,7 @@
 #include <limits>
 #include <numbers>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/support/cache_tokens.h"
 #include "tests/support/call.h"
 

@@ -11,8 +11,7 @@
 #include <random>
 #include <string>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"

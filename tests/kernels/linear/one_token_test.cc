@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 #include "tests/kernels/bench/kernel_table.h"

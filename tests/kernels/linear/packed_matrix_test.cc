@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"
 #include "tests/support/each_target.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 #include "tests/kernels/bench/kernel_table.h"

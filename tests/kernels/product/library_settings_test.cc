@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <dnnl.hpp>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::library_settings_test {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/message.h"
 
 namespace tare::tile_product_test {
 namespace {

@@ -11,7 +11,7 @@
 #include <Eigen/Dense>
 
 #include "quant/algorithms/gptq.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"

@@ -12,7 +12,7 @@
 
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/second_moments.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
 #include "tests/support/call.h"

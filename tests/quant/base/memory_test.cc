@@ -14,7 +14,7 @@
 #include <fstream>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare::memory_test {
 namespace {

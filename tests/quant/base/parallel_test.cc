@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare::parallel_test {
 namespace {

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/grid.h"
 #include "tests/support/call.h"
 

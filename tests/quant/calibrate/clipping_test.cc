@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/round.h"
 
 namespace tare::clipping_test {

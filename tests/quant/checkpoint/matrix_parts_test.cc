@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::matrix_parts_test {

@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

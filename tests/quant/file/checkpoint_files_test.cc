@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdio.h>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/safetensors_bytes.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 

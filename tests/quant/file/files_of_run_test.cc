@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/temporary_name.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/hdf5.h"
 #include "tests/damage/damage_hdf5.h"
 #include "tests/quant/file/temporary_folder.h"

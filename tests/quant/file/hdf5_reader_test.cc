@@ -9,8 +9,7 @@
 
 #include <limits>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"

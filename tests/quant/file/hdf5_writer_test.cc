@@ -6,8 +6,7 @@
 #include <limits>
 #include <thread>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/sha256.h"

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 

@@ -9,8 +9,7 @@
 
 #include <thread>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/mapped_file.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

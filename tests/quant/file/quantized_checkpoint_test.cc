@@ -9,8 +9,7 @@
 #include <limits>
 
 #include "quant/algorithms/round_to_nearest.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -13,7 +13,7 @@
 
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
-#include "quant/file/strict_json.h"
+#include "quant/file/json.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare::remembered_hashes_test {

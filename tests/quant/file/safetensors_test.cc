@@ -6,8 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/safetensors_bytes.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare::sha256_test {

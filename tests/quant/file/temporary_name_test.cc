@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare::temporary_name_test {

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

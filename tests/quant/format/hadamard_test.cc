@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 

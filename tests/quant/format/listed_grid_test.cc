@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/format/format.h"
 #include "quant/format/round.h"
 #include "tests/support/call.h"

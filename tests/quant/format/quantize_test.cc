@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::quantize_test {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/pack.h"
 #include "tests/support/call.h"

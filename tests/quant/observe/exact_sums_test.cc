@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare::exact_sums_test {
 namespace {

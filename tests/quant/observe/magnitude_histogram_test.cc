@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare::magnitude_histogram_test {
 namespace {

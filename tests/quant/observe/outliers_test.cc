@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare::outliers_test {
 namespace {

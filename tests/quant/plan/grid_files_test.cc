@@ -5,8 +5,7 @@
 
 #include <string>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/plan/plan.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

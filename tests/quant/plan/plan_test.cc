@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 
 namespace tare::plan_test {
 namespace {

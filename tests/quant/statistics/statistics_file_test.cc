@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/calibrate/clipping.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/hdf5.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/quant/file/temporary_folder.h"

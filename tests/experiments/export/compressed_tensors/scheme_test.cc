@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/model/config/config.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/pack.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

@@ -8,7 +8,7 @@
 
 #include "experiments/export/gguf/export.h"
 #include "experiments/model/config/config.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

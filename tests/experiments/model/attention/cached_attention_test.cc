@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/executed.h"
 

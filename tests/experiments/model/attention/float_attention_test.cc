@@ -10,7 +10,7 @@
 #include <mutex>
 #include <random>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/whole_references.h"
 
 namespace tare::float_attention_test {

@@ -10,9 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/model/config/family.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/file/strict_json.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/model/config/config.h"
-#include "quant/file/strict_json.h"
+#include "quant/file/json.h"
 
 namespace tare::defaults_test {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/linear/weights.h"
-#include "quant/file/strict_json.h"
+#include "quant/file/json.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/family_config.h"
 #include "tests/support/golden.h"

@@ -12,7 +12,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"

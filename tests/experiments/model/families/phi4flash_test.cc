@@ -17,7 +17,7 @@
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/quantize/quantize.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tests/support/calibrated_job.h"
 #include "tests/support/call.h"

@@ -7,7 +7,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 
 namespace tare::families_table_test {

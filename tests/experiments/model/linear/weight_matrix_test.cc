@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/matrix_parts.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/quantize.h"

@@ -10,8 +10,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/quantize/quantize.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/matrix_parts.h"
 #include "tests/support/arrays.h"
 #include "tests/support/call.h"

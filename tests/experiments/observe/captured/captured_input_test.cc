@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "experiments/observe/captured/captured_statistics.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/arrays.h"
 #include "tests/support/call.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "experiments/observe/statistics_report.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/arrays.h"

@@ -12,7 +12,7 @@
 
 #include "experiments/model/attention/float_attention.h"
 #include "experiments/model/plan_run.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/round.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

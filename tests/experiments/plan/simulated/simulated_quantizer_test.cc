@@ -14,7 +14,7 @@
 #include <random>
 #include <tuple>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/round.h"
 #include "tests/support/checkpoint.h"

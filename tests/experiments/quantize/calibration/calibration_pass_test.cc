@@ -12,7 +12,7 @@
 #include <numeric>
 
 #include "experiments/model/plan_run.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/disk_memory.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -7,8 +7,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"

@@ -13,7 +13,7 @@
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/channel_factors.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tests/quant/file/temporary_folder.h"

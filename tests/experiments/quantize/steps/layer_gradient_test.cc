@@ -15,7 +15,7 @@
 
 #include "experiments/model/activation.h"
 #include "experiments/model/model.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

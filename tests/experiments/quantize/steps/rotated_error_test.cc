@@ -16,7 +16,7 @@
 #include "experiments/model/config/config.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "quant/algorithms/channel_rotation.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

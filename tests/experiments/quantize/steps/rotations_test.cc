@@ -14,7 +14,7 @@
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"

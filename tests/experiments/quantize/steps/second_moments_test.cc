@@ -10,7 +10,7 @@
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
 #include "quant/algorithms/second_moments.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/random_quantized.h"

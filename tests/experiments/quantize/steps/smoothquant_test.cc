@@ -10,7 +10,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
 #include "experiments/quantize/equivalent_weights.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 

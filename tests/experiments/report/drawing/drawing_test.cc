@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare::drawing_test {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/report/figures/figures.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
 

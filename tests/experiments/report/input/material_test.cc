@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/checked_lines.h"
 #include "quant/file/hdf5.h"
 #include "quant/statistics/statistics_file.h"

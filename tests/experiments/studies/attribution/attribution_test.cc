@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "experiments/significance/mean_error.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/sweep_cells.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/arrays.h"
 #include "tests/support/call.h"

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

@@ -6,7 +6,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/plan_run.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/studies/compare/compare_question.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/golden_sweep.h"
 

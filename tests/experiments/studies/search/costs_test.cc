@@ -9,7 +9,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/quantize/quantize.h"
 #include "experiments/studies/search/search.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"

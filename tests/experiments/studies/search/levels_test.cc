@@ -7,7 +7,7 @@
 #include <random>
 
 #include "experiments/model/config/config.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/plan/plan.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

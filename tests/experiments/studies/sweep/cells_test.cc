@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/studies/sweep/cells.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "experiments/tasks/divergence.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/support/sweep_cells.h"
 
 namespace tare::equivalence_test {

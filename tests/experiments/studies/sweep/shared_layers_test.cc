@@ -8,7 +8,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/tasks/divergence.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/support/golden_sweep.h"
 
 namespace tare::shared_layers_test {

@@ -12,8 +12,7 @@
 
 #include "experiments/observe/statistics_job.h"
 #include "experiments/studies/sweep/comparison.h"
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/sha256.h"
 #include "tests/support/call.h"
 #include "tests/support/checkpoint.h"

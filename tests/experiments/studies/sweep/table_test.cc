@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "experiments/tasks/divergence.h"
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/support/sweep_cells.h"
 
 namespace tare::sweep_table_test {

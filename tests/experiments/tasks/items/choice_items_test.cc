@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/tasks/items/lines.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"

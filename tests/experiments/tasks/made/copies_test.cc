@@ -7,8 +7,8 @@
 #include <set>
 #include <span>
 
-#include "quant/base/error.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"

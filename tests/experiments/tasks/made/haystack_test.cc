@@ -7,8 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
-#include "quant/base/listed.h"
+#include "quant/base/message.h"
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"
 

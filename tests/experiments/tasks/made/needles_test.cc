@@ -10,8 +10,8 @@
 #include <span>
 
 #include "experiments/tasks/items/choice_items.h"
-#include "quant/base/error.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"

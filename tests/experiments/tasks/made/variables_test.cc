@@ -9,7 +9,7 @@
 #include <span>
 
 #include "experiments/tasks/items/choice_items.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
 #include "tests/support/call.h"

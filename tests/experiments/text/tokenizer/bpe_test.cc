@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
 #include "tests/support/asked_to_stop.h"
 #include "tests/support/call.h"

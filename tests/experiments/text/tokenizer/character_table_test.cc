@@ -6,9 +6,8 @@
 
 #include <vector>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
-#include "quant/file/strict_json.h"
 #include "tests/support/call.h"
 
 namespace tare::character_table_test {

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 

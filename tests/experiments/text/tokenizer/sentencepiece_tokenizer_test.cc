@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
 
-#include "quant/base/error.h"
 #include "quant/base/kept.h"
+#include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare::sentencepiece_tokenizer_test {

@@ -7,7 +7,7 @@
 
 #include "experiments/text/tokenizer/character_table.h"
 #include "experiments/text/tokenizer/characters.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
 #include "tests/support/asked_to_stop.h"
 #include "tests/support/call.h"

@@ -10,9 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/json.h"
-#include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 

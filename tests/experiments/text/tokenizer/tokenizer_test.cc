@@ -8,9 +8,9 @@
 
 #include <algorithm>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/file/sha256.h"
-#include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 

@@ -9,7 +9,7 @@
 
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/executed.h"
 

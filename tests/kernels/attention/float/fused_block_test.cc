@@ -11,8 +11,8 @@
 
 #include "kernels/attention/float/fused_attention.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/message.h"
 #include "tests/support/random_attention.h"
 
 namespace tare::fused_block_test {

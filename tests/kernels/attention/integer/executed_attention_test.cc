@@ -17,7 +17,7 @@
 
 #include "kernels/attention/attention_plan.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"

@@ -14,7 +14,7 @@
 #include "hwy/detect_targets.h"
 #include "hwy/targets.h"
 #include "kernels/attention/row_block.h"
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "tests/support/foreign_folder.h"
 
 namespace tare::compressed_tensors_test {

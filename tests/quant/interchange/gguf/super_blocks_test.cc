@@ -10,7 +10,7 @@
 #include <cstring>
 #include <limits>
 
-#include "quant/base/formatted.h"
+#include "quant/base/message.h"
 #include "quant/file/mapped_file.h"
 #include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/container.h"

@@ -8,9 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
-#include "quant/file/json_value.h"
-#include "quant/file/strict_json.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/interchange/gguf/container.h"
 #include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"

@@ -7,11 +7,9 @@
 
 #include <map>
 
-#include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
+#include "quant/base/message.h"
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/strict_json.h"
 #include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/writer.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
+#include "quant/base/message.h"
 #include "quant/file/mapped_file.h"
 #include "quant/interchange/gguf/container.h"
 #include "tests/quant/file/temporary_folder.h"

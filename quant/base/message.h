@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Tare says: errors, text in std::format's syntax, lists and plurals, and the names nearest to an unknown one.
+//
+// Bad input (a file, a config, a shape at a public entry) throws Error, whose message says "where: got X, expected Y;
+// try Z". A broken promise of our own code aborts through TARE_CHECK.
+//
+// The conversion of values to text is compiled once, in message.cc; compiled in every source, it would be half of the
+// generated code (200 KB and 2 s for a source of 300 lines).
+//
+// Text goes to standard output at once, for a run whose output goes nowhere does not go on for hours; notices to the
+// user, which do not stop the run, are sent by a library and shown where the program decides.
+//
+// Ctrl-C in a long run: a signal handler, on a stack of its own (thread_pool.h), calls RequestStop, and the long loops
+// call ThrowIfStopped between units of work, as ParallelFor does, so that the stack unwinds, temporary files are
+// removed and finished work is kept.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <format>
+#include <functional>
+#include <optional>
+#include <ranges>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tare {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Wrong values of options, and plans that cannot be read: the command is wrong and not a file.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+[[noreturn]] void FailFormatted(std::string_view format, std::format_args args);
+[[noreturn]] void FailUsageFormatted(std::string_view format, std::format_args args);
+
+// Throws Error with a message in std::format's syntax; formatting is compiled once.
+template <typename... Args>
+[[noreturn]] void Fail(std::format_string<Args...> format, Args&&... args) {
+  FailFormatted(format.get(), std::make_format_args(args...));
+}
+
+// Throws UsageError likewise.
+template <typename... Args>
+[[noreturn]] void FailUsage(std::format_string<Args...> format, Args&&... args) {
+  FailUsageFormatted(format.get(), std::make_format_args(args...));
+}
+
+[[noreturn]] void CheckFailed(const char* condition, const char* file, int line);
+
+// What ends a run that was asked to stop.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+};
+
+// Nobody reads standard output any more, as after `tare ... | head`.
+class ReaderEnded : public Error {
+ public:
+  using Error::Error;
+};
+
+void RequestStop() noexcept;  // safe in a signal handler
+bool StopRequested();
+void ThrowIfStopped();  // throws Interrupted after RequestStop
+
+// Names, tokens and texts may hold what a terminal obeys. Control characters, except tabs and ends of lines, become
+// \u001b and the like, which JSON reads as the same text.
+std::string Printable(std::string_view text);
+
+// To standard output, printable. Throws Error where it cannot be written.
+void PutText(std::string_view text);
+// To standard error, printable.
+void PutError(std::string_view text);
+
+std::string FormatArguments(std::string_view format, std::format_args args);
+
+template <typename... Args>
+std::string Formatted(std::format_string<Args...> format, Args&&... args) {
+  return FormatArguments(format.get(), std::make_format_args(args...));
+}
+
+// Like std::print and std::println; throw as PutText does.
+template <typename... Args>
+void PrintText(std::format_string<Args...> format, Args&&... args) {
+  PutText(FormatArguments(format.get(), std::make_format_args(args...)));
+}
+template <typename... Args>
+void PrintLine(std::format_string<Args...> format, Args&&... args) {
+  PutText(FormatArguments(format.get(), std::make_format_args(args...)) + "\n");
+}
+
+// Sizes for people, in powers of 1000 and three digits: "412 bytes", "7.41 MB", "12.3 GB".
+std::string SizeText(int64_t bytes);
+
+// Shows each text once after the last call of OnNotice, which says where; nothing before the first.
+void Notice(const std::string& text);
+void OnNotice(void (*show)(const std::string& text));
+
+// A number that is the whole text: "12", "-3", "0.5", "1e-3"; no blank, no plus sign. Empty if the text is none, or one
+// that T cannot hold.
+template <typename T>
+std::optional<T> ParseNumber(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// The text of each of `all`, with `between` between them, and `last` before the last one, if it is given.
+template <typename All, typename Text = std::identity>
+std::string Listed(All&& all, std::string_view between, Text text = {}, std::string_view last = {}) {
+  std::string listed;
+  for (auto at = std::ranges::begin(all); at != std::ranges::end(all);) {
+    listed += std::string_view(std::invoke(text, *at));
+    const bool before_last =
+        ++at != std::ranges::end(all) && !last.empty() && std::ranges::next(at) == std::ranges::end(all);
+    if (at != std::ranges::end(all)) listed += before_last ? last : between;
+  }
+  return listed;
+}
+
+// "1 token", "2 tokens", "0 queries". `noun` is the singular and takes -s or -ies.
+std::string Counted(int64_t n, std::string_view noun);
+
+// "a llama", "an olmo2".
+std::string WithArticle(std::string_view noun);
+
+// "4-5,7" of 4, 5 and 7; the numbers ascend.
+std::string RangesText(const std::vector<size_t>& numbers);
+
+// The width of lines for people.
+inline constexpr size_t kLineColumns = 80;
+// Breaks a line between words, and ends the last one; what does not fit continues at the column.
+std::string Wrapped(std::string line, size_t column);
+
+// Levenshtein's: letters to add, remove or change. Only the first 200 letters count, because file names have any
+// length.
+size_t Distance(std::string_view a, std::string_view b);
+
+// The known name that differs from the word by at most half of the word's letters, and least; first of those that
+// contain a word of three letters or more ("logits": "attn_logits"); null if none does either.
+const std::string* NearestOf(std::string_view word, const std::vector<std::string>& known);
+
+// "; the nearest are 'a', 'b'": at most three, nearest first; empty if none is similar.
+std::string NearestText(std::string_view name, const std::vector<std::string>& known);
+
+}  // namespace tare
+
+#define TARE_CHECK(condition)                                              \
+  do {                                                                     \
+    if (!(condition)) ::tare::CheckFailed(#condition, __FILE__, __LINE__); \
+  } while (false)
