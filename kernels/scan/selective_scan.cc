@@ -47,7 +47,18 @@ void Convolve(const ScanParameters& p, ChannelRange channels, int64_t tokens, To
   }
 }
 
-// One vector of channels through all tokens; a, states [N][lanes].
+// 2^x of x <= 0, within 3e-7; 0 from -127 on, NaN of NaN. A minimax polynomial of 2^f (Remez), below 2e-9 on |f| <= 1/2.
+HWY_INLINE V Exp2(V x) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const V from = hn::Max(hn::Set(d, -127.0f), x), whole = hn::Round(from), f = hn::Sub(from, whole);
+  V p = hn::Set(d, 1.534581e-4f);
+  for (const float next : {1.3399931e-3f, 9.618489e-3f, 5.5503286e-2f, 2.4022646e-1f, 6.9314718e-1f, 1.0f})
+    p = hn::MulAdd(p, f, hn::Set(d, next));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::ConvertTo(di, whole))));
+}
+
+// One vector of channels through all tokens; a (in octaves), states [N][lanes].
 HWY_INLINE void ScanLanes(const ScanParameters& p, int64_t c, size_t count, int64_t tokens, const ScanInputs& in,
                           const float* a, float* states, TokenRows<float> y) {
   const D d;
@@ -62,7 +73,7 @@ HWY_INLINE void ScanLanes(const ScanParameters& p, int64_t c, size_t count, int6
     V sum = hn::Mul(skip, u);
     for (int64_t n = 0; n < p.states; ++n) {
       float* const s = states + n * lanes;
-      const V decay = hn::Exp(d, hn::Mul(delta, hn::Load(d, a + n * lanes)));
+      const V decay = Exp2(hn::Mul(delta, hn::Load(d, a + n * lanes)));
       const V next = hn::MulAdd(step, hn::Set(d, b[n]), hn::Mul(decay, hn::Load(d, s)));
       sum = hn::MulAdd(next, hn::Set(d, cc[n]), sum);
       hn::Store(next, d, s);
@@ -73,7 +84,7 @@ HWY_INLINE void ScanLanes(const ScanParameters& p, int64_t c, size_t count, int6
 
 // Rates and states of a vector of channels are copied side by side for all tokens: where they are, with 5120 channels,
 // all of one channel lie in the same set of the nearest cache, and a part of a vector is stored by a mask, which the
-// next token's load waits for.
+// next token's load waits for. The exponential is the scan's own, since Highway's took half of the time.
 void Scan(const ScanParameters& p, ChannelRange channels, int64_t tokens, const ScanInputs& in, float* state,
           TokenRows<float> y) {
   thread_local AlignedBuffer<float> copies;  // [2][N][lanes]
@@ -83,9 +94,11 @@ void Scan(const ScanParameters& p, ChannelRange channels, int64_t tokens, const 
   float* const states = a + p.states * lanes;
   std::fill_n(a, 2 * p.states * lanes, 0.0f);
   ForVectors(static_cast<size_t>(channels.end - channels.begin), [&](size_t i, size_t count) HWY_ATTR {
+    const D d;
+    const V octaves = hn::Set(d, 1.44269504f);  // in a nat
     const int64_t c = channels.begin + static_cast<int64_t>(i);
     for (int64_t n = 0; n < p.states; ++n) {
-      std::copy_n(p.a.data() + n * p.channels + c, count, a + n * lanes);
+      hn::Store(hn::Mul(octaves, hn::LoadN(d, p.a.data() + n * p.channels + c, count)), d, a + n * lanes);
       std::copy_n(state + n * p.channels + c, count, states + n * lanes);
     }
     ScanLanes(p, c, count, tokens, in, a, states, y);

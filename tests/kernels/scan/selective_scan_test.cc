@@ -64,6 +64,17 @@ TEST(SelectiveScanTest, ALongStepForgets) {
   EXPECT_EQ(state.state, fresh.state);
 }
 
+TEST(SelectiveScanTest, ARateThatIsNoNumberIsSeen) {
+  OnEachTarget(kAllTargets, [] {
+    RandomScan of(2, 5, 3, 2);
+    of.p.a[1] = NAN;
+    ScanState state(of.p);
+    const std::vector<float> y = of.Scanned(2, 5, state);
+    EXPECT_TRUE(std::isnan(y[1]) && std::isnan(y[6]));
+    EXPECT_FALSE(std::isnan(y[0]));
+  });
+}
+
 TEST(SelectiveScanTest, SoftplusAndGate) {
   const std::vector<float> x{-200, -30, -1, 0, 1, 30, 200, 1e30f}, zero(x.size());
   std::vector<float> softplus = x, gated(x.size());
