@@ -9,14 +9,12 @@
 #include <filesystem>
 #include <memory>
 #include <new>
-#include <optional>
 #include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "experiments/text/tokenizer/encoding_progress.h"
 #include "quant/base/kept.h"
 #include "quant/base/memory.h"
 #include "quant/base/message.h"
@@ -124,14 +122,6 @@ const CommandGroup kCommands[] = {
     {"Show results and measure speed", {AddReport, AddPlot, AddBench}},
     {"Get help", {AddHelp, AddCompletion, AddManual}}};
 
-// A line for a long text that becomes tokens.
-void ShowTokenizing(int64_t done, int64_t bytes) {
-  static std::optional<ProgressLine> line;
-  if (!line) line.emplace("tokenize");
-  line->Callback()(done, bytes, "bytes");
-  if (done == bytes) line.reset();
-}
-
 int Run(int argc, char** argv) {
   CLI::App app{"measure what low-bit quantization costs Differential Transformers", "tare"};
   app.set_help_flag("-h,--help", "print this help");
@@ -168,7 +158,6 @@ int Run(int argc, char** argv) {
 int RunProgram(int argc, char** argv, void (*prepare)()) {
   OnNotice([](const std::string& text) { PutError(Formatted("tare: warning: {}\n", text)); });
   OnContinued(ShowContinued);
-  OnEncoding(ShowTokenizing);
   ForgetOutputs();
   NoteKept("");
   const FilesOfRun noted;

@@ -7,7 +7,6 @@
 #include <queue>
 
 #include "experiments/text/tokenizer/characters.h"
-#include "experiments/text/tokenizer/encoding_progress.h"
 #include "experiments/text/tokenizer/steps.h"
 
 namespace tare::pipeline {
@@ -231,14 +230,14 @@ void Bpe::MergeWord(std::string_view word, std::vector<int32_t>* ids) const {
 void Bpe::EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const {
   if (const std::optional<int32_t> whole = ignore_merges_ ? pieces().Find(word) : std::nullopt) {
     ids->push_back(*whole);
-    return EncodingProgress::Add(word);
+    return;
   }
   const bool cuts = word.size() > kShortSymbols && prefix_.empty() && suffix_.empty();
   for (size_t begin = 0; begin < word.size() && ids->size() < count;) {
+    ThrowIfStopped();  // a text may be one word
     const size_t end = cuts ? FindCut(word, begin) : word.size();
     const std::string_view part = word.substr(begin, end - begin);
     MergeWord(part, ids);
-    EncodingProgress::Add(part);
     begin = end;
   }
 }

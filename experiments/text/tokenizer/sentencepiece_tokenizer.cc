@@ -12,7 +12,6 @@
 #include <sentencepiece_processor.h>
 
 #include "experiments/text/tokenizer/character_table.h"
-#include "experiments/text/tokenizer/encoding_progress.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
 
@@ -171,7 +170,6 @@ std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids) cons
 
 std::vector<int32_t> SentencePieceTokenizer::EncodeFirst(std::string_view text, size_t count) const {
   RequireUtf8(text, "text");
-  const EncodingProgress progress(count == SIZE_MAX ? text : "");  // of the first ids nobody knows the share
   std::vector<int32_t> ids;
   const auto add = [&](const pipeline::AddedTokens::Segment& segment) {
     if (segment.id) return ids.push_back(*segment.id);
@@ -193,9 +191,9 @@ std::vector<int32_t> SentencePieceTokenizer::EncodeFirst(std::string_view text, 
 void SentencePieceTokenizer::EncodePart(const Part& part, std::string_view text, size_t count,
                                         std::vector<int32_t>* ids) const {
   const auto encode = [&](std::string_view chunk) {
+    ThrowIfStopped();
     const std::vector<int> pieces = Encoded(part.processor, chunk);
     ids->insert(ids->end(), pieces.begin(), pieces.end());
-    EncodingProgress::Add(chunk);
   };
   while (part.rule != ChunkRule::kWhole && text.size() > kChunkBytes && ids->size() < count) {
     const size_t cut = FindCut(text, kChunkBytes);

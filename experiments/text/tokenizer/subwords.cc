@@ -6,7 +6,6 @@
 
 #include "experiments/text/tokenizer/bpe.h"
 #include "experiments/text/tokenizer/characters.h"
-#include "experiments/text/tokenizer/encoding_progress.h"
 #include "experiments/text/tokenizer/steps.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
@@ -131,7 +130,6 @@ void Unigram::EncodeUpTo(size_t, std::string_view word, std::vector<int32_t>* id
   }
   for (auto part = parts.rbegin(); part != parts.rend(); ++part)
     part->second == unknown_ ? AddUnknown(part->first, ids) : ids->push_back(part->second);
-  EncodingProgress::Add(word);
 }
 
 }  // namespace tare::pipeline

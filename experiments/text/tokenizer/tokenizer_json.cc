@@ -7,7 +7,6 @@
 #include <ranges>
 
 #include "experiments/text/tokenizer/characters.h"
-#include "experiments/text/tokenizer/encoding_progress.h"
 #include "experiments/text/tokenizer/pattern.h"
 #include "experiments/text/tokenizer/steps.h"
 #include "experiments/text/utf8.h"
@@ -152,7 +151,6 @@ TokenizerJson::TokenizerJson(std::string_view text, const std::string& where, co
 
 std::vector<int32_t> TokenizerJson::EncodeFirst(std::string_view text, size_t count) const {
   RequireUtf8(text, "text");
-  const EncodingProgress progress(count == SIZE_MAX ? text : "");  // of the first ids nobody knows the share
   std::vector<int32_t> ids;
   try {
     EncodeUpTo(count, text, &ids);
