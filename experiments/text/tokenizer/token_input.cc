@@ -2,14 +2,11 @@
 #include "experiments/text/tokenizer/token_input.h"
 
 #include <algorithm>
-#include <list>
-#include <mutex>
 #include <ranges>
 
 #include "experiments/arrays/array_file.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
-#include "quant/checkpoint/checkpoint.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/sha256.h"
@@ -50,26 +47,6 @@ std::vector<int32_t> FirstOf(const Tokenizer& tokenizer, std::string_view part, 
     ids.resize(std::min(ids.size(), tokens));
     return ids;
   }
-}
-
-constexpr size_t kTexts = 4;                  // that are kept
-constexpr size_t kMostIds = size_t{1} << 22;  // of each: 16 MiB, a text of some 20 MB
-
-struct KeptText {
-  std::string key;
-  EncodedText text;
-};
-
-std::mutex mutex;
-std::list<KeptText> kept;  // the last used first
-
-std::string KeyOf(const std::string& sha256, const std::filesystem::path& model_folder, const TextPart& part) {
-  std::string key = Formatted("{} {} {} {}", sha256, part.first, part.windows, part.positions);
-  for (const char* name : kTokenizerFiles) {
-    const std::optional<std::string> contents = CheckpointText(model_folder, name);
-    key += " " + (contents ? Sha256Hex(std::as_bytes(std::span(*contents))) : "none");
-  }
-  return key;
 }
 
 constexpr const char* kName = "input_ids";
@@ -126,11 +103,15 @@ void ReadText(const std::filesystem::path& model_folder, int vocabulary, const T
   const std::string_view text = file.text();
   if (text.empty()) Fail("{}: got an empty file, expected a text", where);
   RefuseObjects(text, where);
-  EncodedText encoded = EncodeText(text, input->sha256, model_folder, part, where);
-  for (const std::vector<int32_t>& row : encoded.rows) RequireRows(row, vocabulary, where);
-  input->bos = encoded.bos;
-  input->in_windows = encoded.in_windows;
-  input->sequences = std::move(encoded.rows);
+  const Tokenizer tokenizer = Tokenizer::Load(model_folder);
+  input->bos = tokenizer.bos();
+  if (ReadInWindows(part, text.size())) input->sequences = EncodeWindows(tokenizer, text, part, where);
+  input->in_windows = !input->sequences.empty();
+  if (!input->in_windows) {
+    RequireUtf8(text, where);
+    input->sequences.push_back(tokenizer.EncodeAfterBos(text, part.first));
+  }
+  for (const std::vector<int32_t>& row : input->sequences) RequireRows(row, vocabulary, where);
   input->whole = !input->in_windows && input->sequences[0].size() < part.first;
   if (input->sequences[0].empty()) Fail("{}: got nothing but spaces, expected a text", where);
 }
@@ -164,31 +145,6 @@ std::vector<std::vector<int32_t>> EncodeWindows(const Tokenizer& tokenizer, std:
     if (!ids.empty()) windows.push_back(std::move(ids));
   }
   return windows;
-}
-
-EncodedText EncodeText(std::string_view text, const std::string& sha256, const std::filesystem::path& model_folder,
-                       const TextPart& part, std::string_view where) {
-  const std::string key = KeyOf(sha256, model_folder, part);
-  const std::lock_guard lock(mutex);
-  const auto found = std::ranges::find(kept, key, &KeptText::key);
-  if (found != kept.end()) {
-    kept.splice(kept.begin(), kept, found);
-    return found->text;
-  }
-  const Tokenizer tokenizer = Tokenizer::Load(model_folder);
-  EncodedText encoded{.rows = {}, .bos = tokenizer.bos()};
-  if (ReadInWindows(part, text.size())) encoded.rows = EncodeWindows(tokenizer, text, part, where);
-  encoded.in_windows = !encoded.rows.empty();
-  if (!encoded.in_windows) {
-    RequireUtf8(text, where);
-    encoded.rows.push_back(tokenizer.EncodeAfterBos(text, part.first));
-  }
-  size_t ids = 0;
-  for (const std::vector<int32_t>& row : encoded.rows) ids += row.size();
-  if (ids > kMostIds) return encoded;
-  kept.push_front({key, encoded});
-  if (kept.size() > kTexts) kept.pop_back();
-  return encoded;
 }
 
 bool HoldsIds(const std::filesystem::path& path) {

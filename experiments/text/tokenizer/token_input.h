@@ -42,18 +42,6 @@ std::vector<std::vector<int32_t>> EncodeWindows(const Tokenizer& tokenizer, std:
 // have.
 void RequireRows(std::span<const int32_t> ids, int vocabulary, const std::string& where);
 
-struct EncodedText {
-  std::vector<std::vector<int32_t>> rows;  // ids without `<s>`: a row of each window, or one of all or the first
-  std::optional<int32_t> bos;              // the tokenizer's `<s>`, unless its config adds none
-  bool in_windows = false;                 // whether the rows are windows of a long text
-};
-
-// One command often needs the ids of the same text several times, for each task and model of a comparison: the last
-// ones are kept, by the contents of the text and of the tokenizer. sha256: of the text. Throws Error as Tokenizer::Load
-// and Encode do; where: of the text, for what is not UTF-8.
-EncodedText EncodeText(std::string_view text, const std::string& sha256, const std::filesystem::path& model_folder,
-                       const TextPart& part, std::string_view where);
-
 struct TokenInput {
   enum class Kind { kText, kIds };
   Kind kind = Kind::kText;
