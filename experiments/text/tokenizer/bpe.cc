@@ -227,13 +227,13 @@ void Bpe::MergeWord(std::string_view word, std::vector<int32_t>* ids) const {
     seen_.emplace(word, std::vector<int32_t>(ids->begin() + static_cast<std::ptrdiff_t>(before), ids->end()));
 }
 
-void Bpe::EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const {
+void Bpe::Encode(std::string_view word, std::vector<int32_t>* ids) const {
   if (const std::optional<int32_t> whole = ignore_merges_ ? pieces().Find(word) : std::nullopt) {
     ids->push_back(*whole);
     return;
   }
   const bool cuts = word.size() > kShortSymbols && prefix_.empty() && suffix_.empty();
-  for (size_t begin = 0; begin < word.size() && ids->size() < count;) {
+  for (size_t begin = 0; begin < word.size();) {
     ThrowIfStopped();  // a text may be one word
     const size_t end = cuts ? FindCut(word, begin) : word.size();
     const std::string_view part = word.substr(begin, end - begin);

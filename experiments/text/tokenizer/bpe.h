@@ -22,7 +22,7 @@ class Bpe : public Subwords {
   // Throws Error for merges of missing pieces, and for dropout.
   Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::string& where);
 
-  void EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const override;
+  void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
   const std::string& Piece(int32_t id) const override { return names_.Piece(id); }
   int32_t ids() const override { return names_.ids(); }
 

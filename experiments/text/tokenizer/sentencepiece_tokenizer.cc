@@ -168,40 +168,38 @@ std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids) cons
   return text;
 }
 
-std::vector<int32_t> SentencePieceTokenizer::EncodeFirst(std::string_view text, size_t count) const {
+std::vector<int32_t> SentencePieceTokenizer::Encode(std::string_view text) const {
   RequireUtf8(text, "text");
   std::vector<int32_t> ids;
   const auto add = [&](const pipeline::AddedTokens::Segment& segment) {
     if (segment.id) return ids.push_back(*segment.id);
-    if (segment.text.size() == text.size()) return EncodePart(as_it_is_ ? After() : first_, text, count, &ids);
+    if (segment.text.size() == text.size()) return EncodePart(as_it_is_ ? After() : first_, text, &ids);
     const bool begins = segment.text.data() == text.data() || legacy_;
     const bool has = segment.text.starts_with(' ') && !as_llama_cpp_;
     const char* const space = adds_space_ && begins && !has ? " " : "";
-    EncodePart(After(), space + std::string(segment.text), count, &ids);
+    EncodePart(After(), space + std::string(segment.text), &ids);
   };
   for (const pipeline::AddedTokens::Segment& raw : added_.Split(text)) {
     for (const auto& part : raw.id ? std::vector{raw} : added_.SplitNormalized(raw.text)) {
-      if (ids.size() < count) add(part);
+      add(part);
     }
   }
-  ids.resize(std::min(ids.size(), count));
   return ids;
 }
 
-void SentencePieceTokenizer::EncodePart(const Part& part, std::string_view text, size_t count,
-                                        std::vector<int32_t>* ids) const {
+void SentencePieceTokenizer::EncodePart(const Part& part, std::string_view text, std::vector<int32_t>* ids) const {
   const auto encode = [&](std::string_view chunk) {
     ThrowIfStopped();
     const std::vector<int> pieces = Encoded(part.processor, chunk);
     ids->insert(ids->end(), pieces.begin(), pieces.end());
   };
-  while (part.rule != ChunkRule::kWhole && text.size() > kChunkBytes && ids->size() < count) {
+  while (part.rule != ChunkRule::kWhole && text.size() > kChunkBytes) {
     const size_t cut = FindCut(text, kChunkBytes);
     if (cut == text.size()) break;
     encode(text.substr(0, cut));
     text.remove_prefix(part.rule == ChunkRule::kDropSpace ? cut + 1 : cut);
   }
-  if (ids->size() < count) encode(text);
+  encode(text);
 }
 
 }  // namespace tare

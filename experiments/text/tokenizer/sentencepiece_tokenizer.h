@@ -53,7 +53,7 @@ class SentencePieceTokenizer : public TokenizerModel {
   SentencePieceTokenizer(std::string_view model, const std::string& where, const pipeline::FolderTokens& folder = {});
   ~SentencePieceTokenizer() override;
 
-  std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const override;
+  std::vector<int32_t> Encode(std::string_view text) const override;
   std::string Decode(const std::vector<int32_t>& ids) const override;
   std::string Piece(int32_t id) const override;
   int32_t vocabulary() const override;
@@ -69,7 +69,7 @@ class SentencePieceTokenizer : public TokenizerModel {
   void AddTokens(const PieceModel& model, const pipeline::FolderTokens& folder, const std::string& where);
   const Part& After() const;  // made when a text first needs it
   int32_t pieces() const;
-  void EncodePart(const Part& part, std::string_view text, size_t count, std::vector<int32_t>* ids) const;
+  void EncodePart(const Part& part, std::string_view text, std::vector<int32_t>* ids) const;
 
   Part first_;
   mutable Part after_;

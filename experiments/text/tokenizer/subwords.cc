@@ -98,7 +98,7 @@ void Unigram::AddUnknown(std::string_view text, std::vector<int32_t>* ids) const
   ids->push_back(unknown_);
 }
 
-void Unigram::EncodeUpTo(size_t, std::string_view word, std::vector<int32_t>* ids) const {
+void Unigram::Encode(std::string_view word, std::vector<int32_t>* ids) const {
   std::vector<Best> best;
   best.reserve(word.size() + 1);
   const auto offer = [&](size_t end, double score, size_t from, int32_t id) {

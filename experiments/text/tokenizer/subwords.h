@@ -22,9 +22,8 @@ enum class WordsOf { kCharacters, kBytes };
 class Subwords {
  public:
   virtual ~Subwords() = default;
-  // Appends the word's ids; of a word of several parts, may stop after the part that completes `count` ids in the list.
-  // One call at a time: earlier words are cached.
-  virtual void EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const = 0;
+  // Appends the word's ids. One call at a time: earlier words are cached.
+  virtual void Encode(std::string_view word, std::vector<int32_t>* ids) const = 0;
   // "" for an id that the model does not have.
   virtual const std::string& Piece(int32_t id) const = 0;
   virtual int32_t ids() const = 0;  // one more than the largest
@@ -54,7 +53,7 @@ class Unigram : public Subwords {
  public:
   Unigram(const nlohmann::json& json, WordsOf words, const std::string& where);
 
-  void EncodeUpTo(size_t count, std::string_view word, std::vector<int32_t>* ids) const override;
+  void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
   const std::string& Piece(int32_t id) const override { return pieces_.Piece(id); }
   int32_t ids() const override { return pieces_.ids(); }
 

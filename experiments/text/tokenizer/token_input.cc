@@ -42,11 +42,21 @@ std::vector<int32_t> FirstOf(const Tokenizer& tokenizer, std::string_view part, 
     const std::string_view piece =
         part.substr(0, bytes < part.size() ? LineFrom(part, bytes, part.size()) : part.size());
     if (FindInvalidUtf8(piece)) RequireUtf8(text, where);  // which says where in the text
-    std::vector<int32_t> ids = tokenizer.EncodeAfterBos(piece, tokens + kLongWord);
+    std::vector<int32_t> ids = tokenizer.EncodeAfterBos(piece);
     if (piece.size() < part.size() && ids.size() < tokens + kLongWord) continue;
     ids.resize(std::min(ids.size(), tokens));
     return ids;
   }
+}
+
+// The first ids of a text: exact, unless it is so long that only what is needed is read.
+std::vector<int32_t> BeginningOf(const Tokenizer& tokenizer, std::string_view text, size_t tokens,
+                                 std::string_view where) {
+  if (text.size() >= kLongText && tokens < text.size()) return FirstOf(tokenizer, text, tokens, text, where);
+  RequireUtf8(text, where);
+  std::vector<int32_t> ids = tokenizer.EncodeAfterBos(text);
+  ids.resize(std::min(ids.size(), tokens));
+  return ids;
 }
 
 constexpr const char* kName = "input_ids";
@@ -107,10 +117,7 @@ void ReadText(const std::filesystem::path& model_folder, int vocabulary, const T
   input->bos = tokenizer.bos();
   if (ReadInWindows(part, text.size())) input->sequences = EncodeWindows(tokenizer, text, part, where);
   input->in_windows = !input->sequences.empty();
-  if (!input->in_windows) {
-    RequireUtf8(text, where);
-    input->sequences.push_back(tokenizer.EncodeAfterBos(text, part.first));
-  }
+  if (!input->in_windows) input->sequences.push_back(BeginningOf(tokenizer, text, part.first, where));
   for (const std::vector<int32_t>& row : input->sequences) RequireRows(row, vocabulary, where);
   input->whole = !input->in_windows && input->sequences[0].size() < part.first;
   if (input->sequences[0].empty()) Fail("{}: got nothing but spaces, expected a text", where);

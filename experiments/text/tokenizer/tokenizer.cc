@@ -69,14 +69,13 @@ Tokenizer Tokenizer::LoadFile(const std::filesystem::path& path) {
   return {Parse(file.text(), path), path.string()};
 }
 
-std::vector<int32_t> Tokenizer::EncodeAfterBos(std::string_view text, size_t count) const {
+std::vector<int32_t> Tokenizer::EncodeAfterBos(std::string_view text) const {
   const std::optional<int32_t> first = bos();
-  std::vector<int32_t> ids = EncodeFirst(text, first && count < SIZE_MAX ? count + 1 : count);
+  std::vector<int32_t> ids = Encode(text);
   if (first && !ids.empty() && ids.front() == *first) {
     Notice(Formatted("{}: a text begins with {} itself; it gets no second one", where_, Piece(*first)));
     ids.erase(ids.begin());
   }
-  ids.resize(std::min(ids.size(), count));
   return ids;
 }
 

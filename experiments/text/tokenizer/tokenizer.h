@@ -18,10 +18,7 @@ class TokenizerModel {
  public:
   virtual ~TokenizerModel() = default;
   // The ids of a text, without special tokens. Throws Error if the text is not valid UTF-8.
-  std::vector<int32_t> Encode(std::string_view text) const { return EncodeFirst(text, SIZE_MAX); }
-  // The first `count` ids, or all. The text after them does not become ids, where the tokenizer allows to cut the text;
-  // all of it is normalized first.
-  virtual std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const = 0;
+  virtual std::vector<int32_t> Encode(std::string_view text) const = 0;
   virtual std::string Decode(const std::vector<int32_t>& ids) const = 0;
   // "" for an id without a piece.
   virtual std::string Piece(int32_t id) const = 0;
@@ -41,12 +38,9 @@ class Tokenizer {
 
   // The ids of a text, without special tokens. Empty for an empty text, and for spaces that the model strips.
   std::vector<int32_t> Encode(std::string_view text) const { return model_->Encode(text); }
-  std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const {
-    return model_->EncodeFirst(text, count);
-  }
-  // The first `count` ids of a text that follow the caller's bos(): where the text begins with that token itself, the
-  // token is left out and a notice says so, so that no text begins with two.
-  std::vector<int32_t> EncodeAfterBos(std::string_view text, size_t count = SIZE_MAX) const;
+  // The ids of a text that follow the caller's bos(): where the text begins with that token itself, the token is left
+  // out and a notice says so, so that no text begins with two.
+  std::vector<int32_t> EncodeAfterBos(std::string_view text) const;
   // Leaves out special tokens.
   std::string Decode(const std::vector<int32_t>& ids) const { return model_->Decode(ids); }
   std::string Piece(int32_t id) const { return model_->Piece(id); }

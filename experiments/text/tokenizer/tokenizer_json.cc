@@ -105,9 +105,6 @@ size_t BytesOf(const Pieces& pieces) {
   return std::ranges::fold_left(pieces | std::views::transform(&std::string::size), size_t{0}, std::plus());
 }
 
-// Ends the walk through a text's words.
-struct HasEnough {};
-
 }  // namespace
 
 Decoder::Decoder(const nlohmann::json& json, const std::string& where) {
@@ -149,39 +146,24 @@ TokenizerJson::TokenizerJson(std::string_view text, const std::string& where, co
   }
 }
 
-std::vector<int32_t> TokenizerJson::EncodeFirst(std::string_view text, size_t count) const {
+std::vector<int32_t> TokenizerJson::Encode(std::string_view text) const {
   RequireUtf8(text, "text");
   std::vector<int32_t> ids;
-  try {
-    EncodeUpTo(count, text, &ids);
-  } catch (const HasEnough&) {
-    ids.resize(count);
-  }
-  return ids;
-}
-
-// Throws HasEnough behind the word or added token that completes `count` ids.
-void TokenizerJson::EncodeUpTo(size_t count, std::string_view text, std::vector<int32_t>* ids) const {
-  const auto check = [&] {
-    if (ids->size() >= count) throw HasEnough();
-  };
   for (const AddedTokens::Segment& raw : added_.Split(text)) {
     const bool begins = raw.text.data() == text.data();
     const std::string normal = normalizer_.empty() || raw.id ? std::string() : normalizer_.Apply(raw.text);
     const std::string_view rest = normalizer_.empty() ? raw.text : std::string_view(normal);
     for (const AddedTokens::Segment& part : raw.id ? std::vector{raw} : added_.SplitNormalized(rest)) {
-      check();
       if (part.id) {
-        ids->push_back(*part.id);
+        ids.push_back(*part.id);
         continue;
       }
       pre_tokenizer_.ForEachWord({part.text, begins && part.text.data() == rest.data()}, [&](const Word& word) {
-        check();
-        if (!word.text.empty()) subwords_->EncodeUpTo(count, word.text, ids);
+        if (!word.text.empty()) subwords_->Encode(word.text, &ids);
       });
     }
   }
-  check();
+  return ids;
 }
 
 std::string TokenizerJson::Piece(int32_t id) const {

@@ -43,7 +43,7 @@ class TokenizerJson : public TokenizerModel {
   // support.
   TokenizerJson(std::string_view text, const std::string& where, const FolderTokens& folder = {});
 
-  std::vector<int32_t> EncodeFirst(std::string_view text, size_t count) const override;
+  std::vector<int32_t> Encode(std::string_view text) const override;
   // Ids that precede those of a text.
   std::vector<int32_t> before() const override { return around_.before; }
   std::vector<int32_t> after() const override { return around_.after; }
@@ -56,8 +56,6 @@ class TokenizerJson : public TokenizerModel {
   int32_t vocabulary() const override;
 
  private:
-  void EncodeUpTo(size_t count, std::string_view text, std::vector<int32_t>* ids) const;
-
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   std::unique_ptr<Subwords> subwords_;

@@ -29,7 +29,7 @@ Bpe Parsed(const Json& model, WordsOf words = WordsOf::kCharacters) {
 
 std::vector<int32_t> Encode(const Json& json, const std::string& word, WordsOf words = WordsOf::kCharacters) {
   std::vector<int32_t> ids;
-  Parsed(json, words).EncodeUpTo(SIZE_MAX, word, &ids);
+  Parsed(json, words).Encode(word, &ids);
   return ids;
 }
 
@@ -49,7 +49,7 @@ TEST(Bpe, ALongWordEndsWhenAskedToStop) {
   const Bpe bpe = Parsed(Model());
   std::vector<int32_t> ids;
   const AskedToStop asked;
-  EXPECT_THROW(bpe.EncodeUpTo(SIZE_MAX, std::string(1000, 'a'), &ids), Interrupted);
+  EXPECT_THROW(bpe.Encode(std::string(1000, 'a'), &ids), Interrupted);
   EXPECT_THAT(ids, ElementsAre());  // not after its merges
 }
 
@@ -83,8 +83,8 @@ TEST(Bpe, APartThatIsAPieceIsMerged) {
   for (int i = 0; i < 20; ++i) word += "cba";  // no piece has "cb" or "ac": parts are "c" and "ba"
   for (int round = 0; round < 2; ++round) {
     std::vector<int32_t> ids;
-    bpe.EncodeUpTo(SIZE_MAX, "ba", &ids);
-    bpe.EncodeUpTo(SIZE_MAX, word, &ids);
+    bpe.Encode("ba", &ids);
+    bpe.Encode(word, &ids);
     ASSERT_EQ(ids.size(), 61u);
     EXPECT_EQ(ids[0], 8);
     EXPECT_THAT(std::vector<int32_t>(ids.begin() + 1, ids.begin() + 4), ElementsAre(2, 1, 0));

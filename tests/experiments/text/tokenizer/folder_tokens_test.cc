@@ -60,7 +60,6 @@ TEST_F(FolderTokensTest, AddedTokensOfAModelAndItsControlPieces) {
           {"It was  <x>  dark", {581, 310, 1975, 1975, 2048, 1975, 1201}, "It was  <x>  dark"}});
   EXPECT_EQ(Loaded().vocabulary(), 2050);
   EXPECT_EQ(Loaded().Piece(2049), "<y>");
-  EXPECT_EQ(Loaded().EncodeFirst("<x>It was<x>", 2), (Ids{2048, 1094}));
 }
 
 TEST_F(FolderTokensTest, LegacyPutsASpaceInFrontOfEveryPart) {

@@ -25,9 +25,9 @@ TEST(Subwords, AModelWithoutATypeIsRecognised) {
   std::vector<int32_t> ids;
   BpeLists lists;
   const auto json = ParseWithLists(R"({"model": {"vocab": {"a": 0}, "merges": []}})", "f", &lists);
-  ParseSubwords(json["model"], std::move(lists), WordsOf::kCharacters, "m")->EncodeUpTo(SIZE_MAX, "a", &ids);
+  ParseSubwords(json["model"], std::move(lists), WordsOf::kCharacters, "m")->Encode("a", &ids);
   const auto unigram = nlohmann::json::parse(R"({"vocab": [["a", -1.0]]})");
-  ParseSubwords(unigram, {}, WordsOf::kCharacters, "m")->EncodeUpTo(SIZE_MAX, "a", &ids);
+  ParseSubwords(unigram, {}, WordsOf::kCharacters, "m")->Encode("a", &ids);
   EXPECT_THAT(ids, ElementsAre(0, 0));
   EXPECT_THAT(Call([] { ParseSubwords({{"type", "WordLevel"}}, {}, WordsOf::kCharacters, "m"); }),
               ThrowsMessage<Error>(HasSubstr("m: got type WordLevel")));
@@ -86,7 +86,7 @@ TEST(BpeLists, DamagedMembersAreRefused) {
 
 std::vector<int32_t> Encode(const Json& json, const std::string& word) {
   std::vector<int32_t> ids;
-  Unigram(json, pipeline::WordsOf::kCharacters, "model").EncodeUpTo(SIZE_MAX, word, &ids);
+  Unigram(json, pipeline::WordsOf::kCharacters, "model").Encode(word, &ids);
   return ids;
 }
 
@@ -100,7 +100,7 @@ TEST(Unigram, AWordEndsWhenAskedToStop) {
   const Unigram unigram(Pieces({{"<unk>", 0.0}, {"a", 0.0}}), pipeline::WordsOf::kCharacters, "model");
   std::vector<int32_t> ids;
   const AskedToStop asked;
-  EXPECT_THROW(unigram.EncodeUpTo(SIZE_MAX, "aa", &ids), Interrupted);
+  EXPECT_THROW(unigram.Encode("aa", &ids), Interrupted);
   EXPECT_THAT(ids, IsEmpty());  // not after its search
 }
 

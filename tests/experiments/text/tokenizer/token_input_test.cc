@@ -169,6 +169,12 @@ std::string LongText(const std::string& line) {
   return text;
 }
 
+std::vector<int32_t> FirstOf(const Tokenizer& tokenizer, std::string_view text, size_t tokens) {
+  std::vector<int32_t> ids = tokenizer.Encode(text);
+  ids.resize(std::min(ids.size(), tokens));
+  return ids;
+}
+
 TEST(TextWindowsTest, LongTextsOfWhichLittleIsAsked) {
   const TextPart part{.windows = 4, .positions = 512};
   EXPECT_TRUE(ReadInWindows(part, kLongText));
@@ -187,7 +193,7 @@ TEST(TextWindowsTest, BeginAtLines) {
   ASSERT_THAT(windows, SizeIs(3));
   for (size_t i = 0; i < 3; ++i) {
     const size_t begin = text.find("It", text.size() / 3 * (i + 1) - text.size() / 6);
-    EXPECT_EQ(windows[i], tokenizer.EncodeFirst(std::string_view(text).substr(begin, 4096), 63)) << i;
+    EXPECT_EQ(windows[i], FirstOf(tokenizer, std::string_view(text).substr(begin, 4096), 63)) << i;
   }
 }
 
@@ -200,7 +206,7 @@ TEST(TextWindowsTest, OfOneLine) {
   std::string words, letters;
   while (words.size() < kLongText) words += "the night was dark ";
   const size_t word = words.find(' ', words.size() - words.size() / 2) + 1;
-  EXPECT_EQ(of(words), tokenizer.EncodeFirst(std::string_view(words).substr(word, 4096), 8));
+  EXPECT_EQ(of(words), FirstOf(tokenizer, std::string_view(words).substr(word, 4096), 8));
   while (letters.size() < kLongText) letters += "\u00e9\u00e8\u00e7";  // of two bytes each
   letters += "a";
   EXPECT_THAT(of(letters), SizeIs(8));
@@ -256,6 +262,17 @@ TEST_F(LongInputTest, IsReadInWindows) {
   const TokenInput other = Load("The old man looked at her." + std::string(kLongText, ' '));
   EXPECT_FALSE(other.in_windows);
   EXPECT_TRUE(other.whole);
+}
+
+// As of the whole text; what comes long after them is not read.
+TEST_F(LongInputTest, FirstTokens) {
+  std::string text = LongText("The old man looked at her.");
+  const std::vector<int32_t> first = FirstOf(Tokenizer::Load(kPair), std::string_view(text).substr(0, 1 << 20), 300);
+  text[1 << 20] = '\xff';
+  PutFile(folder_ / "text.txt", text);
+  const TokenInput input = LoadTokenInput(folder_ / "text.txt", kPair, 2048, {.first = 300});
+  EXPECT_THAT(input.sequences, ElementsAre(first));
+  EXPECT_FALSE(input.whole || input.in_windows);
 }
 
 TEST_F(LongInputTest, MustBeUtf8WhereItIsRead) {

@@ -44,18 +44,6 @@ TEST(Tokenizer, EncodesTheHeldOutTextAsSentencePieceInPython) {
             "20cd31015619ec205b15c42dac6653a530841ee509fd79d4a183eb204eefcd28");
 }
 
-// The text has many chunks.
-TEST(Tokenizer, TheFirstIdsAreThoseOfTheWholeText) {
-  const Tokenizer tokenizer = Tokenizer::Load(kPair);
-  const std::string text = GetFile(TARE_SOURCE_DIR "/experiments/pair/heldout.txt").substr(0, 40'000);
-  const std::vector<int32_t> ids = tokenizer.Encode(text);
-  for (const size_t count : {size_t{0}, size_t{1}, size_t{1500}, size_t{1501}, ids.size() - 1, ids.size(), SIZE_MAX}) {
-    const std::vector<int32_t> first = tokenizer.EncodeFirst(text, count);
-    ASSERT_EQ(first.size(), std::min(count, ids.size()));
-    EXPECT_TRUE(std::ranges::equal(first, std::span(ids).first(first.size()))) << count;
-  }
-}
-
 TEST(Tokenizer, RefusesWhatIsNotUtf8) {
   const Tokenizer tokenizer = Tokenizer::Load(kPair);
   EXPECT_THAT(Call([&] { tokenizer.Encode("caf\xe9"); }), ThrowsMessage<Error>(HasSubstr("0xe9 at offset 3 (line 1)")));
