@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces and merges, the symbols of a word, merging by search or by heap, cuts of long words, the encoding of words.
+// Pieces and merges, the symbols of a word, merging by heap, cuts of long words, the encoding of words.
 #include "experiments/text/tokenizer/bpe.h"
 
 #include <algorithm>
-#include <limits>
 #include <queue>
 
 #include "experiments/text/tokenizer/characters.h"
@@ -12,13 +11,12 @@
 namespace tare::pipeline {
 namespace {
 
-// In words up to this length, the best pair is searched among all after every merge, which is faster than the heap used
-// for longer ones.
-constexpr size_t kShortSymbols = 48;
-// Words of a text repeat; limits the memory of those kept.
+// Words of a text repeat; limits the memory of those kept. Longer ones are cut where that does not change the result.
 constexpr size_t kSeenWords = 1 << 16, kSeenBytes = 256;
 
-constexpr Merge kNoMerge{std::numeric_limits<int32_t>::max(), 0};
+uint64_t PairOf(auto left, auto right) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+}
 
 }  // namespace
 
@@ -53,10 +51,6 @@ Bpe::Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::s
     unknown_ = *id;
   }
   byte_ids_ = names_.Bytes();
-  for (size_t byte = 0; byte < single_.size(); ++byte) {
-    const char spelled = static_cast<char>(byte);
-    single_[byte] = pieces().Find({&spelled, 1}).value_or(-1);
-  }
 }
 
 void Bpe::AddPieces(const std::string& where) {
@@ -74,7 +68,7 @@ void Bpe::AddPieces(const std::string& where) {
 }
 
 void Bpe::AddMerges(const std::vector<std::pair<std::string, std::string>>& merges, const std::string& where) {
-  merges_ = MergeTable(merges.size());
+  merges_.reserve(merges.size());
   int32_t made = -1;  // by the merge before
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto& [left, right] = merges[rank];
@@ -94,14 +88,8 @@ void Bpe::AddMerges(const std::vector<std::pair<std::string, std::string>>& merg
            : !b ? right
                 : left + std::string(tail));
     made = *c;
-    merges_.Set(*a, *b, {static_cast<int32_t>(rank), made});
+    merges_[PairOf(*a, *b)] = {static_cast<int32_t>(rank), made};
   }
-}
-
-std::optional<int32_t> Bpe::FindSymbol(std::string_view symbol) const {
-  if (symbol.size() != 1) return pieces().Find(symbol);
-  const int32_t id = single_[static_cast<unsigned char>(symbol[0])];
-  return id < 0 ? std::nullopt : std::optional(id);
 }
 
 void Bpe::Begin(std::string_view word) const {
@@ -120,7 +108,7 @@ void Bpe::Begin(std::string_view word) const {
       spelled = (begin > 0 ? prefix_ : "") + std::string(piece) + (at == word.size() ? suffix_ : "");
       piece = spelled;
     }
-    if (const std::optional<int32_t> id = FindSymbol(piece)) {
+    if (const std::optional<int32_t> id = pieces().Find(piece)) {
       if (pending) add(unknown_);
       pending = false;
       add(*id);
@@ -139,27 +127,7 @@ void Bpe::Begin(std::string_view word) const {
   if (!symbols_.empty()) symbols_.back().next = -1;
 }
 
-void Bpe::MergeShort() const {
-  joins_.assign(symbols_.size(), kNoMerge);
-  const auto join = [&](size_t at) {
-    const bool last = at + 1 == symbols_.size();
-    const Merge* const merge = last ? nullptr : merges_.Find(symbols_[at].id, symbols_[at + 1].id);
-    joins_[at] = merge != nullptr ? *merge : kNoMerge;
-  };
-  for (size_t at = 0; at < symbols_.size(); ++at) join(at);
-  while (!symbols_.empty()) {
-    const auto best = std::ranges::min_element(joins_, {}, &Merge::rank);  // the leftmost of equals
-    if (best->rank == kNoMerge.rank) return;
-    const auto at = static_cast<size_t>(best - joins_.begin());
-    symbols_[at].id = best->id;
-    symbols_.erase(symbols_.begin() + static_cast<std::ptrdiff_t>(at) + 1);
-    joins_.erase(best + 1);
-    join(at);
-    if (at > 0) join(at - 1);
-  }
-}
-
-void Bpe::MergeLong() const {
+void Bpe::MergeSymbols() const {
   struct Candidate {
     int32_t rank, at, id, left, right;
     bool operator>(const Candidate& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
@@ -169,7 +137,8 @@ void Bpe::MergeLong() const {
     const int32_t next = symbols_[static_cast<size_t>(at)].next;
     if (next < 0) return;
     const int32_t left = symbols_[static_cast<size_t>(at)].id, right = symbols_[static_cast<size_t>(next)].id;
-    if (const Merge* const merge = merges_.Find(left, right)) queue.push({merge->rank, at, merge->id, left, right});
+    if (const auto merge = merges_.find(PairOf(left, right)); merge != merges_.end())
+      queue.push({merge->second.rank, at, merge->second.id, left, right});
   };
   for (size_t at = 0; at < symbols_.size(); ++at) offer(static_cast<int32_t>(at));
   while (!queue.empty()) {
@@ -194,7 +163,7 @@ void Bpe::AddNeighbours(std::string_view piece) {
   for (size_t at = 0; at < piece.size();) {
     const bool first = at == 0;
     const char32_t c = NextSymbol(piece, &at);
-    if (!first) neighbours_.Add(last, c);
+    if (!first) neighbours_.insert(PairOf(last, c));
     last = c;
   }
 }
@@ -206,9 +175,9 @@ size_t Bpe::FindCut(std::string_view word, size_t from) const {
   for (size_t at = from; at < word.size();) {
     begin = at;
     const char32_t c = NextSymbol(word, &at);
-    const bool is_known = FindSymbol(word.substr(begin, at - begin)).has_value();
+    const bool is_known = pieces().Find(word.substr(begin, at - begin)).has_value();
     // Unknown characters may join each other, or come as bytes of which Tare knows no neighbours.
-    if (begin > from && known && is_known && !neighbours_.Has(last, c)) return begin;
+    if (begin > from && known && is_known && !neighbours_.contains(PairOf(last, c))) return begin;
     last = c;
     known = is_known;
   }
@@ -220,7 +189,7 @@ void Bpe::MergeWord(std::string_view word, std::vector<int32_t>* ids) const {
   if (const auto found = keeps ? seen_.find(word) : seen_.end(); found != seen_.end())
     return static_cast<void>(ids->insert(ids->end(), found->second.begin(), found->second.end()));
   Begin(word);
-  symbols_.size() <= kShortSymbols ? MergeShort() : MergeLong();
+  MergeSymbols();
   const size_t before = ids->size();
   for (const Symbol& symbol : symbols_) ids->push_back(symbol.id);
   if (keeps && seen_.size() < kSeenWords)
@@ -232,7 +201,7 @@ void Bpe::Encode(std::string_view word, std::vector<int32_t>* ids) const {
     ids->push_back(*whole);
     return;
   }
-  const bool cuts = word.size() > kShortSymbols && prefix_.empty() && suffix_.empty();
+  const bool cuts = word.size() > kSeenBytes && prefix_.empty() && suffix_.empty();
   for (size_t begin = 0; begin < word.size();) {
     ThrowIfStopped();  // a text may be one word
     const size_t end = cuts ? FindCut(word, begin) : word.size();

@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
-#include "experiments/text/tokenizer/bpe_tables.h"
 #include "experiments/text/tokenizer/piece_table.h"
 #include "experiments/text/tokenizer/subwords.h"
 
@@ -27,6 +27,9 @@ class Bpe : public Subwords {
   int32_t ids() const override { return names_.ids(); }
 
  private:
+  struct Merge {
+    int32_t rank, id;  // rank: smaller if learnt earlier; id: of the joined piece
+  };
   struct Symbol {
     int32_t id;
     int32_t previous, next;  // -1: none
@@ -40,10 +43,8 @@ class Bpe : public Subwords {
   // The first place from `from` on where cutting the word does not change the result; its size if there is none.
   size_t FindCut(std::string_view word, size_t from) const;
   void MergeWord(std::string_view word, std::vector<int32_t>* ids) const;  // from its characters or bytes
-  std::optional<int32_t> FindSymbol(std::string_view symbol) const;        // the piece of a character or byte
   void Begin(std::string_view word) const;  // sets symbols_ to the word's characters or bytes
-  void MergeShort() const;
-  void MergeLong() const;
+  void MergeSymbols() const;
 
   PieceTable names_;   // as spelled in the file
   PieceTable pieces_;  // as spelled in words, with bytes_
@@ -52,13 +53,12 @@ class Bpe : public Subwords {
   bool byte_fallback_, fuse_unknown_, ignore_merges_;
   int32_t unknown_ = -1;
   std::array<int32_t, 256> byte_ids_{};
-  std::array<int32_t, 256> single_{};  // ids of pieces of one byte; -1 for a missing one
-  MergeTable merges_;
-  Neighbours neighbours_;
+  std::unordered_map<uint64_t, Merge> merges_;  // by the ids of the two pieces
+  // Pairs of characters (or bytes) side by side in some piece; no others ever merge.
+  std::unordered_set<uint64_t> neighbours_;
   mutable std::unordered_map<std::string, std::vector<int32_t>, TextHash, std::equal_to<>>
       seen_;                             // words merged before
   mutable std::vector<Symbol> symbols_;  // of the current word
-  mutable std::vector<Merge> joins_;     // of each symbol with the next, while a short word is merged
 };
 
 }  // namespace tare::pipeline
