@@ -54,7 +54,6 @@ Bpe::Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::s
 }
 
 void Bpe::AddPieces(const std::string& where) {
-  if (bytes_) pieces_.Reserve(names_.size());
   for (int32_t id = 0; id < names_.ids(); ++id) {
     const std::string& name = names_.Piece(id);
     if (name.empty()) continue;  // no piece has the id

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,35 +23,20 @@ struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };
 
-// Finding is open addressing with linear probing, at most half full: a vocabulary of 128,000 pieces is found in two
-// mebibytes, which hold of each piece its id and part of its hash.
 class PieceTable {
  public:
-  // Memory for so many pieces at once; more may follow.
-  void Reserve(size_t pieces);
   // Throws Error for an id out of range, or used by two pieces.
-  void Add(std::string piece, int64_t id, const std::string& where);
+  void Add(const std::string& piece, int64_t id, const std::string& where);
 
   std::optional<int32_t> Find(std::string_view piece) const;
   const std::string& Piece(int32_t id) const;
-  size_t size() const { return used_; }  // pieces
   int32_t ids() const { return static_cast<int32_t>(pieces_.size()); }
 
   // Ids of <0x00> to <0xFF>; -1 for a missing one.
   std::array<int32_t, 256> Bytes() const;
 
  private:
-  struct Slot {
-    uint32_t hash = 0;
-    int32_t id = -1;  // -1: free
-  };
-
-  // The piece's slot, or the free one where it would be.
-  size_t PlaceOf(std::string_view piece, uint32_t hash) const;
-  void Resize(size_t slots);  // a power of two
-
-  std::vector<Slot> slots_ = std::vector<Slot>(2);
-  size_t used_ = 0;                  // slots
+  std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>> ids_;
   std::vector<std::string> pieces_;  // by id
 };
 

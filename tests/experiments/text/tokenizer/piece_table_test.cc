@@ -36,17 +36,6 @@ TEST(PieceTable, BothWaysAndBytes) {
               ThrowsMessage<Error>(HasSubstr("expected 0 to 99999999")));
 }
 
-// Grows, with and without memory kept ready, and finds each piece and no other.
-TEST(PieceTable, ManyPieces) {
-  for (const size_t ready : {0u, 10u, 5000u}) {
-    PieceTable table;
-    table.Reserve(ready);
-    for (int64_t id = 0; id < 3000; ++id) table.Add("piece" + std::to_string(id), id, "t");
-    for (int32_t id = 0; id < 3000; ++id) ASSERT_EQ(table.Find("piece" + std::to_string(id)), id);
-    for (int32_t id = 3000; id < 6000; ++id) ASSERT_EQ(table.Find("piece" + std::to_string(id)), std::nullopt);
-  }
-}
-
 std::vector<std::pair<size_t, int32_t>> Prefixes(const PrefixIndex& index, std::string_view text) {
   std::vector<std::pair<size_t, int32_t>> found;
   index.ForEachPrefix(text, [&](size_t length, int32_t number) { found.emplace_back(length, number); });
