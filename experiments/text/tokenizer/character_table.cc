@@ -115,14 +115,11 @@ const char* CharacterTable::Find(std::string_view text) const {
 
 std::string CharacterTable::Apply(std::string_view text) const {
   std::string mapped;
-  size_t begin = 0;
-  for (const size_t end : GraphemeEnds(text)) {
+  ForEachCluster(text, [&](std::string_view cluster) {
     RequireGrowth(text.size(), mapped.size(), "Precompiled");
-    const std::string_view cluster = text.substr(begin, end - begin);
-    begin = end;
     if (const char* const whole = cluster.size() < kWholeBytes ? Find(cluster) : nullptr) {
       mapped += whole;
-      continue;
+      return;
     }
     for (size_t at = 0; at < cluster.size();) {
       const size_t from = at;
@@ -131,7 +128,7 @@ std::string CharacterTable::Apply(std::string_view text) const {
       const char* const found = Find(character);
       mapped += found != nullptr ? std::string_view(found) : character;
     }
-  }
+  });
   return mapped;
 }
 

@@ -26,6 +26,13 @@ void Check(UErrorCode status, const char* what) {
   if (U_FAILURE(status)) Fail("ICU: {}: {}; are its data files installed?", what, u_errorName(status));
 }
 
+// ICU's count of the text's bytes.
+int32_t SizeOf(std::string_view text) {
+  constexpr size_t kLargest = INT32_MAX;
+  if (text.size() > kLargest) Fail("text: got {} bytes, expected at most {}; try cutting it", text.size(), kLargest);
+  return static_cast<int32_t>(text.size());
+}
+
 // The library's tables are of Unicode 11: what came later stays as it is.
 const icu::UnicodeSet& Normalized() {
   UErrorCode status = U_ZERO_ERROR;
@@ -105,15 +112,13 @@ void Append(char32_t c, std::string* text) {
 }
 
 std::string Normalize(std::string_view text, NormalForm form) {
-  constexpr size_t kLargest = INT32_MAX;
-  if (text.size() > kLargest) Fail("text: got {} bytes, expected at most {}; try cutting it", text.size(), kLargest);
   std::string normal;
   icu::StringByteSink<std::string> sink(&normal);
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* const whole = kForms[static_cast<size_t>(form)](status);
   Check(status, "normal forms");
   icu::FilteredNormalizer2(*whole, Normalized())
-      .normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink, nullptr, status);
+      .normalizeUTF8(0, icu::StringPiece(text.data(), SizeOf(text)), sink, nullptr, status);
   Check(status, "normalizing");
   return normal;
 }
@@ -134,24 +139,26 @@ std::string Lowercase(std::string_view text) {
 
 std::string Lossy(std::string_view bytes) {
   std::string text;
-  icu::UnicodeString::fromUTF8(icu::StringPiece(bytes.data(), static_cast<int32_t>(bytes.size()))).toUTF8String(text);
+  icu::UnicodeString::fromUTF8(icu::StringPiece(bytes.data(), SizeOf(bytes))).toUTF8String(text);
   return text;
 }
 
-std::vector<size_t> GraphemeEnds(std::string_view text) {
+void ForEachCluster(std::string_view text, const std::function<void(std::string_view)>& visit) {
   UErrorCode status = U_ZERO_ERROR;
   static const std::unique_ptr<icu::BreakIterator> prototype(
       icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), status));
   Check(status, "grapheme clusters");
   const std::unique_ptr<icu::BreakIterator> breaks(prototype->clone());
-  const std::unique_ptr<UText, decltype(&utext_close)> view(
-      utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &status), utext_close);
+  const std::unique_ptr<UText, decltype(&utext_close)> view(utext_openUTF8(nullptr, text.data(), SizeOf(text), &status),
+                                                            utext_close);
   breaks->setText(view.get(), status);
   Check(status, "grapheme clusters");
-  std::vector<size_t> ends;
-  for (int32_t end = breaks->next(); end != icu::BreakIterator::DONE; end = breaks->next())
-    ends.push_back(static_cast<size_t>(end));
-  return ends;
+  size_t begin = 0;
+  for (int32_t end = breaks->next(); end != icu::BreakIterator::DONE; end = breaks->next()) {
+    ThrowIfStopped();
+    visit(text.substr(begin, static_cast<size_t>(end) - begin));
+    begin = static_cast<size_t>(end);
+  }
 }
 
 std::string ToAlphabet(std::string_view bytes) {

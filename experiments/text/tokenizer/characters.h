@@ -4,10 +4,10 @@
 // are of Unicode 17, ours are ICU's: 41 characters added in 2025 differ. Texts must be valid UTF-8.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace tare::pipeline {
 
@@ -28,8 +28,8 @@ std::string Normalize(std::string_view text, NormalForm form);
 std::string Lowercase(std::string_view text);
 // Replaces every maximal invalid part by U+FFFD.
 std::string Lossy(std::string_view bytes);
-// Ends of extended grapheme clusters; the last is text.size().
-std::vector<size_t> GraphemeEnds(std::string_view text);
+// Visits the extended grapheme clusters in order. Throws Interrupted after RequestStop.
+void ForEachCluster(std::string_view text, const std::function<void(std::string_view)>& visit);
 
 // GPT-2's alphabet: each of the 256 bytes as a printable character. Bytes 33-126, 161-172 and 174-255 stand for
 // themselves, the others become U+0100 and up, in order (bytes_to_unicode of openai/gpt-2's encoder.py).

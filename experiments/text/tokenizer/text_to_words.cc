@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Portions of a text, steps of the normalizer, ways to cut a word, steps of the pre-tokenizer, Normalizer and
+// Steps of the normalizer, ways to cut a word, steps of the pre-tokenizer, Normalizer and
 // PreTokenizer.
 #include "experiments/text/tokenizer/text_to_words.h"
 
@@ -15,38 +15,13 @@ namespace {
 
 using NormalizerStep = Normalizer::Step;
 
-constexpr size_t kPortion = size_t{1} << 20;  // bytes, at most 0.1 s of the slowest change
-
-// Where the text's first portion ends: after a line, or between two ASCII characters, which no normal form joins, nor
-// any grapheme cluster except CR LF.
-size_t PortionEnd(std::string_view text) {
-  const auto is_ascii = [&](size_t at) { return (text[at] & 0x80) == 0; };
-  const auto joins = [&](size_t at) { return text[at] == '\n' || !is_ascii(at) || !is_ascii(at - 1); };
-  size_t end = std::min(kPortion, text.size());
-  while (end < text.size() && text[end - 1] != '\n' && joins(end)) ++end;
-  return end;
-}
-
-// The change portion by portion, so that Ctrl-C ends it in between.
-NormalizerStep InPortions(NormalizerStep change) {
-  return [change = std::move(change)](std::string_view text) {
-    std::string changed;
-    for (size_t end = 0; !text.empty(); text.remove_prefix(end)) {
-      ThrowIfStopped();
-      end = PortionEnd(text);
-      changed += change(text.substr(0, end));
-    }
-    return changed;
-  };
-}
-
 template <NormalForm kForm>
 NormalizerStep ParseForm(const Json&, const std::string&) {
-  return InPortions([](std::string_view text) { return Normalize(text, kForm); });
+  return [](std::string_view text) { return Normalize(text, kForm); };
 }
 
-NormalizerStep ParseLowercase(const Json&, const std::string&) { return InPortions(Lowercase); }
-NormalizerStep ParseByteLevelNormalizer(const Json&, const std::string&) { return InPortions(ToAlphabet); }
+NormalizerStep ParseLowercase(const Json&, const std::string&) { return Lowercase; }
+NormalizerStep ParseByteLevelNormalizer(const Json&, const std::string&) { return ToAlphabet; }
 
 NormalizerStep ParseStrip(const Json& json, const std::string& where) {
   const bool left = GetOr(json, "strip_left", true, where), right = GetOr(json, "strip_right", true, where);
@@ -72,7 +47,7 @@ NormalizerStep ParseReplace(const Json& json, const std::string& where) {
 NormalizerStep ParsePrecompiled(const Json& json, const std::string& where) {
   const auto table =
       std::make_shared<const CharacterTable>(Get<std::string>(json, "precompiled_charsmap", where), where);
-  return InPortions([table](std::string_view text) { return table->Apply(text); });
+  return [table](std::string_view text) { return table->Apply(text); };
 }
 
 using Step = PreTokenizer::Step;
@@ -128,6 +103,7 @@ Step CutByClass(bool (*has)(char32_t), Behaviour behaviour) {
 // Each word becomes another text.
 Step Rewrite(std::function<std::string(const Word&)> made) {
   return [made = std::move(made)](const Word& word, const WordVisitor& visit) {
+    ThrowIfStopped();
     const std::string text = made(word);
     visit({text, word.begins_text});
   };
@@ -222,6 +198,7 @@ Normalizer::Normalizer(const nlohmann::json& json, const std::string& where) {
 std::string Normalizer::Apply(std::string_view text) const {
   std::string normal(text);
   for (const NormalizerStep& step : steps_) {
+    ThrowIfStopped();
     normal = step(normal);
     RequireGrowth(text.size(), normal.size(), "normalizer");
   }
@@ -234,8 +211,7 @@ PreTokenizer::PreTokenizer(const nlohmann::json& json, const std::string& where)
                                  {"Whitespace", ParseWhitespace},  {"WhitespaceSplit", ParseWhitespaceSplit},
                                  {"Punctuation", ParsePunctuation}};
   ForEachStep(json, where, "pretokenizers", [&](const Json& step) {
-    if (ends_in_bytes_)
-      steps_.push_back(Rewrite([spell = InPortions(ToAlphabet)](const Word& word) { return spell(word.text); }));
+    if (ends_in_bytes_) steps_.push_back(Rewrite([](const Word& word) { return ToAlphabet(word.text); }));
     steps_.push_back(StepOf(step, where, table));
     ends_in_bytes_ = step["type"] == "ByteLevel";
   });

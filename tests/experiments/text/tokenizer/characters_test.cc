@@ -43,7 +43,9 @@ TEST(Characters, NextAndPrevious) {
   for (size_t at = text.size(); at > 0;) back.insert(back.begin(), Previous(text, &at));
   EXPECT_THAT(forth, ElementsAre(U'a', 0xe4, 0x65e5, 0x1f600));
   EXPECT_EQ(back, forth);
-  EXPECT_THAT(GraphemeEnds("e\xcc\x81x"), ElementsAre(3, 4));
+  std::vector<std::string> clusters;
+  ForEachCluster("e\xcc\x81x", [&](std::string_view cluster) { clusters.emplace_back(cluster); });
+  EXPECT_THAT(clusters, ElementsAre("e\xcc\x81", "x"));
   EXPECT_EQ(Lossy("a\xff\xe6\x97"
                   "b"),
             "a\xef\xbf\xbd\xef\xbf\xbd"

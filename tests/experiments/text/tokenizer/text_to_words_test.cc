@@ -3,10 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
 
-#include "experiments/text/tokenizer/character_table.h"
-#include "experiments/text/tokenizer/characters.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 #include "tests/support/asked_to_stop.h"
@@ -96,42 +93,6 @@ TEST(Normalizer, EachKind) {
   EXPECT_EQ(Apply({{"type", "Lowercase"}}, "AB"), "ab");
   EXPECT_EQ(Apply({{"type", "ByteLevel"}}, " "), "\xc4\xa0");
   EXPECT_TRUE(Normalizer(nlohmann::json(), "").empty());
-}
-
-// A table of characters, in base64, that makes "x" of CR (character_table_test.cc), and of CR LF, which is one cluster.
-std::string TableOfReturns() {
-  std::vector<uint32_t> units(1025);
-  units[0] = 1024 * sizeof(uint32_t);
-  uint32_t* const trie = &units[1];
-  trie[0] = 256 << 10;
-  trie[256 + '\r'] = '\r' | 0x100 | 512 << 10;
-  trie[(256 + '\r') ^ 512] = 0x8000'0000;
-  const std::string bytes = std::string(reinterpret_cast<const char*>(units.data()), 4100) + std::string("x\0", 2);
-  std::string text(6000, '\0');
-  text.resize(static_cast<size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                                  reinterpret_cast<const unsigned char*>(bytes.data()),
-                                                  static_cast<int>(bytes.size()))));
-  return text;
-}
-
-// Letters with marks and jamo that compose, CR LF: where a portion could end, from each byte of them on.
-TEST(Normalizer, PortionsChangeNothing) {
-  const std::string joined =
-      "<\xcc\xb8"
-      "e\xcc\x81\xcc\xa3\xe1\x84\x80\xe1\x85\xa1\r\n\xcc\x81"
-      "ab";
-  const std::string returns = TableOfReturns();
-  const CharacterTable table(returns, "");
-  for (size_t shift = 0; shift < joined.size(); ++shift) {
-    std::string text(shift, 'b');
-    while (text.size() < (1 << 20) + 200) text += joined;
-    EXPECT_TRUE(Apply({{"type", "NFC"}}, text) == Normalize(text, NormalForm::kNfc)) << shift;
-    EXPECT_TRUE(Apply({{"type", "Precompiled"}, {"precompiled_charsmap", returns}}, text) == table.Apply(text))
-        << shift;
-  }
-  std::string no_place;  // to cut at
-  while (no_place.size() < 1'100'000) no_place += "\xc3\xa9";
-  EXPECT_TRUE(Apply({{"type", "ByteLevel"}}, no_place) == ToAlphabet(no_place));
 }
 
 TEST(Normalizer, EndsWhenAskedToStop) {
