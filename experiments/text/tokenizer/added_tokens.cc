@@ -104,14 +104,13 @@ AddedTokens::AddedTokens(const nlohmann::json& json, const Normalizer& normalize
     const auto [place, is_new] = tokens_.emplace(token.id, token);
     if (!is_new) Fail("{}: got id {} of '{}' and of '{}'", where, token.id, place->second.content, token.content);
   }
-  using Texts = std::vector<std::pair<std::string_view, int32_t>>;
-  std::map<size_t, Texts, std::greater<>> raw;  // by length for llama.cpp, else at 0
+  using Texts = std::map<std::string_view, int32_t>;  // of equal ones the smallest id counts
+  std::map<size_t, Texts, std::greater<>> raw;        // by length for llama.cpp, else at 0
   Texts normalized;
   for (const auto& [id, token] : tokens_)
-    (token.normalized ? normalized : raw[folder.as_llama_cpp ? token.content.size() : 0])
-        .emplace_back(token.content, id);
-  for (auto& [length, texts] : raw) raw_.emplace_back(std::move(texts));
-  normalized_ = PrefixIndex(std::move(normalized));
+    (token.normalized ? normalized : raw[folder.as_llama_cpp ? token.content.size() : 0]).emplace(token.content, id);
+  for (const auto& [length, texts] : raw) raw_.emplace_back(texts);
+  normalized_ = PrefixIndex(normalized);
 }
 
 std::vector<AddedTokens::Segment> AddedTokens::Split(std::string_view text,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/text/tokenizer/piece_table.h"
 
+#include <unicode/bytestriebuilder.h>
+
 #include "quant/base/message.h"
 
 namespace tare::pipeline {
@@ -31,13 +33,15 @@ std::array<int32_t, 256> PieceTable::Bytes() const {
   return bytes;
 }
 
-PrefixIndex::PrefixIndex(std::vector<std::pair<std::string_view, int32_t>> texts) : sorted_(std::move(texts)) {
-  std::erase_if(sorted_, [](const auto& entry) { return entry.first.empty(); });
-  std::ranges::sort(sorted_);
-  const auto same = std::ranges::unique(sorted_, {}, &std::pair<std::string_view, int32_t>::first);
-  sorted_.erase(same.begin(), same.end());
-  for (const auto& [text, number] : sorted_) ++begins_[static_cast<unsigned char>(text[0]) + size_t{1}];
-  for (size_t byte = 1; byte < begins_.size(); ++byte) begins_[byte] += begins_[byte - 1];
+PrefixIndex::PrefixIndex(const std::map<std::string_view, int32_t>& texts) {
+  if (texts.empty() || texts.rbegin()->first.empty()) return;
+  UErrorCode status = U_ZERO_ERROR;
+  icu::BytesTrieBuilder builder(status);
+  for (const auto& [text, number] : texts)
+    if (!text.empty()) builder.add({text.data(), static_cast<int32_t>(text.size())}, number, status);
+  const icu::StringPiece trie = builder.buildStringPiece(USTRINGTRIE_BUILD_FAST, status);
+  if (U_FAILURE(status)) Fail("ICU: an index of {} texts: {}", texts.size(), u_errorName(status));
+  trie_.assign(trie.data(), static_cast<size_t>(trie.length()));
 }
 
 }  // namespace tare::pipeline

@@ -80,9 +80,9 @@ Unigram::Unigram(const nlohmann::json& json, WordsOf words, const std::string& w
   if (unknown >= std::ssize(scores_) || (has_unknown && unknown < 0))
     Fail("{}: unk_id: got {}, expected 0 to {}", where, unknown, scores_.size() - 1);
   unknown_ = static_cast<int32_t>(unknown);
-  std::vector<std::pair<std::string_view, int32_t>> pieces;
-  for (int32_t id = 0; id < pieces_.ids(); ++id) pieces.emplace_back(pieces_.Piece(id), id);
-  index_ = PrefixIndex(std::move(pieces));
+  std::map<std::string_view, int32_t> pieces;
+  for (int32_t id = 0; id < pieces_.ids(); ++id) pieces.emplace(pieces_.Piece(id), id);
+  index_ = PrefixIndex(pieces);
   byte_ids_ = pieces_.Bytes();
 }
 

@@ -50,11 +50,19 @@ TEST(PrefixIndex, TheShortestFirst) {
   EXPECT_THAT(Prefixes(index, "\xff"), IsEmpty());
   EXPECT_THAT(Prefixes(index, ""), IsEmpty());
   EXPECT_THAT(Prefixes(PrefixIndex(), "a"), IsEmpty());
+  EXPECT_THAT(Prefixes(PrefixIndex({{"", 1}}), "a"), IsEmpty());
 }
 
-TEST(PrefixIndex, OfEqualTextsTheSmallestNumberAndNoEmptyOnes) {
-  EXPECT_THAT(Prefixes(PrefixIndex({{"a", 9}, {"", 1}, {"a", 3}, {"aa", 2}}), "aaa"),
-              ElementsAre(Pair(1, 3), Pair(2, 2)));
+// As deep as the longest added token, with a branch at each byte.
+TEST(PrefixIndex, EveryPrefixOfALongText) {
+  constexpr size_t kLength = 4096;
+  const std::string text(kLength, 'a');
+  std::vector<std::string> others;
+  for (size_t length = 0; length < kLength; ++length) others.push_back(text.substr(0, length) + "b");
+  std::map<std::string_view, int32_t> texts;
+  for (size_t length = 1; length <= kLength; ++length) texts[std::string_view(text).substr(0, length)] = 1;
+  for (const std::string& other : others) texts[other] = 2;
+  EXPECT_EQ(Prefixes(PrefixIndex(texts), text).size(), kLength);
 }
 
 }  // namespace
