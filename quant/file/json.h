@@ -12,9 +12,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <functional>
 #include <limits>
-#include <span>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -54,16 +52,8 @@ T IntegerOf(const nlohmann::json& json, std::string_view where) {
   return json.get<T>();
 }
 
-// An object or list too long to hold as JSON, which costs several allocations a member: `outer.inner` of the text.
-struct JsonStream {
-  std::string_view outer, inner;
-  enum class Kind { kObject, kList } kind;  // one of the other kind, or anything else, is held as usual
-  // Gets each member as soon as it is read; the key of a list's is empty. Refuses keys that come twice.
-  std::function<void(const std::string& key, const nlohmann::json& value)> take;
-};
-
-// `where` starts messages. Leaves the objects and lists of `streams` empty. Ordered: keys as in the text.
-nlohmann::json ParseJson(std::string_view text, const std::string& where, std::span<const JsonStream> streams = {});
+// `where` starts messages. Ordered: keys as in the text.
+nlohmann::json ParseJson(std::string_view text, const std::string& where);
 nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string& where);
 nlohmann::json ReadJson(const std::filesystem::path& path);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/json.h"
 
-#include <array>
 #include <concepts>
 #include <iterator>
 #include <set>
@@ -17,7 +16,6 @@ namespace {
 
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxBytes = 100'000'000;
-constexpr size_t kStreamDepth = 3;  // what is open in outer.inner: the root, outer and inner
 
 // nlohmann's message without its prefix "[json.exception.parse_error.101] ".
 std::string Reason(const std::exception& error) {
@@ -31,7 +29,7 @@ std::string Reason(const std::exception& error) {
 template <typename Json>
 class StrictReader : public nlohmann::json_sax<Json> {
  public:
-  StrictReader(const std::string& where, std::span<const JsonStream> streams) : where_(where), streams_(streams) {}
+  explicit StrictReader(const std::string& where) : where_(where) {}
 
   Json& root() { return root_; }
 
@@ -49,10 +47,6 @@ class StrictReader : public nlohmann::json_sax<Json> {
 
   bool key(std::string& key) override {
     CheckDepth();
-    if (InStream()) {
-      key_ = key;
-      return true;
-    }
     auto& object = open_.back()->template get_ref<typename Json::object_t&>();
     bool is_new = true;
     auto place = object.end();
@@ -66,7 +60,6 @@ class StrictReader : public nlohmann::json_sax<Json> {
     }
     if (!is_new) Fail("{}: got the key '{}' twice, expected once", where_, place->first);
     value_ = &place->second;
-    if (!streams_.empty() && open_.size() <= path_.size()) path_[open_.size() - 1] = place->first;
     return true;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
@@ -80,44 +73,22 @@ class StrictReader : public nlohmann::json_sax<Json> {
   Json* Place(Json value) {
     CheckDepth();
     if (open_.empty()) return &(root_ = std::move(value));
-    if (InStream()) return &(member_ = std::move(value));
     if (open_.back()->is_object()) return &(*value_ = std::move(value));
     auto& list = open_.back()->template get_ref<typename Json::array_t&>();
     return &list.emplace_back(std::move(value));
   }
   bool Put(Json value) {
     Place(std::move(value));
-    return GiveMember();
+    return true;
   }
   bool Open(Json value) {
     open_.push_back(Place(std::move(value)));
     keys_.emplace_back();
-    if (stream_ == nullptr && open_.size() == kStreamDepth) stream_ = StreamHere();
     return true;
   }
   bool Close() {
-    if (InStream()) stream_ = nullptr;
     open_.pop_back();
     keys_.pop_back();
-    return GiveMember();
-  }
-
-  // Whether what comes next is a member of a stream.
-  bool InStream() const { return stream_ != nullptr && open_.size() == kStreamDepth; }
-  const JsonStream* StreamHere() const {
-    for (const JsonStream& stream : streams_) {
-      const bool is_kind =
-          stream.kind == JsonStream::Kind::kObject ? open_.back()->is_object() : open_.back()->is_array();
-      if (is_kind && open_[0]->is_object() && open_[1]->is_object() && path_[0] == stream.outer &&
-          path_[1] == stream.inner)
-        return &stream;
-    }
-    return nullptr;
-  }
-  bool GiveMember() {
-    if constexpr (std::same_as<Json, nlohmann::json>) {
-      if (InStream()) stream_->take(key_, member_);
-    }
     return true;
   }
 
@@ -126,28 +97,20 @@ class StrictReader : public nlohmann::json_sax<Json> {
   std::vector<Json*> open_;                  // a list does not grow, and move its members, while one of them is open
   Json* value_ = nullptr;                    // of the last key
   std::vector<std::set<std::string>> keys_;  // of open objects in order, which look a key up one by one
-
-  std::span<const JsonStream> streams_;
-  std::array<std::string, kStreamDepth - 1> path_;  // the last keys
-  const JsonStream* stream_ = nullptr;              // that is open
-  std::string key_;                                 // of member_, which is the stream's last
-  Json member_;
 };
 
 template <typename Json>
-Json Parse(std::string_view text, const std::string& where, std::span<const JsonStream> streams = {}) {
+Json Parse(std::string_view text, const std::string& where) {
   if (text.size() > kMaxBytes) Fail("{}: got {} bytes, expected JSON of at most {}", where, text.size(), kMaxBytes);
   if (text.find('\0') != text.npos) Fail("{}: got a NUL byte, expected JSON text; try downloading it again", where);
-  StrictReader<Json> reader(where, streams);
+  StrictReader<Json> reader(where);
   Json::sax_parse(text, &reader);
   return std::move(reader.root());
 }
 
 }  // namespace
 
-nlohmann::json ParseJson(std::string_view text, const std::string& where, std::span<const JsonStream> streams) {
-  return Parse<nlohmann::json>(text, where, streams);
-}
+nlohmann::json ParseJson(std::string_view text, const std::string& where) { return Parse<nlohmann::json>(text, where); }
 nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string& where) {
   return Parse<nlohmann::ordered_json>(text, where);
 }

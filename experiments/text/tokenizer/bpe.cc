@@ -14,6 +14,17 @@ namespace {
 // Words of a text repeat; limits the memory of those kept. Longer ones are cut where that does not change the result.
 constexpr size_t kSeenWords = 1 << 16, kSeenBytes = 256;
 
+// The two pieces of "left right" or ["left", "right"], or empty ones.
+std::pair<std::string_view, std::string_view> PiecesOf(const nlohmann::json& merge) {
+  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
+    return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
+  if (!merge.is_string()) return {};
+  const std::string_view text = merge.get_ref<const std::string&>();
+  const size_t space = text.find(' ');
+  if (space == text.npos || text.find(' ', space + 1) != text.npos) return {};
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
 uint64_t PairOf(auto left, auto right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
@@ -24,9 +35,8 @@ char32_t Bpe::NextSymbol(std::string_view text, size_t* at) const {
   return bytes_ ? static_cast<unsigned char>(text[(*at)++]) : Next(text, at);
 }
 
-Bpe::Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::string& where)
-    : names_(std::move(lists.names)),
-      bytes_(words == WordsOf::kBytes),
+Bpe::Bpe(const nlohmann::json& json, WordsOf words, const std::string& where)
+    : bytes_(words == WordsOf::kBytes),
       prefix_(GetOr<std::string>(json, "continuing_subword_prefix", "", where)),
       suffix_(GetOr<std::string>(json, "end_of_word_suffix", "", where)),
       byte_fallback_(GetOr(json, "byte_fallback", false, where)),
@@ -40,10 +50,10 @@ Bpe::Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::s
   }
   const auto vocabulary = json.find("vocab");
   if (vocabulary == json.end() || !vocabulary->is_object()) Fail("{}: got no vocab, expected an object", where);
-  AddPieces(where);
+  AddPieces(*vocabulary, where + ": vocab");
   const auto merges = json.find("merges");
   if (merges == json.end() || !merges->is_array()) Fail("{}: got no merges, expected a list", where);
-  AddMerges(lists.merges, where);
+  AddMerges(*merges, where + ": merges");
   const auto unknown = GetOr<std::string>(json, "unk_token", "", where);
   if (!unknown.empty()) {
     const std::optional<int32_t> id = names_.Find(unknown);
@@ -53,41 +63,32 @@ Bpe::Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::s
   byte_ids_ = names_.Bytes();
 }
 
-void Bpe::AddPieces(const std::string& where) {
-  for (int32_t id = 0; id < names_.ids(); ++id) {
-    const std::string& name = names_.Piece(id);
-    if (name.empty()) continue;  // no piece has the id
+void Bpe::AddPieces(const nlohmann::json& vocabulary, const std::string& where) {
+  for (const auto& [name, id] : vocabulary.items()) {
+    if (!id.is_number_integer()) Fail("{}: '{}': got {}, expected an id", where, name, id.dump());
+    names_.Add(name, id.get<int64_t>(), where);
     if (!bytes_) {
       AddNeighbours(name);
-    } else if (const std::optional<std::string> spelled = FromAlphabet(name)) {
+    } else if (const std::optional<std::string> spelled = FromAlphabet(name); spelled && !name.empty()) {
       AddNeighbours(*spelled);
-      pieces_.Add(*spelled, id, where + ": vocab");
+      pieces_.Add(*spelled, id.get<int64_t>(), where);
     }
   }
 }
 
-void Bpe::AddMerges(const std::vector<std::pair<std::string, std::string>>& merges, const std::string& where) {
+void Bpe::AddMerges(const nlohmann::json& merges, const std::string& where) {
   merges_.reserve(merges.size());
-  int32_t made = -1;  // by the merge before
   for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto& [left, right] = merges[rank];
-    const std::string_view tail = std::string_view(right).substr(right.starts_with(prefix_) ? prefix_.size() : 0);
-    const auto is_joined = [&](int32_t id) {
-      const std::string& piece = names_.Piece(id);
-      return piece.size() == left.size() + tail.size() && piece.starts_with(left) && piece.ends_with(tail);
-    };
-    const std::optional<int32_t> a = names_.Find(left), b = names_.Find(right);
-    // Files list merges in the order of the pieces that they make, so it is nearly always this one or the next.
-    const std::optional<int32_t> c = is_joined(made)       ? made
-                                     : is_joined(made + 1) ? made + 1
-                                                           : names_.Find(left + std::string(tail));
+    const auto [left, right] = PiecesOf(merges[rank]);
+    if (left.empty() || right.empty()) Fail("{}: {}: got {}, expected two pieces", where, rank, merges[rank].dump());
+    const std::string joined = std::string(left).append(right.substr(right.starts_with(prefix_) ? prefix_.size() : 0));
+    const std::optional<int32_t> a = names_.Find(left), b = names_.Find(right), c = names_.Find(joined);
     if (!a || !b || !c)
-      Fail("{}: merges: {}: got '{}' and '{}', but vocab has no '{}'", where, rank, left, right,
+      Fail("{}: {}: got '{}' and '{}', but vocab has no '{}'", where, rank, left, right,
            !a   ? left
            : !b ? right
-                : left + std::string(tail));
-    made = *c;
-    merges_[PairOf(*a, *b)] = {static_cast<int32_t>(rank), made};
+                : joined);
+    merges_[PairOf(*a, *b)] = {static_cast<int32_t>(rank), *c};
   }
 }
 

@@ -20,7 +20,7 @@ namespace tare::pipeline {
 class Bpe : public Subwords {
  public:
   // Throws Error for merges of missing pieces, and for dropout.
-  Bpe(const nlohmann::json& json, BpeLists lists, WordsOf words, const std::string& where);
+  Bpe(const nlohmann::json& json, WordsOf words, const std::string& where);
 
   void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
   const std::string& Piece(int32_t id) const override { return names_.Piece(id); }
@@ -36,8 +36,8 @@ class Bpe : public Subwords {
   };
 
   const PieceTable& pieces() const { return bytes_ ? pieces_ : names_; }  // as spelled in words
-  void AddPieces(const std::string& where);
-  void AddMerges(const std::vector<std::pair<std::string, std::string>>& merges, const std::string& where);
+  void AddPieces(const nlohmann::json& vocabulary, const std::string& where);
+  void AddMerges(const nlohmann::json& merges, const std::string& where);
   char32_t NextSymbol(std::string_view text, size_t* at) const;  // a character or a byte
   void AddNeighbours(std::string_view piece);
   // The first place from `from` on where cutting the word does not change the result; its size if there is none.

@@ -13,48 +13,18 @@
 namespace tare::pipeline {
 namespace {
 
-// The two pieces of "left right" or ["left", "right"], or empty ones.
-std::pair<std::string_view, std::string_view> PiecesOf(const nlohmann::json& merge) {
-  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-    return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
-  if (!merge.is_string()) return {};
-  const std::string_view text = merge.get_ref<const std::string&>();
-  const size_t space = text.find(' ');
-  if (space == text.npos || text.find(' ', space + 1) != text.npos) return {};
-  return {text.substr(0, space), text.substr(space + 1)};
-}
-
 constexpr double kUnknownPenalty = 10.0;
 // A place in a word costs as many steps as the longest piece there has bytes; pieces in use have some tens of bytes.
 constexpr size_t kLongestPiece = 4096;
 
 }  // namespace
 
-std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, BpeLists lists, WordsOf words,
-                                        const std::string& where) {
+std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, WordsOf words, const std::string& where) {
   if (!json.is_object()) Fail("{}: got {}, expected an object", where, json.type_name());
   const auto type = GetOr<std::string>(json, "type", json.contains("merges") ? "BPE" : "Unigram", where);
-  if (type == "BPE") return std::make_unique<Bpe>(json, std::move(lists), words, where + ": BPE");
+  if (type == "BPE") return std::make_unique<Bpe>(json, words, where + ": BPE");
   if (type == "Unigram") return std::make_unique<Unigram>(json, words, where + ": Unigram");
   Fail("{}: got type {}, expected BPE or Unigram", where, type);
-}
-
-nlohmann::json ParseWithLists(std::string_view text, const std::string& where, BpeLists* lists) {
-  const std::string place = where + ": model";  // of a type that is not known yet
-  const std::string vocab = place + ": vocab";
-  const auto add_piece = [&](const std::string& piece, const nlohmann::json& id) {
-    if (!id.is_number_integer()) Fail("{}: '{}': got {}, expected an id", vocab, piece, id.dump());
-    lists->names.Add(piece, id.get<int64_t>(), vocab);
-  };
-  const auto add_merge = [&](const std::string&, const nlohmann::json& merge) {
-    const auto [left, right] = PiecesOf(merge);
-    if (left.empty() || right.empty())
-      Fail("{}: merges: {}: got {}, expected two pieces", place, lists->merges.size(), merge.dump());
-    lists->merges.emplace_back(left, right);
-  };
-  const std::array<JsonStream, 2> streams{{{"model", "vocab", JsonStream::Kind::kObject, add_piece},
-                                           {"model", "merges", JsonStream::Kind::kList, add_merge}}};
-  return ParseJson(text, where, streams);
 }
 
 Unigram::Unigram(const nlohmann::json& json, WordsOf words, const std::string& where)

@@ -29,21 +29,9 @@ class Subwords {
   virtual int32_t ids() const = 0;  // one more than the largest
 };
 
-// The two long lists of a byte-pair encoding in a tokenizer.json, its pieces and its merges: nearly the whole file, so
-// they are taken as they are read. Held as JSON first, they took half of the time to load a vocabulary.
-struct BpeLists {
-  PieceTable names;                                         // model.vocab, as spelled in the file
-  std::vector<std::pair<std::string, std::string>> merges;  // model.merges, of two pieces each, the first learnt first
-};
-
-// The file's JSON, in which model.vocab, if an object, and model.merges, if a list, are empty: their members are in
-// *lists. Throws Error for members that are no piece with an id, or no merge.
-nlohmann::json ParseWithLists(std::string_view text, const std::string& where, BpeLists* lists);
-
 // Type BPE or Unigram; a file without a type is recognised by its keys. Throws Error for other types, by name, and for
 // contents that do not fit together.
-std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, BpeLists lists, WordsOf words,
-                                        const std::string& where);
+std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, WordsOf words, const std::string& where);
 
 // Unigram as in the tokenizers library (tokenizers/src/models/unigram): the pieces with the largest sum of scores,
 // searched from left to right; of equal ones, the first found. A character that begins no piece is unknown and scores

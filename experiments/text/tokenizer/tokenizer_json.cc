@@ -124,16 +124,15 @@ std::string Decoder::Apply(Pieces pieces) const {
 }
 
 TokenizerJson::TokenizerJson(std::string_view text, const std::string& where, const FolderTokens& folder) {
-  BpeLists lists;
-  const Json json = ParseWithLists(text, where, &lists);
+  const Json json = ParseJson(text, where);
   if (!json.is_object() || !json.contains("model"))
     Fail("{}: got no model, expected a tokenizer.json of Hugging Face's tokenizers library", where);
   const auto part = [&](const char* key) { return json.contains(key) ? json[key] : Json(); };
   const std::string added = where + ": added_tokens";
   normalizer_ = Normalizer(part("normalizer"), where + ": normalizer");
   pre_tokenizer_ = PreTokenizer(part("pre_tokenizer"), where + ": pre_tokenizer");
-  subwords_ = ParseSubwords(json["model"], std::move(lists),
-                            pre_tokenizer_.ends_in_bytes() ? WordsOf::kBytes : WordsOf::kCharacters, where + ": model");
+  subwords_ = ParseSubwords(json["model"], pre_tokenizer_.ends_in_bytes() ? WordsOf::kBytes : WordsOf::kCharacters,
+                            where + ": model");
   const auto piece = [this](int32_t id) { return subwords_->Piece(id); };
   added_ = AddedTokens(WithFolderTokens(part("added_tokens"), folder, subwords_->ids(), piece, added), normalizer_,
                        added, folder);

@@ -50,33 +50,6 @@ TEST(StrictJson, RefusesWhatIsNotJson) {
   EXPECT_THAT(Call([] { ParseJson(std::string("{}\0{", 4), "here"); }), ThrowsMessage<Error>(HasSubstr("NUL")));
 }
 
-// Members come in the text's order, whole, and leave nothing behind; what only looks like the stream stays.
-TEST(StrictJson, StreamsGetMembersOneByOne) {
-  std::string seen;
-  const auto take = [&](const std::string& key, const nlohmann::json& value) { seen += key + value.dump() + ";"; };
-  const std::vector<JsonStream> streams{{"a", "object", JsonStream::Kind::kObject, take},
-                                        {"a", "list", JsonStream::Kind::kList, take}};
-  const auto parse = [&](const std::string& text) {
-    seen.clear();
-    return ParseJson(text, "here", streams).dump();
-  };
-  EXPECT_EQ(parse(R"({"a": {"z": 0, "object": {"k": 1, "b": [2, {"b": []}], "": {"object": {"x": 3}}}, "y": [4]}})"),
-            R"({"a":{"object":{},"y":[4],"z":0}})");
-  EXPECT_EQ(seen, R"(k1;b[2,{"b":[]}];{"object":{"x":3}};)");
-  EXPECT_EQ(parse(R"({"a": {"list": [1, [], [2, [3]], {"k": 4}], "object": {"list": [5]}}, "b": {"list": [6]}})"),
-            R"({"a":{"list":[],"object":{}},"b":{"list":[6]}})");
-  EXPECT_EQ(seen, R"(1;[];[2,[3]];{"k":4};list[5];)");
-  for (const std::string text : {R"({"a":{"list":{"k":1},"object":[2]}})", R"({"a":[{"list":[1]}]})", R"([[[1]]])",
-                                 R"({"list":[1],"object":{"k":2}})", R"({"a":{"b":{"list":[1]}}})", R"({"a":[[1]]})"}) {
-    EXPECT_EQ(parse(text), text);
-    EXPECT_EQ(seen, "");
-  }
-  EXPECT_THAT(Call([&] { parse(R"({"a": {"list": [{"k": 1, "k": 2}]}})"); }),
-              ThrowsMessage<Error>(HasSubstr("'k' twice")));
-  EXPECT_THAT(Call([&] { parse(R"({"a": {"list": [)" + Nested(30) + "]}}"); }),
-              ThrowsMessage<Error>(HasSubstr("nested 32 deep")));
-}
-
 // Comparing each with all before it took sixteen times as long for four times as many.
 TEST(StrictJson, ManyKeysInOrderTakeNLogN) {
   const auto seconds = [](int keys) {

@@ -21,11 +21,7 @@ using testing::ElementsAre;
 using testing::ThrowsMessage;
 using Json = nlohmann::json;
 
-Bpe Parsed(const Json& model, WordsOf words = WordsOf::kCharacters) {
-  pipeline::BpeLists lists;
-  const Json json = pipeline::ParseWithLists(Json{{"model", model}}.dump(), "file", &lists);
-  return {json["model"], std::move(lists), words, "model"};
-}
+Bpe Parsed(const Json& model, WordsOf words = WordsOf::kCharacters) { return {model, words, "model"}; }
 
 std::vector<int32_t> Encode(const Json& json, const std::string& word, WordsOf words = WordsOf::kCharacters) {
   std::vector<int32_t> ids;
@@ -120,6 +116,33 @@ TEST(Bpe, MergesInAnyOrder) {
   json["merges"] = {"b c", "a bc", "ab c", "c b"};
   EXPECT_THAT(Call([&] { Parsed(json); }),
               ThrowsMessage<Error>("model: merges: 3: got 'c' and 'b', but vocab has no 'cb'"));
+}
+
+TEST(Bpe, BothWaysToWriteAMerge) {
+  Json json = Model();
+  json["merges"] = {"b c", {"a", "bc"}};
+  EXPECT_THAT(Encode(json, "abc"), ElementsAre(5));
+}
+
+// A pair that comes twice has the rank of its last place, and the pairs after it their own.
+TEST(Bpe, AMergeThatComesTwice) {
+  Json json = Model();
+  json["merges"] = {"b c", "a b", "b c", "a a"};
+  EXPECT_THAT(Encode(json, "abc"), ElementsAre(3, 2));
+  EXPECT_THAT(Encode(json, "aabc"), ElementsAre(0, 3, 2));
+}
+
+TEST(Bpe, DamagedListsAreRefused) {
+  const auto expect = [](const char* key, const std::string& list, const std::string& message) {
+    Json json = Model();
+    json[key] = Json::parse(list);
+    EXPECT_THAT(Call([&] { Parsed(json); }), ThrowsMessage<Error>("model: " + message));
+  };
+  expect("vocab", R"({"a": 0, "b": 1.5})", "vocab: 'b': got 1.5, expected an id");
+  expect("vocab", R"({"a": {"b": [0]}})", R"(vocab: 'a': got {"b":[0]}, expected an id)");
+  expect("vocab", R"({"a": 0, "b": 0})", "vocab: got id 0 of 'a' and of 'b'");
+  for (const std::string merge : {"7", R"("ab")", R"("a b c")", R"(" b")", R"(["a"])", R"(["a",""])", R"([["a"],"b"])"})
+    expect("merges", R"(["a b", )" + merge + "]", "merges: 1: got " + merge + ", expected two pieces");
 }
 
 // Every pair of neighbours, of least rank, leftmost: written out, on words that are kept and that are cut.

@@ -18,70 +18,19 @@ using pipeline::Unigram;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Pair;
 using testing::ThrowsMessage;
 
 TEST(Subwords, AModelWithoutATypeIsRecognised) {
   std::vector<int32_t> ids;
-  BpeLists lists;
-  const auto json = ParseWithLists(R"({"model": {"vocab": {"a": 0}, "merges": []}})", "f", &lists);
-  ParseSubwords(json["model"], std::move(lists), WordsOf::kCharacters, "m")->Encode("a", &ids);
+  const auto bpe = nlohmann::json::parse(R"({"vocab": {"a": 0}, "merges": []})");
+  ParseSubwords(bpe, WordsOf::kCharacters, "m")->Encode("a", &ids);
   const auto unigram = nlohmann::json::parse(R"({"vocab": [["a", -1.0]]})");
-  ParseSubwords(unigram, {}, WordsOf::kCharacters, "m")->Encode("a", &ids);
+  ParseSubwords(unigram, WordsOf::kCharacters, "m")->Encode("a", &ids);
   EXPECT_THAT(ids, ElementsAre(0, 0));
-  EXPECT_THAT(Call([] { ParseSubwords({{"type", "WordLevel"}}, {}, WordsOf::kCharacters, "m"); }),
+  EXPECT_THAT(Call([] { ParseSubwords({{"type", "WordLevel"}}, WordsOf::kCharacters, "m"); }),
               ThrowsMessage<Error>(HasSubstr("m: got type WordLevel")));
-  EXPECT_THAT(Call([] { ParseSubwords("x", {}, WordsOf::kCharacters, "m"); }),
+  EXPECT_THAT(Call([] { ParseSubwords("x", WordsOf::kCharacters, "m"); }),
               ThrowsMessage<Error>(HasSubstr("expected an object")));
-}
-
-std::string Refused(const std::string& model) {
-  try {
-    BpeLists lists;
-    ParseWithLists(R"({"model": )" + model + "}", "t.json", &lists);
-    return "taken";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
-// Either list first; both ways to write a merge; lists of these names elsewhere stay where they are.
-TEST(BpeLists, AreTakenOutOfTheFile) {
-  for (const std::string model :
-       {R"({"vocab": {"a": 1, "\u00e9": 0}, "merges": ["a b", ["c ", "d"]], "type": "BPE"})",
-        R"({"merges": ["a b", ["c ", "d"]], "type": "BPE", "vocab": {"a": 1, "\u00e9": 0}})"}) {
-    BpeLists lists;
-    const nlohmann::json json =
-        ParseWithLists(R"({"vocab": {"x": 7}, "model": )" + model + R"(, "other": {"merges": ["x"]}})", "t", &lists);
-    EXPECT_EQ(json, nlohmann::json::parse(R"({"vocab": {"x": 7}, "other": {"merges": ["x"]},
-                                              "model": {"vocab": {}, "merges": [], "type": "BPE"}})"));
-    EXPECT_EQ(lists.names.size(), 2u);
-    EXPECT_EQ(lists.names.Piece(1), "a");
-    EXPECT_EQ(lists.names.Find("\xc3\xa9"), 0);
-    EXPECT_THAT(lists.merges, ElementsAre(Pair("a", "b"), Pair("c ", "d")));
-  }
-}
-
-TEST(BpeLists, OtherVocabulariesStay) {
-  BpeLists lists;
-  const nlohmann::json unigram =
-      ParseWithLists(R"({"model": {"vocab": [["a", -1.0]], "merges": {"a": 1}}})", "t", &lists);
-  EXPECT_EQ(unigram, nlohmann::json::parse(R"({"model": {"vocab": [["a", -1.0]], "merges": {"a": 1}}})"));
-  EXPECT_EQ(lists.names.size(), 0u);
-  EXPECT_THAT(lists.merges, IsEmpty());
-}
-
-TEST(BpeLists, DamagedMembersAreRefused) {
-  EXPECT_EQ(Refused(R"({"vocab": {"a": 0, "b": 1.5}})"), "t.json: model: vocab: 'b': got 1.5, expected an id");
-  EXPECT_EQ(Refused(R"({"vocab": {"a": {"b": [0]}}})"), R"(t.json: model: vocab: 'a': got {"b":[0]}, expected an id)");
-  EXPECT_EQ(Refused(R"({"vocab": {"a": 0, "b": 1, "a": 2}})"),
-            "t.json: model: vocab: got 'a' with ids 0 and 2, expected one");
-  for (const std::string merge :
-       {"7", R"("ab")", R"("a b c")", R"(" b")", R"(["a"])", R"(["a",""])", R"([["a"],"b"])"}) {
-    EXPECT_EQ(Refused(R"({"merges": ["a b", )" + merge + "]}"),
-              "t.json: model: merges: 1: got " + merge + ", expected two pieces");
-  }
-  EXPECT_THAT(Refused(R"({"vocab": {"a": 0, "b"}})"), HasSubstr("t.json: not valid JSON: "));
 }
 
 std::vector<int32_t> Encode(const Json& json, const std::string& word) {
