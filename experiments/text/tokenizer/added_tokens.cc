@@ -10,8 +10,6 @@
 namespace tare::pipeline {
 namespace {
 
-constexpr size_t kLongestToken = 4096;  // bytes: a place of a text costs as many steps as tokens go on from there
-
 AddedToken ParseToken(const Json& json, const std::string& where) {
   if (!json.is_object()) Fail("{}: got {}, expected an object", where, json.dump());
   const auto id = Get<int64_t>(json, "id", where);
@@ -98,9 +96,6 @@ AddedTokens::AddedTokens(const nlohmann::json& json, const Normalizer& normalize
     AddedToken token = ParseToken(entry, where);
     if (token.normalized) token.content = normalizer.Apply(token.content);
     if (token.content.empty()) continue;
-    if (token.content.size() > kLongestToken)
-      Fail("{}: id {}: got a token of {} bytes, expected at most {}", where, token.id, token.content.size(),
-           kLongestToken);
     const auto [place, is_new] = tokens_.emplace(token.id, token);
     if (!is_new) Fail("{}: got id {} of '{}' and of '{}'", where, token.id, place->second.content, token.content);
   }
@@ -109,8 +104,8 @@ AddedTokens::AddedTokens(const nlohmann::json& json, const Normalizer& normalize
   Texts normalized;
   for (const auto& [id, token] : tokens_)
     (token.normalized ? normalized : raw[folder.as_llama_cpp ? token.content.size() : 0]).emplace(token.content, id);
-  for (const auto& [length, texts] : raw) raw_.emplace_back(texts);
-  normalized_ = PrefixIndex(normalized);
+  for (const auto& [length, texts] : raw) raw_.emplace_back(texts, where);
+  normalized_ = PrefixIndex(normalized, where);
 }
 
 std::vector<AddedTokens::Segment> AddedTokens::Split(std::string_view text,

@@ -33,14 +33,17 @@ std::array<int32_t, 256> PieceTable::Bytes() const {
   return bytes;
 }
 
-PrefixIndex::PrefixIndex(const std::map<std::string_view, int32_t>& texts) {
+PrefixIndex::PrefixIndex(const std::map<std::string_view, int32_t>& texts, const std::string& where) {
   if (texts.empty() || texts.rbegin()->first.empty()) return;
   UErrorCode status = U_ZERO_ERROR;
   icu::BytesTrieBuilder builder(status);
-  for (const auto& [text, number] : texts)
-    if (!text.empty()) builder.add({text.data(), static_cast<int32_t>(text.size())}, number, status);
+  for (const auto& [text, id] : texts) {
+    if (text.size() > kLongestIndexed)
+      Fail("{}: id {}: got {} bytes, expected at most {}", where, id, text.size(), kLongestIndexed);
+    if (!text.empty()) builder.add({text.data(), static_cast<int32_t>(text.size())}, id, status);
+  }
   const icu::StringPiece trie = builder.buildStringPiece(USTRINGTRIE_BUILD_FAST, status);
-  if (U_FAILURE(status)) Fail("ICU: an index of {} texts: {}", texts.size(), u_errorName(status));
+  if (U_FAILURE(status)) Fail("{}: ICU: an index of {} texts: {}", where, texts.size(), u_errorName(status));
   trie_.assign(trie.data(), static_cast<size_t>(trie.length()));
 }
 

@@ -41,14 +41,17 @@ class PieceTable {
   std::vector<std::string> pieces_;  // by id
 };
 
+// Bytes; bounds the steps at each place of a text. Pieces and added tokens in use have some tens.
+constexpr size_t kLongestIndexed = 4096;
+
 // Finds which of many texts are a prefix of another, by ICU's trie: a step per byte of the longest match.
 class PrefixIndex {
  public:
   PrefixIndex() = default;
-  // Texts with their numbers. Empty texts are ignored.
-  explicit PrefixIndex(const std::map<std::string_view, int32_t>& texts);
+  // Texts with their ids. Empty texts are ignored. Throws Error, with `where`, for one that is longer than 4096 bytes.
+  PrefixIndex(const std::map<std::string_view, int32_t>& texts, const std::string& where);
 
-  // visit(length, number) for each text that `text` begins with, the shortest first.
+  // visit(length, id) for each text that `text` begins with, the shortest first.
   template <typename Visit>
   void ForEachPrefix(std::string_view text, Visit visit) const {
     if (trie_.empty()) return;

@@ -14,8 +14,6 @@ namespace tare::pipeline {
 namespace {
 
 constexpr double kUnknownPenalty = 10.0;
-// A place in a word costs as many steps as the longest piece there has bytes; pieces in use have some tens of bytes.
-constexpr size_t kLongestPiece = 4096;
 
 }  // namespace
 
@@ -38,8 +36,6 @@ Unigram::Unigram(const nlohmann::json& json, WordsOf words, const std::string& w
   for (const Json& entry : *vocabulary) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
       Fail("{}: vocab: {}: got {}, expected [piece, score]", where, scores_.size(), entry.dump());
-    if (const size_t length = entry[0].get_ref<const std::string&>().size(); length > kLongestPiece)
-      Fail("{}: vocab: {}: got a piece of {} bytes, expected at most {}", where, scores_.size(), length, kLongestPiece);
     pieces_.Add(entry[0].get<std::string>(), static_cast<int64_t>(scores_.size()), where + ": vocab");
     scores_.push_back(entry[1].get<double>());
     worst = std::min(worst, scores_.back());
@@ -52,7 +48,7 @@ Unigram::Unigram(const nlohmann::json& json, WordsOf words, const std::string& w
   unknown_ = static_cast<int32_t>(unknown);
   std::map<std::string_view, int32_t> pieces;
   for (int32_t id = 0; id < pieces_.ids(); ++id) pieces.emplace(pieces_.Piece(id), id);
-  index_ = PrefixIndex(pieces);
+  index_ = PrefixIndex(pieces, where + ": vocab");
   byte_ids_ = pieces_.Bytes();
 }
 
@@ -69,14 +65,12 @@ void Unigram::AddUnknown(std::string_view text, std::vector<int32_t>* ids) const
 }
 
 void Unigram::Encode(std::string_view word, std::vector<int32_t>* ids) const {
-  std::vector<Best> best;
-  best.reserve(word.size() + 1);
+  std::vector<Best> best(word.size() + 1);
   const auto offer = [&](size_t end, double score, size_t from, int32_t id) {
     if (best[end].bytes == 0 || score > best[end].score) best[end] = {score, id, static_cast<int32_t>(end - from)};
   };
   for (size_t at = 0; at < word.size();) {
     ThrowIfStopped();  // a word may be the whole text
-    if (best.size() <= at + kLongestPiece) best.resize(std::min(word.size(), at + 2 * kLongestPiece) + 1);
     size_t next = at;
     Next(word, &next);
     bool whole_character = false;

@@ -79,7 +79,7 @@ TEST(AddedTokens, ManyWithOneFirstByte) {
   for (int i = 0; i < 10'000; ++i) text += "a7a99999!";
   EXPECT_EQ(Split(tokens, text).size(), 20'000u);
   EXPECT_THAT(Call([] { Split(Json::array({Token(1, std::string(5000, 'a'))}), "a"); }),
-              ThrowsMessage<Error>(HasSubstr("id 1: got a token of 5000 bytes, expected at most 4096")));
+              ThrowsMessage<Error>(HasSubstr("id 1: got 5000 bytes, expected at most 4096")));
 }
 
 TEST(PostProcessor, TemplatesAndPairs) {

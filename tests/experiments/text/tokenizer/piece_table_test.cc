@@ -43,26 +43,30 @@ std::vector<std::pair<size_t, int32_t>> Prefixes(const PrefixIndex& index, std::
 }
 
 TEST(PrefixIndex, TheShortestFirst) {
-  const PrefixIndex index({{"abc", 3}, {"a", 1}, {"ab", 2}, {"b", 4}, {"abd", 5}, {"\xff\x01", 6}});
+  const PrefixIndex index({{"abc", 3}, {"a", 1}, {"ab", 2}, {"b", 4}, {"abd", 5}, {"\xff\x01", 6}}, "t");
   EXPECT_THAT(Prefixes(index, "abcd"), ElementsAre(Pair(1, 1), Pair(2, 2), Pair(3, 3)));
   EXPECT_THAT(Prefixes(index, "ab"), ElementsAre(Pair(1, 1), Pair(2, 2)));
   EXPECT_THAT(Prefixes(index, "\xff\x01\x02"), ElementsAre(Pair(2, 6)));
   EXPECT_THAT(Prefixes(index, "\xff"), IsEmpty());
   EXPECT_THAT(Prefixes(index, ""), IsEmpty());
   EXPECT_THAT(Prefixes(PrefixIndex(), "a"), IsEmpty());
-  EXPECT_THAT(Prefixes(PrefixIndex({{"", 1}}), "a"), IsEmpty());
+  EXPECT_THAT(Prefixes(PrefixIndex({{"", 1}}, "t"), "a"), IsEmpty());
 }
 
 // As deep as the longest added token, with a branch at each byte.
 TEST(PrefixIndex, EveryPrefixOfALongText) {
-  constexpr size_t kLength = 4096;
+  constexpr size_t kLength = kLongestIndexed;
   const std::string text(kLength, 'a');
   std::vector<std::string> others;
   for (size_t length = 0; length < kLength; ++length) others.push_back(text.substr(0, length) + "b");
   std::map<std::string_view, int32_t> texts;
   for (size_t length = 1; length <= kLength; ++length) texts[std::string_view(text).substr(0, length)] = 1;
   for (const std::string& other : others) texts[other] = 2;
-  EXPECT_EQ(Prefixes(PrefixIndex(texts), text).size(), kLength);
+  EXPECT_EQ(Prefixes(PrefixIndex(texts, "t"), text).size(), kLength);
+  const std::string longer = text + "a";
+  texts[longer] = 7;
+  EXPECT_THAT(Call([&] { PrefixIndex(texts, "t"); }),
+              ThrowsMessage<Error>("t: id 7: got 4097 bytes, expected at most 4096"));
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ TEST(Unigram, InvalidIdsAndPiecesAreRefused) {
         << id;
   }
   EXPECT_THAT(Call([] { Encode(Pieces({{"<unk>", 0.0}, {std::string(5000, 'a'), 0.0}}), "a"); }),
-              ThrowsMessage<Error>(HasSubstr("vocab: 1: got a piece of 5000 bytes, expected at most 4096")));
+              ThrowsMessage<Error>(HasSubstr("vocab: id 1: got 5000 bytes, expected at most 4096")));
 }
 
 }  // namespace
