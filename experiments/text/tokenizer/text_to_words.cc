@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of the normalizer, ways to cut a word, steps of the pre-tokenizer, Normalizer and
-// PreTokenizer.
+// Steps of the normalizer, ways to cut a word, steps of the pre-tokenizer, Normalizer and PreTokenizer.
 #include "experiments/text/tokenizer/text_to_words.h"
-
-#include <algorithm>
 
 #include "experiments/text/tokenizer/character_table.h"
 #include "experiments/text/tokenizer/characters.h"
@@ -169,8 +166,6 @@ Step ParseMetaspace(const Json& json, const std::string& where) {
   const auto mark = GetOr<std::string>(json, "replacement", "\xe2\x96\x81", where);
   const Prepend prepend = ParsePrependScheme(json, where);
   Step marked = Rewrite([mark, prepend](const Word& word) {
-    const auto spaces = static_cast<size_t>(std::ranges::count(word.text, ' '));
-    RequireGrowth(word.text.size(), word.text.size() + spaces * mark.size(), "Metaspace");
     const std::string text = Pattern::Literal(" ").Replaced(word.text, mark);
     const bool here = prepend == Prepend::kAlways || (prepend == Prepend::kFirst && word.begins_text);
     return here && !text.starts_with(mark) ? mark + text : text;

@@ -75,7 +75,7 @@ TEST(PreTokenizer, StepsInARowAreBounded) {
               ThrowsMessage<Error>(HasSubstr("pre_tokenizer: got 65 steps, expected at most 64")));
   EXPECT_THAT(
       Call([] { Cut({{"type", "Metaspace"}, {"replacement", std::string(5000, 'x')}}, std::string(100, ' ')); }),
-      ThrowsMessage<Error>(HasSubstr("Metaspace: got 500100 bytes from a text of 100")));
+      ThrowsMessage<Error>(HasSubstr("Replace: got 70000 bytes from a text of 100")));
 }
 
 std::string Apply(const nlohmann::json& json, const std::string& text) {
