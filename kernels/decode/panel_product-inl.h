@@ -180,13 +180,14 @@ HWY_INLINE VF Weighted(const float* x, const float* weights, int64_t i) {
   return weights == nullptr ? values : hn::Mul(values, hn::Load(d, weights + i));
 }
 
-// In 16 parts, input i in part i % 16.
-float WeightedSum(const float* x, const float* weights, int64_t count) {
+// The sum of terms, each call giving those of inputs i .. i + lanes: in 16 parts, input i in part i % 16.
+template <class Terms>
+HWY_INLINE float SumInParts(int64_t count, Terms terms) {
   const DF d;
   VF sums[16 / kLanes];
   for (VF& part : sums) part = hn::Zero(d);
   for (int64_t i = 0; i < count; i += 16) {
-    for (int64_t j = 0; j < 16; j += kLanes) sums[j / kLanes] = hn::Add(sums[j / kLanes], Weighted(x, weights, i + j));
+    for (int64_t j = 0; j < 16; j += kLanes) sums[j / kLanes] = hn::Add(sums[j / kLanes], terms(i + j));
   }
   return SumOfSixteen(d, sums);
 }
@@ -212,23 +213,15 @@ void Planes(const float* x, const float* weights, int64_t count, int8_t* high, i
   factor->scale = zero ? 0.0f : absmax / static_cast<float>(kLargestPlaneCode);
   factor->high_sum = hn::ReduceSum(di, high_sum);
   factor->low_sum = hn::ReduceSum(di, low_sum);
-  factor->sum = WeightedSum(x, weights, count);
+  factor->sum = SumInParts(count, [&](int64_t i) HWY_ATTR { return Weighted(x, weights, i); });
 }
 
-// In 16 parts, input i in part i % 16.
 float Centres(const float* x, const float* scales, const float* minima, float middle, int64_t count) {
   const DF d;
-  constexpr int64_t kParts = 16 / kLanes;
-  VF sums[kParts];
-  for (VF& part : sums) part = hn::Zero(d);
-  for (int64_t i = 0; i < count; i += 16) {
-    for (int64_t j = 0; j < kParts; ++j) {
-      const int64_t at = i + j * kLanes;
-      const VF centre = hn::Add(hn::Load(d, minima + at), hn::Mul(hn::Load(d, scales + at), hn::Set(d, middle)));
-      sums[j] = hn::Add(sums[j], hn::Mul(hn::Load(d, x + at), centre));
-    }
-  }
-  return SumOfSixteen(d, sums);
+  return SumInParts(count, [&](int64_t i) HWY_ATTR {
+    const VF centre = hn::Add(hn::Load(d, minima + i), hn::Mul(hn::Load(d, scales + i), hn::Set(d, middle)));
+    return hn::Mul(hn::Load(d, x + i), centre);
+  });
 }
 
 }  // namespace HWY_NAMESPACE::panel_product
