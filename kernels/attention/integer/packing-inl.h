@@ -193,8 +193,6 @@ HWY_EXPORT_T(RowsToCodes, packing::RowsToCodes);
 HWY_EXPORT_T(Interleave, packing::Interleave);
 HWY_EXPORT_T(TileBias, packing::TileBias);
 
-bool IsFinite(float x) { return x <= std::numeric_limits<float>::max(); }
-
 [[noreturn]] void FailAt(const char* name, const HeadsView<const float>& x, int head, int64_t first, int64_t count) {
   for (int64_t t = first; t < first + count; ++t) {
     for (int i = 0; i < x.width; ++i) {
@@ -244,7 +242,7 @@ void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int c
     ToRowCodes(FourRows(q, head, first + r, first + count), q.width, smooth, format, CodeOffset::kUnsigned, four);
     for (int i = 0; i < std::min(kRowsAtOnce, count - r); ++i) {
       scales[r + i] = four.scales[i];
-      if (!IsFinite(four.scales[i])) FailAt("q", q, head, first + r + i, 1);
+      if (!std::isfinite(four.scales[i])) FailAt("q", q, head, first + r + i, 1);
       std::memcpy(codes + (r + i) * stride, four.codes[i], static_cast<size_t>(stride));
     }
   }
@@ -263,7 +261,7 @@ void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Form
       four.sums[i] = 0;
       four.scales[i] = 0;
     }
-    if (!IsFinite(four.scales[i])) FailAt("k", k, head, first + i, 1);
+    if (!std::isfinite(four.scales[i])) FailAt("k", k, head, first + i, 1);
     scales[column + i] = four.scales[i];
     offsets[column + i] = -128 * four.sums[i];
   }
@@ -274,7 +272,7 @@ void ValueAbsMax(const HeadsView<const float>& v, int head, int64_t first, int64
                  float* out) {
   HWY_DYNAMIC_DISPATCH(AbsMaxColumns)(v.Row(first, head), v.token_stride, count, v.width, smooth, out);
   for (int i = 0; i < v.width; ++i) {
-    if (!IsFinite(out[i])) FailAt("v", v, head, first, count);
+    if (!std::isfinite(out[i])) FailAt("v", v, head, first, count);
   }
 }
 
