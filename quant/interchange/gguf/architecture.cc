@@ -153,8 +153,7 @@ std::span<const std::byte> MappedTensor::RowsIn(const Tensor& of) const {
 std::string UpOfGate(std::string_view gate) { return Replaced(gate, kGate, kUp); }
 
 std::string NameOfExpert(std::string_view pattern, int64_t expert) {
-  std::string name(pattern);
-  return name.replace(name.find("{}"), 2, std::to_string(expert));
+  return Replaced(pattern, "{}", std::to_string(expert));
 }
 
 void AddExpertTensors(const Architecture& a, const Tensor& tensor, std::string_view name, const TensorsByName& tensors,
