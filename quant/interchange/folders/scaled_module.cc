@@ -128,7 +128,7 @@ class ModuleReader {
 
   void ReadBytes() {
     if (weights_.is_float || weights_.bits > 8) Wrong("not integers of at most 8 bits");
-    ReadWeight(DType::kI8);
+    ReadWeight("weight", DType::kI8, 8);
     Name(Formatted("int{}", weights_.bits));
     parts_.values = parts_.zero_values = SignedByteValues();
     ReadScales(kFloats);
@@ -137,27 +137,25 @@ class ModuleReader {
 
   void ReadFloat8(std::initializer_list<DType> scales) {
     if (!weights_.is_float || weights_.bits != 8 || !weights_.symmetric) Wrong("not symmetric floats of 8 bits");
-    ReadWeight(DType::kF8E4M3);
+    ReadWeight("weight", DType::kF8E4M3, 8);
     Name(format_ == "mxfp8-quantized" ? "mxfp8" : "fp8");
     parts_.values = StoredValues(Format::kFp8E4M3);
     ReadScales(scales);
     ReadPlainZeros();
   }
 
-  void ReadWeight(DType type) {
-    const TensorView& codes = Matrix("weight", type);
+  // Codes of 8 or 4 bits in bytes.
+  void ReadWeight(std::string_view part, DType type, int bits) {
+    const TensorView& codes = Matrix(part, type);
     parts_.out = codes.shape[0];
-    parts_.in = codes.shape[1];
-    parts_.codes = {.words = codes.bytes.data(), .bits = 8, .word_bytes = 1, .stream_step = parts_.in};
+    parts_.in = 8 / bits * codes.shape[1];
+    parts_.codes = {.words = codes.bytes.data(), .bits = bits, .word_bytes = 1, .stream_step = codes.shape[1]};
   }
 
   void ReadFloat4(int64_t columns, std::initializer_list<DType> scales) {
     if (weights_.bits != 4 || !weights_.symmetric) Wrong("not symmetric floats of 4 bits");
     RequireGroups(columns);
-    const TensorView& codes = Matrix(layout_.float4, DType::kU8);
-    parts_.out = codes.shape[0];
-    parts_.in = 2 * codes.shape[1];
-    parts_.codes = {.words = codes.bytes.data(), .bits = 4, .word_bytes = 1, .stream_step = codes.shape[1]};
+    ReadWeight(layout_.float4, DType::kU8, 4);
     Name(columns == 16 ? "nvfp4" : "mxfp4");
     parts_.values = StoredValues(Format::kMxFp4);
     ReadScales(scales);
@@ -165,8 +163,7 @@ class ModuleReader {
 
   void ReadGlobalScale() {
     const TensorView& scale = Part(layout_.second_scale, {DType::kF32});
-    float value = 0.0f;
-    std::memcpy(&value, scale.bytes.data(), sizeof value);
+    const float value = FloatAt(DType::kF32, scale.bytes.data());
     if (scale.elements() != 1 || !std::isfinite(value) || value <= 0)
       Fail("{}: got shape {} and {}, expected one positive number", tensors_.Where(scale.name), ShapeText(scale.shape),
            value);
