@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "quant/base/integers.h"
 #include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/dtype.h"
@@ -13,8 +14,6 @@ namespace {
 
 constexpr int64_t kAlignment = 32;  // where general.alignment says nothing else
 constexpr size_t kMostName = 63;    // GGML_MAX_NAME, less the byte that ends it
-
-int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 template <typename T>
 void Append(std::string& bytes, T value) {
@@ -43,9 +42,9 @@ std::string HeadOf(const MetadataWriter& metadata, std::span<const NewTensor> te
     for (size_t i = tensor.shape.size(); i-- > 0;) Append(head, static_cast<uint64_t>(tensor.shape[i]));
     Append(head, static_cast<uint32_t>(tensor.type->type));
     Append(head, static_cast<uint64_t>(offset));
-    offset += Aligned(tensor.Bytes());
+    offset += RoundUp(tensor.Bytes(), kAlignment);
   }
-  head.resize(static_cast<size_t>(Aligned(std::ssize(head))));
+  head.resize(static_cast<size_t>(RoundUp(std::ssize(head), kAlignment)));
   return head;
 }
 
@@ -102,7 +101,7 @@ void WriteGguf(const std::filesystem::path& path, const MetadataWriter& metadata
   file.Write(head);
   std::string bytes;
   for (const NewTensor& tensor : tensors) {
-    bytes.assign(static_cast<size_t>(Aligned(tensor.Bytes())), '\0');
+    bytes.assign(static_cast<size_t>(RoundUp(tensor.Bytes(), kAlignment)), '\0');
     tensor.fill(std::as_writable_bytes(std::span(bytes)).first(static_cast<size_t>(tensor.Bytes())));
     file.Write(bytes);
     done += tensor.Bytes();
