@@ -41,11 +41,12 @@ int CheckChunk(const hsize_t*, unsigned skipped_filters, haddr_t, hsize_t bytes,
   return bytes == size || (deflates && skipped_filters == 0) ? 0 : -1;
 }
 
-// One dataset that is open.
+// One dataset that is open; HDF5 is quiet meanwhile.
 class OpenDataset {
  public:
   OpenDataset(hid_t file, const std::filesystem::path& path, const std::string& name)
-      : where_(path.string() + ": dataset '" + name + "'"),
+      : quiet_(path.c_str()),
+        where_(path.string() + ": dataset '" + name + "'"),
         id_(CheckedHandle(H5Dopen2(file, ObjectPath(name), H5P_DEFAULT), H5Dclose, where_, "not there, or damaged")),
         type_(CheckedHandle(H5Dget_type(id_), H5Tclose, where_, "damaged")),
         create_(CheckedHandle(H5Dget_create_plist(id_), H5Pclose, where_, "damaged")) {}
@@ -116,6 +117,7 @@ class OpenDataset {
   bool IsOutside() const { return H5Pget_external_count(create_) != 0 || H5Pget_layout(create_) == H5D_VIRTUAL; }
 
  private:
+  QuietHdf5 quiet_;
   std::string where_;
   Hdf5Handle id_, type_, create_;
 };
@@ -169,11 +171,12 @@ std::vector<To> ConvertFrom(DType dtype, std::span<const std::byte> raw, const s
   return values;
 }
 
-// One attribute that is open, a single value.
+// One attribute that is open, a single value; likewise.
 class OpenAttribute {
  public:
   OpenAttribute(hid_t file, const std::filesystem::path& path, const std::string& object, const std::string& key)
-      : where_(Formatted("{}: '{}': attribute '{}'", path.string(), ObjectPath(object), key)),
+      : quiet_(path.c_str()),
+        where_(Formatted("{}: '{}': attribute '{}'", path.string(), ObjectPath(object), key)),
         object_(CheckedHandle(H5Oopen(file, ObjectPath(object), H5P_DEFAULT), H5Oclose, where_, "no such object")),
         id_(CheckedHandle(H5Aopen(object_, key.c_str(), H5P_DEFAULT), H5Aclose, where_, "not there, or damaged")),
         type_(CheckedHandle(H5Aget_type(id_), H5Tclose, where_, "damaged")) {
@@ -205,6 +208,7 @@ class OpenAttribute {
   }
 
  private:
+  QuietHdf5 quiet_;
   std::string where_;
   Hdf5Handle object_, id_, type_;
 };
@@ -223,10 +227,7 @@ Hdf5Reader::Hdf5Reader(MappedFile file) : file_(std::move(file)) {
 }
 
 // The other constructor has ended, so that the destructor closes a file that is refused here.
-Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : Hdf5Reader(MappedFile(path)) {
-  const QuietHdf5 quiet(path.c_str());
-  CheckNames();
-}
+Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : Hdf5Reader(MappedFile(path)) { CheckNames(); }
 
 Hdf5Reader::Hdf5Reader(Hdf5Reader&& other) noexcept
     : file_(std::move(other.file_)), id_(std::exchange(other.id_, -1)), checked_(std::move(other.checked_)) {}
@@ -255,18 +256,11 @@ bool Hdf5Reader::Has(const std::string& name) const {
   return object >= 0 && H5Iget_type(object) == H5I_DATASET;
 }
 
-std::vector<int64_t> Hdf5Reader::Shape(const std::string& name) const {
-  const QuietHdf5 quiet(path().c_str());
-  return OpenDataset(id_, path(), name).Shape();
-}
+std::vector<int64_t> Hdf5Reader::Shape(const std::string& name) const { return OpenDataset(id_, path(), name).Shape(); }
 
-DType Hdf5Reader::Type(const std::string& name) const {
-  const QuietHdf5 quiet(path().c_str());
-  return OpenDataset(id_, path(), name).dtype();
-}
+DType Hdf5Reader::Type(const std::string& name) const { return OpenDataset(id_, path(), name).dtype(); }
 
 std::span<const std::byte> Hdf5Reader::Bytes(const std::string& name) const {
-  const QuietHdf5 quiet(path().c_str());
   const OpenDataset dataset(id_, path(), name);
   if (!dataset.IsContiguous())
     Fail("{}: got a chunked, compressed or external dataset, expected a contiguous one", dataset.where());
@@ -291,7 +285,6 @@ void Hdf5Reader::CheckHash(const std::string& name, std::span<const std::byte> b
 }
 
 std::vector<std::byte> Hdf5Reader::Copy(const std::string& name, std::optional<RowRange> rows) const {
-  const QuietHdf5 quiet(path().c_str());
   const OpenDataset dataset(id_, path(), name);
   if (dataset.IsOutside()) Fail("{}: its values are kept in another file, expected them in this one", dataset.where());
   if (dataset.IsContiguous()) {
@@ -337,12 +330,10 @@ bool Hdf5Reader::HasAttribute(const std::string& object, const std::string& key)
 }
 
 std::string Hdf5Reader::StringAttribute(const std::string& object, const std::string& key) const {
-  const QuietHdf5 quiet(path().c_str());
   return OpenAttribute(id_, path(), object, key).Text();
 }
 
 int64_t Hdf5Reader::IntAttribute(const std::string& object, const std::string& key) const {
-  const QuietHdf5 quiet(path().c_str());
   return OpenAttribute(id_, path(), object, key).Integer();
 }
 
