@@ -18,8 +18,6 @@
 namespace tare {
 namespace {
 
-bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
-
 template <typename T>
 std::span<const std::byte> AsBytes(const AlignedBuffer<T>& values) {
   return std::as_bytes(values.span());

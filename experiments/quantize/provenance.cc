@@ -53,7 +53,7 @@ class FloatTensors {
   }
 
  private:
-  static bool IsFloat(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
+  static bool IsFloat(DType dtype) { return dtype == DType::kF32 || IsHalf(dtype); }
 
   std::string where_;
   std::vector<const TensorView*> tensors_;

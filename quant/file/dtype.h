@@ -75,6 +75,7 @@ inline constexpr std::array<DTypeInfo, 22> kDTypes{{
 
 constexpr std::string_view Name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
 constexpr int Bits(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bits; }
+constexpr bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 std::optional<DType> ParseDType(std::string_view name);
 
 // A value of F32, F16 or BF16.

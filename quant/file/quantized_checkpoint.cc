@@ -22,8 +22,6 @@ constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "c
 
 std::string In(std::string_view group, const std::string& name) { return std::string(group) + name; }
 
-bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
-
 // The name of the grid of scales that are stored in a byte.
 std::string_view NameOf(ScaleType type) { return IsTwoLevel(type) ? "scale.e4m3" : "scale.e8m0"; }
 

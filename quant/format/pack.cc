@@ -28,14 +28,14 @@ void CheckSize(const Format& format, size_t bytes, size_t codes) {
 }
 
 // An integer's code of u; u itself of others.
-int Shown(const FormatInfo& info, uint8_t u) {
+int CodeOf(const FormatInfo& info, uint8_t u) {
   if (info.min_code == 0) return u;
   return info.bits == 8 ? static_cast<int8_t>(u) : u - (1 << (info.bits - 1));
 }
 
 [[noreturn]] void FailCode(const Format& format, uint8_t u, size_t index) {
   const FormatInfo& info = Info(format);
-  const std::string got = Formatted("pack {}: got code {} at {}", Name(format), Shown(info, u), index);
+  const std::string got = Formatted("pack {}: got code {} at {}", Name(format), CodeOf(info, u), index);
   if (info.max_code == 0) Fail("{}, expected one that stands for a value", got);
   Fail("{}, expected {} to {}", got, info.min_code, info.max_code);
 }
@@ -147,7 +147,7 @@ Group UnpackGroup(int bits, const uint8_t* in) {
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 
 float IntegerOf(int u, const FormatInfo& info) {
-  const int code = Shown(info, static_cast<uint8_t>(u));
+  const int code = CodeOf(info, static_cast<uint8_t>(u));
   return code < info.min_code || code > info.max_code ? kNone : static_cast<float>(code);
 }
 
@@ -267,7 +267,7 @@ void Unpack(const Format& format, std::span<const uint8_t> packed, std::span<Cod
     }
     for (size_t i = count; i < kPackGroup; ++i) {
       if (u[i] != zero)
-        Fail("pack {}: got code {} after the last of {} codes, expected that of 0", Name(format), Shown(info, u[i]),
+        Fail("pack {}: got code {} after the last of {} codes, expected that of 0", Name(format), CodeOf(info, u[i]),
              codes.size());
     }
   }
