@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "quant/base/kept.h"
 #include "quant/base/memory.h"
 #include "quant/base/message.h"
 #include "quant/file/files_of_run.h"

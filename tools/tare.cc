@@ -22,7 +22,7 @@
 #include "kernels/product/library_settings.h"
 #include "quant/base/memory.h"
 #include "quant/base/message.h"
-#include "quant/base/thread_pool.h"
+#include "quant/base/parallel.h"
 #include "quant/file/remembered_hashes.h"
 #include "tools/program.h"
 
@@ -90,7 +90,7 @@ void Stop(int signal) {
 void StopOnSignals() {
   struct sigaction action = {};
   action.sa_handler = Stop;
-  action.sa_flags = SA_ONSTACK;  // thread_pool.h
+  action.sa_flags = SA_ONSTACK;  // parallel.h
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   struct sigaction hangup = {};

@@ -6,7 +6,6 @@
 
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/full_observer.h"
-#include "quant/base/kept.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/files_of_run.h"

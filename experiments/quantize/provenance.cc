@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "quant/base/kept.h"
 #include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
 #include "quant/file/hdf5.h"

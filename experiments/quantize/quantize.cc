@@ -7,7 +7,6 @@
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
-#include "quant/base/kept.h"
 #include "quant/base/message.h"
 #include "quant/file/sha256.h"
 

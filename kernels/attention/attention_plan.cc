@@ -5,7 +5,6 @@
 
 #include "kernels/attention/row_block.h"
 #include "kernels/elementwise/rows.h"
-#include "quant/base/arguments.h"
 #include "quant/base/message.h"
 
 namespace tare {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/base/arguments.h"
 #include "quant/base/memory.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "kernels/attention/heads.h"
-#include "quant/base/arguments.h"
 #include "quant/base/message.h"
 
 namespace tare {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "quant/base/arguments.h"
 #include "quant/base/message.h"
 
 namespace tare {

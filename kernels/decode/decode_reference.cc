@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "kernels/attention/reference_attention.h"
-#include "quant/base/arguments.h"
 #include "quant/base/message.h"
 
 namespace tare {

@@ -10,7 +10,7 @@
 #include "kernels/decode/decode_work.h"
 #include "kernels/decode/group_queries.h"
 #include "quant/base/aligned.h"
-#include "quant/base/arguments.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
 namespace tare {

@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "kernels/product/read_ahead.h"
-#include "quant/base/arguments.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

@@ -7,7 +7,6 @@
 #include <dnnl.hpp>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/base/arguments.h"
 #include "quant/base/float16.h"
 #include "quant/base/memory.h"
 #include "quant/base/message.h"

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "kernels/linear/product_stage.h"
-#include "quant/base/arguments.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

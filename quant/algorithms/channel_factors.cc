@@ -6,7 +6,6 @@
 
 #include <Eigen/Core>
 
-#include "quant/base/arguments.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"

@@ -8,7 +8,7 @@
 #include <Eigen/Core>
 #include <Eigen/LU>
 
-#include "quant/base/arguments.h"
+#include "quant/base/message.h"
 #include "quant/format/round.h"
 
 namespace tare {

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "quant/algorithms/second_moments.h"
-#include "quant/base/arguments.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "quant/algorithms/second_moments.h"
-#include "quant/base/arguments.h"
+#include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
 #include "quant/format/round.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "quant/base/arguments.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
 #include "quant/format/grid.h"

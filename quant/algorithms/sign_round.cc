@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "quant/algorithms/second_moments.h"
-#include "quant/base/arguments.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

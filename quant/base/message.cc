@@ -13,8 +13,6 @@
 #include <set>
 #include <utility>
 
-#include "quant/base/kept.h"
-
 namespace tare {
 namespace {
 
@@ -40,6 +38,13 @@ std::string Plural(std::string_view noun) {
 }
 
 constexpr size_t kLongest = 200;
+
+// Any thread may be the one that stops.
+struct Kept {
+  std::mutex mutex;
+  std::string what;
+  void (*show)(const std::string& text) = nullptr;
+} kept;
 
 }  // namespace
 
@@ -186,6 +191,44 @@ std::string NearestText(std::string_view name, const std::vector<std::string>& k
     text += (i == 0 ? (count == 1 ? "; the nearest is '" : "; the nearest are '") : ", '") +
             std::string(by_distance[i].second) + "'";
   return text;
+}
+
+void CheckPointer(std::string_view where, const void* data, int64_t values) {
+  if (values < 0) Fail("{}: got {} values, expected 0 or more", where, values);
+  if (data == nullptr && values > 0) Fail("{}: got a null pointer for {} values", where, values);
+}
+
+void CheckRange(std::string_view where, std::string_view what, int64_t got, int64_t least, int64_t most) {
+  if (got >= least && got <= most) return;
+  if (least == most) Fail("{}: got {} {}, expected {}", where, what, got, least);
+  if (most == std::numeric_limits<int64_t>::max()) Fail("{}: got {} {}, expected at least {}", where, what, got, least);
+  Fail("{}: got {} {}, expected {} to {}", where, what, got, least, most);
+}
+
+void CheckSquare(std::string_view where, size_t values, int64_t in) {
+  constexpr int64_t kMost = int64_t{1} << 31;  // whose square an int64_t holds
+  CheckRange(where, "inputs", in, 1, kMost);
+  CheckEqual(where, "moments", static_cast<int64_t>(values), in * in);
+}
+
+void NoteKept(const std::string& what) {
+  const std::scoped_lock lock(kept.mutex);
+  kept.what = what;
+}
+
+std::string KeptText() {
+  const std::scoped_lock lock(kept.mutex);
+  return kept.what.empty() ? "; nothing was kept" : "; " + kept.what + ", and the same command continues";
+}
+
+void SayContinued(const std::string& where, const std::string& from) {
+  const std::scoped_lock lock(kept.mutex);
+  if (kept.show != nullptr) kept.show(Formatted("{}: continues from {}", where, from));
+}
+
+void OnContinued(void (*show)(const std::string& text)) {
+  const std::scoped_lock lock(kept.mutex);
+  kept.show = show;
 }
 
 }  // namespace tare

@@ -10,15 +10,18 @@
 // Text goes to standard output at once, for a run whose output goes nowhere does not go on for hours; notices to the
 // user, which do not stop the run, are sent by a library and shown where the program decides.
 //
-// Ctrl-C in a long run: a signal handler, on a stack of its own (thread_pool.h), calls RequestStop, and the long loops
+// Ctrl-C in a long run: a signal handler, on a stack of its own (parallel.h), calls RequestStop, and the long loops
 // call ThrowIfStopped between units of work, as ParallelFor does, so that the stack unwinds, temporary files are
-// removed and finished work is kept.
+// removed and finished work is kept. What is kept for the same command to continue from is said then, and again when
+// the next run takes it up.
 #pragma once
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <format>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <ranges>
 #include <stdexcept>
@@ -71,6 +74,19 @@ class ReaderEnded : public Error {
 void RequestStop() noexcept;  // safe in a signal handler
 bool StopRequested();
 void ThrowIfStopped();  // throws Interrupted after RequestStop
+// For a process that goes on after work that RequestStop ended, as Python does.
+void ForgetStop() noexcept;
+
+// How a refusal to take up what another job left ends.
+inline constexpr const char* kStartOver = "try --fresh to start over, or another --out";
+
+// "S.h5.part keeps 3 of 9 batches"; empty: nothing. KeptText: as the end of a sentence about an interruption.
+void NoteKept(const std::string& what);
+std::string KeptText();
+
+// Shows "S.h5.part: continues from 3 of 9 batches", once, by the last OnContinued; nothing before the first.
+void SayContinued(const std::string& where, const std::string& from);
+void OnContinued(void (*show)(const std::string& text));
 
 // Names, tokens and texts may hold what a terminal obeys. Control characters, except tabs and ends of lines, become
 // \u001b and the like, which JSON reads as the same text.
@@ -152,6 +168,24 @@ const std::string* NearestOf(std::string_view word, const std::vector<std::strin
 
 // "; the nearest are 'a', 'b'": at most three, nearest first; empty if none is similar.
 std::string NearestText(std::string_view name, const std::vector<std::string>& known);
+
+// What public entries ask of their arguments. Each throws Error, which says where and what it got:
+//
+//   quantized linear, x: got a null pointer for 64 values
+//   cache, key: got head 99, expected 0 to 3
+
+// data points to so many values, 0 or more; where there are none it may be null.
+void CheckPointer(std::string_view where, const void* data, int64_t values);
+
+// least <= got <= most.
+void CheckRange(std::string_view where, std::string_view what, int64_t got, int64_t least,
+                int64_t most = std::numeric_limits<int64_t>::max());
+inline void CheckEqual(std::string_view where, std::string_view what, int64_t got, int64_t expected) {
+  CheckRange(where, what, got, expected, expected);
+}
+
+// A matrix [in, in] in so many values: in is at least 1.
+void CheckSquare(std::string_view where, size_t values, int64_t in);
 
 }  // namespace tare
 

@@ -1,16 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work on all threads (thread_pool.h). It is cut into units that do not depend on the number of threads, so results do
-// not depend on it either. oneDNN called from inside runs on the calling thread alone.
+// Work on all threads. It is cut into units that do not depend on the number of threads, so results do not depend on it
+// either. oneDNN called from inside runs on the calling thread alone.
+//
+// The process's threads take shares of one call at a time, and a call does not wait for a thread that has not begun: on
+// a machine with other work a thread may get a processor milliseconds late, and small work is over by then. A thread
+// without work spins for some microseconds, for calls that follow each other, and then sleeps.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "quant/base/integers.h"
 
 namespace tare {
+
+// A stack for a thread's signal handlers, those that ask for one (SA_ONSTACK). oneDNN's f32 products for AVX2 and
+// AVX-512 point the stack register into buffers of their own while they run (mended in 2026 by
+// github.com/uxlfoundation/oneDNN/pull/4855; Debian 13 has 3.7): a handler on the interrupted thread's stack then
+// writes over the heap.
+class SignalStack {
+ public:
+  // Gives this thread a stack, unless it has one, or there is no memory for it.
+  SignalStack();
+  ~SignalStack();
+  SignalStack(const SignalStack&) = delete;
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+class ThreadPool {
+ public:
+  // The process's one; a child of fork, which has no thread but its own, gets another.
+  static ThreadPool& Get();
+
+  // Calls work(0) here, and meanwhile work(1) to work(threads - 1), each at most once, on threads of the pool. Returns
+  // when all that began have ended: work(0) must do what nobody else has begun. Where the pool is in use, by another
+  // thread or by whoever calls this, work(0) alone. work does not throw. Throws Error where a thread cannot be made.
+  void Run(int threads, const std::function<void(int thread)>& work);
+
+  // How long a waiting thread spins before it sleeps; 50 microseconds until it is set: longer than the gap between two
+  // calls of a forward pass, far shorter than a time slice.
+  static void SpinFor(std::chrono::microseconds time);
+
+ private:
+  explicit ThreadPool(const ThreadPool* of_parent);
+  static ThreadPool*& Current();
+  void RequireThreads(int threads);
+  void Serve(int thread, uint32_t call);
+  uint32_t NextCall(uint32_t call) const;
+  bool Enter(int thread, uint32_t served);
+  void Leave();
+  void CloseAndWait();
+
+  static constexpr int kClosed = 1 << 30;
+
+  const ThreadPool* const of_parent_;  // kept for leak checkers
+  std::atomic<bool> in_use_{false};
+  int made_ = 1;  // with the caller
+  // The call's work, threads and number, written while nobody can enter.
+  const std::function<void(int)>* work_ = nullptr;
+  int threads_ = 0;
+  uint32_t number_ = 0;
+  alignas(64) std::atomic<int> inside_{
+      kClosed};                                // threads of the pool in the call; kClosed is added once none may enter
+  alignas(64) std::atomic<uint32_t> call_{0};  // its number
+};
 
 // Number of threads that ParallelFor uses; 0 means all that the process may run on. Every function here may be called
 // by any thread at any time; of calls at once, one has the threads of the pool, and others each run on their own.

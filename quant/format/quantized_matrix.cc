@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "quant/base/arguments.h"
 #include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/pack.h"

@@ -2,7 +2,6 @@
 // While it lives, the process was asked to stop, as by Ctrl-C.
 #pragma once
 
-#include "quant/base/kept.h"
 #include "quant/base/message.h"
 
 namespace tare {

@@ -7,7 +7,7 @@
 
 #include "kernels/attention/exponentials.h"
 #include "kernels/attention/row_block.h"
-#include "quant/base/arguments.h"
+#include "quant/base/message.h"
 #include "quant/format/quantize.h"
 #include "quant/format/zero_point.h"
 

@@ -11,7 +11,6 @@
 #include <cstdio>
 
 #include "kernels/product/library_settings.h"
-#include "quant/base/kept.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/mapped_file.h"
@@ -57,7 +56,7 @@ bool ListenToInterrupts() {
     RequestStop();
     of_python.sa_handler(signal);
   };
-  both.sa_flags |= SA_ONSTACK;  // thread_pool.h
+  both.sa_flags |= SA_ONSTACK;  // parallel.h
   return sigaction(SIGINT, &both, nullptr) == 0;
 }
 

@@ -6,7 +6,6 @@
 
 #include "experiments/passes/convention_windows.h"
 #include "quant/base/find_in.h"
-#include "quant/base/kept.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/atomic_file.h"

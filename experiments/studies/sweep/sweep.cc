@@ -12,7 +12,6 @@
 #include "experiments/studies/sweep/cells.h"
 #include "experiments/studies/sweep/shared_layers.h"
 #include "experiments/text/tokenizer/tokenizer.h"
-#include "quant/base/kept.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/file/sha256.h"

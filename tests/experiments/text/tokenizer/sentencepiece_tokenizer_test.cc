@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
 
-#include "quant/base/kept.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"
 
