@@ -62,7 +62,7 @@ bool NeedsSurvey(const Rule& rule);
 // which are at most 1 and use 1.
 bool HasTensorScale(const Rule& rule);
 // Whether the rule gives a difference unsigned codes: it has both signs, so they need a zero point
-// (quant/format/zero_point.h).
+// (quant/format/round.h).
 bool HasZeroPoint(const Rule& rule);
 
 // The place of the input that a linear layer multiplies by the weights of this place. Executed rules for

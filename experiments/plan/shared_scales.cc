@@ -7,7 +7,7 @@
 
 #include "quant/base/message.h"
 #include "quant/calibrate/clipping.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {

@@ -12,7 +12,7 @@
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 
 namespace tare {
 namespace {

@@ -8,7 +8,7 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/base/float16.h"
 #include "quant/base/integers.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 
 namespace tare {
 namespace {

@@ -10,7 +10,6 @@
 #include "quant/format/format.h"
 #include "quant/format/hadamard.h"
 #include "quant/format/round.h"
-#include "quant/format/zero_point.h"
 
 namespace tare {
 
@@ -67,7 +66,7 @@ float AbsMax(const float* x, size_t n);
 
 // row = code(row) * scale, exactly as quant/format/round.h does it; for a format with a grid, the grid's value * scale.
 void FakeQuantize(float* row, size_t n, Scale scale, Format format);
-// row = (code(row) - zero point) * scale, as quant/format/zero_point.h does it.
+// row = (code(row) - zero point) * scale, as quant/format/round.h does it.
 void FakeQuantize(float* row, size_t n, const ZeroPointScale& scale, Format format);
 
 // Rounds to the nearest bfloat16, ties to even.

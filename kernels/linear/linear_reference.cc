@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "quant/format/pack.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 
 namespace tare {
 

@@ -9,7 +9,6 @@
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
-#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 
 namespace tare {

@@ -8,7 +8,6 @@
 #include "quant/base/message.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
-#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 
 namespace tare {

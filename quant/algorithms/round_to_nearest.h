@@ -7,7 +7,7 @@
 //                  first of equals. With a zero point both ends are multiplied, as GPTQ does; with a minimum the range
 //                  shrinks about its middle
 //
-// Four over six (block_scale.h) first chooses between the largest magnitude and 1.5 times it.
+// Four over six (grid.h) first chooses between the largest magnitude and 1.5 times it.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,6 @@
 #include "quant/base/widest_vectors.h"
 #include "quant/format/grid.h"
 #include "quant/format/pack.h"
-#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 
 namespace tare {

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "quant/base/message.h"
-#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 
 namespace tare {

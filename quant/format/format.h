@@ -2,7 +2,7 @@
 // Number formats: a grid, and the scale that it is multiplied by. f32 means unquantized.
 //
 // Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for values
-// that cannot be negative (probabilities) and, with a zero point (zero_point.h), for values that lean to one side.
+// that cannot be negative (probabilities) and, with a zero point (round.h), for values that lean to one side.
 // Their scale is an f32, and integer kernels accept them. The others are MX formats, NVFP4 and NVINT4 (arXiv
 // 2510.25602), which define how many values share a scale; FP8 and NF4 with an f32; ternary weights, whose scale is
 // their mean magnitude; E8P, where eight weights share a code (grid.h); and normal4 to normal1, for what is normal
@@ -27,7 +27,6 @@
 #include <utility>
 #include <vector>
 
-#include "quant/format/block_scale.h"
 #include "quant/format/grid.h"
 #include "quant/format/listed_grid.h"
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <numbers>
 #include <random>
 #include <utility>
 
@@ -123,6 +124,13 @@ void MultiplyInRuns(std::vector<double>& values, int64_t base, int64_t run) {
   }
 }
 
+// Box and Muller's: the standard's distributions differ between libraries.
+double NormalDraw(std::mt19937_64& random) {
+  const auto uniform = [&random] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };  // above 0, below 1
+  const double radius = std::sqrt(-2 * std::log(uniform()));
+  return radius * std::cos(2 * std::numbers::pi * uniform());
+}
+
 }  // namespace
 
 // The smallest b such that run / b is a power of two; 1 for a power of two itself.
@@ -178,6 +186,44 @@ const Hadamard& PlanRotation(int64_t n, RotatedRuns runs) {
   const std::pair<int64_t, int64_t> key{n, runs.channels == 0 ? n : runs.channels};
   const auto found = made.find(key);
   return found != made.end() ? found->second : made.emplace(key, Hadamard(n, kSeed, key.second)).first->second;
+}
+
+SignSketch::SignSketch(int64_t n, uint64_t seed) : n_(n), rows_(static_cast<size_t>(n * n)) {
+  TARE_CHECK(n >= 1);
+  std::mt19937_64 random(seed);
+  for (float& value : rows_) value = static_cast<float>(NormalDraw(random));
+}
+
+void SignSketch::AddResidual(std::span<const float> x, std::span<float> rounded) const {
+  const auto n = static_cast<size_t>(n_);
+  TARE_CHECK(x.size() == n && rounded.size() == n);
+  thread_local std::vector<double> left, sum;
+  left.resize(n);
+  sum.assign(n, 0.0);
+  double squares = 0;
+  for (size_t i = 0; i < n; ++i) {
+    left[i] = double{x[i]} - double{rounded[i]};
+    squares += left[i] * left[i];
+  }
+  if (squares == 0) return;
+  for (size_t row = 0; row < n; ++row) {
+    const float* const s = rows_.data() + row * n;
+    double projected = 0;
+    for (size_t i = 0; i < n; ++i) projected += double{s[i]} * left[i];
+    const double sign = projected < 0 ? -1 : 1;
+    for (size_t i = 0; i < n; ++i) sum[i] += sign * double{s[i]};
+  }
+  const double factor = std::sqrt(std::numbers::pi / 2 * squares) / static_cast<double>(n);
+  for (size_t i = 0; i < n; ++i) rounded[i] = static_cast<float>(double{rounded[i]} + factor * sum[i]);
+}
+
+const SignSketch& PlanSketch(int64_t n) {
+  constexpr uint64_t kSeed = 2;  // not that of the rotation's signs
+  static std::mutex mutex;
+  static std::map<int64_t, const SignSketch> made;
+  const std::scoped_lock lock(mutex);
+  const auto found = made.find(n);
+  return found != made.end() ? found->second : made.emplace(n, SignSketch(n, kSeed)).first->second;
 }
 
 }  // namespace tare

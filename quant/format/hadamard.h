@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Random maps of rows: a rotation before they are rounded, and a sketch of what rounding left.
+//
 // A randomised Hadamard rotation, which spreads an outlier in one channel over all of them (QuIP#, arXiv 2402.04396;
 // QuaRot, arXiv 2404.00456), or over a run of neighbouring channels (MR-GPTQ, arXiv 2509.23202):
 //
@@ -7,6 +9,15 @@
 // The matrix of a run is Sylvester's for powers of two; for other sizes the Kronecker product of that with Paley's
 // matrix of q + 1 rows (q = 3 mod 4, a prime or the cube of one), which makes 12, 20, 24, 28, 44, ... 344, ... and all
 // their multiples by powers of two.
+//
+// The sketch has the signs of a random projection of what rounding left of a row, one bit per channel and the row's
+// length: QJL (Zandieh et al., arXiv 2406.03482, definition 3.1), as TurboQuant adds it to rounded keys (arXiv
+// 2504.19874, algorithm 2).
+//
+//   r = x - D(x)     y = D(x) + sqrt(pi/2) / n |r| S^T sign(S r)     S [n, n] independent normal values
+//
+// For any q the mean of q y over S is q x: the scores of a query have no bias, for a larger variance. S is one fixed
+// matrix, as in a cache.
 #pragma once
 
 #include <cstdint>
@@ -52,5 +63,22 @@ class Hadamard {
 // The rotation of a plan's +hadamard, the same for all rows of n channels. Made once, and kept while the program runs.
 // Throws Error as the constructor does.
 const Hadamard& PlanRotation(int64_t n, RotatedRuns runs = {});
+
+class SignSketch {
+ public:
+  // The sketch of rows of n >= 1 channels.
+  SignSketch(int64_t n, uint64_t seed);
+
+  int64_t size() const { return n_; }
+  // Adds to a rounded row what the sketch of x less that row gives; all of size() finite values. Thread-safe.
+  void AddResidual(std::span<const float> x, std::span<float> rounded) const;
+
+ private:
+  int64_t n_;
+  std::vector<float> rows_;  // S
+};
+
+// The sketch of a plan's +sketch, the same for all rows of n channels. Made once, and kept while the program runs.
+const SignSketch& PlanSketch(int64_t n);
 
 }  // namespace tare

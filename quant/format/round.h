@@ -9,8 +9,8 @@
 // A group whose absmax is below 2^-100 has scale 0 and codes 0: inv would overflow near the smallest floats.
 //
 // Other formats follow the same three lines, with their grid's largest value as qmax and its nearest value (grid.h) as
-// the code. If their scales are formats themselves, block_scale.h computes the scale, and inv is 1 / scale; then only a
-// group of zeros has scale 0 (NVFP4: a tensor below 2^-100).
+// the code. If their scales are formats themselves, grid.h computes the scale, and inv is 1 / scale; then only a group
+// of zeros has scale 0 (NVFP4: a tensor below 2^-100).
 //
 // Integers with another range of codes (CodeRange), all in f32:
 //
@@ -29,10 +29,29 @@
 // GPTQ's Quantizer.find_params (IST-DASLab/gptq) and compressed-tensors' calculate_qparams, AWQ's without the 0 in the
 // range; +min is ggml's Q4_1 with an f32 scale and minimum and ties to even. They divide by the scale where Tare
 // multiplies by inv: codes can differ at ties.
+//
+// Maps of attention have unsigned codes for values of both signs: a scale and the code of 0 (the zero point) from the
+// group's two ends. Differences of maps lean to one side, where a symmetric code would waste steps on the other.
+//
+//   range = largest - smallest                  of the values and 0, so that 0 (a masked entry) has a code of its own
+//   inv   = (qmax - 2^-10) / range
+//   scale = range / (qmax - 2^-10)
+//   zero  = -round_half_even(smallest * inv)
+//   code  = round_half_even(x * inv) + zero
+//   value = (code - zero) * scale
+//
+// Codes stay within 0 .. qmax without a clamp, as long as zero and codes round the same product; the smallest value
+// gets 0. The ends' magnitudes in steps, a and b, sum to qmax - 2^-10 (f32 adds at most 5e-5): if both fractions are at
+// least a half, their whole parts sum to at most qmax - 2; else at most one of them rounds up, from whole parts of at
+// most qmax - 1. Source: the affine quantization of Jacob et al., arXiv 1712.05877, equation 1.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 
 #include "quant/format/format.h"
 
@@ -121,6 +140,40 @@ inline float RoundedIn(float value, const GroupScale& group, const Format& forma
 
 inline float ValueOf(float code, const GroupScale& group) {
   return (code - group.zero) * group.scale.scale + group.origin;
+}
+
+// Index of the first NaN or infinity.
+std::optional<size_t> FirstNotFinite(std::span<const float> values);
+
+// Largest magnitude; 0 for none. Values must be finite.
+float AbsMax(std::span<const float> values);
+
+// The magnitude that ScaleFor needs of a group: the largest, the mean, or the root of the mean square.
+float MagnitudeOf(std::span<const float> values, Statistic statistic);
+
+// The ends that GroupScaleFor needs of a group, at least one finite value.
+Ends EndsOf(std::span<const float> values, const Format& format);
+// The ends of all groups together, as a tensor's one scale takes them; one group or more, all with as many values.
+Ends EndsOfAll(std::span<const Ends> groups, const Format& format);
+
+// Writes codes and returns the group's scale (value = code * scale). Throws Error for a value that is not finite,
+// naming its index, and for f32 or an unsigned format whose values are below zero.
+float QuantizeGroup(std::span<const float> values, const Format& format, std::span<int16_t> codes);
+
+inline constexpr float kZeroPointMargin = 0x1p-10f;
+
+struct ZeroPointScale {
+  Scale scale;  // 0, 0 for a range below 2^-100
+  int zero;     // 0 .. qmax
+};
+
+// smallest, largest: of the group; both and largest - smallest finite. format: u8, u6 or u4.
+inline ZeroPointScale ZeroPointScaleFor(float smallest, float largest, const Format& format) {
+  const float low = std::min(smallest, 0.0f), range = std::max(largest, 0.0f) - low;
+  const float steps = static_cast<float>(Info(format).max_code) - kZeroPointMargin;
+  if (range < kSmallestAbsmax) return {{0.0f, 0.0f}, 0};
+  const float inv = steps / range;
+  return {{inv, range / steps}, -static_cast<int>(std::nearbyint(low * inv))};
 }
 
 }  // namespace tare

@@ -15,7 +15,6 @@
 #include "quant/base/message.h"
 #include "quant/format/grid.h"
 #include "quant/format/hadamard.h"
-#include "quant/format/sign_sketch.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"

@@ -10,7 +10,7 @@
 #include "kernels/linear/quantized_linear.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"

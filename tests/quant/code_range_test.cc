@@ -12,7 +12,6 @@
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/message.h"
 #include "quant/format/pack.h"
-#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 #include "tests/support/call.h"
 #include "tests/support/ranged_integers.h"

@@ -14,7 +14,6 @@
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/message.h"
 #include "quant/file/safetensors.h"
-#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 
 namespace tare::other_implementations_test {

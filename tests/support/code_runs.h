@@ -13,7 +13,7 @@
 #include "kernels/attention/integer/code_stage.h"
 #include "kernels/attention/row_block.h"
 #include "quant/base/aligned.h"
-#include "quant/format/zero_point.h"
+#include "quant/format/round.h"
 #include "tests/support/wrong.h"
 
 namespace tare {

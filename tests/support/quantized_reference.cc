@@ -8,8 +8,7 @@
 #include "kernels/attention/exponentials.h"
 #include "kernels/attention/row_block.h"
 #include "quant/base/message.h"
-#include "quant/format/quantize.h"
-#include "quant/format/zero_point.h"
+#include "quant/format/round.h"
 
 namespace tare {
 namespace quantized_reference {

@@ -10,7 +10,7 @@
 
 #include "kernels/linear/one_token.h"
 #include "kernels/linear/quantized_linear.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 #include "tests/support/wrong.h"
 
 namespace tare {

@@ -18,9 +18,9 @@
 // probs are divided by the sum of their row's dequantized codes, as integer kernels divide after P x V
 // (tests/support/quantized_reference.cc), where a learned sink's share, not rounded, belongs to the sum; with
 // +unnormalized the row keeps the sum that rounding left. A difference in u8, u6 or u4 has a zero point
-// (quant/format/zero_point.h), and so have keys and values with +zero (round.h). +outliers (k, v) leaves some values
+// (quant/format/round.h), and so have keys and values with +zero. +outliers (k, v) leaves some values
 // of a group unchanged (shared_scales.h); +sketch (k) adds what a row's signs tell of its error
-// (quant/format/sign_sketch.h), where +hadamard has rotated it. +smooth (q, k, v) subtracts the mean of each channel
+// (quant/format/hadamard.h), where +hadamard has rotated it. +smooth (q, k, v) subtracts the mean of each channel
 // over the sequence's first tokens (kSmoothingTokens) before quantizing and adds it back after. The scales for
 // attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
 // which it used.

@@ -5,7 +5,7 @@
 #include "kernels/attention/attention_plan.h"
 #include "kernels/attention/exponentials.h"
 #include "quant/base/integers.h"
-#include "quant/format/zero_point.h"
+#include "quant/format/round.h"
 
 #include "hwy/highway.h"
 #include "kernels/attention/exponentials-inl.h"

@@ -25,7 +25,7 @@
 //   D      = round(e1 a_1 / 2^15) - round(e2 a_2 / 2^15)                 16 bits
 //   code   = round_half_even(D * inv) + zero                             a byte; D * inv is not rounded before
 //
-//   signed formats: inv = qmax / max |D|, zero = 128; unsigned: zero_point.h's of D's two ends
+//   signed formats: inv = qmax / max |D|, zero = 128; unsigned: round.h's of D's two ends
 #pragma once
 
 #include <cstdint>

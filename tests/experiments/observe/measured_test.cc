@@ -11,7 +11,7 @@
 #include "experiments/observe/full_observer.h"
 #include "experiments/observe/measured.h"
 #include "quant/base/message.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 #include "quant/observe/statistics_set.h"
 #include "tests/support/logits.h"
 #include "tests/support/site_recorder.h"

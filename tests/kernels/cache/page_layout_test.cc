@@ -10,7 +10,7 @@
 #include "kernels/linear/packed_matrix.h"
 #include "quant/base/float16.h"
 #include "quant/format/pack.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"

@@ -11,7 +11,7 @@
 
 #include "quant/base/aligned.h"
 #include "quant/base/float16.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
 

@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "quant/base/aligned.h"
-#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/random_quantized.h"

@@ -11,7 +11,7 @@
 
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"

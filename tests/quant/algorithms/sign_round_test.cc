@@ -14,7 +14,7 @@
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 #include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+// The scalar quantizer by hand: ties, zeros, tiny groups, values that are not finite.
 #include "quant/format/round.h"
-
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/message.h"
+#include "tests/support/call.h"
 
 namespace tare::round_test {
 namespace {
@@ -142,5 +147,92 @@ TEST(Round, BlocksAtTheEndsOfF32) {
   }
 }
 
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::vector<int16_t> Codes(const std::vector<float>& values, Format format, float* scale = nullptr) {
+  std::vector<int16_t> codes(values.size());
+  const float s = QuantizeGroup(values, format, codes);
+  if (scale != nullptr) *scale = s;
+  return codes;
+}
+
+TEST(Quantize, TiesGoToEven) {
+  float scale = 0;
+  EXPECT_THAT(Codes({7, 0.5f, 1.5f, -2.5f, 3.25f}, Format::kInt4, &scale), ElementsAre(7, 0, 2, -2, 3));
+  EXPECT_EQ(scale, 1.0f);
+}
+
+TEST(Quantize, LargestBecomesTheLargestCode) {
+  EXPECT_THAT(Codes({-3, 3, 1}, Format::kInt8), ElementsAre(-127, 127, 42));
+  EXPECT_THAT(Codes({-3, 3, 1}, Format::kInt6), ElementsAre(-31, 31, 10));
+  EXPECT_THAT(Codes({0, 3, 1}, Format::kU8), ElementsAre(0, 255, 85));
+}
+
+TEST(Quantize, AllZeros) {
+  float scale = 1;
+  EXPECT_THAT(Codes({0, -0.0f, 0x1p-101f, -0x1p-140f}, Format::kInt8, &scale), ElementsAre(0, 0, 0, 0));
+  EXPECT_EQ(scale, 0.0f);
+  EXPECT_THAT(Codes({}, Format::kInt8), ElementsAre());
+}
+
+TEST(Quantize, RefusesValuesWithoutACode) {
+  EXPECT_THAT(Call([] { Codes({1, std::numeric_limits<float>::infinity()}, Format::kInt8); }),
+              ThrowsMessage<Error>(HasSubstr("inf at 1")));
+  EXPECT_THAT(Call([] { Codes({std::numeric_limits<float>::quiet_NaN()}, Format::kInt8); }),
+              ThrowsMessage<Error>(HasSubstr("at 0")));
+  EXPECT_THAT(Call([] { Codes({-1}, Format::kU8); }), ThrowsMessage<Error>(HasSubstr("below 0")));
+  EXPECT_THAT(Call([] { Codes({1}, Format::kF32); }), ThrowsMessage<Error>(HasSubstr("f32")));
+}
+
+constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
+
+int Code(float x, const ZeroPointScale& z) { return static_cast<int>(std::nearbyint(x * z.scale.inv)) + z.zero; }
+
+// Ends at ties included: ranges of whole and half steps.
+TEST(ZeroPoint, CodesNeverLeaveTheFormat) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> exponent(-90.0f, 100.0f), share(0.0f, 1.0f);
+  for (const Format& format : kUnsigned) {
+    const int qmax = Info(format).max_code;
+    const auto check = [&](float low, float high) {
+      const ZeroPointScale z = ZeroPointScaleFor(low, high, format);
+      ASSERT_GE(Code(std::min(low, 0.0f), z), 0) << low << ' ' << high;
+      ASSERT_LE(Code(std::max(high, 0.0f), z), qmax) << low << ' ' << high;
+      ASSERT_TRUE(z.zero >= 0 && z.zero <= qmax) << low << ' ' << high;
+    };
+    for (int half = 0; half <= 2 * qmax; ++half)
+      check(-0.5f * static_cast<float>(half), 0.5f * static_cast<float>(2 * qmax - half));
+    for (int i = 0; i < 20000; ++i) {
+      const float range = std::exp2(exponent(random)), below = share(random);
+      check(-range * below, range * (1 - below));
+    }
+  }
+}
+
+TEST(ZeroPoint, AValueComesBackWithinHalfAStepAndZeroExactly) {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  for (const Format& format : kUnsigned) {
+    for (int i = 0; i < 2000; ++i) {
+      const float a = normal(random), b = normal(random), low = std::min(a, b), high = std::max(a, b);
+      const ZeroPointScale z = ZeroPointScaleFor(low, high, format);
+      const float x = low + (high - low) * 0.37f;
+      EXPECT_NEAR(static_cast<float>(Code(x, z) - z.zero) * z.scale.scale, x, 0.5001f * z.scale.scale);
+      EXPECT_EQ(Code(0.0f, z), z.zero);
+    }
+  }
+}
+
+TEST(ZeroPoint, OneSidedAndEmptyRanges) {
+  for (const Format& format : kUnsigned) {
+    EXPECT_EQ(ZeroPointScaleFor(0.25f, 1.0f, format).zero, 0);
+    EXPECT_EQ(ZeroPointScaleFor(-1.0f, -0.25f, format).zero, Info(format).max_code);
+    EXPECT_EQ(ZeroPointScaleFor(0.0f, 0.0f, format).scale.inv, 0.0f);
+  }
+}
+
 }  // namespace
+
 }  // namespace tare::round_test

@@ -13,7 +13,6 @@
 #include "quant/base/message.h"
 #include "quant/checkpoint/matrix_parts.h"
 #include "quant/format/hadamard.h"
-#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 #include "quant/plan/site.h"
 #include "tests/support/call.h"

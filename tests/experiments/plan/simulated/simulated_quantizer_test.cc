@@ -333,7 +333,7 @@ TEST(SimulatedQuantizerTest, EveryGranularityOfEverySite) {
   ExpectGroups("lm_head.in=int8/tensor", Site::kLmHeadIn, Format::kInt8, [](int, int) { return 0; });
 }
 
-// By the formula of zero_point.h, in double.
+// By the formula of round.h, in double.
 TEST(SimulatedQuantizerTest, ADifferenceInUnsignedCodesHasAZeroPoint) {
   std::vector<float> values{0.5f, -0.25f, 0.125f, 0.0f, 0.75f, 0.375f, -0.5f, -0.125f};
   const std::vector<float> before = values;

@@ -14,7 +14,7 @@
 #include "kernels/attention/exponentials.h"
 #include "kernels/attention/row_block.h"
 #include "quant/base/aligned.h"
-#include "quant/format/zero_point.h"
+#include "quant/format/round.h"
 #include "tests/kernels/bench/kernel_table.h"
 #include "tests/support/code_runs.h"
 #include "tests/support/each_target.h"

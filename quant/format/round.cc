@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 
 #include <algorithm>
 #include <cmath>
