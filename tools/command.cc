@@ -17,8 +17,7 @@
 #include "quant/file/files_of_run.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/named_files.h"
-#include "quant/file/remembered_hashes.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 

@@ -46,7 +46,7 @@ void ForCommands(const CLI::App& app,
                  const std::function<void(const std::string& words, const CLI::App& command)>& body);
 
 // Checks every option of app: one that takes numbers takes no empty text (which CLI11 reads as 0), nor does --out;
-// texts may be pipes (quant/file/named_files.h); and --json knows standard output by its device's name too, and has it
+// texts may be pipes (quant/file/files_of_run.h); and --json knows standard output by its device's name too, and has it
 // to itself: oneDNN writes nothing there. Gives every command that writes files --force.
 void CheckValues(CLI::App& app);
 

@@ -8,9 +8,9 @@
 #include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/named_files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 

@@ -23,7 +23,7 @@
 #include "quant/base/memory.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
-#include "quant/file/remembered_hashes.h"
+#include "quant/file/sha256.h"
 #include "tools/program.h"
 
 namespace tare {

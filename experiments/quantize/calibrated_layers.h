@@ -16,7 +16,7 @@
 #include "experiments/quantize/method.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
-#include "quant/file/disk_memory.h"
+#include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"
 
 namespace tare {

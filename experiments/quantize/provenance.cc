@@ -15,8 +15,8 @@
 #include "quant/file/files_of_run.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/open_folder.h"
+#include "quant/file/output_folder.h"
 #include "quant/file/sha256.h"
-#include "quant/file/temporary_name.h"
 
 namespace tare {
 namespace {

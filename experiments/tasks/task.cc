@@ -13,7 +13,7 @@
 #include "experiments/text/utf8.h"
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
-#include "quant/file/named_files.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

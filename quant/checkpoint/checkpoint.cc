@@ -8,7 +8,6 @@
 #include "quant/base/message.h"
 #include "quant/checkpoint/matrix_parts.h"
 #include "quant/file/mapped_file.h"
-#include "quant/file/remembered_hashes.h"
 #include "quant/file/sha256.h"
 #include "quant/interchange/folders/quantization_config.h"
 #include "quant/interchange/gguf/gguf_checkpoint.h"

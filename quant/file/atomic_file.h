@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that are either complete or absent. A new one is written under a temporary name in the folder of its final name
-// (temporary_name.h), synced, renamed onto it, and the folder synced; an existing file of that name stays until then;
+// (output_folder.h), synced, renamed onto it, and the folder synced; an existing file of that name stays until then;
 // the next file of that name removes temporaries left by a kill, and while one process writes a file another is
-// refused. A link is followed: its target is replaced, and the link stays. The folder is opened once (open_folder.h).
-// A file that the run reads is refused (files_of_run.h).
-// Accumulating records are appended one whole line at a time.
+// refused. A link is followed: its target is replaced, and the link stays. The folder is opened once (open_folder.h). A
+// file that the run reads is refused (files_of_run.h). Accumulating records are appended one whole line at a time.
 //
 // Every failure is an Error with the final path, the system's reason and something to try.
 #pragma once

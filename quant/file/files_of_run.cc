@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/files_of_run.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 
 #include "quant/base/message.h"
+#include "quant/file/open_folder.h"
 
 namespace tare {
 namespace {
@@ -43,6 +55,67 @@ void Note(Noted& noted, const FileIdentity& file, const std::string& folder) {
   }
   std::string& named = noted.inputs[file];
   if (named.empty()) named = folder;
+}
+
+constexpr std::string_view kStandardInput = "/dev/stdin";
+
+// The open file that a path names; -1 for any other path.
+int DescriptorIn(std::string_view path) {
+  if (path == kStandardInput) return STDIN_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (path.starts_with(folder)) return ParseNumber<int>(path.substr(folder.size())).value_or(-1);
+  }
+  return -1;
+}
+
+int NewFile() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  const int fd = error ? -1 : open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  return fd >= 0 ? fd : memfd_create("pipe", MFD_CLOEXEC);
+}
+
+// Up to so many bytes; none at the end. Looks up now and then, for a signal may come just before the wait begins. A
+// named pipe that nobody has opened for writing yet reads as one at its end, but for poll.
+size_t Read(int fd, std::span<char> bytes, const std::string& path) {
+  const bool waits = (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
+  for (int looks = 1;; ++looks) {
+    constexpr int kMilliseconds = 100, kLooks = 10;
+    pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
+    const int ready = poll(&readable, 1, kMilliseconds);
+    ThrowIfStopped();  // also at the end: what wrote into the pipe may have been interrupted
+    if (ready == 0 && waits) continue;
+    const ssize_t got = read(fd, bytes.data(), bytes.size());
+    if (got > 0 || (got == 0 && ready > 0)) return static_cast<size_t>(got);
+    if (got == 0 && looks >= kLooks)
+      Fail("{}: got a pipe that nobody writes into, expected a writer; try starting it first", path);
+    if (got < 0 && errno != EINTR && errno != EAGAIN) Fail("{}: cannot read: {}", path, std::strerror(errno));
+  }
+}
+
+void Write(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR)
+      Fail("{}: cannot copy it to a temporary file: {}; try TMPDIR=FOLDER with more space", path, std::strerror(errno));
+    if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+// A file with all that can be read from an open one.
+int NewCopy(int fd, const std::string& path) {
+  const int file = NewFile();
+  if (file < 0) Fail("{}: cannot make a temporary file: {}", path, std::strerror(errno));
+  std::array<char, 1 << 16> bytes;
+  while (const size_t got = Read(fd, bytes, path)) Write(file, {bytes.data(), got}, path);
+  lseek(file, 0, SEEK_SET);
+  return file;
+}
+
+// By the pipe.
+std::map<FileIdentity, int>& Copies() {
+  static std::map<FileIdentity, int> copies;
+  return copies;
 }
 
 }  // namespace
@@ -120,6 +193,40 @@ bool IsInput(int folder, const char* name) {
   Noted& noted = AllNoted();
   const std::scoped_lock lock(noted.mutex);
   return fstatat(folder, name, &status, 0) == 0 && noted.inputs.contains(IdentityOf(status));
+}
+
+int CopyOfPipe(int fd) {
+  struct stat status{};
+  if (fd < 0 || fstat(fd, &status) != 0 || !S_ISFIFO(status.st_mode)) return -1;
+  const auto copy = Copies().find(IdentityOf(status));
+  return copy == Copies().end() ? -1 : copy->second;
+}
+
+std::string FileOf(const std::string& path) {
+  const std::string name(path == "-" ? kStandardInput : std::string_view(path));
+  const int fd = DescriptorIn(name);
+  struct stat status{};
+  if (fd < 0 && stat(name.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) {
+    const Descriptor pipe(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (pipe.get() >= 0) Copies()[IdentityOf(status)] = NewCopy(pipe.get(), name);
+    return name;
+  }
+  if (fd < 0 || fstat(fd, &status) != 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) return name;
+  // A file that a shell has read a part of goes on there.
+  if (S_ISDIR(status.st_mode) || (S_ISREG(status.st_mode) && lseek(fd, 0, SEEK_CUR) <= 0)) return name;
+  const Descriptor copy(NewCopy(fd, name));
+  dup2(copy.get(), fd);
+  return name;
+}
+
+std::vector<std::string> SplitNames(std::string_view list) {
+  std::vector<std::string> names(1);
+  for (size_t i = 0; i < list.size(); ++i) {
+    const bool comma = list[i] == ',', twice = comma && list.substr(i + 1).starts_with(',');
+    comma && !twice ? static_cast<void>(names.emplace_back()) : names.back().push_back(list[i]);
+    if (twice) ++i;
+  }
+  return names;
 }
 
 }  // namespace tare

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every file that a run reads, noted where it is opened (mapped_file.h), or where a command names it. All that writes,
-// appends or removes asks here first: what a run reads is neither replaced nor removed, and what it is going to write
-// is not read. Device and inode identify a file, so links, hard links and other spellings hide nothing.
+// The files of a run: what it reads and writes, and how a command line names them.
+//
+// Every file that a run reads is noted where it is opened (mapped_file.h), or where a command names it. All that
+// writes, appends or removes asks here first: what a run reads is neither replaced nor removed, and what it is going to
+// write is not read. Device and inode identify a file, so links, hard links and other spellings hide nothing.
 //
 // A run's own files it may read and change: those that it made, and what it takes up from an earlier run (finished
 // cells, parts, remembered hashes). Nothing is noted without a FilesOfRun: a library does not know where a run ends.
+//
+// Inputs are lists of files, and pipes, which are read like files, as often as needed. The bytes of a pipe are copied
+// once into a file without a name, in the system's folder for temporary files or else in memory, which takes the pipe's
+// place: only what opens files (mapped_file.h) knows of it, and nothing is left when the process ends.
 #pragma once
 
 #include <sys/stat.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tare {
 
@@ -40,5 +49,16 @@ void NoteMade(int fd);  // by the run
 
 // Whether the name in a folder is an input.
 bool IsInput(int folder, const char* name);
+
+// The file to open for a path: /dev/stdin for "-", otherwise the path itself. If it names an open pipe, terminal or
+// socket of this process (/dev/stdin, or /dev/fd/63 of a shell's <(COMMAND)), or a named pipe, first copies it to its
+// end. Throws Error if it cannot be read, Interrupted after RequestStop.
+std::string FileOf(const std::string& path);
+
+// The descriptor of the copy of the named pipe that fd has opened; -1 where there is none.
+int CopyOfPipe(int fd);
+
+// The names between the commas of a list; a comma written twice belongs to a name. An empty text is one empty name.
+std::vector<std::string> SplitNames(std::string_view list);
 
 }  // namespace tare

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole file, read-only, as bytes in memory: the system reads a page when it is first touched. If another process
-// shortens the file, touching a lost page raises SIGBUS, which the command turns into a message. A library that may not
-// handle signals, or must not end its process, copies files instead: they take their size in memory, and stay as they
-// were when they were opened.
+// Files as memory. A whole file, read-only, as bytes in memory: the system reads a page when it is first touched. If
+// another process shortens the file, touching a lost page raises SIGBUS, which the command turns into a message. A
+// library that may not handle signals, or must not end its process, copies files instead: they take their size in
+// memory, and stay as they were when they were opened.
+//
+// Memory on a disk: what does not fit beside the rest is written out by the system, so that a run holds more than the
+// machine's memory. Each allocation is a mapped file without a name; nothing is left when the process ends.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tare {
 
@@ -52,5 +57,18 @@ class MappedFile {
 
 // The first bytes of a regular file, fewer of a shorter one; empty where they cannot be read.
 std::string Beginning(const std::filesystem::path& path, size_t most);
+
+class DiskMemory : public std::pmr::memory_resource {
+ public:
+  // Files are made in this folder, which must exist by the first allocation.
+  explicit DiskMemory(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+ private:
+  void* do_allocate(size_t bytes, size_t alignment) override;  // Throws Error where the disk has no room for it.
+  void do_deallocate(void* p, size_t bytes, size_t alignment) override;
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+
+  std::filesystem::path folder_;
+};
 
 }  // namespace tare

@@ -1,17 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that is opened once and held: what is made, renamed and removed relative to it stays in it, wherever its
-// name leads by then (somebody moved it, and a link took its place). While one is held, whoever asks for the same path,
-// or for a folder below, gets that one.
+// What is open: a file's descriptor, and a folder that is opened once and held: what is made, renamed and removed
+// relative to it stays in it, wherever its name leads by then (somebody moved it, and a link took its place). While one
+// is held, whoever asks for the same path, or for a folder below, gets that one.
 #pragma once
+
+#include <unistd.h>
 
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
-
-#include "quant/file/descriptor.h"
+#include <utility>
 
 namespace tare {
+
+// An open file, closed at the end; -1: none.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
 
 class OpenFolder {
  public:

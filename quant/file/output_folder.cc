@@ -2,20 +2,50 @@
 #include "quant/file/output_folder.h"
 
 #include <fcntl.h>
-#include <unistd.h>
-
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <string_view>
 
 #include "quant/base/message.h"
-#include "quant/file/temporary_name.h"
+#include "quant/file/files_of_run.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kTemporaryEnd = ".tmp";
+constexpr size_t kCheckDigits = 16;
+
+std::string CheckOf(std::string_view begin) { return Sha256OfText(begin).substr(0, kCheckDigits); }
+
+// ".PID-N-CHECK.tmp" with ten digits for each of both numbers.
+constexpr size_t kMostAfterStem = 1 + 10 + 1 + 10 + 1 + kCheckDigits + kTemporaryEnd.size();
+constexpr size_t kMostStem = NAME_MAX - kMostAfterStem;
+
+// What temporaries of this name begin with. A character is not cut in two: some file systems take UTF-8 alone. A name
+// that is itself too long stays, so that it fails before anything is written.
+std::string StemOf(const std::string& name) {
+  if (name.size() <= kMostStem || name.size() > NAME_MAX) return name;
+  size_t kept = kMostStem - 1 - kCheckDigits;
+  while (kept > 0 && (static_cast<uint8_t>(name[kept]) & 0xC0) == 0x80) --kept;
+  return Formatted("{}-{}", name.substr(0, kept), CheckOf(name));
+}
+
+// Digits, a dash, and anything: the process of STEM.PID-..., 0 of another name.
+pid_t ProcessIn(std::string_view temporary, const std::string& stem) {
+  if (!temporary.starts_with(stem + ".") || !temporary.ends_with(kTemporaryEnd)) return 0;
+  temporary.remove_prefix(stem.size() + 1);
+  pid_t pid = 0;
+  const auto end = std::from_chars(temporary.data(), temporary.data() + temporary.size(), pid).ptr;
+  return pid > 0 && *end == '-' ? pid : 0;
+}
 
 // Never over what is there. Some file systems cannot promise that.
 int RenameNew(int from, const std::string& name, int to, const std::string& as) {
@@ -32,6 +62,56 @@ Held& HeldFolders() {
 }
 
 }  // namespace
+
+std::string TemporaryName(const std::string& name, int n) {
+  const std::string begin = Formatted("{}.{}-{}", StemOf(name), getpid(), n);
+  return Formatted("{}-{}{}", begin, CheckOf(begin), kTemporaryEnd);
+}
+
+bool IsTemporaryName(const std::string& name) {
+  constexpr size_t kEndSize = 1 + kCheckDigits + kTemporaryEnd.size();
+  if (name.size() <= kEndSize) return false;
+  const std::string begin = name.substr(0, name.size() - kEndSize);
+  return Formatted("{}-{}{}", begin, CheckOf(begin), kTemporaryEnd) == name;
+}
+
+pid_t OtherWriter(const OpenFolder& folder, const std::filesystem::path& path) {
+  const std::string stem = StemOf(path.filename());
+  pid_t writer = 0;
+  folder.ForEachName([&](const std::string& temporary) {
+    const pid_t process = ProcessIn(temporary, stem);
+    if (process == 0 || process == getpid()) return;
+    if (!IsTemporaryName(temporary))
+      return Notice(Formatted("{}: a killed run may have left it; try removing it if nobody needs it",
+                              (path.parent_path() / temporary).string()));
+    const Descriptor fd(openat(folder.fd(), temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (fd.get() < 0) return;
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+      RemoveTemporary(folder, temporary);
+    } else if (errno == EWOULDBLOCK) {
+      writer = process;
+    }
+  });
+  return writer;
+}
+
+void RemoveTemporary(const OpenFolder& folder, const std::string& temporary) {
+  if (IsInput(folder.fd(), temporary.c_str())) return;
+  if (unlinkat(folder.fd(), temporary.c_str(), 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
+  if (unlinkat(folder.fd(), temporary.c_str(), AT_REMOVEDIR) == 0) return;  // an empty one, even without a free handle
+  const int fd = openat(folder.fd(), temporary.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return;
+  OpenFolder::Adopt(fd)->ForEachName([&](const std::string& name) {
+    if (!IsInput(fd, name.c_str())) unlinkat(fd, name.c_str(), 0);
+  });
+  unlinkat(folder.fd(), temporary.c_str(), AT_REMOVEDIR);
+}
+
+bool LockLinked(int fd) {
+  struct stat status;
+  (void)flock(fd, LOCK_EX);
+  return fstat(fd, &status) != 0 || status.st_nlink > 0;
+}
 
 AtomicFolder::AtomicFolder(const fs::path& path) : final_(path), above_(OpenFolderOf(path)) {
   if (const pid_t writer = OtherWriter(*above_, path))

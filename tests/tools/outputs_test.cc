@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/file/temporary_name.h"
+#include "quant/file/output_folder.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
 

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "quant/file/temporary_name.h"
+#include "quant/file/output_folder.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
 #include "tests/support/report_material.h"

@@ -2,7 +2,7 @@
 // Runs calibration tokens through a model layer by layer: all tokens pass layer l, whose inputs are observed, before
 // layer l + 1, and every step of it once, except where inputs of down_proj are asked for. Keeps for each token the
 // residual stream and at most one input of a linear layer, of the width of o_proj's or gate_proj's: in memory that may
-// be a disk's (disk_memory.h).
+// be a disk's (mapped_file.h).
 #pragma once
 
 #include <array>

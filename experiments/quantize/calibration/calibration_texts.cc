@@ -8,7 +8,7 @@
 #include "experiments/tasks/documents.h"
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/message.h"
-#include "quant/file/named_files.h"
+#include "quant/file/files_of_run.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

@@ -23,7 +23,7 @@
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
-#include "quant/file/disk_memory.h"
+#include "quant/file/mapped_file.h"
 #include "quant/file/open_folder.h"
 
 namespace tare {

@@ -12,7 +12,7 @@
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/channel_rotation.h"
 #include "quant/base/message.h"
-#include "quant/file/disk_memory.h"
+#include "quant/file/mapped_file.h"
 #include "quant/file/output_folder.h"
 
 namespace tare {

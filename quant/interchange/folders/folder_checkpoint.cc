@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "quant/base/message.h"
-#include "quant/file/tensor_names.h"
+#include "quant/file/checkpoint_files.h"
 #include "quant/interchange/folders/quantization_config.h"
 
 namespace tare {

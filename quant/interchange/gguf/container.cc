@@ -9,7 +9,7 @@
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/dtype.h"
-#include "quant/file/remembered_hashes.h"
+#include "quant/file/sha256.h"
 
 namespace tare::gguf {
 namespace {

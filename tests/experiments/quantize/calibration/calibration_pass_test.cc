@@ -14,7 +14,7 @@
 #include "experiments/model/plan_run.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
-#include "quant/file/disk_memory.h"
+#include "quant/file/mapped_file.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
