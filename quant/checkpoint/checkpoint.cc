@@ -10,7 +10,7 @@
 #include "quant/file/mapped_file.h"
 #include "quant/file/sha256.h"
 #include "quant/interchange/folders/quantization_config.h"
-#include "quant/interchange/gguf/gguf_checkpoint.h"
+#include "quant/interchange/gguf/architecture.h"
 
 namespace tare {
 namespace {

@@ -31,7 +31,7 @@
 #include "quant/file/safetensors.h"
 #include "quant/format/listed_grid.h"
 #include "quant/interchange/folders/quantization_config.h"
-#include "quant/interchange/gguf/gguf_checkpoint.h"
+#include "quant/interchange/gguf/architecture.h"
 #include "quant/plan/plan.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/quant/file/temporary_folder.h"

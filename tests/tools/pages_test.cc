@@ -13,7 +13,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/base/message.h"
-#include "quant/interchange/gguf/architecture_table.h"
+#include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/vocabulary.h"
 #include "quant/plan/plan.h"

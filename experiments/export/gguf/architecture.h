@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "experiments/model/config/config.h"
-#include "quant/interchange/gguf/architecture_table.h"
+#include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/writer.h"
 
 namespace tare {

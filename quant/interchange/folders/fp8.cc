@@ -11,7 +11,7 @@
 // Without the key weight_block_size, one scale is the tensor's, and several are of blocks of 128 by 128, transformers'
 // default.
 
-#include "quant/interchange/folders/scaled_module.h"
+#include "quant/interchange/folders/compressed_tensors.h"
 
 namespace tare {
 namespace {

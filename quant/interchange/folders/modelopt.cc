@@ -15,7 +15,7 @@
 
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
-#include "quant/interchange/folders/scaled_module.h"
+#include "quant/interchange/folders/compressed_tensors.h"
 
 namespace tare {
 namespace {

@@ -9,19 +9,68 @@
 //     ffn_down_exps [experts, E, I], and their biases, hold those of all experts one after another. gpt-oss's gate and
 //     up are one matrix in the checkpoint, whose rows come from the two tensors in turns.
 // An architecture, a key of the architecture or a tensor that is not known here is refused by name.
+//
+// One table of architectures has families and names of tensors in Hugging Face's terms, to read GGUF files and to write
+// them.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "quant/interchange/gguf/architecture_table.h"
+#include "quant/file/checkpoint_source.h"
 #include "quant/interchange/gguf/container.h"
 
-namespace tare::gguf {
+namespace tare {
+
+// The file, or all of a model's parts where one is given, as a checkpoint.
+std::unique_ptr<const CheckpointSource> OpenGguf(const std::filesystem::path& path);
+// config.json or a file of the tokenizer, that a folder would have; nullopt if there is none.
+std::optional<std::string> GgufText(const std::filesystem::path& path, const std::string& name);
+
+namespace gguf {
+
+// Names within a layer: `theirs` in the file, `ours` in the checkpoint. Both stand for NAME.weight and NAME.bias,
+// unless `theirs` has a kind itself. With {} in `ours` it is one tensor of all experts in the file, and one of each in
+// the checkpoint.
+struct NamePair {
+  std::string_view theirs, ours;
+};
+
+struct Architecture {
+  std::string_view name, family, transformers;
+  // The key of the file, without the architecture's name, that is more than 0 in this family alone; else empty.
+  std::string_view only_with = {};
+  std::array<std::span<const NamePair>, 4> names = {};
+  bool rotates_neighbours = false;  // rows of q and k are reordered
+  bool norms_add_one = false;
+  bool needs_head = false;  // output.weight, also of models that use the embedding for it
+  bool has_experts = false;
+  bool gate_up_in_turns = false;  // of an expert: one matrix in the checkpoint, two in the file
+};
+
+// All architectures; of the families of one name, those with a key of their own come first.
+std::span<const Architecture> Architectures();
+// The architecture of a model_type of config.json; null if there is none.
+const Architecture* ArchitectureOfFamily(std::string_view family);
+// "llama, qwen2 or qwen3", for messages: the names of architectures, and of families.
+std::string ArchitecturesText();
+std::string FamiliesText();
+
+// Hugging Face's name of a file's tensor, with {} for an expert's number, and the reverse; empty if the architecture
+// has no such tensor.
+std::string CheckpointName(const Architecture& architecture, std::string_view name);
+std::string FileName(const Architecture& architecture, std::string_view name);
+
+// Where llama's rows of q and k are: row h d + s d/2 + j of head h of width d is row h d + 2 j + s of the file.
+int64_t RowOfNeighbours(int64_t row, int64_t width);
 
 // A tensor of the checkpoint [rows, in], or a vector of as many values: rows of one of the file, or of two in turns.
 struct MappedTensor {
@@ -64,4 +113,5 @@ struct MappedModel {
 // The tensors must outlive the result.
 MappedModel MapModel(const Metadata& metadata, std::span<const Tensor> tensors);
 
-}  // namespace tare::gguf
+}  // namespace gguf
+}  // namespace tare

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "quant/file/json.h"
-#include "quant/interchange/gguf/architecture_table.h"
+#include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/container.h"
 
 namespace tare::gguf {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GgufMatrix (one matrix), GgufSource (all tensors, with copies of what the converter changed), OpenGguf and GgufText.
-#include "quant/interchange/gguf/gguf_checkpoint.h"
+#include "quant/interchange/gguf/architecture.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,6 @@
 
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
-#include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/blocks.h"
 #include "quant/interchange/gguf/container.h"
 #include "quant/interchange/gguf/vocabulary.h"
