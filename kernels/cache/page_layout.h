@@ -5,8 +5,7 @@
 //   keys of a head      one panel: lane = token, inputs = channels (up to a multiple of 16)
 //   values of a head    ceil(width / 64) panels: lane = channel, inputs = the 64 tokens
 //
-// Codes have scales beside the head's panels, and after these as many minima or zero points where the format has them
-// (page_scales.h):
+// Codes have scales beside the head's panels, and after these as many minima or zero points where the format has them:
 //
 //   token                     [64], of keys those of lanes, of values those of inputs
 //   channel                   of keys [inputs], of values [lanes]
@@ -23,7 +22,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/cache/page_scales.h"
 #include "kernels/cache/panel.h"
 #include "quant/format/format.h"
 #include "quant/format/hadamard.h"

@@ -8,7 +8,6 @@
 
 #include "kernels/attention/exponentials.h"
 #include "kernels/decode/decode_work.h"
-#include "kernels/decode/group_queries.h"
 #include "quant/base/aligned.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"

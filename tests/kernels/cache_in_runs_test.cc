@@ -63,7 +63,7 @@ struct Shared {
   std::vector<float> came, read;
 };
 
-// Values are half a step off; `steps` steps reach over the range, as in page_scales.h.
+// Values are half a step off; `steps` steps reach over the range, as in panel.h.
 void ExpectHalfAStepOff(const Shared& group, bool has_zero, int steps) {
   double low = std::ranges::min(group.came), high = std::ranges::max(group.came);
   if (has_zero) low = std::min(low, 0.0), high = std::max(high, 0.0);

@@ -6,7 +6,6 @@
 
 #include "kernels/attention/float/fused_block.h"
 #include "kernels/attention/row_block.h"
-#include "kernels/attention/workspace.h"
 #include "kernels/elementwise/rows.h"
 
 namespace tare {

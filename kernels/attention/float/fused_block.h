@@ -18,7 +18,6 @@
 
 #include "kernels/attention/heads.h"
 #include "kernels/attention/row_block.h"
-#include "kernels/attention/workspace.h"
 #include "kernels/product/tile_product.h"
 
 namespace tare {

@@ -11,7 +11,6 @@
 #include "kernels/attention/integer/score_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/row_block.h"
-#include "kernels/attention/workspace.h"
 #include "kernels/product/tile_product.h"
 
 namespace tare {

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layouts that panel.h draws, bit by bit, and every code at every place.
+//
+// Codes, scales and minima against the one rounding rule.
 #include "kernels/cache/panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include <vector>
-
+#include "quant/base/aligned.h"
+#include "quant/base/float16.h"
 #include "quant/format/format.h"
+#include "quant/format/round.h"
 #include "tests/support/panel_input.h"
+#include "tests/support/random_quantized.h"
 #include "tests/support/ranged_integers.h"
 
 namespace tare::panel_test {
@@ -79,5 +88,183 @@ TEST(CachePanel, FormatsOfCaches) {
   EXPECT_EQ(PanelBytes(Format::kInt3, 16), 384);
 }
 
+constexpr int kCount = 16, kValues = 37;
+
+float FloatAt(const std::vector<std::byte>& memory, int64_t byte) {
+  float value;
+  std::memcpy(&value, memory.data() + byte, 4);
+  return value;
+}
+
+TEST(PageScales, CodesScalesAndMinimaAreThoseOfTheRule) {
+  std::vector<std::vector<float>> rows;
+  for (const float shift : {0.0f, 3.0f, -40.0f}) {
+    rows.push_back(RandomNormal(kValues, 2));
+    for (float& x : rows.back()) x = 0.3f * x + shift;
+  }
+  rows.emplace_back(kValues, 1e-35f);  // below the smallest range
+  rows.emplace_back(kValues, 2.5f);
+  for (const Format& ranged : RangedIntegers()) {
+    for (const Format& format : {ranged, WithRange(ranged, CodeRange::kOwn)}) {
+      const PageScales scales(format, kCount);
+      ASSERT_EQ(scales.Bytes(), kCount * (HasOffset(format) ? 8 : 4));
+      for (const std::vector<float>& row : rows) {
+        std::vector<std::byte> memory(static_cast<size_t>(scales.Bytes()));
+        std::vector<float> codes(kValues);
+        scales.Round(row.data(), kValues, memory.data(), 2, codes.data());
+        const Ends ends = EndsOf(row, format);
+        const GroupScale group = GroupScaleFor(ends, format, ends.high);
+        EXPECT_EQ(FloatAt(memory, 4 * 2), group.scale.scale) << Name(format);
+        if (HasOffset(format)) {
+          EXPECT_EQ(FloatAt(memory, scales.Minima() + 4 * 2), group.origin - group.zero * group.scale.scale);
+        }
+        std::vector<float> values = codes;
+        scales.Dequantize(memory.data(), 2, kValues, values.data());
+        for (int i = 0; i < kValues; ++i) {
+          EXPECT_EQ(codes[i], RoundedIn(row[i], group, format)) << Name(format) << i;
+          EXPECT_EQ(values[i], ValueOf(codes[i], group)) << Name(format) << i;
+        }
+      }
+    }
+  }
+}
+
+// A scale of each: what a token's row has whose channels share scales.
+TEST(PageScales, EachValueByItsOwn) {
+  constexpr Format kFormat = WithRange(Format::kInt3, CodeRange::kZero);
+  const PageScales scales(kFormat, kCount);
+  std::vector<std::byte> memory(static_cast<size_t>(scales.Bytes())), moved = memory;
+  const std::vector<float> data = RandomNormal(kCount * kValues, 4);
+  std::vector<float> row(kCount), codes(kValues);
+  for (int i = 0; i < kCount; ++i) {
+    scales.Round(data.data() + i * kValues, kValues, memory.data(), i, codes.data());
+    row[i] = codes[5];
+    scales.Copy(moved.data(), kCount - 1 - i, memory.data(), i);
+  }
+  std::vector<float> together = row;
+  scales.DequantizeEach(memory.data(), 0, kCount, together.data());
+  float last = row[kCount - 1];
+  scales.DequantizeEach(memory.data(), kCount - 1, 1, &last);
+  EXPECT_EQ(last, together.back());
+  for (int i = 0; i < kCount; ++i) {
+    float alone = row[i], elsewhere = row[i];
+    scales.Dequantize(memory.data(), i, 1, &alone);
+    scales.Dequantize(moved.data(), kCount - 1 - i, 1, &elsewhere);
+    EXPECT_EQ(together[i], alone);
+    EXPECT_EQ(elsewhere, alone);
+  }
+}
+
+// The number of 11 bits beside x, of those that are at most it; none is finer than 2^-24.
+double F16Below(double x) {
+  const double step = x == 0 ? 1 : std::ldexp(1.0, std::max(std::ilogb(x) - 10, -24));
+  return std::floor(x / step) * step;
+}
+
+// Near 0, of both signs, of one sign far from 0, all equal, all 0, tiny and of a few large values.
+std::vector<std::vector<float>> HostileRows() {
+  std::vector<std::vector<float>> rows;
+  for (const float shift : {0.0f, 3.0f, -40.0f, 1000.0f, -16000.0f}) {
+    rows.push_back(RandomNormal(kValues, 2));
+    for (float& x : rows.back()) x = 0.3f * x + shift;
+  }
+  for (const float all : {0.0f, 2.5f, -1.7f, 1e-33f, -1e-33f, 16376.0f}) rows.emplace_back(kValues, all);
+  for (const float factor : {1e-25f, 1e-7f, 1e-5f, 3000.0f}) {
+    rows.push_back(RandomNormal(kValues, 3));
+    for (float& x : rows.back()) x *= factor;
+  }
+  return rows;
+}
+
+// In f16: the numbers are those that were announced, and a value is half a step off. Roundings in f32 are some of the
+// largest magnitude.
+TEST(PageScales, InF16ValuesAreHalfAStepOff) {
+  for (const Format& ranged : RangedIntegers()) {
+    for (const Format& format : {ranged, WithRange(ranged, CodeRange::kOwn)}) {
+      const PageScales scales(format, kCount, HeldScales::kF16);
+      ASSERT_EQ(scales.Bytes(), 64);
+      for (const std::vector<float>& row : HostileRows()) {
+        std::vector<std::byte> memory(static_cast<size_t>(scales.Bytes()));
+        std::vector<float> codes(kValues), values;
+        scales.Round(row.data(), kValues, memory.data(), 3, codes.data());
+        const bool from_least = Info(format).range == CodeRange::kMin;
+        const double least = std::ranges::min(row), most = std::ranges::max(row), absmax = std::max(-least, most);
+        const double low = from_least ? F16Below(least) : std::min(least, 0.0);
+        const double range = HasOffset(format) ? (from_least ? most : std::max(most, 0.0)) - low : absmax;
+        const double step = range < 0x1p-100 ? 0 : range / Info(format).Largest();
+        alignas(64) float loaded[2];
+        const PageScales::Numbers numbers = scales.Load(memory.data(), 3, 1, loaded);
+        EXPECT_GE(numbers.scales[0] * (1 + 0x1p-22), step) << Name(format) << " " << row[0];
+        EXPECT_LE(numbers.scales[0], step * (1 + 0x1p-22) + std::max(step * 0x1p-10, 0x1p-24))
+            << Name(format) << " " << row[0];
+        ASSERT_EQ(numbers.minima != nullptr, HasOffset(format));
+        if (from_least) {
+          EXPECT_EQ(numbers.minima[0], low) << Name(format);
+        }
+        values = codes;
+        scales.Dequantize(memory.data(), 3, kValues, values.data());
+        for (int i = 0; i < kValues; ++i) {
+          EXPECT_TRUE(codes[i] >= Info(format).min_code && codes[i] <= Info(format).max_code);
+          const double bound = range < 0x1p-100 ? range : 0.5001 * numbers.scales[0] + 4 * 0x1p-24 * absmax;
+          EXPECT_NEAR(values[i], row[i], bound) << Name(format) << " " << row[i];
+          const float minimum = numbers.minima == nullptr ? 0.0f : numbers.minima[0];
+          EXPECT_NEAR(codes[i] * double{numbers.scales[0]} + minimum, values[i], 4 * 0x1p-24 * absmax);
+        }
+      }
+    }
+  }
+}
+
+// A zero point as it is, and another row of it.
+TEST(PageScales, InF16ZeroPointsAreWhole) {
+  constexpr Format kFormat = WithRange(Format::kInt8, CodeRange::kZero);
+  const PageScales scales(kFormat, kCount, HeldScales::kF16);
+  std::vector<std::byte> memory(static_cast<size_t>(scales.Bytes())), moved = memory;
+  for (const float shift : {0.0f, -0.5f, -3.0f, 3.0f}) {
+    std::vector<float> row = RandomNormal(kValues, 4), codes(kValues);
+    for (float& x : row) x += shift;
+    scales.Round(row.data(), kValues, memory.data(), 7, codes.data());
+    uint16_t bits;
+    std::memcpy(&bits, memory.data() + scales.Minima() + 2 * 7, 2);
+    const float zero = FloatFromF16(bits);
+    EXPECT_TRUE(zero == std::nearbyint(zero) && zero >= 0 && zero <= 255) << zero;
+    float value = zero;
+    scales.Dequantize(memory.data(), 7, 1, &value);
+    EXPECT_EQ(value, 0.0f);
+    scales.Copy(moved.data(), 2, memory.data(), 7);
+    std::vector<float> here = codes, there = codes;
+    scales.Dequantize(memory.data(), 7, kValues, here.data());
+    scales.Dequantize(moved.data(), 2, kValues, there.data());
+    EXPECT_EQ(here, there);
+  }
+}
+
+// As kernels read them: of f32 where they lie.
+TEST(PageScales, SeveralAreLoaded) {
+  constexpr Format kFormat = WithRange(Format::kInt4, CodeRange::kMin);
+  for (const HeldScales held : {HeldScales::kF32, HeldScales::kF16}) {
+    const PageScales scales(kFormat, kCount, held);
+    AlignedBuffer<std::byte> memory(static_cast<size_t>(scales.Bytes()));
+    const std::vector<float> data = RandomNormal(kCount * kValues, 4);
+    std::vector<float> codes(kValues);
+    for (int i = 0; i < kCount; ++i) scales.Round(data.data() + i * kValues, kValues, memory.data(), i, codes.data());
+    alignas(64) float loaded[2 * kCount];
+    const PageScales::Numbers some = scales.Load(memory.data(), 4, 5, loaded);
+    EXPECT_EQ(some.scales == loaded, held == HeldScales::kF16);
+    for (int i = 0; i < 5; ++i) {
+      float values[] = {0, 1};
+      scales.Dequantize(memory.data(), 4 + i, 2, values);
+      EXPECT_EQ(some.minima[i], values[0]);
+      EXPECT_EQ(some.scales[i] + some.minima[i], values[1]);
+    }
+  }
+}
+
+TEST(PageScales, NumbersHaveNone) {
+  EXPECT_EQ(PageScales(Format::kF32, 64).Bytes(), 0);
+  EXPECT_EQ(PageScales(Format::kBf16, 64).Bytes(), 0);
+}
+
 }  // namespace
+
 }  // namespace tare::panel_test

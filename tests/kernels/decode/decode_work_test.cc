@@ -1,12 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0
+// Products against sums in double over the keys as they are read.
 #include "kernels/decode/decode_work.h"
+
+#include <algorithm>
+#include <cmath>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/panel_input.h"
 #include "tests/support/random_decode.h"
 
 namespace tare::decode_work_test {
 namespace {
+
+class Memory {
+ public:
+  Memory(size_t rows, size_t inputs)
+      : keys_(rows),
+        q_(rows * inputs),
+        logits_(rows * kPageTokens),
+        panel_(inputs * kPageTokens),
+        planes_(2 * rows * inputs) {}
+  GroupQueries::Memory get() {
+    return {keys_.data(),   q_.data(),    planes_.data(), planes_.data() + planes_.size() / 2,
+            logits_.data(), panel_.data()};
+  }
+
+ private:
+  std::vector<PanelFactor> keys_;
+  AlignedBuffer<float> q_, logits_, panel_;
+  AlignedBuffer<int8_t> planes_;
+};
+
+// What planes move a product with codes by: queries, or queries times scales per channel, are half a 16256th of their
+// largest off, for each of the codes from their middle. Beside it 32 roundings in f32 of sums, scales and minima, with
+// codes of at most 256 steps; rotations keep a row's length.
+double ProductBound(const KvCache::Part& part, bool codes, int head, int64_t key, const float* q, const float* k,
+                    int width) {
+  const PageLayout& layout = *part.layout;
+  const Format format = layout.k().format;
+  const bool by_channel = layout.k().ByChannel();
+  alignas(64) float memory[2 * 32];
+  const int run = layout.KeyRuns() == 1 ? 0 : static_cast<int>(key) / 32;
+  const float* scales = by_channel ? layout.KeyInputScales(part.k, head, run, memory).scales
+                                   : reinterpret_cast<const float*>(part.k + layout.KeyScales(head));
+  double most = 0, sum = 0, q_size = 0, k_size = 0;
+  for (int i = 0; i < width; ++i) {
+    const double scale = codes ? scales[by_channel ? i : key] : 0;
+    const double code = codes ? ReadInput(format, part.k + layout.Key(head), i, static_cast<int>(key)) : 0;
+    most = std::max(most, std::abs(q[i]) * (by_channel ? scale : 1));
+    sum += std::abs(code + RaisedBy(format) - MiddleOf(format)) * (by_channel ? 1 : scale);
+    q_size += double{q[i]} * q[i];
+    k_size += std::pow(std::abs(k[i]) + 256 * scale, 2);
+  }
+  const double planes = codes ? 0.502 * sum * most / kLargestPlaneCode : 0;
+  return planes + 32 * 0x1p-24 * std::sqrt(width * q_size * k_size);
+}
+
+TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
+  const CacheRule channel{.format = Format::kInt8, .granularity = {Granularity::Kind::kChannel}};
+  constexpr Format kMin = WithRange(Format::kInt8, CodeRange::kMin), kZero = WithRange(Format::kInt2, CodeRange::kZero);
+  for (const CacheRules& rules :
+       {CacheRules{.k = {kMin}, .first = 2, .last = 3}, CacheRules{.k = {kMin, channel.granularity}, .first = 2},
+        CacheRules{.k = {kZero, channel.granularity}}, CacheRules{.k = {kZero}},
+        CacheRules{.k = {kMin}, .keys = KeptKeys::kBeforeRotary},
+        CacheRules{.k = {Format::kInt4}, .first = 2, .last = 3}, CacheRules{.k = channel},
+        CacheRules{.k = {kMin, {Granularity::Kind::kBlockChannel, 32}}, .first = 2},
+        CacheRules{.k = {kZero, {Granularity::Kind::kBlockChannel, 64}}},
+        CacheRules{.k = {Format::kInt3, {Granularity::Kind::kBlockChannel, 32}}, .first = 40},
+        CacheRules{.k = {.hadamard = RotatedRuns{}}}, CacheRules{.k = channel, .keys = KeptKeys::kBeforeRotary}}) {
+    const RandomDecode c({.family = HeadKind::kDiffLlamaOrder, .heads = 2, .kv = 2, .queries = 3, .keys = 70, .d = 24},
+                         rules);
+    const DecodeSequence s = c.sequence();
+    const DecodeHeads::Group& group = c.table.groups().front();
+    Memory memory(group.rows.size() * 3, 32);
+    const GroupQueries queries(c.table, s, group, memory.get());
+    queries.Load();
+    for (int64_t page = 0; page < 2; ++page) {
+      for (const KvCache::Part& part : c.cache.Parts(page)) {
+        if (part.keys.begin == part.keys.end) continue;
+        queries.Multiply(part, page);
+        for (int64_t i = 0; i < queries.Rows(); ++i) {
+          const PartLogits logits = queries.Logits(part, page, i);
+          const DecodeHeads::Row& row = group.rows[static_cast<size_t>(i / 3)];
+          EXPECT_EQ(logits.keys.begin, part.keys.begin);
+          EXPECT_EQ(logits.keys.end, part.keys.end);
+          EXPECT_EQ(logits.seen.begin, part.keys.begin);
+          EXPECT_EQ(logits.seen.end, std::min<int64_t>(part.keys.end, 68 + i % 3 - page * kPageTokens));
+          for (int64_t key = logits.seen.begin; key < logits.seen.end; ++key) {
+            std::vector<float> k(24);
+            c.cache.ReadKey(page * kPageTokens + key, row.k, k.data());
+            double sum = 0;
+            for (int d = 0; d < 24; ++d) sum += k[d] * double{s.q.Row(i % 3, row.q)[d]};
+            const float scale = logits.key_scales == nullptr ? 1.0f : logits.key_scales[key];
+            const bool codes = HasCodes(part.layout->k().format) && !c.cache.KeysBeforeRotary();
+            const double bound = ProductBound(part, codes, row.k, key, s.q.Row(i % 3, row.q), k.data(), 24);
+            EXPECT_NEAR(logits.products[key] * scale, sum, bound);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(GroupQueries, AWindowHidesOlderKeys) {
+  const RandomDecode c({.queries = 2, .keys = 100, .d = 16, .mask = {.kind = Mask::Kind::kWindow, .window = 40}}, {});
+  const DecodeSequence s = c.sequence();
+  const DecodeHeads::Group& group = c.table.groups().front();
+  Memory memory(group.rows.size() * 2, 16);
+  const GroupQueries queries(c.table, s, group, memory.get());
+  queries.Load();
+  const auto seen = [&](int64_t page, int64_t i) {
+    const KvCache::Part part = c.cache.Parts(page)[1];
+    queries.Multiply(part, page);
+    const PartLogits logits = queries.Logits(part, page, i);
+    return std::pair(logits.seen.begin, logits.seen.end);
+  };
+  EXPECT_EQ(seen(0, 0), std::pair(int64_t{59}, int64_t{64}));  // token 98 sees 59 .. 98
+  EXPECT_EQ(seen(0, 1), std::pair(int64_t{60}, int64_t{64}));
+  EXPECT_EQ(seen(1, 0), std::pair(int64_t{0}, int64_t{35}));
+  EXPECT_EQ(seen(1, 1), std::pair(int64_t{0}, int64_t{36}));
+}
 
 // Chunks cover the pages that any query sees, and no other.
 TEST(DecodeWork, CutsCoverThePagesThatAreSeen) {
@@ -52,4 +166,5 @@ TEST(DecodeWork, RoundsTakeEveryQueryOnce) {
 }
 
 }  // namespace
+
 }  // namespace tare::decode_work_test
