@@ -4,7 +4,7 @@
 #include <ranges>
 
 #include "experiments/observe/statistics_report.h"
-#include "experiments/significance/p_values.h"
+#include "experiments/significance/inference.h"
 #include "quant/base/message.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"

@@ -8,8 +8,8 @@
 #include <random>
 #include <string_view>
 
+#include "experiments/significance/inference.h"
 #include "experiments/significance/mean_error.h"
-#include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"

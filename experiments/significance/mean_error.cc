@@ -6,7 +6,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "experiments/significance/p_values.h"
+#include "experiments/significance/inference.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -92,6 +92,10 @@ Interval MeanError::Around(double mean, double share) const {
     return 3 * (h - lag) / (r * r + r + 1);
   };
   return {mean - error * root(c), mean - error * root(-c)};
+}
+
+double MeanError::SmallestDetectable() const {
+  return (StudentQuantile(0.975, degrees) + StudentQuantile(0.8, degrees)) * error;
 }
 
 double Contrast(const PairedRuns& runs) {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "experiments/significance/accuracy.h"
+#include "experiments/significance/inference.h"
 #include "quant/base/message.h"
 
 namespace tare {

@@ -3,9 +3,8 @@
 
 #include <map>
 
-#include "experiments/significance/accuracy.h"
 #include "experiments/significance/draws.h"
-#include "experiments/significance/p_values.h"
+#include "experiments/significance/inference.h"
 #include "experiments/table/table.h"
 #include "quant/base/message.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracies grouped by keys of the items (choice_items.h): needles found by depth and length, labels by the number of
-// examples. Each has a 95 % interval (experiments/significance/accuracy.h): Wilson's, and where items share samples
+// examples. Each has a 95 % interval (experiments/significance/inference.h): Wilson's, and where items share samples
 // (BySample) the one over those.
 //
 // Also their spread over the values of one key, such as the order of examples: best, worst, sample standard deviation.

@@ -31,7 +31,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/significance/accuracy.h"
+#include "experiments/significance/inference.h"
 #include "experiments/tasks/items/choice_items.h"
 #include "quant/file/json.h"
 

@@ -18,7 +18,7 @@
 
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/sequences.h"
-#include "experiments/significance/accuracy.h"
+#include "experiments/significance/inference.h"
 #include "experiments/significance/mean_error.h"
 
 namespace tare {

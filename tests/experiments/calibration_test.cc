@@ -17,8 +17,8 @@
 #include <functional>
 #include <random>
 
+#include "experiments/significance/inference.h"
 #include "experiments/significance/mean_error.h"
-#include "experiments/significance/p_values.h"
 #include "experiments/studies/sweep/equivalence.h"
 #include "quant/base/message.h"
 

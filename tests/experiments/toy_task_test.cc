@@ -106,7 +106,7 @@ TEST_F(ToyTaskTest, ComesOutOfEval) {
 
 std::string Csv(const std::vector<SweepCell>& cells) { return SweepCsv(cells, CompareCells(cells)); }
 
-// The change is d = 0 0 0 -1 -1: s^2 = (2 - 5 * 0.16) / 4 = 0.3, error sqrt(0.3 / 5). Intervals are accuracy_test.cc's.
+// The change is d = 0 0 0 -1 -1: s^2 = (2 - 5 * 0.16) / 4 = 0.3, error sqrt(0.3 / 5). Intervals: inference_test.cc.
 TEST_F(ToyTaskTest, ComesOutOfASweepAndItsTables) {
   const std::vector<SweepCell> cells = Sweep();
   ASSERT_EQ(cells.size(), 2u);

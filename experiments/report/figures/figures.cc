@@ -5,7 +5,7 @@
 #include <map>
 
 #include "experiments/report/drawing/drawing.h"
-#include "experiments/significance/accuracy.h"
+#include "experiments/significance/inference.h"
 #include "experiments/tasks/task.h"
 #include "quant/base/message.h"
 

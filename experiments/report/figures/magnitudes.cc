@@ -10,7 +10,7 @@
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
-#include "experiments/significance/p_values.h"
+#include "experiments/significance/inference.h"
 #include "quant/base/message.h"
 #include "quant/format/format.h"
 #include "quant/plan/site.h"

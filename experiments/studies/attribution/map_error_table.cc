@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "experiments/significance/accuracy.h"
+#include "experiments/significance/inference.h"
 #include "experiments/studies/sweep/comparison.h"
 #include "experiments/table/table.h"
 #include "quant/base/message.h"

@@ -54,7 +54,7 @@ void CompareMeans(const PairedRuns& runs, Comparison& c) {
   if (!error) return;
   c.error = error->error;
   if (runs.kind == Units::kOfText) c.windows = static_cast<int64_t>(runs.Count());
-  c.detectable = SmallestDetectable(*error);
+  c.detectable = error->SmallestDetectable();
   c.for_half = 4 * static_cast<int64_t>(runs.Count());
   if (error->error > 0) {
     c.p = error->P(c.value);

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/significance/inference.h"
 #include "experiments/significance/mean_error.h"
-#include "experiments/significance/p_values.h"
 #include "experiments/studies/sweep/sweep.h"
 #include "experiments/table/table.h"
 
@@ -42,7 +42,7 @@ struct Comparison {
   bool primary = true;               // whether it is of its task's primary figure
   bool few_units = false;            // too few windows or samples for an error
   int64_t windows = 0;               // of a text that the error is over; 0: other units, or no error
-  std::optional<double> detectable;  // with these items or windows (significance/p_values.h)
+  std::optional<double> detectable;  // with these items or windows (significance/inference.h)
   std::optional<int64_t> for_half;   // items or windows that would show half of it
 
   bool Significant() const { return p_holm && *p_holm < kLevel; }

@@ -164,7 +164,7 @@ TEST(TableTest, FewItemsHaveIntervals) {
 }
 
 // Sixty of 100 items lost, none gained: significant, and its mark explained. What 100 items show with as many changed
-// is significance/p_values.h's.
+// is significance/inference.h's.
 TEST(TableTest, MarksSayWhatIsSignificant) {
   const std::vector<SweepCell> cells = {Choice("f32", Times(20, "11110"), Times(100, "1")),
                                         Choice("attn_logits=int4/row", Times(20, "10000"), Times(100, "1"))};
