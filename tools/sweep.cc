@@ -7,7 +7,6 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/studies/attribution/attribution.h"
 #include "experiments/studies/sweep/comparison.h"
-#include "experiments/studies/sweep/equivalence.h"
 #include "experiments/studies/sweep/spreads.h"
 #include "experiments/table/table.h"
 #include "quant/base/message.h"

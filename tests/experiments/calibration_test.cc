@@ -19,7 +19,7 @@
 
 #include "experiments/significance/inference.h"
 #include "experiments/significance/mean_error.h"
-#include "experiments/studies/sweep/equivalence.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "quant/base/message.h"
 
 namespace tare::calibration_test {

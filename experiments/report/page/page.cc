@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "experiments/studies/sweep/equivalence.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 

@@ -75,7 +75,7 @@ struct SweepOptions {
   AnswerOptions answers = {};
   std::optional<CachePlan> cache;  // for every cell; its plan's rules for caches are added
   Math math = Math::kF32;
-  double margin = 0;  // within which changes may be equivalent (equivalence.h); 0: not asked
+  double margin = 0;  // within which changes may be equivalent (comparison.h); 0: not asked
   std::filesystem::path folder;
   std::string study = "sweep";                    // the command whose cells these are; a folder has those of one
   bool says_earlier = true;                       // that runs of an earlier command are taken up

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <ranges>
 
-#include "experiments/studies/sweep/equivalence.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 
