@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan needs to know about a model: the layers, heads and maps of its sites, and how its weights are stored.
-// ModelSitesOf (experiments/model/plan_run.h) fills it in.
+// ModelSitesOf (experiments/model/plan_run.h) fills it in. And where the scales of rules with +static are from: a
+// statistics file, or the model itself if it was quantized with one (definitions: quant/calibrate/clipping.h).
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "quant/checkpoint/checkpoint.h"
 #include "quant/format/format.h"
+#include "quant/observe/statistics_set.h"
+#include "quant/plan/plan.h"
 #include "quant/plan/site.h"
 
 namespace tare {
@@ -58,5 +65,22 @@ struct ModelSites {
   // Every place of a site, with the keys of blocks and statistics.
   std::vector<SiteKey> Keys(Site site) const;
 };
+
+// Reads a statistics file for a model. Throws Error, with both hashes, if it is of other weights, or if it says that it
+// is of another configuration.
+std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::path& path,
+                                                      const std::string& weights_sha256,
+                                                      const std::string& config_sha256);
+
+// The static clips of a rule at a place: one value, or one per channel. Throws Error if there are none.
+using StaticSource = std::function<std::vector<float>(const Rule& rule, const SiteKey& key)>;
+
+StaticSource FromStatistics(std::shared_ptr<const StatisticsSet> seen);
+// The user's statistics file, or else the model's own clips (tare quantize --stats), for exactly the rules that it was
+// made with; empty if it has none.
+StaticSource StaticSourceOf(const std::filesystem::path& statistics, const Checkpoint& files);
+
+// Static clips under their names in a quantized checkpoint.
+std::map<std::string, std::vector<float>> KeptClips(const std::map<SiteKey, std::vector<float>>& clips);
 
 }  // namespace tare

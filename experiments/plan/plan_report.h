@@ -34,7 +34,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "experiments/plan/model_sites.h"
-#include "experiments/plan/static_source.h"
 #include "quant/plan/plan.h"
 
 namespace tare {

@@ -15,7 +15,6 @@
 #include "experiments/plan/executed_plan.h"
 #include "experiments/plan/model_sites.h"
 #include "experiments/plan/refusals.h"
-#include "experiments/plan/static_source.h"
 #include "quant/plan/plan.h"
 
 namespace tare {

@@ -6,8 +6,8 @@
 
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/plan_run.h"
+#include "experiments/plan/model_sites.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/plan/static_source.h"
 #include "experiments/quantize/method.h"
 #include "experiments/quantize/steps/table.h"
 #include "kernels/elementwise/rows.h"
