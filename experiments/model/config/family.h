@@ -82,7 +82,7 @@ struct TensorNames {
 // channels of an output head differently, but for a head norm's weight (Family::head_norm).
 enum class Rotation { kNone, kStream, kStreamAndValues };
 
-// Values where config.json lacks the key (families/defaults.h).
+// Values where config.json lacks the key (families/table.h).
 struct ModelDefaults {
   int vocabulary = 0, hidden = 0, ffn = 0, layers = 0, heads = 0;  // 0: config.json must have the key
   int kv_heads = 0;                                                // 0: as heads

@@ -4,7 +4,6 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/decoder.h"
-#include "experiments/model/families/defaults.h"
 #include "experiments/model/families/table.h"
 
 namespace tare {
