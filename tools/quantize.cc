@@ -5,7 +5,6 @@
 #include <ranges>
 
 #include "experiments/export/compressed_tensors/export.h"
-#include "experiments/export/compressed_tensors/scheme.h"
 #include "experiments/export/hugging_face.h"
 #include "experiments/model/config/config.h"
 #include "experiments/quantize/quantize.h"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "experiments/model/linear/weight_matrix.h"
-#include "experiments/quantize/method.h"
 #include "experiments/quantize/provenance.h"
+#include "experiments/quantize/quantize.h"
 #include "experiments/quantize/round_layers.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"

@@ -10,8 +10,8 @@
 
 #include "experiments/model/config/family.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/method.h"
 #include "experiments/quantize/provenance.h"
+#include "experiments/quantize/quantize.h"
 #include "quant/checkpoint/checkpoint.h"
 #include "quant/plan/site.h"
 

@@ -9,7 +9,6 @@
 #include <set>
 #include <utility>
 
-#include "experiments/export/compressed_tensors/scheme.h"
 #include "experiments/export/hugging_face.h"
 #include "experiments/model/config/config.h"
 #include "experiments/model/config/family.h"

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A quantized checkpoint as a folder of compressed-tensors, for other programs: codes and scales in the
 // tensors of its schemes, config.json with quantization_config, everything else unchanged, and README.md, which says
-// what was done. What the schemes cannot hold is refused by name (scheme.h).
+// what was done. What the schemes cannot hold is refused by name (scheme.cc).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "experiments/model/config/config.h"
+#include "quant/base/aligned.h"
+#include "quant/file/json.h"
+#include "quant/file/safetensors.h"
+#include "quant/format/quantized_matrix.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 
@@ -27,5 +36,63 @@ CompressedSummary ExportCompressed(const std::filesystem::path& quantized, const
 
 // "28 matrices in pack-quantized".
 std::string FormatsText(const CompressedSummary& summary);
+
+// ---- Schemes
+
+// Which scheme of compressed-tensors holds what a plan says of a linear layer, and how its configuration says it. The
+// layouts are in quant/interchange/folders/compressed_tensors.cc, which reads them.
+//
+//   weights                        inputs                                format
+//   int4 int8 /channel /group<N>   f32                                   pack-quantized, also +full and +zero
+//   int8 /tensor                   f32                                   int-quantized, likewise
+//   int8 /channel /tensor          int8/token, int8/tensor+static        int-quantized
+//   fp8e4m3 /channel /tensor       f32, fp8e4m3/token, /tensor+static    float-quantized
+//   mxfp8e4m3                      f32, mxfp8e4m3                        mxfp8-quantized
+//   nvfp4                          f32                                   nvfp4-pack-quantized
+//   mxfp4                          f32, mxfp4                            mxfp4-pack-quantized
+//
+// Another rule for the scale or ties of a format (mxfp4:rceil) makes other codes of the same scheme, and so does +full
+// (of int8 with inputs, too). With +zero a scheme is asymmetric; all others are symmetric.
+enum class CompressedLayout { kPackedIntegers, kIntegers, kFloat8, kNvFp4, kMxFp4 };
+
+struct CompressedScheme {
+  CompressedLayout layout = CompressedLayout::kPackedIntegers;
+  std::string_view format;  // by which config.json calls it
+  Json weights, inputs;     // QuantizationArgs; inputs are null where they are not rounded
+  float largest_input = 0;  // of static inputs: the code or value of the clip
+
+  bool operator==(const CompressedScheme& other) const {
+    return format == other.format && weights == other.weights && inputs == other.inputs;
+  }
+};
+
+// inputs: null for f32. Throws Error, naming the rule and what the schemes hold.
+CompressedScheme SchemeOf(const Rule& weights, const Rule* inputs);
+
+// Throws Error for rules that no scheme holds: of sites that are no weights or inputs of linear layers, or of inputs
+// whose weights stay as they are. Nothing but the configuration is read.
+void CheckCompressed(const Plan& plan, const ModelConfig& config);
+
+// A matrix of Tare's codes as the tensors of a module of compressed-tensors, by layout. Values
+// are those of the codes, bit for bit: scales are written as they are, in f32 where Tare has f32. NVFP4 alone has its
+// second scale as a divisor; the f32 nearest to its inverse makes values that may be 2^-22 of them away.
+//
+// Asymmetric schemes (+zero) add X.weight_zero_point: packed along rows beside packed integers, int8 beside bytes.
+// Codes and zero points from 0 are stored less 2^(bits - 1), as signed ones are.
+struct NewModule {
+  std::string name;  // X
+  std::vector<TensorView> tensors = {};
+  std::deque<AlignedBuffer<std::byte>> memory = {};  // of the tensors
+
+  // Bytes of a type and shape, of zeros.
+  std::byte* Add(const std::string& part, DType dtype, std::vector<int64_t> shape);
+};
+
+// `where` starts messages. Throws Error for rows that the layout cannot hold.
+NewModule ModuleOf(const std::string& module, const QuantizedMatrix& matrix, const CompressedScheme& scheme,
+                   const std::string& where);
+
+// The f32 g that makes a / g nearest to a * of_tensor for E4M3's values a.
+float DivisorFor(float of_tensor);
 
 }  // namespace tare

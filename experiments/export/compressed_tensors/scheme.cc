@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/export/compressed_tensors/scheme.h"
+#include "experiments/export/compressed_tensors/export.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of what llama.cpp fixes in its code, groups of keys, a file's tensors and their pieces, and the public calls.
-#include "experiments/export/gguf/architecture.h"
+#include "experiments/export/gguf/export.h"
 
 #include <algorithm>
 #include <cmath>

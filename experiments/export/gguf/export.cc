@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "experiments/export/gguf/architecture.h"
 #include "experiments/model/config/rotary.h"
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/model.h"

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/quantize/method.h"
+#include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/layer_gradient.h"
 #include "quant/algorithms/sign_round.h"
 #include "quant/format/quantized_matrix.h"

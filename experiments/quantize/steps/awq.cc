@@ -17,7 +17,7 @@
 #include "experiments/model/linear/weight_matrix.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/method.h"
+#include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/algorithms/channel_factors.h"
 #include "quant/algorithms/second_moments.h"

@@ -8,7 +8,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/plan/model_sites.h"
 #include "experiments/plan/resolved_plan.h"
-#include "experiments/quantize/method.h"
+#include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/channel_factors.h"

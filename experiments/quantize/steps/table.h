@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/quantize/method.h"
+#include "experiments/quantize/quantize.h"
 #include "quant/base/message.h"
 
 namespace tare {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/made/haystack.h"
+#include "experiments/tasks/made/makers.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/bench/decode_inputs.h"
+#include "experiments/bench/decode_bench.h"
 
 #include <gtest/gtest.h>
 

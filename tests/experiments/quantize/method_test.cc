@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/method.h"
+#include "experiments/quantize/quantize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

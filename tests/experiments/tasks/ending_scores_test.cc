@@ -2,7 +2,7 @@
 // Log-likelihoods and greedy answers of the embedded pair, against what lm-evaluation-harness logged with transformers
 // (tests/data/harness). choice_test.cc has their sums in double, their caches and their limits.
 // In the released build alone: it computes the embedded pair's figures, ten times as long under sanitizers.
-#include "experiments/tasks/ending_scores.h"
+#include "experiments/tasks/choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -76,7 +76,7 @@ TEST_F(CompressedExport, IsReadBackToTheSameBits) {
   }
 }
 
-// The second scale is a divisor there (scheme.h).
+// The second scale is a divisor there (export.h).
 TEST_F(CompressedExport, OfNvfp4IsNear) {
   Write("weights=nvfp4");
   EXPECT_LE(Difference(), 0x1p-22);

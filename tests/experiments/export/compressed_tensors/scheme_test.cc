@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which scheme holds which rules, and what is refused, before anything is read.
-#include "experiments/export/compressed_tensors/scheme.h"
+#include "experiments/export/compressed_tensors/export.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The configuration of every golden model that a GGUF file can hold is read back from the keys that it becomes. Whole
 // files are in export_test.cc.
-#include "experiments/export/gguf/architecture.h"
+#include "experiments/export/gguf/export.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/export/gguf/export.h"
 #include "experiments/model/config/config.h"
 #include "quant/base/message.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "experiments/tasks/made/haystack.h"
+#include "experiments/tasks/made/makers.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
 
