@@ -26,6 +26,9 @@
 // coverage.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -100,6 +103,17 @@ PairedRuns ByWindow(const Tokens& tokens, Of of) {
   for (const auto& [window, sum] : sums) runs.sums[0].push_back(sum.first), runs.counts.push_back(sum.second);
   return runs;
 }
+
+// Tokens by the number of tokens that they were predicted from (their member `context`), in ranges of powers of two: by
+// the first of 1, 2 to 3, 4 to 7, ...
+template <typename Token>
+std::map<int64_t, std::vector<Token>> ByContext(const std::vector<Token>& tokens) {
+  std::map<int64_t, std::vector<Token>> ranges;
+  for (const Token& token : tokens)
+    ranges[static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(token.context)))].push_back(token);
+  return ranges;
+}
+inline int64_t LastOfRange(int64_t first) { return std::max<int64_t>(0, 2 * first - 1); }
 
 double Contrast(const PairedRuns& runs);
 

@@ -1,21 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far a plan, or a quantized checkpoint, moves a model's predictions on a text: Kullback-Leibler divergence from
 // the reference, both run side by side over the windows of perplexity. It needs far fewer tokens than perplexity to
-// detect a small change, because difficulty shared by both cancels. The figures are those of llama.cpp's perplexity
-// tool (experiments/significance/token_divergence.h), which scores the second half of each window; Tare scores what
-// perplexity scores.
+// detect a small change, because difficulty shared by both cancels. The figures have the definitions of llama.cpp's
+// perplexity tool (`--kl-divergence`), which scores the second half of each window; Tare scores what perplexity scores.
+// Errors are over windows (mean_error.h), because the tokens of a window are not independent; llama.cpp's are over
+// tokens.
 //
 // The reference is TaskOptions::reference as stored; if that is empty, the model under test without a plan. A task that
 // runs under many plans runs the reference once, and keeps its logits, or else its final hidden states, while they take
 // at most 256 MiB.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
-#include "experiments/significance/token_divergence.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {
+
+// For one predicted token, with p the reference's distribution and q that of the model under test.
+struct TokenDivergence {
+  double kld = 0;             // sum p ln(p / q), nats
+  double reference_loss = 0;  // -ln p(token), nats
+  double loss = 0;            // -ln q(token)
+  bool same_top = false;      // whether both have the same most likely token
+  int64_t context = 0;        // number of context tokens
+  size_t window = 0;          // which one scored it, in the order of the text
+};
+
+struct MeanAndError {
+  double mean = 0;
+  std::optional<double> error;  // empty of too few windows
+};
+
+struct Divergence {
+  MeanAndError kld;
+  double kld_median = 0, kld_90 = 0, kld_95 = 0, kld_99 = 0, kld_999 = 0, kld_largest = 0;
+  MeanAndError same_top;   // a share
+  MeanAndError delta_p;    // q(token) - p(token)
+  double delta_p_rms = 0;  // root of the mean square
+  MeanAndError log_ratio;  // ln of perplexity / the reference's: the mean of loss - reference_loss
+};
+
+// Needs at least one token.
+Divergence DivergenceOf(std::span<const TokenDivergence> tokens);
+
+// A quantile of sorted values, with linear interpolation.
+double Quantile(std::span<const double> sorted, double share);
 
 extern const TaskKind kDivergenceTask;  // divergence=TEXT
 

@@ -8,7 +8,6 @@
 
 #include "experiments/passes/convention_windows.h"
 #include "experiments/significance/mean_error.h"
-#include "experiments/significance/token_divergence.h"
 #include "experiments/tasks/divergence.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"

@@ -30,7 +30,7 @@ std::vector<TokenLoss> MeasureLosses(Model& model, SiteVisitors visitors, const 
 // The figures of these losses: nll (the mean, nats per token), nll_stderr (its error over windows, mean_error.h; null
 // of too few), perplexity = exp(nll), tokens (scored), windows (that scored some), and for each window the sum of its
 // losses (window_losses) and their number (window_tokens), by which two runs over the same windows can be paired. Also
-// by how many tokens a token was predicted from (by_position, experiments/significance/token_divergence.h): {"first",
+// by how many tokens a token was predicted from (by_position, experiments/significance/mean_error.h): {"first",
 // "last", "tokens", "nll", "nll_stderr"}. Nothing if the perplexity is not finite.
 std::optional<Json> PerplexityFigures(const std::vector<TokenLoss>& tokens);
 // "window", "stride", "bos", "cut_to_positions", a tool's "convention" and which part (AddTaken), which the task adds.
