@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tare's HDF5 files for Python: any file as arrays, and quantized checkpoints by tensor. They are copied to memory when
-// they are opened: of a mapped file, no array could be handed out that does not end the process when somebody shortens
-// the file.
+// Tare's HDF5 files for Python: any file as arrays, quantized checkpoints by tensor, and statistics of arrays that are
+// fed batch by batch. Files are copied to memory when they are opened: of a mapped file, no array could be handed out
+// that does not end the process when somebody shortens the file.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 #include <ranges>
 
 #include "experiments/arrays/array_file.h"
+#include "experiments/observe/captured/captured_statistics.h"
 #include "quant/base/message.h"
+#include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"
@@ -112,6 +115,43 @@ std::map<std::string, std::string> ProvenanceOf(const Checkpoint& checkpoint) {
           {"source", p.source}, {"source_sha256", p.source_sha256}, {"calibration", p.calibration}};
 }
 
+// The statistics file of arrays that are fed batch by batch, as tare stats --tensors writes it.
+class SiteStream {
+ public:
+  SiteStream(const std::string& name, const std::string& axes, const std::string& sites, const std::string& formats,
+             const std::string& calibrate, int64_t skip_first, int threads) {
+    InTurn(threads, [&](Turn&) {
+      threads_ = Threads();
+      if (!axes.empty()) layout_ = CapturedLayout::Load(axes);
+      stream_.emplace(
+          name, layout_,
+          StatisticsOptions{.sites = sites, .formats = formats, .calibrate = calibrate, .skip_first = skip_first},
+          TARE_VERSION);
+    });
+  }
+
+  void Feed(const std::string& name, nb::handle object) {
+    const AnyArray array = ArrayOf(object, name);
+    const DType type = FileType(array, name.c_str());
+    if (!IsContiguous(array))
+      Fail("{}: got gaps between its values, expected none; try numpy.ascontiguousarray(x)", name);
+    const std::span values(static_cast<const std::byte*>(array.data()), array.nbytes());
+    const std::vector<int64_t> shape = ShapeOf(array);
+    if (name != "input_ids" && name != "attention_mask" && !layout_.Find({name, type, shape}, "feed"))
+      Fail("{}: got an array of no site, expected one that plans have; try feed('q', layer, array)", name);
+    InTurn(threads_, [&](Turn&) { stream_->Add({name, type, shape}, values); });
+  }
+
+  void Finish(const std::string& out) {
+    InTurn(threads_, [&](Turn&) { stream_->Finish(out); });
+  }
+
+ private:
+  int threads_ = 0;  // the same for every batch
+  CapturedLayout layout_;
+  std::optional<CapturedStream> stream_;
+};
+
 }  // namespace
 
 void AddFiles(nb::module_& module) {
@@ -139,6 +179,11 @@ void AddFiles(nb::module_& module) {
            nb::sig("def tensor(self, name: str) -> numpy.ndarray"))
       .def("provenance", ProvenanceOf, "plan, plan_hash, method, source, source_sha256, calibration");
   module.def("schema", SchemaAt, "path"_a, "What an HDF5 file says it is; '' where it does not.");
+  nb::class_<SiteStream>(module, "Stream", "Collects arrays for a statistics file: see tare.Statistics.")
+      .def(nb::init<std::string, std::string, std::string, std::string, std::string, int64_t, int>(), "name"_a,
+           "axes"_a, "sites"_a, "formats"_a, "calibrate"_a, "skip_first"_a, "threads"_a)
+      .def("feed", &SiteStream::Feed, "name"_a, "array"_a, "Adds values under the name SITE.LAYER; they are copied.")
+      .def("finish", &SiteStream::Finish, "out"_a, "Writes the file. Call it once, at the end.");
 }
 
 }  // namespace tare

@@ -208,7 +208,5 @@ NB_MODULE(_tare, module) {
   tare::MeetOneDnn();
   tare::AddAttention(module);
   tare::AddQuantize(module);
-  tare::AddLinear(module);
   tare::AddFiles(module);
-  tare::AddStatistics(module);
 }

@@ -77,9 +77,7 @@ bool ForkedAfterTurn();
 // Each adds its part of the module.
 void AddAttention(nanobind::module_& module);
 void AddQuantize(nanobind::module_& module);
-void AddLinear(nanobind::module_& module);
 void AddFiles(nanobind::module_& module);
-void AddStatistics(nanobind::module_& module);
 
 // A matrix of codes and scales in Python: made by tare.quantize, or a weight of an open checkpoint.
 struct Quantized {
