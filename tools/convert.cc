@@ -4,7 +4,6 @@
 
 #include "experiments/export/gguf/export.h"
 #include "experiments/export/hugging_face.h"
-#include "experiments/export/layout.h"
 #include "experiments/model/config/config.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"

@@ -2,7 +2,7 @@
 // tare dump: writes the tensors that a model computes to an HDF5 file, or its logits for llama-perplexity.
 #include "experiments/observe/dump.h"
 #include "experiments/arrays/predictions.h"
-#include "experiments/passes/model_input.h"
+#include "experiments/passes/sequences.h"
 #include "quant/base/message.h"
 #include "quant/plan/plan.h"
 #include "tools/help.h"

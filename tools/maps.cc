@@ -3,7 +3,7 @@
 // (experiments/studies/attribution/map_errors.h).
 #include <memory>
 
-#include "experiments/passes/model_input.h"
+#include "experiments/passes/sequences.h"
 #include "experiments/significance/mean_error.h"
 #include "experiments/studies/attribution/map_errors.h"
 #include "quant/base/message.h"

@@ -9,7 +9,6 @@
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/observe/statistics_report.h"
-#include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/significance/inference.h"
 #include "experiments/studies/attribution/captured_attribution.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized checkpoint as a folder in Hugging Face layout, for programs that cannot read codes: quantized matrices
-// become dequantized values; everything else is unchanged, as are the tokenizer's files.
+// Checkpoints as folders in Hugging Face layout. Of a quantized one, for programs that cannot read codes, quantized
+// matrices become dequantized values; everything else is unchanged, as are the tokenizer's files. Of others, the same in
+// another family's layout.
 //
 // A tensor that the source stores in 16 bits is rounded to that type again, ties to even, if each of its values stays
 // within the type's rounding: 2^-8 of it in BF16 and 2^-11 in F16, less than half of the 1/127 to the next code of
@@ -16,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/passes/progress.h"
 #include "quant/base/aligned.h"
 #include "quant/file/dtype.h"
 #include "quant/file/quantized_checkpoint.h"
@@ -55,5 +57,25 @@ TensorView JoinedTensor(const std::string& name, std::span<const TensorView> par
 
 // Empty unless all have one format, width, group, rotation and f32 per tensor.
 std::optional<QuantizedMatrixBuffer> JoinedMatrix(std::span<const QuantizedMatrix* const> parts);
+
+// ---- Layouts (layout.cc)
+//
+// Converts a model to another family's layout, if that family can express the computation: V1 as its authors store it
+// (diff_v1) or as Hugging Face does (diffllama), and any family's foreign names, pairing or rotary layout to its own.
+//
+//   heads    moves blocks of d rows of q, k and v from their place in one head table to that in the other
+//   rotary   reorders rows of q and k within a head: channels 2i, 2i + 1 against i, i + d/2
+//   subln    multiplies a head norm's weight into the columns of o_proj, in f32; the target's own, if any, is ones
+//
+// All tensors except o_proj keep their bits.
+struct ConvertSummary {
+  int tensors = 0, moved = 0, folded = 0;  // moved: with reordered rows; folded: o_proj times a head norm's weight
+  int64_t bytes = 0;
+};
+
+// Creates the folder and writes config.json, model.safetensors and the tokenizer's files. Throws Error, with the
+// reason, if the family named `to` cannot express what the model computes.
+ConvertSummary ConvertLayout(const std::filesystem::path& model, const std::string& to,
+                             const std::filesystem::path& folder, const Progress& progress = {});
 
 }  // namespace tare

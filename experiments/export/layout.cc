@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/export/layout.h"
+#include "experiments/export/hugging_face.h"
 
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <vector>
 
-#include "experiments/export/hugging_face.h"
 #include "experiments/model/config/config.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/model.h"

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "experiments/observe/measured.h"
-#include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
 #include "quant/observe/statistics_set.h"
 #include "quant/statistics/statistics_file.h"

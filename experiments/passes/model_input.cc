@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/passes/model_input.h"
+#include "experiments/passes/sequences.h"
 
 #include <algorithm>
 

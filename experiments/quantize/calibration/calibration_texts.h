@@ -14,7 +14,6 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/input_embedding.h"
-#include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
 
 namespace tare {

@@ -6,7 +6,7 @@
 #include "experiments/model/config/config.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
-#include "experiments/passes/model_input.h"
+#include "experiments/passes/sequences.h"
 #include "experiments/tasks/divergence.h"
 #include "quant/base/message.h"
 #include "quant/checkpoint/checkpoint.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A converted model computes the same: vocabulary logits within 1e-5 of the largest, there and back. What a layout
 // cannot express is refused.
-#include "experiments/export/layout.h"
+#include "experiments/export/hugging_face.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

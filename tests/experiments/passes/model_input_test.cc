@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A vision tower's input is images, which are shown to it; every other model's is ids or text. Sequences are the same
 // with and without a model.
-#include "experiments/passes/model_input.h"
+#include "experiments/passes/sequences.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/export/layout.h"
+#include "experiments/export/hugging_face.h"
 #include "experiments/model/config/config.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/quantize.h"

@@ -13,7 +13,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
-#include "experiments/passes/model_input.h"
+#include "experiments/passes/sequences.h"
 #include "quant/base/message.h"
 #include "tests/support/call.h"
 #include "tests/support/compare.h"

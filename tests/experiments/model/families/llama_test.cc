@@ -12,7 +12,6 @@
 #include <cmath>
 
 #include "experiments/export/hugging_face.h"
-#include "experiments/export/layout.h"
 #include "experiments/model/config/config.h"
 #include "experiments/model/families/table.h"
 #include "experiments/model/model.h"
