@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/model/config/config.h"
-#include "experiments/model/families/differential.h"
+#include "experiments/model/families/llama.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/provenance.h"
 #include "quant/base/message.h"

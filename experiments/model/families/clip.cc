@@ -7,7 +7,6 @@
 // maps 2h and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and
 // diff_clip.py.
 #include "experiments/model/config/config.h"
-#include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/message.h"

@@ -17,12 +17,11 @@
 // with one lambda per token and head, no head norm, and interleaved rotary positions. num_attention_heads counts maps:
 // it is twice the num_heads of the authors' module; num_key_value_heads is theirs. Because they double the maps without
 // changing head_dim, config.json must give it.
-#include "experiments/model/families/differential.h"
+#include "experiments/model/families/llama.h"
 
 #include <cmath>
 #include <numeric>
 
-#include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"

@@ -17,7 +17,6 @@
 #include "experiments/model/families/llama.h"
 
 #include "experiments/model/activation.h"
-#include "experiments/model/families/differential.h"
 #include "quant/base/message.h"
 
 namespace tare {

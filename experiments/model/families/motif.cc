@@ -5,7 +5,6 @@
 // With num_noise_heads, heads are grouped (arXiv 2510.06949): of each num_attention_heads / num_noise_heads query
 // heads, the last is the second map of all others, each of which outputs 2 d values.
 // Source: the public model's code, and vllm-project/vllm.
-#include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/message.h"

@@ -2,7 +2,7 @@
 // Phi-4-mini-flash-reasoning (SambaY, Ren et al. 2025). n layers, from 0; norm: LayerNorm; no positions anywhere.
 //   x += mixer(norm(x));   x += fc2(up * silu(gate)),  [gate | up] = fc1(norm(x))
 //   mixer of even layers: a Mamba up to n/2, above it a gated memory unit of layer n/2's scan (scan_layers.cc);
-//   of odd layers: differential attention, V1's with neighbouring maps (differential.h) and biases: below n/2 over a
+//   of odd layers: differential attention, V1's with neighbouring maps (llama.h) and biases: below n/2 over a
 //   window of keys, in n/2 + 1 over all, above it over the keys and values of n/2 + 1.
 //
 // Where public implementations differ, Tare does this. Tensors decide over keys that some of them do not read: rank,
@@ -13,7 +13,6 @@
 #include <limits>
 
 #include "experiments/model/decoder.h"
-#include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/message.h"

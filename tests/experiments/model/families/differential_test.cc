@@ -3,7 +3,7 @@
 //   V1: shared parts; the record of diff_v1, its options and refusals; lambda of diffllama against its formula in
 //       double, and which of its heads belong together
 //   V2: lambda per token as a site and a linear layer, in statistics, plans and quantized files
-#include "experiments/model/families/differential.h"
+#include "experiments/model/families/llama.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

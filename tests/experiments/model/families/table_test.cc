@@ -7,7 +7,6 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/config/family.h"
-#include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
