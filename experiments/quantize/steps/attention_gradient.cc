@@ -7,7 +7,7 @@
 //
 // A sink is one more key without a value: it is in P's sums alone. The same formulas as FlashAttention's backward pass
 // (arXiv 2205.14135, appendix B.2), for one map after another.
-#include "experiments/quantize/steps/layer_gradient.h"
+#include "experiments/quantize/steps/autoround.h"
 
 #include <algorithm>
 #include <array>

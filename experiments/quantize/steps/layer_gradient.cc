@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/steps/layer_gradient.h"
+#include "experiments/quantize/steps/autoround.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "experiments/model/activation.h"
-#include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/linear/product_gradient.h"

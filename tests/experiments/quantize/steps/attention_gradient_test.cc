@@ -2,7 +2,7 @@
 // Against a reference in double that writes out every row's Jacobian, which is itself held to differences of the
 // reference of attention. Error of one value: it is a sum of up to S (keys) or T (queries) products of f32 values, each
 // off by what d and S products before it leave; relative to the sum of its terms' sizes (8 d + 4 S) 2^-24.
-#include "experiments/quantize/steps/layer_gradient.h"
+#include "experiments/quantize/steps/autoround.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

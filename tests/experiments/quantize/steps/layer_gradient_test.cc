@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layer against the model's own in every family that it serves; gradients against differences of the layer's
 // outputs.
-#include "experiments/quantize/steps/layer_gradient.h"
+#include "experiments/quantize/steps/autoround.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
