@@ -11,7 +11,6 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_graph.hpp>
 
-#include "experiments/bench/static_attention.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/aligned.h"
 #include "quant/base/memory.h"

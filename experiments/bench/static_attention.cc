@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/bench/static_attention.h"
+#include "experiments/bench/onednn_attention.h"
 
 #include <algorithm>
 #include <cmath>

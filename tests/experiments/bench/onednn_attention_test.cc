@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "experiments/bench/attention_inputs.h"
-#include "experiments/bench/static_attention.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/message.h"
 #include "tests/support/call.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Codes by hand, and what the check accepts and refuses of outputs that a plain loop makes from the definition.
-#include "experiments/bench/static_attention.h"
+#include "experiments/bench/onednn_attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
