@@ -5,7 +5,6 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
-#include "experiments/observe/measured.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/observe/statistics_report.h"

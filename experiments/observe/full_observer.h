@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/observe/measured.h"
+#include "experiments/observe/statistics_job.h"
 #include "kernels/attention/heads.h"
 #include "quant/observe/row_measures.h"
 #include "quant/observe/site_visitor.h"

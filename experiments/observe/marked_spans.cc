@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks from JSON lines and from items with their answer in the context, MarkedSpans, sums over ranges, marked items.
-#include "experiments/observe/measured.h"
+#include "experiments/observe/statistics_job.h"
 
 #include <algorithm>
 #include <cmath>

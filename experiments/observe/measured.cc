@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parsers of --sites and --formats, the rounding of blocks and rows, and WideScales, for scales that span rows.
-#include "experiments/observe/measured.h"
+#include "experiments/observe/statistics_job.h"
 
 #include <algorithm>
 #include <cmath>

@@ -13,7 +13,7 @@
 #include "experiments/arrays/predictions.h"
 #include "experiments/model/config/config.h"
 #include "experiments/observe/captured/captured_statistics.h"
-#include "experiments/observe/measured.h"
+#include "experiments/observe/statistics_job.h"
 #include "experiments/tasks/documents.h"
 #include "experiments/tasks/items/choice_items.h"
 #include "experiments/tasks/items/lines.h"

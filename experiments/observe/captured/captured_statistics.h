@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "experiments/arrays/array_file.h"
-#include "experiments/observe/measured.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/plan/model_sites.h"

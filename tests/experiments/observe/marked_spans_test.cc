@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/model/config/config.h"
-#include "experiments/observe/measured.h"
+#include "experiments/observe/statistics_job.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/message.h"
 #include "quant/file/sha256.h"

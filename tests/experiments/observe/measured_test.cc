@@ -9,7 +9,7 @@
 
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/full_observer.h"
-#include "experiments/observe/measured.h"
+#include "experiments/observe/statistics_job.h"
 #include "quant/base/message.h"
 #include "quant/format/round.h"
 #include "quant/observe/statistics_set.h"
