@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/model/input_embedding.h"
+#include "experiments/model/model.h"
 
 #include <algorithm>
 #include <cmath>

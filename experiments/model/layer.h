@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/model/attention/cached_attention.h"
+#include "experiments/model/attention/sequence_cache.h"
 #include "experiments/model/batch.h"
 #include "experiments/model/config/family.h"
 #include "experiments/model/linear/linear_weights.h"

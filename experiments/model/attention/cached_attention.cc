@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/model/attention/cached_attention.h"
+#include "experiments/model/attention/sequence_cache.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of either tower:  x += W_o attention(norm(x)) + b;   x += W_2 gelu(W_1 norm(x) + b_1) + b_2,  norm:
 // LayerNorm. W_1 and W_2 (fc1, fc2) are the sites up_proj and down_proj; there is no gate. The text tower is causal; in
-// the vision tower every patch sees all others. Positions are learned (input_embedding.h).
+// the vision tower every patch sees all others. Positions are learned (input_embedding.cc).
 //
 // DiffCLIP: V1's attention with biases, a head norm with a weight, and lambda_init 0.8 in every layer; head h has the
 // maps 2h and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "experiments/model/config/config.h"
-#include "experiments/model/input_embedding.h"
+#include "experiments/model/model.h"
 #include "experiments/passes/sequences.h"
 
 namespace tare {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include "experiments/model/attention/cached_attention.h"
+#include "experiments/model/attention/sequence_cache.h"
 #include "experiments/model/layer_attention.h"
 #include "experiments/plan/executed_plan.h"
 #include "quant/base/find_in.h"

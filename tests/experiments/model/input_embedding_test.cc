@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first layer's input, against the golden towers' tensors in double: rows plus positions for the text tower; class
 // row, patch product, positions and norm for the vision tower.
-#include "experiments/model/input_embedding.h"
+#include "experiments/model/model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,6 @@
 #include <limits>
 #include <span>
 
-#include "experiments/model/model.h"
 #include "quant/base/message.h"
 #include "quant/file/safetensors.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -2,7 +2,7 @@
 // Which rows of a batch it takes, and what it refuses; sequence_cache_test.cc runs whole models through it.
 // A prompt in parts, over a cache that rounds, against one call of the integer kernels for all of it, on what a scalar
 // reader finds in the cache: the same bits.
-#include "experiments/model/attention/cached_attention.h"
+#include "experiments/model/attention/sequence_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
