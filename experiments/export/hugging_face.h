@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints as folders in Hugging Face layout. Of a quantized one, for programs that cannot read codes, quantized
-// matrices become dequantized values; everything else is unchanged, as are the tokenizer's files. Of others, the same in
-// another family's layout.
+// matrices become dequantized values; everything else is unchanged, as are the tokenizer's files. Of others, the same
+// in another family's layout.
 //
 // A tensor that the source stores in 16 bits is rounded to that type again, ties to even, if each of its values stays
 // within the type's rounding: 2^-8 of it in BF16 and 2^-11 in F16, less than half of the 1/127 to the next code of

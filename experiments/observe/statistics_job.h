@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What statistics measure (sites, at these what formats lose, and the attention on marked positions), and a job of it as
-// units of work: --shard i/n runs the units u with u mod n = i. Finished units are kept beside the file (FILE.part),
+// What statistics measure (sites, at these what formats lose, and the attention on marked positions), and a job of it
+// as units of work: --shard i/n runs the units u with u mod n = i. Finished units are kept beside the file (FILE.part),
 // from which the same job continues; the resulting file is byte-identical.
 //
 // Of a model on an input, a unit of work is a batch of ForwardAll; the weights belong to the first.

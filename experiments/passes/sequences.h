@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input of any model: ids and texts (token_input.h), or for a vision tower images, one sequence each. Cuts a text or
-// rows of ids into sequences of at most a window's length, and runs them all. Text windows begin with the checkpoint's
-// `<s>`.
+// The input of any model: ids and texts (token_input.h), or for a vision tower images, one sequence each. Cuts a text
+// or rows of ids into sequences of at most a window's length, and runs them all. Text windows begin with the
+// checkpoint's `<s>`.
 #pragma once
 
 #include <cstddef>

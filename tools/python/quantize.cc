@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare.quantize and its result: round to nearest by a rule of a plan, as tare quantize does with --method rtn; tare.gptq;
-// and tare.Linear, which multiplies by such a result.
+// tare.quantize and its result: round to nearest by a rule of a plan, as tare quantize does with --method rtn;
+// tare.gptq; and tare.Linear, which multiplies by such a result.
 #include <nanobind/stl/vector.h>
 
 #include <optional>

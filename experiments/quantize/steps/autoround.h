@@ -6,8 +6,8 @@
 //   L = sum over tokens of |y - f(x)|^2     x: the layer's input in the model rounded so far
 //                                         y: the state after the layer in the stored model, from its own inputs
 //
-// whose gradient goes back through the layer (layer_gradient.cc). STEPS is 1 to 10,000, else 200; SEED, else 0, sets the
-// order of batches. Step t of n takes the gradient of one batch, or of several short ones with as many tokens as the
+// whose gradient goes back through the layer (below). STEPS is 1 to 10,000, else 200; SEED, else 0, sets the order of
+// batches. Step t of n takes the gradient of one batch, or of several short ones with as many tokens as the
 // longest, in a new order each time all have had their turn, and has the size (1 - t / n) / n. The result is kept if it
 // loses less on all batches than rounding to nearest does; AutoRound keeps the step with the least loss on its own
 // batch, which compares different batches.
