@@ -60,22 +60,20 @@ void Merge(const CellsCommand& options);
 // its folder.
 void AddSweepOptions(CLI::App& command, CellsCommand& options);
 
-// A finished sweep, as it was written to table.csv, table.txt and table.json of the folder.
-struct SweepResult {
+// A finished study's parts; of a sweep as they were written to table.csv, table.txt and table.json of the folder.
+struct StudyResult {
   Json json;
   std::string table, legend;
 };
 // `line`, `runs_later`: as RunCells.
-SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
+StudyResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later = 0);
 
 // What `tare attribute`, and `tare compare` for each of its models, write of an attribution into its folder.
 // Files of the folder besides its cells: attribution.csv, .txt and .json.
 ClaimedFolder ClaimAttribution(const CellsCommand& options);
 
-struct AttributionResult {
+struct AttributionResult : StudyResult {  // tare.attribution/1
   AttributedModel model;
-  Json json;  // tare.attribution/1
-  std::string table, legend;
 };
 // From the cells of RunCells; writes the files.
 AttributionResult WriteAttribution(const SweepOptions& options, const AttributionQuestion& question,

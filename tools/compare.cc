@@ -26,25 +26,21 @@ AttributionResult RunOne(const ModelAttribution& model, ProgressLine& line, int6
   return WriteAttribution(model.sweep, model.question, RunCells(model.sweep, line, runs_later));
 }
 
-struct ComparedAttribution {
-  std::string table, legend;
-  Json json;  // {"plan", "tokens", "models": [tare.attribution/1, ..], "differences"}
-};
-
 int64_t RunsOf(const ModelAttribution& model) { return std::ssize(model.sweep.question.plans); }
 
-// Writes attribution.csv of the two side by side into the comparison's folder. `plan` is shown as the user gave it.
-ComparedAttribution RunBoth(const std::vector<ModelAttribution>& both, const std::string& plan,
-                            const std::filesystem::path& folder, ProgressLine& line) {
+// Writes attribution.csv of the two side by side into the comparison's folder. `plan` is shown as the user gave it. As
+// JSON: {"plan", "tokens", "models": [tare.attribution/1, ..], "differences"}.
+StudyResult RunBoth(const std::vector<ModelAttribution>& both, const std::string& plan,
+                    const std::filesystem::path& folder, ProgressLine& line) {
   const AttributionResult a = RunOne(both.at(0), line, RunsOf(both.at(1))), b = RunOne(both.at(1), line, 0);
   const std::vector<AttributionPair> pairs = PairAttributions(a.model, b.model, both[0].question.plan);
   WriteFileAtomically(folder / "attribution.csv", AttributionPairCsv(pairs));
-  return {.table = AttributionPairTable(pairs, plan, {a.json.at("model"), b.json.at("model")}),
-          .legend = AttributionPairLegend(pairs),
-          .json = {{"plan", both[0].question.plan.canonical()},
+  return {.json = {{"plan", both[0].question.plan.canonical()},
                    {"tokens", both[0].sweep.windows.tokens},
                    {"models", {a.json, b.json}},
-                   {"differences", AttributionPairJson(pairs)}}};
+                   {"differences", AttributionPairJson(pairs)}},
+          .table = AttributionPairTable(pairs, plan, {a.json.at("model"), b.json.at("model")}),
+          .legend = AttributionPairLegend(pairs)};
 }
 
 struct Compared {
@@ -60,13 +56,12 @@ Compared RunAll(const SweepOptions& options, const std::vector<ModelAttribution>
   ProgressLine line("");
   int64_t of_sites = 0;
   for (const ModelAttribution& model : both) of_sites += RunsOf(model);
-  const SweepResult sweep = RunAndWrite(options, line, std::ssize(options.models) + of_sites);
+  const StudyResult sweep = RunAndWrite(options, line, std::ssize(options.models) + of_sites);
   const std::vector<Json> outliers = OutliersOf(options, earlier, [&](const std::string& what, int64_t runs_after) {
     line.Begin(what, runs_after + of_sites);
     return line.Callback();
   });
-  const ComparedAttribution attribution =
-      both.empty() ? ComparedAttribution() : RunBoth(both, plan, options.folder, line);
+  const StudyResult attribution = both.empty() ? StudyResult() : RunBoth(both, plan, options.folder, line);
   Compared all{.json = {{"schema", "tare.compare/1"}, {"outliers", outliers}, {"sweep", sweep.json}},
                .page = OutlierTable(outliers) + OutlierLegend(outliers) + sweep.table + "\n" + sweep.legend};
   if (pairs.size() > 1) {

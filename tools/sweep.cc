@@ -71,7 +71,7 @@ void Run(const CLI::App& command, CellsCommand& options) {
   if (options.sweep.source.empty()) WarnOfQuantized(options.sweep.models);
   options.sweep.math = options.machine.Apply();
   Merge(options);
-  const SweepResult result = [&] {
+  const StudyResult result = [&] {
     ProgressLine line("");
     return RunAndWrite(options.sweep, line);
   }();
@@ -114,13 +114,13 @@ void Run(const CLI::App&, AttributeArguments& options) {
 
 }  // namespace
 
-SweepResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later) {
+StudyResult RunAndWrite(const SweepOptions& options, ProgressLine& line, int64_t runs_later) {
   std::vector<SweepCell> cells = RunCells(options, line, runs_later);
   const Table sizes = options.source.empty() ? Table() : SizesOf(options.models);
   AddVersions(TableJson(sizes), cells);
   Comparisons comparisons = CompareCells(cells);
   comparisons.margin = options.margin;
-  SweepResult result{.json = WithCommand(SweepJson(cells, comparisons)),
+  StudyResult result{.json = WithCommand(SweepJson(cells, comparisons)),
                      .table = SweepTable(cells, comparisons),
                      .legend = SweepLegend(comparisons)};
   if (!options.source.empty()) {
@@ -195,7 +195,7 @@ AttributionResult WriteAttribution(const SweepOptions& options, const Attributio
   WriteFileAtomically(options.folder / "attribution.csv", AttributionCsv(all, question.plan));
   WriteFileAtomically(options.folder / "attribution.txt", table);
   WriteFileAtomically(options.folder / "attribution.json", JsonText(WithCommand(json), 2) + "\n");
-  return {.model = std::move(model), .json = json, .table = table, .legend = legend};
+  return {{.json = json, .table = table, .legend = legend}, std::move(model)};
 }
 
 void AddAttribute(CLI::App& app) {

@@ -7,7 +7,7 @@
 #include <nanobind/stl/optional.h>
 #include "experiments/model/layer_attention.h"
 #include "experiments/plan/cache_plan.h"
-#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/resolved_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/decode/decode_attention.h"
 #include "quant/base/message.h"
