@@ -11,7 +11,7 @@
 
 #include "experiments/bench/onednn_attention.h"
 #include "experiments/bench/timing.h"
-#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/resolved_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"

@@ -26,7 +26,7 @@
 #include "experiments/model/config/family.h"
 #include "experiments/model/linear/linear_weights.h"
 #include "experiments/model/linear/weights.h"
-#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/resolved_plan.h"
 #include "kernels/scan/selective_scan.h"
 #include "quant/base/aligned.h"
 #include "quant/base/message.h"

@@ -11,9 +11,9 @@
 
 #include "experiments/model/model.h"
 #include "experiments/plan/cache_plan.h"
-#include "experiments/plan/executed_plan.h"
 #include "experiments/plan/model_sites.h"
 #include "experiments/plan/plan_report.h"
+#include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/simulated/simulated_quantizer.h"
 
 namespace tare {
@@ -31,7 +31,7 @@ struct PromptPlan {
   std::vector<std::optional<ExecutedPlan>> attention;  // of the prompt, by layer; empty: the decode kernel's
 };
 
-// Throws Error, naming the rule, for rules of attention that the kernels cannot execute (executed_plan.h) or whose
+// Throws Error, naming the rule, for rules of attention that the kernels cannot execute (resolved_plan.h) or whose
 // scales and means are of the whole prompt, which comes in parts; and, beside such rules, for a policy that moves the
 // cache with every token.
 PromptPlan PromptPlanOf(const Plan& plan, const ModelSites& model, const CachePolicy& policy);

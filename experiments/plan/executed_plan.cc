@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/resolved_plan.h"
 
 #include <algorithm>
 
 #include "experiments/plan/refusals.h"
-#include "experiments/plan/resolved_plan.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/message.h"

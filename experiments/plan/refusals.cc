@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "experiments/plan/executed_plan.h"
 #include "experiments/plan/resolved_plan.h"
 #include "kernels/attention/row_block.h"
 #include "kernels/cache/page_layout.h"

@@ -156,7 +156,7 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
 }
 
 // Refuses rules for sites without an integer kernel, and for inputs of linear layers without one. Attention:
-// executed_plan.h.
+// executed_plan.cc.
 void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   for (const Rule& rule : plan.plan().rules()) CheckUse(rule, Use::kExecuted, model);
   for (const Site weight : LinearWeights()) {

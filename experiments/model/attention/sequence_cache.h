@@ -27,7 +27,7 @@
 #include "experiments/model/attention/float_attention.h"
 #include "experiments/model/config/config.h"
 #include "experiments/plan/cache_plan.h"
-#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/resolved_plan.h"
 #include "kernels/cache/kv_cache.h"
 #include "kernels/decode/decode_attention.h"
 #include "kernels/decode/decode_heads.h"

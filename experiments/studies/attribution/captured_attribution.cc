@@ -10,7 +10,7 @@
 
 #include "experiments/model/attention/sequence_cache.h"
 #include "experiments/model/layer_attention.h"
-#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/resolved_plan.h"
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
 

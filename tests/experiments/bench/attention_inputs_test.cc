@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/resolved_plan.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/message.h"

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which plans the integer kernels accept, and their messages for others.
 // Rotations around the integer kernels, against the same kernels on rows that the double rotation made.
-#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/resolved_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "experiments/plan/resolved_plan.h"
 #include "quant/base/message.h"
 #include "quant/format/hadamard.h"
 #include "tests/support/call.h"
