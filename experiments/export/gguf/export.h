@@ -18,7 +18,7 @@
 
 #include "experiments/model/config/config.h"
 #include "experiments/passes/progress.h"
-#include "quant/interchange/gguf/architecture_table.h"
+#include "quant/interchange/gguf/architecture.h"
 #include "quant/interchange/gguf/writer.h"
 
 namespace tare {
