@@ -87,19 +87,19 @@ std::string SchemaAt(const std::string& path) {
   });
 }
 
-struct Checkpoint {
-  explicit Checkpoint(const std::string& path) : file(Opened<QuantizedCheckpoint>(path)) {}
+struct QuantizedFile {
+  explicit QuantizedFile(const std::string& path) : file(Opened<QuantizedCheckpoint>(path)) {}
   std::shared_ptr<QuantizedCheckpoint> file;
 };
 
-Quantized MatrixNamed(const Checkpoint& checkpoint, const std::string& name) {
+Quantized MatrixNamed(const QuantizedFile& checkpoint, const std::string& name) {
   const auto& matrices = checkpoint.file->matrices();
   const auto found = matrices.find(name);
   if (found == matrices.end()) Fail("got no codes of '{}', expected one of matrices()", name);
   return {found->second, {found->second.out, found->second.in}, checkpoint.file};
 }
 
-nb::object TensorNamed(const Checkpoint& checkpoint, const std::string& name) {
+nb::object TensorNamed(const QuantizedFile& checkpoint, const std::string& name) {
   const auto& tensors = checkpoint.file->tensors();
   const auto found = tensors.find(name);
   if (found == tensors.end()) Fail("got no tensor '{}', expected one of tensors()", name);
@@ -109,7 +109,7 @@ nb::object TensorNamed(const Checkpoint& checkpoint, const std::string& name) {
   return made.object;
 }
 
-std::map<std::string, std::string> ProvenanceOf(const Checkpoint& checkpoint) {
+std::map<std::string, std::string> ProvenanceOf(const QuantizedFile& checkpoint) {
   const Provenance& p = checkpoint.file->provenance();
   return {{"plan", p.plan},     {"plan_hash", p.plan_hash},         {"method", p.method},
           {"source", p.source}, {"source_sha256", p.source_sha256}, {"calibration", p.calibration}};
@@ -164,15 +164,16 @@ void AddFiles(nb::module_& module) {
       .def("text", TextAttribute, "object"_a, "key"_a,
            "an attribute of a dataset or group ('' for the root); '' if missing")
       .def("number", NumberAttribute, "object"_a, "key"_a, "the same for an integer attribute");
-  nb::class_<Checkpoint>(module, "Checkpoint", "A quantized checkpoint; opening it checks the hash of every dataset.")
+  nb::class_<QuantizedFile>(module, "Checkpoint",
+                            "A quantized checkpoint; opening it checks the hash of every dataset.")
       .def(nb::init<const std::string&>(), "path"_a)
       .def(
           "matrices",
-          [](const Checkpoint& c) { return std::views::keys(c.file->matrices()) | std::ranges::to<std::vector>(); },
+          [](const QuantizedFile& c) { return std::views::keys(c.file->matrices()) | std::ranges::to<std::vector>(); },
           "names of the quantized matrices")
       .def(
           "tensors",
-          [](const Checkpoint& c) { return std::views::keys(c.file->tensors()) | std::ranges::to<std::vector>(); },
+          [](const QuantizedFile& c) { return std::views::keys(c.file->tensors()) | std::ranges::to<std::vector>(); },
           "names of the other tensors")
       .def("quantized", MatrixNamed, "name"_a, "codes and scales [out, in], as the file has them")
       .def("tensor", TensorNamed, "name"_a, "values as float32",
