@@ -53,7 +53,7 @@ inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {
 inline void AddOptionsOfTasks(CLI::App& command, WindowOptions& windows, AnswerOptions& answers) {
   Group(command, kOfTasks);
   const auto convention = [&windows](const std::string& name) { windows.convention = ConventionNamed(name); };
-  Add(command, "--convention NAME", convention, "texts: whose windows and scores: tare, llama.cpp or lm-eval")
+  Add(command, "--convention NAME", convention, "texts: whose windows and scores: " + ConventionNames())
       ->default_str("tare");
   AddWhole(command, "--short-context N", windows.short_context, "longppl: tokens that whole windows are compared with",
            0)

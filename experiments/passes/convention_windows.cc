@@ -10,13 +10,6 @@
 namespace tare {
 namespace {
 
-std::vector<int32_t> WithBos(const TokenInput& input) {
-  std::vector<int32_t> tokens;
-  if (input.bos) tokens.push_back(*input.bos);
-  tokens.insert(tokens.end(), input.sequences.front().begin(), input.sequences.front().end());
-  return tokens;
-}
-
 WindowCut CutAsTool(const TokenInput& input, const ModelConfig& config, const WindowOptions& options, int64_t usual,
                     int64_t least) {
   const std::string_view name = InfoOf(options.convention).name;
@@ -33,15 +26,23 @@ WindowCut CutAsTool(const TokenInput& input, const ModelConfig& config, const Wi
           .convention = options.convention};
 }
 
-CutText AsLlamaCpp(const TokenInput& input, const std::vector<int32_t>& tokens, const ModelConfig& config,
-                   const WindowOptions& options) {
-  constexpr int64_t kLeast = 3;  // positions of which the second half has a token that is predicted
-  const WindowCut cut = CutAsTool(input, config, options, kTextWindow, kLeast);
-  const auto positions = static_cast<size_t>(cut.window);
-  if (tokens.size() < 2 * positions)
-    Fail("{}: got {} tokens, expected at least {}, two windows, as llama.cpp does; try a smaller --window",
-         input.path.string(), tokens.size(), 2 * positions);
-  return {SecondHalves(tokens, input.bos, positions), cut};
+// Windows one after another; what is left at the end is in none. llama.cpp scores the second half of each, of which it
+// replaces the first token by `<s>`, and needs two.
+CutText InWholeWindows(const TokenInput& input, const std::vector<int32_t>& tokens, const ModelConfig& config,
+                       const WindowOptions& options) {
+  const bool halves = options.convention == Convention::kLlamaCpp;
+  CutText text{{}, CutAsTool(input, config, options, halves ? kTextWindow : 2048, halves ? 3 : 2)};
+  const int64_t window = text.cut.window, got = std::ssize(tokens), least = halves ? 2 * window : window;
+  if (got < least)
+    Fail("{}: got {} tokens, expected at least {}, {}, as {} does; try a smaller --window", input.path.string(), got,
+         least, halves ? "two windows" : "one window", InfoOf(options.convention).name);
+  for (auto begin = tokens.begin(); tokens.end() - begin >= window; begin += window) {
+    ScoredSequence& cut = text.sequences.emplace_back();
+    cut.tokens.assign(begin, begin + window);
+    if (halves && input.bos) cut.tokens.front() = *input.bos;
+    cut.first_target = halves ? window / 2 + 1 : 1;
+  }
+  return text;
 }
 
 CutText AsLmEval(const TokenInput& input, const std::vector<int32_t>& tokens, const Model& model,
@@ -104,26 +105,14 @@ std::vector<ScoredSequence> RollingWindows(const std::vector<int32_t>& tokens, i
   return windows;
 }
 
-std::vector<ScoredSequence> SecondHalves(const std::vector<int32_t>& tokens, std::optional<int32_t> bos,
-                                         size_t positions) {
-  std::vector<ScoredSequence> windows;
-  for (size_t begin = 0; begin + positions <= tokens.size(); begin += positions) {
-    ScoredSequence& window = windows.emplace_back();
-    window.tokens.assign(tokens.begin() + static_cast<ptrdiff_t>(begin),
-                         tokens.begin() + static_cast<ptrdiff_t>(begin + positions));
-    if (bos) window.tokens.front() = *bos;
-    window.first_target = static_cast<int64_t>(positions / 2) + 1;
-  }
-  return windows;
-}
-
 CutText CutByConvention(const TokenInput& input, const Model& model, const WindowOptions& options) {
   if (options.convention == Convention::kTare)
     return {CutSequences(input, model.config(), options), CutOf(input, model.config(), options)};
-  std::vector<int32_t> tokens = WithBos(input);
+  std::vector<int32_t> tokens = input.sequences.front();
+  if (input.bos) tokens.insert(tokens.begin(), *input.bos);
   if (options.tokens != 0) tokens.resize(std::min(tokens.size(), static_cast<size_t>(options.tokens)));
-  CutText text = options.convention == Convention::kLlamaCpp ? AsLlamaCpp(input, tokens, model.config(), options)
-                                                             : AsLmEval(input, tokens, model, options);
+  CutText text = options.convention == Convention::kLmEval ? AsLmEval(input, tokens, model, options)
+                                                           : InWholeWindows(input, tokens, model.config(), options);
   for (ScoredSequence& s : text.sequences) s.only_predicted = options.convention == Convention::kLmEval ? 1 : 0;
   if (options.limit != 0) text.sequences.resize(std::min(text.sequences.size(), static_cast<size_t>(options.limit)));
   return text;

@@ -27,8 +27,9 @@ struct ConventionInfo {
 };
 
 // llama.cpp: its perplexity.cpp at commit 050fc7f (`llama-perplexity -c N --chunks LIMIT`). lm-eval:
-// loglikelihood_rolling and get_rolling_token_windows of the harness at commit
-// 4e7e0d4 (max_length=N). `<s>` only where the checkpoint's tokenizer puts it before a text.
+// loglikelihood_rolling and get_rolling_token_windows of the harness at commit 4e7e0d4 (max_length=N). gptq:
+// llama_eval of IST-DASLab/gptq at commit 4fe02ad (model.seqlen = N), whose perplexities papers on quantization print.
+// `<s>` only where the checkpoint's tokenizer puts it before a text.
 inline constexpr ConventionInfo kConventions[] = {
     {.convention = Convention::kTare,
      .name = "tare",
@@ -47,12 +48,18 @@ inline constexpr ConventionInfo kConventions[] = {
      .window = "all of the model's positions",
      .stride = "N; the last window is moved back to be full",
      .scored = "each token once, and <s>; N in a window, whose last is not run",
-     .bos = "before the text; its first token is predicted from another <s>, or from the token that ends a text"}};
+     .bos = "before the text; its first token is predicted from another <s>, or from the token that ends a text"},
+    {.convention = Convention::kGptq,
+     .name = "gptq",
+     .window = "2048",
+     .stride = "N; what is left at the end is not read",
+     .scored = "of each window all tokens but the first",
+     .bos = "before the text, as the first window's first token; before no other"}};
 
 const ConventionInfo& InfoOf(Convention convention);
 // Throws Error for another name.
 Convention ConventionNamed(std::string_view name);
-// "tare, llama.cpp or lm-eval"
+// "tare, llama.cpp, lm-eval or gptq"
 std::string ConventionNames();
 
 // The windows of a text, and what became of the options.
@@ -75,9 +82,5 @@ int32_t PrefixToken(std::optional<int32_t> bos, const Model& model);
 
 // The windows of lm-evaluation-harness, which predict each token once, at most `most` per window.
 std::vector<ScoredSequence> RollingWindows(const std::vector<int32_t>& tokens, int32_t prefix, size_t most);
-
-// The windows of llama-perplexity with n_ctx = positions >= 3. tokens: the text's, with its `<s>`.
-std::vector<ScoredSequence> SecondHalves(const std::vector<int32_t>& tokens, std::optional<int32_t> bos,
-                                         size_t positions);
 
 }  // namespace tare

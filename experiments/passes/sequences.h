@@ -71,7 +71,7 @@ enum class TakeFrom { kSpread, kStart };
 std::string_view Name(TakeFrom from);
 
 // Tare's rules (above), or the rules of a tool whose perplexity is to be met (convention_windows.h).
-enum class Convention { kTare, kLlamaCpp, kLmEval };
+enum class Convention { kTare, kLlamaCpp, kLmEval, kGptq };
 
 struct WindowOptions {
   // Positions per sequence, with `<s>`; 0: 512 for text, whole rows for ids, as far as the model allows.

@@ -48,8 +48,9 @@ struct CutDocuments {
 };
 
 int64_t PositionsOf(const WindowOptions& options, const ModelConfig& config) {
-  if (options.convention == Convention::kLlamaCpp)
-    FailUsage("--convention: got llama.cpp with documents, expected tare or lm-eval; try perplexity=TEXT");
+  if (options.convention != Convention::kTare && options.convention != Convention::kLmEval)
+    FailUsage("--convention: got {} with documents, expected tare or lm-eval; try perplexity=TEXT",
+              InfoOf(options.convention).name);
   const int64_t positions = options.window > 0 ? options.window : config.max_positions;
   CheckWindow(positions, 2, config);
   return positions;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What transformers gives by lm-evaluation-harness's own windows, and by llama.cpp's rules:
+"""What transformers gives by lm-evaluation-harness's own windows, and by llama.cpp's and GPTQ's rules:
 
     PYTHONPATH=lm-evaluation-harness python3 expected.py experiments/pair/novels-standard experiments/pair/heldout.txt
 
@@ -36,6 +36,11 @@ def llama_cpp(model, tokens, bos, length, chunks):
     return torch.cat(found)
 
 
+def gptq(model, tokens, length, samples):
+    return torch.cat([losses(model, tokens[begin:begin + 1], tokens[begin + 1:begin + length])
+                      for begin in range(0, length * samples, length)])
+
+
 def main(folder, text):
     torch.set_num_threads(1)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
@@ -47,7 +52,8 @@ def main(folder, text):
                         ("lm-eval, 1500 tokens, max_length=200", lm_eval(model, tokens[:1500], bos, 200)),
                         ("lm-eval, 3000 tokens, max_length=2048", lm_eval(model, tokens[:3000], bos, 2048)),
                         ("llama.cpp, -c 512 --chunks 20", llama_cpp(model, tokens, bos, 512, 20)),
-                        ("llama.cpp, -c 129 --chunks 5", llama_cpp(model, tokens, bos, 129, 5))]:
+                        ("llama.cpp, -c 129 --chunks 5", llama_cpp(model, tokens, bos, 129, 5)),
+                        ("gptq, seqlen 2048, 5 samples", gptq(model, tokens, 2048, 5))]:
         print(json.dumps({"case": name, "tokens": len(found), "log_likelihood": -found.sum().item(),
                           "perplexity": math.exp(found.mean())}))
 

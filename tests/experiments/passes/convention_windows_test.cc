@@ -32,7 +32,6 @@ std::vector<int32_t> Counting(size_t n) {
   return tokens;
 }
 
-// The harness's example: ten tokens, four at a time.
 TEST(Convention, AWindowGoesAsFarAsScaledPositions) {
   static std::string said;
   said.clear();
@@ -47,6 +46,44 @@ TEST(Convention, AWindowGoesAsFarAsScaledPositions) {
               testing::ThrowsMessage<UsageError>(testing::HasSubstr("got 257, expected 2 to 256")));
 }
 
+// "1 10 11|12": 12 is scored, after 1, 10 and 11.
+std::vector<std::string> Scored(const std::vector<ScoredSequence>& windows) {
+  std::vector<std::string> scored;
+  for (const ScoredSequence& w : windows) {
+    std::string before;
+    for (int64_t t = 0; t < std::ssize(w.tokens); ++t) {
+      const std::string token = std::to_string(w.tokens[static_cast<size_t>(t)]);
+      if (t >= w.first_target) scored.push_back(before + "|" + token);
+      before += (t == 0 ? "" : " ") + token;
+    }
+  }
+  return scored;
+}
+
+// Ten tokens, 10 to 19, after <s>, which is 1, in windows of four positions: worked by hand from the tools' code.
+TEST(Convention, TokensAreScoredInTheContextsOfTheTool) {
+  const Model model(GoldenFolder("llama-mha"));
+  TokenInput text{.sequences = {{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}}, .bos = 1, .path = "t.txt", .sha256 = ""};
+  const auto scored = [&](Convention convention) {
+    return Scored(CutByConvention(text, model, {.window = 4, .convention = convention}).sequences);
+  };
+  EXPECT_THAT(scored(Convention::kTare), ElementsAre("1|10", "1 10|11", "1 10 11|12",                 //
+                                                     "1|13", "1 13|14", "1 13 14|15",                 //
+                                                     "1|16", "1 16|17", "1 16 17|18",                 //
+                                                     "1 17 18|19"));                                  //
+  EXPECT_THAT(scored(Convention::kLlamaCpp), ElementsAre("1 10 11|12", "1 14 15|16"));                // 13 is replaced
+  EXPECT_THAT(scored(Convention::kLmEval), ElementsAre("1|1", "1 1|10", "1 1 10|11", "1 1 10 11|12",  //
+                                                       "12|13", "12 13|14", "12 13 14|15", "12 13 14 15|16", "15 16|17",
+                                                       "15 16 17|18", "15 16 17 18|19"));
+  EXPECT_THAT(scored(Convention::kGptq),
+              ElementsAre("1|10", "1 10|11", "1 10 11|12", "13|14", "13 14|15", "13 14 15|16"));
+  text.bos.reset();  // then nothing is replaced
+  EXPECT_THAT(scored(Convention::kLlamaCpp), ElementsAre("10 11 12|13", "14 15 16|17"));
+  EXPECT_THAT(scored(Convention::kGptq),
+              ElementsAre("10|11", "10 11|12", "10 11 12|13", "14|15", "14 15|16", "14 15 16|17"));
+}
+
+// The harness's example: ten tokens, four at a time.
 TEST(Convention, RollingWindowsAreTheHarnesss) {
   const std::vector<ScoredSequence> windows = RollingWindows(Counting(10), 99, 4);
   ASSERT_EQ(windows.size(), 3u);
@@ -59,17 +96,6 @@ TEST(Convention, RollingWindowsAreTheHarnesss) {
   EXPECT_THAT(RollingWindows({5}, 99, 4)[0].tokens, ElementsAre(99, 5));
   EXPECT_THAT(RollingWindows({1, 2, 3}, 99, 1)[2].tokens, ElementsAre(2, 3));
   EXPECT_TRUE(RollingWindows({}, 99, 4).empty());
-}
-
-// n_ctx 4: logits of place 2 on, so place 3 alone is a target; of 5, logits of places 2 and 3.
-TEST(Convention, SecondHalvesAreLlamaCpps) {
-  const std::vector<ScoredSequence> windows = SecondHalves(Counting(11), 99, 4);
-  ASSERT_EQ(windows.size(), 2u) << "three tokens are left over";
-  EXPECT_THAT(windows[0].tokens, ElementsAre(99, 1, 2, 3));
-  EXPECT_THAT(windows[1].tokens, ElementsAre(99, 5, 6, 7));
-  EXPECT_EQ(windows[0].first_target, 3);
-  EXPECT_EQ(SecondHalves(Counting(10), 99, 5)[1].first_target, 3);
-  EXPECT_THAT(SecondHalves(Counting(8), {}, 4)[1].tokens, ElementsAre(4, 5, 6, 7)) << "without <s> nothing is replaced";
 }
 
 // The tokenizer's own end, whichever others end what is generated.
@@ -122,12 +148,13 @@ TEST(Convention, PerplexitiesAreTheTools) {
            Expected{{.window = 512, .tokens = 1024, .convention = Convention::kLmEval}, 1024, 28.5427623, 1e-4},
            Expected{{.window = 200, .tokens = 1500, .convention = Convention::kLmEval}, 1500, 29.2628939, 1e-4},
            Expected{{.tokens = 3000, .convention = Convention::kLmEval}, 3000, 36.9036038, 1e-4},
+           Expected{{.limit = 5, .convention = Convention::kGptq}, 10235, 40.0454216, 1e-4},
        }) {
     const Json figures = Measured(kPerplexityTask, expected.windows);
     EXPECT_EQ(figures["tokens"], expected.tokens);
     EXPECT_NEAR(figures["perplexity"].get<double>(), expected.perplexity, expected.tolerance);
     EXPECT_EQ(figures["convention"], InfoOf(expected.windows.convention).name);
-    EXPECT_THAT(HowMeasured(figures, kPerplexityTask), HasSubstr("by the convention of l"));
+    EXPECT_THAT(HowMeasured(figures, kPerplexityTask), HasSubstr("by the convention of "));
   }
 }
 
@@ -152,7 +179,8 @@ TEST(Convention, WhatAToolDoesNotReadIsRefused) {
   refused({.window = 2, .convention = Convention::kLlamaCpp}, "--window: got 2, expected 3 to 2048");
   refused({.window = 2049, .convention = Convention::kLmEval}, "--window: got 2049, expected 1 to 2048");
   refused({.tokens = 1000, .convention = Convention::kLlamaCpp},
-          "got 1000 tokens, expected at least 1024, two windows");
+          "got 1000 tokens, expected at least 1024, two windows, as llama.cpp does");
+  refused({.tokens = 1000, .convention = Convention::kGptq}, "got 1000 tokens, expected at least 2048, one window");
   const TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 1, 50);
   Model model(GoldenFolder("llama-mha"));
@@ -163,13 +191,13 @@ TEST(Convention, WhatAToolDoesNotReadIsRefused) {
 
 TEST(Convention, NamesAreThoseOfTheTable) {
   EXPECT_EQ(ConventionNamed("llama.cpp"), Convention::kLlamaCpp);
-  EXPECT_EQ(ConventionNames(), "tare, llama.cpp or lm-eval");
+  EXPECT_EQ(ConventionNames(), "tare, llama.cpp, lm-eval or gptq");
   EXPECT_THAT(Call([] { ConventionNamed("hf"); }),
-              ThrowsMessage<Error>(HasSubstr("--convention: got 'hf', expected tare, llama.cpp or lm-eval")));
+              ThrowsMessage<Error>(HasSubstr("--convention: got 'hf', expected tare, llama.cpp, lm-eval or gptq")));
 }
 
 TEST(Convention, EachIsInTheTable) {
-  for (const Convention convention : {Convention::kTare, Convention::kLlamaCpp, Convention::kLmEval})
+  for (const Convention convention : {Convention::kTare, Convention::kLlamaCpp, Convention::kLmEval, Convention::kGptq})
     EXPECT_EQ(ConventionNamed(InfoOf(convention).name), convention);
 }
 

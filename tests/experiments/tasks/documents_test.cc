@@ -65,6 +65,8 @@ TEST(Documents, ByTheHarnesssConventionItsOwnBosCounts) {
   EXPECT_THAT(HowMeasured(result.figures, kDocumentsTask), HasSubstr("by the convention of lm-eval"));
   EXPECT_THAT(Call([] { Measured({.convention = Convention::kLlamaCpp}); }),
               ThrowsMessage<Error>(HasSubstr("got llama.cpp with documents, expected tare or lm-eval")));
+  EXPECT_THAT(Call([] { Measured({.convention = Convention::kGptq}); }),
+              ThrowsMessage<Error>(HasSubstr("got gptq with documents, expected tare or lm-eval")));
 }
 
 TEST(Documents, WindowsMustFitThePositions) {
