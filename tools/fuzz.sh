@@ -48,7 +48,7 @@ llvm-cov report build/fuzz/readers_fuzz -instr-profile=build/fuzz/readers.profda
   -show-region-summary=false \
   quant/file/{safetensors,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,dtype,checkpoint_files}.cc \
   quant/format/listed_grid.cc quant/interchange/folders/*.cc \
-  quant/interchange/gguf/{architecture,blocks,container,gguf_checkpoint,metadata}.cc \
+  quant/interchange/gguf/{architecture,blocks,container,gguf_checkpoint,imatrix,metadata}.cc \
   quant/statistics/statistics_reader.cc \
   quant/plan/*.cc experiments/model/config/config.cc experiments/tasks/{documents,items/*}.cc \
   experiments/observe/marked_spans.cc \

@@ -32,6 +32,7 @@
 #include "quant/format/listed_grid.h"
 #include "quant/interchange/folders/quantization_config.h"
 #include "quant/interchange/gguf/architecture.h"
+#include "quant/interchange/gguf/imatrix.h"
 #include "quant/plan/plan.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -148,6 +149,13 @@ void ReadGguf(std::string_view bytes) {
   }
 }
 
+void ReadImatrixFile(std::string_view bytes) {
+  for (const auto& [name, entry] : gguf::ReadImatrix(FileOf(bytes)).entries) {
+    const size_t experts = entry.counts.size();
+    for (const float mean : entry.Means(experts - 1, experts)) Require(mean >= 0, "a mean that is no weight");
+  }
+}
+
 void ReadQuantized(std::string_view bytes) { QuantizedCheckpoint(FileOf(bytes)).Verify(); }
 
 void ReadStatisticsFile(std::string_view bytes) { (void)ReadStatistics(FileOf(bytes)); }
@@ -260,6 +268,7 @@ constexpr Reader kReaders[] = {
     {"hdf5", damage::Form::kHdf5, ReadHdf5},
     {"quantized", damage::Form::kHdf5, ReadQuantized},
     {"gguf", damage::Form::kBinary, ReadGguf},
+    {"imatrix", damage::Form::kBinary, ReadImatrixFile},
     {"npz", damage::Form::kBinary, ReadNpz},
     {"predictions", damage::Form::kBinary, ReadPredictions},
     {"layout", damage::Form::kJson, ReadLayout},
