@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare convert: one model in another family's layout, or as a GGUF file.
+// tare convert: one model in another family's layout, or as a GGUF file; its statistics as an importance matrix.
 #include <map>
 
 #include "experiments/export/gguf/export.h"
 #include "experiments/export/hugging_face.h"
 #include "experiments/model/config/config.h"
+#include "experiments/plan/model_sites.h"
+#include "experiments/quantize/importance.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
 #include "quant/file/output_folder.h"
@@ -16,7 +18,7 @@ namespace tare {
 namespace {
 
 struct ConvertArguments {
-  std::string model, to, type = "F16", out, json;
+  std::string model, to, type = "F16", stats, out, json;
   MachineOptions machine;
 };
 
@@ -60,6 +62,21 @@ void RunToGguf(const ConvertArguments& options) {
                            {"bytes", s.bytes}});
 }
 
+void RunToImatrix(const ConvertArguments& options) {
+  if (options.stats.empty()) throw CLI::RequiresError("--to imatrix", "--stats");
+  const bool binary = options.out.ends_with(".dat");
+  const std::vector<AtomicFile> claims = ClaimFiles(
+      {options.model, options.stats},
+      {{options.out, binary ? "*blk.0." : "GGUF*imatrix.datasets"}, {options.json, JsonWith("tare.convert.imatrix/")}});
+  options.machine.Apply();
+  const Checkpoint files(options.model);
+  const auto set = ReadStatisticsOf(options.stats, files.ContentHash(), files.ConfigHash());
+  WriteImatrix(ImatrixOf(*set, LoadConfig(options.model)), options.out);
+  if (PrintsTables(options.json))
+    PrintLine("{}: sums over {}", Made(options.out), Counted(static_cast<int64_t>(set->positions), "position"));
+  WriteJson(options.json, {{"schema", "tare.convert.imatrix/1"}, {"out", options.out}, {"positions", set->positions}});
+}
+
 void RunToFolder(const ConvertArguments& options) {
   std::vector<Output> outputs = NewFilesIn({options.model}, options.out, ExportedFiles());
   outputs.push_back({options.json, JsonWith("tare.convert/")});
@@ -87,7 +104,9 @@ void RunToFolder(const ConvertArguments& options) {
 void Run(const CLI::App& command, ConvertArguments& options) {
   const bool to_gguf = options.to == "gguf";
   RequireEffect(command, to_gguf, {"--type"}, "--to gguf");
-  to_gguf ? RunToGguf(options) : RunToFolder(options);
+  const bool to_imatrix = options.to == "imatrix";
+  RequireEffect(command, to_imatrix, {"--stats"}, "--to imatrix");
+  to_gguf ? RunToGguf(options) : to_imatrix ? RunToImatrix(options) : RunToFolder(options);
 }
 
 }  // namespace
@@ -96,11 +115,13 @@ void AddConvert(CLI::App& app) {
   const auto [command, options] =
       NewCommand<ConvertArguments>(app, "convert", "write the same model in another layout, or as a GGUF file", Run);
   AddModel(command, options.model);
-  Add(command, "--to FAMILY", options.to, "diffllama (Hugging Face's V1), diff_v1 (its authors'), MODEL's own, or gguf")
+  Add(command, "--to FAMILY", options.to,
+      "diffllama (Hugging Face's V1), diff_v1 (its authors'), MODEL's own, gguf, or imatrix")
       ->required();
   Add(command, "--type TYPE", options.type, "of a GGUF file's matrices: " + Listed(gguf::TypesWritten(), ", "))
       ->check(OneOf(Listed(gguf::TypesWritten(), "|")));
-  Add(command, "--out DIR", options.out, "folder to create; with --to gguf, file to write")->required();
+  Add(command, "--stats FILE", options.stats, "with --to imatrix: MODEL's (tare stats --out); OUT.dat: binary layout");
+  Add(command, "--out DIR", options.out, "folder to create; with --to gguf or imatrix, file to write")->required();
   AddJson(command, options.json);
   options.machine.AddThreadsTo(command);
   AddHashAgain(command);

@@ -23,7 +23,7 @@ constexpr const char* kDequantized = "safetensors";
 constexpr const char* kCompressed = "compressed-tensors";
 
 struct QuantizeArguments {
-  std::string model, plan, method = "rtn", calibrate, cut, stats, out, format = "h5", json;
+  std::string model, plan, method = "rtn", calibrate, cut, stats, imatrix, out, format = "h5", json;
   bool fresh = false;
   WindowOptions windows{.tokens = 32768};
   MachineOptions machine;
@@ -44,7 +44,7 @@ std::string PartsFolder(const QuantizeArguments& options) { return WithoutSlash(
 
 // The file, and the folders: that of safetensors, and the one where calibrated methods keep parts.
 std::vector<AtomicFile> ClaimOutputs(const QuantizeArguments& options, const CalibrationTexts& calibration) {
-  std::vector<std::string> inputs{options.model, options.stats};
+  std::vector<std::string> inputs{options.model, options.stats, options.imatrix};
   for (const CalibrationTexts::Part& part : calibration.parts) inputs.push_back(part.file.string());
   std::vector<Output> outputs{{options.out, Hdf5With("tare.quantized/")}};
   if (options.format == kDequantized) outputs = NewFilesIn(inputs, options.out, ExportedFiles());
@@ -168,6 +168,7 @@ void Run(const CLI::App& command, QuantizeArguments& options) {
                         .method = method,
                         .calibration = calibration,
                         .statistics = options.stats,
+                        .imatrix = options.imatrix,
                         .windows = options.windows,
                         .parts = PartsFolder(options),
                         .fresh = options.fresh};
@@ -205,6 +206,7 @@ void AddQuantize(CLI::App& app) {
   Add(command, "--method STEPS", options.method, "steps joined by +, e.g. gptaq+quantease (tare help methods)")
       ->check(IsMethod);
   Add(command, "--stats FILE", options.stats, "statistics of MODEL (tare stats --out), for +static and smoothquant");
+  Add(command, "--imatrix FILE", options.imatrix, "llama.cpp's importance matrix, which weighs the errors of +mse");
   Group(command, "Calibration");
   Add(command, "--calibrate FILE[:WEIGHT],...", options.calibrate, "texts, documents (.jsonl) or token IDs");
   Add(command, "--cut I/N", options.cut, "calibrate on fold I of N of each text only, e.g. 0/5");

@@ -169,6 +169,7 @@ struct QuantizeJob {
   QuantizeMethod method = {};
   CalibrationTexts calibration = {};      // for methods that need one
   std::filesystem::path statistics = {};  // instead, for smoothquant with a given alpha
+  std::filesystem::path imatrix = {};     // weighs the errors of +mse in rtn (importance.h)
   WindowOptions windows = {};             // for the calibration
   std::filesystem::path parts = {};       // folder of finished parts meanwhile; empty: OUT.parts
   std::string model_sha256 = {};          // the model's ContentHash, if the caller knows it; empty: it is read

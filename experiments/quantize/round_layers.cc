@@ -13,6 +13,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/quantize/calibrated_layers.h"
 #include "experiments/quantize/calibration/calibration_pass.h"
+#include "experiments/quantize/importance.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "quant/file/quantized_checkpoint.h"
@@ -56,7 +57,7 @@ class Job {
         sites_(WeightSites(config_)),
         files_(model.files),
         plan_(PlanOfWeights(job, files_, config_)),
-        matrices_(model_.string(), config_, plan_, files_),
+        matrices_(model_.string(), config_, plan_, files_, job.imatrix),
         provenance_(ProvenanceOf(files_, model_, job.model_sha256)),
         parts_(parts) {
     TARE_CHECK(parts != nullptr || text.sequences.empty());
@@ -65,6 +66,7 @@ class Job {
     provenance_.plan_hash = job.plan.hash();
     if (job.plan.HasStaticScales())
       AddStep(provenance_, "", "static scales of statistics sha256 " + Sha256OfFile(job.statistics));
+    if (!job.imatrix.empty()) AddStep(provenance_, "", "imatrix sha256 " + Sha256OfFile(job.imatrix));
     AddStep(provenance_, job.method.RoundingText(), job.method.RoundsByCalibration() ? text.provenance : "");
     if (!text.sequences.empty()) {
       const bool known = model_ == job.model && !job.model_sha256.empty();
@@ -105,7 +107,7 @@ class Job {
       summary_.bytes_after += static_cast<int64_t>(tensor.view().bytes.size());
     } else {
       if (found->second.layer) return;
-      Add(name, Rounded(name, *rule).view(), *rule, out);
+      Add(name, QuantizeByRule(matrices_.Stored(name), *rule, matrices_.Where(name)).view(), *rule, out);
     }
     files_.Release(name);
   }
@@ -113,18 +115,9 @@ class Job {
   void AddLayer(int layer, QuantizedCheckpointWriter& out) {
     std::optional<QuantizedCheckpoint> part;
     if (calibrated_) part.emplace(calibrated_->Part(layer));
-    matrices_.ForEach(layer, [&](const LinearLayer&, const std::string& name, const Rule& rule) {
-      if (part) {
-        Add(name, part->matrices().at(name), rule, out);
-      } else {
-        Add(name, Rounded(name, rule).view(), rule, out);
-      }
+    matrices_.ForEach(layer, [&](const LinearLayer& linear, const std::string& name, const Rule& rule) {
+      Add(name, part ? part->matrices().at(name) : matrices_.Nearest(linear, name, rule).view(), rule, out);
     });
-  }
-
-  // Rounds a matrix to nearest.
-  QuantizedMatrixBuffer Rounded(const std::string& name, const Rule& rule) const {
-    return QuantizeByRule(matrices_.Stored(name), rule, matrices_.Where(name));
   }
 
   void Add(const std::string& name, const QuantizedMatrix& matrix, const Rule& rule, QuantizedCheckpointWriter& out) {
@@ -203,8 +196,12 @@ void CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelC
     if (group % info.together != 0)
       RefuseRule(*rule, Formatted("groups of {} in '{}'", group, name),
                  Formatted("groups of a multiple of {}, which share a code", info.together), "group16");
+    const bool one_scale = rule->granularity.kind == Granularity::Kind::kTensor;
+    if (!job.imatrix.empty() && rule->options.mse && (one_scale || rule->options.hadamard || !key.layer))
+      RefuseRule(*rule, Formatted("'{}' with --imatrix", name),
+                 "weights of layers, a scale per channel or group and no +hadamard", "it without +mse");
     if (!job.method.RoundsByCalibration()) continue;
-    if (rule->granularity.kind == Granularity::Kind::kTensor)
+    if (one_scale)
       RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
     for (const Step* step : job.method.Steps()) {
       if (step->check_rule) step->check_rule(*rule);
@@ -230,6 +227,13 @@ WeightMatrix LayerMatrices::Stored(const std::string& name) const {
   if (tensor != nullptr && tensor->shape.size() != 2)
     Fail("{}: got a tensor of {} dimensions, expected a matrix", Where(name), tensor->shape.size());
   return StoredMatrix(files_, name, Where(name));
+}
+
+QuantizedMatrixBuffer LayerMatrices::Nearest(const LinearLayer& linear, const std::string& name,
+                                             const Rule& rule) const {
+  std::vector<float> importance;
+  if (imatrix_ && rule.options.mse) importance = ImportanceOf(*imatrix_, config_, linear);
+  return QuantizeByRule(Stored(name), rule, Where(name), importance);
 }
 
 void LayerMatrices::ForEach(int layer, const ForMatrix& body) const {

@@ -13,6 +13,7 @@
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/checkpoint/checkpoint.h"
+#include "quant/interchange/gguf/imatrix.h"
 #include "quant/plan/site.h"
 
 namespace tare {
@@ -29,9 +30,12 @@ void CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelC
 // A checkpoint's matrices as they are stored, and, one after another, a layer's matrices that a plan rounds.
 class LayerMatrices {
  public:
-  // where: the checkpoint, before errors. The others must outlive this.
-  LayerMatrices(std::string where, const ModelConfig& config, const ResolvedPlan& plan, const Checkpoint& files)
-      : where_(std::move(where)), config_(config), plan_(plan), files_(files) {}
+  // where: the checkpoint, before errors; imatrix: a file, or empty. The others must outlive this.
+  LayerMatrices(std::string where, const ModelConfig& config, const ResolvedPlan& plan, const Checkpoint& files,
+                const std::filesystem::path& imatrix = {})
+      : where_(std::move(where)), config_(config), plan_(plan), files_(files) {
+    if (!imatrix.empty()) imatrix_ = gguf::ReadImatrix(imatrix);
+  }
 
   const std::string& where() const { return where_; }
   const ModelConfig& config() const { return config_; }
@@ -45,6 +49,8 @@ class LayerMatrices {
 
   // Throws Error for a tensor that is no matrix.
   WeightMatrix Stored(const std::string& name) const;
+  // A matrix rounded to nearest; the imatrix weighs the errors of +mse. Throws Error if that has none of it.
+  QuantizedMatrixBuffer Nearest(const LinearLayer& linear, const std::string& name, const Rule& rule) const;
 
   using ForMatrix = std::function<void(const LinearLayer&, const std::string& name, const Rule&)>;
   // Calls body for each matrix of the layer that the plan rounds, in order, and then releases the file's memory of it.
@@ -57,6 +63,7 @@ class LayerMatrices {
   const ModelConfig& config_;
   const ResolvedPlan& plan_;
   const Checkpoint& files_;
+  std::optional<gguf::Imatrix> imatrix_;
 };
 
 // model: the job's, or what was made from it; text: what a calibrated method sees. Finished layers are kept in `parts`

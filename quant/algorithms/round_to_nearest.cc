@@ -37,7 +37,8 @@ void RoundGroup(const float* values, int64_t n, const GroupScale& group, const F
   }
 }
 
-double SquaredError(const float* values, int64_t n, const GroupScale& group, const FormatInfo& info) {
+double SquaredError(const float* values, int64_t n, const GroupScale& group, const FormatInfo& info,
+                    const float* importance) {
   thread_local std::vector<float> rounded;
   rounded.resize(static_cast<size_t>(n));
   RoundGroup(values, n, group, info, rounded.data());
@@ -45,7 +46,7 @@ double SquaredError(const float* values, int64_t n, const GroupScale& group, con
   for (int64_t i = 0; i < n; ++i) {
     const double steps = double{rounded[i]} - double{group.zero};
     const double error = double{values[i]} - (steps * double{group.scale.scale} + double{group.origin});
-    sum += error * error;
+    sum += (importance == nullptr ? 1.0 : double{importance[i]}) * error * error;
   }
   return sum;
 }
@@ -75,7 +76,8 @@ float FourOrSix(const float* values, int64_t n, const Format& format, float clip
   return error_of(1.5f * clip) < error_of(clip) ? 1.5f * clip : clip;
 }
 
-Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice, float tensor_absmax) {
+Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice, float tensor_absmax,
+                const float* importance) {
   const FormatInfo& info = Info(format);
   Ends widest = EndsOf({values, static_cast<size_t>(n)}, format);
   if (format.scale == ScaleType::kFourOverSix) {
@@ -85,7 +87,7 @@ Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice
   if (choice == ClipChoice::kAbsmax || widest.high - widest.low < kSmallestAbsmax) return widest;
   constexpr int kSteps = 32;
   const auto error_of = [&](Ends ends) {
-    return SquaredError(values, n, GroupScaleFor(ends, format, tensor_absmax), info);
+    return SquaredError(values, n, GroupScaleFor(ends, format, tensor_absmax), info, importance);
   };
   Ends best = widest;
   double least = error_of(widest);

@@ -23,8 +23,10 @@ using ReadRow = std::function<void(int64_t row, float* values)>;
 enum class ClipChoice { kAbsmax, kLeastSquares };
 
 // The ends that determine the scale of n finite values. tensor_absmax: the largest magnitude of all that share the
-// format's f32 per tensor, if it has one.
-Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice, float tensor_absmax = 0);
+// format's f32 per tensor, if it has one. importance: n factors, at least 0, of the squared errors in kLeastSquares;
+// null: all are 1.
+Ends ChooseEnds(const float* values, int64_t n, const Format& format, ClipChoice choice, float tensor_absmax = 0,
+                const float* importance = nullptr);
 // clip, or 1.5 clip where the format is four over six and the n values then lose less, by squared error.
 float FourOrSix(const float* values, int64_t n, const Format& format, float clip, float tensor_absmax);
 

@@ -41,6 +41,29 @@ TEST(ConvertCommand, AFolderIsCompleteOrAbsent) {
   EXPECT_THAT(folder.Names(), ElementsAre("hf"));
 }
 
+TEST(ConvertCommand, StatisticsBecomeAnImatrixThatQuantizeTakes) {
+  const TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 3, 40);
+  const std::string model = GoldenFolder("diffllama-gqa");
+  ASSERT_EQ(CallTare({"stats", model, "--input", folder / "ids.safetensors", "--out", folder / "s.h5"}).exit_code, 0);
+  for (const char* name : {"i.gguf", "i.dat"}) {
+    for (const char* said : {"sums over 120 positions", "(replaced)"}) {
+      const Outcome made =
+          CallTare({"convert", model, "--to", "imatrix", "--stats", folder / "s.h5", "--out", folder / name});
+      EXPECT_EQ(made.exit_code, 0) << made.err;
+      EXPECT_THAT(made.out, HasSubstr(said)) << name;
+    }
+    const Outcome quantized = CallTare({"quantize", model, "--plan", "weights=int4/group16+mse", "--imatrix",
+                                        folder / name, "--out", folder / "q.h5"});
+    EXPECT_EQ(quantized.exit_code, 0) << quantized.err;
+  }
+  EXPECT_EQ(CallTare({"convert", model, "--to", "imatrix", "--out", folder / "n.gguf"}).exit_code, 2);
+  EXPECT_EQ(CallTare({"convert", model, "--to", "gguf", "--stats", folder / "s.h5", "--out", "n"}).exit_code, 2);
+  const Outcome other = CallTare({"convert", GoldenFolder("llama-gqa"), "--to", "imatrix", "--stats", folder / "s.h5",
+                                  "--out", folder / "n.gguf"});
+  EXPECT_THAT(other.err, HasSubstr("s.h5: statistics of weights"));
+}
+
 TEST(ConvertCommand, ToGgufWritesOneFile) {
   const TemporaryFolder folder;
   const std::filesystem::path pair = TARE_SOURCE_DIR "/experiments/pair/novels-standard";

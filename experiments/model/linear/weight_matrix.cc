@@ -120,12 +120,17 @@ ReadRow RowsToRound(const Rule& rule, int64_t in, ReadRow read) {
   };
 }
 
-QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where) {
+QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where,
+                                     std::span<const float> importance) {
   const ReadRow read =
       RowsToRound(rule, weight.in, [&](int64_t row, float* values) { RowAsFloat(weight, row, values); });
   QuantizedMatrixBuffer matrix = MatrixFor(rule, weight.out, weight.in, read);
-  GroupEnds ends =
-      EndsBy(rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, rule.format, matrix.tensor_absmax());
+  const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
+  GroupEnds ends = [&](int64_t, int64_t g, const float* values, int64_t n) {
+    const float* const factors =
+        importance.empty() ? nullptr : &importance[static_cast<size_t>(g * matrix.view().group)];
+    return ChooseEnds(values, n, rule.format, choice, matrix.tensor_absmax(), factors);
+  };
   if (rule.granularity.kind == Granularity::Kind::kTensor)  // one scale
     ends = [all = EndsOfMatrix(weight.out, weight.in, read, rule.format)](auto...) { return all; };
   ParallelFor(static_cast<size_t>(weight.out), [&](int64_t row, int) {

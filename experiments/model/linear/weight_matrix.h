@@ -67,8 +67,10 @@ ReadRow RowsToRound(const Rule& rule, int64_t in, ReadRow read);
 // An empty matrix for a rule's codes; reads the rows that are rounded if the format has an f32 per tensor.
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read);
 
-// Quantizes a matrix by a rule, rounding to nearest.
-QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where);
+// Quantizes a matrix by a rule, rounding to nearest. importance: W.in factors of squared errors, for a rule with +mse
+// and without +hadamard; empty: all are 1.
+QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where,
+                                     std::span<const float> importance = {});
 
 // What rounding loses of values, by which quantized checkpoints and GGUF files say their relative error: sums of
 // squares of values less rounded, and of values.

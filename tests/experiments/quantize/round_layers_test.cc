@@ -5,14 +5,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "experiments/model/config/config.h"
 #include "experiments/model/linear/weights.h"
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
+#include "experiments/quantize/quantize.h"
 #include "experiments/quantize/steps/table.h"
 #include "quant/base/message.h"
+#include "quant/file/quantized_checkpoint.h"
+#include "quant/interchange/gguf/imatrix.h"
 #include "quant/plan/site.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/calibrated_job.h"
@@ -115,6 +119,75 @@ namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+
+// Squared errors of all weights, times the importance of their channels, alike in every input.
+double WeighedError(const std::filesystem::path& quantized, const gguf::Imatrix& imatrix) {
+  const Checkpoint stored(GoldenFolder("llama-gqa"));
+  const QuantizedCheckpoint file(quantized);
+  double sum = 0;
+  for (const auto& [name, m] : file.matrices()) {
+    const WeightMatrix weight = StoredMatrix(stored, name, "stored");
+    std::vector<float> exact(static_cast<size_t>(m.in)), rounded(exact);
+    const std::vector<float>& importance = imatrix.entries.begin()->second.sums;
+    for (int64_t row = 0; row < m.out; ++row) {
+      RowAsFloat(weight, row, exact.data());
+      DequantizeRow(m, row, rounded.data());
+      for (size_t i = 0; i < exact.size(); ++i)
+        sum += importance[i % importance.size()] * std::pow(double{exact[i]} - double{rounded[i]}, 2);
+    }
+  }
+  return sum;
+}
+
+// Every other channel counts 10,000 times as much as the rest.
+TEST(RoundLayers, AnImatrixWeighsTheErrorsOfMse) {
+  const TemporaryFolder folder;
+  const ModelConfig config = LoadConfig(GoldenFolder("llama-gqa"));
+  gguf::Imatrix imatrix{.chunk_count = 1, .chunk_size = 1};
+  const auto write = [&](float odd) {
+    const int heads = config.heads * config.head_dim;
+    for (const auto& [name, in] :
+         {std::pair("attn_q", config.hidden), std::pair("attn_k", config.hidden), std::pair("attn_v", config.hidden),
+          std::pair("attn_output", heads), std::pair("ffn_gate", config.hidden), std::pair("ffn_up", config.hidden),
+          std::pair("ffn_down", config.ffn)}) {
+      for (int layer = 0; layer < config.layers; ++layer) {
+        gguf::Imatrix::Entry entry{.sums = {}, .counts = {1}};
+        for (int i = 0; i < in; ++i) entry.sums.push_back(i % 2 == 0 ? 1.0f : odd);
+        imatrix.entries[Formatted("blk.{}.{}.weight", layer, name)] = entry;
+      }
+    }
+    WriteImatrix(imatrix, folder / "i.gguf");
+  };
+  QuantizeJob job{GoldenFolder("llama-gqa"), Plan::Parse("weights=int4/group16+mse"), folder / "plain.h5"};
+  Quantize(job, {});
+  job.imatrix = folder / "i.gguf";
+  job.out = folder / "same.h5";
+  write(1);
+  Quantize(job, {});
+  job.out = folder / "weighed.h5";
+  write(10000);
+  Quantize(job, {});
+  EXPECT_EQ(WeighedError(folder / "same.h5", imatrix), WeighedError(folder / "plain.h5", imatrix));
+  EXPECT_LT(WeighedError(folder / "weighed.h5", imatrix), 0.95 * WeighedError(folder / "plain.h5", imatrix));
+  EXPECT_THAT(QuantizedCheckpoint(folder / "weighed.h5").provenance().calibration, HasSubstr("imatrix sha256 "));
+  const auto refused = [&](const char* plan, const char* method, const char* message) {
+    job.plan = Plan::Parse(plan);
+    job.method = ParseMethod(method);
+    EXPECT_THAT(Call([&] { Quantize(job, {}); }), ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  refused("weights=int4/group16", "rtn",
+          "--imatrix: got --method rtn and the plan 'weights=int4/group16', expected rtn and rules with +mse");
+  refused("weights=int4/group16+mse", "gptq", "--imatrix: got --method gptq and the plan");
+  refused("weights=int4/group16+hadamard8+mse", "rtn",
+          "with --imatrix, expected weights of layers, a scale per channel");
+  refused("weights=int4/tensor+mse", "rtn", "with --imatrix, expected weights of layers, a scale per channel");
+  imatrix.entries.erase("blk.1.ffn_up.weight");
+  WriteImatrix(imatrix, folder / "i.gguf");
+  refused("weights=int4/group16+mse", "rtn",
+          "imatrix: 'blk.1.ffn_up.weight': got 0 sums and 0 counts, expected 48 and 1");
+  job.model = GoldenFolder("llama-mha");  // with a head of its own
+  refused("weights=int4/group16+mse,lm_head.w=int8/channel+mse", "rtn", "got 'lm_head.weight' with --imatrix");
+}
 
 TEST(WeightSites, TensorsByName) {
   const std::map<std::string, SiteKey> sites = WeightSites({.family = "llama", .layers = 13});

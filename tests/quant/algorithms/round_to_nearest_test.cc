@@ -95,6 +95,33 @@ TEST(RoundToNearest, LeastSquaresIsNeverWorseAndClipsAnOutlier) {
   }
 }
 
+// Against sums in plain loops over the 32 candidates.
+TEST(RoundToNearest, ImportanceWeighsTheSquaredErrors) {
+  int changed = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const std::vector<float> row = RandomNormal(64, seed), ones(64, 1.0f);
+    std::vector<float> importance = RandomNormal(64, seed + 100);
+    for (float& x : importance) x *= x;
+    const auto chosen = [&](const float* by) {
+      return ChooseEnds(row.data(), 64, Format::kInt4, ClipChoice::kLeastSquares, 0, by);
+    };
+    const auto error_with = [&](float clip) {
+      const Scale scale = ScaleFor(clip, Format::kInt4);
+      double sum = 0;
+      for (size_t i = 0; i < row.size(); ++i)
+        sum += importance[i] *
+               std::pow(double{row[i]} - double{scale.scale} * CodeOf(row[i], scale.inv, Format::kInt4), 2);
+      return sum;
+    };
+    const float best = chosen(importance.data()).high;
+    for (int i = 0; i < 32; ++i)
+      EXPECT_LE(error_with(best), error_with(AbsMax(row) * (1.0f - static_cast<float>(i) / 64.0f)) * (1 + 1e-5));
+    EXPECT_EQ(chosen(ones.data()).high, chosen(nullptr).high);
+    changed += best != chosen(nullptr).high ? 1 : 0;
+  }
+  EXPECT_GT(changed, 5);
+}
+
 TEST(RoundToNearest, NanAndInfinityAreNamed) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> row(70, 1.0f);
