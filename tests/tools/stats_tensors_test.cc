@@ -106,12 +106,14 @@ TEST(StatsTensors, MapsOfOtherHeadsAreRefused) {
   const std::string captured = folder / "c.safetensors", axes = folder / "axes.json";
   PutArrays(captured,
             {{"q.2", SomeArray({2, 4, 5, 4})}, {"k.2", SomeArray({2, 4, 5, 4})}, {"v.2", SomeArray({2, 2, 5, 8})}});
-  const auto with = [&](const std::string& maps) {
+  const auto with = [&](const std::string& maps, const char* plan = "attn_logits=int4/row") {
     PutFile(axes, R"({"q": {"maps": ")" + maps + R"("}, "attention": {"heads": "v1", "lambda": 0.4}})");
-    return CallTare({"stats", "--tensors", captured, "--axes", axes, "--plan", "attn_logits=int4/row"});
+    return CallTare({"stats", "--tensors", captured, "--axes", axes, "--plan", plan});
   };
   EXPECT_EQ(with("interleaved").exit_code, 0) << with("interleaved").err;
   EXPECT_THAT(with("halves").err, HasSubstr("q: got \"maps\" with head 1 of map 1, expected the maps of heads v1"));
+  EXPECT_THAT(with("interleaved", "linear_in=int8/token").err, testing::Not(HasSubstr("maps")));
+  EXPECT_THAT(with("halves", "linear_in=int8/token").err, HasSubstr("expected the maps of heads v1"));  // first of all
 }
 
 TEST(StatsTensors, WeightsMayStandBesideALambdaAlone) {

@@ -182,6 +182,7 @@ void ForLayers(const CapturedInput& input, const Progress& progress,
     const std::vector<int> layers = LayersOf(file);
     for (const int layer : layers) {
       CapturedLayer attention(file, input.layout.attention(), layer, input.first_sequence[unit]);
+      if (unit == 0 && layer == layers.front()) (void)ReadAs(input);  // refuses maps before anything is computed
       use(attention, layer, layers);
       Report(progress, static_cast<int64_t>(unit) * std::ssize(layers) + layer - layers.front() + 1,
              std::ssize(input.paths) * std::ssize(layers), "layers");
