@@ -317,9 +317,15 @@ std::string SweepLegend(const Comparisons& comparisons) {
   std::string text =
       "+/- one standard error, where a report has 95 %; of a change by pairs of items,\n"
       "samples (if items share one) or windows; [low, high] 95 %, if fewer than five\n"
-      "items are right, wrong or changed, and of other figures than a task's primary\n"
-      "an interval of few windows is longer than two errors either way, and uneven if\n"
-      "they are skewed: CSV, JSON and report have both ends\n";
+      "items are right, wrong or changed, and of other figures than a task's primary\n";
+  std::vector<const Comparison*> all;
+  for (const auto* list : {&comparisons.changes, &comparisons.drops}) {
+    for (const Comparison& c : *list) all.push_back(&c);
+  }
+  if (std::ranges::any_of(all, [](const Comparison* c) { return c->interval && !c->items; }))
+    text +=
+        "an interval of few windows is longer than two errors either way, and uneven if\n"
+        "they are skewed: CSV, JSON and report have both ends\n";
   const auto holm = [](const std::vector<Comparison>& list) {
     return std::ranges::count_if(list, [](const Comparison& c) { return c.p_holm.has_value(); });
   };
@@ -336,10 +342,6 @@ std::string SweepLegend(const Comparisons& comparisons) {
         "lossless: by two one-sided tests at 5 %; in brackets 90 % of the loss, in the\n"
         "margin's unit; no star does not show that a change is small\n";
   if (comparisons.look_ahead) text += "^ lookahead: a scale may span later tokens than the query\n";
-  std::vector<const Comparison*> all;
-  for (const auto* list : {&comparisons.changes, &comparisons.drops}) {
-    for (const Comparison& c : *list) all.push_back(&c);
-  }
   text += MarksLegend(all);
   if (!comparisons.drops.empty())
     text += comparisons.of_source.empty()

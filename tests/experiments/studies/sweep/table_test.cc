@@ -204,9 +204,15 @@ TEST(TableTest, TheLegendSaysWhereTheIntervalIs) {
     return SweepLegend(CompareCells(
         {Perplexity("a", "f32", std::exp(2), losses), Perplexity("a", "attn_logits=int4/row", std::exp(2.3), losses)}));
   };
-  EXPECT_THAT(legend(few),
-              HasSubstr("\nan interval of few windows is longer than two errors either way, and uneven if\n"
-                        "they are skewed: CSV, JSON and report have both ends\n"));
+  const char* const both_ends =
+      "\nan interval of few windows is longer than two errors either way, and uneven if\n"
+      "they are skewed: CSV, JSON and report have both ends\n";
+  std::vector<double> many(20, 20.0);
+  many[3] = 22;
+  EXPECT_THAT(SweepLegend(CompareCells({Perplexity("a", "f32", std::exp(2), std::vector<double>(20, 20.0)),
+                                        Perplexity("a", "attn_logits=int4/row", std::exp(2.3), many)})),
+              HasSubstr(both_ends));
+  EXPECT_THAT(legend(few), Not(HasSubstr(both_ends)));  // has none
   EXPECT_THAT(legend(few), HasSubstr("no errors of fewer than 20 windows or samples: try"));
   EXPECT_THAT(legend(std::vector<double>(20, 20.0)),
               Not(HasSubstr("no errors of fewer than 20 windows or samples: try")));
