@@ -24,7 +24,8 @@ void Run(const CLI::App& command, DumpArguments& options) {
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const bool base = IsBaseFile(options.out);
-  RequireEffect(command, !base, {"--sites", "--stride"}, "an HDF5 file: a .kld holds logits of windows side by side");
+  RequireEffect(command, !base, {"--sites", "--stride"},
+                "an --out named .h5: " + options.out + " holds logits of windows side by side");
   const std::vector<AtomicFile> claims =
       ClaimFiles({options.model, options.input, options.stats},
                  {{options.out, base ? std::string(kBaseMagic) : Hdf5With("tare.dump/")}});
