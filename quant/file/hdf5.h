@@ -131,7 +131,7 @@ class Hdf5Reader {
   explicit Hdf5Reader(MappedFile file);  // open, nothing of it checked
 
   void CheckNames() const;
-  void CheckHash(const std::string& name, std::span<const std::byte> bytes) const;
+  void CheckHash(const std::string& name, const std::function<std::string()>& hash) const;
 
   MappedFile file_;
   int64_t id_ = -1;

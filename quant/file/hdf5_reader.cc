@@ -113,6 +113,16 @@ class OpenDataset {
     return raw;
   }
 
+  // The SHA-256 of all values, of which a few rows are in memory at a time.
+  std::string HashOfRows() const {
+    const std::vector<int64_t> shape = Shape();
+    const int64_t of_index = *(shape.end() - 2), rows = *ElementCount(shape) / std::max<int64_t>(1, shape.back());
+    Sha256 sha;
+    for (int64_t first = 0, count = 0; first < rows; first += count)
+      sha.Add(ReadRows({first, count = std::min<int64_t>(64, of_index - first % of_index)}));
+    return sha.Hex();
+  }
+
   bool IsContiguous() const { return H5Pget_layout(create_) == H5D_CONTIGUOUS && !IsOutside(); }
   bool IsOutside() const { return H5Pget_external_count(create_) != 0 || H5Pget_layout(create_) == H5D_VIRTUAL; }
 
@@ -266,15 +276,15 @@ std::span<const std::byte> Hdf5Reader::Bytes(const std::string& name) const {
     Fail("{}: got a chunked, compressed or external dataset, expected a contiguous one", dataset.where());
   const std::span<const std::byte> bytes = Place(dataset, file_);
   const bool first = !checked_.contains(name);
-  CheckHash(name, bytes);
+  CheckHash(name, [&] { return Sha256Hex(bytes); });
   if (first) file_.Release(bytes);  // a model may be larger than memory
   return bytes;
 }
 
-void Hdf5Reader::CheckHash(const std::string& name, std::span<const std::byte> bytes) const {
+void Hdf5Reader::CheckHash(const std::string& name, const std::function<std::string()>& hash) const {
   if (checked_.contains(name)) return;
   if (HasAttribute(name, "sha256")) {
-    const std::string expected = StringAttribute(name, "sha256"), got = Sha256Hex(bytes);
+    const std::string expected = StringAttribute(name, "sha256"), got = hash();
     if (got != expected)
       Fail("{}: dataset '{}': damaged: got SHA-256 {}, expected {}; try making it again", path().string(), name, got,
            expected);
@@ -298,12 +308,15 @@ std::vector<std::byte> Hdf5Reader::Copy(const std::string& name, std::optional<R
   const size_t size = dataset.ByteSize();
   if (size / kMaxCompression > file_.bytes().size())
     Fail("{}: got {} bytes, more than its file can hold", dataset.where(), size);
-  if (rows) return dataset.ReadRows(*rows);
+  if (rows) {
+    CheckHash(name, [&] { return dataset.HashOfRows(); });
+    return dataset.ReadRows(*rows);
+  }
   std::vector<std::byte> raw(size);
   if (size > 0)
     CheckHdf5(H5Dread(dataset.id(), dataset.type(), H5S_ALL, H5S_ALL, H5P_DEFAULT, raw.data()), dataset.where(),
               "damaged");
-  CheckHash(name, raw);
+  CheckHash(name, [&] { return Sha256Hex(raw); });
   return raw;
 }
 

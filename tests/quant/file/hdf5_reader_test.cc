@@ -309,10 +309,10 @@ TEST(Hdf5Reader, HoldsToTheHashWhatIsCompressedAndSaysWhatHasNone) {
     ForeignFile file(folder / "a.h5");
     file.PutString("schema", 6, H5T_STR_NULLPAD, "tare.x");
     const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
-    const hsize_t chunk = 2;
-    H5Pset_chunk(create, 1, &chunk);
+    const hsize_t chunk[2] = {1, 2};
+    H5Pset_chunk(create, 2, chunk);
     H5Pset_deflate(create, 4);
-    file.Put("x", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {2}, values.data(), create);
+    file.Put("x", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {1, 2}, values.data(), create);
     H5Pclose(create);
     if (hash != nullptr) file.PutString("sha256", 64, H5T_STR_NULLPAD, hash, "x");
   };
@@ -320,10 +320,12 @@ TEST(Hdf5Reader, HoldsToTheHashWhatIsCompressedAndSaysWhatHasNone) {
   OnNotice([](const std::string& text) { notices.push_back(text); });
   put(Sha256Hex(std::as_bytes(std::span(values))).c_str());
   EXPECT_EQ(Hdf5Reader(folder / "a.h5").Read<float>("x"), values);
+  EXPECT_EQ(Hdf5Reader(folder / "a.h5").Copy("x", RowRange{0, 1}).size(), 8u);
   EXPECT_THAT(notices, testing::IsEmpty());
   put(std::string(64, '0').c_str());
-  EXPECT_THAT(Call([&] { (void)Hdf5Reader(folder / "a.h5").Read<float>("x"); }),
-              ThrowsMessage<Error>(HasSubstr("'x': damaged: got SHA-256")));
+  const auto damaged = ThrowsMessage<Error>(HasSubstr("'x': damaged: got SHA-256"));
+  EXPECT_THAT(Call([&] { (void)Hdf5Reader(folder / "a.h5").Read<float>("x"); }), damaged);
+  EXPECT_THAT(Call([&] { (void)Hdf5Reader(folder / "a.h5").Copy("x", RowRange{0, 1}); }), damaged);
   put(nullptr);
   EXPECT_EQ(Hdf5Reader(folder / "a.h5").Read<float>("x"), values);
   EXPECT_THAT(notices, ElementsAre(HasSubstr("a.h5: has no checksums")));
