@@ -75,12 +75,13 @@ TokenDivergence CompareRow(const Predictions& of, const Prediction& q, const Pre
   for (size_t i = 0; i < p.values.size(); ++i) {
     if (p.LogP(i) > reference.floor) kld += std::exp(p.LogP(i)) * (p.LogP(i) - q.LogP(i));
   }
+  const bool flat = reference.array.shape.size() == 2;  // [T, V] of one text, all of which was seen
   const auto next = static_cast<size_t>(of.tokens[static_cast<size_t>(window * of.positions + position + 1)]);
   return {.kld = kld,
           .reference_loss = -p.LogP(next),
           .loss = -q.LogP(next),
           .same_top = p.top == q.top,
-          .context = position + 1,
+          .context = (flat ? window * of.positions : 0) + position + 1,
           .window = static_cast<size_t>(window)};
 }
 

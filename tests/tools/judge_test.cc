@@ -179,6 +179,15 @@ TEST_F(JudgeTest, EveryFormHasTheSameFigures) {
               HasSubstr("R.safetensors: tokens of a window: got 6, expected the 5 of --window"));
 }
 
+// [T, V] are of one text: the last of its 180 tokens comes after 179 others, whatever the windows.
+TEST_F(JudgeTest, ContextsOfOneTextAreAllOfIt) {
+  const std::string file = folder_ / "B.h5";
+  Logits(0.8f, 3).PutAs(file);
+  const Json by = Cell(Judged({file, file, "--window", "6"}), file, "perplexity").at("result").at("by_position");
+  EXPECT_EQ(by.back().at("last"), 255);  // of 128 to 255
+  EXPECT_EQ(Cell(Judged({r_, file}), r_, "perplexity").at("result").at("by_position").back().at("last"), 7);
+}
+
 TEST_F(JudgeTest, SaysWhichPositionsItScores) {
   const Outcome outcome = CallTare({"judge", r_, b_, "--by", "position"});
   EXPECT_THAT(outcome.out, HasSubstr("scored: tokens after 1 to 5 others in each of 30 windows of 6"));
