@@ -181,7 +181,7 @@ std::string WordsFor(const std::string& figure) {
 }
 
 std::string FigureOnText(const std::string& task, const std::string& figure) {
-  return WordsFor(figure) + " on " + task.substr(task.find(':') + 1);
+  return WordsFor(figure) + (task.contains(':') ? " on " + task.substr(task.find(':') + 1) : "");
 }
 
 std::string MoveText(const SweepFigure& row) {

@@ -200,7 +200,8 @@ FigureData DifferencesFigure(const Sweep& sweep) {
   for (const SweepFigure& row : rows) {
     if (row.drop == nullptr && row.change->primary)
       figure.findings.push_back(Formatted("From {} to {}, {} {} ({}).", row.cell->Source(), row.cell->model,
-                                          WordsFor(row.figure->keys.name), MoveText(row), VerdictWord(*row.change)));
+                                          FigureOnText(row.cell->task, row.figure->keys.name), MoveText(row),
+                                          VerdictWord(*row.change)));
     const Comparison& drop = row.drop != nullptr ? *row.drop : *row.change;
     const auto end = [&](double Interval::* of) { return drop.interval ? NumberOrNull((*drop.interval).*of) : Json(); };
     figure.table.Add(
