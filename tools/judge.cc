@@ -13,6 +13,7 @@
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/evaluation.h"
+#include "experiments/tasks/generated.h"
 #include "experiments/tasks/items/lines.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
@@ -138,12 +139,33 @@ std::string LoggedTask(const std::filesystem::path& path) {
   return name.starts_with(kBegin) ? name.substr(kBegin.size(), name.rfind(kDate) - kBegin.size()) : "";
 }
 
-// The verdicts on a task's documents that lm-evaluation-harness logged.
+// What lm-evaluation-harness logged of a task's documents.
 struct Log {
   std::vector<std::string> documents;  // by line: "doc_id 3, doc_hash da86.., .."
   const TaskKind* kind = nullptr;
-  Json figures;
+  Json figures;                                       // of endings
+  std::string metrics;                                // of generated answers: "exact_match, f1"
+  std::map<std::string, std::vector<double>> scores;  // by metric and filter: "exact_match,strict-match"
 };
+
+// Without metrics that the harness computes over all documents from pairs or lists ("bleu"), and --predict_only's 999.
+void AddScores(const nlohmann::json& json, const std::string& where, const std::string& filter, Log& log) {
+  std::string names;
+  for (const nlohmann::json& metric : json.value("metrics", nlohmann::json::array())) {
+    const std::string name = PlainText(metric);
+    const nlohmann::json value = json.value(name, nlohmann::json());
+    if (value.is_structured() || name == "bypass") continue;
+    const double score = LoggedNumber(value).value_or(NAN);
+    if (!std::isfinite(score))
+      Fail("{}: \"{}\": got {}, expected a finite score, as it is one of \"metrics\"", where, name, value.dump());
+    log.scores[name + "," + filter].push_back(score);
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  if (names.empty())
+    Fail("{}: got no \"metrics\" with a score of each document; try a newer lm_eval, without --predict_only", where);
+  if (log.metrics.empty()) log.metrics = names;
+  RequireSame("metrics", where, names, "the first line", log.metrics);
+}
 
 Log ReadLog(const std::string& path) {
   Log log;
@@ -153,44 +175,98 @@ Log ReadLog(const std::string& path) {
   ForEachLine(path, 0, TakeFrom::kStart, [&](const JsonLine& line) {
     const nlohmann::json json = ParseObject(line.text, line.where, "doc, arguments, target and filtered_resps");
     if (!IsHarnessLog(json)) Fail("{}: got no doc, arguments and target, expected a line of --log_samples", line.where);
-    const TaskKind& kind = LoggedArguments(json, line.where).size() > 1 ? kChoiceTask : kLogLikelihoodTask;
+    static const nlohmann::json::json_pointer kGeneration("/arguments/gen_args_0/arg_1");
+    const bool answer = json.contains(kGeneration) && json[kGeneration].is_object();
+    const TaskKind& kind = answer                                         ? kMetricTask
+                           : LoggedArguments(json, line.where).size() > 1 ? kChoiceTask
+                                                                          : kLogLikelihoodTask;
     if (log.kind == nullptr) log.kind = &kind;
     RequireSame("task", line.where, kind.name, path, log.kind->name);
+    const auto text = [&](const char* key) { return json.contains(key) ? PlainText(json[key]) : "none"; };
+    log.documents.push_back(Formatted("doc_id {}, doc_hash {}, prompt_hash {}, target {}, filter {}", text("doc_id"),
+                                      text("doc_hash"), text("prompt_hash"), text("target"), text("filter")));
+    if (const auto [first, is_new] = lines.emplace(log.documents.back(), line.number); !is_new)
+      Fail("{}: got {} as in line {}, expected it once", line.where, first->first, first->second);
+    if (&kind == &kMetricTask) return AddScores(json, line.where, text("filter"), log);
     items.push_back((&kind == &kChoiceTask ? ParseChoiceItem : ParseContinuation)(line.text, line.where));
     items.back().line = line.number;
     std::vector<ScoredEnding>& of_item = scores.emplace_back();
     for (const auto& [log_likelihood, greedy] : LoggedScores(json, items.back().endings.size()))
       of_item.push_back({log_likelihood, CountCharacters(items.back().endings[of_item.size()]), greedy});
-    const auto text = [&](const char* key) { return json.contains(key) ? PlainText(json[key]) : "none"; };
     if (of_item.empty() || !std::ranges::all_of(of_item, [](const auto& s) { return std::isfinite(s.log_likelihood); }))
       Fail("{}: \"filtered_resps\": got {}, expected finite log-likelihoods of {}", line.where, text("filtered_resps"),
            Counted(std::ssize(items.back().endings), "ending"));
-    log.documents.push_back(Formatted("doc_id {}, doc_hash {}, prompt_hash {}, target {}, filter {}", text("doc_id"),
-                                      text("doc_hash"), text("prompt_hash"), text("target"), text("filter")));
-    if (const auto [first, is_new] = lines.emplace(log.documents.back(), line.number); !is_new)
-      Fail("{}: got {} as in line {}, expected it once", line.where, first->first, first->second);
   });
+  if (log.kind == &kMetricTask) return log;
   log.figures = (log.kind == &kChoiceTask ? Accuracies : LogLikelihoods)(items, scores).figures;
   if (log.kind == &kChoiceTask) log.figures["reported"] = ReportedAccuracy(items);
   return log;
 }
 
-Judged JudgeLogs(const std::vector<std::string>& files) {
-  const std::string task = LoggedTask(files[0]);
-  Judged judged;
-  std::optional<Log> reference;
+// Logs of the same documents, one of each model.
+std::vector<Log> ReadLogs(const std::string& task, const std::vector<std::string>& files) {
+  std::vector<Log> logs;
   for (const std::string& file : files) {
-    const Log log = ReadLog(file);
-    if (!reference) reference = log;
+    const Log &log = logs.emplace_back(ReadLog(file)), &reference = logs.front();
     const auto same = [&](const std::string& what, const auto& got, const auto& expected) {
       RequireSame(what, file, got, files[0], expected);
     };
     if (const std::string own = LoggedTask(file); !own.empty() && !task.empty()) same("task", own, task);
-    same("task", log.kind->name, reference->kind->name);
-    same("lines", log.documents.size(), reference->documents.size());
+    same("task", log.kind->name, reference.kind->name);
+    same("metrics", log.metrics, reference.metrics);
+    same("lines", log.documents.size(), reference.documents.size());
     for (size_t i = 0; i < log.documents.size(); ++i)
-      same(Formatted("line {}", i + 1), log.documents[i], reference->documents[i]);
-    judged.Add(file, Formatted("{}:{}", log.kind->name, task), *log.kind, log.figures);
+      same(Formatted("line {}", i + 1), log.documents[i], reference.documents[i]);
+  }
+  return logs;
+}
+
+// The logs by task, one of each model. Of folders the tasks that all have: lm-evaluation-harness adds a file to its
+// folder for each run, of which the newest counts.
+std::map<std::string, std::vector<std::string>> PairedLogs(const std::vector<std::string>& models) {
+  if (!std::filesystem::is_directory(models[0])) return {{LoggedTask(models[0]), models}};
+  std::map<std::string, std::vector<std::string>> logs;
+  for (size_t i = 0; i < models.size(); ++i) {
+    std::error_code error;  // of a file, which has no logs
+    for (const auto& entry : std::filesystem::directory_iterator(models[i], error)) {
+      const std::string file = entry.path().string(), task = LoggedTask(file);
+      if (task.empty() || !file.ends_with(".jsonl")) continue;
+      logs[task].resize(models.size());
+      std::string& newest = logs[task][i];
+      if (!newest.empty())
+        Notice(Formatted("{}: left out, as {} is newer", std::min(newest, file), std::max(newest, file)));
+      newest = std::max(newest, file);
+    }
+  }
+  std::erase_if(logs, [&](const auto& of_task) {
+    const auto missing = std::ranges::find(of_task.second, "") - of_task.second.begin();
+    if (missing == std::ssize(models)) return false;
+    Notice(Formatted("{}: left out, as {} has no samples of it", of_task.first, models[static_cast<size_t>(missing)]));
+    return true;
+  });
+  if (logs.empty())
+    Fail(
+        "{}: got no samples_TASK_DATE.jsonl of a task of all, expected folders into which lm_eval --log_samples wrote "
+        "them, OUTPUT_PATH/MODEL",
+        Listed(models, ", "));
+  return logs;
+}
+
+Judged JudgeLogs(const std::vector<std::string>& models) {
+  Judged judged;
+  for (const auto& [task, files] : PairedLogs(models)) {
+    const std::vector<Log> logs = ReadLogs(task, files);
+    const auto add = [&](const std::string& name, auto figures_of) {
+      for (size_t i = 0; i < models.size(); ++i)
+        judged.Add(models[i], Formatted("{}:{}", logs[i].kind->name, name), *logs[i].kind, figures_of(i));
+    };
+    if (logs.front().scores.empty()) add(task, [&](size_t i) { return logs[i].figures; });
+    for (const auto& [metric, unused] : logs.front().scores) {
+      std::vector<std::vector<double>> scores;
+      for (const Log& log : logs) scores.push_back(log.scores.at(metric));
+      add(task.empty() ? metric : task + "/" + metric,
+          [figures = ScoreFigures(scores)](size_t i) { return figures[i]; });
+    }
   }
   return judged;
 }
@@ -207,8 +283,8 @@ void Run(const CLI::App& command, JudgeArguments& options) {
   files.insert(files.end(), options.files.begin(), options.files.end());
   const std::vector<AtomicFile> claims = ClaimFiles(files, {{options.json, JsonWith("tare.judge/")}});
   options.machine.Apply();
-  const bool logs = Beginning(options.reference, 1) == "{";
-  RequireEffect(command, !logs, {"--window", "--by"}, "predictions of a text");
+  const bool logs = std::filesystem::is_directory(options.reference) || Beginning(options.reference, 1) == "{";
+  RequireEffect(command, !logs, {"--window", "--by"}, "logits of a text: " + options.reference + " has verdicts");
   const Judged judged = logs ? JudgeLogs(files) : JudgePredictions(files, options.window);
   const Comparisons comparisons = CompareCells(judged.cells);
   if (PrintsTables(options.json)) {
@@ -231,7 +307,7 @@ void AddJudge(CLI::App& app) {
   const auto [command, options] = NewCommand<JudgeArguments>(app, "judge", "compare outputs of other programs", Run);
   Add(command, "REFERENCE", options.reference,
       "base file of llama-perplexity, logits (.npz, .npy, .h5, .safetensors), or samples_*.jsonl of "
-      "lm-evaluation-harness")
+      "lm-evaluation-harness, or a folder of these")
       ->required();
   Add(command, "FILE", options.files, "others of the same text, in any of these forms, or of the same task")
       ->required();

@@ -160,6 +160,10 @@ constexpr FigureKeys kGeneratedFigures[] = {
      .windows = kNumber,
      .in_tables = nullptr}};
 
+constexpr WindowKeys kScores{.losses = "score_sums", .counts = "mean_counts", .kind = Units::kIndependent};
+constexpr FigureKeys kMetricFigures[] = {
+    {.name = "score", .error = "score_stderr", .outcomes = "outcomes", .windows = kScores}};
+
 RunTask ReadGenerate(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   Tokenizer loaded = Tokenizer::Load(of.folder());
   std::vector<Prompted> read = ReadPrompts(file, of, loaded, options);
@@ -226,6 +230,22 @@ TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<
   result.figures.update({{"answer_tokens", tokens}, {"cut", cut}, {"drawn", drawn}, {"most_tokens", most}});
   return result;
 }
+
+std::vector<Json> ScoreFigures(const std::vector<std::vector<double>>& runs) {
+  const auto is_verdict = [](double score) { return score == 0 || score == 1; };
+  const bool verdicts =
+      std::ranges::all_of(runs, [&](const auto& scores) { return std::ranges::all_of(scores, is_verdict); });
+  std::vector<Json> figures;
+  for (const std::vector<double>& scores : runs) {
+    TaskResult result{.figures = {{"n", scores.size()}, {"outcomes", ""}}};
+    for (const double score : scores) result.records.push_back({{"score", score}, {"right", score == 1}});
+    verdicts ? AddShareOf(result, "score", "right", "outcomes") : AddMean(result, "score");
+    figures.push_back(std::move(result.figures));
+  }
+  return figures;
+}
+
+constexpr TaskKind kMetricTask{.name = "metric", .figures = kMetricFigures, .count = "n", .unit = "document"};
 
 constexpr TaskKind kGenerateTask{.name = "generate",
                                  .file = "ITEMS.jsonl",

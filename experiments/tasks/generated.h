@@ -19,6 +19,8 @@ namespace tare {
 
 extern const TaskKind kGenerateTask;  // generate=ITEMS.jsonl
 
+extern const TaskKind kMetricTask;  // no task of a model: a metric that lm-evaluation-harness logged of its answers
+
 enum class AnswerEnd { kStop, kEndOfText, kTokens };
 
 struct Answer {
@@ -34,5 +36,9 @@ struct Answer {
 // were cut, and answer_tokens of all. A record each: "line", "answer", "tokens", "end" (stop, end_of_text, tokens),
 // "right", the scores, "seed" if drawn, and its line's keys as "item".
 TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<Answer>& answers);
+
+// The figures of several runs' scores [runs][documents] by one metric: n and score with its standard error. Where every
+// score is 0 or 1 they are outcomes; else the documents' scores (score_sums, mean_counts), compared as means.
+std::vector<Json> ScoreFigures(const std::vector<std::vector<double>>& runs);
 
 }  // namespace tare

@@ -19,9 +19,10 @@
 namespace tare {
 namespace {
 
-constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask,        &kDivergenceTask,
-                                      &kZeroShotTask,   &kLogLikelihoodTask, &kLongPerplexityTask,
-                                      &kDocumentsTask,  &kRetrievalTask,     &kGenerateTask};
+// Those that a model runs, and last what only logs of another program have.
+constexpr const TaskKind* kTasks[] = {&kPerplexityTask,    &kChoiceTask,         &kDivergenceTask, &kZeroShotTask,
+                                      &kLogLikelihoodTask, &kLongPerplexityTask, &kDocumentsTask,  &kRetrievalTask,
+                                      &kGenerateTask,      &kMetricTask};
 
 [[noreturn]] void FailForFile(const std::filesystem::path& file, std::string_view list) {
   if (std::filesystem::is_directory(file))
@@ -150,7 +151,7 @@ TaskSize SizeOf(const std::vector<ScoredSequence>& sequences) {
   return {.whole = tokens, .shared = tokens};
 }
 
-TaskKinds AllTasks() { return kTasks; }
+TaskKinds AllTasks() { return TaskKinds(kTasks).first(std::size(kTasks) - 1); }
 
 const TaskKind* KindNamed(std::string_view task) {
   const auto kind = std::ranges::find(kTasks, task.substr(0, task.find(':')), &TaskKind::name);

@@ -13,10 +13,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/text/utf8.h"
 #include "quant/file/hdf5.h"
 #include "tests/support/call_tare.h"
 #include "tests/support/golden.h"
+#include "tests/support/judged.h"
 
 namespace tare::judge_test {
 namespace {
@@ -25,7 +25,6 @@ using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
 const std::filesystem::path kGolden = TARE_SOURCE_DIR "/tests/data/predictions";
-const std::string kLogs = TARE_SOURCE_DIR "/tests/data/harness/";
 
 std::string Npy(const std::string& type, const std::string& shape, std::span<const std::byte> values) {
   std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
@@ -75,20 +74,6 @@ double LogP(const Logits& of, size_t row, size_t token) {
   double sum = 0;
   for (size_t i = 0; i < 11; ++i) sum += std::exp(double{of.values[11 * row + i]});
   return of.values[11 * row + token] - std::log(sum);
-}
-
-Json Judged(std::vector<std::string> files) {
-  files.insert(files.begin(), "judge");
-  files.insert(files.end(), {"--json", "-"});
-  const Outcome outcome = CallTare(files);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  return Json::parse(outcome.out);
-}
-
-const Json& Cell(const Json& judged, const std::string& model, const std::string& task) {
-  for (const Json& cell : judged.at("cells"))
-    if (cell.at("model") == model && cell.at("task") == task) return cell;
-  throw std::runtime_error("no cell of " + model);
 }
 
 class JudgeTest : public testing::Test {
@@ -196,72 +181,6 @@ TEST_F(JudgeTest, SaysWhichPositionsItScores) {
   const std::string folder = TARE_SOURCE_DIR "/tests/fuzz/corpus/predictions/";
   EXPECT_THAT(CallTare({"judge", folder + "logits.safetensors", folder + "base.kld"}).out,
               HasSubstr("scored: tokens after 4 to 5 others in each of 3 windows of 6"));
-}
-
-// B gets ten of 40 documents wrong, and R none: the mid-p of McNemar of 0 and 10 changes.
-TEST_F(JudgeTest, LogsArePairedByDocuments) {
-  const std::string piqa = GetFile(kLogs + "samples_piqa.jsonl"), right = piqa.substr(0, piqa.find('\n') + 1),
-                    wrong = Replaced(Replaced(right, "-35.04", "-36.04"), "\"acc\": 1.0", "\"acc\": 0.0");
-  const auto put = [&](const char* folder, int wrongs) {
-    std::filesystem::create_directory(folder_ / folder);
-    const std::string path = folder_ / folder / "samples_piqa_2026-01-01T00-00-00.000000.jsonl";
-    std::string lines;
-    for (int i = 0; i < 40; ++i)
-      lines += Replaced(i < wrongs ? wrong : right, "\"doc_id\": 0", "\"doc_id\": " + std::to_string(i));
-    PutFile(path, lines);
-    return path;
-  };
-  const std::string r = put("r", 0), b = put("b", 10);
-  const Json judged = Judged({r, b});
-  EXPECT_FALSE(judged.contains("scored"));
-  const Json change = Cell(judged, b, "choice:piqa").at("changes")[0];
-  EXPECT_EQ(change.at("figure"), "acc");
-  EXPECT_EQ(change.at("lost"), 10);
-  EXPECT_NEAR(change.at("p"), std::pow(0.5, 10), 1e-12);
-  EXPECT_NEAR(change.at("value"), -0.25, 1e-12);
-  EXPECT_EQ(CallTare({"judge", r, b, "--window", "5"}).exit_code, 2);
-  EXPECT_THAT(CallTare({"judge", r, TARE_SOURCE_DIR "/tests/data/harness/samples_mmlu.jsonl"}).err,
-              HasSubstr("task: got mmlu, expected piqa as in "));
-  EXPECT_THAT(CallTare({"judge", r, r_}).err, HasSubstr("R.safetensors: line 1: "));
-}
-
-// The verdicts that the harness logged, of endings and of continuations.
-TEST_F(JudgeTest, LogsHaveTheHarnesssVerdicts) {
-  for (const char* task :
-       {"arc_easy", "boolq", "hellaswag", "lambada_openai", "mmlu", "openbookqa", "piqa", "winogrande"}) {
-    const std::string file = kLogs + "samples_" + task + ".jsonl", lines = GetFile(file);
-    const Json cell = Judged({file, file}).at("cells")[0];
-    EXPECT_TRUE(cell.at("task").get<std::string>().ends_with(std::string(":") + task));
-    const auto logged = [&](const std::string& key) {
-      std::string verdicts;
-      for (size_t at = 0; (at = lines.find("\"" + key + "\": ", at)) != lines.npos; ++at)
-        verdicts += lines[at + key.size() + 4];
-      return verdicts;
-    };
-    EXPECT_EQ(cell.at("result").at("outcomes"), logged("acc")) << task;
-    const std::string norm = logged("acc_norm");
-    EXPECT_TRUE(norm.empty() || cell.at("result").at("outcomes_norm") == norm) << task;
-  }
-}
-
-TEST_F(JudgeTest, LogsOfOtherDocumentsAndNaNsAreNamed) {
-  const std::string piqa = kLogs + "samples_piqa.jsonl", x = folder_ / "x.jsonl";
-  const auto refused = [&](const std::string& from, const std::string& to) {
-    PutFile(x, Replaced(GetFile(piqa), from, to));
-    return CallTare({"judge", piqa, x}).err;
-  };
-  EXPECT_THAT(refused("\"doc_id\": 1", "\"doc_id\": 7"), testing::AllOf(HasSubstr("line 2: got doc_id 7, doc_hash "),
-                                                                        HasSubstr(", expected doc_id 1, doc_hash ")));
-  EXPECT_THAT(refused("\"prompt_hash\": \"", "\"prompt_hash\": \"0"), HasSubstr(", prompt_hash 0"));
-  PutFile(x, GetFile(piqa) + GetFile(piqa));
-  EXPECT_THAT(CallTare({"judge", piqa, x}).err, HasSubstr(" as in line 1, expected it once"));
-  EXPECT_THAT(CallTare({"judge", piqa, folder_ / "missing.kld"}).err, testing::Not(HasSubstr("ending '.kld'")));
-  EXPECT_THAT(refused("[\"-35.04893493652344\"", "[\"inf\""), HasSubstr("expected finite log-likelihoods"));
-  EXPECT_THAT(refused("[\"-35.04893493652344\"", "[\"nan\""),
-              HasSubstr("x.jsonl: line 1: \"filtered_resps\": got [[\"nan\""));
-  EXPECT_THAT(refused("\"filtered_resps\"", "\"was\""),
-              HasSubstr("x.jsonl: line 1: \"filtered_resps\": got none, expected finite log-likelihoods of 2 endings"));
-  EXPECT_THAT(refused("\"target\"", "\"was\""), HasSubstr("x.jsonl: line 1: got no doc, arguments and target"));
 }
 
 TEST_F(JudgeTest, IsTheSameOnAnyNumberOfThreads) {

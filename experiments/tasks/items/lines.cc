@@ -53,11 +53,6 @@ void DropUnconditional(Arguments& requests) {
   requests.resize(half);
 }
 
-std::optional<double> NumberOf(const nlohmann::json& json) {
-  if (json.is_number()) return json.get<double>();
-  return json.is_string() ? ParseNumber<double>(json.get_ref<const std::string&>()) : std::nullopt;
-}
-
 // Endings that the target may mean.
 std::vector<size_t> Targets(const nlohmann::json& target, const ChoiceItem& item) {
   if (item.contexts.size() > 1) return AllBelow(item.endings.size());
@@ -77,7 +72,7 @@ int LoggedLabel(const nlohmann::json& json, const ChoiceItem& item) {
   const std::vector<LoggedScore> scores = LoggedScores(json, item.endings.size());
   const auto answer =
       static_cast<size_t>(std::ranges::max_element(scores, {}, &LoggedScore::log_likelihood) - scores.begin());
-  const std::optional<double> right = json.contains("acc") ? NumberOf(json["acc"]) : std::nullopt;
+  const std::optional<double> right = json.contains("acc") ? LoggedNumber(json["acc"]) : std::nullopt;
   if (!scores.empty() && right)
     std::erase_if(labels, [&](size_t label) { return (label == answer) != (*right > 0.5); });
   if (labels.size() != 1)
@@ -184,6 +179,12 @@ Arguments LoggedArguments(const nlohmann::json& json, const std::string& where) 
   return requests;
 }
 
+std::optional<double> LoggedNumber(const nlohmann::json& json) {
+  if (json.is_number()) return json.get<double>();
+  if (json.is_boolean() || json == "True" || json == "False") return json == true || json == "True";
+  return json.is_string() ? ParseNumber<double>(json.get_ref<const std::string&>()) : std::nullopt;
+}
+
 std::vector<LoggedScore> LoggedScores(const nlohmann::json& json, size_t endings) {
   const auto responses = json.find("filtered_resps");
   if (responses == json.end() || !responses->is_array() || responses->size() < endings) return {};
@@ -191,7 +192,7 @@ std::vector<LoggedScore> LoggedScores(const nlohmann::json& json, size_t endings
   for (const nlohmann::json& response : *responses) {
     if (scores.size() == endings) break;  // others are without a context
     const bool pair = response.is_array() && response.size() == 2;
-    const std::optional<double> value = pair ? NumberOf(response[0]) : std::nullopt;
+    const std::optional<double> value = pair ? LoggedNumber(response[0]) : std::nullopt;
     if (!value || std::isnan(*value)) return {};
     scores.push_back({*value, response[1] == "True" || response[1] == true});
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,6 +76,9 @@ struct LoggedRequest {
   nlohmann::json arguments;
 };
 LoggedRequest LoggedGeneration(const nlohmann::json& json, const std::string& where);
+
+// A number as Python writes it: also "0.5", and "True" as 1. Empty for anything else.
+std::optional<double> LoggedNumber(const nlohmann::json& json);
 
 // The log-likelihoods of the endings, and whether decoding would choose them: [["-8.17", "False"], ..]. Empty where one
 // is missing or NaN.
