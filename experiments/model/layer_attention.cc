@@ -76,13 +76,15 @@ void RequireRules(const Plan& plan) {
     FailUsage("plan '{}': got no rule for attention, expected {}", plan.canonical(), kRules);
 }
 
-void SimulatedAttention::Run(const AttentionProblem& problem, std::span<const AttentionSequence> sequences, int layer) {
+void SimulatedAttention::Run(const AttentionProblem& problem, std::span<const AttentionSequence> sequences, int layer,
+                             SiteVisitors observers) {
   if (problem.k.tokens != problem.q.tokens)
     Fail(
         "attention, simulated: got {} queries over {} keys, expected as many, as in a model's pass; try the queries "
         "of all tokens",
         problem.q.tokens, problem.k.tokens);
-  SiteVisitor* const visitors[] = {&quantizer_, &sink_};
+  std::vector<SiteVisitor*> visitors{&quantizer_, &sink_};
+  visitors.insert(visitors.end(), observers.begin(), observers.end());
   const TokenBatch batch{.tokens = {}, .sequences = {sequences.begin(), sequences.end()}, .caches = {}};
   for (SiteVisitor* v : visitors) v->BeginBatch(std::ssize(sequences));
   const HeadsView<float> q = Copy(problem.q, q_), k = Copy(problem.k, k_), v = Copy(problem.v, v_);

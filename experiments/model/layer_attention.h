@@ -33,9 +33,10 @@ class SimulatedAttention {
   SimulatedAttention(Plan plan, const ModelSites& sites) : plan_(std::move(plan), sites, Carrying::kSimulated) {}
   SimulatedAttention(const SimulatedAttention&) = delete;
 
-  // problem: its tokens are the rows of all sequences, each with as many keys as queries. Uses all threads. Throws
-  // Error for other numbers of keys.
-  void Run(const AttentionProblem& problem, std::span<const AttentionSequence> sequences, int layer);
+  // problem: its tokens are the rows of all sequences, each with as many keys as queries. Observers see what the plan
+  // makes of the sites. Uses all threads. Throws Error for other numbers of keys.
+  void Run(const AttentionProblem& problem, std::span<const AttentionSequence> sequences, int layer,
+           SiteVisitors observers = {});
 
  private:
   const ResolvedPlan plan_;
