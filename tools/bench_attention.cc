@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench attention: attention kernels, each case with its error, rooflines and baselines from the same run. tare
 // bench decode: attention of one query over a cache of keys and values, compared with the time of reading it.
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <ranges>
 #include <string>
 #include <thread>
@@ -11,6 +13,7 @@
 #include "experiments/bench/attention_bench.h"
 #include "experiments/bench/decode_bench.h"
 #include "experiments/bench/timing.h"
+#include "experiments/observe/captured/captured_layer.h"
 #include "experiments/plan/cache_plan.h"
 #include "kernels/product/read_ahead.h"
 #include "kernels/product/tile_product.h"
@@ -25,11 +28,11 @@ namespace tare {
 namespace {
 
 struct BenchAttentionArguments {
-  std::vector<std::string> families, plans, masks{"causal"}, data{"gaussian"};
-  std::vector<int64_t> lengths{2048};
+  std::vector<std::string> families, plans, masks{"causal"}, data{"gaussian"}, files;  // files: those of data
+  std::vector<int64_t> lengths;
   std::vector<int> widths{128}, heads{4}, threads{1};
   AttentionCase all;  // what the cases have in common
-  std::string json;
+  std::string axes, json;
 };
 
 constexpr const char* kAttentionLegend =
@@ -54,23 +57,72 @@ std::vector<std::string> UsualPlans(const std::string& family) {
   return plans;
 }
 
-// Every combination: the plans, then the baselines of the same shape.
+// The plans on a shape, then its baselines.
+void AddPlans(const BenchAttentionArguments& o, AttentionCase c, std::vector<AttentionCase>& cases) {
+  for (const std::string& plan : o.plans.empty() ? UsualPlans(c.family) : o.plans) {
+    c.plan = plan;
+    cases.push_back(c);
+  }
+  AddBaselines(c, cases);
+}
+
+const char* NameOf(const Mask& mask) {
+  return mask.kind == Mask::Kind::kFull ? "full" : mask.kind == Mask::Kind::kCausal ? "causal" : "window";
+}
+
+// A shape for each layer of each file, of its first sequence: its first tokens of each --n, or all.
+void AddCaptured(const BenchAttentionArguments& o, std::vector<AttentionCase>& cases) {
+  const CapturedInput input = LoadCaptured({o.files.begin(), o.files.end()}, CapturedLayout::Load(o.axes));
+  ForCapturedLayers(input, {}, [&](CapturedLayer& read, const std::vector<int>&) {
+    if (read.sequences().empty()) Fail("{}: got padding alone, expected tokens", read.where());
+    const int64_t tokens = read.sequences().front().prefix;
+    const auto layer = std::make_shared<CapturedLayer>(std::move(read));
+    const AttentionProblem& p = layer->problem();
+    AttentionCase c = o.all;
+    c.captured = {layer, &p};
+    c.family = input.layout.attention().heads, c.mask = NameOf(p.mask), c.data = layer->where();
+    c.d = p.q.width, c.heads = p.out.heads, c.kv_heads = p.v.heads;
+    c.lambda = p.lambda.data == nullptr ? 0.0f : p.lambda.At(0, 0);
+    const std::vector<int64_t> all{tokens};
+    for (const auto& [n, threads] : std::views::cartesian_product(o.lengths.empty() ? all : o.lengths, o.threads)) {
+      if (n > tokens) FailUsage("--n: got {}, expected at most the {} tokens of {}", n, tokens, c.data);
+      c.n = n, c.threads = threads;
+      AddPlans(o, c, cases);
+    }
+  });
+}
+
+// Every combination of shapes and data, then those of files.
 std::vector<AttentionCase> Cases(const BenchAttentionArguments& o) {
   std::vector<std::string> families = o.families;
   if (families.empty()) families = {"v1"};
   if (o.families.empty() && o.plans.empty()) families = {"standard", "v1", "v2"};
+  const std::vector<int64_t> lengths = o.lengths.empty() ? std::vector<int64_t>{2048} : o.lengths;
   std::vector<AttentionCase> cases;
   AttentionCase c = o.all;
   for (const auto& shape :
-       std::views::cartesian_product(families, o.lengths, o.widths, o.heads, o.threads, o.masks, o.data)) {
+       std::views::cartesian_product(families, lengths, o.widths, o.heads, o.threads, o.masks, o.data)) {
     std::tie(c.family, c.n, c.d, c.heads, c.threads, c.mask, c.data) = shape;
-    for (const std::string& plan : o.plans.empty() ? UsualPlans(c.family) : o.plans) {
-      c.plan = plan;
-      cases.push_back(c);
-    }
-    AddBaselines(c, cases);
+    AddPlans(o, c, cases);
   }
+  if (!o.files.empty()) AddCaptured(o, cases);
   return cases;
+}
+
+// Data of files, which have a dot in their names, are apart from those that are made, whose options they do not have.
+void TakeFiles(const CLI::App& command, BenchAttentionArguments& o) {
+  constexpr std::string_view kMade[] = {"gaussian", "sink", "vbias", "diffuse"};
+  for (const std::string& name : o.data) {
+    if (!name.contains('.') && !std::ranges::contains(kMade, name))
+      FailUsage("--data: got '{}', expected gaussian, sink, vbias, diffuse, or a file of captured q, k and v", name);
+  }
+  const auto files = std::ranges::stable_partition(o.data, [](const auto& name) { return !name.contains('.'); });
+  o.files.assign(files.begin(), files.end());
+  o.data.erase(files.begin(), files.end());
+  RequireEffect(command, !o.files.empty(), {"--axes"}, "a file in --data");
+  RequireEffect(command, !o.data.empty(),
+                {"--family", "--keys", "--d", "--heads", "--kv-heads", "--mask", "--lambda", "--seed"},
+                "data that are made (--data gaussian): a file has its own");
 }
 
 void Print(const AttentionBench& bench) {
@@ -88,8 +140,11 @@ void Print(const AttentionBench& bench) {
   PrintText("\n{}{}", QuietText(bench.results), Paragraphs(kAttentionLegend));
 }
 
-void Run(const BenchAttentionArguments& o) {
-  const std::vector<AtomicFile> claims = ClaimFiles({}, {{o.json, JsonWith("tare.bench/")}});
+void Run(const CLI::App& command, BenchAttentionArguments& o) {
+  TakeFiles(command, o);
+  std::vector<std::string> inputs = o.files;
+  inputs.push_back(o.axes);
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {{o.json, JsonWith("tare.bench/")}});
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
   for (const int threads : o.threads) {
     if (threads > processors)
@@ -165,14 +220,17 @@ void AddBenchAttention(CLI::App& bench) {
       bench, "attention", "time attention kernels, verified first, beside baselines", Run);
   AddList(command, "--family standard|v1|v2,...", o.families, "kinds of attention; default: all, with --plan v1");
   Add(command, "--plan RULES", o.plans, "rules for q, k, v, probs or difference, attn_logits; repeatable");
-  AddList(command, "--n N,...", o.lengths, "queries (oneDNN: up to 8192)")->check(WholeNumber(1, 1 << 17));
+  AddList(command, "--n N,...", o.lengths, "queries (oneDNN: up to 8192); default: 2048, all tokens of a file")
+      ->check(WholeNumber(1, 1 << 17));
   AddWhole(command, "--keys N", o.all.keys, "keys and values; 0: as many as queries", 0, 1 << 17);
   AddList(command, "--d N,...", o.widths, "head dimension of q and k")->check(WholeNumber(1, 256));
   AddList(command, "--heads N,...", o.heads, "output heads")->check(WholeNumber(1, 256));
   AddWhole(command, "--kv-heads N", o.all.kv_heads, "KV heads, a divisor of --heads; 0: the same number", 0, 256);
   AddList(command, "--threads N,...", o.threads, "threads")->check(WholeNumber(1, 4096));
   AddList(command, "--mask causal|full,...", o.masks, "which keys a query sees");
-  AddList(command, "--data gaussian|sink|vbias|diffuse,...", o.data, "distributions of Q, K and V");
+  AddList(command, "--data NAME,...", o.data,
+          "gaussian, sink, vbias, diffuse; or files of captured q, k and v (.safetensors, .h5, .npz)");
+  Add(command, "--axes FILE", o.axes, "JSON with names, axes, heads and lambda of a file's arrays");
   Add(command, "--lambda X", o.all.lambda, "weight of the second map")->capture_default_str();
   AddWhole(command, "--repetitions N", o.all.repetitions, "timed calls", 1, 1000);
   Add(command, "--seed N", o.all.seed, "seed of the values")->capture_default_str();
@@ -181,6 +239,7 @@ void AddBenchAttention(CLI::App& bench) {
   command.footer("Without --plan: int8, int6 and int4 of each family.\n\n" + std::string(kAttentionLegend) + "\n\n" +
                  Examples({"tare bench attention --family v1 --n 512,4096 --threads 1 --plan "
                            "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel",
+                           "tare bench attention --data captured.safetensors --axes axes.json",
                            "tare bench attention --family standard,v2 --n 2048 --mask full"}));
 }
 

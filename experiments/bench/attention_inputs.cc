@@ -51,6 +51,19 @@ struct Sums {
 }  // namespace
 
 AttentionInputs::AttentionInputs(const AttentionCase& c) : lambda_(c.lambda) {
+  if (c.captured != nullptr) {
+    problem_ = PartOf(*c.captured, {0, c.n}, {0, c.n});
+  } else {
+    Make(c);
+  }
+  const int heads = static_cast<int>(problem_.heads.size()),
+            width = problem_.heads.front().VSlices() * problem_.v.width;
+  out_.Reset(static_cast<size_t>(c.n) * heads * width);
+  std::fill_n(out_.data(), out_.size(), 0.0f);
+  problem_.out = DenseHeads(out_.data(), c.n, heads, width);
+}
+
+void AttentionInputs::Make(const AttentionCase& c) {
   const Mask mask = MaskOf(c.mask);
   const int64_t keys = c.keys == 0 ? c.n : c.keys;
   const int kv = c.kv_heads == 0 ? c.heads : c.kv_heads;
@@ -68,7 +81,6 @@ AttentionInputs::AttentionInputs(const AttentionCase& c) : lambda_(c.lambda) {
     Fail("bench attention, family: got '{}', expected standard, v1 or v2", c.family);
   const int q_heads = standard ? c.heads : 2 * c.heads, k_heads = v1 ? 2 * kv : kv, width = v1 ? 2 * c.d : c.d;
   heads_ = standard ? StandardHeads(c.heads, kv) : v1 ? V1Heads(c.heads, kv) : V2Heads(c.heads, kv);
-  operations_of_pair_ = (standard ? 4.0 : v1 ? 8.0 : 6.0) * c.d;
   std::mt19937_64 random(c.seed);
   std::normal_distribution<float> normal;
   const auto fill = [&](std::vector<float>& x, int64_t tokens, int count, int size) {
@@ -76,16 +88,13 @@ AttentionInputs::AttentionInputs(const AttentionCase& c) : lambda_(c.lambda) {
     for (float& value : x) value = normal(random);
     return DenseHeads<const float>(x.data(), tokens, count, size);
   };
-  out_.Reset(static_cast<size_t>(c.n) * c.heads * width);
-  std::fill_n(out_.data(), out_.size(), 0.0f);
   problem_ = {.q = fill(q_, c.n, q_heads, c.d),
               .k = fill(k_, keys, k_heads, c.d),
               .v = fill(v_, keys, kv, width),
               .heads = heads_,
               .lambda = {&lambda_, 0, 0},
               .mask = mask,
-              .scale = 1.0f / std::sqrt(static_cast<float>(c.d)),
-              .out = DenseHeads(out_.data(), c.n, c.heads, width)};
+              .scale = 1.0f / std::sqrt(static_cast<float>(c.d))};
   Shape(c.data);
 }
 
@@ -108,7 +117,8 @@ void AttentionInputs::Shape(const std::string& data) {
 }
 
 double AttentionInputs::LeastOperations() const {
-  return operations_of_pair_ * static_cast<double>(CountPairs(problem_));
+  const double of_pair = 2.0 * problem_.q.width * problem_.heads.front().Maps() + 2.0 * problem_.out.width;
+  return of_pair * static_cast<double>(CountPairs(problem_));
 }
 
 AttentionInputs::Errors AttentionInputs::ErrorsOfOut() const {

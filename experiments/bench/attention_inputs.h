@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a bench case, and the error of a result against the double reference. The data are chosen to separate
-// methods of quantizing probabilities:
+// The tensors of a bench case, and the error of a result against the double reference. The data are tensors of another
+// program, or made, and chosen to separate methods of quantizing probabilities:
 //
 //   gaussian   Q, K, V standard normal
 //   sink       the same, with 8 nats more on key 0 for every query
@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ namespace tare {
 
 struct AttentionCase {
   std::string kernel = "tare";  // tare (plan), tare-f32, tare-bf16, onednn-f32, -int8, onednn-graph, -graph-int8
-  std::string family = "v1";    // standard v1 v2
+  std::string family = "v1";    // standard v1 v2; captured tensors: also diffllama
   std::string plan;             // for kernel tare
   int64_t n = 4096;             // queries
   int64_t keys = 0;             // 0: as many as queries; under a causal mask, at least as many
@@ -32,6 +33,8 @@ struct AttentionCase {
   float lambda = 0.5f;
   int repetitions = 5;
   uint64_t seed = 1;
+  // Captured tensors, of which the first n tokens count; the fields above describe them. Null: data are made.
+  std::shared_ptr<const AttentionProblem> captured = nullptr;
 
   bool operator==(const AttentionCase&) const = default;
 };
@@ -45,7 +48,7 @@ class AttentionInputs {
   AttentionInputs& operator=(const AttentionInputs&) = delete;
 
   const AttentionProblem& problem() const { return problem_; }
-  // 4d, 8d or 6d times CountPairs.
+  // 2 d for each map and 2 for each channel of the output (standard 4d, V1 8d, V2 6d), times CountPairs.
   double LeastOperations() const;
 
   struct Errors {
@@ -55,6 +58,7 @@ class AttentionInputs {
   Errors ErrorsOfOut() const;
 
  private:
+  void Make(const AttentionCase& c);
   void Shape(const std::string& data);
 
   std::vector<OutputHead> heads_;
@@ -62,7 +66,6 @@ class AttentionInputs {
   AlignedBuffer<float> out_;
   mutable std::vector<double> want_, magnitudes_;  // of the compared rows: [rows][heads][width], [rows][heads]
   float lambda_;
-  double operations_of_pair_ = 0;
   AttentionProblem problem_;
 };
 

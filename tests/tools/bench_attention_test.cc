@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/arrays.h"
 #include "tests/support/call_tare.h"
 
 namespace tare::bench_attention_test {
@@ -66,6 +67,57 @@ TEST(BenchAttentionCommand, EveryFamilyIsMeasuredAndExplained) {
     EXPECT_THAT(unbroken(outcome.out), testing::HasSubstr(column));
     EXPECT_THAT(help, testing::HasSubstr(column));
   }
+}
+
+// Every layer of a file, its first sequence; oneDNN's kernels, which subtract one lambda, where there is one.
+TEST(BenchAttentionCommand, CapturedTensors) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "c.safetensors", axes = folder / "axes.json";
+  std::map<std::string, TestArray> arrays;
+  for (const char* layer : {".0", ".2"}) {
+    arrays[std::string("q") + layer] = SomeArray({2, 4, 40, 16}, 0.3f);
+    arrays[std::string("k") + layer] = SomeArray({2, 4, 40, 16}, 0.3f);
+    arrays[std::string("v") + layer] = SomeArray({2, 2, 40, 32});
+  }
+  PutArrays(file, arrays);
+  PutFile(axes, R"({"attention": {"heads": "v1", "lambda": 0.25}})");
+  const auto bench = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"bench", "attention", "--data", file, "--repetitions", "1"});
+    return CallTare(more);
+  };
+  const std::string plan = "q=int8/token,k=int8/token,difference=int8/block64,v=int8/block64.channel";
+  const Outcome outcome = bench({"--axes", axes, "--plan", plan, "--json", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto cases = nlohmann::json::parse(outcome.out)["cases"];
+  std::vector<std::string> kernels;
+  for (const auto& one : cases) {
+    kernels.push_back(one["kernel"]);
+    EXPECT_EQ(one["n"], 40);
+    EXPECT_EQ(one["heads"], 2);
+    EXPECT_EQ(one["kv_heads"], 2);
+    EXPECT_EQ(one["family"], "v1");
+    EXPECT_EQ(one["lambda"], 0.25);
+    EXPECT_LT(one["rel_l2"].get<double>(), one["kernel"] == "tare" ? 0.2 : 0.1);
+  }
+  EXPECT_EQ(cases.front()["data"], file + ": layer 0");
+  EXPECT_EQ(cases.back()["data"], file + ": layer 2");
+  EXPECT_THAT(kernels, testing::IsSupersetOf({"tare", "tare-f32", "onednn-f32", "onednn-graph"}));
+  std::erase_if(arrays, [](const auto& array) { return array.first.ends_with(".2"); });
+  arrays["lambda.0"] = SomeArray({2, 2, 40, 1}, 0.1f);
+  PutArrays(file, arrays);
+  PutFile(axes, R"({"attention": {"heads": "v1"}})");
+  EXPECT_THAT(
+      bench({"--axes", axes, "--plan", plan, "--n", "20"}).out,
+      testing::AllOf(testing::HasSubstr("\nv1, n 20, S 20, d 16, H 2, kv 2, th 1, causal, " + file + ": layer 0\n"),
+                     testing::HasSubstr("\n  f32 "), testing::Not(testing::HasSubstr("\n  oneDNN"))));
+  EXPECT_THAT(bench({"--axes", axes, "--n", "41"}).err,
+              testing::HasSubstr("--n: got 41, expected at most the 40 tokens of " + file + ": layer 0"));
+  EXPECT_THAT(bench({}).err, testing::HasSubstr("layer 0: heads 'standard': got 4 heads of k and 2 of v, expected"));
+  EXPECT_THAT(bench({"--d", "64"}).err, testing::HasSubstr("--d: has no effect without data that are made"));
+  const Outcome flat = CallTare({"bench", "attention", "--data", "flat"});
+  EXPECT_EQ(flat.exit_code, 2);
+  EXPECT_THAT(flat.err, testing::HasSubstr("--data: got 'flat', expected gaussian, sink, vbias, diffuse, or a file"));
+  EXPECT_THAT(CallTare({"bench", "attention", "--axes", axes}).err, testing::HasSubstr("--axes: has no effect"));
 }
 
 TEST(BenchAttentionCommand, PlansWithoutAKernelAreRefused) {

@@ -119,9 +119,10 @@ CapturedLayout::CapturedLayout() {
 }
 
 CapturedLayout CapturedLayout::Load(const std::filesystem::path& path) {
+  CapturedLayout layout;
+  if (path.empty()) return layout;
   const nlohmann::json json = ReadJson(path);
   if (!json.is_object()) Fail("{}: got {}, expected an object of sites", path.string(), json.type_name());
-  CapturedLayout layout;
   layout.canonical_ = JsonText(json);
   for (const auto& [name, value] : json.items()) {
     if (name == "attention") {

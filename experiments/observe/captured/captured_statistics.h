@@ -76,7 +76,7 @@ struct CapturedAttention {
 class CapturedLayout {
  public:
   CapturedLayout();  // names and axes as above
-  // Throws Error, starting with the file's name, if the file does not follow this form.
+  // Without a path, the same. Throws Error, starting with the file's name, if the file does not follow this form.
   static CapturedLayout Load(const std::filesystem::path& path);
 
   const SiteLayout& Of(Site site) const { return sites_.at(site); }

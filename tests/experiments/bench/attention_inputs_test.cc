@@ -57,6 +57,34 @@ TEST(AttentionInputs, GroupedHeadsAndMoreKeysThanQueries) {
   refused({.n = 4, .keys = 3, .d = 8, .heads = 6}, "got 3 keys for 4 queries");
 }
 
+// The first tokens of another problem, in its heads, with their lambdas; two slices of v count as a wide v.
+TEST(AttentionInputs, TakesCapturedTensors) {
+  const AttentionInputs all({.n = 12, .d = 8, .heads = 4, .kv_heads = 4});
+  const auto captured = std::make_shared<AttentionProblem>(all.problem());
+  captured->heads = {};
+  const std::vector<OutputHead> heads = DiffLlamaHeads(8, 8);
+  std::vector<float> v(12 * 8 * 8), lambda(12 * 4);
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i * i % 97) / 50 - 1;
+  for (size_t i = 0; i < lambda.size(); ++i) lambda[i] = static_cast<float>(i) / 50;
+  captured->heads = heads;
+  captured->v = DenseHeads<const float>(v.data(), 12, 8, 8);
+  captured->lambda = {lambda.data(), 4, 1};
+  AttentionInputs in({.family = "diffllama", .n = 5, .d = 8, .heads = 4, .captured = captured});
+  const AttentionProblem& p = in.problem();
+  EXPECT_EQ(p.q.tokens, 5);
+  EXPECT_EQ(p.k.tokens, 5);
+  EXPECT_EQ(p.out.width, 16);
+  EXPECT_EQ(p.q.data, captured->q.data);
+  EXPECT_EQ(in.LeastOperations(), 8 * 8 * 15 * 4);
+  ReferenceAttention(p);
+  EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-6);
+  const std::vector<float> out(p.out.data, p.out.data + 5 * 4 * 16);
+  std::vector<float> whole(12 * 4 * 16);
+  captured->out = DenseHeads(whole.data(), 12, 4, 16);
+  ReferenceAttention(PartOf(*captured, {0, 5}, {0, 5}));
+  EXPECT_EQ(out, std::vector<float>(whole.begin(), whole.begin() + 5 * 4 * 16));
+}
+
 // Probability of key 0 in the last row of f32 attention, read off values that are 1 there and 0 elsewhere.
 TEST(AttentionInputs, ASinkHasEightNatsMore) {
   AttentionInputs in({.family = "standard", .n = 200, .d = 128, .heads = 1, .data = "sink"});
