@@ -3,11 +3,14 @@
 #pragma once
 
 #include "experiments/model/plan_run.h"
+#include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/passes/convention_windows.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/tasks/task.h"
 #include "tools/command.h"
 
+#include <filesystem>
+#include <ranges>
 #include <string>
 
 namespace tare {
@@ -65,5 +68,46 @@ inline void AddOptionsOfTasks(CLI::App& command, WindowOptions& windows, AnswerO
   Add(command, "--sampling-seed N", answers.seed, "generate: seed of the draws, which differ by item")
       ->capture_default_str();
 }
+
+// Arrays that another program captured, in the place of a MODEL and its --input, which the command does not require.
+struct CapturedOptions {
+  std::vector<std::string> files;
+  std::string axes, name;
+
+  // A group of its own; arrays: which ones, for the help.
+  void AddTo(CLI::App& command, const std::string& arrays) {
+    Group(command, "Arrays that another program captured");
+    Add(command, "--tensors FILE", files, "instead of MODEL: .safetensors, .h5 or .npz with " + arrays);
+    Add(command, "--axes FILE", axes, "JSON with other names, axes and masks of the arrays");
+    Add(command, "--name NAME", name, "the model's, in tables (default: the first file's)");
+  }
+
+  // Checks that CLI11 cannot express where words may stand in the place of a MODEL. Thrown in its words, which the
+  // program makes those of all others.
+  void Check(const CLI::App& command) const {
+    const auto given = [&](const char* option) { return command.count(option) > 0; };
+    for (const char* option : {"MODEL", "--input", "--window", "--limit", "--tokens", "--from", "--math"}) {
+      if (!files.empty() && given(option)) throw CLI::ExcludesError("--tensors", option);
+    }
+    for (const char* option : {"--axes", "--name"}) {
+      if (files.empty() && given(option)) throw CLI::RequiresError(option, "--tensors");
+    }
+    for (const char* option : {"MODEL", "--input"}) {
+      if (files.empty() && !given(option)) throw CLI::RequiredError(option);
+    }
+  }
+
+  // Says which arrays are left out, and completes the name.
+  CapturedInput Load() {
+    if (name.empty()) name = std::filesystem::path(files.front()).stem().string();
+    CapturedInput input = LoadCaptured({files.begin(), files.end()}, CapturedLayout::Load(axes));
+    constexpr size_t kShown = 5;
+    const std::vector<std::string>& skipped = input.left_over;
+    if (!skipped.empty())
+      Notice("skipped, no matching site: " + Listed(skipped | std::views::take(kShown), ", ") +
+             (skipped.size() > kShown ? Formatted(" and {} more", skipped.size() - kShown) : ""));
+    return input;
+  }
+};
 
 }  // namespace tare

@@ -23,8 +23,8 @@ namespace {
 
 struct StatsArguments {
   std::vector<std::string> models;
-  std::vector<std::string> tensors;
-  std::string input, spans, json, csv, out, shard = "0/1", axes, name, plan;
+  CapturedOptions tensors;
+  std::string input, spans, json, csv, out, shard = "0/1", plan;
   Carrying carrying = Carrying::kSimulated;
   StatisticsOptions statistics;
   WindowOptions windows;
@@ -68,14 +68,6 @@ Json Measure(const std::string& folder, const StatsArguments& options, ProgressL
   if (input.in_windows) json["windows_begin"] = "lines";
   if (!options.out.empty()) json["statistics"] = options.out;
   return json;
-}
-
-void SayWhatIsLeftOut(const std::vector<std::string>& names) {
-  if (names.empty()) return;
-  constexpr size_t kShown = 5;
-  std::string text = Listed(names | std::views::take(kShown), ", ");
-  if (names.size() > kShown) text += Formatted(" and {} more", names.size() - kShown);
-  Notice("skipped, no matching site: " + text);
 }
 
 std::vector<Output> OutputsOf(const StatsArguments& options, const std::string& json_schema,
@@ -144,18 +136,15 @@ void PriceExecuted(const StatsArguments& options, const CapturedInput& input, co
 
 // Collects statistics of arrays that another program captured, or the costs of a plan.
 void CollectTensors(StatsArguments& options) {
-  std::vector<std::string> inputs = options.tensors;
-  inputs.insert(inputs.end(), {options.axes, options.spans});
+  std::vector<std::string> inputs = options.tensors.files;
+  inputs.insert(inputs.end(), {options.tensors.axes, options.spans});
   const std::vector<AtomicFile> claims =
       options.plan.empty()
           ? ClaimFiles(inputs, OutputsOf(options, "tare.stats.file/", "site,layer,head,map,"))
           : ClaimFiles(inputs, {{options.json, JsonWith("tare.attribution")}, {options.csv, "task,figure,"}});
-  const CapturedLayout layout = options.axes.empty() ? CapturedLayout() : CapturedLayout::Load(options.axes);
-  const CapturedInput input = LoadCaptured({options.tensors.begin(), options.tensors.end()}, layout);
-  SayWhatIsLeftOut(input.left_over);
+  const CapturedInput input = options.tensors.Load();
   if (!options.spans.empty()) options.statistics.spans = MarkedSpans::Load(options.spans, input.lengths);
-  const std::string name =
-      options.name.empty() ? std::filesystem::path(options.tensors.front()).stem().string() : options.name;
+  const std::string& name = options.tensors.name;
   if (options.carrying == Carrying::kExecuted) return PriceExecuted(options, input, name);
   if (!options.plan.empty()) return PricePlan(options, input, name);
   const auto set = [&] {
@@ -166,15 +155,16 @@ void CollectTensors(StatsArguments& options) {
   ShowOverview(set, options.out, options.json);
 }
 
-// Checks that CLI11 cannot express, because show, merge and diff are in the place of a MODEL. Thrown in CLI11's words,
-// which the program makes those of all others.
+// Show, merge and diff are in the place of a MODEL.
 void CheckUsage(const CLI::App& command, const StatsArguments& options) {
   const auto need = [&](std::initializer_list<const char*> given, const char* needed) {
     for (const char* option : given) {
       if (command.count(option) > 0) throw CLI::RequiresError(option, needed);
     }
   };
-  if (!options.tensors.empty()) {
+  if (options.tensors.files.empty()) need({"--plan", "--executed"}, "--tensors");
+  options.tensors.Check(command);
+  if (!options.tensors.files.empty()) {
     const auto exclude = [&](const char* by, std::initializer_list<const char*> others) {
       for (const char* option : others) {
         if (command.count(option) > 0) throw CLI::ExcludesError(by, option);
@@ -184,16 +174,12 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
       throw CLI::ValidationError("--plan", "got no rules, expected some for q, k, v ..; try leaving it out");
     if (options.plan.empty()) need({"--executed"}, "--plan");
     if (options.carrying == Carrying::kExecuted) exclude("--executed", {"--csv"});
-    exclude("--tensors", {"MODEL", "--input", "--window", "--limit", "--tokens", "--from", "--math"});
     if (!options.plan.empty())
       return exclude("--plan", {"--out", "--sites", "--formats", "--calibrate", "--spans", "--skip-first", "--shard",
                                 "--fresh", "--checkpoint"});
     if (options.out.empty()) need({"--shard", "--fresh", "--checkpoint"}, "--out");
     return;
   }
-  need({"--axes", "--name", "--plan", "--executed"}, "--tensors");
-  if (options.models.empty()) throw CLI::RequiredError("MODEL");
-  if (options.input.empty()) throw CLI::RequiredError("--input");
   if (IsItems(options) && (!options.spans.empty() || options.windows.window != 0 || options.windows.tokens != 0))
     throw CLI::ValidationError("--input",
                                "got items with --spans, --window or --tokens, expected only --limit: they "
@@ -210,7 +196,7 @@ void Run(const CLI::App& command, StatsArguments& options) {
   CheckUsage(command, options);
   options.statistics.shard = ParseShard("--shard", options.shard);
   options.statistics.asked = AskedBy(command);
-  if (!options.tensors.empty()) {
+  if (!options.tensors.files.empty()) {
     options.machine.Apply();
     return CollectTensors(options);
   }
@@ -264,11 +250,7 @@ void AddStats(CLI::App& app) {
   AddFresh(command, s.fresh, "OUT.part or OUT");
   AddWhole(command, "--checkpoint N", s.checkpoint, "sequences between two writes of OUT.part", 1);
   AddWindowOptions(command, options.windows);
-  Group(command, "Arrays that another program captured");
-  Add(command, "--tensors FILE", options.tensors,
-      "instead of MODEL: .safetensors, .h5 or .npz with arrays SITE.LAYER, as layer_out.0 [B,T,C]");
-  Add(command, "--axes FILE", options.axes, "JSON with other names, axes and masks of the arrays");
-  Add(command, "--name NAME", options.name, "the model's, in tables (default: the first file's)");
+  options.tensors.AddTo(command, "arrays SITE.LAYER, as layer_out.0 [B,T,C]");
   AddPlanOption(command, options.plan,
                 "instead of statistics, what these rules for q, k, v, attn_logits .. cost there");
   AddExecutedFlag(command, options.carrying);
