@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare maps: the effect of a plan on each attention map and on their difference, layer by layer
 // (experiments/studies/attribution/map_errors.h).
+#include <functional>
 #include <memory>
 
 #include "experiments/passes/sequences.h"
@@ -18,6 +19,8 @@ namespace {
 struct MapsArguments {
   std::string model, input, json, csv;
   std::vector<std::string> plans;
+  std::vector<HeadPicture> heads;
+  CapturedOptions tensors;
   WindowOptions windows;
   MachineOptions machine;
 };
@@ -36,40 +39,92 @@ std::string LegendOf(size_t windows) {
   return legend.substr(0, legend.rfind(", with")) + ". No intervals: " + FewUnitsText(windows, Units::kOfText) + ".";
 }
 
-void Run(const MapsArguments& options) {
-  const std::vector<AtomicFile> claims = ClaimFiles(
-      {options.model, options.input}, {{options.json, JsonWith("tare.maps/")}, {options.csv, "plan,layer,map,"}});
+// "2.1": layer 2, output head 1.
+HeadPicture ParseHead(const std::string& text) {
+  const std::vector<std::string> words = CLI::detail::split(text, '.');
+  const auto number = [&](size_t word) { return ParseNumber<int>(word < words.size() ? words[word] : ""); };
+  if (words.size() != 2 || number(0).value_or(-1) < 0 || number(1).value_or(-1) < 0)
+    FailUsage("--heads: got '{}', expected a layer and an output head, from 0; try 2.1", text);
+  return {*number(0), *number(1)};
+}
+
+// What measure gives for a plan, by its place; makes pictures of the heads.
+using Measure = std::function<LayerMapErrors(size_t plan, std::span<HeadPicture> heads, const Progress& progress)>;
+
+// Prints and writes what measure gives. json: what was run.
+void Report(const MapsArguments& options, const std::vector<Plan>& plans, Json json, const Measure& measure) {
+  const auto windows = json.at("windows").get<int64_t>();
+  std::string tables;
+  ProgressLine line("");
+  for (size_t i = 0; i < plans.size(); ++i) {
+    line.Begin(plans[i].canonical(), std::ssize(plans) - static_cast<int64_t>(i) - 1);
+    std::vector<HeadPicture> heads = options.heads;
+    Json plan = MapErrorJson(plans[i].canonical(), measure(i, heads, line.Callback()));
+    tables += MapErrorTable(plan);
+    for (const HeadPicture& head : heads) plan["heads"].push_back(head.json);
+    json["plans"].push_back(std::move(plan));
+  }
+  if (PrintsTables(options.json))
+    PrintText("{}: {} in {}, every layer run on exact inputs\n{}\n{}", json["model"].get<std::string>(),
+              Counted(json["positions"].get<int64_t>(), "position"), Counted(windows, "window"), tables,
+              Paragraphs(LegendOf(static_cast<size_t>(windows))));
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, MapErrorCsv(json["plans"]));
+  WriteJson(options.json, json);
+}
+
+// The first members of the JSON. lengths: of the windows.
+Json JsonOf(const std::string& model, const std::string& sha256, const std::vector<int64_t>& lengths) {
+  return {{"schema", "tare.maps/1"},
+          {"model", model},
+          {"input_sha256", sha256},
+          {"windows", lengths.size()},
+          {"positions", std::ranges::fold_left(lengths, int64_t{0}, std::plus())},
+          {"plans", Json::array()}};
+}
+
+void RunModel(const MapsArguments& options, const std::vector<Plan>& plans) {
   const Math math = options.machine.Apply();
   Model exact(options.model, math);
   if (exact.config().projection > 0) Fail("{}: got a tower of CLIP, expected a language model", exact.Name());
   std::vector<std::unique_ptr<PlanRun>> runs;
-  for (const std::string& text : options.plans) {
-    Plan plan = Plan::Parse(text);
-    if (plan.empty()) FailUsage("--plan: got f32, expected a plan that quantizes something; try k=int4/token");
-    runs.push_back(std::make_unique<PlanRun>(std::move(plan), Carrying::kSimulated, ModelSitesOf(exact)));
-  }
+  for (const Plan& plan : plans)
+    runs.push_back(std::make_unique<PlanRun>(plan, Carrying::kSimulated, ModelSitesOf(exact)));
   const TokenInput input = LoadModelInput(options.input, exact, options.windows.NeededOf(exact.config()));
   const std::vector<ScoredSequence> sequences = CutDisjoint(input, exact.config(), options.windows);
-  size_t tokens = 0;
-  for (const ScoredSequence& s : sequences) tokens += s.tokens.size();
-  Json json{{"schema", "tare.maps/1"},     {"model", exact.Name()}, {"input_sha256", input.sha256},
-            {"windows", sequences.size()}, {"positions", tokens},   {"plans", Json::array()}};
+  std::vector<int64_t> lengths;
+  for (const ScoredSequence& s : sequences) lengths.push_back(std::ssize(s.tokens));
+  Json json = JsonOf(exact.Name(), input.sha256, lengths);
   if (input.in_windows) json["windows_begin"] = "lines";
-  std::string tables;
   Model planned(options.model, math);
-  ProgressLine line("");
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const std::string name = runs[i]->plan().canonical();
-    line.Begin(name, std::ssize(runs) - static_cast<int64_t>(i) - 1);
-    const LayerMapErrors layers = MeasureMapErrors(exact, planned, *runs[i], sequences, line.Callback());
-    json["plans"].push_back(MapErrorJson(name, layers));
-    tables += MapErrorTable(json["plans"].back());
+  Report(options, plans, json, [&](size_t plan, std::span<HeadPicture> heads, const Progress& progress) {
+    return MeasureMapErrors(exact, planned, *runs[plan], sequences, progress, heads);
+  });
+}
+
+void RunTensors(MapsArguments& options, const std::vector<Plan>& plans) {
+  options.machine.Apply();
+  const CapturedInput input = options.tensors.Load();
+  std::vector<int64_t> lengths = input.lengths;
+  std::erase(lengths, 0);  // padding alone
+  Report(options, plans, JsonOf(options.tensors.name, input.sha256, lengths),
+         [&](size_t plan, std::span<HeadPicture> heads, const Progress& progress) {
+           return MeasureMapErrors(input, plans[plan], progress, heads);
+         });
+}
+
+void Run(const CLI::App& command, MapsArguments& options) {
+  options.tensors.Check(command);
+  RequireEffect(command, !options.json.empty(), {"--heads"}, "--json");
+  std::vector<std::string> inputs = options.tensors.files;
+  inputs.insert(inputs.end(), {options.model, options.input, options.tensors.axes});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles(inputs, {{options.json, JsonWith("tare.maps/")}, {options.csv, "plan,layer,map,"}});
+  std::vector<Plan> plans;
+  for (const std::string& text : options.plans) {
+    plans.push_back(Plan::Parse(text));
+    if (plans.back().empty()) FailUsage("--plan: got f32, expected a plan that quantizes something; try k=int4/token");
   }
-  if (PrintsTables(options.json))
-    PrintText("{}: {} in {}, every layer run on exact inputs\n{}\n{}", exact.Name(), Counted(tokens, "position"),
-              Counted(std::ssize(sequences), "window"), tables, Paragraphs(LegendOf(sequences.size())));
-  if (!options.csv.empty()) WriteFileAtomically(options.csv, MapErrorCsv(json["plans"]));
-  WriteJson(options.json, json);
+  options.tensors.files.empty() ? RunModel(options, plans) : RunTensors(options, plans);
 }
 
 }  // namespace
@@ -77,12 +132,17 @@ void Run(const MapsArguments& options) {
 void AddMaps(CLI::App& app) {
   const auto [command, options] =
       NewCommand<MapsArguments>(app, "maps", "measure what a plan does to attention maps and their difference", Run);
-  AddModel(command, options.model);
+  AddModel(command, options.model)->required(false);
   AddPlanOption(command, options.plans, "plan, simulated in each layer by itself; repeatable")->required();
-  Add(command, "--input FILE", options.input, "text, or token IDs in .safetensors or .h5")->required();
+  Add(command, "--input FILE", options.input, "text, or token IDs in .safetensors or .h5");
+  const auto heads = [&options = options](const std::string& text) {
+    for (const std::string& word : CLI::detail::split(text, ',')) options.heads.push_back(ParseHead(word));
+  };
+  Add(command, "--heads LAYER.HEAD,...", heads, "also pictures of these output heads in the first window, in --json");
   AddJson(command, options.json);
   Add(command, "--csv FILE", options.csv, "one row per plan, layer and map, and one per difference");
   AddWindowOptions(command, options.windows);
+  options.tensors.AddTo(command, "q.LAYER, k.LAYER and v.LAYER");
   options.machine.AddTo(command);
   command.footer(
       std::string(kMapsLegend) + "\n\n" +
@@ -90,7 +150,11 @@ void AddMaps(CLI::App& app) {
           {"tare maps experiments/pair/novels-differential --plan attn_logits=int4/row --plan k=int4/token --input "
            "experiments/pair/heldout.txt --tokens 10220",
            "tare maps experiments/pair/novels-standard --plan int8 --input experiments/pair/heldout.txt --tokens "
-           "5110"}));
+           "5110",
+           "tare maps experiments/pair/novels-differential --plan k=int4/token --heads 2.1,3.0 --json heads.json "
+           "--input "
+           "experiments/pair/heldout.txt --tokens 10220",
+           "tare maps --tensors captured.safetensors --axes axes.json --plan k=int4/token"}));
 }
 
 }  // namespace tare

@@ -31,8 +31,15 @@ with torch.no_grad():
     out = model(ids, output_attentions=True)
 capture.save(sys.argv[1] + "/captured.safetensors", input_ids=ids,
              **{f"probs.{i}": p for i, p in enumerate(out.attentions)})
+model.set_attn_implementation("sdpa")
+capture = Capture(model)
+with torch.no_grad(), capture.attention():
+    model(ids)
+capture.save(sys.argv[1] + "/attention.safetensors")
 PYTHON
 python3 "$work/run.py" "$work"
+# head_out must agree with q, k and v.
+"$tare" stats --tensors "$work/attention.safetensors" --plan attn_logits=int4/row | grep -q '^head_out.1, nmse: '
 "$tare" stats --tensors "$work/captured.safetensors" --name model --formats int8/row --out "$work/captured.h5"
 "$tare" stats "$work/model" --input "$work/captured.safetensors" --sites layer_out,o_proj.in,down_proj.in,probs \
   --formats int8/row \

@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <ranges>
 #include <tuple>
 
 #include "experiments/model/config/family.h"
+#include "experiments/observe/captured/captured_layer.h"
+#include "quant/base/integers.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 
@@ -125,7 +129,7 @@ MapErrors ErrorsOf(const KeptMaps& exact, const KeptMaps& noisy, int slot, const
 
 // The errors of a layer's maps in each of the batch's sequences.
 std::vector<MapErrors> LayerErrors(const KeptMaps& exact, const KeptMaps& noisy, size_t sequences,
-                                   const std::vector<OutputHead>& table) {
+                                   std::span<const OutputHead> table) {
   std::vector<MapErrors> of_head(sequences * table.size()), of_sequence(sequences);
   ParallelFor(of_head.size(), [&](size_t i, int) {
     const size_t slot = i / table.size(), head = i % table.size();
@@ -134,6 +138,81 @@ std::vector<MapErrors> LayerErrors(const KeptMaps& exact, const KeptMaps& noisy,
   for (size_t i = 0; i < of_head.size(); ++i) of_sequence[i / table.size()] += of_head[i];
   return of_sequence;
 }
+
+constexpr size_t kMostCells = 128;  // a side of a picture
+
+Json CellsOf(const Rows& rows) {
+  const size_t side = CeilDiv(rows.size(), kMostCells);
+  std::vector<std::vector<Json>> cells(CeilDiv(rows.size(), side));  // null: no entry
+  for (size_t query = 0; query < rows.size(); ++query) {
+    std::vector<Json>& row = cells[query / side];
+    const size_t keys = rows[query].size(), first = query < keys ? 0 : query + 1 - keys;  // a window ends at its query
+    row.resize(std::max(row.size(), (first + keys - 1) / side + 1));
+    for (size_t i = 0; i < keys; ++i) {
+      Json& cell = row[(first + i) / side];
+      const float entry = rows[query][i];
+      if (cell.is_null() || std::fabs(entry) > std::fabs(cell.get<float>())) cell = entry;
+    }
+  }
+  for (Json& cell : cells | std::views::join) {
+    if (!cell.is_null()) cell = std::stod(Formatted("{:.4g}", cell.get<float>()));
+  }
+  return cells;
+}
+
+// The first sequence's.
+Json PictureOf(const KeptMaps& exact, const KeptMaps& noisy, const OutputHead& heads, int layer, int head) {
+  const auto map = [&](const KeptMaps& kept, int of) -> const Rows& {
+    return kept.At(0, Site::kProbs, heads.Q(of), of + 1);
+  };
+  const auto result = [&](const KeptMaps& kept) -> const Rows& {
+    return heads.Differential() ? kept.At(0, Site::kDifference, head, {}) : map(kept, 0);
+  };
+  Rows error = result(noisy);
+  double lambdas = 0;
+  for (size_t query = 0; query < error.size(); ++query) {
+    const std::vector<float>& row = result(exact)[query];
+    std::ranges::transform(error[query], row, error[query].begin(), std::minus());
+    if (heads.Differential()) lambdas += LambdaOf(map(exact, 0)[query], map(exact, 1)[query], row);
+  }
+  Json json{{"layer", layer},         {"head", head},
+            {"tokens", error.size()}, {"cell", CeilDiv(error.size(), kMostCells)},
+            {"lambda", nullptr},      {"maps", Json::array({CellsOf(map(exact, 0))})},
+            {"difference", nullptr},  {"error", CellsOf(error)}};
+  if (heads.Differential()) {
+    json["lambda"] = lambdas / static_cast<double>(error.size());
+    json["maps"].push_back(CellsOf(map(exact, 1)));
+    json["difference"] = CellsOf(result(exact));
+  }
+  return json;
+}
+
+void CheckPlaces(std::span<const HeadPicture> heads, const ModelSites& sites) {
+  const int of_layer = sites.Heads(Site::kHeadOut);
+  for (const HeadPicture& picture : heads) {
+    if (picture.layer >= sites.layers || !sites.HasIn(Site::kProbs, picture.layer))
+      Fail("--heads: got layer {}, expected one with attention, up to {}", picture.layer, sites.layers - 1);
+    if (picture.head >= of_layer)
+      Fail("--heads: got head {} of layer {}, expected an output head, 0 to {}", picture.head, picture.layer,
+           of_layer - 1);
+  }
+}
+
+// What a layer shows, of one run and another.
+struct BothMaps {
+  KeptMaps exact, noisy;
+
+  // Adds what it showed of so many sequences.
+  void Add(int layer, size_t sequences, std::span<const OutputHead> table, LayerMapErrors& layers,
+           std::span<HeadPicture> heads) const {
+    std::ranges::copy(LayerErrors(exact, noisy, sequences, table),
+                      std::back_inserter(layers[static_cast<size_t>(layer)]));
+    for (HeadPicture& picture : heads) {
+      if (picture.layer == layer && picture.json.is_null())
+        picture.json = PictureOf(exact, noisy, table[static_cast<size_t>(picture.head)], layer, picture.head);
+    }
+  }
+};
 
 }  // namespace
 
@@ -164,36 +243,59 @@ MapErrors& MapErrors::operator+=(const MapErrors& other) {
 }
 
 LayerMapErrors MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
-                                const std::vector<ScoredSequence>& sequences, const Progress& progress) {
+                                const std::vector<ScoredSequence>& sequences, const Progress& progress,
+                                std::span<HeadPicture> heads) {
   run.RefuseCache("maps");
   if (run.carrying() == Carrying::kExecuted)
     FailUsage("plan {}: got an executed plan, expected a simulated one: integer kernels show no maps",
               run.plan().canonical());
   const SiteVisitors plans = run.Begin(planned, progress);
-  const std::vector<OutputHead> table = HeadTable(exact.config());
-  KeptMaps exact_maps, noisy_maps;
-  SiteVisitor* const keep_exact[] = {&exact_maps};
+  CheckPlaces(heads, ModelSitesOf(exact));
+  const ModelConfig& config = exact.config();
+  const std::vector<OutputHead> table = HeadTable(config);
+  BothMaps maps;
+  SiteVisitor* const keep_exact[] = {&maps.exact};
   std::vector<SiteVisitor*> plan_and_keep(plans.begin(), plans.end());
-  plan_and_keep.push_back(&noisy_maps);
-  LayerMapErrors layers(static_cast<size_t>(exact.config().layers));
+  plan_and_keep.push_back(&maps.noisy);
+  LayerMapErrors layers(static_cast<size_t>(config.layers));
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     const TokenBatch batch = BatchOf(sequences, begin, step);
     Stream x, shared;  // the second: keys and values under the plan, for the layers that share them
     exact.EmbedInto(batch, x);
-    for (size_t layer = 0; layer < layers.size(); ++layer) {
+    for (int layer = 0; layer < config.layers; ++layer) {
       Stream noisy = x;
-      const bool shares = exact.config().Kind(static_cast<int>(layer)) == LayerKind::kSharedAttention;
-      if (shares) std::swap(noisy.k, shared.k), std::swap(noisy.v, shared.v);
-      exact.RunLayer(batch, static_cast<int>(layer), x, keep_exact);
-      planned.RunLayer(batch, static_cast<int>(layer), noisy, plan_and_keep);
-      if (exact.config().KeysLayer(static_cast<int>(layer)) < 0) continue;
+      if (config.Kind(layer) == LayerKind::kSharedAttention) std::swap(noisy.k, shared.k), std::swap(noisy.v, shared.v);
+      exact.RunLayer(batch, layer, x, keep_exact);
+      planned.RunLayer(batch, layer, noisy, plan_and_keep);
+      if (config.KeysLayer(layer) < 0) continue;
       std::swap(noisy.k, shared.k), std::swap(noisy.v, shared.v);
-      std::ranges::copy(LayerErrors(exact_maps, noisy_maps, batch.sequences.size(), table),
-                        std::back_inserter(layers[layer]));
+      maps.Add(layer, batch.sequences.size(), table, layers, heads);
     }
     Report(progress, static_cast<int64_t>(std::min(begin + step, sequences.size())), std::ssize(sequences), "windows");
   }
+  return layers;
+}
+
+LayerMapErrors MeasureMapErrors(const CapturedInput& input, const Plan& plan, const Progress& progress,
+                                std::span<HeadPicture> heads) {
+  RequireRules(plan);
+  BothMaps maps;
+  LayerMapErrors layers;
+  std::optional<SimulatedAttention> exact, planned;
+  ForCapturedLayers(input, progress, [&](CapturedLayer& attention, const std::vector<int>& all) {
+    if (!planned) {
+      const ModelSites sites = AttentionSites(attention.problem(), all);
+      CheckPlaces(heads, sites);
+      exact.emplace(Plan(), sites), planned.emplace(plan, sites);
+      layers.resize(static_cast<size_t>(sites.layers));
+    }
+    for (const AttentionSequence& sequence : attention.sequences()) {
+      attention.Show(sequence, *exact, maps.exact);
+      attention.Show(sequence, *planned, maps.noisy);
+      maps.Add(attention.layer(), 1, attention.problem().heads, layers, heads);
+    }
+  });
   return layers;
 }
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "experiments/model/plan_run.h"
+#include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/passes/sequences.h"
 #include "experiments/significance/mean_error.h"
 #include "quant/file/json.h"
@@ -59,14 +60,31 @@ struct MapErrors {
 // [layers][sequences], each over all heads and rows.
 using LayerMapErrors = std::vector<std::vector<MapErrors>>;
 
+// An output head, and what it shows of the first sequence, query by key: its maps P, of two maps their difference D =
+// P1 - lambda P2, and what a plan adds to P or D. N tokens have at most 128 x 128 cells; each is the entry of largest
+// magnitude, with its sign, of its queries and keys, so that no column or diagonal is lost.
+struct HeadPicture {
+  int layer = 0, head = 0;
+  // {"layer", "head", "tokens": N, "cell": tokens of a side, "lambda": its mean over queries or null, "maps": [[[0.5,
+  // ..], ..], ..] by query and key, null where no query sees a key, "difference": cells or null, "error": cells}
+  Json json = {};
+};
+
 // Errors of every layer's maps under a plan, each layer by itself: it gets the exact model's input, so errors of
 // earlier layers do not add up. Two copies of the model run side by side, one under the plan. The maps of a batch and
-// layer are held twice: 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head and sequence of T tokens.
+// layer are held twice: 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head and sequence of T tokens. Makes the pictures of
+// `heads`, too.
 //
 // Maps are subtracted with the exact lambda, so a plan's rules for lambda, difference and later sites have no effect
-// here. Throws Error for an executed plan, which shows no maps.
+// on the errors, but on pictures. Throws Error for an executed plan, which shows no maps, and for other heads.
 LayerMapErrors MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
-                                const std::vector<ScoredSequence>& sequences, const Progress& progress);
+                                const std::vector<ScoredSequence>& sequences, const Progress& progress,
+                                std::span<HeadPicture> heads = {});
+
+// As above, of q, k and v that another program captured; the maps of one sequence are held twice. Throws Error for a
+// plan that cannot be simulated there, and as CapturedLayer does.
+LayerMapErrors MeasureMapErrors(const CapturedInput& input, const Plan& plan, const Progress& progress,
+                                std::span<HeadPicture> heads = {});
 
 // Errors of maps as a table of at most 80 columns and for programs. A layer with two maps has three rows:
 //

@@ -11,6 +11,7 @@
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
 #include "tests/support/call.h"
+#include "tests/support/captured_model.h"
 #include "tests/support/golden.h"
 #include "tests/support/site_recorder.h"
 
@@ -202,6 +203,88 @@ TEST(MapErrorPass, EveryLayerHasExactInputs) {
   EXPECT_EQ(layers[1][0].maps[0].error_squares, 0);
   EXPECT_EQ(layers[1][1].difference.error_squares, 0);
   EXPECT_GT(layers[1][1].difference.map_squares, 0);
+}
+
+// A plan's errors of q, k and v that were captured in a model's first layer are the model's.
+TEST(MapErrorPass, CapturedTensorsHaveTheErrorsOfTheirModel) {
+  const Plan plan = Plan::Parse("k=int4/token,attn_logits=int8/row");
+  for (const char* name : {"llama-gqa", "diffllama-gqa"}) {
+    const CapturedModel captured(name, Sequences()[0]);
+    const LayerMapErrors layers = MeasureMapErrors(captured.input, plan, {});
+    ASSERT_EQ(layers.size(), 1u);
+    ASSERT_EQ(layers[0].size(), 1u);
+    const MapErrors expected = Measure(name, "k=int4/token,attn_logits=int8/row")[0][0];
+    for (size_t map = 0; map < 2; ++map) {
+      EXPECT_EQ(layers[0][0].maps[map].error_squares, expected.maps[map].error_squares);
+      EXPECT_EQ(layers[0][0].maps[map].logit_squares, expected.maps[map].logit_squares);
+    }
+    EXPECT_NEAR(layers[0][0].difference.error_squares, expected.difference.error_squares,
+                1e-4 * expected.difference.error_squares);  // lambda in six digits
+    EXPECT_GT(expected.maps[0].error_squares, 0);
+  }
+}
+
+// Maps are the model's, the difference is theirs with the lambda that is named, and the error is the plan's in a pass.
+TEST(MapErrorPass, PicturesOfHeads) {
+  const Plan plan = Plan::Parse("k=int4/token");
+  Model exact(GoldenFolder("diffllama-gqa")), planned(GoldenFolder("diffllama-gqa"));
+  PlanRun run(plan, Carrying::kSimulated, ModelSitesOf(exact));
+  std::vector<HeadPicture> heads{{0, 1}};
+  MeasureMapErrors(exact, planned, run, Sequences(), {}, heads);
+  const Json& head = heads[0].json;
+  EXPECT_EQ(head.at("tokens"), 7);
+  EXPECT_EQ(head.at("cell"), 1);
+  const CapturedModel model("diffllama-gqa", Sequences()[0]);
+  double most = 0;
+  for (size_t query = 0; query < 7; ++query) {
+    const Row& row = model.seen.sites.at({Site::kDifference, 0, 1, {}}).rows.at({0, static_cast<int64_t>(query)});
+    ASSERT_EQ(head.at("error").at(query).size(), query + 1);
+    for (size_t key = 0; key <= query; ++key) {
+      const auto at = [&](const Json& cells) { return cells.at(query).at(key).get<double>(); };
+      EXPECT_NEAR(at(head.at("difference")), row[key], 1e-4);
+      EXPECT_NEAR(at(head.at("difference")),
+                  at(head["maps"][0]) - head.at("lambda").get<double>() * at(head["maps"][1]), 1e-3);
+      most = std::max(most, std::abs(at(head.at("error"))));
+    }
+  }
+  EXPECT_GT(most, 1e-4);
+  EXPECT_LT(most, 0.5);
+  std::vector<HeadPicture> captured{{0, 1}};
+  MeasureMapErrors(model.input, plan, {}, captured);
+  EXPECT_EQ(captured[0].json.at("maps"), head.at("maps"));
+  EXPECT_NEAR(captured[0].json.at("lambda").get<double>(), head.at("lambda").get<double>(), 1e-5);
+}
+
+// 300 tokens in a window of five keys, three a cell: the entry of largest magnitude, nothing outside the window.
+TEST(MapErrorPass, PicturesHaveAtMost128Cells) {
+  const TemporaryFolder folder;
+  PutArrays(
+      folder / "c.safetensors",
+      {{"q.0", SomeArray({1, 1, 300, 4})}, {"k.0", SomeArray({1, 1, 300, 4})}, {"v.0", SomeArray({1, 1, 300, 4})}});
+  PutFile(folder / "axes.json", R"({"attention": {"window": 5}})");
+  const CapturedInput input = LoadCaptured({folder / "c.safetensors"}, CapturedLayout::Load(folder / "axes.json"));
+  std::vector<HeadPicture> heads{{0, 0}};
+  MeasureMapErrors(input, Plan::Parse("k=int4/token"), {}, heads);
+  const Json& head = heads[0].json;
+  EXPECT_EQ(head.at("cell"), 3);
+  EXPECT_TRUE(head.at("lambda").is_null());
+  const Json& cells = head.at("maps").at(0);
+  ASSERT_EQ(cells.size(), 100u);
+  EXPECT_EQ(cells[0], Json({1.0}));  // the first query sees one key
+  ASSERT_EQ(cells[99].size(), 100u);
+  EXPECT_TRUE(cells[99][96].is_null());
+  EXPECT_GT(cells[99][99].get<double>(), 0.0);
+}
+
+TEST(MapErrorPass, PicturesOfHeadsThatAreNotThere) {
+  Model model(GoldenFolder("llama-gqa"));
+  PlanRun run(Plan::Parse("k=int4/token"), Carrying::kSimulated, ModelSitesOf(model));
+  const auto refused = [&](HeadPicture head, const char* text) {
+    EXPECT_THAT(Call([&] { MeasureMapErrors(model, model, run, Sequences(), {}, {&head, 1}); }),
+                testing::ThrowsMessage<Error>(testing::HasSubstr(text)));
+  };
+  refused({99, 0}, "--heads: got layer 99, expected one with attention, up to ");
+  refused({0, 99}, "--heads: got head 99 of layer 0, expected an output head, 0 to ");
 }
 
 TEST(MapErrorPass, ExecutedPlansShowNoMaps) {
