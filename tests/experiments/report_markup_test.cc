@@ -23,7 +23,8 @@ TEST(ReportMarkup, ElementsAreReadAsABrowserReadsThem) {
 
 // A result of every kind that pages draw; small, and with every field that figures look at.
 std::vector<Json> Results() {
-  std::vector<Json> results{OutliersOf("m", 20, 60), SweepOf({CellsOf("m", {{16, 20}, {4, 30}})}), SearchOf("m")};
+  std::vector<Json> results{OutliersOf("m", 20, 60), SweepOf({CellsOf("m", {{16, 20}, {4, 30}})}), SearchOf("m"),
+                            HeadsOf("m", 0.25)};
   for (const char* text : {
            R"({"schema":"tare.attribution/1","model":"m","plan":"k=int4/token","by":"site","figures":[{"task":
                "perplexity:t","figure":"perplexity","n":40,"parts":[{"part":"k","alone_plan":"k=int4/token",

@@ -124,4 +124,21 @@ inline Json MapsOf(const std::string& model, double last, const Json& low, const
           {"plans", {{{"plan", "k=int4/token"}, {"layers", {first, second}}}}}};
 }
 
+// `tare maps --heads 2.1` of a model of two maps and four tokens, two a cell, under a plan that moves an entry so far.
+inline Json HeadsOf(const std::string& model, double error) {
+  const auto cells = [](double a, double b, double c) { return Json{Json::array({a}), Json::array({b, c})}; };
+  const Json head{{"layer", 2},
+                  {"head", 1},
+                  {"tokens", 4},
+                  {"cell", 2},
+                  {"lambda", 0.5},
+                  {"maps", {cells(1, 0.5, 0.75), cells(1, 0.25, 0.875)}},
+                  {"difference", cells(0.5, 0.375, -0.25)},
+                  {"error", cells(0.0, -error, 0.0625)}};
+  return {{"schema", "tare.maps/1"},
+          {"model", model},
+          {"positions", 4},
+          {"plans", {{{"plan", "k=int4/token"}, {"layers", Json::array()}, {"heads", {head}}}}}};
+}
+
 }  // namespace tare

@@ -5,6 +5,8 @@ globalThis.structuredClone = function clone(value) {
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, clone(member)]));
 };
 
+globalThis.setTimeout = act => Promise.resolve().then(act);  // it waits for images, which are here already
+
 // Widths of Helvetica's characters in thousandths of its size, from 32 to 126: without a canvas Vega would guess. Where
 // there is no Helvetica, what stands for it may be wider.
 const wider = 1.15;
@@ -20,6 +22,42 @@ function prepare() {
     for (const c of String(text ?? '')) width += widths[c.codePointAt(0) - 32] ?? 600;
     return width * (item.fontSize || 11) / 1000 * wider * (item.fontWeight === 'bold' ? 1.08 : 1);
   };
+}
+
+// The bytes of a PNG's chunk, and those of several numbers in four each.
+const bytesOf = (...numbers) => numbers.flatMap(n => [n >>> 24, n >>> 16 & 255, n >>> 8 & 255, n & 255]);
+function chunk(name, bytes) {
+  const all = [...name].map(c => c.charCodeAt(0)).concat(bytes);
+  let crc = ~0;
+  for (const byte of all) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; ++bit) crc = crc >>> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  return [...bytesOf(bytes.length), ...all, ...bytesOf(~crc)];
+}
+
+// Rows of cells as an image of a pixel each, for {"mark": "image", "url": "url"}: a matrix of marks would be megabytes.
+// Colours are those of Vega's scale of type sqrt with this scheme and domain; null is transparent.
+function picture({cells, scheme, domain}) {
+  const width = Math.max(...cells.map(row => row.length));
+  const index = vega.scale('sqrt')().domain(domain).range([1, 255]).clamp(true);
+  const pixels = cells.flatMap(row =>
+    [0, ...Array.from({length: width}, (_, i) => row[i] == null ? 0 : Math.round(index(row[i])))]);
+  const colour = vega.scheme(scheme);
+  const palette = Array.from({length: 255}, (_, i) => colour(i / 254).match(/\d+/g).map(Number)).flat();
+  let a = 1, b = 0;
+  for (const byte of pixels) a = (a + byte) % 65521, b = (b + a) % 65521;
+  const size = pixels.length, stored = [1, size & 255, size >> 8, ~size & 255, ~size >> 8 & 255];
+  const png = [137, 80, 78, 71, 13, 10, 26, 10, ...chunk('IHDR', [...bytesOf(width, cells.length), 8, 3, 0, 0, 0]),
+    ...chunk('PLTE', [0, 0, 0, ...palette]), ...chunk('tRNS', [0]),
+    ...chunk('IDAT', [0x78, 1, ...stored, ...pixels, ...bytesOf(b << 16 | a)]), ...chunk('IEND', [])];
+  const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+  let text = '';
+  for (let i = 0; i < png.length; i += 3) {
+    const bits = png[i] << 16 | png[i + 1] << 8 | png[i + 2];
+    for (let digit = 0; digit < 4; ++digit) text += i + digit > png.length ? '=' : digits[bits >> 18 - 6 * digit & 63];
+  }
+  return 'data:image/png;base64,' + text;
 }
 
 // A warning means that the specification does not say what somebody thought it says; but a panel may have no intervals.
@@ -38,7 +76,12 @@ const strict = {
 const paper = '<style>svg.marks:root{color:#1f2328;background:#fff}</style>';
 
 async function draw(name, text, style) {
-  const {spec} = vegaLite.compile(JSON.parse(text), {config: JSON.parse(style), logger: strict});
+  const specification = JSON.parse(text);
+  for (const row of specification.data.values.filter(row => row.cells)) {
+    row.url = picture(row);
+    delete row.cells;
+  }
+  const {spec} = vegaLite.compile(specification, {config: JSON.parse(style), logger: strict});
   const view = new vega.View(vega.parse(spec), {renderer: 'none', logger: strict});
   const svg = await view.toSVG();
   view.finalize();

@@ -61,7 +61,8 @@ std::vector<std::string> MissingOf(const FigureData& figure);
 // The figures of each kind.
 using FiguresOfKind = std::vector<FigureData>(const Material& material);
 FiguresOfKind LossesOfMethods, LargestMagnitudes, Bits, Differences, Maps, Histograms, Positions, Losses, Needles,
-    Channels, RooflineOfKernels, ErrorAgainstBits, CostsOfSites, ErrorsOfMaps, Frontiers, CachesAgainstBits;
+    Channels, RooflineOfKernels, ErrorAgainstBits, CostsOfSites, AttentionOfHeads, ErrorsOfMaps, Frontiers,
+    CachesAgainstBits;
 
 // The specification of the figure's kind, with its rows as data. If it has "concat": COLUMN, its "spec" is repeated for
 // each value of the column; in it "$NAME" becomes the value of column NAME in the first row with that value, and
@@ -88,6 +89,7 @@ inline constexpr FigureKind kFigureKinds[] = {
     {"roofline", "kernels against the limits of the machine", RooflineOfKernels},
     {"error", "what formats lose against their bits", ErrorAgainstBits},
     {"attribution", "which site costs what", CostsOfSites},
+    {"attention", "maps of a head, query by key, and their error, from tare maps --heads", AttentionOfHeads},
     {"map_errors", "errors of each map and of their difference by layer, from tare maps", ErrorsOfMaps},
     {"frontier", "loss of the cheapest plans against their bits, from tare search", Frontiers},
     {"caches", "divergence of keys and values in few bits against what they take", CachesAgainstBits},

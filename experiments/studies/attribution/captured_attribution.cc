@@ -5,11 +5,8 @@
 #include <functional>
 #include <map>
 
-#include "experiments/model/attention/sequence_cache.h"
-#include "experiments/model/layer_attention.h"
 #include "experiments/observe/captured/captured_layer.h"
 #include "experiments/plan/resolved_plan.h"
-#include "quant/base/find_in.h"
 #include "quant/base/message.h"
 
 namespace tare {

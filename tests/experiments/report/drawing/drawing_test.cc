@@ -51,6 +51,39 @@ TEST(DrawingTest, TitlesOfPanelsHaveLines) {
     EXPECT_THAT(svg, HasSubstr(line));
 }
 
+std::string Decoded(std::string_view base64) {
+  std::string bytes;
+  int bits = 0, held = 0;
+  for (const char c : base64) {
+    const auto digits = std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+    if (c == '=') break;
+    bits = (bits << 6 | static_cast<int>(digits.find(c))) & 0xffffff;
+    if ((held += 6) >= 8) bytes += static_cast<char>(bits >> (held -= 8));
+  }
+  return bytes;
+}
+
+// Cells become a PNG of a palette: 0 is transparent, 1 to 255 the scheme's colours over the square root's range.
+TEST(DrawingTest, CellsBecomeAnImage) {
+  Json drawn{{"mark", {{"type", "image"}, {"width", 20}, {"height", 20}}},
+             {"encoding", {{"x", {{"value", 0}}}, {"y", {{"value", 0}}}, {"url", {{"field", "url"}}}}}};
+  drawn["data"]["values"] = {
+      {{"cells", {{0.0}, {nullptr, 1.0}, {0.25, 4.0}}}, {"scheme", "viridis"}, {"domain", {0.0, 1.0}}}};
+  const std::string svg = Drawing().Svg("a", drawn);
+  const std::string_view mark = "href=\"data:image/png;base64,";
+  const size_t at = svg.find(mark);
+  ASSERT_NE(at, svg.npos) << svg;
+  const size_t begin = at + mark.size();
+  const std::string png = Decoded(std::string_view(svg).substr(begin, svg.find('"', begin) - begin));
+  EXPECT_THAT(png, StartsWith(std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\2\0\0\0\3\x8\3\0\0\0", 29)));
+  const std::string_view palette = std::string_view(png).substr(png.find("PLTE") + 4, 768);
+  EXPECT_EQ(palette.substr(3, 3), "\x44\x01\x54");  // the ends of viridis
+  EXPECT_EQ(palette.substr(765, 3), "\xfd\xe7\x25");
+  const std::string pixels({0, 1, 0, 0, 0, '\xff', 0, '\x80', '\xff'});
+  EXPECT_EQ(png.substr(png.find("IDAT") + 4 + 7, 9), pixels);
+  EXPECT_EQ(png.substr(png.find("IDAT") + 4, 7), std::string("\x78\1\1\x9\0\xf6\xff", 7));
+}
+
 TEST(DrawingTest, TextFromFilesIsEscaped) {
   const std::string svg = Drawing().Svg("a", Bars("</script><img src=x onerror=\"alert(1)\">"));
   EXPECT_THAT(svg, AllOf(Not(HasSubstr("</script")), Not(HasSubstr("<img"))));
