@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/model/attention/cached_attention.h"
+#include "experiments/model/attention/sequence_cache.h"
 #include "quant/base/find_in.h"
 #include "quant/base/message.h"
 

@@ -10,7 +10,7 @@
 
 #include "experiments/model/layer_attention.h"
 #include "experiments/observe/captured/captured_statistics.h"
-#include "experiments/plan/executed_plan.h"
+#include "experiments/plan/resolved_plan.h"
 #include "experiments/significance/mean_error.h"
 
 namespace tare {
