@@ -1,5 +1,5 @@
 # tare_embed(TARGET NAME=FILE...): the files' bytes become a part of the library, and Embedded(NAME) of
-# experiments/report/drawing/drawing.h finds them. Made again when one changes.
+# experiments/report/drawing/interpreter.h finds them. Made again when one changes.
 function(tare_embed target)
   set(blocks "")
   set(entries "")
@@ -20,7 +20,7 @@ function(tare_embed target)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}_embedded.cc)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [=[
 // Made by cmake/embed.cmake: files as bytes, each with a NUL after it.
-#include "experiments/report/drawing/drawing.h"
+#include "experiments/report/drawing/interpreter.h"
 
 #include "quant/base/message.h"
 
