@@ -91,8 +91,8 @@ inline constexpr std::array kTokenizerFiles{
 
 // Files besides the weights that affect how a checkpoint folder and its texts are read, each with its SHA-256, where it
 // exists. None for a quantized checkpoint, whose own hash covers them.
-inline constexpr std::array kModelFiles{"config.json", "tensor-names.json", "tokenizer.json", "tokenizer.model",
-                                        "tokenizer_config.json"};
+inline constexpr std::array kModelFiles{"config.json",     "tensor-names.json",     "tokenizer.json",
+                                        "tokenizer.model", "tokenizer_config.json", "chat_template.jinja"};
 std::map<std::string, std::string> ModelFileHashes(const std::filesystem::path& path);
 
 // A small file of a checkpoint: config.json (with the entries of tensor-names.json), or a file of the tokenizer;

@@ -61,10 +61,10 @@ order() {
 order quant base format algorithms file interchange/gguf interchange/folders checkpoint plan observe calibrate \
   statistics
 order kernels elementwise product scan linear attention attention/float attention/integer cache decode
-order experiments arrays text text/tokenizer table significance plan plan/simulated model/config model/attention \
-  model/linear model model/families passes bench tasks/items tasks tasks/made quantize/calibration quantize \
-  quantize/steps \
+order experiments arrays text text/tokenizer text/chat table significance plan plan/simulated model/config \
+  model/attention model/linear model model/families passes bench tasks/items tasks tasks/made \
+  quantize/calibration quantize quantize/steps \
   export export/compressed_tensors export/gguf observe observe/captured \
   studies/sweep studies/attribution studies/compare studies/search \
-  report/drawing report/input report/figures report/page report
+  report/drawing report/chat report/input report/figures report/page report
 exit $bad

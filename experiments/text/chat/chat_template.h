@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chats as texts, by a checkpoint's chat template, as transformers' apply_chat_template makes them (5.12):
+//
+//   {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]}     tools: if there are some
+//
+// strftime_now is undefined, so that results do not depend on the day: templates that ask write their own date.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "quant/file/json.h"
+
+namespace tare {
+
+enum class ChatEnd { kWhole, kPrompted };  // kPrompted: and what begins the model's answer, add_generation_prompt
+
+// The text that a template makes of the values of its names. Throws Error, with `where` in front.
+using ChatWriter = std::function<std::string(const Json& names, const std::string& where)>;
+
+class ChatTemplate {
+ public:
+  // Reads chat_template.jinja, chat_template.json, or tokenizer_config.json, which a GGUF file has too, once a chat
+  // needs it.
+  explicit ChatTemplate(std::filesystem::path checkpoint) : checkpoint_(std::move(checkpoint)) {}
+
+  // With the special tokens that the template writes. where: of the chat. Throws Error for a checkpoint without
+  // template, messages without a role, and what the template refuses, with its line.
+  std::string Text(const Json& chat, ChatEnd end, const std::string& where);
+
+ private:
+  void Load();
+
+  std::filesystem::path checkpoint_;
+  std::string where_;
+  ChatWriter write_;
+  Json names_ = Json::object();  // its special tokens, and those of the last chat
+};
+
+// Who reads templates: the program, which has an interpreter (report/chat).
+void OnChat(ChatWriter (*read)(const std::string& source, const std::string& where));
+
+}  // namespace tare
