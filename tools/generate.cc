@@ -5,6 +5,7 @@
 #include "experiments/bench/roofline.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/generate.h"
+#include "experiments/text/chat/chat_template.h"
 #include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/message.h"
 #include "quant/base/parallel.h"
@@ -18,7 +19,8 @@ namespace tare {
 namespace {
 
 struct GenerateArguments {
-  std::string model, plan, prompt, input, cache, json;
+  std::string model, plan, prompt, system, input, cache, json;
+  bool chat = false;
   GenerateOptions generate;
   MachineOptions machine;
 };
@@ -28,13 +30,22 @@ struct Prompt {
   std::vector<int32_t> tokens;
 };
 
+// The file's messages, or the words of the command line.
+Json ChatOf(const GenerateArguments& options) {
+  if (!options.input.empty()) return ParseOrderedJson(MappedFile(options.input).text(), options.input);
+  Json messages = Json::array();
+  if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
+  messages.push_back({{"role", "user"}, {"content", options.prompt}});
+  return {{"messages", messages}};
+}
+
 Prompt PromptOf(const GenerateArguments& options, const Model& model) {
   Prompt prompt;
-  if (options.input.empty()) {
+  if (options.chat || options.input.empty()) {
     prompt.tokenizer = Tokenizer::Load(model.folder());
-    if (const std::optional<int32_t> bos = prompt.tokenizer->bos()) prompt.tokens.push_back(*bos);
-    const std::vector<int32_t> text = prompt.tokenizer->EncodeAfterBos(options.prompt);
-    prompt.tokens.insert(prompt.tokens.end(), text.begin(), text.end());
+    ChatTemplate chats(model.folder());
+    prompt.tokens = options.chat ? prompt.tokenizer->Encode(chats.Text(ChatOf(options), ChatEnd::kPrompted, "--chat"))
+                                 : prompt.tokenizer->EncodeWithBos(options.prompt);
     return prompt;
   }
   const TokenInput input = LoadTokenInput(options.input, model.folder(), model.config().vocabulary);
@@ -178,7 +189,9 @@ void AddGenerate(CLI::App& app) {
   AddModel(command, options.model);
   Group(command, "The text");
   Add(command, "--prompt WORDS", options.prompt, "the text to continue; -: from standard input");
-  Add(command, "--input FILE", options.input, "instead: a text, or one row of input_ids");
+  Add(command, "--input FILE", options.input, "instead: a text, or one row of input_ids; of --chat, messages in JSON");
+  command.add_flag("--chat", options.chat, "the prompt is a user's message, for the model's chat template");
+  Add(command, "--system WORDS", options.system, "the system's message before it")->needs("--chat")->needs("--prompt");
   AddWhole(command, "--tokens N", options.generate.tokens, "tokens to generate at most", 1);
   Group(command, "How the model runs");
   Add(command, "--cache RULES", options.cache, "cache_k=int8/token,keep=h2o/256 (tare help cache); default: f32");

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/report/chat/read_template.h"
 #include "quant/base/memory.h"
 #include "quant/base/message.h"
 #include "quant/file/files_of_run.h"
@@ -156,6 +157,7 @@ int Run(int argc, char** argv) {
 
 int RunProgram(int argc, char** argv, void (*prepare)()) {
   OnNotice([](const std::string& text) { PutError(Formatted("tare: warning: {}\n", text)); });
+  OnChat(ReadChatTemplate);
   OnContinued(ShowContinued);
   ForgetOutputs();
   NoteKept("");

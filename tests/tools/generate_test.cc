@@ -41,6 +41,32 @@ TEST(GenerateCommand, PrintsTextAndFigures) {
   EXPECT_GT(json.at("bandwidth_fraction").get<double>(), 0);
 }
 
+// The text that the template writes, with its `<s>` and no second one, as if it were typed. SentencePiece puts a space
+// before a text, but not after a token: the template writes it.
+TEST(GenerateCommand, AChatIsWrittenByTheTemplate) {
+  const TemporaryFolder folder;
+  for (const auto& file : std::filesystem::directory_iterator(PairFolder("novels-differential")))
+    std::filesystem::create_symlink(std::filesystem::absolute(file.path()), folder / file.path().filename().string());
+  PutFile(folder / "chat_template.jinja",
+          "<s> {% for m in messages %}{{ m.role ~ ': ' ~ m.content ~ '\\n' }}{% endfor %}She");
+  PutFile(folder / "chat.json",
+          R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]})");
+  const auto json = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--tokens", "8", "--json", "-"});
+    const Outcome outcome = Generate(options, folder.path().string());
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return Json::parse(outcome.out);
+  };
+  const Json typed = json({"--prompt", "system: Be brief.\nuser: Hi\nShe"});
+  for (const Json& chat : {json({"--chat", "--system", "Be brief.", "--prompt", "Hi"}),
+                           json({"--chat", "--input", folder / "chat.json"})}) {
+    EXPECT_EQ(chat.at("prompt_tokens"), typed.at("prompt_tokens"));
+    EXPECT_EQ(chat.at("tokens"), typed.at("tokens"));
+  }
+  EXPECT_THAT(Generate({"--prompt", "a", "--system", "b"}, folder.path().string()).err,
+              HasSubstr("--system requires --chat"));
+}
+
 // Without a tokenizer ids go in and come out.
 TEST(GenerateCommand, IdsGiveIds) {
   const TemporaryFolder folder;

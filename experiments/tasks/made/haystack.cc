@@ -107,7 +107,7 @@ Haystack::Words Haystack::Draw(size_t tokens, Draws& draws) const {
 size_t PositionsOf(const std::string& context, const std::vector<std::string>& endings, const Tokenizer& tokenizer) {
   const std::string& longest =
       std::ranges::max(endings, {}, [&](const std::string& ending) { return TokensWithin(ending, tokenizer); });
-  return tokenizer.EncodeAfterBos(context + " " + longest).size() + (tokenizer.bos() ? 1 : 0);
+  return tokenizer.EncodeWithBos(context + " " + longest).size();
 }
 
 std::string Filled(const Haystack& haystack, int64_t positions, const std::vector<std::string>& endings,

@@ -79,6 +79,12 @@ std::vector<int32_t> Tokenizer::EncodeAfterBos(std::string_view text) const {
   return ids;
 }
 
+std::vector<int32_t> Tokenizer::EncodeWithBos(std::string_view text) const {
+  std::vector<int32_t> ids = EncodeAfterBos(text);
+  if (const std::optional<int32_t> first = bos()) ids.insert(ids.begin(), *first);
+  return ids;
+}
+
 std::optional<int32_t> Tokenizer::prefix() const {
   for (int32_t id = 0; prefix_ && id < vocabulary(); ++id) {
     if (Piece(id) == *prefix_) return id;

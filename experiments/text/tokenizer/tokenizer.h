@@ -41,6 +41,8 @@ class Tokenizer {
   // The ids of a text that follow the caller's bos(): where the text begins with that token itself, the token is left
   // out and a notice says so, so that no text begins with two.
   std::vector<int32_t> EncodeAfterBos(std::string_view text) const;
+  // bos() and the ids after it.
+  std::vector<int32_t> EncodeWithBos(std::string_view text) const;
   // Leaves out special tokens.
   std::string Decode(const std::vector<int32_t>& ids) const { return model_->Decode(ids); }
   std::string Piece(int32_t id) const { return model_->Piece(id); }
