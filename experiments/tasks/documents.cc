@@ -61,15 +61,15 @@ CutDocuments Cut(const std::filesystem::path& file, const Model& model, const Wi
   const std::optional<int32_t> bos = tokenizer.bos();
   const int32_t prefix = PrefixToken(bos, model);
   const bool whole = options.convention == Convention::kLmEval;  // every token of a window is scored, and `<s>` too
-  CutDocuments cut{.documents = LoadLines<ParseDocument>(file, static_cast<size_t>(options.limit), options.Part()),
-                   .positions = PositionsOf(options, model.config()),
-                   .bos = bos.has_value(),
-                   .prefix = prefix,
-                   .convention = options.convention};
+  ChatTemplate chats(model.folder());
+  CutDocuments cut{
+      .documents = LoadLines<ParseDocument>(file, static_cast<size_t>(options.limit), options.Part(), chats),
+      .positions = PositionsOf(options, model.config()),
+      .bos = bos.has_value(),
+      .prefix = prefix,
+      .convention = options.convention};
   for (const TextDocument& document : cut.documents) {
-    std::vector<int32_t> tokens = tokenizer.EncodeAfterBos(document.text);
-    if (tokens.empty()) Fail("{}: got a document without a token, expected text", document.where);
-    RequireRows(tokens, model.config().vocabulary, document.where);
+    std::vector<int32_t> tokens = TokensOf(document, tokenizer, model.config().vocabulary);
     if (whole && bos) tokens.insert(tokens.begin(), *bos);
     std::vector<ScoredSequence> windows =
         RollingWindows(tokens, prefix, static_cast<size_t>(cut.positions - (whole ? 0 : 1)));
@@ -160,11 +160,12 @@ std::string DetokenizeWikitext(std::string_view page) {
   return text;
 }
 
-TextDocument ParseDocument(std::string_view line, const std::string& where) {
-  const nlohmann::json json = ParseObject(line, where, "\"page\" or \"text\"");
+TextDocument ParseDocument(std::string_view line, const std::string& where, ChatTemplate& chats) {
+  const nlohmann::json json = ParseObject(line, where, "\"page\", \"text\" or \"messages\"");
   const bool logged = IsHarnessLog(json);
   const nlohmann::json& fields = logged ? json["doc"] : json;
   TextDocument document{.text = {}, .where = where};
+  std::string contents;
   const std::string* counted = &document.text;
   if (fields.is_object() && fields.contains("page")) counted = &StringField(fields, "page", where);
   if (logged) {
@@ -173,13 +174,27 @@ TextDocument ParseDocument(std::string_view line, const std::string& where) {
       Fail("{}: \"arguments\": got {} of {}, expected one text; try {}=FILE", where, requests.size(),
            requests[0].size(), requests.size() == 1 ? "loglikelihood" : "choice");
     document.text = requests[0][0];
+  } else if (json.contains("messages")) {
+    document.text = chats.Text(ParseOrderedJson(line, where), ChatEnd::kWhole, where);
+    for (const nlohmann::json& message : json["messages"]) {
+      const nlohmann::json content = message.value("content", nlohmann::json());
+      if (content.is_string()) contents += (contents.empty() ? "" : "\n") + content.get<std::string>();
+    }
+    counted = &contents;
   } else {
     document.text = counted == &document.text ? StringField(json, "text", where) : DetokenizeWikitext(*counted);
   }
-  if (Strip(document.text).empty()) Fail("{}: got an empty document, expected text", where);
+  if (Strip(*counted).empty()) Fail("{}: got an empty document, expected text", where);
   document.words = CountWords(*counted);
   document.bytes = counted->size();
   return document;
+}
+
+std::vector<int32_t> TokensOf(const TextDocument& document, const Tokenizer& tokenizer, int vocabulary) {
+  std::vector<int32_t> tokens = tokenizer.EncodeAfterBos(document.text);
+  if (tokens.empty()) Fail("{}: got a document without a token, expected text", document.where);
+  RequireRows(tokens, vocabulary, document.where);
+  return tokens;
 }
 
 constexpr TaskKind kDocumentsTask{.name = "documents",

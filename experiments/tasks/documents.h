@@ -19,6 +19,7 @@
 
 #include "experiments/passes/sequences.h"
 #include "experiments/tasks/task.h"
+#include "experiments/text/chat/chat_template.h"
 
 namespace tare {
 
@@ -28,9 +29,11 @@ extern const TaskKind kDocumentsTask;  // documents=DOCUMENTS.jsonl
 //
 //   {"page": "..."}      WikiText's lines: the text is the page without the marks of its tokenizer (DetokenizeWikitext)
 //   {"text": "..."}      as written
+//   {"messages": [...]}  a chat (text/chat), as the checkpoint's template writes it
 //   lines that the harness logged (items/lines.h)
 //
-// Words and bytes are those of the page where there is one, as in the harness's wikitext task, or of the text.
+// Words and bytes are those of the page where there is one, as in the harness's wikitext task, of a chat's contents, so
+// that models with other templates compare, or of the text.
 struct TextDocument {
   std::string text;
   size_t words = 0;  // len(re.split(r"\s+", ...)) in Python
@@ -41,7 +44,9 @@ struct TextDocument {
 
 // Parses one line of a file (LoadLines in items/lines.h). Throws Error, starting with `where`, also for a document
 // without text.
-TextDocument ParseDocument(std::string_view json, const std::string& where);
+TextDocument ParseDocument(std::string_view json, const std::string& where, ChatTemplate& chats);
+// Its ids after `<s>`. Throws Error if there is none, or one that is no row of the model.
+std::vector<int32_t> TokensOf(const TextDocument& document, const Tokenizer& tokenizer, int vocabulary);
 
 // The harness's wikitext_detokenizer (lm_eval/tasks/wikitext/preprocess_wikitext.py), whose rule for "/' [0-9]/" is a
 // text that does not occur.

@@ -7,6 +7,7 @@
 
 #include "experiments/significance/draws.h"
 #include "experiments/tasks/groups.h"
+#include "experiments/text/chat/chat_template.h"
 #include "quant/base/message.h"
 
 namespace tare {
@@ -38,11 +39,11 @@ std::vector<Prompted> ReadPrompts(const std::filesystem::path& file, const Model
   std::vector<Prompted> prompts;
   const std::set<int32_t> ends = EndTokens(model.folder());
   const int64_t positions = model.config().max_positions;
+  ChatTemplate chats(model.folder());
   for (PromptItem& item : LoadPrompts(file, static_cast<size_t>(options.windows.limit), options.windows.from)) {
     Prompted& prompt = prompts.emplace_back();
-    if (const std::optional<int32_t> bos = tokenizer.bos()) prompt.tokens.push_back(*bos);
-    const std::vector<int32_t> text = tokenizer.EncodeAfterBos(item.prompt);
-    prompt.tokens.insert(prompt.tokens.end(), text.begin(), text.end());
+    prompt.tokens = item.chat.is_null() ? tokenizer.EncodeWithBos(item.prompt)
+                                        : tokenizer.Encode(chats.Text(item.chat, ChatEnd::kPrompted, item.where));
     prompt.generate = OptionsOf(item, options.answers);
     prompt.generate.ends = ends;
     (void)Sampler(prompt.generate.sampling);  // refuses what cannot be drawn from

@@ -79,7 +79,10 @@ void ReadJsonText(std::string_view bytes) {
 void ReadConfig(std::string_view bytes) { (void)ParseConfig(bytes, "config.json"); }
 void ReadItem(std::string_view bytes) { (void)ParseChoiceItem(bytes, "items"); }
 void ReadContinuation(std::string_view bytes) { (void)ParseContinuation(bytes, "items"); }
-void ReadDocument(std::string_view bytes) { (void)ParseDocument(bytes, "items"); }
+void ReadDocument(std::string_view bytes) {
+  ChatTemplate chats("model");
+  (void)ParseDocument(bytes, "items", chats);
+}
 void ReadPrompt(std::string_view bytes) { (void)ParsePrompt(bytes, "items"); }
 
 void ReadItems(std::string_view bytes) { (void)LoadLines<ParseChoiceItem>(FileOf(bytes)); }

@@ -36,9 +36,12 @@ bool AreDocuments(const std::filesystem::path& path) { return path.extension() =
 // Each document a row, whose windows end where it does.
 TokenInput LoadDocumentRows(const std::filesystem::path& path, const std::filesystem::path& model_folder,
                             int vocabulary) {
-  std::vector<std::string> texts;
-  for (TextDocument& document : LoadLines<ParseDocument>(path)) texts.push_back(std::move(document.text));
-  return EncodeTexts(texts, path, model_folder, vocabulary);
+  const Tokenizer tokenizer = Tokenizer::Load(model_folder);
+  ChatTemplate chats(model_folder);
+  TokenInput input{.bos = tokenizer.bos(), .path = path, .sha256 = Sha256OfFile(path)};
+  for (const TextDocument& document : LoadLines<ParseDocument>(path, 0, TakeFrom::kStart, chats))
+    input.sequences.push_back(TokensOf(document, tokenizer, vocabulary));
+  return input;
 }
 
 // The cut's part of a single row, or of several rows.

@@ -34,12 +34,12 @@ std::vector<size_t> TakenPlaces(size_t n, size_t limit, TakeFrom from);
 void ForEachLine(const std::filesystem::path& path, size_t limit, TakeFrom from,
                  const std::function<void(const JsonLine&)>& body);
 
-// Every such line as an item, kParse(text, where), which gets its line's number.
+// Every such line as an item, kParse(text, where, given...), which gets its line's number.
 template <auto kParse>
-auto LoadLines(const std::filesystem::path& path, size_t limit = 0, TakeFrom from = TakeFrom::kStart) {
-  std::vector<decltype(kParse({}, {}))> items;
+auto LoadLines(const std::filesystem::path& path, size_t limit = 0, TakeFrom from = TakeFrom::kStart, auto&... given) {
+  std::vector<decltype(kParse({}, {}, given...))> items;
   ForEachLine(path, limit, from, [&](const JsonLine& line) {
-    items.push_back(kParse(line.text, line.where));
+    items.push_back(kParse(line.text, line.where, given...));
     items.back().line = line.number;
   });
   return items;

@@ -63,8 +63,9 @@ AnswerScore ScoreField(const nlohmann::json& json, const std::string& where) {
   return score->second;
 }
 
-void ReadOwn(const nlohmann::json& json, PromptItem& item) {
-  item.prompt = StringField(json, "prompt", item.where);
+void ReadOwn(const nlohmann::json& json, std::string_view text, PromptItem& item) {
+  if (json.contains("messages")) item.chat = ParseOrderedJson(text, item.where);
+  item.prompt = item.chat.is_null() ? StringField(json, "prompt", item.where) : json["messages"].dump();
   if (!json.contains("targets")) Fail("{}: got no \"targets\", expected a list of texts", item.where);
   item.targets = TextsOf(json["targets"], "targets", item.where);
   if (json.contains("stop")) item.stops = TextsOf(json["stop"], "stop", item.where);
@@ -138,7 +139,7 @@ PromptItem ParsePrompt(std::string_view text, const std::string& where) {
   const nlohmann::json json = ParseObject(text, where, "\"prompt\" and \"targets\"");
   PromptItem item;
   item.where = where;
-  IsHarnessLog(json) ? ReadLoggedPrompt(json, item) : ReadOwn(json, item);
+  IsHarnessLog(json) ? ReadLoggedPrompt(json, item) : ReadOwn(json, text, item);
   if (item.targets.empty() || std::ranges::any_of(item.targets, [](const auto& t) { return Strip(t).empty(); }))
     Fail("{}: got {}, expected at least one target, and text in each", where,
          item.targets.empty() ? "no target" : "an empty target");

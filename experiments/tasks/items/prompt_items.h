@@ -2,6 +2,7 @@
 // Prompts to be answered by generated text, one per JSON line, and how good an answer is:
 //
 //   {"prompt": "...", "targets": ["...", ...]}      taken as written; and, if wanted,
+//     "messages": [...]                             instead of the prompt: as the chat template writes them (text/chat)
 //     "stop": ["\n", ...]                           the answer ends before the first of these texts
 //     "max_tokens": 32, "temperature": 0.7, "top_p": 0.9
 //     "score": "exact", "contains", "all" or "number"    what counts as right (AnswerScores); exact if absent
@@ -29,7 +30,8 @@ namespace tare {
 enum class AnswerScore { kExact, kContains, kAll, kNumber };
 
 struct PromptItem {
-  std::string prompt;
+  std::string prompt;                // of a chat, its messages in JSON
+  Json chat;                         // or null
   std::vector<std::string> targets;  // at least one, none blank
   std::vector<std::string> stops;    // none empty
   std::optional<int64_t> tokens;     // at most

@@ -173,16 +173,4 @@ TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesyst
   return input;
 }
 
-TokenInput EncodeTexts(std::span<const std::string> texts, const std::filesystem::path& path,
-                       const std::filesystem::path& model_folder, int vocabulary) {
-  const Tokenizer tokenizer = Tokenizer::Load(model_folder);
-  TokenInput input{.bos = tokenizer.bos(), .path = path, .sha256 = Sha256OfFile(path)};
-  for (const std::string& text : texts) {
-    if (input.sequences.emplace_back(tokenizer.EncodeAfterBos(text)).empty())
-      Fail("{}: got text {} of nothing but spaces, expected a text", path.string(), input.sequences.size());
-    RequireRows(input.sequences.back(), vocabulary, path.string());
-  }
-  return input;
-}
-
 }  // namespace tare

@@ -60,9 +60,5 @@ bool HoldsIds(const std::filesystem::path& path);
 // empty input, a text that is not UTF-8, an id outside the vocabulary (with its place), and a missing tokenizer.
 TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder, int vocabulary,
                           const TextPart& part = {});
-// Texts that the file at `path` holds, each a row. Throws Error for a text that is nothing but spaces, and as above for
-// the tokenizer.
-TokenInput EncodeTexts(std::span<const std::string> texts, const std::filesystem::path& path,
-                       const std::filesystem::path& model_folder, int vocabulary);
 
 }  // namespace tare

@@ -10,16 +10,20 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/tasks/items/lines.h"
+#include "experiments/text/chat/chat_template.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/message.h"
 #include "quant/file/json.h"
+#include "tests/quant/file/temporary_folder.h"
 #include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare::documents_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 
 TaskResult Measured(const WindowOptions& windows) {
@@ -83,9 +87,14 @@ TEST(DocumentItems, PagesAreDetokenizedAndCountedAsTheHarness) {
   }
 }
 
+std::vector<TextDocument> Loaded(const std::filesystem::path& path, const std::filesystem::path& model = {}) {
+  ChatTemplate chats(model);
+  return LoadLines<ParseDocument>(path, 0, TakeFrom::kStart, chats);
+}
+
 TEST(DocumentItems, WikitextsLinesAndTheirLogAgree) {
-  const std::vector<TextDocument> lines = LoadLines<ParseDocument>(HarnessFile("wikitext.jsonl")),
-                                  logs = LoadLines<ParseDocument>(HarnessFile("samples_wikitext.jsonl"));
+  const std::vector<TextDocument> lines = Loaded(HarnessFile("wikitext.jsonl")),
+                                  logs = Loaded(HarnessFile("samples_wikitext.jsonl"));
   ASSERT_EQ(lines.size(), 2u);
   for (size_t i = 0; i < lines.size(); ++i) {
     EXPECT_EQ(lines[i].text, logs[i].text);
@@ -97,22 +106,48 @@ TEST(DocumentItems, WikitextsLinesAndTheirLogAgree) {
 }
 
 TEST(DocumentItems, TextsAreTakenAsWritten) {
-  const TextDocument document = ParseDocument(R"x({"text": " a  b ( c )"})x", "f:1");
+  ChatTemplate chats("");
+  const TextDocument document = ParseDocument(R"x({"text": " a  b ( c )"})x", "f:1", chats);
   EXPECT_EQ(document.text, " a  b ( c )");
   EXPECT_EQ(document.words, 6u) << "the empty one in front counts, as in the harness";
   EXPECT_EQ(document.bytes, 11u);
 }
 
+TEST(DocumentItems, TokensFollowTheBosAndHaveRows) {
+  const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
+  const TextDocument document{.text = "Hello, world!", .where = "f:1"}, marked{.text = "<s> Hello, world!"};
+  EXPECT_EQ(TokensOf(document, tokenizer, 2013), tokenizer.Encode("Hello, world!"));
+  EXPECT_EQ(TokensOf(marked, tokenizer, 2013), tokenizer.Encode("Hello, world!"));
+  EXPECT_THAT(Call([&] { (void)TokensOf(document, tokenizer, 2012); }),
+              ThrowsMessage<Error>(HasSubstr("f:1: got id 2012 at token 5, expected 0 to 2011")));
+}
+
 TEST(DocumentItems, BadLinesHaveTheirOwnMessages) {
-  const auto refuses = [](const char* json, const char* why) {
-    EXPECT_THAT(Call([&] { ParseDocument(json, "f:1"); }), ThrowsMessage<Error>(HasSubstr(why))) << json;
+  ChatTemplate chats("");
+  const auto refuses = [&](const char* json, const char* why) {
+    EXPECT_THAT(Call([&] { ParseDocument(json, "f:1", chats); }), ThrowsMessage<Error>(HasSubstr(why))) << json;
   };
-  refuses("5", "expected an object with \"page\" or \"text\"");
+  refuses("5", "expected an object with \"page\", \"text\" or \"messages\"");
   refuses("{}", "got no \"text\"");
   refuses(R"({"page": 1})", "\"page\": got 1");
   refuses(R"({"text": " \n"})", "empty document");
   refuses(R"({"doc": {}, "target": "", "arguments": [["c", " a"]]})", "expected one text; try loglikelihood=FILE");
   refuses(R"({"doc": {}, "target": "", "arguments": [["c", " a"], ["c", " b"]]})", "try choice=FILE");
+  refuses(R"({"messages": []})", "f:1: \"messages\": got 0 messages, expected at least one message");
+}
+
+TEST(DocumentItems, ChatsAreWrittenByTheTemplate) {
+  const TemporaryFolder folder;
+  PutFile(folder / "config.json", "{}");
+  PutFile(folder / "chat_template.jinja", "any");
+  PutFile(folder / "chats.jsonl", R"({"text": "not this", "messages": [{"role": "user", "content": "Hello you"}]})");
+  OnChat([](const std::string& source, const std::string&) -> ChatWriter {
+    return [=](const Json& names, const std::string&) { return source + names.dump(); };
+  });
+  const std::vector<TextDocument> documents = Loaded(folder / "chats.jsonl", folder.path());
+  EXPECT_THAT(documents.at(0).text, AllOf(StartsWith("any{"), HasSubstr("\"add_generation_prompt\":false")));
+  EXPECT_EQ(documents[0].words, 2u) << "of the contents, whatever the template adds";
+  EXPECT_EQ(documents[0].bytes, 9u);
 }
 
 }  // namespace

@@ -31,6 +31,10 @@ TEST(PromptItems, OwnLines) {
   const PromptItem plain = ParsePrompt(R"({"prompt": "", "targets": ["2"]})", "items");
   EXPECT_FALSE(plain.tokens || plain.temperature);
   EXPECT_EQ(plain.score, AnswerScore::kExact);
+  const PromptItem chat =
+      ParsePrompt(R"({"messages": [{"role": "user", "content": "1+1="}], "targets": "2"})", "items");
+  EXPECT_EQ(chat.chat["messages"][0]["content"], "1+1=");
+  EXPECT_THAT(chat.prompt, HasSubstr("1+1=")) << "of which duplicates are told and answers guessed";
 }
 
 constexpr const char* kLogged =
