@@ -242,7 +242,8 @@ function compiled(source) {
       value = is('(') ? call((scope, given, named) => use(kMethods, 'method', word, given, named), of) :
                         placed((scope) => {
                           const from = of(scope);
-                          if (isDictionary(from) && kDictionaryMethods.includes(word)) fail(`the method ${word}`, 'a call of it');
+                          if (isDictionary(from) && kDictionaryMethods.includes(word))
+                            fail(`the method ${word}`, 'a call of it');
                           return member(from, word);
                         });
     }

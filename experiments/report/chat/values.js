@@ -8,8 +8,10 @@ function truth(value) {
 }
 
 function shown(value) {
-  if (typeof value === 'function' || (typeof value === 'object' && value !== null)) fail(typeOf(value), 'a text; try |tojson');
-  return value === undefined ? '' : value === null ? 'None' : value === true ? 'True' : value === false ? 'False' : String(value);
+  if (typeof value === 'function' || (typeof value === 'object' && value !== null))
+    fail(typeOf(value), 'a text; try |tojson');
+  if (typeof value === 'boolean') return value ? 'True' : 'False';
+  return value === undefined ? '' : value === null ? 'None' : String(value);
 }
 
 function textOf(value) {
@@ -111,11 +113,13 @@ function range(begin, end, step = 1) {
 
 const entries = (of) => isDictionary(of) ? Object.entries(of) : fail(typeOf(of), 'a dictionary');
 const capitalize = (text) => textOf(text).slice(0, 1).toUpperCase() + text.slice(1).toLowerCase();
-const orDefault = (value, other = '', always = false) => (truth(always) ? truth(value) : value !== undefined) ? value : other;
+const orDefault = (value, other = '', always = false) =>
+    (truth(always) ? truth(value) : value !== undefined) ? value : other;
 
 const kOperators = new Map(Object.entries({
   '+': sum, '-': (a, b) => wholeOf(wholeOf(a) - wholeOf(b)), '*': (a, b) => wholeOf(wholeOf(a) * wholeOf(b)),
-  '//': (a, b) => wholeOf(Math.floor(wholeOf(a) / wholeOf(b))), '%': (a, b) => wholeOf((wholeOf(a) % wholeOf(b) + b) % b),
+  '//': (a, b) => wholeOf(Math.floor(wholeOf(a) / wholeOf(b))),
+  '%': (a, b) => wholeOf((wholeOf(a) % wholeOf(b) + b) % b),
   '~': (a, b) => shown(a) + shown(b), '==': equal, '!=': (a, b) => !equal(a, b), '<': less, '>': (a, b) => less(b, a),
   '<=': (a, b) => !less(b, a), '>=': (a, b) => !less(a, b), in: isIn,
 }));
@@ -123,14 +127,16 @@ const kFilters = new Map(Object.entries({
   capitalize, count: (of) => elements(of).length, d: orDefault, default: orDefault, first: (of) => elements(of)[0],
   items: entries, join: (of, by = '') => elements(of).map(shown).join(textOf(by)), last: (of) => elements(of).at(-1),
   length: (of) => elements(of).length, list: elements, lower: (text) => textOf(text).toLowerCase(), replace: replaced,
-  selectattr: (of, key, test, value) => test === 'equalto' ? elements(of).filter((one) => equal(member(one, key), value)) :
-                                                             fail(shown(test), "'equalto'"),
+  selectattr: (of, key, test, value) =>
+    test === 'equalto' ? elements(of).filter((one) => equal(member(one, key), value)) :
+        fail(shown(test), "'equalto'"),
   string: shown, tojson: dumped, trim: (text, characters) => strip(text, characters, true, true),
   upper: (text) => textOf(text).toUpperCase(),
 }));
 const kMethods = new Map(Object.entries({
   capitalize, endswith: (text, end) => textOf(text).endsWith(textOf(end)),
-  get: (of, key, other = null) => !isDictionary(of) ? fail(typeOf(of), 'a dictionary') : Object.hasOwn(of, key) ? of[key] : other,
+  get: (of, key, other = null) =>
+    !isDictionary(of) ? fail(typeOf(of), 'a dictionary') : Object.hasOwn(of, key) ? of[key] : other,
   items: entries, keys: (of) => entries(of).map(([key]) => key), lower: (text) => textOf(text).toLowerCase(),
   lstrip: (text, characters) => strip(text, characters, true, false), replace: replaced,
   rstrip: (text, characters) => strip(text, characters, false, true), split,
@@ -138,12 +144,15 @@ const kMethods = new Map(Object.entries({
   strip: (text, characters) => strip(text, characters, true, true), upper: (text) => textOf(text).toUpperCase(),
   values: (of) => entries(of).map(([, value]) => value),
 }));
-const isSequence = (value) => value === undefined || typeof value === 'string' || (typeof value === 'object' && value !== null);
+const isSequence = (value) =>
+    value === undefined || typeof value === 'string' || (typeof value === 'object' && value !== null);
 const kTests = new Map(Object.entries({
-  boolean: (value) => typeof value === 'boolean', defined: (value) => value !== undefined, false: (value) => value === false,
+  boolean: (value) => typeof value === 'boolean', defined: (value) => value !== undefined,
+  false: (value) => value === false,
   iterable: isSequence, mapping: isDictionary, none: (value) => value === null,
   number: (value) => typeof value === 'number' || typeof value === 'boolean', sequence: isSequence,
-  string: (value) => typeof value === 'string', true: (value) => value === true, undefined: (value) => value === undefined,
+  string: (value) => typeof value === 'string', true: (value) => value === true,
+  undefined: (value) => value === undefined,
 }));
 const kDictionaryMethods = ['clear', 'copy', 'get', 'items', 'keys', 'pop', 'update', 'values'];
 const kFunctions = new Map(Object.entries({

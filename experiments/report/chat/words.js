@@ -16,11 +16,13 @@ let line = 1;  // of the template, that is read or runs
 const fail = (got, expected) => { throw `line ${line}: got ${got}, expected ${expected}`; };
 const isDictionary = (value) =>
     value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Map);
-const typeOf = (value) => value === undefined ? 'undefined' : value === null ? 'none' : Array.isArray(value) ? 'a list' :
+const typeOf = (value) =>
+    value === undefined ? 'undefined' : value === null ? 'none' : Array.isArray(value) ? 'a list' :
     isDictionary(value) ? 'a dictionary' : value instanceof Map ? 'a namespace' : `a ${typeof value}`;
 
 function stringOf(word) {
-  return word.slice(1, -1).replace(/\\([^])/g, (all, c) => kEscapes[c] ?? fail(all, 'an escape of n, t, r, \\ or quotes'));
+  return word.slice(1, -1).replace(
+      /\\([^])/g, (all, c) => kEscapes[c] ?? fail(all, 'an escape of n, t, r, \\ or quotes'));
 }
 
 // [{kind: 'text', 'string', 'word' or 'end', text, line}]; signs are words.
