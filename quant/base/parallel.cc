@@ -58,20 +58,24 @@ int AvailableProcessors() {
 std::atomic<int> thread_count = 0;    // of the process; 0: not yet asked
 thread_local int count_of_calls = 0;  // of this thread's calls; 0: the process's
 
-// Hands out indices to workers and keeps the first exception.
+// Hands out indices to workers and keeps the first exception. Each worker first takes a run of neighbours, of which a
+// kernel that reads ahead has asked for the next, then what is left of the runs of others.
 class Handout {
  public:
-  Handout(size_t count, const std::function<void(size_t, int)>& body) : count_(count), body_(body) {}
+  Handout(size_t count, int threads, const std::function<void(size_t, int)>& body)
+      : count_(count), runs_(std::min<size_t>(kMostRuns, static_cast<size_t>(threads))), body_(body) {}
 
   void Work(int thread) noexcept {
-    while (!failed_.load(std::memory_order_relaxed)) {
-      const size_t index = next_.fetch_add(1, std::memory_order_relaxed);
-      if (index >= count_) return;
-      try {
-        ThrowIfStopped();
-        body_(index, thread);
-      } catch (...) {
-        if (!failed_.exchange(true)) error_ = std::current_exception();
+    for (size_t i = 0; i < runs_; ++i) {
+      const size_t run = (static_cast<size_t>(thread) + i) % runs_;
+      const size_t begin = run * count_ / runs_, size = (run + 1) * count_ / runs_ - begin;
+      for (size_t at; !failed_.load(std::memory_order_relaxed) && (at = taken_[run]++) < size;) {
+        try {
+          ThrowIfStopped();
+          body_(begin + at, thread);
+        } catch (...) {
+          if (!failed_.exchange(true)) error_ = std::current_exception();
+        }
       }
     }
   }
@@ -80,9 +84,10 @@ class Handout {
   }
 
  private:
-  const size_t count_;
+  static constexpr size_t kMostRuns = 16;
+  const size_t count_, runs_;
   const std::function<void(size_t, int)>& body_;
-  std::atomic<size_t> next_{0};
+  std::atomic<size_t> taken_[kMostRuns] = {};  // of each run
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
 };
@@ -212,9 +217,10 @@ void ParallelForFunction(size_t count, const std::function<void(size_t index, in
   if (count == 0) return;
   thread_local const SignalStack for_products;
   const OneThread of_onednn;
-  Handout handout(count, body);
+  const auto threads = static_cast<int>(std::min<size_t>(count, static_cast<size_t>(Threads())));
+  Handout handout(count, threads, body);
   const auto work = [&](int thread) { handout.Work(thread); };
-  ThreadPool::Get().Run(static_cast<int>(std::min<size_t>(count, static_cast<size_t>(Threads()))), std::cref(work));
+  ThreadPool::Get().Run(threads, std::cref(work));
   handout.Rethrow();
 }
 

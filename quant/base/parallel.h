@@ -102,10 +102,10 @@ class OneThread {
 
 void ParallelForFunction(size_t count, const std::function<void(size_t index, int thread)>& body);
 
-// Calls body(index, thread) for every index in [0, count), with thread in [0, Threads()); indices are handed out in
-// order, and the caller takes those that no other thread has begun. After an exception no further index starts, and it
-// is thrown again here. Called from inside, it runs on the calling thread, with thread 0. The function is a reference
-// to body, which is not copied: nothing is allocated.
+// Calls body(index, thread) for every index in [0, count), with thread in [0, Threads()). Each thread begins with a run
+// of neighbours, in order, and then takes what is left of the others' runs; the caller takes all that no other thread
+// has begun. After an exception no further index starts, and it is thrown again here. Called from inside, it runs on
+// the calling thread, with thread 0. The function is a reference to body, which is not copied: nothing is allocated.
 template <typename Body>
 void ParallelFor(size_t count, const Body& body) {
   ParallelForFunction(count, std::cref(body));

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -219,6 +220,32 @@ TEST_P(Parallel, OneOfManyExceptionsComesThrough) {
   std::atomic<int> after{0};
   ParallelFor(10, [&](size_t, int) { ++after; });
   EXPECT_EQ(after, 10);
+}
+
+// The first body of each thread waits for the others', so that all come.
+TEST_P(Parallel, EachThreadBeginsWithARunOfItsOwn) {
+  constexpr size_t kRun = 10;
+  std::latch all(GetParam());
+  std::vector<std::vector<size_t>> taken(static_cast<size_t>(GetParam()));
+  ParallelFor(taken.size() * kRun, [&](size_t index, int thread) {
+    std::vector<size_t>& mine = taken[static_cast<size_t>(thread)];
+    mine.push_back(index);
+    if (mine.size() == 1) all.arrive_and_wait();
+  });
+  for (size_t thread = 0; thread < taken.size(); ++thread) EXPECT_EQ(taken[thread].front(), thread * kRun);
+}
+
+// Inside a call no other thread comes.
+TEST_P(Parallel, WhoIsAloneTakesTheRunsOfOthersInOrder) {
+  ParallelFor(2, [&](size_t, int) {
+    std::vector<size_t> taken;
+    ParallelFor(100, [&](size_t index, int thread) {
+      EXPECT_EQ(thread, 0);
+      taken.push_back(index);
+    });
+    ASSERT_EQ(taken.size(), 100u);
+    EXPECT_TRUE(std::ranges::is_sorted(taken));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, Parallel, testing::Values(1, 2, 3, 8));
