@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/linear/product_stage.h"
 #include "kernels/product/read_ahead.h"
 #include "quant/base/integers.h"
 #include "quant/base/message.h"
@@ -175,6 +176,18 @@ void OneToken::Load(const float* x) {
   Fail("one token: input {} is NaN or infinity", wrong - x);
 }
 
+// All of x is its low plane: the high one, which nothing else wrote, is 0.
+void OneToken::LoadCodes(const uint8_t* x, float scale, int64_t group) {
+  block_ = group;
+  scale_ = scale;
+  blocks_.resize(static_cast<size_t>(padded_ / group));
+  for (int64_t begin = 0; begin < padded_; begin += group) {
+    int32_t sum = 0;
+    for (int64_t i = begin; i < begin + group; ++i) sum += low_[i] = static_cast<int8_t>(x[i] - 128);
+    blocks_[begin / group] = {.scale = 1, .low_sum = sum};
+  }
+}
+
 int64_t OneToken::BlockOf(const PackedMatrix& weight) {
   if (weight.Groups() == 1) return 64;
   const int64_t group = weight.GroupInputs();
@@ -186,8 +199,8 @@ void OneToken::ProjectPanelOf(const PackedMatrix& w, int64_t panel, const float*
   HWY_DYNAMIC_DISPATCH(ProjectPanel)(Info(w.format()).bits, high_.data(), low_.data(), blocks_.data(), padded_, block_,
                                      w.GroupInputs(), w.Codes(panel), w.Scales(panel), w.Offsets(panel), sums);
   const int64_t first = panel * PackedMatrix::kPanel;
-  for (int64_t n = 0; n < std::min(PackedMatrix::kPanel, w.out() - first); ++n)
-    y[first + n] = sums[n] + (bias == nullptr ? 0.0f : bias[first + n]);
+  FinishTile(sums, &scale_, bias == nullptr ? nullptr : bias + first, 1,
+             std::min(PackedMatrix::kPanel, w.out() - first), y + first, w.out());
 }
 
 void OneToken::CheckWeight(const PackedMatrix& w) const {

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "kernels/linear/packed_matrix.h"
-#include "kernels/linear/quantized_linear.h"
 
 namespace tare {
 
@@ -34,6 +33,9 @@ class OneToken {
 
   // x [in]. Throws Error, naming the index, if a value is not finite.
   void Load(const float* x);
+  // x [in, padded to 16 with 128] as codes + 128, times scale, for weights of which `group` inputs share a scale: y is
+  // QuantizedLinear's.
+  void LoadCodes(const uint8_t* x, float scale, int64_t group);
 
   // Inputs that share a scale with these weights: 64, 32 or 16, a divisor of their groups (one group per row fits any).
   static int64_t BlockOf(const PackedMatrix& weight);
@@ -61,6 +63,7 @@ class OneToken {
   void ProjectPanelOf(const PackedMatrix& weight, int64_t panel, const float* bias, float* y) const;
 
   int64_t in_, block_, padded_;  // padded: to 16 inputs
+  float scale_ = 1;              // of all outputs
   std::vector<int8_t> high_, low_;
   std::vector<Block> blocks_;
 };

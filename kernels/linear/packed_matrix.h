@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "quant/base/aligned.h"
 #include "quant/base/integers.h"
@@ -76,5 +77,15 @@ class PackedMatrix {
   AlignedBuffer<uint8_t> codes_;           // [panels, PanelBytes()]
   AlignedBuffer<float> scales_, offsets_;  // [panels, groups, 64]; no offsets if the values are code * scale
 };
+
+struct QuantizedProjection {
+  const PackedMatrix* weight = nullptr;
+  const float* bias = nullptr;  // [out] or null
+  float* y = nullptr;           // [rows, out]
+};
+
+// Throws Error, starting with where, for null pointers, rows below 0 and weights of different inputs.
+void CheckProjections(const char* where, const float* x, int64_t rows,
+                      std::span<const QuantizedProjection> projections);
 
 }  // namespace tare

@@ -11,7 +11,8 @@
 // magnitudes, |S wscale| + |X woffset|, times xscale, and of the bias.
 //
 // The product is u8 x s8 (TileProduct): xcode + 128, from which 128 sum(wcode) is subtracted again. 32 bits hold 255 x
-// 128 x 65793 inputs. Bit-equal on any number of threads; S is bit-equal on any instruction set, too.
+// 128 x 65793 inputs. A single row goes the way of one_token.h, to the same bits. Bit-equal on any number of threads;
+// S is bit-equal on any instruction set, too.
 #pragma once
 
 #include <compare>
@@ -19,8 +20,10 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "kernels/linear/one_token.h"
 #include "kernels/linear/packed_matrix.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
@@ -37,16 +40,6 @@ struct TokenFormat {
   std::optional<float> clip;      // the magnitude that becomes the largest code; empty: each token's largest
   friend auto operator<=>(const TokenFormat&, const TokenFormat&) = default;
 };
-
-struct QuantizedProjection {
-  const PackedMatrix* weight = nullptr;
-  const float* bias = nullptr;  // [out] or null
-  float* y = nullptr;           // [rows, out]
-};
-
-// Throws Error, starting with where, for null pointers, rows below 0 and weights of different inputs.
-void CheckProjections(const char* where, const float* x, int64_t rows,
-                      std::span<const QuantizedProjection> projections);
 
 // Memory grows with the largest call and is kept: a repeated call allocates nothing but what oneDNN allocates. One
 // thread at a time may call an object; each may have its own.
@@ -78,6 +71,7 @@ class QuantizedLinear {
   };
 
   void ToCodes(const float* x, int64_t rows, const TokenFormat& activation, const PackedMatrix& weight);
+  void ProjectRow(std::span<const QuantizedProjection> projections);
   void SumCodes(const PackedMatrix& weight, int64_t rows);
   void AddSteps(const PackedMatrix& weight, int64_t rows);
   void AddPieces(const QuantizedProjection& projection, int64_t rows);
@@ -87,6 +81,8 @@ class QuantizedLinear {
   AlignedBuffer<uint8_t> codes_;                  // [rows][stride]
   AlignedBuffer<float> scales_;                   // [rows]
   std::map<int64_t, AlignedBuffer<float>> sums_;  // by inputs of a group, for weights with offsets: [rows][groups]
+  std::map<std::pair<int64_t, int64_t>, OneToken> row_;  // a single row, by inputs and those of a group
+  std::vector<OneToken::TokenProjection> of_row_;
   std::vector<Step> steps_;
   std::vector<Piece> pieces_;
   std::vector<Scratch> scratches_;  // one per thread

@@ -146,12 +146,28 @@ TEST(QuantizedLinear, SameBitsOnAnyNumberOfThreads) {
   SetThreads(0);
 }
 
+// Alone it goes another way, and with others through a tile.
+TEST(QuantizedLinear, ARowAloneHasItsBitsAmongOthers) {
+  for (const Case& c : kCases) {
+    for (const Format& format : kWeightFormats) {
+      const QuantizedMatrixBuffer w = RandomQuantized(format, c.out, c.in, c.group, 16);
+      const std::vector<float> x = RandomNormal(static_cast<size_t>(2 * c.in), 17);
+      const std::vector<float> bias = RandomNormal(static_cast<size_t>(c.out), 18);
+      for (const Format& activation : kSignedFormats) {
+        std::vector<float> both = Project(x, 2, activation, w.view(), bias.data());
+        both.resize(static_cast<size_t>(c.out));
+        EXPECT_EQ(Project(x, 1, activation, w.view(), bias.data()), both) << Name(format) << " " << Name(activation);
+      }
+    }
+  }
+}
+
 TEST(QuantizedLinear, SeveralProjectionsOfOneInputAndAgain) {
   const QuantizedMatrixBuffer a = RandomQuantized(Format::kInt8, 70, 96, 96, 13);
   const QuantizedMatrixBuffer b = RandomQuantized(Format::kInt6, 20, 96, 32, 14);
   const PackedMatrix wa(a.view()), wb(b.view());
   QuantizedLinear linear;
-  for (const int64_t rows : {100, 3, 64}) {
+  for (const int64_t rows : {100, 3, 1, 64}) {
     const std::vector<float> x = RandomNormal(static_cast<size_t>(rows * 96), static_cast<unsigned>(rows));
     std::vector<float> ya(static_cast<size_t>(rows * 70)), yb(static_cast<size_t>(rows * 20));
     const QuantizedProjection both[] = {{&wa, nullptr, ya.data()}, {&wb, nullptr, yb.data()}};
