@@ -47,7 +47,7 @@ void Convolve(const ScanParameters& p, ChannelRange channels, int64_t tokens, To
   }
 }
 
-// 2^x of x <= 0, within 3e-7; 0 from -127 on, NaN of NaN. A minimax polynomial of 2^f (Remez), within 2e-9 on |f| <= .5.
+// 2^x of x <= 0, within 3e-7; 0 from -127 on, NaN of NaN. A minimax polynomial of 2^f (Remez), within 2e-9.
 HWY_INLINE V Exp2(V x) {
   const D d;
   const hn::RebindToSigned<D> di;
