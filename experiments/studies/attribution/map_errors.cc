@@ -73,10 +73,15 @@ class KeptMaps : public SiteVisitor {
     return site == Site::kAttnLogits || site == Site::kProbs || site == Site::kDifference;
   }
   void BeginBatch(int64_t) override { kept_.clear(); }
-  // One thread has all rows of a head and sequence.
+  // One thread has all rows of a head and sequence, in any order.
   void Visit(const SiteBlock& block, int) override {
     Rows& rows = RowsOf(block);
-    for (int64_t r = 0; r < block.rows; ++r) rows.emplace_back(block.Row(r).begin(), block.Row(r).end());
+    const auto first = static_cast<size_t>(block.first_row), count = static_cast<size_t>(block.rows);
+    rows.resize(std::max(rows.size(), first + count));
+    for (size_t r = 0; r < count; ++r) {
+      const auto row = block.Row(static_cast<int64_t>(r));
+      rows[first + r].assign(row.begin(), row.end());
+    }
   }
 
   const Rows& At(int slot, Site site, int head, std::optional<int> map) const {
