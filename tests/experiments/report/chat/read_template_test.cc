@@ -14,13 +14,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-std::string Run(const std::string& source, const Json& names = Json::object()) {
+std::string Written(const std::string& source, const Json& names = Json::object()) {
   return ReadChatTemplate(source, "t")(names, "t");
 }
 
 std::string MessageOf(const std::string& source) {
   try {
-    return "made " + Run(source);
+    return "made " + Written(source);
   } catch (const Error& error) {
     return error.what();
   }
@@ -37,9 +37,9 @@ TEST(ReadTemplateTest, TemplatesOfFamiliesAreAsInTransformers) {
                        {"bos_token", "<s>"},          {"eos_token", "</s>"}};
       ++cases;
       if (one["text"].is_null()) {
-        EXPECT_THROW(Run(family["template"], names), Error) << family["family"];
+        EXPECT_THROW((void)Written(family["template"], names), Error) << family["family"];
       } else {
-        EXPECT_EQ(Run(family["template"], names), one["text"]) << family["family"];
+        EXPECT_EQ(Written(family["template"], names), one["text"].get<std::string>()) << family["family"];
       }
     }
   }
@@ -52,7 +52,7 @@ TEST(ReadTemplateTest, WhatItDoesNotKnowIsNamedWithItsLine) {
   EXPECT_THAT(MessageOf("{{ 'a'.zfill(3) }}"), StartsWith("t: line 1: got the method 'zfill', expected one of "));
   EXPECT_THAT(MessageOf("{{ 1 is prime }}"), StartsWith("t: line 1: got the test 'prime', expected one of "));
   EXPECT_THAT(MessageOf("{{ strftime_now('%Y') }}"), StartsWith("t: line 1: got the function 'strftime_now'"));
-  EXPECT_EQ(Run("{% if false %}{{ x | shuffle }}{% endif %}a"), "a") << "what does not run may be unknown";
+  EXPECT_EQ(Written("{% if false %}{{ x | shuffle }}{% endif %}a"), "a") << "what does not run may be unknown";
 }
 
 TEST(ReadTemplateTest, WrongTypesAreRefused) {
