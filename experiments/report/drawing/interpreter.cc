@@ -70,7 +70,10 @@ std::string Interpreter::Call(const char* function, std::initializer_list<std::s
   const JSValue result = JS_Call(context_, called, global, static_cast<int>(values.size()), values.data());
   values.insert(values.end(), {called, global});
   for (const JSValue value : values) JS_FreeValue(context_, value);
-  if (steps_left_ < 0) Fail("{}: got no end after {} steps, expected one; is there a loop without end?", where, steps_);
+  if (steps_left_ < 0) {
+    JS_FreeValue(context_, result);
+    Fail("{}: got no end after {} steps, expected one; is there a loop without end?", where, steps_);
+  }
   return Await(context_, result, where);
 }
 
