@@ -1,4 +1,4 @@
-// What Vega needs of its surroundings, once it is there, and the one function that the program calls.
+// What Vega needs of its surroundings, and the one function that the program calls.
 globalThis.structuredClone = function clone(value) {
   if (Array.isArray(value)) return value.map(clone);
   if (value === null || typeof value !== 'object') return value;
@@ -16,11 +16,11 @@ const widths = [
   667, 778, 722, 667, 611, 722, 667, 944, 667, 667, 611, 278, 278, 278, 469, 556, 333, 556, 556, 500, 556, 556, 278, 556,
   556, 222, 222, 500, 222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584];
 
-vega.textMetrics.width = (item, text) => {
-  let width = 0;
-  for (const c of String(text ?? '')) width += widths[c.codePointAt(0) - 32] ?? 600;
-  return width * (item.fontSize || 11) / 1000 * wider * (item.fontWeight === 'bold' ? 1.08 : 1);
-};
+function width(item, text) {
+  let sum = 0;
+  for (const c of String(text ?? '')) sum += widths[c.codePointAt(0) - 32] ?? 600;
+  return sum * (item.fontSize || 11) / 1000 * wider * (item.fontWeight === 'bold' ? 1.08 : 1);
+}
 
 // The bytes of a PNG's chunk, and those of several numbers in four each.
 const bytesOf = (...numbers) => numbers.flatMap(n => [n >>> 24, n >>> 16 & 255, n >>> 8 & 255, n & 255]);
@@ -74,6 +74,7 @@ const strict = {
 const paper = '<style>svg.marks:root{color:#1f2328;background:#fff}</style>';
 
 async function draw(name, text, style) {
+  vega.textMetrics.width = width;
   const specification = JSON.parse(text);
   for (const row of specification.data.values.filter(row => row.cells)) {
     row.url = picture(row);

@@ -12,7 +12,7 @@ namespace tare {
 
 class Drawing {
  public:
-  Drawing() : interpreter_({"vega.js", "vega-lite.js", "draw.js"}) {}  // 0.1 s
+  Drawing() : interpreter_({"draw.js", "vega.js", "vega-lite.js"}) {}  // 0.1 s
 
   // Draws the specification. Ids that the drawing defines (clips, gradients) start with `name`-, so that several
   // drawings can share a page. Text and thin lines take the colour of the surrounding text. Throws Error if Vega
