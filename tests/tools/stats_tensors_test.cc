@@ -112,8 +112,9 @@ TEST(StatsTensors, MapsOfOtherHeadsAreRefused) {
   };
   EXPECT_EQ(with("interleaved").exit_code, 0) << with("interleaved").err;
   EXPECT_THAT(with("halves").err, HasSubstr("q: got \"maps\" with head 1 of map 1, expected the maps of heads v1"));
-  EXPECT_THAT(with("interleaved", "linear_in=int8/token").err, testing::Not(HasSubstr("maps")));
-  EXPECT_THAT(with("halves", "linear_in=int8/token").err, HasSubstr("expected the maps of heads v1"));  // first of all
+  EXPECT_THAT(with("interleaved", "q=int8/token,linear_in=int8/token").err, testing::Not(HasSubstr("maps")));
+  EXPECT_THAT(with("halves", "q=int8/token,linear_in=int8/token").err,
+              HasSubstr("expected the maps of heads v1"));  // first of all
 }
 
 TEST(StatsTensors, WeightsMayStandBesideALambdaAlone) {
