@@ -6,7 +6,7 @@
 // runs this bounds memory and time.
 'use strict';
 
-const kDeepest = 100;  // levels of tags and parentheses; published templates have up to 20
+const kDeepest = 50;  // levels of tags and parentheses; published templates have up to 20
 const kSpace = /[\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;  // str.isspace()
 const kWord = /'(?:[^'\\]|\\[^])*'|"(?:[^"\\]|\\[^])*"|[A-Za-z_]\w*|\d+|[=!<>]=|\/\/|[-+*%~|.,:()[\]{}<>=]/y;
 const kEscapes = {n: '\n', t: '\t', r: '\r', '\\': '\\', "'": "'", '"': '"'};

@@ -10,7 +10,7 @@
 namespace tare {
 namespace {
 
-constexpr size_t kBytes = size_t{1} << 30, kStack = size_t{2} << 20;  // a script may get data of unknown origin
+constexpr size_t kBytes = size_t{1} << 30, kStack = size_t{4} << 20;  // a script may get data of unknown origin
 
 // Takes the value.
 std::string TextOf(JSContext* context, JSValue value) {

@@ -20,7 +20,7 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
 
   // What an async function makes of these texts, as text. Throws Error, "where: " and the message, for what it throws
-  // and where it takes too many steps, 1 GiB, or 2 MiB of stack; Interrupted after RequestStop.
+  // and where it takes too many steps, 1 GiB, or 4 MiB of stack; Interrupted after RequestStop.
   std::string Call(const char* function, std::initializer_list<std::string_view> texts, std::string_view where);
 
  private:

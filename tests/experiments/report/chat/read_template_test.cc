@@ -74,7 +74,7 @@ TEST(ReadTemplateTest, HostileTemplatesMeetABound) {
                         "'a' %}{% endfor %}{{ ns.x | length }}"),
               StartsWith("t: InternalError: "));
   EXPECT_THAT(MessageOf("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}"),
-              HasSubstr("expected at most 100 levels"));
+              HasSubstr("expected at most 50 levels"));
 }
 
 }  // namespace
