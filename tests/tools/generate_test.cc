@@ -64,7 +64,7 @@ TEST(GenerateCommand, AChatIsWrittenByTheTemplate) {
     EXPECT_EQ(chat.at("tokens"), typed.at("tokens"));
   }
   EXPECT_THAT(Generate({"--prompt", "a", "--system", "b"}, folder.path().string()).err,
-              HasSubstr("--system requires --chat"));
+              HasSubstr("--system: got no --chat with it, expected both"));
 }
 
 // Without a tokenizer ids go in and come out.
