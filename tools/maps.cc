@@ -49,10 +49,10 @@ HeadPicture ParseHead(const std::string& text) {
 }
 
 // What measure gives for a plan, by its place; makes pictures of the heads.
-using Measure = std::function<LayerMapErrors(size_t plan, std::span<HeadPicture> heads, const Progress& progress)>;
+using MeasurePlan = std::function<LayerMapErrors(size_t plan, std::span<HeadPicture> heads, const Progress& progress)>;
 
 // Prints and writes what measure gives. json: what was run.
-void Report(const MapsArguments& options, const std::vector<Plan>& plans, Json json, const Measure& measure) {
+void Report(const MapsArguments& options, const std::vector<Plan>& plans, Json json, const MeasurePlan& measure) {
   const auto windows = json.at("windows").get<int64_t>();
   std::string tables;
   ProgressLine line("");
