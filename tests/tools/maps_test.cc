@@ -76,7 +76,7 @@ TEST(MapsCommandTest, OfAnotherProgramsTensors) {
   EXPECT_THAT(maps({"--plan", "k=int4/token"}).out,
               testing::AllOf(HasSubstr("c: 27 positions in 3 windows"), Not(HasSubstr("difference, in"))));
   EXPECT_THAT(maps({"--plan", "weights=int8/channel"}).err, HasSubstr("got no rule for attention, expected q, k, v"));
-  EXPECT_THAT(maps({"--plan", "k=int4/token", "--window", "5"}).err, HasSubstr("--window: got --tensors too"));
+  EXPECT_THAT(maps({"--plan", "k=int4/token", "--window", "5"}).err, HasSubstr("--tensors: got --window too"));
   EXPECT_THAT(CallTare({"maps", GoldenFolder("llama-mha"), "--tensors", file, "--plan", "k=int4/token"}).err,
               HasSubstr(" too, expected one of the two"));
   EXPECT_THAT(CallTare({"maps", GoldenFolder("llama-mha"), "--plan", "k=int4/token"}).err,
