@@ -67,7 +67,7 @@ void RunToImatrix(const ConvertArguments& options) {
   const bool binary = options.out.ends_with(".dat");
   const std::vector<AtomicFile> claims = ClaimFiles(
       {options.model, options.stats},
-      {{options.out, binary ? "*blk.0." : "GGUF*imatrix.datasets"}, {options.json, JsonWith("tare.convert.imatrix/")}});
+      {{options.out, binary ? "*sha256 " : "GGUF*sha256 "}, {options.json, JsonWith("tare.convert.imatrix/")}});
   options.machine.Apply();
   const Checkpoint files(options.model);
   const auto set = ReadStatisticsOf(options.stats, files.ContentHash(), files.ConfigHash());

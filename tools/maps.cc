@@ -106,10 +106,12 @@ void RunTensors(MapsArguments& options, const std::vector<Plan>& plans) {
   const CapturedInput input = options.tensors.Load();
   std::vector<int64_t> lengths = input.lengths;
   std::erase(lengths, 0);  // padding alone
-  Report(options, plans, JsonOf(options.tensors.name, input.sha256, lengths),
-         [&](size_t plan, std::span<HeadPicture> heads, const Progress& progress) {
-           return MeasureMapErrors(input, plans[plan], progress, heads);
-         });
+  if (lengths.empty()) Fail("{}: got padding alone, expected tokens", options.tensors.files.front());
+  Json json = JsonOf(options.tensors.name, input.sha256, lengths);
+  json["layout"] = input.layout.canonical();
+  Report(options, plans, std::move(json), [&](size_t plan, std::span<HeadPicture> heads, const Progress& progress) {
+    return MeasureMapErrors(input, plans[plan], progress, heads);
+  });
 }
 
 void Run(const CLI::App& command, MapsArguments& options) {

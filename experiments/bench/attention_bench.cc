@@ -322,7 +322,7 @@ Table AttentionBenchTable(const AttentionBench& bench) {
       {{"cosine"}, &R::cosine},
       {Number("floor_rel_l2", "floor", "{:.3f}%", 7, 100), &R::floor_rel_l2},
       {{"data"}, of_case(&AttentionCase::data)},
-      {{"lambda"}, of_case(&AttentionCase::lambda)}};
+      {{"lambda"}, [](const R& r) { return NumberOrNull(r.measured.lambda); }}};
   return TableOf(columns, bench.results);
 }
 

@@ -119,6 +119,10 @@ bool HasKernel(Site site) {
 }
 
 ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& plan, int heads) {
+  for (const Rule& rule : Plan::Parse(plan).rules()) {
+    if (!rule.selector.layers.empty())
+      RefuseRule(rule, "a selector of layers", "one plan for all layers", "the rule without it");
+  }
   ModelSites layer{.family = "one layer", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
   for (const Site site : kAttentionSites) layer.heads[site].resize(static_cast<size_t>(heads));
   const ResolvedPlan resolved(Plan::Parse(plan), layer, Carrying::kExecuted);

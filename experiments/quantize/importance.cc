@@ -41,8 +41,8 @@ std::vector<float> ImportanceOf(const gguf::Imatrix& matrix, const ModelConfig& 
   const gguf::Imatrix::Entry none, *const found = FindIn(matrix.entries, name);
   const gguf::Imatrix::Entry& entry = found != nullptr ? *found : none;
   if (entry.sums.size() != values || (entry.counts.size() != 1 && entry.counts.size() != experts))
-    Fail("imatrix: '{}': got {} sums and {} counts, expected {} and {}; is it of this model?", name, entry.sums.size(),
-         entry.counts.size(), values, experts);
+    Fail("{}: '{}': got {} sums and {} counts, expected {} and {}; is it of this model?", matrix.where, name,
+         entry.sums.size(), entry.counts.size(), values, experts);
   return entry.Means(static_cast<size_t>(linear.expert.value_or(0)), experts);
 }
 

@@ -65,7 +65,7 @@ std::string WithoutHashes(std::string text) {
   constexpr std::string_view kHash = "sha256 ";
   constexpr size_t kDigits = 64;
   for (size_t at = 0; (at = text.find(kHash)) != text.npos;) {
-    const size_t begin = at >= 2 ? at - 2 : 0;  // with ", "
+    const size_t begin = at - (text.substr(0, at).ends_with(", ") ? 2 : at > 0 ? 1 : 0);  // with what is before it
     text.erase(begin, at + kHash.size() + kDigits - begin);
   }
   return text;
@@ -107,7 +107,8 @@ void RequireSameJob(const std::filesystem::path& path, const QuantizedCheckpoint
   require("--method", found.method, job.method);
   require("MODEL", found.source, job.source);
   require("MODEL", "sha256 " + found.source_sha256, "sha256 " + job.source_sha256);
-  require("--calibrate", found.calibration, job.calibration);
+  const bool weighed = found.calibration.contains("imatrix") || job.calibration.contains("imatrix");
+  require(weighed ? "--imatrix or --calibrate" : "--calibrate", found.calibration, job.calibration);
   require("MODEL's config.json", "sha256 " + Sha256OfText(file.File("config.json").value_or("")),
           "sha256 " + Sha256OfText(config));
 }

@@ -188,6 +188,7 @@ ResolvedPlan PlanOfWeights(const QuantizeJob& job, const Checkpoint& files, cons
 void CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
   const ResolvedPlan plan = PlanOfWeights(job, files, config);
   const std::string method = job.method.Text();
+  bool weighs = job.imatrix.empty();
   for (const auto& [name, key] : WeightSites(config)) {
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr || !files.Has(name)) continue;
@@ -200,6 +201,7 @@ void CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelC
     if (!job.imatrix.empty() && rule->options.mse && (one_scale || rule->options.hadamard || !key.layer))
       RefuseRule(*rule, Formatted("'{}' with --imatrix", name),
                  "weights of layers, a scale per channel or group and no +hadamard", "it without +mse");
+    weighs = weighs || rule->options.mse;
     if (!job.method.RoundsByCalibration()) continue;
     if (one_scale)
       RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
@@ -210,6 +212,9 @@ void CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelC
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");
   }
+  if (!weighs)
+    FailUsage("--imatrix: got the plan '{}', in which no weight has +mse, expected one; try weights=int4/group16+mse",
+              job.plan.canonical());
   if (job.method.RoundsByCalibration() && !job.method.codes->on_layer) CheckRotations(plan, files, config, method);
 }
 

@@ -139,6 +139,7 @@ void CapturedLayer::SetLambda(const CapturedFile& file, const CapturedAttention&
     return;
   }
   if (how.lambda) {
+    if (!std::isfinite(*how.lambda)) Fail("{}: got lambda {}, expected a finite number", where_, *how.lambda);
     problem_.lambda = {.data = (rows_[Site::kLambda] = {*how.lambda}).data()};
     return;
   }
@@ -160,7 +161,7 @@ void CapturedLayer::CheckOutput(const CapturedFile& file) const {
   const std::vector<float> rows = RowsOf(file, *captured);
   WindowLosses losses;
   if (rows.size() == exact_.size()) AddLosses(rows, losses);
-  if (losses.sums.empty() || std::sqrt(MeanOf(losses, where_)) > kMost)
+  if (losses.sums.empty() || !(std::sqrt(MeanOf(losses, where_)) <= kMost))
     Fail(
         "{}: got a head_out that is not the attention of q, k and v, expected the same within 5 %; try heads, lambda, "
         "scale or mask of \"attention\" in the file of --axes",
@@ -181,7 +182,8 @@ void ForCapturedLayers(const CapturedInput& input, const Progress& progress,
     for (const int layer : layers) {
       CapturedLayer attention(file, input.layout, layer, input.first_sequence[unit]);
       use(attention, layers);
-      Report(progress, static_cast<int64_t>(unit) * std::ssize(layers) + layer - layers.front() + 1,
+      Report(progress,
+             static_cast<int64_t>(unit) * std::ssize(layers) + (std::ranges::find(layers, layer) - layers.begin()) + 1,
              std::ssize(input.paths) * std::ssize(layers), "layers");
     }
   }

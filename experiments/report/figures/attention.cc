@@ -2,6 +2,7 @@
 // The maps of a head, their difference and what a plan adds to it, query by key, from `tare maps --heads`
 // (experiments/studies/attribution/map_errors.h). draw.js makes an image of a panel's cells, a pixel each.
 #include <algorithm>
+#include <cmath>
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/message.h"
@@ -20,20 +21,20 @@ const Json& Checked(const Json& list) {
 
 // The smallest and the largest cell.
 std::pair<double, double> EndsOf(const Json& cells) {
-  double low = 0, high = 0;
+  double low = INFINITY, high = -INFINITY;
   for (const Json& row : Checked(cells)) {
     for (const Json& cell : Checked(row)) {
-      const double value = cell.is_null() ? 0 : cell.get<double>();
-      low = std::min(low, value), high = std::max(high, value);
+      if (cell.is_null()) continue;
+      low = std::min(low, cell.get<double>()), high = std::max(high, cell.get<double>());
     }
   }
-  return {low, high};
+  return low > high ? std::pair(0.0, 0.0) : std::pair(low, high);
 }
 
 // Maps have one colour scale; those of differences and errors have 0 in their middle. Returns the largest magnitude.
 double AddPanel(const std::string& panel, const Json& cells, bool is_map, const Json& head, Table& table) {
   const auto [low, high] = EndsOf(cells);
-  const double most = std::max(-low, high), end = is_map || most == 0 ? 1 : most;
+  const double most = std::max(std::abs(low), std::abs(high)), end = is_map || most == 0 ? 1 : most;
   table.Add({panel, low, high});
   table.rows.back().update({{"cells", cells},  // from here on for the drawing alone
                             {"unit", is_map ? "probability" : "difference"},

@@ -192,14 +192,15 @@ Json PictureOf(const KeptMaps& exact, const KeptMaps& noisy, const OutputHead& h
   return json;
 }
 
+void CheckHead(const HeadPicture& picture, int heads) {
+  if (picture.head >= heads)
+    Fail("--heads: got head {} of layer {}, expected an output head, 0 to {}", picture.head, picture.layer, heads - 1);
+}
+
 void CheckPlaces(std::span<const HeadPicture> heads, const ModelSites& sites) {
-  const int of_layer = sites.Heads(Site::kHeadOut);
   for (const HeadPicture& picture : heads) {
     if (picture.layer >= sites.layers || !sites.HasIn(Site::kProbs, picture.layer))
       Fail("--heads: got layer {}, expected one with attention, up to {}", picture.layer, sites.layers - 1);
-    if (picture.head >= of_layer)
-      Fail("--heads: got head {} of layer {}, expected an output head, 0 to {}", picture.head, picture.layer,
-           of_layer - 1);
   }
 }
 
@@ -256,6 +257,7 @@ LayerMapErrors MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
               run.plan().canonical());
   const SiteVisitors plans = run.Begin(planned, progress);
   CheckPlaces(heads, ModelSitesOf(exact));
+  for (const HeadPicture& picture : heads) CheckHead(picture, ModelSitesOf(exact).Heads(Site::kHeadOut));
   const ModelConfig& config = exact.config();
   const std::vector<OutputHead> table = HeadTable(config);
   BothMaps maps;
@@ -294,6 +296,9 @@ LayerMapErrors MeasureMapErrors(const CapturedInput& input, const Plan& plan, co
       CheckPlaces(heads, sites);
       exact.emplace(Plan(), sites), planned.emplace(plan, sites);
       layers.resize(static_cast<size_t>(sites.layers));
+    }
+    for (const HeadPicture& picture : heads) {  // layers may have other numbers of heads
+      if (picture.layer == attention.layer()) CheckHead(picture, attention.problem().out.heads);
     }
     for (const AttentionSequence& sequence : attention.sequences()) {
       attention.Show(sequence, *exact, maps.exact);

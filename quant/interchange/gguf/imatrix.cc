@@ -131,7 +131,7 @@ std::vector<float> Imatrix::Entry::Means(size_t expert, size_t experts) const {
 
 Imatrix ReadImatrix(const std::filesystem::path& path) {
   const MappedFile file(path);
-  Imatrix read;
+  Imatrix read{.where = path.string()};
   (Beginning(path, 4) == "GGUF" ? ReadGguf : ReadBinary)(file.bytes(), path.string(), read);
   Check(read, path.string());
   return read;

@@ -30,6 +30,7 @@ struct Imatrix {
   std::map<std::string, Entry> entries;
   std::vector<std::string> datasets;
   int64_t chunk_count = 0, chunk_size = 0;  // chunk_size: rows; 0: not known
+  std::string where = "imatrix";            // the file that it was read from
 };
 
 // Either layout. Both throw Error, naming the file and the weight, for sums and counts that are not finite, below 0 or
