@@ -44,7 +44,8 @@ Prompt PromptOf(const GenerateArguments& options, const Model& model) {
   if (options.chat || options.input.empty()) {
     prompt.tokenizer = Tokenizer::Load(model.folder());
     ChatTemplate chats(model.folder());
-    prompt.tokens = options.chat ? prompt.tokenizer->Encode(chats.Text(ChatOf(options), ChatEnd::kPrompted, "--chat"))
+    const std::string where = options.input.empty() ? "--chat" : options.input;
+    prompt.tokens = options.chat ? prompt.tokenizer->Encode(chats.Text(ChatOf(options), ChatEnd::kPrompted, where))
                                  : prompt.tokenizer->EncodeWithBos(options.prompt);
     return prompt;
   }

@@ -148,6 +148,12 @@ struct Log {
   std::map<std::string, std::vector<double>> scores;  // by metric and filter: "exact_match,strict-match"
 };
 
+// A log without a figure of each document that could be paired.
+class NotPaired : public Error {
+ public:
+  using Error::Error;
+};
+
 // Without metrics that the harness computes over all documents from pairs or lists ("bleu"), and --predict_only's 999.
 void AddScores(const nlohmann::json& json, const std::string& where, const std::string& filter, Log& log) {
   std::string names;
@@ -162,7 +168,9 @@ void AddScores(const nlohmann::json& json, const std::string& where, const std::
     names += (names.empty() ? "" : ", ") + name;
   }
   if (names.empty())
-    Fail("{}: got no \"metrics\" with a score of each document; try a newer lm_eval, without --predict_only", where);
+    throw NotPaired(where +
+                    ": got no \"metrics\" with a score of each document, expected some, as lm_eval logs them "
+                    "without --predict_only");
   if (log.metrics.empty()) log.metrics = names;
   RequireSame("metrics", where, names, "the first line", log.metrics);
 }
@@ -177,9 +185,11 @@ Log ReadLog(const std::string& path) {
     if (!IsHarnessLog(json)) Fail("{}: got no doc, arguments and target, expected a line of --log_samples", line.where);
     static const nlohmann::json::json_pointer kGeneration("/arguments/gen_args_0/arg_1");
     const bool answer = json.contains(kGeneration) && json[kGeneration].is_object();
-    const TaskKind& kind = answer                                         ? kMetricTask
-                           : LoggedArguments(json, line.where).size() > 1 ? kChoiceTask
-                                                                          : kLogLikelihoodTask;
+    const std::vector<std::vector<std::string>> requests =
+        answer ? std::vector<std::vector<std::string>>() : LoggedArguments(json, line.where);
+    if (requests.size() == 1 && requests[0].size() == 1)
+      throw NotPaired(line.where + ": got the log-likelihood of a whole text, expected one of endings or answers");
+    const TaskKind& kind = answer ? kMetricTask : requests.size() > 1 ? kChoiceTask : kLogLikelihoodTask;
     if (log.kind == nullptr) log.kind = &kind;
     RequireSame("task", line.where, kind.name, path, log.kind->name);
     const auto text = [&](const char* key) { return json.contains(key) ? PlainText(json[key]) : "none"; };
@@ -227,8 +237,9 @@ std::map<std::string, std::vector<std::string>> PairedLogs(const std::vector<std
   if (!std::filesystem::is_directory(models[0])) return {{LoggedTask(models[0]), models}};
   std::map<std::string, std::vector<std::string>> logs;
   for (size_t i = 0; i < models.size(); ++i) {
-    std::error_code error;  // of a file, which has no logs
-    for (const auto& entry : std::filesystem::directory_iterator(models[i], error)) {
+    if (!std::filesystem::is_directory(models[i]))
+      Fail("{}: got no folder, expected one as {} is; try comparing folders with folders", models[i], models[0]);
+    for (const auto& entry : std::filesystem::directory_iterator(models[i])) {
       const std::string file = entry.path().string(), task = LoggedTask(file);
       if (task.empty() || !file.ends_with(".jsonl")) continue;
       logs[task].resize(models.size());
@@ -254,8 +265,16 @@ std::map<std::string, std::vector<std::string>> PairedLogs(const std::vector<std
 
 Judged JudgeLogs(const std::vector<std::string>& models) {
   Judged judged;
+  const bool folders = std::filesystem::is_directory(models[0]);
   for (const auto& [task, files] : PairedLogs(models)) {
-    const std::vector<Log> logs = ReadLogs(task, files);
+    std::vector<Log> logs;
+    try {
+      logs = ReadLogs(task, files);
+    } catch (const NotPaired& error) {
+      if (!folders) throw;
+      Notice(Formatted("{}: left out: {}", task, error.what()));
+      continue;
+    }
     const auto add = [&](const std::string& name, auto figures_of) {
       for (size_t i = 0; i < models.size(); ++i)
         judged.Add(models[i], Formatted("{}:{}", logs[i].kind->name, name), *logs[i].kind, figures_of(i));
@@ -268,6 +287,7 @@ Judged JudgeLogs(const std::vector<std::string>& models) {
           [figures = ScoreFigures(scores)](size_t i) { return figures[i]; });
     }
   }
+  if (judged.cells.empty()) Fail("{}: got no task that can be paired, expected one", models[0]);
   return judged;
 }
 
@@ -283,7 +303,8 @@ void Run(const CLI::App& command, JudgeArguments& options) {
   files.insert(files.end(), options.files.begin(), options.files.end());
   const std::vector<AtomicFile> claims = ClaimFiles(files, {{options.json, JsonWith("tare.judge/")}});
   options.machine.Apply();
-  const bool logs = std::filesystem::is_directory(options.reference) || Beginning(options.reference, 1) == "{";
+  const bool logs = std::filesystem::is_directory(options.reference) || options.reference.ends_with(".jsonl") ||
+                    Beginning(options.reference, 1) == "{";
   RequireEffect(command, !logs, {"--window", "--by"}, "logits of a text: " + options.reference + " has verdicts");
   const Judged judged = logs ? JudgeLogs(files) : JudgePredictions(files, options.window);
   const Comparisons comparisons = CompareCells(judged.cells);

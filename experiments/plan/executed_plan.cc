@@ -119,13 +119,14 @@ bool HasKernel(Site site) {
 }
 
 ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& plan, int heads) {
-  for (const Rule& rule : Plan::Parse(plan).rules()) {
+  const Plan parsed = Plan::Parse(plan);
+  for (const Rule& rule : parsed.rules()) {
     if (!rule.selector.layers.empty())
       RefuseRule(rule, "a selector of layers", "one plan for all layers", "the rule without it");
   }
   ModelSites layer{.family = "one layer", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
   for (const Site site : kAttentionSites) layer.heads[site].resize(static_cast<size_t>(heads));
-  const ResolvedPlan resolved(Plan::Parse(plan), layer, Carrying::kExecuted);
+  const ResolvedPlan resolved(parsed, layer, Carrying::kExecuted);
   if (resolved.attention().empty() || !resolved.attention().front())
     Fail("{}, plan '{}': got no rule for attention, expected q, k, v and probs or difference", where, plan);
   return *resolved.attention().front();

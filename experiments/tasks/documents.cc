@@ -175,10 +175,16 @@ TextDocument ParseDocument(std::string_view line, const std::string& where, Chat
            requests[0].size(), requests.size() == 1 ? "loglikelihood" : "choice");
     document.text = requests[0][0];
   } else if (json.contains("messages")) {
+    if (json.contains("text")) Fail("{}: got \"text\" and \"messages\", expected one of them", where);
     document.text = chats.Text(ParseOrderedJson(line, where), ChatEnd::kWhole, where);
+    const auto add = [&](const nlohmann::json& words) {
+      if (words.is_string()) contents += (contents.empty() ? "" : "\n") + words.get<std::string>();
+    };
     for (const nlohmann::json& message : json["messages"]) {
       const nlohmann::json content = message.value("content", nlohmann::json());
-      if (content.is_string()) contents += (contents.empty() ? "" : "\n") + content.get<std::string>();
+      add(content);
+      for (const nlohmann::json& part : content.is_array() ? content : nlohmann::json::array())
+        add(part.is_object() ? part.value("text", nlohmann::json()) : part);
     }
     counted = &contents;
   } else {

@@ -168,7 +168,9 @@ constexpr FigureKeys kMetricFigures[] = {
 RunTask ReadGenerate(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   Tokenizer loaded = Tokenizer::Load(of.folder());
   std::vector<Prompted> read = ReadPrompts(file, of, loaded, options);
-  return [tokenizer = std::move(loaded), prompts = std::move(read), seed = options.answers.seed](
+  const std::optional<int32_t> bos = loaded.bos();  // which a chat has where its template writes it
+  const bool begins = bos && std::ranges::all_of(read, [&](const Prompted& p) { return p.tokens.front() == *bos; });
+  return [tokenizer = std::move(loaded), prompts = std::move(read), begins, seed = options.answers.seed](
              Model& model, PlanRun& run, const Progress& progress) {
     const SiteVisitors visitors = run.Begin(model, progress);
     const bool decodes = Decodes(run);
@@ -181,8 +183,7 @@ RunTask ReadGenerate(const std::filesystem::path& file, const Model& of, const T
       Report(progress, std::ssize(answers), std::ssize(prompts), "items");
     }
     TaskResult result = ScoreAnswers(items, answers);
-    result.figures.update(
-        {{"sampling_seed", seed}, {"decodes", cache.has_value()}, {"bos", tokenizer.bos().has_value()}});
+    result.figures.update({{"sampling_seed", seed}, {"decodes", cache.has_value()}, {"bos", begins}});
     return result;
   };
 }

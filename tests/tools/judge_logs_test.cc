@@ -205,11 +205,30 @@ TEST_F(JudgeLogsTest, FoldersArePairedByTasks) {
   EXPECT_EQ(Cell(judged, b, kStrict).at("changes")[0].at("lost"), 10);
   EXPECT_EQ(Cell(judged, b, "choice:piqa").at("changes")[0].at("value"), 0);
   EXPECT_EQ(Cell(judged, b, "loglikelihood:lambada_openai").at("changes")[0].at("value"), 0);
-  for (const std::string& other : {none, other_}) {
-    EXPECT_THAT(CallTare({"judge", r, other}).err, HasSubstr("boolq: left out, as " + other));
-    EXPECT_THAT(CallTare({"judge", r, other}).err,
-                HasSubstr(other + ": got no samples_TASK_DATE.jsonl of a task of all"));
+  EXPECT_THAT(CallTare({"judge", r, none}).err, HasSubstr("boolq: left out, as " + none));
+  EXPECT_THAT(CallTare({"judge", r, none}).err, HasSubstr(none + ": got no samples_TASK_DATE.jsonl of a task of all"));
+  EXPECT_THAT(CallTare({"judge", r, other_}).err, HasSubstr(other_ + ": got no folder, expected one as " + r + " is"));
+}
+
+// Texts as a whole have no figure of a document that is paired, nor have answers of which a list alone is logged.
+TEST_F(JudgeLogsTest, FoldersAreJudgedWithoutWhatHasNoPairs) {
+  const std::string r = folder_ / "r", b = folder_ / "b";
+  for (const std::string& folder : {r, b}) {
+    std::filesystem::create_directory(folder);
+    PutFile(folder + "/samples_piqa.jsonl", GetFile(kLogs + "samples_piqa.jsonl"));
+    PutFile(folder + "/samples_text.jsonl",
+            R"({"doc_id":0,"doc":{"page":"a"},"target":"a","arguments":{"gen_args_0":{"arg_0":"a"}},)"
+            R"("resps":[["-1.5"]],"filtered_resps":["-1.5"]})"
+            "\n");
   }
+  const Outcome outcome = CallTare({"judge", r, b});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("text: left out: "));
+  EXPECT_THAT(outcome.out, HasSubstr("choice:piqa"));
+  EXPECT_THAT(CallTare({"judge", r + "/samples_text.jsonl", b + "/samples_text.jsonl"}).err,
+              HasSubstr("line 1: got the log-likelihood of a whole text, expected one of endings or answers"));
+  std::filesystem::remove(r + "/samples_piqa.jsonl");
+  EXPECT_THAT(CallTare({"judge", r, b}).err, HasSubstr("got no task that can be paired"));
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #include "experiments/report/drawing/interpreter.h"
 
 #include <quickjs/quickjs.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "quant/base/message.h"
@@ -42,7 +44,9 @@ Interpreter::Interpreter(std::initializer_list<const char*> files, int64_t steps
     : runtime_(JS_NewRuntime()), steps_(steps), steps_left_(steps) {
   TARE_CHECK(runtime_ != nullptr);
   JS_SetMemoryLimit(runtime_, kBytes);
-  JS_SetMaxStackSize(runtime_, kStack);
+  rlimit stack{};
+  getrlimit(RLIMIT_STACK, &stack);
+  JS_SetMaxStackSize(runtime_, std::min<size_t>(kStack, stack.rlim_cur / 2));
   const auto ends = [](JSRuntime*, void* n) { return StopRequested() || --*static_cast<int64_t*>(n) < 0 ? 1 : 0; };
   JS_SetInterruptHandler(runtime_, ends, &steps_left_);
   context_ = JS_NewContext(runtime_);

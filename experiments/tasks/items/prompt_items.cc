@@ -64,6 +64,8 @@ AnswerScore ScoreField(const nlohmann::json& json, const std::string& where) {
 }
 
 void ReadOwn(const nlohmann::json& json, std::string_view text, PromptItem& item) {
+  if (json.contains("messages") && json.contains("prompt"))
+    Fail("{}: got \"prompt\" and \"messages\", expected one of them", item.where);
   if (json.contains("messages")) item.chat = ParseOrderedJson(text, item.where);
   item.prompt = item.chat.is_null() ? StringField(json, "prompt", item.where) : json["messages"].dump();
   if (!json.contains("targets")) Fail("{}: got no \"targets\", expected a list of texts", item.where);

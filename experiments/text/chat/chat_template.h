@@ -6,6 +6,7 @@
 // strftime_now is undefined, so that results do not depend on the day: templates that ask write their own date.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -26,16 +27,16 @@ class ChatTemplate {
   explicit ChatTemplate(std::filesystem::path checkpoint) : checkpoint_(std::move(checkpoint)) {}
 
   // With the special tokens that the template writes. where: of the chat. Throws Error for a checkpoint without
-  // template, messages without a role, and what the template refuses, with its line.
+  // template, messages without a role, numbers of more than 53 bits, and what the template refuses, with its line.
   std::string Text(const Json& chat, ChatEnd end, const std::string& where);
 
  private:
-  void Load();
+  void Load(bool tools);
 
   std::filesystem::path checkpoint_;
   std::string where_;
-  ChatWriter write_;
-  Json names_ = Json::object();  // its special tokens, and those of the last chat
+  std::array<ChatWriter, 2> write_;  // chats without tools, and with some
+  Json names_ = Json::object();      // its special tokens, and those of the last chat
 };
 
 // Who reads templates: the program, which has an interpreter (report/chat).

@@ -48,7 +48,7 @@ TEST(CapturedLayer, ShowsOneSequence) {
     SimulatedAttention exact(Plan(), AttentionSites(attention.problem(), layers));
     Recorder shown;
     attention.Show(attention.sequences()[1], exact, shown);
-    const Seen& q = shown.sites.at({Site::kQ, 3, 0, {}});
+    const Seen& q = shown.sites.at({Site::kQ, 3, 0, 1});
     ASSERT_EQ(q.rows.size(), 5u);
     const std::vector<float> all = SomeArray({2, 1, 5, 4}).values;
     EXPECT_EQ(q.rows.at({1, 4}), Row(all.end() - 4, all.end()));

@@ -170,7 +170,8 @@ TEST_F(CalibrationTextsTest, Refusals) {
   EXPECT_THAT([&] { Cut(both, {.tokens = 500}); }, ThrowsMessage<Error>(HasSubstr("b.txt: got no token, its share")));
   EXPECT_THAT([&] { Cut(both, {.limit = 3}); }, ThrowsMessage<Error>(HasSubstr("--limit: got 3 with several texts")));
   WriteFileAtomically(folder_ / "chat.jsonl", "{\"messages\": []}\n");
-  EXPECT_THAT([&] { Cut(Path("chat.jsonl"), {}); }, ThrowsMessage<Error>(HasSubstr("line 1: got no \"text\"")));
+  EXPECT_THAT([&] { Cut(Path("chat.jsonl"), {}); },
+              ThrowsMessage<Error>(HasSubstr("line 1: \"messages\": got 0 messages")));
 }
 
 }  // namespace
