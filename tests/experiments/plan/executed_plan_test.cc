@@ -116,6 +116,8 @@ TEST(ExecutedPlan, OfAttentionWithoutAModel) {
   EXPECT_THAT(Call([] { ExecutedPlanOfText("here", "weights=int8/channel", 2); }),
               ThrowsMessage<Error>("here, plan 'weights=int8/channel': got no rule for attention, expected q, k, v and "
                                    "probs or difference"));
+  EXPECT_THAT(Call([] { ExecutedPlanOfText("here", "q[l0]=int8/token", 2); }),
+              ThrowsMessage<Error>(testing::HasSubstr("got a selector of layers, expected one plan for all layers")));
 }
 
 }  // namespace

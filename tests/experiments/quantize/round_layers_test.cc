@@ -177,6 +177,7 @@ TEST(RoundLayers, AnImatrixWeighsTheErrorsOfMse) {
   };
   refused("weights=int4/group16", "rtn",
           "--imatrix: got --method rtn and the plan 'weights=int4/group16', expected rtn and rules with +mse");
+  refused("weights=int4/group16+mse,weights=int4/group16", "rtn", "in which no weight has +mse, expected one");
   refused("weights=int4/group16+mse", "gptq", "--imatrix: got --method gptq and the plan");
   refused("weights=int4/group16+hadamard8+mse", "rtn",
           "with --imatrix, expected weights of layers, a scale per channel");
@@ -184,7 +185,7 @@ TEST(RoundLayers, AnImatrixWeighsTheErrorsOfMse) {
   imatrix.entries.erase("blk.1.ffn_up.weight");
   WriteImatrix(imatrix, folder / "i.gguf");
   refused("weights=int4/group16+mse", "rtn",
-          "imatrix: 'blk.1.ffn_up.weight': got 0 sums and 0 counts, expected 48 and 1");
+          "i.gguf: 'blk.1.ffn_up.weight': got 0 sums and 0 counts, expected 48 and 1");
   job.model = GoldenFolder("llama-mha");  // with a head of its own
   refused("weights=int4/group16+mse,lm_head.w=int8/channel+mse", "rtn", "got 'lm_head.weight' with --imatrix");
 }

@@ -140,7 +140,8 @@ TEST(DocumentItems, ChatsAreWrittenByTheTemplate) {
   const TemporaryFolder folder;
   PutFile(folder / "config.json", "{}");
   PutFile(folder / "chat_template.jinja", "any");
-  PutFile(folder / "chats.jsonl", R"({"text": "not this", "messages": [{"role": "user", "content": "Hello you"}]})");
+  PutFile(folder / "chats.jsonl",
+          R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello you"}, {"type": "image"}]}]})");
   OnChat([](const std::string& source, const std::string&) -> ChatWriter {
     return [=](const Json& names, const std::string&) { return source + names.dump(); };
   });
@@ -148,6 +149,9 @@ TEST(DocumentItems, ChatsAreWrittenByTheTemplate) {
   EXPECT_THAT(documents.at(0).text, AllOf(StartsWith("any{"), HasSubstr("\"add_generation_prompt\":false")));
   EXPECT_EQ(documents[0].words, 2u) << "of the contents, whatever the template adds";
   EXPECT_EQ(documents[0].bytes, 9u);
+  PutFile(folder / "chats.jsonl", R"({"text": "a", "messages": [{"role": "user", "content": "Hello you"}]})");
+  EXPECT_THAT([&] { Loaded(folder / "chats.jsonl", folder.path()); },
+              testing::ThrowsMessage<Error>(HasSubstr("got \"text\" and \"messages\", expected one of them")));
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ TEST(ReadTemplateTest, WhatItDoesNotKnowIsNamedWithItsLine) {
   EXPECT_THAT(MessageOf("{{ 1 is prime }}"), StartsWith("t: line 1: got the test 'prime', expected one of "));
   EXPECT_THAT(MessageOf("{{ strftime_now('%Y') }}"), StartsWith("t: line 1: got the function 'strftime_now'"));
   EXPECT_EQ(Written("{% if false %}{{ x | shuffle }}{% endif %}a"), "a") << "what does not run may be unknown";
+  EXPECT_EQ(Written("{{ 'a.b.a.b'.replace('a', 'c', 1) }} {{ 'aa' | replace('a', 'b') }}"), "c.b.a.b bb");
 }
 
 TEST(ReadTemplateTest, WrongTypesAreRefused) {
@@ -69,6 +70,10 @@ TEST(ReadTemplateTest, HostileTemplatesMeetABound) {
   EXPECT_THAT(MessageOf("{% for i in range(10000000000) %}{% endfor %}"), StartsWith("t: got no end after 2000 steps"));
   EXPECT_THAT(MessageOf("{% set n = range(30000) %}{% for i in n %}{% for j in n %}{% endfor %}{% endfor %}"),
               StartsWith("t: got no end after 2000 steps"));
+  EXPECT_THAT(
+      MessageOf("{% set ns = namespace(x='0123456789abcdef') %}{% for i in range(16) %}{% set ns.x = ns.x ~ ns.x "
+                "%}{% endfor %}{% for i in range(100000) %}{% set y = ns.x | length %}{% endfor %}"),
+      StartsWith("t: got no end after 2000 steps"));
   EXPECT_THAT(MessageOf("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), StartsWith("t: InternalError: "));
   EXPECT_THAT(MessageOf("{% set ns = namespace(x='0123456789') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x ~ "
                         "'a' %}{% endfor %}{{ ns.x | length }}"),

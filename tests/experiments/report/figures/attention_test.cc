@@ -32,6 +32,9 @@ TEST(AttentionOfHeads, APanelForEachPicture) {
   EXPECT_EQ(figure.table.rows[2]["domain"], Json({-0.5, 0.5}));
   EXPECT_EQ(figure.table.rows[3]["domain"], Json({-0.25, 0.25}));
   EXPECT_EQ(figure.table.rows[3]["low"], -0.25);
+  Json above = HeadsOf("m", 0.25);
+  above["plans"][0]["heads"][0]["maps"][0] = {{0.5, nullptr}, {0.25, 0.75}};
+  EXPECT_EQ(AttentionOfHeads(MaterialOf({above})).at(0).table.rows[0]["low"], 0.25);
   const std::string svg = Drawing().Svg("attention", SpecificationOf(figure));
   for (const char* part :
        {"lambda = 0.5", "head 1 of layer 2 of m", "query (token)", "data:image/png;base64,", "pixelated"})

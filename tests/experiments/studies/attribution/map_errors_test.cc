@@ -285,6 +285,19 @@ TEST(MapErrorPass, PicturesOfHeadsThatAreNotThere) {
   };
   refused({99, 0}, "--heads: got layer 99, expected one with attention, up to ");
   refused({0, 99}, "--heads: got head 99 of layer 0, expected an output head, 0 to ");
+  const TemporaryFolder folder;  // layers of two heads and of one
+  PutArrays(folder / "c.safetensors", {{"q.0", SomeArray({1, 2, 5, 4})},
+                                       {"k.0", SomeArray({1, 2, 5, 4})},
+                                       {"v.0", SomeArray({1, 2, 5, 4})},
+                                       {"q.1", SomeArray({1, 1, 5, 4})},
+                                       {"k.1", SomeArray({1, 1, 5, 4})},
+                                       {"v.1", SomeArray({1, 1, 5, 4})}});
+  const CapturedInput input = LoadCaptured({folder / "c.safetensors"}, {});
+  std::vector<HeadPicture> there{{0, 1}}, none{{1, 1}};
+  MeasureMapErrors(input, Plan::Parse("k=int4/token"), {}, there);
+  EXPECT_FALSE(there[0].json.is_null());
+  EXPECT_THAT(Call([&] { MeasureMapErrors(input, Plan::Parse("k=int4/token"), {}, none); }),
+              testing::ThrowsMessage<Error>("--heads: got head 1 of layer 1, expected an output head, 0 to 0"));
 }
 
 TEST(MapErrorPass, ExecutedPlansShowNoMaps) {

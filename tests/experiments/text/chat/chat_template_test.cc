@@ -36,6 +36,14 @@ TEST_F(ChatTemplateTest, IsFoundWhereTransformersFindsIt) {
   PutFile(folder_ / "tokenizer_config.json",
           R"({"chat_template": [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}]})");
   EXPECT_EQ(Text(hello_), "d");
+  Json tools = hello_;
+  tools["tools"] = {{{"name", "add"}}};
+  EXPECT_EQ(Text(tools), "d");
+  PutFile(folder_ / "tokenizer_config.json",
+          R"({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]})");
+  ChatTemplate both(folder_.path());
+  EXPECT_EQ(both.Text(tools, ChatEnd::kWhole, "chat"), "t");
+  EXPECT_EQ(both.Text(hello_, ChatEnd::kWhole, "chat"), "d");
   PutFile(folder_ / "chat_template.jinja", "{{ 'answer' if add_generation_prompt }}{{ tools is none }}");
   EXPECT_EQ(Text(hello_), "True");
   EXPECT_EQ(Text(hello_, ChatEnd::kPrompted), "answerTrue");
@@ -49,6 +57,11 @@ TEST_F(ChatTemplateTest, RefusesWhatIsNoChat) {
       [&] { Text({{"messages", {{{"content", "a"}}}}}); },
       ThrowsMessage<Error>(HasSubstr("got 1 message, expected at least one message, each an object with a \"role\"")));
   EXPECT_THAT([&] { Text(hello_); }, ThrowsMessage<Error>(HasSubstr("chat_template.jinja: line 1: got the function")));
+  Json large = hello_, digits = hello_;
+  large["tools"] = {{{"id", int64_t{1} << 53}}};
+  EXPECT_THAT([&] { Text(large); }, ThrowsMessage<Error>(HasSubstr("got 9007199254740992, expected a number of at ")));
+  digits["tools"] = {{{"2", 1}, {"1", 2}}};
+  EXPECT_THAT([&] { Text(digits); }, ThrowsMessage<Error>(HasSubstr("got the key \"2\" among others")));
   OnChat(nullptr);
   EXPECT_THAT([&] { Text(hello_); }, ThrowsMessage<Error>(HasSubstr("got messages, expected texts")));
 }
