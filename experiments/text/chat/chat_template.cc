@@ -12,8 +12,8 @@ namespace {
 
 ChatWriter (*read_template)(const std::string& source, const std::string& where) = nullptr;
 
-// Empty where the file has none; of a list of named ones "default" counts, or "tool_use" for a chat with tools, if there
-// is one. where: of the file, becomes the template's.
+// Empty where the file has none; of named ones "default" counts, or "tool_use" for a chat with tools, if there is one.
+// where: of the file, becomes the template's.
 std::string TemplateIn(const std::string& text, bool tools, std::string& where) {
   const Json json = ParseOrderedJson(text, where);
   const Json value = json.is_object() ? json.value("chat_template", Json()) : Json();
