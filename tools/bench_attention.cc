@@ -82,8 +82,7 @@ void AddCaptured(const BenchAttentionArguments& o, std::vector<AttentionCase>& c
     c.captured = {layer, &p};
     c.family = input.layout.attention().heads, c.mask = NameOf(p.mask), c.data = layer->where();
     c.d = p.q.width, c.heads = p.out.heads, c.kv_heads = p.v.heads;
-    const bool varies = p.lambda.token_stride != 0 || p.lambda.head_stride != 0;
-    c.lambda = p.lambda.data == nullptr ? 0.0f : varies ? INFINITY : p.lambda.At(0, 0);  // infinite: null in JSON
+    c.lambda = p.lambda.data == nullptr ? 0.0f : p.lambda.At(0, 0);
     const std::vector<int64_t> all{tokens};
     for (const auto& [n, threads] : std::views::cartesian_product(o.lengths.empty() ? all : o.lengths, o.threads)) {
       if (n > tokens) FailUsage("--n: got {}, expected at most the {} tokens of {}", n, tokens, c.data);

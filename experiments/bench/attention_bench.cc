@@ -67,8 +67,7 @@ bool OneDnnTakes(const AttentionCase& c) {
   if (IsGraph(c) && c.kv_heads != 0 && c.kv_heads != c.heads) return false;
   if (c.captured == nullptr) return true;
   const AttentionProblem& p = *c.captured;
-  const bool one_lambda = p.lambda.token_stride == 0 && p.lambda.head_stride == 0;
-  return one_lambda && (!IsGraph(c) || (p.heads.front().VSlices() == 1 && p.v.width % p.q.width == 0));
+  return c.HasOneLambda() && (!IsGraph(c) || (p.heads.front().VSlices() == 1 && p.v.width % p.q.width == 0));
 }
 
 // What cases have in common whose kernels compute the same: the rest of a case.
@@ -322,7 +321,7 @@ Table AttentionBenchTable(const AttentionBench& bench) {
       {{"cosine"}, &R::cosine},
       {Number("floor_rel_l2", "floor", "{:.3f}%", 7, 100), &R::floor_rel_l2},
       {{"data"}, of_case(&AttentionCase::data)},
-      {{"lambda"}, [](const R& r) { return NumberOrNull(r.measured.lambda); }}};
+      {{"lambda"}, [](const R& r) { return r.measured.HasOneLambda() ? Json(r.measured.lambda) : Json(); }}};
   return TableOf(columns, bench.results);
 }
 

@@ -37,6 +37,11 @@ struct AttentionCase {
   std::shared_ptr<const AttentionProblem> captured = nullptr;
 
   bool operator==(const AttentionCase&) const = default;
+
+  // Whether all heads and tokens have one lambda, as made data do; captured ones may have their own.
+  bool HasOneLambda() const {
+    return captured == nullptr || (captured->lambda.token_stride == 0 && captured->lambda.head_stride == 0);
+  }
 };
 
 class AttentionInputs {

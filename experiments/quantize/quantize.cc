@@ -7,7 +7,6 @@
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
-#include "quant/base/find_in.h"
 #include "quant/base/message.h"
 #include "quant/file/sha256.h"
 
@@ -34,12 +33,8 @@ void CheckJob(const QuantizeJob& job) {
   if (!m.codes && !job.plan.empty() && !m.weights->reads_plan)
     FailUsage("--method: got {} alone, which makes no codes, with a plan; try {}+rtn, or without a plan", m.Text(),
               m.Text());
-  const auto clips = [](const Rule& rule) { return rule.options.mse; };
-  if (!job.imatrix.empty() && (m.weights || m.RoundsByCalibration() || FindWhere(job.plan.rules(), clips) == nullptr))
-    FailUsage(
-        "--imatrix: got --method {} and the plan '{}', expected rtn and rules with +mse, whose errors it weighs; "
-        "try weights=int4/group32+mse",
-        m.Text(), job.plan.canonical());
+  if (!job.imatrix.empty() && (m.weights || m.RoundsByCalibration()))
+    FailUsage("--imatrix: got --method {}, expected rtn, whose +mse it weighs", m.Text());
   if (job.calibration.empty()) CheckText(job);
   const bool keeps_clips = job.plan.HasStaticScales();
   if (keeps_clips && m.weights) {

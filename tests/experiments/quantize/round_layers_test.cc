@@ -176,9 +176,9 @@ TEST(RoundLayers, AnImatrixWeighsTheErrorsOfMse) {
     EXPECT_THAT(Call([&] { Quantize(job, {}); }), ThrowsMessage<Error>(HasSubstr(message)));
   };
   refused("weights=int4/group16", "rtn",
-          "--imatrix: got --method rtn and the plan 'weights=int4/group16', expected rtn and rules with +mse");
+          "--imatrix: got the plan 'weights=int4/group16', in which no weight has +mse, expected one");
   refused("weights=int4/group16+mse,weights=int4/group16", "rtn", "in which no weight has +mse, expected one");
-  refused("weights=int4/group16+mse", "gptq", "--imatrix: got --method gptq and the plan");
+  refused("weights=int4/group16+mse", "gptq", "--imatrix: got --method gptq, expected rtn, whose +mse it weighs");
   refused("weights=int4/group16+hadamard8+mse", "rtn",
           "with --imatrix, expected weights of layers, a scale per channel");
   refused("weights=int4/tensor+mse", "rtn", "with --imatrix, expected weights of layers, a scale per channel");
