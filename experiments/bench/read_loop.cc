@@ -8,11 +8,11 @@
 #define HWY_TARGET_INCLUDE "experiments/bench/read_loop.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
+namespace HWY_NAMESPACE::read_loop {
 
 using D = hn::CappedTag<uint64_t, 8>;
 constexpr size_t kLanes = HWY_MAX_LANES_D(D);
@@ -39,18 +39,16 @@ uint64_t SumOfStreams(const uint64_t* x, size_t count, const ReadLoop* loop) {
   return sum(x, count, loop->ahead);
 }
 
-}  // namespace HWY_NAMESPACE
+}  // namespace HWY_NAMESPACE::read_loop
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(SumOfStreams);
-
 uint64_t SumRead(const uint64_t* x, size_t count, const ReadLoop& loop) {
   TARE_CHECK(count % kReadStep == 0);
-  return HWY_DYNAMIC_DISPATCH(SumOfStreams)(x, count, &loop);
+  return TARE_CHOSEN(read_loop::SumOfStreams)(x, count, &loop);
 }
 
 }  // namespace tare

@@ -112,13 +112,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(AddRows);
-HWY_EXPORT(OverwriteRows);
-HWY_EXPORT(WriteRows);
-
-void AddOutput(const OutputTile& tile) { HWY_DYNAMIC_DISPATCH(AddRows)(tile); }
-void OverwriteOutput(const OutputTile& tile) { HWY_DYNAMIC_DISPATCH(OverwriteRows)(tile); }
-void WriteOutput(const OutputRows& rows) { HWY_DYNAMIC_DISPATCH(WriteRows)(rows); }
+void AddOutput(const OutputTile& tile) { TARE_CHOSEN(AddRows)(tile); }
+void OverwriteOutput(const OutputTile& tile) { TARE_CHOSEN(OverwriteRows)(tile); }
+void WriteOutput(const OutputRows& rows) { TARE_CHOSEN(WriteRows)(rows); }
 void FlushOutput() { hwy::FlushStream(); }
 
 }  // namespace tare

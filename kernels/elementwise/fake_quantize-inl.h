@@ -115,19 +115,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(FakeQuantizeRow, fake_quantize::FakeQuantizeRow);
-HWY_EXPORT_T(FakeQuantizeToStepRow, fake_quantize::FakeQuantizeToStepRow);
-HWY_EXPORT_T(FakeQuantizeToLevelRow, fake_quantize::FakeQuantizeToLevelRow);
-
 void FakeQuantize(float* row, size_t n, Scale scale, Format format) {
   const FormatInfo& info = Info(format);
-  if (!info.grid.levels.empty()) return HWY_DYNAMIC_DISPATCH(FakeQuantizeToLevelRow)(row, n, scale, info.grid.levels);
-  if (!IsInteger(format)) return HWY_DYNAMIC_DISPATCH(FakeQuantizeToStepRow)(row, n, scale, info.grid);
-  HWY_DYNAMIC_DISPATCH(FakeQuantizeRow)
+  if (!info.grid.levels.empty())
+    return TARE_CHOSEN(fake_quantize::FakeQuantizeToLevelRow)(row, n, scale, info.grid.levels);
+  if (!IsInteger(format)) return TARE_CHOSEN(fake_quantize::FakeQuantizeToStepRow)(row, n, scale, info.grid);
+  TARE_CHOSEN(fake_quantize::FakeQuantizeRow)
   (row, n, scale.inv, scale.scale, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
 }
 void FakeQuantize(float* row, size_t n, const ZeroPointScale& z, Format format) {
-  HWY_DYNAMIC_DISPATCH(FakeQuantizeRow)
+  TARE_CHOSEN(fake_quantize::FakeQuantizeRow)
   (row, n, z.scale.inv, z.scale.scale, static_cast<float>(-z.zero), static_cast<float>(Info(format).max_code - z.zero));
 }
 

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sources that Highway compiles for each instruction set share: vectors as wide as the target's and loops over
-// rows of f32 by them; vectors of up to 16 lanes, four of them reduced or transposed together, and sums in one order.
+// What the sources that Highway compiles for each instruction set share: the choice of a processor's function; vectors
+// as wide as the target's and loops over rows of f32 by them; vectors of up to 16 lanes, four of them reduced or
+// transposed together, and sums in one order.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
 #include "hwy/highway.h"
+
+// The `function` of HWY_NAMESPACE for this processor: Highway's table of all targets', and the choice from it.
+#ifndef TARE_CHOSEN
+#define TARE_CHOSEN(function)              \
+  [] {                                     \
+    HWY_EXPORT_T(Chosen, function);        \
+    return HWY_DYNAMIC_DISPATCH_T(Chosen); \
+  }()
+#endif
 
 #if defined(TARE_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TARE_LANES_INL_H_

@@ -114,9 +114,6 @@ HWY_AFTER_NAMESPACE();
 namespace tare {
 namespace {
 
-HWY_EXPORT_T(SylvesterRow, rotate_rows::SylvesterRow);
-HWY_EXPORT_T(TimesMatrixRow, rotate_rows::TimesMatrixRow);
-
 constexpr int64_t kRowsAtOnce = 8;
 
 // y [n] times Paley's matrix, or its transpose 2 I - M.
@@ -125,12 +122,13 @@ void TimesPaley(const Hadamard& rotation, bool transposed, size_t n, float* y) {
   if (base == 1) return;
   thread_local std::vector<float> x;
   x.assign(y, y + n);
-  HWY_DYNAMIC_DISPATCH(TimesMatrixRow)(x.data(), rotation.paley().data(), n, base, y);
+  TARE_CHOSEN(rotate_rows::TimesMatrixRow)(x.data(), rotation.paley().data(), n, base, y);
   for (size_t i = 0; transposed && i < n; ++i) y[i] = 2 * x[i] - y[i];
 }
 
 void TimesSylvester(const Hadamard& rotation, size_t n, float* y) {
-  HWY_DYNAMIC_DISPATCH(SylvesterRow)(y, n, static_cast<size_t>(rotation.base()), static_cast<size_t>(rotation.run()));
+  TARE_CHOSEN(rotate_rows::SylvesterRow)(y, n, static_cast<size_t>(rotation.base()),
+                                         static_cast<size_t>(rotation.run()));
 }
 
 // y = x D / sqrt(run); y may be x.

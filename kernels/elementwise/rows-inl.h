@@ -249,68 +249,42 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(RmsNormRow, rows::RmsNormRow);
-HWY_EXPORT_T(LayerNormRow, rows::LayerNormRow);
-HWY_EXPORT_T(GeluRow, rows::GeluRow);
-HWY_EXPORT_T(QuickGeluRow, rows::QuickGeluRow);
-HWY_EXPORT_T(RotateHalfRow, rows::RotateHalfRow);
-HWY_EXPORT_T(RotateInterleavedRow, rows::RotateInterleavedRow);
-HWY_EXPORT_T(PolyNormGluRow, rows::PolyNormGluRow);
-HWY_EXPORT_T(SwiGluRow, rows::SwiGluRow);
-HWY_EXPORT_T(GeGluTanhRow, rows::GeGluTanhRow);
-HWY_EXPORT_T(SigmoidRow, rows::SigmoidRow);
-HWY_EXPORT_T(SoftCapRow, rows::SoftCapRow);
-HWY_EXPORT_T(SoftmaxRow, rows::SoftmaxRow);
-HWY_EXPORT_T(LogSumExpRow, rows::LogSumExpRow);
-HWY_EXPORT_T(AddToRow, rows::AddToRow);
-HWY_EXPORT_T(MultiplyByRow, rows::MultiplyByRow);
-HWY_EXPORT_T(ScaleIntoRow, rows::ScaleIntoRow);
-HWY_EXPORT_T(SubtractScaledRow, rows::SubtractScaledRow);
-HWY_EXPORT_T(AbsMaxRow, AbsMaxRow);
-HWY_EXPORT_T(ToBf16PairRows, rows::ToBf16PairRows);
-HWY_EXPORT_T(ToBf16Row, rows::ToBf16Row);
-HWY_EXPORT_T(FromF16Row, rows::FromF16Row);
-
 void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y) {
-  HWY_DYNAMIC_DISPATCH(RmsNormRow)(x, weight, eps, n, y);
+  TARE_CHOSEN(rows::RmsNormRow)(x, weight, eps, n, y);
 }
 void RotateHalf(float* row, const float* cosine, const float* sine, size_t d) {
-  HWY_DYNAMIC_DISPATCH(RotateHalfRow)(row, cosine, sine, d);
+  TARE_CHOSEN(rows::RotateHalfRow)(row, cosine, sine, d);
 }
 void RotateInterleaved(float* row, const float* cosine, const float* sine, size_t d) {
-  HWY_DYNAMIC_DISPATCH(RotateInterleavedRow)(row, cosine, sine, d);
+  TARE_CHOSEN(rows::RotateInterleavedRow)(row, cosine, sine, d);
 }
 void PolyNormGlu(float* gate, const float* up, const PolyNormTerms& terms, size_t n) {
-  HWY_DYNAMIC_DISPATCH(PolyNormGluRow)(gate, up, terms, n);
+  TARE_CHOSEN(rows::PolyNormGluRow)(gate, up, terms, n);
 }
-void SwiGlu(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(SwiGluRow)(gate, up, n); }
-void GeGluTanh(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(GeGluTanhRow)(gate, up, n); }
-void Sigmoid(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(SigmoidRow)(row, n); }
-void SoftCap(float* row, float cap, size_t n) { HWY_DYNAMIC_DISPATCH(SoftCapRow)(row, cap, n); }
-void Softmax(float* row, size_t n) {
-  HWY_DYNAMIC_DISPATCH(SoftmaxRow)(row, -std::numeric_limits<float>::infinity(), n);
-}
-float SoftmaxWithSink(float* row, float sink, size_t n) { return HWY_DYNAMIC_DISPATCH(SoftmaxRow)(row, sink, n); }
-double LogSumExp(const float* row, size_t n) { return HWY_DYNAMIC_DISPATCH(LogSumExpRow)(row, n); }
-void AddTo(float* row, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(AddToRow)(row, x, n); }
-void MultiplyBy(float* row, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(MultiplyByRow)(row, x, n); }
-void ScaleInto(const float* x, float factor, size_t n, float* y) {
-  HWY_DYNAMIC_DISPATCH(ScaleIntoRow)(x, factor, n, y);
-}
+void SwiGlu(float* gate, const float* up, size_t n) { TARE_CHOSEN(rows::SwiGluRow)(gate, up, n); }
+void GeGluTanh(float* gate, const float* up, size_t n) { TARE_CHOSEN(rows::GeGluTanhRow)(gate, up, n); }
+void Sigmoid(float* row, size_t n) { TARE_CHOSEN(rows::SigmoidRow)(row, n); }
+void SoftCap(float* row, float cap, size_t n) { TARE_CHOSEN(rows::SoftCapRow)(row, cap, n); }
+void Softmax(float* row, size_t n) { TARE_CHOSEN(rows::SoftmaxRow)(row, -std::numeric_limits<float>::infinity(), n); }
+float SoftmaxWithSink(float* row, float sink, size_t n) { return TARE_CHOSEN(rows::SoftmaxRow)(row, sink, n); }
+double LogSumExp(const float* row, size_t n) { return TARE_CHOSEN(rows::LogSumExpRow)(row, n); }
+void AddTo(float* row, const float* x, size_t n) { TARE_CHOSEN(rows::AddToRow)(row, x, n); }
+void MultiplyBy(float* row, const float* x, size_t n) { TARE_CHOSEN(rows::MultiplyByRow)(row, x, n); }
+void ScaleInto(const float* x, float factor, size_t n, float* y) { TARE_CHOSEN(rows::ScaleIntoRow)(x, factor, n, y); }
 void SubtractScaled(float* row, const float* x, float factor, size_t n) {
-  HWY_DYNAMIC_DISPATCH(SubtractScaledRow)(row, x, factor, n);
+  TARE_CHOSEN(rows::SubtractScaledRow)(row, x, factor, n);
 }
 void LayerNorm(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y) {
-  HWY_DYNAMIC_DISPATCH(LayerNormRow)(x, weight, bias, eps, n, y);
+  TARE_CHOSEN(rows::LayerNormRow)(x, weight, bias, eps, n, y);
 }
-void Gelu(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(GeluRow)(row, n); }
-void QuickGelu(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(QuickGeluRow)(row, n); }
-float AbsMax(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(AbsMaxRow)(x, n); }
-void ToBf16(const float* x, size_t n, uint16_t* y) { HWY_DYNAMIC_DISPATCH(ToBf16Row)(x, n, y); }
+void Gelu(float* row, size_t n) { TARE_CHOSEN(rows::GeluRow)(row, n); }
+void QuickGelu(float* row, size_t n) { TARE_CHOSEN(rows::QuickGeluRow)(row, n); }
+float AbsMax(const float* x, size_t n) { return TARE_CHOSEN(AbsMaxRow)(x, n); }
+void ToBf16(const float* x, size_t n, uint16_t* y) { TARE_CHOSEN(rows::ToBf16Row)(x, n, y); }
 void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y) {
-  HWY_DYNAMIC_DISPATCH(ToBf16PairRows)(a, b, n, y);
+  TARE_CHOSEN(rows::ToBf16PairRows)(a, b, n, y);
 }
-void FromF16(const uint16_t* x, size_t n, float* y) { HWY_DYNAMIC_DISPATCH(FromF16Row)(x, n, y); }
+void FromF16(const uint16_t* x, size_t n, float* y) { TARE_CHOSEN(rows::FromF16Row)(x, n, y); }
 
 }  // namespace tare
 #endif  // HWY_ONCE

@@ -153,9 +153,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(LoadToken, one_token::LoadToken);
-HWY_EXPORT_T(ProjectPanel, one_token::ProjectPanel);
-
 OneToken::OneToken(int64_t in, int64_t block)
     : in_((CheckSizes(in, block), in)),
       block_(block),
@@ -171,7 +168,7 @@ void OneToken::CheckSizes(int64_t in, int64_t block) {
 
 void OneToken::Load(const float* x) {
   CheckPointer("one token, x", x, in_);
-  if (HWY_DYNAMIC_DISPATCH(LoadToken)(x, in_, block_, high_.data(), low_.data(), blocks_.data())) return;
+  if (TARE_CHOSEN(one_token::LoadToken)(x, in_, block_, high_.data(), low_.data(), blocks_.data())) return;
   const auto wrong = std::find_if_not(x, x + in_, [](float value) { return std::isfinite(value); });
   Fail("one token: input {} is NaN or infinity", wrong - x);
 }
@@ -196,8 +193,9 @@ int64_t OneToken::BlockOf(const PackedMatrix& weight) {
 
 void OneToken::ProjectPanelOf(const PackedMatrix& w, int64_t panel, const float* bias, float* y) const {
   alignas(64) float sums[PackedMatrix::kPanel];
-  HWY_DYNAMIC_DISPATCH(ProjectPanel)(Info(w.format()).bits, high_.data(), low_.data(), blocks_.data(), padded_, block_,
-                                     w.GroupInputs(), w.Codes(panel), w.Scales(panel), w.Offsets(panel), sums);
+  TARE_CHOSEN(one_token::ProjectPanel)(Info(w.format()).bits, high_.data(), low_.data(), blocks_.data(), padded_,
+                                       block_, w.GroupInputs(), w.Codes(panel), w.Scales(panel), w.Offsets(panel),
+                                       sums);
   const int64_t first = panel * PackedMatrix::kPanel;
   FinishTile(sums, &scale_, bias == nullptr ? nullptr : bias + first, 1,
              std::min(PackedMatrix::kPanel, w.out() - first), y + first, w.out());

@@ -64,9 +64,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(UnpackBits, packed_matrix::UnpackBits);
-HWY_EXPORT_T(SumGroup, packed_matrix::SumGroup);
-
 namespace {
 
 constexpr size_t kGroupBytes = 4 * PackedMatrix::kPanel;
@@ -187,13 +184,13 @@ void PackedMatrix::PackPanel(const QuantizedMatrix& m, float step, int64_t panel
 const int8_t* PackedMatrix::Unpacked(int64_t panel, int8_t* scratch) const {
   const uint8_t* codes = Codes(panel);
   if (bits_ == 8) return reinterpret_cast<const int8_t*>(codes);
-  HWY_DYNAMIC_DISPATCH(UnpackBits)(bits_, codes, PaddedIn() / 4, scratch);
+  TARE_CHOSEN(packed_matrix::UnpackBits)(bits_, codes, PaddedIn() / 4, scratch);
   return scratch;
 }
 
 void PackedMatrix::SumCodes(const int8_t* unpacked, int32_t* sums) const {
   for (int64_t g = 0; g < groups_; ++g)
-    HWY_DYNAMIC_DISPATCH(SumGroup)(unpacked + g * GroupInputs() * kPanel, GroupInputs(), sums + g * kPanel);
+    TARE_CHOSEN(packed_matrix::SumGroup)(unpacked + g * GroupInputs() * kPanel, GroupInputs(), sums + g * kPanel);
 }
 
 }  // namespace tare

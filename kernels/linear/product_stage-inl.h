@@ -94,23 +94,19 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(TokenCodes, product_stage::TokenCodes);
-HWY_EXPORT_T(Group, product_stage::Group);
-HWY_EXPORT_T(Finish, product_stage::Finish);
-
 float ToTokenCodes(const float* x, int64_t n, Format format, std::optional<float> clip, uint8_t* codes,
                    int64_t padded) {
-  return HWY_DYNAMIC_DISPATCH(TokenCodes)(x, n, format, clip, codes, padded);
+  return TARE_CHOSEN(product_stage::TokenCodes)(x, n, format, clip, codes, padded);
 }
 
 void AddGroup(const int32_t* sums, const GroupWeights& weights, const InputSums& x_sums, int64_t rows, GroupOrder order,
               float* total) {
-  HWY_DYNAMIC_DISPATCH(Group)(sums, weights, x_sums, rows, order == GroupOrder::kFirst, total);
+  TARE_CHOSEN(product_stage::Group)(sums, weights, x_sums, rows, order == GroupOrder::kFirst, total);
 }
 
 void FinishTile(const float* total, const float* x_scales, const float* bias, int64_t rows, int64_t columns, float* y,
                 int64_t y_stride) {
-  HWY_DYNAMIC_DISPATCH(Finish)(total, x_scales, bias, rows, columns, y, y_stride);
+  TARE_CHOSEN(product_stage::Finish)(total, x_scales, bias, rows, columns, y, y_stride);
 }
 
 }  // namespace tare

@@ -82,8 +82,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(Dots, row_product::Dots);
-
 void CheckWeight(const char* where, const DenseMatrix& weight, const float* y) {
   constexpr int64_t kMost = int64_t{1} << 40;
   CheckRange(where, "outputs", weight.out, 0, kMost);
@@ -98,7 +96,7 @@ void RowProduct(const DenseMatrix& weight, Math math, const float* x, const floa
   CheckPointer("row product, x", x, weight.in);
   ParallelForBlocks(weight.out, kOutputs, [&](int64_t begin, int64_t count) {
     const int64_t end = begin + count;
-    HWY_DYNAMIC_DISPATCH(Dots)(&weight, math, begin, end, x, y);
+    TARE_CHOSEN(row_product::Dots)(&weight, math, begin, end, x, y);
     for (int64_t n = begin; n < end && bias != nullptr; ++n) y[n] += bias[n];
   });
 }

@@ -10,11 +10,11 @@
 #define HWY_TARGET_INCLUDE "kernels/product/exact_product.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/elementwise/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Each type: a 32-bit lane holds a group of kGroup values of K, of A or of B. Step multiplies them in kParts parts,
 // whose values are as wide as their products need.
@@ -99,14 +99,14 @@ void Tile(const Parts<Types, kRows>& a, int groups, const typename Types::Sum* b
           typename Types::Sum* c, int64_t ldc) {
   const hn::ScalableTag<typename Types::Sum> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  using V = hn::Vec<decltype(d)>;
-  V sum[kRows][kVectors];
+  using Vector = hn::Vec<decltype(d)>;
+  Vector sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v)
       sum[r][v] = store == ProductStore::kAdd ? hn::LoadU(d, c + r * ldc + v * lanes) : hn::Zero(d);
   }
   for (int g = 0; g < groups; ++g) {
-    V parts[kVectors][Types::kParts];
+    Vector parts[kVectors][Types::kParts];
     for (int v = 0; v < kVectors; ++v) Types::template Split<false>(hn::LoadU(d, b + g * ldb + v * lanes), parts[v]);
     for (int r = 0; r < kRows; ++r) {
       for (int part = 0; part < Types::kParts; ++part) {
@@ -186,10 +186,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(ProductOfTypes);
-
 void ExactProduct(const ProductShape& shape, const void* a, const void* b, void* c) {
-  HWY_DYNAMIC_DISPATCH(ProductOfTypes)(shape, a, b, c);
+  TARE_CHOSEN(ProductOfTypes)(shape, a, b, c);
 }
 
 }  // namespace tare

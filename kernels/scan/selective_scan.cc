@@ -140,27 +140,20 @@ void MoveOn(const ScanParameters& p, ChannelRange channels, int64_t tokens, Toke
 
 }  // namespace
 
-HWY_EXPORT(Convolve);
-HWY_EXPORT(Scan);
-HWY_EXPORT(SoftplusRow);
-HWY_EXPORT(SiluGateRow);
-
 void CausalConvolution(const ScanParameters& p, ChannelRange channels, int64_t tokens, TokenRows<const float> x,
                        float* history, TokenRows<float> y) {
-  HWY_DYNAMIC_DISPATCH(Convolve)(p, channels, tokens, x, history, y);
+  TARE_CHOSEN(Convolve)(p, channels, tokens, x, history, y);
   MoveOn(p, channels, tokens, x, history);
 }
 
 void SelectiveScan(const ScanParameters& p, ChannelRange channels, int64_t tokens, const ScanInputs& in, float* state,
                    TokenRows<float> y) {
-  HWY_DYNAMIC_DISPATCH(Scan)(p, channels, tokens, in, state, y);
+  TARE_CHOSEN(Scan)(p, channels, tokens, in, state, y);
 }
 
-void SoftplusOfSum(float* row, const float* bias, int64_t n) { HWY_DYNAMIC_DISPATCH(SoftplusRow)(row, bias, n); }
+void SoftplusOfSum(float* row, const float* bias, int64_t n) { TARE_CHOSEN(SoftplusRow)(row, bias, n); }
 
-void SiluGate(const float* x, const float* gate, int64_t n, float* y) {
-  HWY_DYNAMIC_DISPATCH(SiluGateRow)(x, gate, n, y);
-}
+void SiluGate(const float* x, const float* gate, int64_t n, float* y) { TARE_CHOSEN(SiluGateRow)(x, gate, n, y); }
 
 }  // namespace tare
 #endif

@@ -153,21 +153,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(ScoreRows);
-HWY_EXPORT(WeightRows);
-HWY_EXPORT(DifferenceRows);
-HWY_EXPORT(TransposeKeys);
-
-void FloatScores(const FloatScoreTile& tile) { HWY_DYNAMIC_DISPATCH(ScoreRows)(tile); }
+void FloatScores(const FloatScoreTile& tile) { TARE_CHOSEN(ScoreRows)(tile); }
 
 void FloatWeights(int rows, int tiles, const float* max, const float* exp_sums, float* weights) {
-  HWY_DYNAMIC_DISPATCH(WeightRows)(rows, tiles, max, exp_sums, weights);
+  TARE_CHOSEN(WeightRows)(rows, tiles, max, exp_sums, weights);
 }
 
-void FloatDifference(const FloatDifferences& tile) { HWY_DYNAMIC_DISPATCH(DifferenceRows)(tile); }
+void FloatDifference(const FloatDifferences& tile) { TARE_CHOSEN(DifferenceRows)(tile); }
 
 void TransposeFourKeys(const float* const* keys, int width, float* out) {
-  HWY_DYNAMIC_DISPATCH(TransposeKeys)(keys, width, out);
+  TARE_CHOSEN(TransposeKeys)(keys, width, out);
 }
 
 }  // namespace tare

@@ -269,18 +269,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(LateRows, code_stage::LateRows);
-HWY_EXPORT_T(Merge, code_stage::Merge);
-HWY_EXPORT_T(EarlyWeightRows, code_stage::EarlyWeightRows);
-HWY_EXPORT_T(EarlyRows, code_stage::EarlyRows);
-
-void LateStage(const LateCodes& block) { HWY_DYNAMIC_DISPATCH(LateRows)(block); }
-bool MergeBlocks(const LateMerge& blocks) { return HWY_DYNAMIC_DISPATCH(Merge)(blocks); }
+void LateStage(const LateCodes& block) { TARE_CHOSEN(code_stage::LateRows)(block); }
+bool MergeBlocks(const LateMerge& blocks) { return TARE_CHOSEN(code_stage::Merge)(blocks); }
 void EarlyWeights(int rows, int tiles, const float* lambda, const float* max, const int32_t* exp_sums, float* largest,
                   float* weights) {
-  HWY_DYNAMIC_DISPATCH(EarlyWeightRows)(rows, tiles, lambda, max, exp_sums, largest, weights);
+  TARE_CHOSEN(code_stage::EarlyWeightRows)(rows, tiles, lambda, max, exp_sums, largest, weights);
 }
-void EarlyStage(const EarlyCodes& block) { HWY_DYNAMIC_DISPATCH(EarlyRows)(block); }
+void EarlyStage(const EarlyCodes& block) { TARE_CHOSEN(code_stage::EarlyRows)(block); }
 
 }  // namespace tare
 #endif

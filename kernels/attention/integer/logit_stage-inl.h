@@ -188,13 +188,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(LogitRows, logit_stage::LogitRows);
-HWY_EXPORT_T(LookupRows, logit_stage::LookupRows);
-HWY_EXPORT_T(TableRows, logit_stage::TableRows);
-
-void LogitStage(const LogitTile& tile) { HWY_DYNAMIC_DISPATCH(LogitRows)(tile); }
-void LookupStage(const LookupTile& tile) { HWY_DYNAMIC_DISPATCH(LookupRows)(tile); }
-void LogitTables(const LogitScales& scales) { HWY_DYNAMIC_DISPATCH(TableRows)(scales); }
+void LogitStage(const LogitTile& tile) { TARE_CHOSEN(logit_stage::LogitRows)(tile); }
+void LookupStage(const LookupTile& tile) { TARE_CHOSEN(logit_stage::LookupRows)(tile); }
+void LogitTables(const LogitScales& scales) { TARE_CHOSEN(logit_stage::TableRows)(scales); }
 
 }  // namespace tare
 #endif

@@ -187,12 +187,6 @@ HWY_AFTER_NAMESPACE();
 namespace tare {
 namespace {
 
-HWY_EXPORT_T(AbsMaxColumns, packing::AbsMaxColumns);
-HWY_EXPORT_T(ValueGroup, packing::ValueGroup);
-HWY_EXPORT_T(RowsToCodes, packing::RowsToCodes);
-HWY_EXPORT_T(Interleave, packing::Interleave);
-HWY_EXPORT_T(TileBias, packing::TileBias);
-
 [[noreturn]] void FailAt(const char* name, const HeadsView<const float>& x, int head, int64_t first, int64_t count) {
   for (int64_t t = first; t < first + count; ++t) {
     for (int i = 0; i < x.width; ++i) {
@@ -220,15 +214,15 @@ std::array<const float*, kRowsAtOnce> FourRows(const HeadsView<const float>& x, 
 
 void ToRowCodes(const std::array<const float*, kRowsAtOnce>& rows, int width, const float* minus, Format format,
                 CodeOffset offset, RowCodes& out) {
-  HWY_DYNAMIC_DISPATCH(RowsToCodes)(rows, width, minus, format, static_cast<int>(offset), out);
+  TARE_CHOSEN(packing::RowsToCodes)(rows, width, minus, format, static_cast<int>(offset), out);
 }
 
 void InterleaveRows(const RowCodes& rows, int groups, int first, int8_t* tile) {
-  HWY_DYNAMIC_DISPATCH(Interleave)(rows, groups, first, tile);
+  TARE_CHOSEN(packing::Interleave)(rows, groups, first, tile);
 }
 
 void KeyBias(const int8_t* codes, int width, const float* mean, const float* key_scales, float* bias) {
-  HWY_DYNAMIC_DISPATCH(TileBias)(codes, width, mean, key_scales, bias);
+  TARE_CHOSEN(packing::TileBias)(codes, width, mean, key_scales, bias);
 }
 
 void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int count, Format format,
@@ -270,7 +264,7 @@ void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Form
 
 void ValueAbsMax(const HeadsView<const float>& v, int head, int64_t first, int64_t count, const float* smooth,
                  float* out) {
-  HWY_DYNAMIC_DISPATCH(AbsMaxColumns)(v.Row(first, head), v.token_stride, count, v.width, smooth, out);
+  TARE_CHOSEN(packing::AbsMaxColumns)(v.Row(first, head), v.token_stride, count, v.width, smooth, out);
   for (int i = 0; i < v.width; ++i) {
     if (!std::isfinite(out[i])) FailAt("v", v, head, first, count);
   }
@@ -284,7 +278,7 @@ void PackValueTile(const HeadsView<const float>& v, int head, int64_t tile, Form
   for (int64_t key = 0; key < kTile; key += 4) {
     const int64_t token = tile * kTile + key;
     const int rows = static_cast<int>(std::clamp<int64_t>(keys - key, 0, 4));
-    HWY_DYNAMIC_DISPATCH(ValueGroup)
+    TARE_CHOSEN(packing::ValueGroup)
     (rows > 0 ? v.Row(token, head) : nullptr, v.token_stride, rows, v.width, smooth, inv, codes + key * kTile,
      column_tile_bytes, sums);
   }

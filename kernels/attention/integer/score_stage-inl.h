@@ -206,9 +206,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT_T(Scores, score_stage::Scores);
-
-void ScoreStage(const ScoreTile& tile) { HWY_DYNAMIC_DISPATCH(Scores)(tile); }
+void ScoreStage(const ScoreTile& tile) { TARE_CHOSEN(score_stage::Scores)(tile); }
 
 }  // namespace tare
 #endif
